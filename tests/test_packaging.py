@@ -92,7 +92,7 @@ def test_command_says_the_version() -> None:
 
 def test_base_dependencies_are_the_agents() -> None:
     names = {d.partition(">")[0] for d in PROJECT["project"]["dependencies"]}
-    assert names == {"grpcio", "protobuf", "psutil", "typer", "tomli"}
+    assert names == {"grpcio", "nvidia-ml-py", "protobuf", "psutil", "typer", "tomli"}
 
 
 @pytest.fixture(scope="module")

@@ -11,6 +11,7 @@ from .commands.daemon import daemon
 from .commands.doctor import doctor
 from .commands.hooks import hooks
 from .commands.import_files import import_files
+from .commands.join import join
 
 app = typer.Typer(
     name="roofline-agent",
@@ -21,6 +22,7 @@ app = typer.Typer(
     "Without a command it runs as the daemon.\n\n"
     "Examples:\n\n"
     "  roofline-agent                                   one per node, server on this machine\n\n"
+    "  roofline-agent join head:7642 TOKEN              once per node, where the server asks for it\n\n"
     "  roofline-agent --server head:7642 --interval 0.1\n\n"
     "  roofline-agent run --job 42 -- python train.py   one per rank\n\n"
     "  roofline-agent hooks                             the same for all Python processes, by PYTHONPATH\n\n"
@@ -40,5 +42,6 @@ RUN_SETTINGS = {"ignore_unknown_options": True, "allow_interspersed_args": False
 app.command("run", help=run.HELP, context_settings=RUN_SETTINGS)(run.run)
 app.command()(hooks)
 app.command("import")(import_files)
+app.command()(join)
 app.command()(calibrate)
 app.command()(doctor)

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .errors import ConfigError
 
@@ -15,6 +15,9 @@ if sys.version_info >= (3, 11):
     import tomllib
 else:
     import tomli as tomllib
+
+if TYPE_CHECKING:
+    from roofline.joining import Servers
 
 DEFAULT_SERVER = "127.0.0.1:7642"
 MIN_INTERVAL_S, MAX_INTERVAL_S = 0.01, 60.0
@@ -44,13 +47,15 @@ class Config:
 def load(
     flags: Mapping[str, Any], environ: Mapping[str, str] = os.environ, file: Path | None = None
 ) -> Config:
-    """Merge all places. Raises ConfigError naming the place, the key and what would be right."""
-    config = Config()
+    """Merge all places; without a server in any, it is the one that was joined last. Raises ConfigError
+    naming the place, the key and what would be right."""
+    config, places = Config(), []
 
     if file is None and environ.get("ROOFLINE_CONFIG"):
         file = Path(environ["ROOFLINE_CONFIG"])
     if file is not None:
-        config = _apply(config, _read_file(file), str(file))
+        places.append(_read_file(file))
+        config = _apply(config, places[-1], str(file))
 
     variables: dict[str, Any] = {}
     for field in fields(Config):
@@ -60,7 +65,21 @@ def load(
     config = _apply(config, variables, "the environment (ROOFLINE_*)")
 
     given = {key: value for key, value in flags.items() if value not in (None, (), [])}
-    return _apply(config, given, "the command line")
+    config = _apply(config, given, "the command line")
+    if any("server" in place for place in (*places, variables, given)):
+        return config
+    joined = known_servers(config.state_directory(environ)).newest
+    return replace(config, server=joined) if joined else config
+
+
+def known_servers(state: Path) -> Servers:
+    """The servers that this node has joined. Raises ConfigError for a file that is broken."""
+    from roofline import joining
+
+    try:
+        return joining.load(joining.agent_file(state))
+    except joining.CannotJoin as error:
+        raise ConfigError(str(error)) from None
 
 
 def _read_file(path: Path) -> dict[str, Any]:

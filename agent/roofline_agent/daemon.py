@@ -17,7 +17,7 @@ from pathlib import Path
 from . import __version__
 from .calibrate.calibration import Ceiling
 from .ceilings import Ceilings
-from .config import Config
+from .config import Config, known_servers
 from .errors import Unavailable
 from .machine import boot_id, read_machine
 from .marks.listener import MarkListener
@@ -78,6 +78,7 @@ class Daemon:
             self._greeting,
             self._set_interval,
             net_bench=NetBench(self._keep_net_ceilings),
+            access=known_servers(self.state).known.get(config.server),
         )
         self._rank_facts = RankFacts()
         self._claims: dict[str, str] = {}

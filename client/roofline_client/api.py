@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from .address import DEFAULT_SERVER, check_address
+from .address import check_address
 from .connection import Connection
 from .errors import Refused
 from .questions import ExperimentQuestions, JobQuestions, Steps, step_range
@@ -14,8 +14,9 @@ from .tables.names import several
 TIMEOUT_S = 60.0
 
 
-def connect(server: str = DEFAULT_SERVER, timeout: float = TIMEOUT_S) -> Client:
-    """A client of the server at HOST:PORT. Raises UsageError for an address that cannot be one."""
+def connect(server: str = "", timeout: float = TIMEOUT_S) -> Client:
+    """A client of the server at HOST:PORT; "": of the one joined last, else of this machine's. Raises
+    UsageError for an address that cannot be one."""
     check_address(server)
     return Client(server, timeout)
 

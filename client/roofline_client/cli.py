@@ -17,6 +17,7 @@ from .commands.breakdown import breakdown
 from .commands.compare import compare
 from .commands.export import export
 from .commands.jobs import jobs
+from .commands.join import join
 from .commands.machines import machines
 from .commands.options import DEFAULT_SERVER, EXIT_CODES, discard_output
 from .commands.plot import plot
@@ -103,6 +104,7 @@ COMMANDS = (
             "timeline --job 42 --rank worker:0 --kernels -o worker0.json",
         ),
     ),
+    Command(join, ("join head:7642 TOKEN", "join head:7642 - < token")),
     Command(export, ("export --job 42 -o raw-42", "export --job 42 -o raw-42 --force")),
 )
 

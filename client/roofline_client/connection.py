@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, TypeVar
 
 import grpc
+from roofline import joining
 from roofline.answers.breakdown import Breakdown
 from roofline.answers.comparison import Comparison
 from roofline.answers.jobs import Job
@@ -22,6 +23,7 @@ from roofline.convert import from_message
 from roofline.v1 import models_pb2, query_pb2, query_pb2_grpc
 
 from . import answers
+from .address import DEFAULT_SERVER, known_servers
 from .errors import ClientError, NotFound, Refused, Unreachable
 from .tables.names import clean, several
 from .waiting import OtherThread
@@ -35,10 +37,13 @@ class Connection:
     """Use as a context manager, or call close()."""
 
     def __init__(self, server: str, timeout: float) -> None:
-        self._server = server
+        """server: HOST:PORT; "": the one joined last, else the one on this machine. Raises ClientError."""
+        servers = known_servers()
+        self._server = server or servers.newest or DEFAULT_SERVER
         self._timeout = timeout
+        self._access = servers.known.get(self._server)
         options = (("grpc.max_receive_message_length", MAX_ANSWER_BYTES), ("grpc.enable_http_proxy", 0))
-        self._channel = grpc.insecure_channel(server, options=options)
+        self._channel = joining.channel(grpc, self._server, self._access, options)
         self._query = query_pb2_grpc.QueryStub(self._channel)
 
     def __enter__(self: C) -> C:
@@ -283,6 +288,13 @@ class Connection:
             where = "machines" if "has no host" in details else "jobs"
             hint = "" if "no rank" in details else f" (see `roofline-client {where}`)"
             return NotFound(f"{details}{hint}")
+        if code == grpc.StatusCode.UNAUTHENTICATED:
+            return Refused(f"the server at {self._server} refuses: {details}")
+        if code == grpc.StatusCode.UNAVAILABLE and self._access is None and joining.speaks_tls(self._server):
+            return Refused(
+                f"the server at {self._server} lets in who has joined: `roofline-client join {self._server} "
+                "TOKEN`, with a token of `roofline-server token new --role reader` there"
+            )
         if code == grpc.StatusCode.UNAVAILABLE:
             advice = "start `roofline-server` there, or give --server HOST:PORT (or ROOFLINE_SERVER)"
             why = f" ({details})" if details else ""

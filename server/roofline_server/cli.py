@@ -4,61 +4,75 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import sys
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from . import __version__
+from .commands import init, tokens
+from .commands.options import DataOption, data_of
 from .errors import ServerError
 from .log_limit import LogLimit
 
 app = typer.Typer(name="roofline-server", pretty_exceptions_enable=False, rich_markup_mode=None)
 HELP = (
     "Receive the streams of all agents, store them, and answer roofline-client.\n\n"
-    "Without options: serve on loopback, data in the XDG state directory.\n\n"
+    "Without options: serve on loopback, data in the XDG state directory. After `roofline-server init` once: "
+    "at all addresses, with TLS, and for those who have joined.\n\n"
     "Examples:\n\n"
-    "  roofline-server\n\n"
+    "  roofline-server                     for agents and clients of this machine\n\n"
+    "  roofline-server init                TLS and tokens, then start it: for the cluster\n\n"
+    "  roofline-server token new --role reader\n\n"
     "  roofline-server --data /srv/roofline --listen 10.0.0.1:7642 --insecure\n\n"
     "Exit codes: 0 stopped by SIGTERM or Ctrl-C, 1 failed, 2 usage, 3 wrong configuration, "
     "6 port or data directory cannot be had."
 )
 
 
-@app.command(help=HELP)
+@app.callback(invoke_without_command=True, help=HELP)
 def serve(
+    context: typer.Context,
     listen: Annotated[
-        str, typer.Option(envvar="ROOFLINE_LISTEN", help="HOST:PORT; port 0 takes a free one")
-    ] = "127.0.0.1:7642",
-    data: Annotated[
-        Path | None,
-        typer.Option(envvar="ROOFLINE_DATA", help="directory of all data [XDG state directory]"),
-    ] = None,
+        str,
+        typer.Option(
+            envvar="ROOFLINE_LISTEN",
+            help="HOST:PORT; port 0 takes a free one [127.0.0.1:7642; after init 0.0.0.0:7642]",
+            show_default=False,
+        ),
+    ] = "",
+    data: DataOption = None,
     catalog: Annotated[
         str, typer.Option(envvar="ROOFLINE_CATALOG", help="SQLAlchemy URL of the catalog [SQLite in --data]")
     ] = "",
     seal: Annotated[
         float, typer.Option(min=0.05, help="seconds at most until data moves from the inbox to Parquet")
     ] = 30.0,
-    insecure: Annotated[bool, typer.Option("--insecure", help="allow an address others can reach")] = False,
+    insecure: Annotated[
+        bool, typer.Option("--insecure", help="at any address without TLS and tokens: everybody is let in")
+    ] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="warnings only")] = False,
     version: Annotated[bool, typer.Option("--version", help="print the version and exit")] = False,
 ) -> None:
     if version:
         print(f"roofline-server {__version__}")
         raise typer.Exit
+    if context.invoked_subcommand is not None:
+        return
     logging.basicConfig(
         level=logging.WARNING if quiet else logging.INFO,
         format="%(asctime)s roofline-server %(levelname)s %(message)s",
     )
     for handler in logging.getLogger().handlers:
         handler.addFilter(LogLimit())
-    from .serve import Options, default_data
+    from .serve import Options
     from .serve import serve as run
 
-    asyncio.run(run(Options(listen, data or default_data(os.environ), catalog, insecure, seal)))
+    asyncio.run(run(Options(listen, data_of(data), catalog, insecure, seal)))
+
+
+app.command(help=init.HELP)(init.init)
+app.add_typer(tokens.app, name="token")
 
 
 def main() -> None:

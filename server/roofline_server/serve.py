@@ -10,14 +10,18 @@ import ipaddress
 import logging
 import os
 import signal
+from collections.abc import Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import grpc
-from roofline.v1 import query_pb2_grpc
+from roofline.v1 import access_pb2_grpc, query_pb2_grpc
 
-from . import __version__
+from . import __version__, access
+from .access.audit import Audit
+from .access.guard import Guard
+from .access.tokens import Tokens
 from .allocator import give_back
 from .errors import ConfigError, Unavailable
 from .ingest.commands import Agents
@@ -27,7 +31,7 @@ from .store.store import Store
 
 log = logging.getLogger(__name__)
 
-DEFAULT_LISTEN = "127.0.0.1:7642"
+DEFAULT_LISTEN, ALL_ADDRESSES = "127.0.0.1:7642", "0.0.0.0:7642"
 SEAL_S = 30.0
 SEAL_BYTES = 32 << 20
 LOOK_S = 0.25
@@ -35,7 +39,7 @@ GRACE_S = 2.0
 
 
 class Options(NamedTuple):
-    listen: str = DEFAULT_LISTEN
+    listen: str = ""  # "": all addresses where TLS and tokens are on, else loopback
     data: Path = Path("roofline-data")
     catalog: str = ""
     insecure: bool = False
@@ -48,25 +52,29 @@ def default_data(environ: dict[str, str] | os._Environ[str] = os.environ) -> Pat
     return Path(base) / "roofline" / "server"
 
 
-def check_address(listen: str, insecure: bool) -> None:
-    """Raises ConfigError for an address that is malformed or, without --insecure, reachable by others."""
+def check_address(listen: str, safe: bool) -> None:
+    """Raises ConfigError for an address that is malformed or, unless that is safe, reachable by others."""
     host, colon, port = listen.rpartition(":")
     if not (colon and host and port.isdigit() and int(port) < 65536):
         raise ConfigError(f"--listen {listen!r} must be HOST:PORT, as {DEFAULT_LISTEN}")
-    if insecure or host == "localhost":
+    if safe or host == "localhost":
         return
     with contextlib.suppress(ValueError):
         if ipaddress.ip_address(host.strip("[]")).is_loopback:
             return
     raise ConfigError(
-        f"--listen {listen} can be reached by others and this version has no TLS: anybody there could read "
-        "jobs and send data. Add --insecure if the network is trusted"
+        f"--listen {listen} can be reached by others, who could read jobs and send data: run "
+        "`roofline-server init` once, which turns TLS and tokens on, or add --insecure if the network is "
+        "trusted"
     )
 
 
 async def serve(options: Options) -> None:
     """Serve until SIGTERM or SIGINT, then drain. Raises Unavailable or ConfigError when it cannot start."""
-    check_address(options.listen, options.insecure)
+    folder = options.data / access.FOLDER
+    guarded = access.is_set_up(options.data) and not options.insecure
+    listen = options.listen or (ALL_ADDRESSES if guarded else DEFAULT_LISTEN)
+    check_address(listen, guarded or options.insecure)
     os.umask(0o077)
     lock = _lock_directory(options.data)
     # Batches are thousands of small arrays that live until they are sealed and make no cycles.
@@ -74,36 +82,48 @@ async def serve(options: Options) -> None:
     store = await asyncio.to_thread(Store, options.data, decode_entry, options.catalog)
     try:
         committer = Committer(store)
-        server = grpc_server(store, committer)
-        port = _bind(server, options.listen)
+        guard = Guard(Tokens(folder), Audit(folder)) if guarded else None
+        server = grpc_server(store, committer, guard)
+        port = _bind(server, listen, _credentials(folder) if guarded else None)
         await server.start()
-        address = f"{options.listen.rpartition(':')[0]}:{port}"
-        log.info("roofline-server %s at %s, data in %s", __version__, address, options.data)
-        await _until_stopped(server, store, committer, options.seal_s)
+        address = f"{listen.rpartition(':')[0]}:{port}"
+        how = " with TLS and tokens" if guarded else ""
+        log.info("roofline-server %s at %s%s, data in %s", __version__, address, how, options.data)
+        watching = [guard.watch()] if guard is not None else []
+        await _until_stopped(server, store, committer, options.seal_s, watching)
     finally:
         await asyncio.to_thread(store.close)
         os.close(lock)
 
 
-def grpc_server(store: Store, committer: Committer) -> grpc.aio.Server:
-    """A server with both services that is bound to no address yet."""
+def grpc_server(store: Store, committer: Committer, guard: Guard | None = None) -> grpc.aio.Server:
+    """A server with its services that is bound to no address yet. guard: None lets everybody in."""
     server = grpc.aio.server(
+        interceptors=[guard] if guard is not None else None,
         options=(
             ("grpc.max_receive_message_length", MAX_BATCH_BYTES + 65536),
             ("grpc.so_reuseport", 0),
             ("grpc.http2.min_ping_interval_without_data_ms", 10_000),
             ("grpc.keepalive_permit_without_calls", 1),
-        )
+        ),
     )
     agents = Agents()
     server.add_generic_rpc_handlers((IngestService(store, committer, agents).handler(),))
     query_pb2_grpc.add_QueryServicer_to_server(QueryService(store, agents), server)
+    if guard is not None:
+        access_pb2_grpc.add_AccessServicer_to_server(guard.enrolment(), server)
     return server
 
 
-def _bind(server: grpc.aio.Server, listen: str) -> int:
+def _credentials(folder: Path) -> Any:
+    from .access.credentials import credentials  # cryptography, which a server without TLS never needs
+
+    return credentials(folder)
+
+
+def _bind(server: grpc.aio.Server, listen: str, secured: Any = None) -> int:
     try:
-        port = server.add_insecure_port(listen)
+        port = server.add_secure_port(listen, secured) if secured else server.add_insecure_port(listen)
     except RuntimeError:
         port = 0
     if port == 0:
@@ -114,12 +134,19 @@ def _bind(server: grpc.aio.Server, listen: str) -> int:
     return int(port)
 
 
-async def _until_stopped(server: grpc.aio.Server, store: Store, committer: Committer, seal_s: float) -> None:
+async def _until_stopped(
+    server: grpc.aio.Server,
+    store: Store,
+    committer: Committer,
+    seal_s: float,
+    watching: Sequence[Coroutine[Any, Any, None]],
+) -> None:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     tasks = [asyncio.create_task(committer.run()), asyncio.create_task(_seal_for_ever(store, seal_s))]
+    tasks += map(asyncio.create_task, watching)
     await stop.wait()
     log.info("stopping: taking what is on its way, then sealing")
     await server.stop(GRACE_S)

@@ -12,7 +12,8 @@ from .options import GivenSettings, load_config, silence_grpc
 from .serve import restart
 
 ServerOption = Annotated[
-    str | None, typer.Option("--server", help="HOST:PORT of roofline-server [127.0.0.1:7642]")
+    str | None,
+    typer.Option("--server", help="HOST:PORT of roofline-server [the one joined last, else 127.0.0.1:7642]"),
 ]
 IntervalOption = Annotated[float | None, typer.Option(help="seconds between samples, 0.01 to 60 [1.0]")]
 JobOption = Annotated[str | None, typer.Option(help="job id of ranks whose environment names none")]

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from ..calibrate import store
 from ..calibrate.errors import CalibrationError
 from ..ceilings import ceilings_path
-from ..config import Config
+from ..config import Config, known_servers
 from ..ncu import command, diagnosis
 from ..records import Provenance, SourceSettings
 from ..sampler import Sampler
@@ -49,7 +49,7 @@ def examine(config: Config, environ: Mapping[str, str]) -> list[Finding]:
         examine_ncu(environ),
         examine_ceilings(config.state_directory(environ)),
         examine_agent(config.socket_path(environ)),
-        examine_server(config.server),
+        examine_server(config.server, config.server in known_servers(config.state_directory(environ)).known),
     ]
 
 
@@ -93,11 +93,12 @@ def examine_agent(path: Path) -> Finding:
     return Finding("agent", True, f"listens at {path}")
 
 
-def examine_server(address: str) -> Finding:
+def examine_server(address: str, joined: bool = False) -> Finding:
     host, _, port = address.rpartition(":")
     try:
         with socket.create_connection((host.strip("[]"), int(port)), timeout=2):
-            return Finding("server", True, f"{address} answers")
+            how = ", with TLS: this node has joined" if joined else ""
+            return Finding("server", True, f"{address} answers{how}")
     except OSError as error:
         text = f"{address} does not answer ({error.strerror or error})"
         return Finding("server", False, text, "start `roofline-server`, or give --server HOST:PORT")

@@ -55,6 +55,7 @@ def import_files(
     Exit codes: 0 ok, 1 a file could not be read (the others are) or none gave a value, 2 usage,
     4 server unreachable.
     """
+    from ..config import known_servers
     from ..recorded import command
 
     if not abs(step_time_offset) <= MAX_OFFSET_S:
@@ -72,7 +73,16 @@ def import_files(
         print(f"roofline-agent import: {text}", file=sys.stderr)
 
     request = command.ImportRequest(
-        tuple(files), job or config.job, role, rank, step_time_offset, host, dry_run, output, config.server
+        tuple(files),
+        job or config.job,
+        role,
+        rank,
+        step_time_offset,
+        host,
+        dry_run,
+        output,
+        config.server,
+        known_servers(config.state_directory()).known.get(config.server),
     )
     try:
         failed = command.import_files(request, sys.stdout, report, line.show)

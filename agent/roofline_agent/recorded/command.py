@@ -6,7 +6,7 @@ import contextlib
 import os
 import time
 from collections.abc import Callable
-from typing import IO, NamedTuple
+from typing import IO, TYPE_CHECKING, NamedTuple
 
 from ..machine import Machine, read_machine
 from .batches import Target, duration_s, places_something
@@ -15,6 +15,9 @@ from .document import warning, write_json
 from .errors import RecordedError
 from .reader import head_of, read
 from .summary import summarise
+
+if TYPE_CHECKING:
+    from roofline.joining import Access
 
 DEFAULT_JOB = "recorded"
 
@@ -31,6 +34,7 @@ class ImportRequest(NamedTuple):
     dry_run: bool
     output: str  # "text" or "json"
     server: str
+    access: Access | None = None  # of a server that was joined
 
 
 def import_files(
@@ -98,7 +102,12 @@ def _send(
     # Of another machine nothing but its name is known.
     machine = read_machine() if request.host is None else Machine(request.host, "", 0, 0, 0, 0, "")
     sent = upload(
-        found, target, request.server, machine, lambda n: progress(printable(f"{path}: {n} batches sent"))
+        found,
+        target,
+        request.server,
+        machine,
+        lambda n: progress(printable(f"{path}: {n} batches sent")),
+        request.access,
     )
     for one in found.warnings:
         if one not in known:

@@ -11,7 +11,7 @@ import time
 import uuid
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from .. import __version__
 from ..calibrate.calibration import Ceiling
@@ -23,6 +23,9 @@ from ..uplink.exporter import Exporter
 from ..uplink.spool import Spool
 from .batches import Target, batches, identity
 from .collector import Collector
+
+if TYPE_CHECKING:
+    from roofline.joining import Access
 
 CONNECT_S = 5.0
 STALL_S = 60.0  # nothing acknowledged for so long: the server is not taking it
@@ -44,10 +47,11 @@ def upload(
     server: str,
     machine: Machine,
     progress: Callable[[int], None] = lambda batches: None,
+    access: Access | None = None,
 ) -> Sent:
     """Send everything and wait until it is durable. Raises Unreachable.
 
-    progress: called with the number of batches handed over so far.
+    progress: called with the number of batches handed over so far. access: of a server that was joined.
     """
     node_minus_monotonic = time.time_ns() - time.monotonic_ns()
     greeting = Greeting(
@@ -63,7 +67,11 @@ def upload(
     with tempfile.TemporaryDirectory(prefix="roofline-import-") as directory:
         spool = Spool(Path(directory) / "spool.db", limit_bytes=1 << 40)
         exporter = Exporter(
-            server, spool, lambda: greeting, clock=lambda: time.monotonic_ns() + node_minus_monotonic
+            server,
+            spool,
+            lambda: greeting,
+            clock=lambda: time.monotonic_ns() + node_minus_monotonic,
+            access=access,
         )
         exporter.start()
         try:

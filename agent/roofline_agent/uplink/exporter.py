@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from roofline.joining import Access, channel, speaks_tls
 from roofline.v1 import ingest_pb2 as pb
 
 from ..netbench import wire as net_wire
@@ -27,6 +28,7 @@ log = logging.getLogger(__name__)
 WINDOW = 64  # batches on their way without an ack
 WELCOME_TIMEOUT_S = 10
 RETRY_S = (0.5, 15.0)
+JOIN = "`roofline-agent join HOST:PORT TOKEN`, with a token of `roofline-server token new`"
 METHOD = "/roofline.v1.Ingest/Stream"
 CHANNEL_OPTIONS = (
     ("grpc.keepalive_time_ms", 20_000),
@@ -51,11 +53,14 @@ class Exporter(threading.Thread):
         set_interval: Callable[[int], None] = lambda interval_ns: None,
         clock: Callable[[], int] = time.monotonic_ns,
         net_bench: NetBench | None = None,
+        access: Access | None = None,
     ) -> None:
-        """clock: node time, in which the batches speak. net_bench: None where there is no node to measure."""
+        """clock: node time, in which the batches speak. net_bench: None where there is no node to measure.
+        access: of a server that was joined."""
         super().__init__(name="exporter", daemon=True)
         self._clock = clock
         self._server = server
+        self._access = access
         self._spool = spool
         self._greeting = greeting
         self._set_interval = set_interval
@@ -82,7 +87,7 @@ class Exporter(threading.Thread):
                 self._session()
                 why = "the server ended the stream"
             except grpc.RpcError as error:
-                why = _explain(error)
+                why = self._explain(error)
             except Exception as error:
                 log.exception("the stream failed")
                 why = str(error)
@@ -101,8 +106,8 @@ class Exporter(threading.Thread):
     def _session(self) -> None:
         """One stream from its begin to its end. Raises grpc.RpcError."""
         outgoing: _Outgoing = queue.SimpleQueue()
-        with grpc.insecure_channel(self._server, options=CHANNEL_OPTIONS) as channel:
-            stream = channel.stream_stream(
+        with channel(grpc, self._server, self._access, CHANNEL_OPTIONS) as opened:
+            stream = opened.stream_stream(
                 METHOD,
                 request_serializer=None,  # the spool holds serialized messages
                 response_deserializer=pb.ServerMessage.FromString,
@@ -212,11 +217,18 @@ class Exporter(threading.Thread):
             self._call.cancel()
         self.join(timeout=3)
 
+    def _explain(self, error: grpc.RpcError) -> str:
+        code = error.code() if hasattr(error, "code") else None
+        if code == grpc.StatusCode.UNAVAILABLE:
+            asks = self._access is None and speaks_tls(self._server)
+            return f"lets in who has joined: {JOIN}" if asks else "does not answer"
+        if code in (grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.PERMISSION_DENIED):
+            return f"refuses: {error.details()}"
+        return _explain(error)
+
 
 def _explain(error: grpc.RpcError) -> str:
     code = error.code() if hasattr(error, "code") else None
-    if code == grpc.StatusCode.UNAVAILABLE:
-        return "does not answer"
     if code == grpc.StatusCode.CANCELLED:
         return "did not say welcome in time"
     return f"{error.details() if hasattr(error, 'details') else error}"

@@ -12,12 +12,18 @@ from typing import Annotated, Any
 
 import typer
 
-from ..address import DEFAULT_SERVER as DEFAULT_SERVER
 from ..errors import NotFound
 from ..tables.names import clean
 
+DEFAULT_SERVER = ""  # the one that was joined last, else this machine's
 ServerOption = Annotated[
-    str, typer.Option("--server", envvar="ROOFLINE_SERVER", help="HOST:PORT of roofline-server")
+    str,
+    typer.Option(
+        "--server",
+        envvar="ROOFLINE_SERVER",
+        help="HOST:PORT of roofline-server [the one joined last, else 127.0.0.1:7642]",
+        show_default=False,
+    ),
 ]
 JOB_HELP = "job id, as `roofline-client jobs` shows it"
 OptionalJobOption = Annotated[str, typer.Option("--job", help=f"{JOB_HELP}; last: the newest")]

@@ -1,0 +1,57 @@
+"""`roofline-agent join`: make this node known to a server that asks for it."""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+from typing import Annotated
+
+import typer
+
+from .options import load_config, silence_grpc
+
+
+def join(
+    context: typer.Context,
+    server: Annotated[str, typer.Argument(metavar="HOST:PORT", help="of roofline-server")],
+    token: Annotated[
+        str, typer.Argument(metavar="TOKEN", help="of `roofline-server token new`; - reads it from stdin")
+    ],
+) -> None:
+    """Join a server with TLS and tokens: once on each node.
+
+    The token holds the fingerprint of the server's certificate, so that this goes to the right server or to
+    none. The node gets a token of its own, kept in --state for this user alone; the agent goes to this server
+    from then on.
+
+    Example:  roofline-agent join head:7642 roofline1.PdUE....
+
+    Example:  roofline-agent join head:7642 - < token
+
+    Exit codes: 0 joined, 3 the address or the token is wrong, 4 the server does not answer or refuses.
+    """
+    silence_grpc()
+    from roofline import joining
+
+    from ..errors import ConfigError, Unreachable
+    from ..uplink.grpc_setup import grpc
+
+    config = load_config(context, server=server)
+    state = config.state_directory()
+    text = sys.stdin.readline() if token == "-" else token
+    try:
+        parsed = joining.parse_token(text)
+    except joining.CannotJoin as error:
+        raise ConfigError(str(error)) from None
+    file = joining.agent_file(state)
+    try:
+        access, _ = joining.enrol(grpc, server, parsed, socket.gethostname(), ["agent"])
+        joining.save(file, joining.load(file).joined(server, access))
+    except joining.CannotJoin as error:
+        raise Unreachable(str(error)) from None
+    print(f"joined {server}; start `roofline-agent`, or start it again{_as_root()}")
+
+
+def _as_root() -> str:
+    return "" if os.getuid() == 0 else " (as this user: another one has to join by itself)"

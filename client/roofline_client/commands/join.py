@@ -1,0 +1,41 @@
+"""`roofline-client join`: make this user known to a server that asks for it."""
+
+from __future__ import annotations
+
+import getpass
+import os
+import socket
+import sys
+from typing import Annotated
+
+import typer
+
+from ..address import check_address
+from ..errors import Refused
+
+
+def join(
+    server: Annotated[str, typer.Argument(metavar="HOST:PORT", help="of roofline-server")],
+    token: Annotated[
+        str,
+        typer.Argument(
+            metavar="TOKEN", help="of `roofline-server token new --role reader`; - reads it from stdin"
+        ),
+    ],
+) -> None:
+    """Join a server with TLS and tokens, once; from then on it is the server that is asked.
+
+    What this user is let in with is kept in ~/.config/roofline/servers.json, for this user alone."""
+    import grpc
+    from roofline import joining
+
+    check_address(server)
+    text = sys.stdin.readline() if token == "-" else token
+    file = joining.client_file(os.environ)
+    try:
+        name = f"{getpass.getuser()}@{socket.gethostname()}"
+        access, role = joining.enrol(grpc, server, joining.parse_token(text), name, ["reader", "admin"])
+        joining.save(file, joining.load(file).joined(server, access))
+    except joining.CannotJoin as error:
+        raise Refused(str(error)) from None
+    print(f"joined {server} as {role}: `roofline-client jobs` asks it")

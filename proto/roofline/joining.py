@@ -1,0 +1,195 @@
+"""How agents and clients reach a server that asks for tokens: what it told them as they joined, and channels.
+
+Such a server has an authority of its own that signs nothing but its certificate. Its fingerprint is in the
+join token, so the first connection is to the right server or to none. Certificates are for SERVER_NAME,
+whatever address or alias a server is reached by.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import json
+import os
+import socket
+import ssl
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+SERVER_NAME = "roofline-server"
+PREFIX = "roofline1"
+TIMEOUT_S, LOOK_S = 10.0, 2.0
+
+
+def agent_file(state: Path) -> Path:
+    """What an agent knows of servers. state: its state directory."""
+    return state / "servers.json"
+
+
+def client_file(environ: Mapping[str, str]) -> Path:
+    """What this user's clients know of them."""
+    base = environ.get("XDG_CONFIG_HOME") or str(Path(environ.get("HOME", "/")) / ".config")
+    return Path(base) / "roofline" / "servers.json"
+
+
+class CannotJoin(Exception):
+    """The text says what happened, why, and what to do."""
+
+
+class JoinToken(NamedTuple):
+    """As text "roofline1.FINGERPRINT.SECRET": SHA-256 of the authority's certificate, and a secret."""
+
+    fingerprint: bytes
+    secret: str
+
+    def __str__(self) -> str:
+        return f"{PREFIX}.{_text(self.fingerprint)}.{self.secret}"
+
+
+def parse_token(text: str) -> JoinToken:
+    """Raises CannotJoin for what is no join token."""
+    prefix, _, rest = text.strip().partition(".")
+    fingerprint, _, secret = rest.partition(".")
+    try:
+        known = base64.urlsafe_b64decode(fingerprint + "=")
+    except (binascii.Error, ValueError):
+        known = b""
+    if prefix != PREFIX or len(known) != hashlib.sha256().digest_size or not secret:
+        raise CannotJoin(
+            f"this is no join token ({PREFIX}.….…): `roofline-server token new` on the head node prints one"
+        )
+    return JoinToken(known, secret)
+
+
+def _text(data: bytes) -> str:
+    return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
+
+
+class Access(NamedTuple):
+    """What to reach a server with."""
+
+    authority: str  # its certificate, PEM
+    token: str
+
+
+class Servers(NamedTuple):
+    """Those that were joined; `newest` is the address where none is named, "": none was."""
+
+    newest: str
+    known: dict[str, Access]
+
+    def joined(self, server: str, access: Access) -> Servers:
+        return Servers(server, {**self.known, server: access})
+
+
+def load(path: Path) -> Servers:
+    """What is in a file of `save`; nothing where there is none. Raises CannotJoin for one that is broken."""
+    try:
+        data = json.loads(path.read_text())
+        return Servers(data["newest"], {name: Access(**one) for name, one in data["known"].items()})
+    except FileNotFoundError:
+        return Servers("", {})
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is no file of ours"
+        raise CannotJoin(f"{path} cannot be read ({why}); remove it and join again") from None
+
+
+def save(path: Path, servers: Servers) -> None:
+    """For the user's eyes only. Raises CannotJoin."""
+    data = {"newest": servers.newest, "known": {name: one._asdict() for name, one in servers.known.items()}}
+    new = path.with_name(f"{path.name}.{os.getpid()}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
+            json.dump(data, file, indent=1)
+        os.replace(new, path)
+    except OSError as error:
+        raise CannotJoin(f"cannot write {path}: {error.strerror}") from None
+
+
+def channel(grpc: Any, server: str, access: Access | None, options: Sequence[tuple[str, Any]]) -> Any:
+    """A channel of this gRPC module to HOST:PORT; access None: plain, without a token."""
+    if access is None:
+        return grpc.insecure_channel(server, options=options)
+    trusted = grpc.ssl_channel_credentials(root_certificates=access.authority.encode())
+    credentials = grpc.composite_channel_credentials(
+        trusted, grpc.access_token_call_credentials(access.token)
+    )
+    named = (*options, ("grpc.ssl_target_name_override", SERVER_NAME))
+    return grpc.secure_channel(server, credentials, options=named)
+
+
+def authority_of(server: str, fingerprint: bytes) -> str:
+    """The certificate of the authority of the server at HOST:PORT, PEM. Raises CannotJoin if it has another
+    one than this, or does not answer."""
+    try:
+        with _secured(server, TIMEOUT_S) as connection:
+            chain = _chain(connection)
+    except ssl.SSLError:
+        raise CannotJoin(
+            f"what listens at {server} does not speak TLS: run `roofline-server init` there, and start it "
+            "again"
+        ) from None
+    except OSError as error:
+        raise CannotJoin(
+            f"no roofline-server answers at {server} ({error.strerror or error}); start it there, and look "
+            "at the address and firewalls between"
+        ) from None
+    for certificate in chain:
+        if hashlib.sha256(certificate).digest() == fingerprint:
+            return ssl.DER_cert_to_PEM_cert(certificate)
+    raise CannotJoin(
+        f"the server at {server} is not the one of this token: the address or the token is that of another "
+        "server, or somebody stands between"
+    )
+
+
+def speaks_tls(server: str) -> bool:
+    """Whether what listens at HOST:PORT does."""
+    try:
+        with _secured(server, LOOK_S):
+            return True
+    except (OSError, ValueError):
+        return False
+
+
+def _secured(server: str, timeout_s: float) -> ssl.SSLSocket:
+    """A TLS connection over which nothing is sent, as nothing is trusted: whoever it is, its certificates are
+    looked at alone. Raises OSError."""
+    host, _, port = server.rpartition(":")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    context.set_alpn_protocols(["h2"])
+    plain = socket.create_connection((host.strip("[]"), int(port)), timeout_s)
+    try:
+        return context.wrap_socket(plain, server_hostname=SERVER_NAME)
+    except BaseException:
+        plain.close()
+        raise
+
+
+def _chain(secured: ssl.SSLSocket) -> list[bytes]:
+    """All certificates that the other end has shown, DER."""
+    if hasattr(secured, "get_unverified_chain"):  # Python 3.13
+        return list(secured.get_unverified_chain())
+    inner: Any = getattr(secured, "_sslobj", None)
+    # Private before Python 3.13, but there since 3.10. 2: DER.
+    return [one.public_bytes(2) for one in inner.get_unverified_chain() or ()]
+
+
+def enrol(grpc: Any, server: str, token: JoinToken, name: str, roles: Sequence[str]) -> tuple[Access, str]:
+    """Join the server at HOST:PORT as one of these roles: what to reach it with from now on, and which of
+    them it is. Raises CannotJoin."""
+    from roofline.v1 import access_pb2, access_pb2_grpc
+
+    authority = authority_of(server, token.fingerprint)
+    options = (("grpc.enable_http_proxy", 0),)
+    with channel(grpc, server, Access(authority, token.secret), options) as opened:
+        try:
+            stub = access_pb2_grpc.AccessStub(opened)
+            answer = stub.Enrol(access_pb2.EnrolRequest(name=name, roles=roles), timeout=TIMEOUT_S)
+        except grpc.RpcError as error:
+            raise CannotJoin(f"the server at {server} refuses: {error.details()}") from None
+    return Access(authority, answer.token), answer.role

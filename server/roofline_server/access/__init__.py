@@ -1,0 +1,13 @@
+"""Who may do what: the server's authority and certificate, tokens, and the guard before its services."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+FOLDER = "access"  # of the data directory
+AUTHORITY = "authority.pem"
+
+
+def is_set_up(data: Path) -> bool:
+    """Whether `roofline-server init` has turned TLS and tokens on for this data."""
+    return (data / FOLDER / AUTHORITY).exists()

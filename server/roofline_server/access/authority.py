@@ -1,0 +1,173 @@
+"""The server's own authority, and the certificate that it signs for it. Nobody else gets one.
+
+Keys are on the curve P-256. A certificate holds for a year and is made anew a month before its end; the
+authority holds for ten, and with it every join token.
+"""
+
+from __future__ import annotations
+
+import datetime
+import hashlib
+import ipaddress
+import os
+import socket
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+from roofline.joining import SERVER_NAME
+
+from ..errors import ConfigError
+from . import AUTHORITY
+
+AUTHORITY_DAYS, CERTIFICATE_DAYS, RENEW_DAYS = 3650, 365, 30
+BEFORE = datetime.timedelta(minutes=10)  # clocks of nodes differ
+AUTHORITY_KEY, CERTIFICATE, KEY = "authority.key", "server.pem", "server.key"
+
+
+class Identity(NamedTuple):
+    """What a server shows: its key and the chain of its certificate, PEM."""
+
+    key: bytes
+    chain: bytes
+
+
+def create(folder: Path, names: Sequence[str] = (), now: datetime.datetime | None = None) -> None:
+    """A new authority and certificate. Raises OSError."""
+    now = now or _now()
+    key = ec.generate_private_key(ec.SECP256R1())
+    subject = x509.Name(
+        [x509.NameAttribute(NameOID.COMMON_NAME, f"roofline authority of {socket.gethostname()}")]
+    )
+    certificate = (
+        _builder(subject, subject, key, now, AUTHORITY_DAYS)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .add_extension(_usage(signs=True), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    _write(folder / AUTHORITY_KEY, _key_pem(key))
+    _write(folder / AUTHORITY, certificate.public_bytes(serialization.Encoding.PEM))
+    renew(folder, names, now)
+
+
+def renew(folder: Path, names: Sequence[str] = (), now: datetime.datetime | None = None) -> None:
+    """A new certificate of the server. names: more names and addresses it is reached by; the machine's own
+    and those of the certificate before are in it. Raises ConfigError for an authority that cannot be read."""
+    now = now or _now()
+    try:
+        authority = x509.load_pem_x509_certificate((folder / AUTHORITY).read_bytes())
+        signer = serialization.load_pem_private_key((folder / AUTHORITY_KEY).read_bytes(), None)
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"the server's authority in {folder} cannot be read: {error}") from None
+    assert isinstance(signer, ec.EllipticCurvePrivateKey)
+    key = ec.generate_private_key(ec.SECP256R1())
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, SERVER_NAME)])
+    every = dict.fromkeys((SERVER_NAME, *own_names(), *_names_before(folder), *names))
+    certificate = (
+        _builder(subject, authority.subject, key, now, CERTIFICATE_DAYS)
+        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        .add_extension(_usage(signs=False), critical=True)
+        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
+        .add_extension(x509.SubjectAlternativeName([_alternative(name) for name in every]), critical=False)
+        .sign(signer, hashes.SHA256())
+    )
+    # The pair is one file for who reads it meanwhile: the key first, and the chain, which names it, last.
+    _write(folder / KEY, _key_pem(key))
+    _write(folder / CERTIFICATE, certificate.public_bytes(serialization.Encoding.PEM))
+
+
+def identity(folder: Path, now: datetime.datetime | None = None) -> Identity:
+    """What to show; renewed first where it ends soon. Raises ConfigError."""
+    now = now or _now()
+    try:
+        certificate = x509.load_pem_x509_certificate((folder / CERTIFICATE).read_bytes())
+        ends = certificate.not_valid_after_utc
+        if ends - now < datetime.timedelta(days=RENEW_DAYS):
+            renew(folder, (), now)
+        chain = (folder / CERTIFICATE).read_bytes() + (folder / AUTHORITY).read_bytes()
+        return Identity((folder / KEY).read_bytes(), chain)
+    except (OSError, ValueError) as error:
+        raise ConfigError(
+            f"the server's certificate in {folder} cannot be read: {error}; `roofline-server init --renew` "
+            "makes a new one"
+        ) from None
+
+
+def fingerprint(folder: Path) -> bytes:
+    """SHA-256 of the authority's certificate."""
+    certificate = x509.load_pem_x509_certificate((folder / AUTHORITY).read_bytes())
+    return hashlib.sha256(certificate.public_bytes(serialization.Encoding.DER)).digest()
+
+
+def own_names() -> list[str]:
+    """What this machine is called."""
+    return list(dict.fromkeys(("localhost", "127.0.0.1", "::1", socket.gethostname(), socket.getfqdn())))
+
+
+def _names_before(folder: Path) -> list[str]:
+    try:
+        certificate = x509.load_pem_x509_certificate((folder / CERTIFICATE).read_bytes())
+        names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except (OSError, ValueError, x509.ExtensionNotFound):
+        return []
+    return [str(name.value) for name in names]
+
+
+def _alternative(name: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ipaddress.ip_address(name))
+    except ValueError:
+        return x509.DNSName(name)
+
+
+def _builder(
+    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey, now: datetime.datetime, days: int
+) -> x509.CertificateBuilder:
+    return (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(issuer)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - BEFORE)
+        .not_valid_after(now + datetime.timedelta(days=days))
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+    )
+
+
+def _usage(signs: bool) -> x509.KeyUsage:
+    return x509.KeyUsage(
+        digital_signature=True,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        key_cert_sign=signs,
+        crl_sign=signs,
+        encipher_only=False,
+        decipher_only=False,
+    )
+
+
+def _key_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
+    return key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+
+
+def _write(path: Path, data: bytes) -> None:
+    new = path.with_name(f"{path.name}.new")
+    with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(new, path)
+
+
+def _now() -> datetime.datetime:
+    return datetime.datetime.now(datetime.timezone.utc)

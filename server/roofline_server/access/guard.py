@@ -1,0 +1,165 @@
+"""Lets a call through to its service if its token allows that."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from typing import Any
+
+import grpc
+from roofline.v1 import access_pb2, access_pb2_grpc
+
+from ..errors import ServerError
+from .audit import Audit
+from .tokens import Token, Tokens
+
+log = logging.getLogger(__name__)
+
+ENROL = "/roofline.v1.Access/Enrol"
+BENCH_NET = "/roofline.v1.Query/BenchNet"
+# The first part of a method's name that fits -> roles that may call it. What is not here nobody may.
+ALLOWED: Mapping[str, frozenset[str]] = {
+    "/roofline.v1.Ingest/": frozenset(("agent",)),
+    BENCH_NET: frozenset(("admin",)),  # it makes two nodes busy
+    "/roofline.v1.Query/": frozenset(("reader", "admin")),
+}
+LOOK_S = 2.0  # a token that was revoked ends what its holder has open within so long
+BEARER = "Bearer "
+
+
+class Guard(grpc.aio.ServerInterceptor):  # type: ignore[misc]
+    """Stands before all services of a server."""
+
+    def __init__(self, tokens: Tokens, audit: Audit) -> None:
+        self._tokens = tokens
+        self._audit = audit
+        self._open: dict[asyncio.Task[Any], str] = {}  # streams -> id of the token
+
+    async def intercept_service(self, continuation: Callable[[Any], Awaitable[Any]], details: Any) -> Any:
+        handler = await continuation(details)
+        if handler is None:  # no such method: gRPC says so
+            return None
+        token = self._holder(details)
+        why = refusal(token, details.method)
+        if why is not None:
+            code, text = why
+            self._audit.refused(details.method, token, text)
+            return _refusing(handler, code, text)
+        if handler.request_streaming and handler.response_streaming and token is not None:
+            return self._followed(handler, token)
+        return handler
+
+    def enrolment(self) -> Enrolment:
+        """The service by which others join."""
+        return Enrolment(self._tokens, self._audit)
+
+    def _holder(self, details: Any) -> Token | None:
+        secret = secret_of(details.invocation_metadata)
+        try:
+            return self._tokens.holder(secret) if secret else None
+        except ServerError as error:
+            log.error("nobody is let in: %s", error)
+            return None
+
+    def _followed(self, handler: Any, token: Token) -> Any:
+        """The handler of a stream, which ends when the token does."""
+
+        async def stream(requests: Any, context: Any) -> AsyncIterator[Any]:
+            task = asyncio.current_task()
+            assert task is not None
+            self._open[task] = token.id
+            try:
+                async for answer in handler.stream_stream(requests, context):
+                    yield answer
+            finally:
+                self._open.pop(task, None)
+
+        return grpc.stream_stream_rpc_method_handler(
+            stream, handler.request_deserializer, handler.response_serializer
+        )
+
+    async def watch(self) -> None:
+        """End the streams of tokens that are no longer good, for ever."""
+        while True:
+            await asyncio.sleep(LOOK_S)
+            if not self._open:
+                continue
+            try:
+                valid = self._tokens.valid_ids()
+            except ServerError as error:
+                log.error("tokens: %s", error)
+                continue
+            for task, number in list(self._open.items()):
+                if number not in valid:
+                    log.info("token %s is no longer good: its stream is ended", number)
+                    task.cancel()
+
+
+class Enrolment(access_pb2_grpc.AccessServicer):
+    """Gives those who come with a join token one of their own."""
+
+    def __init__(self, tokens: Tokens, audit: Audit) -> None:
+        self._tokens = tokens
+        self._audit = audit
+
+    async def Enrol(self, request: Any, context: Any) -> Any:
+        secret = secret_of(context.invocation_metadata())
+        try:
+            made = await asyncio.to_thread(self._tokens.join, secret, request.name, list(request.roles))
+        except ServerError as error:
+            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))
+        if made is None:  # used up between the guard and here
+            await context.abort(grpc.StatusCode.UNAUTHENTICATED, UNKNOWN)
+            return None
+        token, own = made
+        self._audit.add("joined", token=token.id, role=token.role, name=token.name, peer=context.peer())
+        log.info("%s %s has joined (token %s)", token.role, token.name, token.id)
+        return access_pb2.EnrolResponse(token=own, role=token.role)
+
+
+UNKNOWN = "its token is not known here, or is expired or revoked: ask for a new one and join again"
+
+
+def refusal(token: Token | None, method: str) -> tuple[grpc.StatusCode, str] | None:
+    """Why this may not be called; None: it may."""
+    if token is None:
+        return grpc.StatusCode.UNAUTHENTICATED, UNKNOWN
+    if method == ENROL or token.joins:
+        if method == ENROL and token.joins:
+            return None
+        text = "this token is for joining only" if token.joins else "this token is not for joining"
+        return grpc.StatusCode.PERMISSION_DENIED, text
+    roles = next((roles for begin, roles in ALLOWED.items() if method.startswith(begin)), frozenset())
+    if token.role in roles:
+        return None
+    may = f"only {' and '.join(sorted(roles))} may" if roles else "nobody may"
+    return grpc.StatusCode.PERMISSION_DENIED, f"{may} do this, and this token is of role {token.role}"
+
+
+def secret_of(metadata: Any) -> str:
+    """What the caller sent as `authorization: Bearer SECRET`; "" where it did not."""
+    for key, value in metadata or ():
+        if key == "authorization" and isinstance(value, str) and value.startswith(BEARER):
+            return value[len(BEARER) :]
+    return ""
+
+
+def _refusing(handler: Any, code: grpc.StatusCode, text: str) -> Any:
+    """A handler of the same kind that refuses."""
+
+    async def one(request: Any, context: Any) -> None:
+        await context.abort(code, text)
+
+    async def several(request: Any, context: Any) -> AsyncIterator[Any]:
+        await context.abort(code, text)
+        yield None
+
+    kind = {
+        (False, False): grpc.unary_unary_rpc_method_handler,
+        (False, True): grpc.unary_stream_rpc_method_handler,
+        (True, False): grpc.stream_unary_rpc_method_handler,
+        (True, True): grpc.stream_stream_rpc_method_handler,
+    }[handler.request_streaming, handler.response_streaming]
+    behaviour = several if handler.response_streaming else one
+    return kind(behaviour, handler.request_deserializer, handler.response_serializer)

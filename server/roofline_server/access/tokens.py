@@ -1,0 +1,163 @@
+"""Tokens: who holds one may do what its role allows. The file has their hashes only.
+
+Secrets have 256 random bits, so one round of SHA-256 hides them; no two are compared in a time that depends
+on where they differ. Whoever changes the file holds its lock; a server notices the change by itself.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import hmac
+import json
+import os
+import secrets
+import time
+from collections.abc import Collection, Iterator
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+from ..errors import BadRequest, ConfigError
+
+ROLES = ("agent", "reader", "admin")
+FILE = "tokens.json"
+DAY_S = 86400.0
+LONGEST_NAME = 200
+MOST_TOKENS = 100_000
+
+
+@dataclass(frozen=True)
+class Token:
+    """joins: it is good for joining alone, which gives a token of its role. Times are UNIX time, s."""
+
+    id: str
+    role: str
+    name: str
+    digest: str  # SHA-256 of the secret, hex
+    created: float
+    joins: bool = False
+    once: bool = False  # of one that joins: the first to use it uses it up
+    expires: float | None = None
+    revoked: float | None = None
+
+    def state(self, now: float) -> str:
+        if self.revoked is not None:
+            return "revoked"
+        return "expired" if self.expires is not None and now >= self.expires else "valid"
+
+
+class Tokens:
+    """Those in the file of a folder, as they are now."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._path = folder / FILE
+        self._read: tuple[int, int, int] | None = None  # which version of the file
+        self._known: dict[str, Token] = {}  # by digest
+
+    def all(self) -> list[Token]:
+        """The oldest first. Raises ConfigError for a file that cannot be read."""
+        self._refresh()
+        return sorted(self._known.values(), key=lambda token: token.created)
+
+    def holder(self, secret: str, now: float | None = None) -> Token | None:
+        """The valid token of this secret."""
+        self._refresh()
+        digest = _digest(secret)
+        found = self._known.get(digest)
+        if found is None or not hmac.compare_digest(found.digest, digest):
+            return None
+        return found if found.state(time.time() if now is None else now) == "valid" else None
+
+    def valid_ids(self, now: float | None = None) -> frozenset[str]:
+        """Of the tokens that are good now. Raises ConfigError."""
+        self._refresh()
+        now = time.time() if now is None else now
+        return frozenset(one.id for one in self._known.values() if one.state(now) == "valid")
+
+    def new(
+        self, role: str, name: str, joins: bool = False, once: bool = False, days: float | None = None
+    ) -> tuple[Token, str]:
+        """A new token and its secret, which is known to nobody else. Raises BadRequest, ConfigError."""
+        if role not in ROLES:
+            raise BadRequest(f"no role {role!r}: there are {', '.join(ROLES)}")
+        if not name.isprintable() or len(name) > LONGEST_NAME:
+            raise BadRequest(f"a name of a token has at most {LONGEST_NAME} printable characters")
+        secret, now = secrets.token_urlsafe(32), time.time()
+        expires = None if days is None else now + days * DAY_S
+        with self._changing() as known:
+            if len(known) >= MOST_TOKENS:
+                raise BadRequest(f"there are {MOST_TOKENS} tokens: remove some")
+            token = Token(secrets.token_hex(4), role, name, _digest(secret), now, joins, once, expires)
+            known[token.digest] = token
+        return token, secret
+
+    def join(self, secret: str, name: str, roles: Collection[str] = ROLES) -> tuple[Token, str] | None:
+        """The own token of who joins with this secret, as one of these roles; None where that is not good for
+        it. Raises BadRequest where it is for another role."""
+        with self._changing() as known:
+            found = known.get(_digest(secret))
+            if found is None or not found.joins or found.state(time.time()) != "valid":
+                return None
+            if found.role not in roles:
+                program = "roofline-agent" if found.role == "agent" else "roofline-client"
+                raise BadRequest(f"this token is for a role of {found.role}: `{program} join` takes it")
+            if found.once:
+                known[found.digest] = replace(found, revoked=time.time())
+        return self.new(found.role, name)
+
+    def revoke(self, number: str) -> Token:
+        """Raises BadRequest where there is no such token."""
+        with self._changing() as known:
+            for digest, token in known.items():
+                if token.id == number:
+                    known[digest] = token if token.revoked else replace(token, revoked=time.time())
+                    return known[digest]
+        raise BadRequest(f"no token {number!r}: `roofline-server token list` shows them")
+
+    def _refresh(self) -> None:
+        try:
+            status = os.stat(self._path)
+            version = (status.st_mtime_ns, status.st_size, status.st_ino)
+            if version == self._read:
+                return
+            rows = json.loads(self._path.read_text())["tokens"]
+            self._known = {row["digest"]: Token(**row) for row in rows}
+            self._read = version
+        except FileNotFoundError:
+            self._known, self._read = {}, None
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise ConfigError(f"the tokens in {self._path} cannot be read: {error}") from None
+
+    @contextlib.contextmanager
+    def _changing(self) -> Iterator[dict[str, Token]]:
+        """The tokens, to be changed while nobody else changes them. Raises ConfigError."""
+        try:
+            lock = os.open(self._folder / "tokens.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise ConfigError(f"the tokens in {self._folder} cannot be changed: {error.strerror}") from None
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            self._refresh()
+            known = dict(self._known)
+            yield known
+            self._write(known)
+        finally:
+            os.close(lock)
+
+    def _write(self, known: dict[str, Token]) -> None:
+        new = self._path.with_name(f"{FILE}.new")
+        try:
+            with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
+                json.dump({"tokens": [asdict(token) for token in known.values()]}, file, indent=1)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(new, self._path)
+        except OSError as error:
+            raise ConfigError(f"the tokens in {self._folder} cannot be changed: {error.strerror}") from None
+        self._read = None
+
+
+def _digest(secret: str) -> str:
+    return hashlib.sha256(secret.encode()).hexdigest()

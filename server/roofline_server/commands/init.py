@@ -1,0 +1,101 @@
+"""`roofline-server init`: TLS and tokens, in one command."""
+
+from __future__ import annotations
+
+import getpass
+import os
+import socket
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from roofline import joining
+
+from .. import access
+from ..access.audit import Audit
+from ..access.tokens import Tokens
+from ..errors import Unavailable
+from .options import DataOption, data_of
+
+HELP = (
+    "Turn TLS and tokens on: make an authority of this server's own, its certificate, and a join token.\n\n"
+    "From then on the server listens at all addresses, and lets in who has joined. This user's agent and "
+    "client on this machine have.\n\n"
+    "Examples:\n\n"
+    "  roofline-server init\n\n"
+    "  roofline-server init head.cluster.example 10.0.0.1   more names, for other programs that speak TLS\n\n"
+    "  roofline-server init --renew                         a new certificate; nobody has to join again\n\n"
+    "Exit codes: 0 ok, 3 what is there cannot be read, 6 the directory cannot be written."
+)
+DAYS = 30.0  # that the join token is good for
+PORT = 7642
+
+
+def init(
+    names: Annotated[
+        list[str] | None, typer.Argument(help="more names and addresses of this machine")
+    ] = None,
+    renew: Annotated[bool, typer.Option("--renew", help="make a new certificate")] = False,
+    data: DataOption = None,
+) -> None:
+    from ..access import authority
+
+    where = data_of(data)
+    folder = where / access.FOLDER
+    fresh = not access.is_set_up(where)
+    try:
+        where.mkdir(parents=True, exist_ok=True, mode=0o700)
+        if fresh:
+            authority.create(folder, names or ())
+        elif renew or names:
+            authority.renew(folder, names or ())
+    except OSError as error:
+        raise Unavailable(f"cannot write {folder}: {error.strerror}; choose another --data") from None
+    if renew and not fresh:
+        print(f"a new certificate is in {folder}; a running server shows it from the next connection on")
+        return
+    tokens, audit = Tokens(folder), Audit(folder)
+    if fresh:
+        audit.add("init", folder=str(folder))
+        _join_here(folder, tokens)
+    token, secret = tokens.new("agent", "for nodes to join", joins=True, days=DAYS)
+    audit.add("token", token=token.id, role=token.role, joins=True)
+    state = "are on" if fresh else "were on already"
+    print(f"TLS and tokens {state} for {where}.\n")
+    print("  start the server, at all addresses   roofline-server" + _option(data))
+    print(f"  on every node, once ({DAYS:.0f} days)       roofline-agent join {address()} \\")
+    print(
+        f"                                         {joining.JoinToken(authority.fingerprint(folder), secret)}"
+    )
+    print("  for users on other machines          roofline-server token new --role reader" + _option(data))
+    if fresh:
+        print("\nThe agent and the client of this user on this machine are let in.")
+
+
+def _option(data: Path | None) -> str:
+    return f" --data {data}" if data else ""
+
+
+def address() -> str:
+    """Where others reach the server, as far as this machine knows."""
+    name = socket.getfqdn()
+    return f"{socket.gethostname() if name.startswith('localhost') else name}:{port()}"
+
+
+def port() -> int:
+    listen = os.environ.get("ROOFLINE_LISTEN", "").rpartition(":")[2]
+    return int(listen) if listen.isdecimal() and int(listen) else PORT
+
+
+def _join_here(folder: Path, tokens: Tokens) -> None:
+    """Let this user's agent and client in, which can read the keys anyway."""
+    certificate = (folder / access.AUTHORITY).read_text()
+    here = f"127.0.0.1:{port()}"
+    state = os.environ.get("XDG_STATE_HOME") or str(Path(os.environ.get("HOME", "/")) / ".local/state")
+    agent = joining.agent_file(Path(os.environ.get("ROOFLINE_STATE") or Path(state) / "roofline" / "agent"))
+    for role, file in (("agent", agent), ("admin", joining.client_file(os.environ))):
+        _token, secret = tokens.new(role, f"{getpass.getuser()}@{socket.gethostname()}")
+        try:
+            joining.save(file, joining.load(file).joined(here, joining.Access(certificate, secret)))
+        except joining.CannotJoin as error:
+            raise Unavailable(str(error)) from None

@@ -1,0 +1,97 @@
+"""`roofline-server token`: make, list and revoke."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import time
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+from roofline.joining import JoinToken
+
+from ..access.audit import Audit
+from ..access.tokens import Token, Tokens
+from .init import DAYS, address
+from .options import DataOption, access_of
+
+app = typer.Typer(
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    help="Tokens: who holds one may do what its role allows. Changes take effect at once, without a "
+    "restart.\n\n"
+    "Roles: agent (send data), reader (ask), admin (ask, and measure the network between nodes).\n\n"
+    "Examples:\n\n"
+    "  roofline-server token new                      for nodes to join, any number of them\n\n"
+    "  roofline-server token new --role reader        for one user to join\n\n"
+    "  roofline-server token list\n\n"
+    "  roofline-server token revoke 1f0c22aa          what its holder has open ends within seconds",
+)
+
+
+@app.command(
+    "new",
+    help="Print a token to join with: `roofline-agent join` on nodes, `roofline-client join` for users.",
+)
+def new(
+    role: Annotated[str, typer.Option(help="agent, reader or admin")] = "agent",
+    name: Annotated[str, typer.Option(help="for whom, as `token list` shows it")] = "",
+    days: Annotated[float, typer.Option(min=0.0, help="good for joining so long")] = DAYS,
+    once: Annotated[
+        bool | None,
+        typer.Option("--once/--many", help="good for one join [default: many for agents, else one]"),
+    ] = None,
+    data: DataOption = None,
+) -> None:
+    from ..access import authority
+
+    folder = access_of(data)
+    single = role != "agent" if once is None else once
+    token, secret = Tokens(folder).new(role, name, joins=True, once=single, days=days)
+    Audit(folder).add("token", token=token.id, role=role, name=name, joins=True)
+    program = "roofline-agent" if role == "agent" else "roofline-client"
+    joins = JoinToken(authority.fingerprint(folder), secret)
+    print(f"{program} join {address()} {joins}")
+
+
+@app.command("list", help="Show all tokens; their secrets are not kept.")
+def show(
+    output: Annotated[str, typer.Option("--format", help="text or json")] = "text", data: DataOption = None
+) -> None:
+    if output not in ("text", "json"):
+        raise typer.BadParameter(f"{output!r} is not one of text, json", param_hint="--format")
+    tokens, now = Tokens(access_of(data)).all(), time.time()
+    if output == "json":
+        rows = [{**asdict(token), "state": token.state(now)} for token in tokens]
+        print(json.dumps([{key: row[key] for key in row if key != "digest"} for row in rows], indent=2))
+        return
+    rows_of_text = [("id", "role", "state", "made", "ends", "name"), *(_row(token, now) for token in tokens)]
+    widths = [max(len(row[at]) for row in rows_of_text) for at in range(5)]
+    for row in rows_of_text:
+        cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=False)]
+        print("  ".join([*cells, row[5]]).rstrip())
+
+
+@app.command(
+    "revoke", help="Make a token worthless. Joining with it gave others of their own: revoke those too."
+)
+def revoke(
+    number: Annotated[str, typer.Argument(metavar="ID", help="as `token list` shows it")],
+    data: DataOption = None,
+) -> None:
+    folder = access_of(data)
+    token = Tokens(folder).revoke(number)
+    Audit(folder).add("revoked", token=token.id, role=token.role, name=token.name)
+    print(f"token {token.id} ({token.role} {token.name}) is revoked")
+
+
+def _row(token: Token, now: float) -> tuple[str, ...]:
+    role = f"{token.role}, to join" + (" once" if token.once else "") if token.joins else token.role
+    return token.id, role, token.state(now), _day(token.created), _day(token.expires), token.name
+
+
+def _day(moment: float | None) -> str:
+    if moment is None:
+        return "-"
+    return datetime.datetime.fromtimestamp(moment).strftime("%Y-%m-%d %H:%M")
