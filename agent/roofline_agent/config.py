@@ -74,11 +74,11 @@ def load(
 
 def known_servers(state: Path) -> Servers:
     """The servers that this node has joined. Raises ConfigError for a file that is broken."""
-    from roofline import joining
+    from roofline.joining import CannotJoin, agent_file, load_servers
 
     try:
-        return joining.load(joining.agent_file(state))
-    except joining.CannotJoin as error:
+        return load_servers(agent_file(state))
+    except CannotJoin as error:
         raise ConfigError(str(error)) from None
 
 

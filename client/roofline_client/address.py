@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from roofline import joining
+from roofline.joining import CannotJoin, Servers, client_file, load_servers
 
 from .errors import UsageError
 
@@ -20,9 +20,9 @@ def check_address(server: str) -> None:
         raise UsageError(f"server address {server!r} must be HOST:PORT, as {DEFAULT_SERVER}")
 
 
-def known_servers() -> joining.Servers:
+def known_servers() -> Servers:
     """Those that this user has joined. Raises UsageError for a file that is broken."""
     try:
-        return joining.load(joining.client_file(os.environ))
-    except joining.CannotJoin as error:
+        return load_servers(client_file(os.environ))
+    except CannotJoin as error:
         raise UsageError(str(error)) from None

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from typing import Any, TypeVar
 
 import grpc
-from roofline import joining
 from roofline.answers.breakdown import Breakdown
 from roofline.answers.comparison import Comparison
 from roofline.answers.jobs import Job
@@ -20,6 +19,7 @@ from roofline.answers.trajectory import Trajectory
 from roofline.answers.waits import Stragglers
 from roofline.answers.what_if import WhatIf
 from roofline.convert import from_message
+from roofline.joining import Access, enrol, open_channel, parse_token, speaks_tls
 from roofline.v1 import models_pb2, query_pb2, query_pb2_grpc
 
 from . import answers
@@ -43,7 +43,7 @@ class Connection:
         self._timeout = timeout
         self._access = servers.known.get(self._server)
         options = (("grpc.max_receive_message_length", MAX_ANSWER_BYTES), ("grpc.enable_http_proxy", 0))
-        self._channel = joining.channel(grpc, self._server, self._access, options)
+        self._channel = open_channel(grpc, self._server, self._access, options)
         self._query = query_pb2_grpc.QueryStub(self._channel)
 
     def __enter__(self: C) -> C:
@@ -290,7 +290,7 @@ class Connection:
             return NotFound(f"{details}{hint}")
         if code == grpc.StatusCode.UNAUTHENTICATED:
             return Refused(f"the server at {self._server} refuses: {details}")
-        if code == grpc.StatusCode.UNAVAILABLE and self._access is None and joining.speaks_tls(self._server):
+        if code == grpc.StatusCode.UNAVAILABLE and self._access is None and speaks_tls(self._server):
             return Refused(
                 f"the server at {self._server} lets in who has joined: `roofline-client join {self._server} "
                 "TOKEN`, with a token of `roofline-server token new --role reader` there"
@@ -308,6 +308,11 @@ class Connection:
     def _too_late(self) -> ClientError:
         advice = "it may be busy: ask again, or for fewer steps"
         return Unreachable(f"no answer from {self._server} within {self._timeout:g} s; {advice}")
+
+
+def enrolled(server: str, token: str, name: str) -> tuple[Access, str]:
+    """Join the server at HOST:PORT: what to reach it with, and the role. Raises CannotJoin."""
+    return enrol(grpc, server, parse_token(token), name, ("reader", "admin"))
 
 
 def _subject(

@@ -84,8 +84,8 @@ class Servers(NamedTuple):
         return Servers(server, {**self.known, server: access})
 
 
-def load(path: Path) -> Servers:
-    """What is in a file of `save`; nothing where there is none. Raises CannotJoin for one that is broken."""
+def load_servers(path: Path) -> Servers:
+    """What `save_servers` has put there; nothing where it has not. Raises CannotJoin for a broken file."""
     try:
         data = json.loads(path.read_text())
         return Servers(data["newest"], {name: Access(**one) for name, one in data["known"].items()})
@@ -96,7 +96,7 @@ def load(path: Path) -> Servers:
         raise CannotJoin(f"{path} cannot be read ({why}); remove it and join again") from None
 
 
-def save(path: Path, servers: Servers) -> None:
+def save_servers(path: Path, servers: Servers) -> None:
     """For the user's eyes only. Raises CannotJoin."""
     data = {"newest": servers.newest, "known": {name: one._asdict() for name, one in servers.known.items()}}
     new = path.with_name(f"{path.name}.{os.getpid()}")
@@ -109,7 +109,7 @@ def save(path: Path, servers: Servers) -> None:
         raise CannotJoin(f"cannot write {path}: {error.strerror}") from None
 
 
-def channel(grpc: Any, server: str, access: Access | None, options: Sequence[tuple[str, Any]]) -> Any:
+def open_channel(grpc: Any, server: str, access: Access | None, options: Sequence[tuple[str, Any]]) -> Any:
     """A channel of this gRPC module to HOST:PORT; access None: plain, without a token."""
     if access is None:
         return grpc.insecure_channel(server, options=options)
@@ -186,7 +186,7 @@ def enrol(grpc: Any, server: str, token: JoinToken, name: str, roles: Sequence[s
 
     authority = authority_of(server, token.fingerprint)
     options = (("grpc.enable_http_proxy", 0),)
-    with channel(grpc, server, Access(authority, token.secret), options) as opened:
+    with open_channel(grpc, server, Access(authority, token.secret), options) as opened:
         try:
             stub = access_pb2_grpc.AccessStub(opened)
             answer = stub.Enrol(access_pb2.EnrolRequest(name=name, roles=roles), timeout=TIMEOUT_S)

@@ -32,7 +32,7 @@ def join(
     Exit codes: 0 joined, 3 the address or the token is wrong, 4 the server does not answer or refuses.
     """
     silence_grpc()
-    from roofline import joining
+    from roofline.joining import CannotJoin, agent_file, enrol, load_servers, parse_token, save_servers
 
     from ..errors import ConfigError, Unreachable
     from ..uplink.grpc_setup import grpc
@@ -41,14 +41,14 @@ def join(
     state = config.state_directory()
     text = sys.stdin.readline() if token == "-" else token
     try:
-        parsed = joining.parse_token(text)
-    except joining.CannotJoin as error:
+        parsed = parse_token(text)
+    except CannotJoin as error:
         raise ConfigError(str(error)) from None
-    file = joining.agent_file(state)
+    file = agent_file(state)
     try:
-        access, _ = joining.enrol(grpc, server, parsed, socket.gethostname(), ["agent"])
-        joining.save(file, joining.load(file).joined(server, access))
-    except joining.CannotJoin as error:
+        access, _ = enrol(grpc, server, parsed, socket.gethostname(), ["agent"])
+        save_servers(file, load_servers(file).joined(server, access))
+    except CannotJoin as error:
         raise Unreachable(str(error)) from None
     print(f"joined {server}; start `roofline-agent`, or start it again{_as_root()}")
 

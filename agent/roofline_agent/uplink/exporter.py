@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from roofline.joining import Access, channel, speaks_tls
+from roofline.joining import Access, open_channel, speaks_tls
 from roofline.v1 import ingest_pb2 as pb
 
 from ..netbench import wire as net_wire
@@ -106,7 +106,7 @@ class Exporter(threading.Thread):
     def _session(self) -> None:
         """One stream from its begin to its end. Raises grpc.RpcError."""
         outgoing: _Outgoing = queue.SimpleQueue()
-        with channel(grpc, self._server, self._access, CHANNEL_OPTIONS) as opened:
+        with open_channel(grpc, self._server, self._access, CHANNEL_OPTIONS) as opened:
             stream = opened.stream_stream(
                 METHOD,
                 request_serializer=None,  # the spool holds serialized messages

@@ -26,16 +26,17 @@ def join(
     """Join a server with TLS and tokens, once; from then on it is the server that is asked.
 
     What this user is let in with is kept in ~/.config/roofline/servers.json, for this user alone."""
-    import grpc
-    from roofline import joining
+    from roofline.joining import CannotJoin, client_file, load_servers, save_servers
+
+    from ..connection import enrolled
 
     check_address(server)
     text = sys.stdin.readline() if token == "-" else token
-    file = joining.client_file(os.environ)
+    file = client_file(os.environ)
     try:
         name = f"{getpass.getuser()}@{socket.gethostname()}"
-        access, role = joining.enrol(grpc, server, joining.parse_token(text), name, ["reader", "admin"])
-        joining.save(file, joining.load(file).joined(server, access))
-    except joining.CannotJoin as error:
+        access, role = enrolled(server, text, name)
+        save_servers(file, load_servers(file).joined(server, access))
+    except CannotJoin as error:
         raise Refused(str(error)) from None
     print(f"joined {server} as {role}: `roofline-client jobs` asks it")

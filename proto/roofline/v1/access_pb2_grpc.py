@@ -29,7 +29,8 @@ class AccessServicer(object):
     """
 
     def Enrol(self, request, context):
-        """Missing associated documentation comment in .proto file."""
+        """Gives the caller a token of its own.
+        """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import Any
@@ -34,7 +35,7 @@ class Guard(grpc.aio.ServerInterceptor):  # type: ignore[misc]
     def __init__(self, tokens: Tokens, audit: Audit) -> None:
         self._tokens = tokens
         self._audit = audit
-        self._open: dict[asyncio.Task[Any], str] = {}  # streams -> id of the token
+        self._open: dict[asyncio.Task[Any], tuple[str, Any]] = {}  # streams -> id of the token, context
 
     async def intercept_service(self, continuation: Callable[[Any], Awaitable[Any]], details: Any) -> Any:
         handler = await continuation(details)
@@ -68,7 +69,7 @@ class Guard(grpc.aio.ServerInterceptor):  # type: ignore[misc]
         async def stream(requests: Any, context: Any) -> AsyncIterator[Any]:
             task = asyncio.current_task()
             assert task is not None
-            self._open[task] = token.id
+            self._open[task] = token.id, context
             try:
                 async for answer in handler.stream_stream(requests, context):
                     yield answer
@@ -90,9 +91,12 @@ class Guard(grpc.aio.ServerInterceptor):  # type: ignore[misc]
             except ServerError as error:
                 log.error("tokens: %s", error)
                 continue
-            for task, number in list(self._open.items()):
+            for task, (number, context) in list(self._open.items()):
                 if number not in valid:
                     log.info("token %s is no longer good: its stream is ended", number)
+                    # A task that is only cancelled leaves the other end waiting.
+                    with contextlib.suppress(grpc.aio.AbortError):
+                        await context.abort(grpc.StatusCode.UNAUTHENTICATED, UNKNOWN)
                     task.cancel()
 
 

@@ -9,7 +9,15 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from roofline import joining
+from roofline.joining import (
+    Access,
+    CannotJoin,
+    JoinToken,
+    agent_file,
+    client_file,
+    load_servers,
+    save_servers,
+)
 
 from .. import access
 from ..access.audit import Audit
@@ -64,9 +72,7 @@ def init(
     print(f"TLS and tokens {state} for {where}.\n")
     print("  start the server, at all addresses   roofline-server" + _option(data))
     print(f"  on every node, once ({DAYS:.0f} days)       roofline-agent join {address()} \\")
-    print(
-        f"                                         {joining.JoinToken(authority.fingerprint(folder), secret)}"
-    )
+    print(f"                                         {JoinToken(authority.fingerprint(folder), secret)}")
     print("  for users on other machines          roofline-server token new --role reader" + _option(data))
     if fresh:
         print("\nThe agent and the client of this user on this machine are let in.")
@@ -92,10 +98,10 @@ def _join_here(folder: Path, tokens: Tokens) -> None:
     certificate = (folder / access.AUTHORITY).read_text()
     here = f"127.0.0.1:{port()}"
     state = os.environ.get("XDG_STATE_HOME") or str(Path(os.environ.get("HOME", "/")) / ".local/state")
-    agent = joining.agent_file(Path(os.environ.get("ROOFLINE_STATE") or Path(state) / "roofline" / "agent"))
-    for role, file in (("agent", agent), ("admin", joining.client_file(os.environ))):
+    agent = agent_file(Path(os.environ.get("ROOFLINE_STATE") or Path(state) / "roofline" / "agent"))
+    for role, file in (("agent", agent), ("admin", client_file(os.environ))):
         _token, secret = tokens.new(role, f"{getpass.getuser()}@{socket.gethostname()}")
         try:
-            joining.save(file, joining.load(file).joined(here, joining.Access(certificate, secret)))
-        except joining.CannotJoin as error:
+            save_servers(file, load_servers(file).joined(here, Access(certificate, secret)))
+        except CannotJoin as error:
             raise Unavailable(str(error)) from None

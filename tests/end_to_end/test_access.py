@@ -1,0 +1,154 @@
+"""From nothing to a protected server: init, join, data, questions; and each door that must be closed."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from .conftest import COMMANDS, TRAINING, Site, wait_until
+
+pytestmark = pytest.mark.slow
+JOB = "guarded"
+
+
+class Person:
+    """Somebody with a home of their own, who runs our commands."""
+
+    def __init__(self, home: Path, address: str) -> None:
+        home.mkdir()
+        self.home, self.address = home, address
+        self.environ = {
+            "HOME": str(home),
+            "PATH": f"{COMMANDS}:/usr/bin:/bin",
+            "ROOFLINE_LISTEN": address,  # of the server's commands
+        }
+
+    def run(self, *command: Any, stdin: str = "") -> subprocess.CompletedProcess[str]:
+        words = [str(word) for word in command]
+        return subprocess.run(
+            words, env=self.environ, input=stdin, capture_output=True, text=True, timeout=60
+        )
+
+    def said(self, *command: Any, stdin: str = "") -> str:
+        done = self.run(*command, stdin=stdin)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def token(self, *options: str) -> str:
+        return self.said("roofline-server", "token", "new", *options).split()[-1]
+
+
+@pytest.fixture
+def head(site: Site, tmp_path: Path) -> Person:
+    """Who owns the server, which runs."""
+    owner = Person(tmp_path / "head", site.address)
+    said = owner.said("roofline-server", "init")
+    assert "roofline-agent join" in said and "roofline1." in said
+    site.start([COMMANDS / "roofline-server"], "server.log", **owner.environ)
+    wait_until(site.answers, what="the server answers")
+    return owner
+
+
+@pytest.fixture
+def node(head: Person, tmp_path: Path) -> Person:
+    return Person(tmp_path / "node", head.address)
+
+
+def start_agent(site: Site, who: Person, log: str = "agent.log") -> Any:
+    """Without --server: it goes where it has joined."""
+    environ = {**who.environ, "ROOFLINE_SOCKET": str(site.socket), "ROOFLINE_SERVER": ""}
+    return site.start([COMMANDS / "roofline-agent", "--interval", "0.1"], log, **environ)
+
+
+def test_five_commands_from_nothing_to_a_report(
+    site: Site, head: Person, node: Person, tmp_path: Path
+) -> None:
+    assert "joined" in node.said("roofline-agent", "join", head.address, "-", stdin=head.token() + "\n")
+    start_agent(site, node)
+    wait_until(lambda: "connected to server" in site.log("agent.log"), what="the agent is let in")
+    run = ["roofline-agent", "run", "--job", JOB, "--", sys.executable, TRAINING, "30", "0.02", "4"]
+    node.environ["ROOFLINE_SOCKET"] = str(site.socket)
+    node.said(*run)
+    known = ["roofline-client", "jobs", "--format", "json"]
+    wait_until(lambda: JOB in head.said(*known), what="the job is known")
+    reader = Person(tmp_path / "reader", head.address)
+    refused = reader.run("roofline-client", "jobs", "--server", head.address)
+    assert refused.returncode == 3 and "roofline-client join" in refused.stderr
+    reader.said("roofline-client", "join", head.address, head.token("--role", "reader", "--name", "alice"))
+    found = json.loads(reader.said("roofline-client", "report", "--job", JOB, "--format", "json", "--full"))
+    assert found["ranks"][0]["rank"] == "worker:0"
+    assert reader.run("roofline-client", "bench", "net", "--from", "a", "--to", "b").returncode == 3
+    files = [
+        node.home / ".local/state/roofline/agent/servers.json",
+        reader.home / ".config/roofline/servers.json",
+    ]
+    assert {oct(file.stat().st_mode)[-3:] for file in files} == {"600"}
+
+
+def test_agent_whose_token_is_revoked_is_out_and_loses_nothing(
+    site: Site, head: Person, node: Person
+) -> None:
+    node.said("roofline-agent", "join", head.address, head.token())
+    agent = start_agent(site, node)
+    wait_until(lambda: "connected to server" in site.log("agent.log"), what="the agent is let in")
+    tokens = json.loads(head.said("roofline-server", "token", "list", "--format", "json"))
+    (own,) = [
+        one
+        for one in tokens
+        if one["role"] == "agent" and not one["joins"] and one["name"] == socket.gethostname()
+    ]
+    assert "digest" not in own
+    head.said("roofline-server", "token", "revoke", own["id"])
+    wait_until(lambda: "revoked" in site.log("agent.log"), what="the agent says why it is out")
+    run = ["roofline-agent", "run", "--job", JOB, "--", sys.executable, TRAINING, "10", "0.02", "4"]
+    node.environ["ROOFLINE_SOCKET"] = str(site.socket)
+    node.said(*run)  # the training goes on
+    node.said("roofline-agent", "join", head.address, head.token())
+    agent.terminate()
+    agent.wait(30)
+    start_agent(site, node, "again.log")
+    known = ["roofline-client", "jobs", "--format", "json"]
+    wait_until(lambda: JOB in head.said(*known), what="what waited in the spool is there")
+
+
+def test_wrong_server_wrong_token_and_plain_agents_are_told(
+    site: Site, head: Person, node: Person, tmp_path: Path
+) -> None:
+    other = Person(tmp_path / "other", head.address)
+    other.said("roofline-server", "init")
+    wrong = node.run("roofline-agent", "join", head.address, other.token())
+    assert wrong.returncode == 4 and "not the one of this token" in wrong.stderr
+    nonsense = node.run("roofline-agent", "join", head.address, "roofline1.abc.def")
+    assert nonsense.returncode == 3 and "no join token" in nonsense.stderr
+    reader = node.run("roofline-agent", "join", head.address, head.token("--role", "reader"))
+    assert reader.returncode == 4 and "roofline-client join" in reader.stderr
+    assert not (node.home / ".local/state/roofline/agent/servers.json").exists()
+    plain = {**node.environ, "ROOFLINE_SOCKET": str(site.socket)}
+    site.start([COMMANDS / "roofline-agent", "--server", head.address], "plain.log", **plain)
+    wait_until(lambda: "roofline-agent join" in site.log("plain.log"), what="the agent says what to do")
+
+
+def test_server_without_tls_is_told_apart(site: Site, tmp_path: Path) -> None:
+    site.server()
+    who, other = Person(tmp_path / "who", site.address), Person(tmp_path / "other", site.address)
+    other.said("roofline-server", "init")
+    found = who.run("roofline-agent", "join", site.address, other.token())
+    assert found.returncode == 4 and "does not speak TLS" in found.stderr
+
+
+def test_address_others_can_reach_is_safe_after_init(tmp_path: Path) -> None:
+    who = Person(tmp_path / "who", "127.0.0.1:0")
+    refused = who.run("roofline-server", "--listen", "0.0.0.0:0")
+    assert refused.returncode == 3 and "roofline-server init" in refused.stderr
+    assert "were on already" not in who.said("roofline-server", "init")
+    assert "were on already" in who.said("roofline-server", "init"), "and one more join token"
+    assert who.run("roofline-server", "token", "revoke", "x").returncode == 1
+    assert who.run("roofline-server", "token", "new", "--role", "root").returncode == 1
+    assert os.listdir(tmp_path / "who" / ".local/state/roofline/server") == ["access"]

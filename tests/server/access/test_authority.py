@@ -1,0 +1,70 @@
+"""The server's authority and its certificate: what is in them, and when they are made anew."""
+
+from __future__ import annotations
+
+import datetime
+import hashlib
+import ssl
+import stat
+from pathlib import Path
+
+import pytest
+from cryptography import x509
+from roofline.joining import SERVER_NAME
+from roofline_server.access import AUTHORITY, authority
+from roofline_server.errors import ConfigError
+
+NOW = datetime.datetime(2027, 1, 1, tzinfo=datetime.timezone.utc)
+DAY = datetime.timedelta(days=1)
+
+
+def certificate(folder: Path) -> x509.Certificate:
+    return x509.load_pem_x509_certificate((folder / authority.CERTIFICATE).read_bytes())
+
+
+def test_certificate_is_signed_by_the_authority_for_the_name_that_is_asked_for(tmp_path: Path) -> None:
+    authority.create(tmp_path, ["head.example", "10.0.0.7"], NOW)
+    root = x509.load_pem_x509_certificate((tmp_path / AUTHORITY).read_bytes())
+    certificate(tmp_path).verify_directly_issued_by(root)
+    names = certificate(tmp_path).extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    assert {SERVER_NAME, "head.example", "localhost"} <= set(names.get_values_for_type(x509.DNSName))
+    assert "10.0.0.7" in map(str, names.get_values_for_type(x509.IPAddress))
+    der = ssl.PEM_cert_to_DER_cert((tmp_path / AUTHORITY).read_text())
+    assert authority.fingerprint(tmp_path) == hashlib.sha256(der).digest()
+
+
+def test_nobody_else_reads_the_keys(tmp_path: Path) -> None:
+    authority.create(tmp_path / "access")
+    modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in (tmp_path / "access").iterdir()}
+    assert set(modes.values()) == {0o600} and len(modes) == 4
+    assert stat.S_IMODE((tmp_path / "access").stat().st_mode) == 0o700
+
+
+@pytest.mark.parametrize(
+    ("days", "renewed"),
+    [
+        (authority.CERTIFICATE_DAYS - authority.RENEW_DAYS - 1, False),
+        (authority.CERTIFICATE_DAYS - 1, True),
+        (authority.CERTIFICATE_DAYS + 100, True),
+    ],
+)
+def test_certificate_is_made_anew_before_it_ends(tmp_path: Path, days: int, renewed: bool) -> None:
+    authority.create(tmp_path, ["head.example"], NOW)
+    before, root = certificate(tmp_path), authority.fingerprint(tmp_path)
+    shown = authority.identity(tmp_path, NOW + days * DAY)
+    after = x509.load_pem_x509_certificates(shown.chain)[0]
+    assert (after != before) is renewed
+    assert after.not_valid_after_utc > NOW + days * DAY
+    names = after.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    assert "head.example" in names.get_values_for_type(x509.DNSName), "names that were given stay"
+    assert authority.fingerprint(tmp_path) == root, "nobody has to join again"
+
+
+def test_broken_certificate_is_said(tmp_path: Path) -> None:
+    authority.create(tmp_path)
+    (tmp_path / authority.CERTIFICATE).write_text("no certificate")
+    with pytest.raises(ConfigError, match="init --renew"):
+        authority.identity(tmp_path)
+    (tmp_path / authority.AUTHORITY_KEY).write_text("no key")
+    with pytest.raises(ConfigError, match="authority"):
+        authority.renew(tmp_path)

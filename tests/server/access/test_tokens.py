@@ -1,0 +1,92 @@
+"""Tokens: what is kept of them, what they are good for, and for how long."""
+
+from __future__ import annotations
+
+import json
+import stat
+import threading
+from pathlib import Path
+
+import pytest
+from roofline_server.access.tokens import DAY_S, FILE, ROLES, Tokens
+from roofline_server.errors import BadRequest, ConfigError
+
+
+def test_only_hashes_are_kept(tmp_path: Path) -> None:
+    token, secret = Tokens(tmp_path).new("reader", "alice")
+    text = (tmp_path / FILE).read_text()
+    assert secret not in text and token.digest in text
+    assert stat.S_IMODE((tmp_path / FILE).stat().st_mode) == 0o600
+    assert Tokens(tmp_path).holder(secret) == token
+    assert Tokens(tmp_path).holder(token.digest) is None, "a hash is no secret"
+
+
+def test_join_token_gives_one_of_its_role(tmp_path: Path) -> None:
+    tokens = Tokens(tmp_path)
+    _, secret = tokens.new("agent", "nodes", joins=True)
+    made = [tokens.join(secret, name) for name in ("node1", "node2")]
+    assert [(one[0].role, one[0].name, one[0].joins) for one in made if one] == [
+        ("agent", "node1", False),
+        ("agent", "node2", False),
+    ]
+    assert made[0] and made[1] and made[0][1] != made[1][1]
+    assert tokens.join(made[0][1], "node3") is None, "a token of one's own is not for joining"
+
+
+def test_token_for_one_join_is_used_up(tmp_path: Path) -> None:
+    tokens = Tokens(tmp_path)
+    _, secret = tokens.new("reader", "", joins=True, once=True)
+    assert tokens.join(secret, "alice") is not None
+    assert tokens.join(secret, "mallory") is None
+    assert tokens.holder(secret) is None
+
+
+def test_token_for_another_role_is_not_used_up(tmp_path: Path) -> None:
+    tokens = Tokens(tmp_path)
+    _, secret = tokens.new("reader", "", joins=True, once=True)
+    with pytest.raises(BadRequest, match="roofline-client"):
+        tokens.join(secret, "node1", ["agent"])
+    assert tokens.join(secret, "alice", ["reader"]) is not None
+
+
+def test_many_who_join_at_once_all_have_their_token(tmp_path: Path) -> None:
+    _, secret = Tokens(tmp_path).new("agent", "", joins=True)
+    found = []
+
+    def join(number: int) -> None:
+        found.append(Tokens(tmp_path).join(secret, f"node{number}"))
+
+    threads = [threading.Thread(target=join, args=(number,)) for number in range(16)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len({one[1] for one in found if one}) == 16
+    assert len(Tokens(tmp_path).all()) == 17, "none has overwritten another"
+
+
+def test_expired_and_revoked_tokens_are_worthless(tmp_path: Path) -> None:
+    tokens = Tokens(tmp_path)
+    token, secret = tokens.new("reader", "", days=1)
+    assert tokens.holder(secret, token.created + DAY_S - 1) is not None
+    assert tokens.holder(secret, token.created + DAY_S) is None
+    assert tokens.valid_ids(token.created + DAY_S) == frozenset()
+    other, own = tokens.new("reader", "")
+    revoked = Tokens(tmp_path).revoke(other.id)  # by another process
+    assert revoked.revoked is not None
+    assert tokens.holder(own) is None, "seen without a restart"
+    assert Tokens(tmp_path).revoke(other.id).revoked == revoked.revoked, "twice is once"
+
+
+def test_bad_input_and_broken_files_are_said(tmp_path: Path) -> None:
+    tokens = Tokens(tmp_path)
+    for role, name in (("root", ""), ("reader", "a\nb"), ("reader", "x" * 201)):
+        with pytest.raises(BadRequest):
+            tokens.new(role, name)
+    with pytest.raises(BadRequest, match="token list"):
+        tokens.revoke("nothing")
+    (tmp_path / FILE).write_text(json.dumps({"tokens": [{"id": 3}]}))
+    with pytest.raises(ConfigError, match="cannot be read"):
+        tokens.holder("anything")
+    with pytest.raises(ConfigError, match="cannot be read"):
+        tokens.new(ROLES[0], "")
