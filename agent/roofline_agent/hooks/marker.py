@@ -243,6 +243,14 @@ class Marker:
             self._print(b"roofline_verbose,kernels,%d,sampled,0,0\n" % os.getpid())
             self.fact("cost.kernels", "1/%d" % kernel_switch.UNTIL_KNOWN)
 
+    def leave_kernels(self) -> None:
+        """From now on record no kernels in a sample of the steps: what oneDNN and MKL do is no training."""
+        if self.samples_kernels:
+            self._switch_at = kernel_switch.NEVER
+            if self._switch is not None:
+                self._switch.silence()
+            self.fact("cost.kernels", "none")
+
     def training_marked(self, now: int) -> None:
         """The training program has marked the end of a step itself; its numbers may begin anew."""
         self._marked += 1

@@ -145,6 +145,9 @@ def _report_settings(record: Recorder, torch: Any) -> None:
     try:
         record.fact("setting.torch_version", torch.__version__)
         record.fact("setting.intra_op_threads", torch.get_num_threads())
-        record.fact("setting.device", "cuda" if torch.cuda.is_initialized() else "cpu")
+        on_gpu = torch.cuda.is_initialized()
+        record.fact("setting.device", "cuda" if on_gpu else "cpu")
+        if on_gpu:
+            record.computes_elsewhere()
     except Exception:
         record.failed("torch_autograd")

@@ -250,6 +250,10 @@ class Recorder:
     def fact(self, name: str, value: object) -> None:
         self._marker.fact(name, value)
 
+    def computes_elsewhere(self) -> None:
+        """No library that could be switched computes what is trained: it is on a GPU."""
+        self._marker.leave_kernels()
+
     def failed(self, hook: str) -> None:
         """For an `except`: tell the first error of a hook."""
         self._marker.failed(hook)

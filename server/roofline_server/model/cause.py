@@ -83,9 +83,11 @@ def chance_of(group: str, signals: Sequence[RankSignals], ranks: Sequence[int], 
     return max(LEAST_CHANCE, CHANCE / min(looked_at, 10**9))
 
 
-def is_worth_a_name(cause: Cause) -> bool:
-    """Turbo clocks, sibling threads and hypervisors make one CPU slower than another by some percent."""
-    return cause.kind != "slower" or cause.share >= LEAST_SLOWER
+def is_worth_a_name(cause: Cause, contention: float) -> bool:
+    """Turbo clocks, sibling threads and hypervisors make one CPU slower than another by some percent; so do
+    caches that others have emptied. contention: share of a step that ranks lack CPUs."""
+    crowded = contention >= EVERYWHERE["contention"]
+    return cause.share >= LEAST_SLOWER or cause.kind not in (("slower", "host") if crowded else ("slower",))
 
 
 def holds_up(gain: Interval, least: float, step: float) -> bool:

@@ -65,7 +65,8 @@ def of_slower_ranks(
             kind = kind_of(group, own, work, [signals[rank]], signals, foreign)
             one = accounts[rank]
             found.append(Cause(kind, group, (one.rank,), one.host, sure, step, own, work))
-    return without_parts_of_sets(list(filter(is_worth_a_name, found)))
+    lacking = sum(float(seconds_of(one, OF_CONTENTION).mean()) for one in accounts) / count / step
+    return without_parts_of_sets([cause for cause in found if is_worth_a_name(cause, lacking)])
 
 
 def of_all(

@@ -20,7 +20,7 @@ from .cause import (
     without_parts_of_sets,
 )
 from .intervals import Interval, interval
-from .kinds import FOR_INPUT, GROUPS_OF_ROUNDS, NEEDED, kind_of, who_has_the_cpus, work_of
+from .kinds import FOR_INPUT, GROUPS_OF_ROUNDS, NEEDED, OF_CONTENTION, kind_of, who_has_the_cpus, work_of
 from .replay import Replay, differences
 from .signals import RankSignals
 
@@ -51,7 +51,8 @@ def of_ranks(replay: Replay, signals: Sequence[RankSignals], foreign: Mapping[st
         sure = interval(gain, chance_of(group, signals, ranks, others * len(present)))
         if sure.surely > LEAST_GAIN * step:
             found.append(_cause_of(replay, signals, group, ranks, gain, sure, foreign))
-    return without_parts_of_sets(list(filter(is_worth_a_name, found)))
+    lacking = float(replay.group(OF_CONTENTION).mean()) / step
+    return without_parts_of_sets([cause for cause in found if is_worth_a_name(cause, lacking)])
 
 
 def _alike(more: Floats, step: float) -> list[tuple[int, ...]]:

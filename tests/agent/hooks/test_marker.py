@@ -87,3 +87,20 @@ def test_forked_child_does_not_send_the_spans_of_its_parent() -> None:
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     marker.border(0)
     assert len(sent[0]) == 1
+
+
+def test_rank_that_trains_on_a_gpu_records_no_kernels_of_its_cpus() -> None:
+    facts: list[tuple[str, object]] = []
+    step = SimpleNamespace(
+        BORDER=3,
+        said_by_training=lambda: False,
+        send_mark=lambda *args: None,
+        send_fact=lambda *fact: facts.append(fact),
+    )
+    environ = {"ROOFLINE_KERNELS": "sampled", "MKL_VERBOSE": "1", "ONEDNN_VERBOSE": "1"}
+    marker = Marker(step, environ=environ)
+    marker.sample_kernels()
+    assert marker.samples_kernels
+    marker.leave_kernels()
+    marker.border(100, None, 77)  # here a step would have been sampled
+    assert [value for name, value in facts if name == "cost.kernels"][1:] == ["none"]

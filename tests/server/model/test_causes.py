@@ -235,6 +235,15 @@ def test_node_with_too_few_cpus_for_its_ranks() -> None:
     assert named(found) == ("contention_own", ())
 
 
+@pytest.mark.parametrize(("more", "is_named"), [(0.004, False), (0.02, True)])
+def test_little_more_cpu_time_where_cpus_lack_is_no_cause(more: float, is_named: bool) -> None:
+    """Others have emptied its caches: seen of a healthy rank on a crowded node."""
+    found = concluded(job(plant={"delay": {0: 0.03, 1: 0.03}, "host": {1: more}}), {"node": 1.0})
+    kinds = [(one.kind, one.ranks) for one in [found.bottleneck, *found.also] if one]
+    assert (("host", ("ddp:1",)) in kinds) is is_named
+    assert ("contention", ()) in kinds
+
+
 def test_communication_that_takes_most_of_a_step() -> None:
     found = concluded(job(transfer=0.1))
     assert named(found) == ("transfer", ())
