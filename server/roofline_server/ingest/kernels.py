@@ -48,7 +48,7 @@ def with_kernels(calls: Table, kernels: Sequence[Any], name_ids: NameIds) -> Tab
         KernelKind(k.library, k.operation, k.variant, k.precision, k.implementation, k.problem, k.note)
         for k in kernels
     ]
-    calls["kernel"] = np.array([name_ids.kernel(kind) for kind in kinds], np.int64)[at]
+    calls["kernel"] = np.array(name_ids.kernel_ids(kinds), np.int64)[at]
     for name, field in SIZES.items():
         known = [getattr(k, field) if k.HasField(field) else ABSENT for k in kernels]
         if name in ("flops", "bytes") or any(size != ABSENT for size in known):

@@ -65,7 +65,7 @@ class Ranks:
             self._jobs = np.array([*jobs, NODE_JOB], object)
             self._only_job = jobs[0] if len(set(jobs)) == 1 else None
             described = zip(self._reported.ranks, jobs, strict=True)
-            ids = [name_ids.rank(one.key._replace(job=job)) for one, job in described]
+            ids = name_ids.rank_ids([one.key._replace(job=job) for one, job in described])
             for at, rank in enumerate(ids):
                 self.incarnations[at] = self.incarnations[at]._replace(rank=rank, node=self.node)
             self.present = [who for who in self.incarnations if who.pid or who.framework == RECORDED]

@@ -60,11 +60,11 @@ class Numbering:
             self.given.append(key)
         return self.first + self.given.index(key)
 
-    def rank(self, key: RankKey) -> int:
-        return self._number(key)
+    def rank_ids(self, keys: Sequence[RankKey]) -> list[int]:
+        return list(map(self._number, keys))
 
-    def kernel(self, kind: KernelKind) -> int:
-        return self._number(kind)
+    def kernel_ids(self, kinds: Sequence[KernelKind]) -> list[int]:
+        return list(map(self._number, kinds))
 
     def metrics(self, metrics: Sequence[Metric]) -> None:
         self.described += metrics

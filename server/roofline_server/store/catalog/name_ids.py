@@ -44,16 +44,14 @@ class NameIds:
                     self.recordings |= {node}
             return node
 
-    def rank(self, key: RankKey) -> int:
-        rank = self._ranks.get(key)
-        if rank is None:
-            with self._lock:
-                rank = self._ranks.get(key)
-                if rank is None:
-                    rank = self._catalog.add_rank(key)
-                    self._by_job.setdefault(key.job, {})[rank] = key
-                    self._ranks[key] = rank
-        return rank
+    def rank_ids(self, keys: Sequence[RankKey]) -> list[int]:
+        """Of ranks, in order; new ones are learned together, as each commit waits for the disk."""
+        with self._lock:
+            new = [key for key in dict.fromkeys(keys) if key not in self._ranks]
+            for key, rank in zip(new, self._catalog.add_ranks(new) if new else (), strict=True):
+                self._by_job.setdefault(key.job, {})[rank] = key
+                self._ranks[key] = rank
+        return [self._ranks[key] for key in keys]
 
     def allows(self, job: str, span: str) -> bool:
         """Whether a job may use a name of spans or phases: each becomes columns, so they are bounded."""
@@ -63,14 +61,13 @@ class NameIds:
                 known.add(span)
         return span in known
 
-    def kernel(self, kind: KernelKind) -> int:
-        kernel = self._kernels.get(kind)
-        if kernel is None:
-            with self._lock:
-                kernel = self._kernels.get(kind)
-                if kernel is None:
-                    kernel = self._kernels[kind] = self._catalog.add_kernel(kind)
-        return kernel
+    def kernel_ids(self, kinds: Sequence[KernelKind]) -> list[int]:
+        """Of kernels, in order, likewise."""
+        with self._lock:
+            new = [kind for kind in dict.fromkeys(kinds) if kind not in self._kernels]
+            if new:
+                self._kernels.update(zip(new, self._catalog.add_kernels(new), strict=True))
+        return [self._kernels[kind] for kind in kinds]
 
     def metrics(self, metrics: Sequence[Metric]) -> None:
         """Remember metrics; the first description of one stays."""

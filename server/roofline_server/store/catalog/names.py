@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import sqlalchemy as sa
@@ -87,8 +87,9 @@ class Names:
                 db.execute(TAG.delete().where((c.job == job) & (c.name == name) & (c.value == value)))
                 db.execute(TAG.insert().values(job=job, name=name, value=value, said_ns=reported_ns))
 
-    def add_rank(self, key: RankKey) -> int:
-        return self._add(RANK, key._asdict())
+    def add_ranks(self, keys: Sequence[RankKey]) -> list[int]:
+        """Their ids, in order: one commit for all."""
+        return self._add(RANK, [key._asdict() for key in keys])
 
     def run_processes(self) -> dict[tuple[str, int, int, int], tuple[int, str]]:
         """(job, node, pid, start) -> number of its run, what starts it again."""
@@ -106,12 +107,14 @@ class Names:
                 values = [dict(zip(names, (*who, *what), strict=True)) for who, what in found.items()]
                 db.execute(RUN_PROCESS.insert(), values)
 
-    def add_kernel(self, kind: KernelKind) -> int:
-        return self._add(KERNEL, kind._asdict())
+    def add_kernels(self, kinds: Sequence[KernelKind]) -> list[int]:
+        """Likewise."""
+        return self._add(KERNEL, [kind._asdict() for kind in kinds])
 
-    def _add(self, table: sa.Table, values: dict[str, Any]) -> int:
+    def _add(self, table: sa.Table, rows: Sequence[dict[str, Any]]) -> list[int]:
+        insert = table.insert().returning(table.c.id, sort_by_parameter_order=True)
         with self._engine.begin() as db:
-            return _new_id(db.execute(table.insert().values(values)))
+            return list(db.execute(insert, rows).scalars())
 
     def add_metrics(self, metrics: Iterable[Metric]) -> None:
         with self._engine.begin() as db:

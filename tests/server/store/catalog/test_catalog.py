@@ -7,6 +7,7 @@ from pathlib import Path
 from threading import Barrier
 
 import pytest
+import sqlalchemy.event
 import sqlalchemy.exc
 from roofline_server.records import ClockSample, Incarnation, KernelKind, Lifetime, NodeKey, RankKey
 from roofline_server.store.catalog.catalog import Catalog, Progress, Sealing, sqlite_url
@@ -99,11 +100,19 @@ def test_clock_samples_come_back_in_order_of_time(catalog: Catalog) -> None:
 def test_names_keep_their_numbers_after_reopening(tmp_path: Path, catalog: Catalog) -> None:
     numbers = NameIds(catalog)
     rank, kind = RankKey("job", "worker", 3), KernelKind("onednn", "conv", "", "f32", "jit", "1x1", "")
-    given = (numbers.rank(rank), numbers.kernel(kind), numbers.node(NodeKey("a", "b"), machine()))
+    given = (
+        *numbers.rank_ids([rank]),
+        *numbers.kernel_ids([kind]),
+        numbers.node(NodeKey("a", "b"), machine()),
+    )
     numbers.metrics([metric("cpu_ns")])
     other = Catalog(sqlite_url(tmp_path / "catalog.db"))
     again = NameIds(other)
-    assert (again.rank(rank), again.kernel(kind), again.node(NodeKey("a", "b"), machine())) == given
+    assert (
+        *again.rank_ids([rank]),
+        *again.kernel_ids([kind]),
+        again.node(NodeKey("a", "b"), machine()),
+    ) == given
     assert again.metrics_by_set() == {"process": [metric("cpu_ns")]}
     assert again.ranks_of("job") == {given[0]: rank}
     assert again.jobs() == {"job"}
@@ -117,13 +126,27 @@ def test_threads_get_one_number_per_key(catalog: Catalog) -> None:
 
     def ask(_: int) -> list[int]:
         together.wait(10)
-        return [numbers.rank(key) for key in keys]
+        return [rank for key in keys for rank in numbers.rank_ids([key])]
 
     with ThreadPoolExecutor(8) as pool:
         answers = list(pool.map(ask, range(8)))
     assert all(answer == answers[0] for answer in answers)
     assert len(set(answers[0])) == 20
     assert catalog.name_ids()[1] == dict(zip(keys, answers[0], strict=True))
+
+
+def test_thousands_of_new_names_are_one_commit(catalog: Catalog) -> None:
+    """Each would wait for the disk, and all agents with it."""
+    numbers, commits = NameIds(catalog), []
+    sqlalchemy.event.listen(catalog._engine, "commit", lambda _: commits.append(1))
+    kinds = [KernelKind("onednn", f"conv{number % 2000}", "", "f32", "jit", "", "") for number in range(4000)]
+    ids = numbers.kernel_ids(kinds)
+    assert len(commits) == 1
+    assert ids[:2000] == ids[2000:] and len(set(ids)) == 2000
+    assert catalog.name_ids()[2] == dict(zip(kinds[:2000], ids[:2000], strict=True))
+    assert numbers.kernel_ids(kinds) == ids and len(commits) == 1, "known names cost nothing"
+    keys = [RankKey("job", "worker", number) for number in range(500)]
+    assert numbers.rank_ids(keys) == sorted(numbers.rank_ids(keys)) and len(commits) == 2
 
 
 def test_first_description_of_a_metric_stays(catalog: Catalog) -> None:
