@@ -25,7 +25,7 @@ from .access.tokens import Tokens
 from .allocator import give_back
 from .errors import ConfigError, Unavailable
 from .ingest.commands import Agents
-from .ingest.service import MAX_BATCH_BYTES, Committer, IngestService, decode_entry
+from .ingest.service import MAX_BATCH_BYTES, MAX_STREAMS, Committer, IngestService, decode_entry
 from .query import QueryService
 from .store.store import Store
 
@@ -103,6 +103,9 @@ def grpc_server(store: Store, committer: Committer, guard: Guard | None = None) 
         options=(
             ("grpc.max_receive_message_length", MAX_BATCH_BYTES + 65536),
             ("grpc.so_reuseport", 0),
+            # Agents of a cluster come back at once when the server was away: none is sent away again.
+            ("grpc.server.max_pending_requests", 2 * MAX_STREAMS),
+            ("grpc.server.max_pending_requests_hard_limit", 2 * MAX_STREAMS),
             ("grpc.http2.min_ping_interval_without_data_ms", 10_000),
             ("grpc.keepalive_permit_without_calls", 1),
         ),

@@ -8,7 +8,7 @@ started; a run ends when all its processes have.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import NamedTuple
 
 # Ranks of one launch begin within this time, so one that comes when the others have already failed is still
@@ -33,16 +33,48 @@ class RunProcess(NamedTuple):
     ended: bool  # it did not live for longer; else its node has not reported since
 
 
-class Run(NamedTuple):
-    """One run of a job."""
+class Run:
+    """One run of a job, as a whole: thousands of processes ask for theirs at once, so what they ask is kept
+    instead of being looked for in all that it has. Server times, ns."""
 
-    number: int  # from 1, in the order in which they became known
-    processes: Sequence[RunProcess]
+    def __init__(self, number: int, processes: Iterable[RunProcess] = ()) -> None:
+        self.number = number  # from 1, in the order in which they became known
+        self.begin_ns = 0  # when its first process started; 0: only others spoke for its ranks
+        self.last_ns = 0  # until when one of them is known to have lived
+        self.launches: set[str] = set()
+        self._ranks: set[tuple[str, int]] = set()
+        self._worlds: dict[str, set[int]] = {}
+        self._not_ended: list[RunProcess] = []
+        for process in processes:
+            self.add(process)
 
-    @property
-    def begin_ns(self) -> int:
-        """When its first process started; 0: only others spoke for its ranks."""
-        return min((process.start_ns for process in self.processes), default=0)
+    def add(self, process: RunProcess) -> None:
+        """One more; its last_ns may grow (`lives`)."""
+        self.begin_ns = min(self.begin_ns, process.start_ns) if self._ranks else process.start_ns
+        self.lives(process.last_ns)
+        self._ranks.add(process.rank)
+        if process.world:
+            self._worlds.setdefault(process.rank[0], set()).add(process.world)
+        if process.launch:
+            self.launches.add(process.launch)
+        if not process.ended:
+            self._not_ended.append(process)
+
+    def lives(self, until_ns: int) -> None:
+        """Some process of it is known to have lived so long."""
+        self.last_ns = max(self.last_ns, until_ns)
+
+    def newest_report_ns(self) -> int | None:
+        """Until when one that is not known to have ended is known to have lived; None: all have ended."""
+        return max((process.last_ns for process in self._not_ended), default=None)
+
+    def lived_at(self, moment_ns: int) -> bool:
+        return self.begin_ns <= moment_ns <= self.last_ns
+
+    def has_room(self, new: RunProcess) -> bool:
+        """Whether it lacks this rank, and is as large as the rank says."""
+        worlds = self._worlds.get(new.rank[0], set())
+        return new.rank not in self._ranks and (not new.world or worlds <= {new.world})
 
 
 class Choice(NamedTuple):
@@ -57,11 +89,11 @@ def choose(new: RunProcess, runs: Iterable[Run]) -> Choice:
     newest_first = sorted(runs, key=lambda run: (run.begin_ns, run.number), reverse=True)
     if new.launch:
         for run in newest_first:
-            if any(process.launch == new.launch for process in run.processes):
+            if new.launch in run.launches:
                 return Choice(run.number)
     begun = [run for run in newest_first if run.begin_ns <= new.start_ns]
     for run in begun:
-        if any(process.start_ns <= new.start_ns <= process.last_ns for process in run.processes):
+        if run.lived_at(new.start_ns):
             return Choice(run.number)
     if begun and _is_of_launch(begun[0], new):
         return Choice(begun[0].number)
@@ -69,13 +101,10 @@ def choose(new: RunProcess, runs: Iterable[Run]) -> Choice:
     if later and _began_early(later[-1], new):
         return Choice(later[-1].number)
     # Of these nobody knows: their nodes have not reported as far as to the start of the new one.
-    silent_ns = {
-        run.number: min(
-            (new.start_ns - process.last_ns for process in run.processes if not process.ended),
-            default=LATE_NS,
-        )
-        for run in begun
-    }
+    silent_ns = {}
+    for run in begun:
+        reported_ns = run.newest_report_ns()
+        silent_ns[run.number] = LATE_NS if reported_ns is None else new.start_ns - reported_ns
     number = min(silent_ns, key=lambda number: silent_ns[number], default=None)
     if number is None or silent_ns[number] >= LATE_NS:
         return Choice(None)
@@ -84,7 +113,7 @@ def choose(new: RunProcess, runs: Iterable[Run]) -> Choice:
 
 def _is_of_launch(run: Run, new: RunProcess) -> bool:
     """Whether a process began with the others of a run, though these have ended since."""
-    return new.start_ns - run.begin_ns <= LAUNCH_NS and _has_room(run, new)
+    return new.start_ns - run.begin_ns <= LAUNCH_NS and run.has_room(new)
 
 
 def _began_early(run: Run, new: RunProcess) -> bool:
@@ -93,15 +122,7 @@ def _began_early(run: Run, new: RunProcess) -> bool:
     if new.last_ns >= run.begin_ns:
         return True
     early_ns = run.begin_ns - new.start_ns
-    return early_ns <= (LAUNCH_NS if new.ended else EARLY_NS) and _has_room(run, new)
-
-
-def _has_room(run: Run, new: RunProcess) -> bool:
-    """Whether a run lacks this rank, and is as large as the rank says."""
-    same_role = [process for process in run.processes if process.rank[0] == new.rank[0]]
-    if any(process.rank == new.rank for process in same_role):
-        return False
-    return all(not new.world or not process.world or process.world == new.world for process in same_role)
+    return early_ns <= (LAUNCH_NS if new.ended else EARLY_NS) and run.has_room(new)
 
 
 def nearest(end_ns: int, runs: Iterable[Run]) -> int | None:

@@ -7,6 +7,7 @@ catalog, so that what a process reports later, or again after a crash of the ser
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -15,6 +16,7 @@ from .catalog import Catalog
 from .run_choice import Choice, Run, RunProcess, choose, job_and_number, nearest, run_name
 
 ProcessId = tuple[str, int, int, int]  # job, node, pid, start
+OFFSET_HOLDS_NS = 5_000_000_000  # of a node's clock: it drifts by less than a millisecond meanwhile
 
 
 class Unclear(Exception):
@@ -52,6 +54,23 @@ class _Process:
         self.exited = self.ended = False
 
 
+class _Known(Run):
+    """A run whose processes come, live on and end."""
+
+    def __init__(self, number: int, newest_report: Callable[[Iterable[int]], int | None]) -> None:
+        super().__init__(number)
+        self.processes: dict[ProcessId, _Process] = {}
+        self.alive: Counter[int] = Counter()  # node -> how many of its processes are not known to have ended
+        self.untimed: list[ProcessId] = []  # of nodes of whose clocks nothing is known yet
+        self._newest_report = newest_report
+
+    def add(self, process: RunProcess) -> None:
+        super().add(process._replace(ended=True))  # `alive` has those that have not
+
+    def newest_report_ns(self) -> int | None:
+        return self._newest_report(self.alive)
+
+
 class Runs:
     """Thread-safe."""
 
@@ -64,8 +83,9 @@ class Runs:
         """ranks: of the catalog. moment: server time of a node's time; None: its clock is not known."""
         self._catalog, self._moment = catalog, moment
         self._lock = threading.Lock()
-        # job -> number of the run -> its processes
-        self._runs: dict[str, dict[int, dict[ProcessId, _Process]]] = {}
+        self._runs: dict[str, dict[int, _Known]] = {}  # job -> number
+        self._runs_on: dict[int, Counter[_Known]] = {}  # node -> runs of its processes that have not ended
+        self._offsets: dict[int, tuple[int, int]] = {}  # node -> its time, how far the server's was ahead
         self._number: dict[ProcessId, int] = {}
         self._tables: dict[int, RankTable] = {}  # node -> the newest
         self._alive: dict[int, set[ProcessId]] = {}  # node -> its processes in that table
@@ -75,8 +95,7 @@ class Runs:
     def _load(self, ranks: Mapping[RankKey, int]) -> None:
         key_of = {rank: key for key, rank in ranks.items()}
         for key in ranks:
-            job, number = job_and_number(key.job)
-            self._runs.setdefault(job, {}).setdefault(number, {})
+            self._run(*job_and_number(key.job))
         launches = self._catalog.run_processes()
         for who, lifetime in self._catalog.process_lifetimes().items():
             key = key_of[who.rank]
@@ -89,21 +108,49 @@ class Runs:
             self._through[who.node] = max(lifetime.last_ns, self._through.get(who.node, 0))
         for one, (number, _) in launches.items():
             # Of a batch that is in the inbox still, or never came to be kept.
-            self._runs.setdefault(one[0], {}).setdefault(number, {})
+            self._run(one[0], number)
             self._number.setdefault(one, number)
 
     def _remember(self, one: ProcessId, number: int, rank: ReportedRank, lifetime: Lifetime) -> None:
         self._number[one] = number
         if rank.who.framework == RECORDED:
-            self._runs.setdefault(one[0], {}).setdefault(number, {})
+            self._run(one[0], number)
             return
         # Where its start is counted otherwise than a node's time is, it started when it was seen first.
         start_ns = min(rank.who.start_ns, lifetime.first_ns)
         process = _Process(rank, start_ns, lifetime.last_ns)
         process.exited = process.ended = lifetime.exited
-        self._runs.setdefault(one[0], {}).setdefault(number, {})[one] = process
+        self._add(one, number, process)
         if not lifetime.exited:
-            self._alive.setdefault(one[1], set()).add(one)
+            self._lives(one)
+
+    def _run(self, job: str, number: int) -> _Known:
+        known = self._runs.setdefault(job, {})
+        if number not in known:
+            known[number] = _Known(number, self._newest_report)
+        return known[number]
+
+    def _add(self, one: ProcessId, number: int, process: _Process) -> None:
+        run = self._run(one[0], number)
+        run.processes[one] = process
+        run.untimed.append(one)
+
+    def _lives(self, one: ProcessId) -> None:
+        """A process that a run has is there."""
+        alive, run = self._alive.setdefault(one[1], set()), self._run(one[0], self._number[one])
+        if one not in alive:
+            alive.add(one)
+            run.alive[one[1]] += 1
+            self._runs_on.setdefault(one[1], Counter())[run] += 1
+
+    def _has_ended(self, one: ProcessId) -> None:
+        """It is there no more."""
+        node, alive = one[1], self._alive.get(one[1], set())
+        if one in alive:
+            alive.discard(one)
+            run = self._run(one[0], self._number[one])
+            run.alive -= Counter((node,))  # leaves out what is 0
+            self._runs_on[node] -= Counter((run,))
 
     # -- what agents report --------------------------------------------------------------------------------
 
@@ -119,9 +166,17 @@ class Runs:
             if not known:
                 self._note_ended(table, gone)
             self._through[table.node] = max(end_ns, self._through.get(table.node, 0))
+            self._live_on(table.node)
             if not known:
                 self._choose(table, end_ns, gone, patient)
                 self._tables[table.node] = table
+
+    def _live_on(self, node: int) -> None:
+        """Its processes are known to have lived until its newest report."""
+        runs = self._runs_on.get(node)
+        if runs and (offset := self._offset(node)) is not None:
+            for run in runs:
+                run.lives(self._through[node] + offset)
 
     def names_of(self, table: RankTable, begin_ns: int, end_ns: int) -> list[str]:
         """The names of the runs of the ranks of a batch that was taken."""
@@ -142,15 +197,17 @@ class Runs:
                 process.last_ns, process.ended = max(process.last_ns, through), True
             if process is not None and one in gone:
                 process.exited = True
-        alive.intersection_update(here - gone)
+        for one in alive - (here - gone):
+            self._has_ended(one)
         for one in here - gone - alive:
             process = self._process(one)
             if process is not None and not process.exited:  # an agent that missed it sees it again
                 process.ended = False
-                alive.add(one)
+                self._lives(one)
 
     def _process(self, one: ProcessId) -> _Process | None:
-        return self._runs.get(one[0], {}).get(self._number.get(one, 0), {}).get(one)
+        run = self._runs.get(one[0], {}).get(self._number.get(one, 0))
+        return run.processes.get(one) if run is not None else None
 
     def _choose(self, table: RankTable, end_ns: int, gone: set[ProcessId], patient: bool) -> None:
         """Give each process that is new to a run."""
@@ -170,15 +227,15 @@ class Runs:
                     number = self._choice(table.node, process, one.key.job, patient)
                     chosen[id] = number, one.launch
                 self._number[id] = number
-                self._runs.setdefault(id[0], {}).setdefault(number, {})[id] = process
+                self._add(id, number, process)
                 if not process.ended:
-                    self._alive[table.node].add(id)
+                    self._lives(id)
         finally:
             self._catalog.add_run_processes(chosen)
 
     def _choice(self, node: int, process: _Process, job: str, patient: bool) -> int:
         """The number of the run of a new process. Raises Unclear."""
-        runs, timed = self.runs_of(job), self._on_clock(node, process, {})
+        runs, timed = self.runs_of(job), self._on_clock(node, process)
         if timed is not None:
             choice = choose(timed, runs)
         else:
@@ -200,10 +257,10 @@ class Runs:
             number = nearest(max(moments), runs)
         else:
             beside = [self._number[id] for id in table.ids if id[0] == one.key.job and id in self._number]
-            newest = max(runs, key=_newness, default=Run(1, ())).number
+            newest = max(runs, key=_newness, default=Run(1)).number
             number = max(beside, default=newest)
         number = number or 1
-        self._runs.setdefault(one.key.job, {}).setdefault(number, {})
+        self._run(one.key.job, number)
         return number
 
     # -- questions -----------------------------------------------------------------------------------------
@@ -216,21 +273,37 @@ class Runs:
 
     def runs_of(self, job: str) -> list[Run]:
         """The runs of a job, on the server's clock."""
-        offsets: dict[int, int | None] = {}
-        found = []
-        for number, processes in self._runs.get(job, {}).items():
-            timed = (self._on_clock(one[1], process, offsets) for one, process in processes.items())
-            found.append(Run(number, [process for process in timed if process is not None]))
+        found: list[Run] = []
+        for run in self._runs.get(job, {}).values():
+            waiting, run.untimed = run.untimed, []
+            for one in waiting:
+                timed = self._on_clock(one[1], run.processes[one])
+                if timed is None:
+                    run.untimed.append(one)
+                else:
+                    run.add(timed)
+            found.append(run)
         return found
 
-    def _on_clock(self, node: int, process: _Process, offsets: dict[int, int | None]) -> RunProcess | None:
-        """None: nothing is known of the node's clock. offsets: of the clocks of nodes, as they are asked
-        for."""
-        if node not in offsets:
-            through = self._through.get(node, 0)
-            server_ns = self._moment(node, through)
-            offsets[node] = None if server_ns is None else server_ns - through
-        offset = offsets[node]
+    def _newest_report(self, nodes: Iterable[int]) -> int | None:
+        """Until when one of these nodes has reported; None: of none is it known."""
+        known = [(self._through.get(node, 0), self._offset(node)) for node in nodes]
+        return max((through + offset for through, offset in known if offset is not None), default=None)
+
+    def _offset(self, node: int) -> int | None:
+        """By how much the server's time is ahead of a node's; None: nothing is known of its clock."""
+        through, known = self._through.get(node, 0), self._offsets.get(node)
+        if known is not None and through - known[0] < OFFSET_HOLDS_NS:
+            return known[1]
+        server_ns = self._moment(node, through)
+        if server_ns is None:
+            return None
+        self._offsets[node] = through, server_ns - through
+        return server_ns - through
+
+    def _on_clock(self, node: int, process: _Process) -> RunProcess | None:
+        """None: nothing is known of the node's clock."""
+        offset = self._offset(node)
         if offset is None:
             return None
         last_ns = process.last_ns
