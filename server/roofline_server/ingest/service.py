@@ -23,6 +23,7 @@ from ..store.store import Store
 from .commands import Agents, Link
 from .decode import decode, parse
 from .machine import decode_machine
+from .together import Together
 
 log = logging.getLogger(__name__)
 
@@ -154,6 +155,7 @@ class IngestService:
         self._committer = committer
         self._agents = agents
         self._streams: set[_Stream] = set()
+        self._hellos = Together(store.hellos)  # all agents of a cluster may come at once
 
     def handler(self) -> Any:
         """What a gRPC server adds. Requests come as bytes: a batch is stored as it came."""
@@ -213,7 +215,7 @@ class IngestService:
         except BadBatch as error:
             await context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))
         assert hello is not None
-        node = await asyncio.to_thread(self._store.hello, NodeKey(hello.agent, hello.boot), machine)
+        node = await self._hellos((NodeKey(hello.agent, hello.boot), machine))
         if 0 < hello.node_ns < MAX_TIME_NS:
             self._store.add_arrival(node, hello.node_ns, received_ns)
         return _Stream(hello, node, self._store.acked(hello.agent))
@@ -230,7 +232,7 @@ class IngestService:
                 stream.link.take(message.result)
             elif kind == "hello" and not _hello_problem(message.hello):
                 key = NodeKey(message.hello.agent, message.hello.boot)
-                await asyncio.to_thread(self._store.hello, key, decode_machine(message.hello))
+                await self._hellos((key, decode_machine(message.hello)))
                 stream.link.hello = message.hello
 
     async def _receive_batch(self, stream: _Stream, batch: Any, data: bytes) -> None:

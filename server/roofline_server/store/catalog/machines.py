@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from itertools import groupby
 from typing import NamedTuple
 
@@ -13,7 +13,7 @@ import numpy as np
 from ...records import RECORDING, Incarnation, Lifetime, Machine, NodeKey
 from .catalog import Catalog
 from .clocks import Clocks
-from .machine_versions import MachineUse, next_state, used
+from .machine_versions import MachineState, MachineUse, next_state, used
 
 MAX_STATES = 64  # of one version; a source that comes and goes shall not fill the catalog
 
@@ -51,21 +51,27 @@ class Machines:
         new = [key for key in nodes if key.agent not in self._states]
         for key in sorted(new, key=lambda key: nodes[key]):
             since_ns = (began(nodes[key]) or 0) if key.agent in self._states else 0
-            self.add_report(key, nodes[key], known[nodes[key]], since_ns)
+            self.add_reports([(key, nodes[key], known[nodes[key]])], since_ns)
 
-    def add_report(self, key: NodeKey, node: int, machine: Machine, now_ns: int) -> None:
-        """An agent reports this of its machine."""
+    def add_reports(self, reports: Sequence[tuple[NodeKey, int, Machine]], now_ns: int) -> None:
+        """Agents report this of their machines."""
         with self._lock:
-            self._nodes[node] = key
-            states = self._states.setdefault(key.agent, [])
-            state = next_state(states[-1] if states else None, machine, now_ns)
-            if state is None:
-                return
-            same = sum(1 for s in states if s.version == state.version)
-            replaces = same >= MAX_STATES
-            self._catalog.add_machine_state(key.agent, state, replaces)
-            # A new list: `versions` reads the old one without the lock.
-            self._states[key.agent] = [*(states[:-1] if replaces else states), state]
+            changed: dict[str, list[MachineState]] = {}
+            kept: list[tuple[str, MachineState, bool]] = []
+            for key, _, machine in reports:
+                states = changed.get(key.agent, self._states.get(key.agent, []))
+                state = next_state(states[-1] if states else None, machine, now_ns)
+                if state is not None:
+                    replaces = sum(1 for s in states if s.version == state.version) >= MAX_STATES
+                    kept.append((key.agent, state, replaces))
+                    # A new list: `versions` reads the old one without the lock.
+                    changed[key.agent] = [*(states[:-1] if replaces else states), state]
+            if kept:
+                self._catalog.add_machine_states(kept)
+            self._nodes.update({node: key for key, node, _ in reports})
+            self._states.update(changed)
+            for key, _, _ in reports:
+                self._states.setdefault(key.agent, [])
 
     def stream_opened(self, agent: str) -> None:
         with self._streams_lock:

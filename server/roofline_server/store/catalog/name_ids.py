@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ...records import RECORDING, KernelKind, Machine, Metric, NodeKey, RankKey
@@ -33,16 +33,19 @@ class NameIds:
         self.rank_tables: dict[Any, Any] = {}  # see ingest/ranks.py
         self._spans: dict[str, set[str]] = {}  # job -> names of spans and phases that it may use
 
-    def node(self, key: NodeKey, machine: Machine) -> int:
-        """The id of a node; remembers what it reports of its machine."""
+    def node_ids(self, reports: Mapping[NodeKey, Machine]) -> dict[NodeKey, int]:
+        """The ids of nodes; remembers what they report of their machines."""
         with self._lock:
-            node = self._nodes.get(key)
-            if node is None or self._machines.get(node) != machine:
-                node = self._nodes[key] = self._catalog.add_node(key, machine)
-                self._machines[node] = machine
+            new = {
+                key: machine
+                for key, machine in reports.items()
+                if key not in self._nodes or self._machines.get(self._nodes[key]) != machine
+            }
+            for key, node in self._catalog.add_nodes(new).items() if new else ():
+                self._nodes[key], self._machines[node] = node, new[key]
                 if key.boot == RECORDING:
                     self.recordings |= {node}
-            return node
+            return {key: self._nodes[key] for key in reports}
 
     def rank_ids(self, keys: Sequence[RankKey]) -> list[int]:
         """Of ranks, in order; new ones are learned together, as each commit waits for the disk."""

@@ -40,16 +40,20 @@ class Names:
                 )
             return nodes, ranks, kernels, metrics
 
-    def add_node(self, key: NodeKey, machine: Machine) -> int:
-        """The node's id; what is known of its machine is brought up to date."""
-        text = _machine_text(machine)
+    def add_nodes(self, reports: Mapping[NodeKey, Machine]) -> dict[NodeKey, int]:
+        """The nodes' ids; what is known of their machines is brought up to date. One commit for all."""
+        found: dict[NodeKey, int] = {}
         with self._engine.begin() as db:
-            same = (NODE.c.agent == key.agent) & (NODE.c.boot == key.boot)
-            found = db.execute(sa.select(NODE.c.id).where(same)).scalar()
-            if found is not None:
-                db.execute(NODE.update().where(same).values(machine=text))
-                return int(found)
-            return _new_id(db.execute(NODE.insert().values(**key._asdict(), machine=text)))
+            for key, machine in reports.items():
+                text = _machine_text(machine)
+                same = (NODE.c.agent == key.agent) & (NODE.c.boot == key.boot)
+                known = db.execute(sa.select(NODE.c.id).where(same)).scalar()
+                if known is not None:
+                    db.execute(NODE.update().where(same).values(machine=text))
+                    found[key] = int(known)
+                else:
+                    found[key] = _new_id(db.execute(NODE.insert().values(**key._asdict(), machine=text)))
+        return found
 
     def machines(self) -> dict[int, Machine]:
         """What each node reported last."""
@@ -65,14 +69,16 @@ class Names:
                 found.setdefault(r.agent, []).append(state)
         return found
 
-    def add_machine_state(self, agent: str, state: MachineState, replaces: bool = False) -> None:
-        """Keep what an agent reported, after all earlier states; replaces: instead of the last of them."""
+    def add_machine_states(self, states: Iterable[tuple[str, MachineState, bool]]) -> None:
+        """Keep what agents reported, after all earlier states, or (True) instead of the last of them. One
+        commit for all."""
         with self._engine.begin() as db:
-            if replaces:
-                last = sa.select(sa.func.max(MACHINE.c.id)).where(MACHINE.c.agent == agent)
-                db.execute(MACHINE.delete().where(MACHINE.c.id == db.execute(last).scalar()))
-            values = {**state._asdict(), "agent": agent, "machine": _machine_text(state.machine)}
-            db.execute(MACHINE.insert().values(values))
+            for agent, state, replaces in states:
+                if replaces:
+                    last = sa.select(sa.func.max(MACHINE.c.id)).where(MACHINE.c.agent == agent)
+                    db.execute(MACHINE.delete().where(MACHINE.c.id == db.execute(last).scalar()))
+                values = {**state._asdict(), "agent": agent, "machine": _machine_text(state.machine)}
+                db.execute(MACHINE.insert().values(values))
 
     def tags(self) -> list[tuple[str, str, str, int]]:
         """All tags of jobs: (job, name, value, when it was reported)."""

@@ -87,6 +87,7 @@ class Runs:
         self._runs_on: dict[int, Counter[_Known]] = {}  # node -> runs of its processes that have not ended
         self._offsets: dict[int, tuple[int, int]] = {}  # node -> its time, how far the server's was ahead
         self._number: dict[ProcessId, int] = {}
+        self._chosen: dict[ProcessId, tuple[int, str]] = {}  # that the catalog does not have yet
         self._tables: dict[int, RankTable] = {}  # node -> the newest
         self._alive: dict[int, set[ProcessId]] = {}  # node -> its processes in that table
         self._through: dict[int, int] = {}  # node -> node time it has reported up to
@@ -178,6 +179,18 @@ class Runs:
             for run in runs:
                 run.lives(self._through[node] + offset)
 
+    def save(self) -> None:
+        """Have the catalog keep which runs were chosen: to be called before a batch of theirs is kept. Until
+        then their agents would send it again."""
+        with self._lock:
+            chosen, self._chosen = self._chosen, {}
+        try:
+            self._catalog.add_run_processes(chosen)
+        except Exception:
+            with self._lock:
+                self._chosen = chosen | self._chosen
+            raise
+
     def names_of(self, table: RankTable, begin_ns: int, end_ns: int) -> list[str]:
         """The names of the runs of the ranks of a batch that was taken."""
         with self._lock:
@@ -231,7 +244,7 @@ class Runs:
                 if not process.ended:
                     self._lives(id)
         finally:
-            self._catalog.add_run_processes(chosen)
+            self._chosen |= chosen
 
     def _choice(self, node: int, process: _Process, job: str, patient: bool) -> int:
         """The number of the run of a new process. Raises Unclear."""

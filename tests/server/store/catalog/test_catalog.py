@@ -81,14 +81,16 @@ def test_process_told_of_in_two_ways_is_kept_as_it_was_last(catalog: Catalog) ->
 
 
 def test_machine_comes_back_with_ceilings_and_sources(catalog: Catalog) -> None:
-    number = catalog.add_node(NodeKey("a", "b"), machine())
+    key = NodeKey("a", "b")
+    number = catalog.add_nodes({key: machine()})[key]
     assert catalog.machines() == {number: machine()}
-    assert catalog.add_node(NodeKey("a", "b"), machine("renamed")) == number
+    assert catalog.add_nodes({key: machine("renamed")}) == {key: number}
     assert catalog.machines() == {number: machine("renamed")}
 
 
 def test_other_boot_of_an_agent_is_another_node(catalog: Catalog) -> None:
-    assert catalog.add_node(NodeKey("a", "1"), machine()) != catalog.add_node(NodeKey("a", "2"), machine())
+    found = catalog.add_nodes({NodeKey("a", "1"): machine(), NodeKey("a", "2"): machine()})
+    assert len(set(found.values())) == 2
 
 
 def test_clock_samples_come_back_in_order_of_time(catalog: Catalog) -> None:
@@ -103,7 +105,7 @@ def test_names_keep_their_numbers_after_reopening(tmp_path: Path, catalog: Catal
     given = (
         *numbers.rank_ids([rank]),
         *numbers.kernel_ids([kind]),
-        numbers.node(NodeKey("a", "b"), machine()),
+        *numbers.node_ids({NodeKey("a", "b"): machine()}).values(),
     )
     numbers.metrics([metric("cpu_ns")])
     other = Catalog(sqlite_url(tmp_path / "catalog.db"))
@@ -111,7 +113,7 @@ def test_names_keep_their_numbers_after_reopening(tmp_path: Path, catalog: Catal
     assert (
         *again.rank_ids([rank]),
         *again.kernel_ids([kind]),
-        again.node(NodeKey("a", "b"), machine()),
+        *again.node_ids({NodeKey("a", "b"): machine()}).values(),
     ) == given
     assert again.metrics_by_set() == {"process": [metric("cpu_ns")]}
     assert again.ranks_of("job") == {given[0]: rank}

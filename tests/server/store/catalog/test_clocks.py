@@ -118,7 +118,7 @@ def test_exchange_whose_times_cannot_be_is_ignored(catalog: Catalog, sample: Clo
 
 def test_times_of_a_recording_stand_as_they_are(catalog: Catalog) -> None:
     numbers = NameIds(catalog)
-    node = numbers.node(NodeKey("file", RECORDING), machine())
+    (node,) = numbers.node_ids({NodeKey("file", RECORDING): machine()}).values()
     registry = ClockRegistry(catalog, numbers)
     registry.add_arrival(node, 5, UNIX)
     assert registry.clocks()[node].to_server(np.array([UNIX])).tolist() == [UNIX]

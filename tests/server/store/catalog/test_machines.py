@@ -148,7 +148,7 @@ def test_stream_opens_while_what_an_agent_says_is_written(
         told_of.set()
 
     node = Calibrated()
-    monkeypatch.setattr(Catalog, "add_machine_state", slow)
+    monkeypatch.setattr(Catalog, "add_machine_states", slow)
     writer = threading.Thread(target=node.say, args=(store, 60, EARLY))
     loop = threading.Thread(target=stream)
     writer.start()
