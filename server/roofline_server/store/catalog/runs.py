@@ -54,7 +54,7 @@ class _Process:
         self.exited = self.ended = False
 
 
-class _Known(Run):
+class _KnownRun(Run):
     """A run whose processes come, live on and end."""
 
     def __init__(self, number: int, newest_report: Callable[[Iterable[int]], int | None]) -> None:
@@ -83,8 +83,8 @@ class Runs:
         """ranks: of the catalog. moment: server time of a node's time; None: its clock is not known."""
         self._catalog, self._moment = catalog, moment
         self._lock = threading.Lock()
-        self._runs: dict[str, dict[int, _Known]] = {}  # job -> number
-        self._runs_on: dict[int, Counter[_Known]] = {}  # node -> runs of its processes that have not ended
+        self._runs: dict[str, dict[int, _KnownRun]] = {}  # job -> number
+        self._runs_on: dict[int, Counter[_KnownRun]] = {}  # node -> runs of its processes that have not ended
         self._offsets: dict[int, tuple[int, int]] = {}  # node -> its time, how far the server's was ahead
         self._number: dict[ProcessId, int] = {}
         self._chosen: dict[ProcessId, tuple[int, str]] = {}  # that the catalog does not have yet
@@ -125,10 +125,10 @@ class Runs:
         if not lifetime.exited:
             self._lives(one)
 
-    def _run(self, job: str, number: int) -> _Known:
+    def _run(self, job: str, number: int) -> _KnownRun:
         known = self._runs.setdefault(job, {})
         if number not in known:
-            known[number] = _Known(number, self._newest_report)
+            known[number] = _KnownRun(number, self._newest_report)
         return known[number]
 
     def _add(self, one: ProcessId, number: int, process: _Process) -> None:
