@@ -104,7 +104,7 @@ COMMANDS = (
             "timeline --job 42 --rank worker:0 --kernels -o worker0.json",
         ),
     ),
-    Command(join, ("join head:7642 TOKEN",)),
+    Command(join, ("join head:7642 TOKEN", "join head:7642 -")),
     Command(export, ("export --job 42 -o raw-42", "export --job 42 -o raw-42 --force")),
 )
 

@@ -89,7 +89,7 @@ def load_servers(path: Path) -> Servers:
     try:
         data = json.loads(path.read_text())
         return Servers(data["newest"], {name: Access(**one) for name, one in data["known"].items()})
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return Servers("", {})
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         why = error.strerror if isinstance(error, OSError) else "it is no file of ours"

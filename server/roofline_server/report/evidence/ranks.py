@@ -221,7 +221,7 @@ def _gpu_evidence(table: Table) -> GpuEvidence | None:
     busy, tensor = _per_second(table, "gpu_busy_ns"), _per_second(table, "gpu_tensor_ns")
     if busy is None:
         return None
-    gpus = float(np.nanmax(table["gpus"])) if "gpus" in table else 1.0
+    gpus = float(np.fmax.reduce(table["gpus"], initial=1.0)) if "gpus" in table else 1.0
     moved, copied = (_per_second(table, name) for name in ("gpu_dram_bytes", "gpu_copied_bytes"))
     return GpuEvidence(
         busy / NS,

@@ -52,7 +52,7 @@ def _signals(
     facts = view.facts.get(number, {})
     busy = grown(tables, steps, "gpu", "gpu_busy_ns")
     if rank.uses_gpu:
-        origin = None
+        origin = None  # a GPU is looked at all the time, not in a sample of the steps
     return RankSignals(
         rank=rank.key,
         role=rank.role,

@@ -1,0 +1,156 @@
+"""From what an agent reads of GPUs to the verdict: who holds up a training on a GPU."""
+
+from __future__ import annotations
+
+from math import nan
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from roofline.answers.verdict import Verdict
+from roofline.v1 import ingest_pb2 as pb
+from roofline_server.report.job.build import build
+from roofline_server.report.questions import STEADY_STEPS
+
+from ...builders import (
+    ABSENT,
+    BORDER,
+    CUMULATIVE,
+    GAUGE,
+    MS,
+    S,
+    batch,
+    counter_set,
+    marks,
+    open_store,
+    rank,
+    samples,
+    spans,
+)
+from ..work import HBM, Host
+
+STEPS, STEP = 400, 20 * MS
+TOTALS = [
+    ("gpus", GAUGE, False),
+    ("gpu_busy_ns", CUMULATIVE, True),
+    ("gpu_tensor_ns", CUMULATIVE, True),
+    ("gpu_dram_bytes", CUMULATIVE, True),
+    ("gpu_copied_bytes", CUMULATIVE, True),
+]
+
+
+class Told(NamedTuple):
+    """Shares of the time, and byte/s. busy None: another rank uses the GPU too."""
+
+    busy: float | None
+    input: float = 0.02
+    run: float = 0.95
+    tensor: float = 0.05
+    dram: float = 5e11
+    copied: float = 1e6
+    facts: tuple[str, ...] = ()
+
+
+def verdict_of(folder: Path, told: Told) -> Verdict:
+    """A lone rank that spins while its GPU computes; HBM does 1e12 byte/s."""
+    store, node = open_store(folder), Host("a", (HBM,))
+    node.greet(store)
+    begin = 100 * S
+    ends = [begin + k * STEP for k in range(STEPS + 1)]
+    borders = [(0, BORDER, k - 1, 8, at) for k, at in enumerate(ends)]
+    phases = []
+    for k, at in enumerate(ends[:-1]):
+        # A little more and less: a step that is always the same has no interval.
+        fetched = at + round(told.input * STEP * (1 + 0.05 * (k % 3 - 1)))
+        run = round(told.run * STEP)
+        phases += [
+            (0, "phase.input", at, fetched, ABSENT, 1),
+            (0, "phase.forward", fetched, fetched + STEP // 4, ABSENT, 1),
+            (0, "phase.backward", fetched + STEP // 4, at + STEP, ABSENT, 1),
+            (0, "thread.run.step", at, at + STEP, ABSENT, run),
+            (0, "thread.delay.step", at, at + STEP, ABSENT, 1),
+        ]
+    rows = []
+    for second in range(STEPS * STEP // S + 2):
+        busy = nan if told.busy is None else told.busy * S
+        rates = (busy, told.tensor * S, told.dram, told.copied)
+        rows.append((0, begin + second * S, (1, *(second * rate for rate in rates))))
+    facts = ("hook.torch_data=installed", "setting.device=cuda", *told.facts)
+    node.put(
+        store,
+        batch(
+            begin_ns=begin,
+            end_ns=ends[-1] + 2 * S,
+            ranks=[rank(index=0, pid=100)],
+            marks=marks(borders),
+            spans=spans(phases),
+            counter_sets=[counter_set("gpu", TOTALS)],
+            samples=[samples(0, rows, TOTALS)],
+            events=[
+                pb.Event(kind=pb.EVENT_KIND_FACT, rank=0, begin_ns=begin, end_ns=begin, text=text)
+                for text in facts
+            ],
+        ),
+    )
+    view = store.view("job")
+    assert view is not None
+    found = build(view, STEADY_STEPS).verdict
+    store.close()
+    assert found is not None
+    return found
+
+
+def parts(found: Verdict) -> dict[str, float]:
+    (one,) = found.accounts
+    return {part.part: round(part.share.value or 0.0, 2) for part in one.parts}
+
+
+def test_gpu_that_computes_all_the_time_holds_the_training_up(tmp_path: Path) -> None:
+    found = verdict_of(tmp_path, Told(0.86))
+    assert found.headline == "healthy: bound by kernels (86% of the step)"
+    assert parts(found) == {"input": 0.02, "compute": 0.86, "host": 0.12}
+    (line,) = found.roofline
+    assert line == (
+        "worker: GPU busy 86% of the time, its memory at 50% of the measured bandwidth, "
+        "tensor cores active 5%"
+    )
+    (gain,) = found.also
+    assert gain.kind == "compute" and any("tensor cores" in line for line in gain.tries)
+
+
+def test_gpu_that_waits_for_the_host_is_named_with_what_that_costs(tmp_path: Path) -> None:
+    found = verdict_of(tmp_path, Told(0.2))
+    assert found.bottleneck is not None
+    assert (found.kind, found.bottleneck.kind, found.bottleneck.rank) == ("bottleneck", "gpu_idle", "")
+    assert found.bottleneck.share.value == pytest.approx(0.78, abs=0.02)
+    assert "the GPU computes 20% of the time" in found.bottleneck.evidence
+    assert "CUDA graph" in found.bottleneck.tries[0]
+    assert found.bottleneck.gain is not None
+    assert found.bottleneck.gain.without == pytest.approx(0.22 * 0.02, rel=0.1)
+
+
+def test_copies_that_a_gpu_waits_for_are_told(tmp_path: Path) -> None:
+    found = verdict_of(tmp_path, Told(0.65, copied=1.4e9))
+    assert found.bottleneck is not None and found.bottleneck.kind == "gpu_idle"
+    assert "pin_memory=True" in found.bottleneck.tries[0]
+    assert any("1.4 GB/s are copied to the GPU" in line for line in found.bottleneck.evidence)
+
+
+def test_input_that_a_gpu_waits_for_is_input(tmp_path: Path) -> None:
+    found = verdict_of(tmp_path, Told(0.25, input=0.7, run=0.3))
+    assert found.bottleneck is not None
+    assert found.bottleneck.kind == "input"
+    assert parts(found)["input"] == pytest.approx(0.7, abs=0.01)
+
+
+def test_shared_gpu_leaves_computing_and_host_together(tmp_path: Path) -> None:
+    """And is never called "CPU time outside kernels": the main thread spins while the GPU computes."""
+    found = verdict_of(tmp_path, Told(None))
+    assert "compute|host" in parts(found) and "host" not in parts(found)
+    assert found.roofline == []
+
+
+def test_run_under_ncu_is_doubted(tmp_path: Path) -> None:
+    found = verdict_of(tmp_path, Told(0.2, facts=("ncu.steps=20",)))
+    assert found.bottleneck is not None
+    assert found.bottleneck.confidence == "low" and "ncu" in found.bottleneck.why
