@@ -8,6 +8,7 @@ asked for once and then left out; a GPU that falls off the bus ends its own rows
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import importlib
 import logging
 from collections.abc import Callable, Mapping, Sequence
@@ -33,6 +34,7 @@ from .nvml_gpm import GPM_METRICS
 log = logging.getLogger(__name__)
 
 LIBRARY_NOT_FOUND, DRIVER_NOT_LOADED = 12, 9  # nvml.h
+NO_DRIVER, LOAD_DRIVER = "no NVIDIA driver is loaded here", "only where there are GPUs: load the driver"
 WHO_EVERY_NS = 5_000_000_000
 NEW_EVERY_NS = 1_000_000_000  # while some rank uses no GPU: it may be about to
 
@@ -71,6 +73,13 @@ METRICS = (
 )
 
 
+def load_package() -> Any:
+    """The package nvidia-ml-py. Raises OSError where there is no driver: then its 4 MB are not needed, and
+    ImportError where it is not installed."""
+    ctypes.CDLL("libnvidia-ml.so.1")
+    return importlib.import_module("pynvml")
+
+
 class NvmlSource:
     """Counter set "gpu"."""
 
@@ -81,9 +90,7 @@ class NvmlSource:
     measures = True
     counter_set = CounterSet("gpu", METRICS)
 
-    def __init__(
-        self, settings: SourceSettings, load: Callable[[], Any] = lambda: importlib.import_module("pynvml")
-    ) -> None:
+    def __init__(self, settings: SourceSettings, load: Callable[[], Any] = load_package) -> None:
         self._clock = settings.clock
         self._proc = Path(settings.proc)
         self._load = load
@@ -96,6 +103,8 @@ class NvmlSource:
     def probe(self) -> SourceStatus:
         try:
             nvml = self._load()
+        except OSError:
+            return SourceStatus(self.name, False, NO_DRIVER, LOAD_DRIVER)
         except ImportError:
             reason, advice = "the Python package nvidia-ml-py is not installed", "pip install nvidia-ml-py"
             if not (self._proc / "driver/nvidia").exists():
@@ -113,10 +122,7 @@ class NvmlSource:
                     log.warning("gpu %d is not sampled: %s", index, error)
         except nvml.NVMLError as error:
             if error.value in (LIBRARY_NOT_FOUND, DRIVER_NOT_LOADED):
-                reason, advice = (
-                    "no NVIDIA driver is loaded here",
-                    "only where there are GPUs: load the driver",
-                )
+                reason, advice = NO_DRIVER, LOAD_DRIVER
             else:
                 reason, advice = f"NVML does not start: {error}", "look at `nvidia-smi`"
             return SourceStatus(self.name, False, reason, advice)

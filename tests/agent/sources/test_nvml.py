@@ -319,6 +319,21 @@ def test_library_that_does_not_fit_its_driver_is_reported(tmp_path: Path) -> Non
     assert not status.works and status.advice == "look at `nvidia-smi`"
 
 
+def test_package_is_not_loaded_where_there_is_no_driver(tmp_path: Path) -> None:
+    code = (
+        "import sys\nfrom roofline_agent.records import SourceSettings\n"
+        "from roofline_agent.sources.nvml import NvmlSource\n"
+        "print(NvmlSource(SourceSettings()).probe().reason, 'pynvml' in sys.modules)"
+    )
+    environ = {**os.environ, "LD_LIBRARY_PATH": str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environ, capture_output=True, text=True, timeout=60
+    )
+    assert done.stdout in ("no NVIDIA driver is loaded here False\n", " True\n"), (
+        "the latter: this node has one"
+    )
+
+
 def test_node_without_gpus_has_no_source(tmp_path: Path) -> None:
     assert not NvmlSource(SourceSettings(proc=str(tmp_path)), lambda: FakeNvml()).probe().works
 
