@@ -37,7 +37,7 @@ class JaxExecutable:
             analysis = self.executable.cost_analysis()
             if self.jaxpr is None and " while(" in (self.executable.as_text() or ""):
                 analysis = None  # who knows how often
-            accelerators = devices if str(devices[0].platform) != "cpu" else ()
+            accelerators = [one for one in devices if str(one.platform) != "cpu"]
             count = max(len(devices), 1)
             cost = cost_of(analysis, self.jaxpr, count, accelerators, 1 if mapped else count * processes)
         except Exception:
