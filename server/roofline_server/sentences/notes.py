@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from .wording import first_of
+
 # -- time nobody watched ------------------------------------------------------------------------------------
 
 AGENT_RESTARTED = "the agent was not running and was started again"
@@ -57,6 +59,12 @@ def claimed_on_nodes(rank: str, who: Sequence[str]) -> str:
 
 def steps_from(ranks: Sequence[str], origin: str) -> str:
     return f"steps of {', '.join(ranks)} are from {origin}"
+
+
+def damaged(files: Mapping[str, int]) -> str:
+    """files: path -> rows."""
+    names, count = first_of(sorted(files), 2), sum(files.values())
+    return f"{count:,} rows of this job cannot be read: {names} is damaged; what they said is missing here"
 
 
 def heavy_step(step: int, share: float, ranks: Sequence[str]) -> str:

@@ -34,6 +34,7 @@ class _Fields(NamedTuple):
     tags: Mapping[str, str] = {}
     between: Table = {}  # noqa: RUF012 - never written to; spans of ranks that are no part of any step
     machine_notes: Sequence[str] = ()  # what the user must know about `machines`
+    damaged: Mapping[str, int] = {}  # files of the job that cannot be read, and the rows that were in them
 
 
 class JobView(_Fields):

@@ -152,6 +152,7 @@ class ViewBuilder:
                 tags=self._tags.of(job),
                 between=on_server_clock(between, clocks),
                 machine_notes=list(dict.fromkeys(use.note for use in used.values() if use.note)),
+                damaged={s.path: s.rows for s in snapshot.segments if s.path in self._reader.damaged},
             )
             return as_they_turned_out(view)
 

@@ -12,6 +12,7 @@ from ...model.between import between
 from ...model.evidence import RankEvidence
 from ...model.summary import placed, summarize
 from ...model.work import dominant_precision
+from ...sentences import notes as note_texts
 from ...sentences import verdict as texts
 from ...store.view import JobView
 from ..ceilings.caveats import caveats
@@ -113,7 +114,8 @@ def _with_verdict(
         exits=rank_exits(view, now_ns),
     )
     lines = [*places_under_roof(points), *(texts.gpu_use(*use) for use in gpu_use(view, evidence))]
-    quality = [*caveats(report.roofs), *heavy_step_notes(evidence.values())]
+    damage = [note_texts.damaged(view.damaged)] if view.damaged else []
+    quality = [*damage, *caveats(report.roofs), *heavy_step_notes(evidence.values())]
     found = verdict(
         view, gathered, report.state, exit_codes(report.exits), lines, quality, left_out_of(view, steps)
     )

@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 from ...records import MAX_TIME_NS, Table, concatenate, rows
 from .files import ROWS_PER_GROUP, Piece, Segment, write
 from .frames import common_columns, with_columns
-from .reader import batches, plain
+from .reader import DamagedSegment, batches, plain
 
 log = logging.getLogger(__name__)
 
@@ -74,7 +74,7 @@ class Compaction:
             self._left -= sum(segment.bytes for segment in run)
             try:
                 one = self._write(run)
-            except (OSError, ValueError, TypeError, LookupError) as error:
+            except (OSError, ValueError, TypeError, LookupError, DamagedSegment) as error:
                 # Nothing depends on it, and sealing must go on.
                 log.warning("segments of %s are not merged, all stay: %s", run[0].path, error)
                 continue

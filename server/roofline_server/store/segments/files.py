@@ -132,6 +132,7 @@ def _writer(table: Table, path: Path) -> pq.ParquetWriter:
         compression="zstd",
         use_dictionary=texts or False,
         column_encoding=encodings,
+        write_page_checksum=True,
     )
 
 

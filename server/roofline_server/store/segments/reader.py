@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import logging
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from operator import itemgetter
@@ -13,8 +15,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ...clock import NodeClock
+from ...errors import ServerError
 from ...records import ABSENT, Ints, Table, concatenate, rows, take
 from .files import Segment
+
+log = logging.getLogger(__name__)
 
 # The rows of a rank follow each other in each segment. So few stretches are put together at half the cost of
 # sorting their rows.
@@ -22,15 +27,24 @@ MOST_RUNS = 4096
 ROWS_FOR_THREADS = 20_000  # in a file of fewer, handing its columns to threads costs more than reading them
 
 
+# What comes of bytes that are not those that were written.
+_DAMAGE = (OSError, pa.ArrowException, ValueError, TypeError, LookupError, OverflowError, MemoryError)
+
+
+class DamagedSegment(ServerError):
+    """A file is not as it was written."""
+
+
 class Reader:
     """Reads the segments of one data directory. Thread-safe."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
+        self.damaged: dict[str, str] = {}  # path -> why it cannot be read, of those that were found to be
 
     def read(self, segments: Iterable[Segment], columns: Sequence[str] | None = None) -> Table:
         """All rows of these segments of one dataset, not to be written to; a column some of them lack is
-        absent there.
+        absent there. A damaged segment costs its own rows alone: it is left out, and is in `damaged`.
 
         columns: only these, as far as there are any; at least one must be.
         """
@@ -41,11 +55,32 @@ class Reader:
         found: list[Table] = []
         for segment in segments:
             if segment.rows:
-                with pq.ParquetFile(self._root / segment.path) as file:
-                    names = _present(file, columns)
-                    arrow = file.read(names, use_threads=segment.rows > ROWS_FOR_THREADS)
-                    found.extend(plain(batch) for batch in arrow.to_batches())
+                try:
+                    found.extend(self._of(segment, columns))
+                except DamagedSegment as error:
+                    if segment.path not in self.damaged:
+                        log.error("%s; its %d rows are left out", error, segment.rows)
+                    self.damaged[segment.path] = str(error)
         return found
+
+    def _of(self, segment: Segment, columns: Sequence[str] | None) -> list[Table]:
+        with _opened(self._root / segment.path) as file:
+            if file.metadata.num_rows != segment.rows:
+                raise ValueError(f"it has {file.metadata.num_rows} rows and had {segment.rows}")
+            names = _present(file, columns)
+            arrow = file.read(names, use_threads=segment.rows > ROWS_FOR_THREADS)
+            return [plain(batch) for batch in arrow.to_batches()]
+
+
+@contextlib.contextmanager
+def _opened(path: Path) -> Iterator[pq.ParquetFile]:
+    """The checksums of pages are verified. Raises DamagedSegment."""
+    try:
+        with pq.ParquetFile(path, page_checksum_verification=True) as file:
+            yield file
+    except _DAMAGE as error:
+        why = str(error).partition("\n")[0] or type(error).__name__
+        raise DamagedSegment(f"{path} is damaged: {why}") from error
 
 
 def batches(
@@ -53,9 +88,9 @@ def batches(
 ) -> Iterator[Table]:
     """The rows of a file in tables of at most so many, one of them in memory at a time.
 
-    columns: only these, as far as there are any.
+    columns: only these, as far as there are any. Raises DamagedSegment.
     """
-    with pq.ParquetFile(path) as file:
+    with _opened(path) as file:
         names = _present(file, columns)
         for batch in file.iter_batches(batch_size=most_rows, columns=names, use_threads=use_threads):
             yield plain(batch)

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import random
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -8,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 from roofline_server.records import ABSENT, Table
 from roofline_server.store.segments import reader
-from roofline_server.store.segments.files import Segment
+from roofline_server.store.segments.files import Piece, Segment, write
 from roofline_server.store.segments.reader import Reader, distinct, grouped_by_rank
 
 
@@ -47,3 +49,64 @@ def test_what_is_null_in_a_file_is_absent(tmp_path: Path) -> None:
     assert found["b"][0] == 0.5
     assert np.isnan(found["b"][1])
     assert found["c"].tolist() == ["x", ""]
+
+
+def written(root: Path, rows: int = 3000) -> Segment:
+    some = np.random.default_rng(1)
+    columns: Table = {
+        "rank": np.sort(some.integers(0, 8, rows)),
+        "time_ns": np.arange(rows, dtype=np.int64) * 1000,
+        "value": some.normal(size=rows),
+        "name": np.array([f"name {number % 7}" for number in range(rows)], object),
+    }
+    return write(root, "job", "samples_x", 1, [Piece(columns, 0, rows * 1000)])
+
+
+def flipped(root: Path, segment: Segment, bits: Sequence[int]) -> tuple[int, int]:
+    """How many of these single flipped bits were noticed, and how many changed a row and were not."""
+    path = root / segment.path
+    whole, sound = path.read_bytes(), Reader(root).read([segment])
+    noticed = different = 0
+    for bit in bits:
+        broken = bytearray(whole)
+        broken[bit // 8] ^= 1 << bit % 8
+        path.write_bytes(broken)
+        reading = Reader(root)
+        found = reading.read([segment])
+        if reading.damaged:
+            noticed += 1
+        elif not all(np.array_equal(found.get(name, []), column) for name, column in sound.items()):
+            different += 1
+    path.write_bytes(whole)
+    return noticed, different
+
+
+def test_flipped_bits_in_pages_are_noticed(tmp_path: Path) -> None:
+    segment = written(tmp_path)
+    with pq.ParquetFile(tmp_path / segment.path) as file:
+        column = file.metadata.row_group(0).column(2)
+        first, last = column.data_page_offset, column.data_page_offset + column.total_compressed_size
+    # The first bytes are the page's header, which tells lengths and the checksum itself.
+    bits = random.Random(1).sample(range(8 * (first + 64), 8 * last), 200)
+    assert flipped(tmp_path, segment, bits) == (200, 0)
+
+
+@pytest.mark.slow
+def test_bits_flipped_anywhere_are_noticed_or_change_nothing(tmp_path: Path) -> None:
+    """The end of the file, where its columns are described, has no checksum: what changes there is a name or
+    an encoding that then cannot be read, or nothing."""
+    segment = written(tmp_path)
+    size = 8 * (tmp_path / segment.path).stat().st_size
+    noticed, different = flipped(tmp_path, segment, random.Random(2).sample(range(size), 5000))
+    assert noticed > 4000 and different <= 5
+
+
+def test_damaged_segment_costs_its_own_rows_alone(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    good, bad = written(tmp_path), written(tmp_path)._replace(path="segments/bad.parquet")
+    (tmp_path / bad.path).write_bytes(b"PAR1 no parquet PAR1")
+    reading = Reader(tmp_path)
+    for _ in range(3):
+        assert len(reading.read([bad, good])["rank"]) == good.rows
+    assert list(reading.damaged) == [bad.path]
+    assert [record.levelname for record in caplog.records] == ["ERROR"], "said once"
+    assert reading.read([good._replace(rows=good.rows - 1)]) == {}, "a file with other rows than it had"
