@@ -73,7 +73,7 @@ def _pieces(raw: RawData, segments: Sequence[Segment], fresh: Table) -> Iterator
 
     def tables() -> Iterator[Table]:
         for segment in segments:
-            yield from batches(raw.root / segment.path, PIECE_ROWS)
+            yield from batches(raw.root, segment, PIECE_ROWS)
         for first in range(0, rows(fresh), PIECE_ROWS):
             yield {name: column[first : first + PIECE_ROWS] for name, column in fresh.items()}
 

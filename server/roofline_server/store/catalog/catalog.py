@@ -18,7 +18,7 @@ import sqlalchemy as sa
 from ...records import Ending, Incarnation, Lifetime
 from ..segments.files import Segment
 from .names import Names
-from .tables import EXIT, INCARNATION, META, PROGRESS, SEGMENT, STATE
+from .tables import EXIT, FOOTER, INCARNATION, META, PROGRESS, SEGMENT, STATE
 from .times import Times
 
 
@@ -91,9 +91,10 @@ class Catalog(Names, Times):
         Not in order of time: that of merged segments is not the same as of each of them.
         """
         with self._engine.connect() as db:
+            query = sa.select(SEGMENT, FOOTER.c.crc32).outerjoin(FOOTER, FOOTER.c.path == SEGMENT.c.path)
             found = [
-                Segment(r.job, r.dataset, r.path, r.rows, r.bytes, r.begin_ns, r.end_ns)
-                for r in db.execute(sa.select(SEGMENT).where(SEGMENT.c.job == job))
+                Segment(r.job, r.dataset, r.path, r.rows, r.bytes, r.begin_ns, r.end_ns, r.crc32)
+                for r in db.execute(query.where(SEGMENT.c.job == job))
             ]
         # Not sorted by the database: each has an order of its own for texts.
         return sorted(found, key=attrgetter("path"))
@@ -120,8 +121,13 @@ class Catalog(Names, Times):
         with self._engine.begin() as db:
             for path in sealing.replaced:
                 db.execute(SEGMENT.delete().where(SEGMENT.c.path == path))
+                db.execute(FOOTER.delete().where(FOOTER.c.path == path))
             if sealing.segments:
-                db.execute(SEGMENT.insert(), [s._asdict() for s in sealing.segments])
+                rows = [s._asdict() for s in sealing.segments]
+                footers = [{"path": row["path"], "crc32": row.pop("footer")} for row in rows]
+                db.execute(SEGMENT.insert(), rows)
+                if known := [footer for footer in footers if footer["crc32"] is not None]:
+                    db.execute(FOOTER.insert(), known)
             for job, progress in sealing.progress.items():
                 db.execute(PROGRESS.delete().where(PROGRESS.c.job == job))
                 done = json.dumps([[*who, end_ns] for who, end_ns in progress.done.items()])

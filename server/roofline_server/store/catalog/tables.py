@@ -73,6 +73,13 @@ SEGMENT = sa.Table(
     Column("begin_ns", Number),
     Column("end_ns", Number),
 )
+# Checksums of what describes a file's columns, which has none of its own; catalogs of before lack them.
+FOOTER = sa.Table(
+    "segment_footer",
+    META,
+    Column("path", String, primary_key=True),
+    Column("crc32", Number),
+)
 CLOCK_SAMPLE = sa.Table(
     "knot",  # the name that it had first, and has in every catalog
     META,

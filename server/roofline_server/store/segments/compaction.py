@@ -108,7 +108,7 @@ def _pieces(root: Path, run: Sequence[Segment]) -> Iterator[Piece]:
     most = max(1, min(ROWS_PER_GROUP, PIECE_BYTES // (8 * len(kinds))))
     held: list[Table] = []
     for segment in run:
-        for table in batches(root / segment.path, most, use_threads=False):
+        for table in batches(root, segment, most, use_threads=False):
             if held and sum(map(rows, held)) + rows(table) > most:
                 yield Piece(with_columns(kinds, concatenate(held)), begin_ns, end_ns)
                 held = []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import zlib
 from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
@@ -17,6 +18,7 @@ from ...records import Table, rows
 
 MAX_FILE_NAME = 180
 ROWS_PER_GROUP = 1 << 17
+TAIL_BYTES = 1 << 16  # of a file, read at once: its end is hardly ever longer
 
 # How the names of datasets begin that are made of others: step deltas, and what parts counted.
 STEPS, PARTS = "steps", "parts_"
@@ -37,6 +39,7 @@ class Segment(NamedTuple):
     bytes: int
     begin_ns: int
     end_ns: int
+    footer: int | None = None  # checksum of its end (`footer_checksum`); None: not known
 
     @property
     def is_derived(self) -> bool:
@@ -86,13 +89,29 @@ def write(
     try:
         count, begin_ns, end_ns = _write_parquet(pieces, temporary)
         _fsync(temporary)
-        size = temporary.stat().st_size
+        size, footer = temporary.stat().st_size, footer_checksum(temporary)
         temporary.rename(final)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
     _fsync(final.parent)
-    return Segment(job, dataset, str(relative), count, size, begin_ns, end_ns)
+    return Segment(job, dataset, str(relative), count, size, begin_ns, end_ns, footer)
+
+
+def footer_checksum(path: Path) -> int:
+    """CRC-32 of the end of a Parquet file: what describes columns and pages, the length of that (4 bytes),
+    and the mark (4 bytes). Raises OSError, ValueError for a file that is too short."""
+    with open(path, "rb") as file:
+        size = file.seek(0, os.SEEK_END)
+        file.seek(max(0, size - TAIL_BYTES))
+        tail = file.read()
+        length = int.from_bytes(tail[-8:-4], "little") + 8
+        if not 8 <= length <= size:
+            raise ValueError("its end is not that of a Parquet file")
+        if length > len(tail):
+            file.seek(size - length)
+            tail = file.read()
+    return zlib.crc32(tail[-length:])
 
 
 def _write_parquet(pieces: Iterable[Piece], path: Path) -> tuple[int, int, int]:

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from ...clock import NodeClock
 from ...errors import ServerError
 from ...records import ABSENT, Ints, Table, concatenate, rows, take
-from .files import Segment
+from .files import Segment, footer_checksum
 
 log = logging.getLogger(__name__)
 
@@ -64,7 +64,7 @@ class Reader:
         return found
 
     def _of(self, segment: Segment, columns: Sequence[str] | None) -> list[Table]:
-        with _opened(self._root / segment.path) as file:
+        with _opened(self._root / segment.path, segment.footer) as file:
             if file.metadata.num_rows != segment.rows:
                 raise ValueError(f"it has {file.metadata.num_rows} rows and had {segment.rows}")
             names = _present(file, columns)
@@ -73,9 +73,11 @@ class Reader:
 
 
 @contextlib.contextmanager
-def _opened(path: Path) -> Iterator[pq.ParquetFile]:
-    """The checksums of pages are verified. Raises DamagedSegment."""
+def _opened(path: Path, footer: int | None) -> Iterator[pq.ParquetFile]:
+    """The checksums of pages are verified, and that of its end if it is known. Raises DamagedSegment."""
     try:
+        if footer is not None and footer_checksum(path) != footer:
+            raise ValueError("what describes its columns is not as it was written")
         with pq.ParquetFile(path, page_checksum_verification=True) as file:
             yield file
     except _DAMAGE as error:
@@ -84,13 +86,17 @@ def _opened(path: Path) -> Iterator[pq.ParquetFile]:
 
 
 def batches(
-    path: Path, most_rows: int, columns: Collection[str] | None = None, use_threads: bool = True
+    root: Path,
+    segment: Segment,
+    most_rows: int,
+    columns: Collection[str] | None = None,
+    use_threads: bool = True,
 ) -> Iterator[Table]:
-    """The rows of a file in tables of at most so many, one of them in memory at a time.
+    """The rows of a segment in tables of at most so many, one of them in memory at a time.
 
     columns: only these, as far as there are any. Raises DamagedSegment.
     """
-    with _opened(path) as file:
+    with _opened(root / segment.path, segment.footer) as file:
         names = _present(file, columns)
         for batch in file.iter_batches(batch_size=most_rows, columns=names, use_threads=use_threads):
             yield plain(batch)

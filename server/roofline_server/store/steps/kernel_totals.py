@@ -69,7 +69,7 @@ def _pieces(
     for segment in raw.segments:
         if segment.dataset != dataset or (extent and not segment.overlaps(*extent, SLACK_NS)):
             continue
-        for piece in batches(raw.root / segment.path, BATCH_ROWS, columns):
+        for piece in batches(raw.root, segment, BATCH_ROWS, columns):
             held.append(piece)
             if sum(map(rows, held)) >= PIECE_ROWS:
                 yield concatenate(held)

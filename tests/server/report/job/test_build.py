@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from roofline.answers.machines import Ceiling
 from roofline.answers.report import RankReport, Report
@@ -510,3 +512,26 @@ def test_flops_by_perf_add_up_with_the_least_coverage(store: Store, amx: float) 
 
 def test_every_shared_counter_is_cut_at_steps() -> None:
     assert {*evidence.DRAM, *evidence.ENERGY, *evidence.BUSY} <= set(NODE_SETS)
+
+
+def test_damaged_file_is_named_and_costs_its_own_rows_alone(store: Store, tmp_path: Path) -> None:
+    filled(store)
+    store.seal()
+    whole = by_name(report_of(store))["worker:0"].summary.values
+    (damaged,) = [
+        path
+        for path in (tmp_path / "data" / "segments").rglob("*.parquet")
+        if path.parent.name == "steps_process"
+    ]
+    content = damaged.read_bytes()
+    damaged.write_bytes(content[: len(content) // 2])
+    report = report_of(store)
+    left = by_name(report)["worker:0"].summary.values
+    assert left["steps"].value == whole["steps"].value
+    assert left["cpu_utilization"].value is None and whole["cpu_utilization"].value is not None
+    assert report.verdict is not None
+    (line,) = [line for line in report.verdict.quality if "damaged" in line]
+    assert str(damaged.relative_to(tmp_path / "data")) in line
+    A.put(store, *training([rank("other", index=0)], first_sequence=100))
+    store.seal()  # other data are sealed as ever
+    assert view_of(store, "other").steps
