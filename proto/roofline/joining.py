@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import base64
 import binascii
+import contextlib
 import hashlib
 import json
 import os
+import pwd
 import socket
 import ssl
 from collections.abc import Mapping, Sequence
@@ -32,6 +34,14 @@ def client_file(environ: Mapping[str, str]) -> Path:
     """What this user's clients know of them."""
     base = environ.get("XDG_CONFIG_HOME") or str(Path(environ.get("HOME", "/")) / ".config")
     return Path(base) / "roofline" / "servers.json"
+
+
+def who(environ: Mapping[str, str]) -> str:
+    """USER@HOST of the caller; of a user whom the machine has no name for, as in containers, the number."""
+    name = environ.get("USER") or str(os.getuid())
+    with contextlib.suppress(KeyError):
+        name = pwd.getpwuid(os.getuid()).pw_name
+    return f"{name}@{socket.gethostname()}"
 
 
 class CannotJoin(Exception):

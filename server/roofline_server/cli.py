@@ -57,6 +57,7 @@ def serve(
     if version:
         print(f"roofline-server {__version__}")
         raise typer.Exit
+    context.obj = data
     if context.invoked_subcommand is not None:
         return
     logging.basicConfig(

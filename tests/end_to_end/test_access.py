@@ -143,6 +143,18 @@ def test_server_without_tls_is_told_apart(site: Site, tmp_path: Path) -> None:
     assert found.returncode == 4 and "does not speak TLS" in found.stderr
 
 
+def test_data_may_stand_before_or_behind_the_command(tmp_path: Path) -> None:
+    who, data = Person(tmp_path / "who", "127.0.0.1:0"), tmp_path / "data"
+    assert str(data) in who.said("roofline-server", "--data", data, "init")
+    assert not (who.home / ".local/state/roofline/server").exists(), "not where it is by default"
+    who.said("roofline-server", "--data", data, "token", "new")
+    before = who.said("roofline-server", "--data", data, "token", "list")
+    assert before == who.said("roofline-server", "token", "list", "--data", data)
+    assert "for nodes to join" in before
+    missing = who.run("roofline-server", "token", "list")
+    assert missing.returncode == 3 and "roofline-server init" in missing.stderr
+
+
 def test_address_others_can_reach_is_safe_after_init(tmp_path: Path) -> None:
     who = Person(tmp_path / "who", "127.0.0.1:0")
     refused = who.run("roofline-server", "--listen", "0.0.0.0:0")

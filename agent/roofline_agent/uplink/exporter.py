@@ -87,7 +87,7 @@ class Exporter(threading.Thread):
                 self._session()
                 why = "the server ended the stream"
             except grpc.RpcError as error:
-                why = self._explain(error)
+                why = self._explain(error) if self.connected or not reported else ""
             except Exception as error:
                 log.exception("the stream failed")
                 why = str(error)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import getpass
 import os
-import socket
 import sys
 from typing import Annotated
 
@@ -26,7 +24,7 @@ def join(
     """Join a server with TLS and tokens, once; from then on it is the server that is asked.
 
     What this user is let in with is kept in ~/.config/roofline/servers.json, for this user alone."""
-    from roofline.joining import CannotJoin, client_file, load_servers, save_servers
+    from roofline.joining import CannotJoin, client_file, load_servers, save_servers, who
 
     from ..connection import enrolled
 
@@ -34,8 +32,7 @@ def join(
     text = sys.stdin.readline() if token == "-" else token
     file = client_file(os.environ)
     try:
-        name = f"{getpass.getuser()}@{socket.gethostname()}"
-        access, role = enrolled(server, text, name)
+        access, role = enrolled(server, text, who(os.environ))
         save_servers(file, load_servers(file).joined(server, access))
     except CannotJoin as error:
         raise Refused(str(error)) from None

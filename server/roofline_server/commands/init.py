@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 import os
 import socket
 from pathlib import Path
@@ -17,6 +16,7 @@ from roofline.joining import (
     client_file,
     load_servers,
     save_servers,
+    who,
 )
 
 from .. import access
@@ -40,6 +40,7 @@ PORT = 7642
 
 
 def init(
+    context: typer.Context,
     names: Annotated[
         list[str] | None, typer.Argument(help="more names and addresses of this machine")
     ] = None,
@@ -48,6 +49,7 @@ def init(
 ) -> None:
     from ..access import authority
 
+    data = data or context.obj
     where = data_of(data)
     folder = where / access.FOLDER
     fresh = not access.is_set_up(where)
@@ -100,7 +102,7 @@ def _join_here(folder: Path, tokens: Tokens) -> None:
     state = os.environ.get("XDG_STATE_HOME") or str(Path(os.environ.get("HOME", "/")) / ".local/state")
     agent = agent_file(Path(os.environ.get("ROOFLINE_STATE") or Path(state) / "roofline" / "agent"))
     for role, file in (("agent", agent), ("admin", client_file(os.environ))):
-        _token, secret = tokens.new(role, f"{getpass.getuser()}@{socket.gethostname()}")
+        _token, secret = tokens.new(role, who(os.environ))
         try:
             save_servers(file, load_servers(file).joined(here, Access(certificate, secret)))
         except CannotJoin as error:

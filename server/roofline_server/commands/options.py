@@ -17,16 +17,19 @@ DataOption = Annotated[
 ]
 
 
-def data_of(data: Path | None) -> Path:
-    """The directory that is meant."""
+def data_of(data: Path | None, before: Path | None = None) -> Path:
+    """The directory that is meant: `roofline-server --data BEFORE COMMAND --data DATA`."""
     from ..serve import default_data
 
-    return data or default_data(os.environ)
+    return data or before or default_data(os.environ)
 
 
-def access_of(data: Path | None) -> Path:
+def access_of(data: Path | None, before: Path | None) -> Path:
     """Its folder of who may do what. Raises ConfigError where `init` was never run."""
-    found = data_of(data)
+    found = data_of(data, before)
     if not access.is_set_up(found):
-        raise ConfigError(f"{found} has no TLS and no tokens: run `roofline-server init` first")
+        raise ConfigError(
+            f"{found} has no TLS and no tokens that this user may see: run `roofline-server init` as the "
+            "user of the server"
+        )
     return found / access.FOLDER

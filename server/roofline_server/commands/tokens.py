@@ -35,6 +35,7 @@ app = typer.Typer(
     help="Print a token to join with: `roofline-agent join` on nodes, `roofline-client join` for users.",
 )
 def new(
+    context: typer.Context,
     role: Annotated[str, typer.Option(help="agent, reader or admin")] = "agent",
     name: Annotated[str, typer.Option(help="for whom, as `token list` shows it")] = "",
     days: Annotated[float, typer.Option(min=0.0, help="good for joining so long")] = DAYS,
@@ -46,7 +47,7 @@ def new(
 ) -> None:
     from ..access import authority
 
-    folder = access_of(data)
+    folder = access_of(data, context.obj)
     single = role != "agent" if once is None else once
     token, secret = Tokens(folder).new(role, name, joins=True, once=single, days=days)
     Audit(folder).add("token", token=token.id, role=role, name=name, joins=True)
@@ -57,11 +58,13 @@ def new(
 
 @app.command("list", help="Show all tokens; their secrets are not kept.")
 def show(
-    output: Annotated[str, typer.Option("--format", help="text or json")] = "text", data: DataOption = None
+    context: typer.Context,
+    output: Annotated[str, typer.Option("--format", help="text or json")] = "text",
+    data: DataOption = None,
 ) -> None:
     if output not in ("text", "json"):
         raise typer.BadParameter(f"{output!r} is not one of text, json", param_hint="--format")
-    tokens, now = Tokens(access_of(data)).all(), time.time()
+    tokens, now = Tokens(access_of(data, context.obj)).all(), time.time()
     if output == "json":
         rows = [{**asdict(token), "state": token.state(now)} for token in tokens]
         print(json.dumps([{key: row[key] for key in row if key != "digest"} for row in rows], indent=2))
@@ -77,10 +80,11 @@ def show(
     "revoke", help="Make a token worthless. Joining with it gave others of their own: revoke those too."
 )
 def revoke(
+    context: typer.Context,
     number: Annotated[str, typer.Argument(metavar="ID", help="as `token list` shows it")],
     data: DataOption = None,
 ) -> None:
-    folder = access_of(data)
+    folder = access_of(data, context.obj)
     token = Tokens(folder).revoke(number)
     Audit(folder).add("revoked", token=token.id, role=token.role, name=token.name)
     print(f"token {token.id} ({token.role} {token.name}) is revoked")

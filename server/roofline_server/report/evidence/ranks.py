@@ -34,6 +34,7 @@ FLOPS = [f"flops.{precision}.{width}" for precision in ("f16", "f32", "f64") for
 FLOPS.append("flops.all.all")
 OF_PRECISIONS = [f"flops_{precision}" for precision in PRECISIONS if precision]
 DEVICE = "setting.device"  # of PyTorch: cuda, cpu
+JAX = "hook.jax_calls"
 LLC_BOUND = "dram_bytes.llc_bound"
 AMX = "amx_busy_cycles"
 THREAD_PARTS = ("input", "communicate")
@@ -93,8 +94,9 @@ def evidence_of(
     if rows(process) and len(steps.step):
         samples = float(np.mean(process["samples"]))
     kernels, on_gpus = _kernel_evidence(counters.get("steps_kernels", {})), mine.get("steps_gpu", {})
-    if kernels is not None and not kernels.on_gpu and facts.get(DEVICE) == "cuda":
-        kernels = None  # what its CPUs compute beside is not the training's work
+    uses_gpu = rows(on_gpus) > 0 or facts.get(DEVICE) == "cuda"
+    if kernels is not None and not kernels.on_gpu and uses_gpu and JAX not in facts:
+        kernels = None  # what its CPUs compute beside is not the training's work; XLA's calls are
     return RankEvidence(
         key=f"{key.role}:{key.index}",
         role=key.role,
@@ -115,7 +117,7 @@ def evidence_of(
         reasons=reasons_of(view, number),
         between=between,
         cpu_wait=counter(process, "cpu_wait_ns"),
-        uses_gpu=(kernels is not None and kernels.on_gpu) or rows(on_gpus) > 0 or facts.get(DEVICE) == "cuda",
+        uses_gpu=uses_gpu or (kernels is not None and kernels.on_gpu),
         gpus=_gpu_evidence(on_gpus),
     )
 

@@ -46,5 +46,5 @@ def _of_bandwidth(view: JobView, number: int, one: GpuEvidence) -> float | None:
 def _mean(
     known: Mapping[int, GpuEvidence], value: Callable[[int, GpuEvidence], float | None]
 ) -> float | None:
-    found = [number for rank, one in known.items() if (number := value(rank, one)) is not None]
+    found = [share for number, one in known.items() if (share := value(number, one)) is not None]
     return sum(found) / len(found) if found else None

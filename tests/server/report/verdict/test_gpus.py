@@ -20,7 +20,9 @@ from ...builders import (
     MS,
     S,
     batch,
+    calls,
     counter_set,
+    kernel,
     marks,
     open_store,
     rank,
@@ -48,7 +50,8 @@ class Told(NamedTuple):
     tensor: float = 0.05
     dram: float = 5e11
     copied: float = 1e6
-    facts: tuple[str, ...] = ()
+    facts: tuple[str, ...] = ("setting.device=cuda",)
+    kernels: bool = False  # of CPUs, beside
 
 
 def verdict_of(folder: Path, told: Told) -> Verdict:
@@ -75,7 +78,13 @@ def verdict_of(folder: Path, told: Told) -> Verdict:
         busy = nan if told.busy is None else told.busy * S
         rates = (busy, told.tensor * S, told.dram, told.copied)
         rows.append((0, begin + second * S, (1, *(second * rate for rate in rates))))
-    facts = ("hook.torch_data=installed", "setting.device=cuda", *told.facts)
+    facts = ("hook.torch_data=installed", *told.facts)
+    events = [
+        pb.Event(kind=pb.EVENT_KIND_FACT, rank=0, begin_ns=begin, end_ns=begin, text=text) for text in facts
+    ]
+    if told.kernels:
+        covered = pb.EVENT_KIND_KERNELS_COVERED
+        events.append(pb.Event(kind=covered, rank=0, begin_ns=begin, end_ns=ends[-1]))
     node.put(
         store,
         batch(
@@ -86,10 +95,9 @@ def verdict_of(folder: Path, told: Told) -> Verdict:
             spans=spans(phases),
             counter_sets=[counter_set("gpu", TOTALS)],
             samples=[samples(0, rows, TOTALS)],
-            events=[
-                pb.Event(kind=pb.EVENT_KIND_FACT, rank=0, begin_ns=begin, end_ns=begin, text=text)
-                for text in facts
-            ],
+            events=events,
+            kernels=[kernel()] if told.kernels else [],
+            calls=calls([(0, 0, at, 1000) for at in ends[:-1]]) if told.kernels else None,
         ),
     )
     view = store.view("job")
@@ -151,6 +159,13 @@ def test_shared_gpu_leaves_computing_and_host_together(tmp_path: Path) -> None:
 
 
 def test_run_under_ncu_is_doubted(tmp_path: Path) -> None:
-    found = verdict_of(tmp_path, Told(0.2, facts=("ncu.steps=20",)))
+    found = verdict_of(tmp_path, Told(0.2, facts=("setting.device=cuda", "ncu.steps=20")))
     assert found.bottleneck is not None
     assert found.bottleneck.confidence == "low" and "ncu" in found.bottleneck.why
+
+
+@pytest.mark.parametrize("facts", [("setting.device=cuda",), ("hook.tf_steps=installed",)])
+def test_kernels_of_cpus_beside_a_gpu_are_not_the_training(tmp_path: Path, facts: tuple[str, ...]) -> None:
+    found = verdict_of(tmp_path, Told(0.86, facts=facts, kernels=True))
+    assert [line[:25] for line in found.roofline] == ["worker: GPU busy 86% of t"], "no place under a roof"
+    assert parts(found)["compute"] == 0.86

@@ -1,0 +1,56 @@
+"""What agents and clients keep of servers that they have joined."""
+
+from __future__ import annotations
+
+import os
+import socket
+from pathlib import Path
+
+import pytest
+from roofline import joining
+from roofline.joining import (
+    Access,
+    CannotJoin,
+    JoinToken,
+    Servers,
+    load_servers,
+    parse_token,
+    save_servers,
+    who,
+)
+
+
+def test_token_comes_back_from_its_text() -> None:
+    token = JoinToken(bytes(range(32)), "a.secret-with_all")
+    assert parse_token(f" {token}\n") == token
+
+
+@pytest.mark.parametrize(
+    "text", ["", "roofline1", "roofline1.abc.def", "roofline2." + "A" * 43 + ".x", "ö.ö.ö"]
+)
+def test_what_is_no_token_is_said(text: str) -> None:
+    with pytest.raises(CannotJoin, match="no join token"):
+        parse_token(text)
+
+
+def test_newest_server_is_the_default_and_others_stay(tmp_path: Path) -> None:
+    file, first, second = tmp_path / "a" / "servers.json", Access("pem", "one"), Access("pem", "two")
+    assert load_servers(file) == Servers("", {})
+    save_servers(file, load_servers(file).joined("head:1", first))
+    save_servers(file, load_servers(file).joined("head:2", second))
+    assert load_servers(file) == Servers("head:2", {"head:1": first, "head:2": second})
+    assert [path.name for path in file.parent.iterdir()] == ["servers.json"]
+    for broken in ("no JSON", "[]", '{"newest": "x"}', '{"newest": "", "known": {"x": {"a": 1}}}'):
+        file.write_text(broken)
+        with pytest.raises(CannotJoin, match="join again"):
+            load_servers(file)
+
+
+def test_user_without_a_name_has_a_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a container that runs as any user."""
+
+    def nobody(_: int) -> None:
+        raise KeyError
+
+    monkeypatch.setattr(joining.pwd, "getpwuid", nobody)
+    assert who({}) == f"{os.getuid()}@{socket.gethostname()}"
