@@ -60,12 +60,13 @@ def serve(
     context.obj = data
     if context.invoked_subcommand is not None:
         return
+    lines = logging.StreamHandler()
+    lines.addFilter(LogLimit())
     logging.basicConfig(
         level=logging.WARNING if quiet else logging.INFO,
         format="%(asctime)s roofline-server %(levelname)s %(message)s",
+        handlers=[lines],
     )
-    for handler in logging.getLogger().handlers:
-        handler.addFilter(LogLimit())
     from .serve import Options
     from .serve import serve as run
 
