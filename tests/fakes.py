@@ -13,7 +13,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-from roofline_step._packets import ABSENT, MARK, SPAN_VALUES, SPANS
+from roofline_step import BEGIN, BORDER, END
+from roofline_step._packets import ABSENT, MARK, SPAN_VALUES, SPANS, STEPS, Span, pack_mark, pack_spans
 
 PATIENCE_S = 60.0
 AGENT = [sys.executable, "-m", "roofline_agent"]
@@ -84,10 +85,39 @@ def decode_spans(data: bytes) -> list[SpanPacket]:
     return [SpanPacket(names[n], b, e, None if size == ABSENT else size, c) for n, b, e, size, c in rows]
 
 
+def decode_steps(data: bytes) -> tuple[int, list[tuple[list[bytes], list[Span]]]]:
+    """The size of a record of steps, and of each step its marks, as records, and its spans."""
+    _, marks, like, spans, counted, size, count = STEPS.unpack_from(data)
+    begin = STEPS.size + size
+    names = data[STEPS.size : begin].decode().split("\0") if spans else []
+    row = struct.Struct(f"<{2 + marks + 2 * spans + counted}q")
+    end = begin + row.size * count
+    found = []
+    for step, examples, *numbers in row.iter_unpack(data[begin:end]):
+        kinds = [BORDER] if marks == 1 else [BEGIN, END]
+        said = None if examples == ABSENT else examples
+        records = [
+            pack_mark(kind, step, said, at, like=like) for kind, at in zip(kinds, numbers, strict=False)
+        ]
+        edges, counts = numbers[marks : marks + 2 * spans], numbers[marks + 2 * spans :]
+        counts = [1] * (spans - counted) + counts
+        pairs = zip(names, edges[0::2], edges[1::2], counts, strict=True)
+        found.append((records, [(name, since, until, None, n) for name, since, until, n in pairs]))
+    return end, found
+
+
 def records(packet: bytes) -> Iterator[bytes]:
-    """The marks and spans of one packet; any other packet as it is."""
+    """The marks and spans of one packet, those of steps of one form too; any other packet as it is."""
     while packet:
         size = len(packet)
+        if packet[:1] == b"T":
+            size, steps = decode_steps(packet)
+            for marks, spans in steps:
+                yield from marks
+                if spans:
+                    yield pack_spans(spans)
+            packet = packet[size:]
+            continue
         if packet[:1] == b"M":
             fields = MARK.unpack_from(packet)
             size = MARK.size + fields[3] + fields[4]

@@ -38,7 +38,9 @@ log = logging.getLogger(__name__)
 
 BATCH_NS = 1_000_000_000
 SCAN_NS = 2_000_000_000
-STRIDE_S = 0.25  # longest that connected processes are left alone
+# Longest that connected processes are left alone: those that are new or send much, and others.
+BUSY_STRIDE_S, CALM_STRIDE_S = 0.125, 0.5
+MANY, CALM_READS = 40, 10  # packets of one process at a read (its socket holds some 400), reads with fewer
 DRAIN_S = 3.0
 ROWS_S = 0.05  # a batch waits so long for the rows of a round that has just begun
 LAST_ROWS_S = 1.0  # and the last one of an agent's life so long
@@ -90,6 +92,7 @@ class Daemon:
         self._reported_drops = 0
         self._sampled = False
         self._without_socket = False
+        self._calm_reads = 0
 
     def stop(self) -> None:
         """Ask the loop to end; safe in a signal handler."""
@@ -132,11 +135,14 @@ class Daemon:
         next_ns = min(task.next_ns for task in (self._scanning, self._sampling, self._batching))
         seconds = max(0.0, (next_ns - time.monotonic_ns()) / 1e9)
         if self._receiver.connections:
-            seconds = min(STRIDE_S, seconds)
+            self._calm_reads = self._calm_reads + 1 if self._listener.most_waited < MANY else 0
+            stride_s = CALM_STRIDE_S if self._calm_reads > CALM_READS else BUSY_STRIDE_S
+            seconds = min(stride_s, seconds)
         # Somebody who cannot be taken in would keep the socket readable and this loop awake.
         self._poller.modify(self._listener.fileno(), 0 if self._listener.full else select.POLLIN)
         if self._poller.poll(1000 * seconds):
             self._receiver.accept()
+            self._calm_reads = 0
 
     def _scan(self, now: int) -> None:
         """Find the ranks that have started or ended; and have a socket that they can connect to."""
@@ -211,6 +217,7 @@ class Daemon:
             events,
             list(self._discovery.ranks.values()),
             received.spans,
+            received.steps,
         )
         self._events, self._begin_ns = [], end
 

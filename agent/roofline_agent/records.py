@@ -8,6 +8,8 @@ from enum import IntEnum
 from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
+from roofline_step._packets import StepForm
+
 ABSENT_INT = -(2**63)  # what an int64 column holds where nobody measured a value
 
 
@@ -118,6 +120,15 @@ class Span(NamedTuple):
     count: int = 1  # type: ignore[assignment]  # how many things it stands for
 
 
+class AlikeSteps(NamedTuple):
+    """Steps of a rank that differ in numbers only: a mark or two and the same spans each. The numbers stay as
+    the rank packed them (roofline_step/_packets.py), for the agent has no use for them."""
+
+    rank: Rank
+    form: StepForm
+    numbers: bytes  # int64, little-endian, those of a step behind one another
+
+
 class KernelShape(NamedTuple):
     """What was computed, without when and how long.
 
@@ -198,6 +209,7 @@ class Batch(NamedTuple):
     events: Sequence[Event] = ()
     ranks: Sequence[Rank] = ()
     spans: Sequence[Span] = ()
+    steps: Sequence[AlikeSteps] = ()
 
 
 class SourceStatus(NamedTuple):

@@ -1,6 +1,6 @@
 """The packets of marks, spans and facts that a process sends to the agent, and the functions that pack them.
 
-A packet is one record, or several marks and spans behind one another. All numbers are little-endian.
+A packet is one record, or several marks, spans and steps behind one another. All numbers are little-endian.
 
 Mark: b"M", kind u8, flags u8 (bit 0: asynchronous), role length u8, phase length u8, a byte of padding,
 like u16 (steps of a process with the same number did the same work; 0: not known), marks dropped since the
@@ -8,6 +8,10 @@ last packet u32, index i32 (-1: the sender itself), step i64, examples i64 (-2^6
 (CLOCK_MONOTONIC, ns), then role and phase in UTF-8.
 Spans (of the sender): b"S", 3 bytes of padding, bytes of names u32, rows u32, the names in UTF-8 with a NUL
 between them, then per row name, begin, end, bytes, count as i64.
+Steps (of the sender) that differ in numbers only: b"T", marks of each u8 (1: a border, 2: begin and end),
+like u16 as above, spans of each u16, and of how many of these, the last, the count follows u16 (the others
+are of one thing), bytes of names u32, steps u32, the spans' names in UTF-8 with a NUL between them, then per
+step as i64 its number, examples, the time of each mark, begin and end of each span, the counts.
 Fact: b"F", 3 bytes of padding, then "name=value" in UTF-8.
 Kernel: b"K", 3 bytes of padding, the number it gets u32, then its description as a JSON list (fields of the
 agent's KernelShape).
@@ -19,12 +23,14 @@ from __future__ import annotations
 
 import json
 import struct
-from typing import Dict, List, Optional, Sequence, Tuple, Union
+from itertools import chain
+from typing import Dict, List, NamedTuple, Optional, Sequence, Tuple, Union
 
 MARK = struct.Struct("<sBBBBxHIiqqq")
 SPANS = struct.Struct("<s3xII")
 SPAN_VALUES = 5
 MAX_SPANS = 1024  # in one packet
+STEPS = struct.Struct("<sBHHHII")
 FACT = b"F\0\0\0"
 VARIABLES = "rank.variables"  # the fact with variables, as JSON, by which a process says which rank it is
 MAX_FACT = 4096  # bytes of one fact
@@ -41,6 +47,16 @@ Mark = Union[
     Tuple[int, int, Optional[int], int, Optional[Tuple[str, int]], bool, int],
 ]
 MAX_LIKE = 2**16 - 1
+
+
+class StepForm(NamedTuple):
+    """What steps have in common that differ in numbers only."""
+
+    marks: int  # of each: 1, a border, or 2, begin and end
+    names: Tuple[str, ...]  # of its spans
+    counted: int  # so many of the spans, the last, have a count; the others are of one thing
+    like: int
+
 
 # What the records of spans with the same names have in common: steps resemble each other.
 _heads: Dict[Tuple[str, ...], Tuple[bytes, List[int], struct.Struct]] = {}
@@ -84,6 +100,14 @@ def pack_spans(spans: Sequence[Span]) -> bytes:
     for number, (_, begin, end, size, count) in zip(which, spans):  # noqa: B905 - Python 3.8
         values += (number, begin, end, ABSENT if size is None else size, count)
     return head + rows.pack(*values)
+
+
+def pack_steps(form: StepForm, rows: Sequence[Tuple[int, ...]]) -> bytes:
+    """The record of steps of one form. Raises any exception for values that do not fit."""
+    names = "\0".join(form.names).encode()
+    head = STEPS.pack(b"T", form.marks, form.like, len(form.names), form.counted, len(names), len(rows))
+    values = list(chain.from_iterable(rows))
+    return head + names + struct.pack("<%dq" % len(values), *values)
 
 
 def pack_kernel(number: int, description: Sequence[object]) -> bytes:

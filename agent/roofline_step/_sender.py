@@ -16,11 +16,13 @@ from ._packets import (
     MAX_SPANS,
     Mark,
     Span,
+    StepForm,
     pack_calls,
     pack_fact,
     pack_kernel,
     pack_mark,
     pack_spans,
+    pack_steps,
 )
 
 MAX_FACTS = 256  # of one process
@@ -30,8 +32,7 @@ HOLD_NS = 25000000  # so long short steps are held, to be sent together
 CONNECT_WAIT_S = 0.05  # at most so long a thread waits while another one connects
 DROPPED_SPANS = "spans.dropped"  # the fact with their number
 
-# How to pack it, its number, examples and times, and how many marks and spans are in it.
-HeldStep = Tuple[Callable[..., bytes], int, int, Tuple[int, ...], int, int]
+HeldStep = Tuple[StepForm, Tuple[int, ...]]  # and its numbers
 
 _now = time.monotonic_ns
 
@@ -243,18 +244,22 @@ class Sender:
 
     def send_held(self) -> None:
         """Send the steps that are held, in one packet."""
-        held, parts, marks, spans = self.held, [], 0, 0
+        held, alike = self.held, {}  # type: Deque[HeldStep], Dict[StepForm, List[Tuple[int, ...]]]
         while held:
             try:
-                pack, step, examples, times, some_marks, some_spans = held.popleft()
+                form, numbers = held.popleft()
             except IndexError:  # another thread was at it
                 break
-            try:
-                parts.append(pack(step, examples, times))
-                marks, spans = marks + some_marks, spans + some_spans
-            except Exception:
-                self._count_dropped(some_marks, some_spans)
-        if parts:
+            alike.setdefault(form, []).append(numbers)
+        parts, marks, spans = [], 0, 0
+        for form, rows in alike.items():
+            part, packed = _pack_those_that_can_be(form, rows)
+            parts.append(part)
+            marks, spans = marks + packed * form.marks, spans + packed * len(form.names)
+            lost = len(rows) - packed
+            if lost:
+                self._count_dropped(lost * form.marks, lost * len(form.names))
+        if marks:
             self._put(b"".join(parts), marks, spans)
 
     def _send_at_exit(self) -> None:
@@ -310,3 +315,14 @@ class Sender:
         if broken:
             self._socket = None
             connection.close()
+
+
+def _pack_those_that_can_be(form: StepForm, rows: Sequence[Tuple[int, ...]]) -> Tuple[bytes, int]:
+    """The record of these steps without those whose numbers do not fit, and how many are in it."""
+    try:
+        return pack_steps(form, rows), len(rows)
+    except Exception:
+        if len(rows) == 1:
+            return b"", 0
+        each = [_pack_those_that_can_be(form, [row]) for row in rows]
+        return b"".join(part for part, _ in each), sum(packed for _, packed in each)

@@ -13,6 +13,7 @@ import time
 from typing import Any, List
 
 from . import Marker
+from .torch_calm import PASSED
 from .torch_phases import BACKWARDS, FORWARDS, LEAVES
 from .torch_recorder import MOST_EVENTS, Recorder, recorder
 
@@ -23,12 +24,33 @@ _now, _thread = time.monotonic_ns, threading.get_ident
 
 def patch(module: Any, marker: Marker) -> None:
     """module: torch.autograd."""
-    run = module.backward
-    passes = _BackwardPasses(recorder(marker), module)
-    begin, end = passes.begin, passes.end
+    run, record = module.backward, recorder(marker)
+    passes = _BackwardPasses(record, module)
+    begin, end, clock, thread = passes.begin, passes.end, _now, _thread
+
+    def calmly(args: Any, kwargs: Any, log: Any) -> Any:
+        now = clock()
+        record.in_backward = True
+        log((BACKWARDS, now))
+        if record.sampled:
+            record.spent += clock() - now
+        try:
+            return run(*args, **kwargs)
+        finally:
+            if record.calm is None:  # something in it was unusual
+                end(args[0] if args else kwargs.get("tensors"))
+            else:
+                now = clock()
+                record.calm((PASSED, now))
+                record.in_backward = False
+                if record.sampled:
+                    record.spent += clock() - now
 
     @functools.wraps(run)
     def backward(*args: Any, **kwargs: Any) -> Any:
+        log = record.calm
+        if log is not None and not record.waits and not record.in_backward and thread() == record.thread:
+            return calmly(args, kwargs, log)
         if not begin(args, kwargs):
             return run(*args, **kwargs)
         try:
@@ -42,22 +64,23 @@ def patch(module: Any, marker: Marker) -> None:
 class _BackwardPasses:
     """Outermost backward passes of the training thread."""
 
-    __slots__ = ("_hooks", "_module", "_queued", "_record", "_running")
+    __slots__ = ("_hooks", "_module", "_queued", "_record")
 
     def __init__(self, record: Recorder, module: Any) -> None:
         self._record = record
         self._module = module
-        self._running = False
         self._queued = False
         self._hooks: List[Any] = []
 
     def begin(self, args: Any, kwargs: Any) -> bool:
         """Whether this is an outermost pass of the training thread; end() must follow then."""
         record = self._record
-        if self._running or (record.started and _thread() != record.thread):
+        if record.in_backward or (record.started and _thread() != record.thread):
             return False
+        if record.calm is not None:
+            record.disturb()
         now = _now()
-        self._running = record.in_backward = True
+        record.in_backward = True
         try:
             if not record.started:
                 record.begun(now)
@@ -73,7 +96,7 @@ class _BackwardPasses:
                 record.settle()
         except Exception:
             record.failed("torch_autograd")
-            self._running = record.in_backward = False
+            record.in_backward = False
             return False
         if record.waits:
             self._hook_first_node(args, kwargs)
@@ -106,7 +129,7 @@ class _BackwardPasses:
         except Exception:
             record.failed("torch_autograd")
             record.abandon()
-        self._running = record.in_backward = False
+        record.in_backward = False
 
     def _hook_first_node(self, args: Any, kwargs: Any) -> None:
         try:
@@ -135,7 +158,7 @@ class _BackwardPasses:
     def _gradients_ready(self) -> None:
         record = self._record
         try:
-            if self._running and record.in_training_thread():
+            if record.in_backward and record.in_training_thread():
                 record.gradients_ready(_now())
         except Exception:
             record.failed("torch_autograd")

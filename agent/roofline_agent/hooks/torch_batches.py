@@ -33,13 +33,13 @@ class _Queue:
 class Batches:
     """Fetched batches until a backward uses them."""
 
-    __slots__ = ("_all", "_examples", "_passed", "_queues", "_shapes", "_unknown", "shapes")
+    __slots__ = ("_all", "_examples", "_passed", "_shapes", "_unknown", "queues", "shapes")
 
     def __init__(self) -> None:
         self.clear()
 
     def clear(self) -> None:
-        self._queues: Dict[int, _Queue] = {}
+        self.queues: Dict[int, _Queue] = {}
         self._all: Tuple[_Queue, ...] = ()
         self._examples: Optional[int] = None
         self._unknown = False
@@ -51,17 +51,17 @@ class Batches:
     def fetched(self, iterator: Any, size: Optional[int], now: int, shapes: Hashable = None) -> None:
         """`iterator` yielded a batch of `size` examples with tensors of these shapes (None: unknown)."""
         key = id(iterator)
-        queue = self._queues.get(key)
+        queue = self.queues.get(key)
         if queue is None:
-            queue = self._queues[key] = _Queue(now)
-            self._all = tuple(self._queues.values())
+            queue = self.queues[key] = _Queue(now)
+            self._all = tuple(self.queues.values())
             weakref.finalize(iterator, self._forget, key, queue).atexit = False
         queue.sizes.append((size, shapes))
 
     def ended(self, iterator: Any) -> Optional[int]:
         """`iterator` has no more. If nothing of it was trained on, drop its batches and return the time of
         its first fetch."""
-        queue = self._queues.get(id(iterator))
+        queue = self.queues.get(id(iterator))
         if queue is None or queue.used:
             return None
         queue.sizes.clear()
@@ -69,13 +69,13 @@ class Batches:
 
     def _forget(self, key: int, queue: _Queue) -> None:
         # Garbage collection may end iterators at any time: `_all` is replaced, so a loop over it goes on.
-        if self._queues.get(key) is queue:
-            del self._queues[key]
-            self._all = tuple(self._queues.values())
+        if self.queues.get(key) is queue:
+            del self.queues[key]
+            self._all = tuple(self.queues.values())
 
     def has_loaders(self) -> bool:
         """Whether batches come from a DataLoader."""
-        return bool(self._queues)
+        return bool(self.queues)
 
     def passed(self, size: Optional[int], shapes: Hashable = None) -> None:
         """A wrapped module was called with `size` examples: counts where there is no DataLoader."""
@@ -83,7 +83,7 @@ class Batches:
 
     def training(self, iterator: Any) -> bool:
         """Whether a backward has used a batch of this iterator."""
-        queue = self._queues.get(id(iterator))
+        queue = self.queues.get(id(iterator))
         return queue is not None and queue.used
 
     def newest_ns(self) -> Optional[int]:
@@ -114,7 +114,7 @@ class Batches:
                     self._examples, self._shapes = batch
                 else:
                     self._count(batch)
-        if not used and not self._queues and self._passed is not None:
+        if not used and not self.queues and self._passed is not None:
             self._count(self._passed)
         self._passed = None
 

@@ -14,33 +14,29 @@ from typing import Any
 from . import Marker
 from .torch_batches import BatchSizes
 from .torch_between import EVALUATION
+from .torch_calm import work_out
 from .torch_phases import FETCHED, INPUT, INPUTS
-from .torch_recorder import MOST_EVENTS, Recorder, recorder
+from .torch_recorder import Recorder, recorder
 
 
 def patch(module: Any, marker: Marker) -> None:
     """module: torch.utils.data.dataloader."""
     owner, record = module._BaseDataLoaderIter, recorder(marker)
-    fetch, batches, event, at, times = owner.__next__, record.batches, record.event, record.at, record.times
-    clock, thread, account = time.monotonic_ns, threading.get_ident, record.account
-    sizes_of = BatchSizes().of
-
-    def evaluating(iterator: Any, begin: int) -> Any:
-        try:
-            return fetch(iterator)
-        finally:
-            record.apart(EVALUATION, begin, clock())
+    fetch, batches, account = owner.__next__, record.batches, record.account
+    clock, thread, sizes_of = time.monotonic_ns, threading.get_ident, BatchSizes().of
+    calmly = _fetch_of_calm_steps(record, fetch, sizes_of)
 
     @functools.wraps(fetch)
     def __next__(self: Any) -> Any:
         begin = clock()
         if not module.torch.is_grad_enabled():
-            return evaluating(self, begin)
+            return _evaluating(record, fetch, self, begin)
         here = thread() == record.thread
+        if here and record.calm is not None and (queue := batches.queues.get(id(self))) is not None:
+            return calmly(self, begin, queue)
         if here:
             begin = account.begins("input", begin) if account.on else begin
-            event(INPUTS)
-            at(begin)
+            record.note(INPUTS, begin)
         if record.sampled:
             record.spent += clock() - begin
         try:
@@ -54,10 +50,7 @@ def patch(module: Any, marker: Marker) -> None:
             batches.fetched(self, size, begin, shapes)
             if here:
                 end = account.ends(end) if account.on else end
-                event(FETCHED)
-                at(end)
-                if len(times) > MOST_EVENTS:
-                    record.settle()
+                record.note(FETCHED, end)
             if not record.started or record.between.since is not None:
                 _seldom_fetched(record, self, here, begin)
             if record.sampled:
@@ -67,6 +60,42 @@ def patch(module: Any, marker: Marker) -> None:
         return batch
 
     owner.__next__ = __next__
+
+
+def _evaluating(record: Recorder, fetch: Any, iterator: Any, begin: int) -> Any:
+    try:
+        return fetch(iterator)
+    finally:
+        record.apart(EVALUATION, begin, time.monotonic_ns())
+
+
+def _fetch_of_calm_steps(record: Recorder, fetch: Any, sizes_of: Any) -> Any:
+    """fetched(iterator, when it began, its queue of torch_batches) in place of `fetch`."""
+    clock = time.monotonic_ns
+
+    def fetched(iterator: Any, begin: int, queue: Any) -> Any:
+        if record.sampled:
+            record.spent += clock() - begin
+        try:
+            batch = fetch(iterator)
+        except BaseException as error:
+            record.enter(INPUT, begin)
+            _fetch_failed(record, iterator, True, isinstance(error, StopIteration))
+            raise
+        end = clock()
+        try:
+            found = FETCHED, begin, end, queue, sizes_of(batch)
+            if record.calm is not None:
+                record.calm(found)
+            else:  # something in it was unusual
+                work_out(record, [found])
+            if record.sampled:
+                record.spent += clock() - end
+        except Exception:
+            record.failed("torch_data")
+        return batch
+
+    return fetched
 
 
 def _seldom_fetched(record: Recorder, iterator: Any, here: bool, begin: int) -> None:
@@ -79,6 +108,8 @@ def _seldom_fetched(record: Recorder, iterator: Any, here: bool, begin: int) -> 
 
 def _fetch_failed(record: Recorder, iterator: Any, here: bool, at_its_end: bool) -> None:
     try:
+        if record.calm is not None:
+            record.disturb()
         if here:
             if record.account.on:
                 record.account.ends(time.monotonic_ns())

@@ -16,6 +16,7 @@ import time
 from typing import Any
 
 from . import Marker
+from .torch_calm import UPDATED
 from .torch_phases import LEAVES, OPTIMIZES
 from .torch_recorder import Recorder, recorder
 
@@ -61,6 +62,19 @@ class Updates:
             record, key = self._record, id(optimizer)
             now = _now()
             self.count += 1
+            if record.calm is not None:
+                if (
+                    key == record.turns.alone
+                    and not self._inside
+                    and not record.in_backward
+                    and _thread() == record.thread
+                ):
+                    self._inside.append(key)
+                    record.calm((OPTIMIZES, now))
+                    if record.sampled:
+                        record.spent += _now() - now
+                    return
+                record.disturb()
             if record.by_hand is not None:
                 record.leave_to_optimizers()
             if record.in_backward:
@@ -85,6 +99,13 @@ class Updates:
             record, now = self._record, _now()
             if record.in_backward:
                 return
+            if (
+                record.calm is not None
+                and self._inside == [record.turns.alone]
+                and _thread() == record.thread
+            ):
+                self._calm_end(record, now)
+                return
             if self._inside and _thread() == record.thread:
                 self._inside.pop()
                 if record.account.on:
@@ -105,6 +126,30 @@ class Updates:
                 record.spent += _now() - now
         except Exception:
             record.failed("torch_optimizer")
+
+    def _calm_begin(self, record: Recorder, key: int, now: int) -> bool:
+        """Note the begin of an update in a calm step; False: it is none of those."""
+        log = record.calm
+        if key != record.turns.alone or self._inside or record.in_backward or _thread() != record.thread:
+            record.disturb()
+            return False
+        self._inside.append(key)
+        if log is not None:
+            log((OPTIMIZES, now))
+        if record.sampled:
+            record.spent += _now() - now
+        return True
+
+    def _calm_end(self, record: Recorder, now: int) -> None:
+        self._inside.pop()
+        self._wrapped = False
+        if record.calm is not None:
+            record.calm((UPDATED, now))
+        record.calm_left -= 1
+        if record.calm_left <= 0 or now >= record.calm_until_ns:
+            record.calm_is_over()
+        if record.sampled:
+            record.spent += _now() - now
 
     def begin_wrapped(self, optimizer: Any) -> None:
         """begin() of an update for which either end() or failed() is sure to follow, whatever is in it."""

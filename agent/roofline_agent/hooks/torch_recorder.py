@@ -20,6 +20,7 @@ from .torch_batches import Batches
 from .torch_between import EVALUATION, Between
 from .torch_borders import DEFERRED_NS, SHORT_NS, WaitingBorder, in_place_of
 from .torch_by_hand import ByHand
+from .torch_calm import MOST_DISTURBED, work_out
 from .torch_cost import HookCosts, is_before_sampled, next_before_sampled
 from .torch_joined import JoinedCollectives
 from .torch_phases import (
@@ -69,6 +70,7 @@ class Recorder:
     __slots__ = (  # they lie together: between two steps the training pushes all of this out of the caches
         "__weakref__",
         *("account", "at", "batches", "between", "event", "graphs", "thread", "times", "turns", "updates"),
+        *("calm", "calm_left", "calm_until_ns", "_disturbed", "_log", "_short"),
         *("by_hand", "by_horovod", "capturing", "in_backward", "sampled", "skipped", "spent", "started"),
         *("steps", "updated_in_backward", "waiting", "waits"),
         *("_alike", "_at_border", "_border_ns", "_costs", "_defer_to", "_deferred", "_events", "_first"),
@@ -117,6 +119,12 @@ class Recorder:
         self.sampled = False  # this step measures what the hooks cost
         self.spent = 0  # by them in this step, ns
         self._costs = HookCosts()
+        # While steps are calm (torch_calm): takes what happens. For so many borders, and until then.
+        self.calm: Optional[Callable[[Any], None]] = None
+        self.calm_left = self.calm_until_ns = 0
+        self._log: List[Any] = []
+        self._disturbed = 0  # calm stretches in a row that were broken off
+        self._short = False  # the last step was
         self._drop_events()
         self.batches.clear()
         self.between = Between()
@@ -128,6 +136,8 @@ class Recorder:
 
     def note(self, event: int, now: int) -> None:
         """Something happened to the training thread (an event of torch_phases)."""
+        if self.calm is not None:
+            self.disturb()
         self.event(event)
         self.at(now)
         if len(self.times) > MOST_EVENTS:
@@ -155,12 +165,46 @@ class Recorder:
         """A forward begins, if a backward follows; inside a backward it is a part of that (checkpoints)."""
         self.note(FORWARDS, now)
 
+    def disturb(self) -> None:
+        """The training thread does what calm steps do not: it is noted in full until the next border."""
+        if _identity() == self.thread:
+            self._disturbed += 1
+            self.catch_up()
+
+    def catch_up(self) -> None:
+        """The calm steps are over: work out what was noted of them."""
+        self.calm = None
+        log, self._log = self._log, []
+        if log:
+            self._try(work_out, self, log)
+
+    def calm_is_over(self) -> None:
+        """After the last border of calm steps."""
+        self._disturbed = 0
+        self.catch_up()
+        self._calm_down()
+
+    def _calm_down(self) -> None:
+        """After a border: if what follows will be as what was before, the next steps are calm."""
+        unusual = self._at_border or self._held or self.between.stretches or self._disturbed >= MOST_DISTURBED
+        if unusual or not self._short or self.account.on or self.turns.alone is None:
+            return
+        if self._defer_to is None:
+            self._defer_to = self._deferred_to()
+        next_ = self.steps + len(self._deferred)
+        last = next_ + 1 if self.sampled and self._may_defer else self._defer_to
+        self.calm_left = min(last, self.account.next) - next_
+        if self.calm_left > 0:
+            self.calm, self.calm_until_ns = self._log.append, self._handed_ns + DEFERRED_NS
+
     def _drop_events(self) -> None:
         self._events.clear()
         self.times.clear()
 
     def in_head(self) -> bool:
         """Whether no training was seen since the border, so that this may lie between two steps."""
+        if self.calm is not None:
+            self.disturb()
         return self.started and self._events.find(BACKWARDS, self._head()) < 0
 
     def _head(self) -> int:
@@ -171,6 +215,8 @@ class Recorder:
     def forward_begun(self) -> bool:
         """Whether a batch was fetched since the border, or a forward begun: that of a wrapped model may turn
         gradients off for its own ends."""
+        if self.calm is not None:
+            self.disturb()
         since = self._head()
         return self._events.find(FETCHED, since) >= 0 or self._events.find(FORWARDS, since) >= 0
 
@@ -195,6 +241,8 @@ class Recorder:
 
     def settle(self) -> None:
         """Make spans of the events so far."""
+        if self.calm is not None:
+            self.catch_up()
         if self._deferred:
             self.hand_over()
         phases = self._phases
@@ -241,6 +289,8 @@ class Recorder:
 
     def collective(self, name: str, begin: int, end: int, size: Optional[int], count: int = 1) -> None:
         """`count` collectives of one kind were asked for ("asked.KIND") or executed ("engine.KIND")."""
+        if self.calm is not None:
+            self.disturb()
         done = self._joined.add(name, begin, end, size, count)
         if done is not None:
             self._phases.spans.append(done)
@@ -286,6 +336,8 @@ class Recorder:
 
     def updating(self, key: int) -> None:
         """The update of an optimizer begins; key: of the optimizer."""
+        if self.calm is not None:
+            self.disturb()
         if self._held and self.turns.again(key):
             self.commit()
 
@@ -306,6 +358,8 @@ class Recorder:
 
     def optimizer_made(self, optimizer: Any) -> None:
         """An optimizer was made; perhaps it will step."""
+        if self.calm is not None:
+            self.disturb()
         self.turns.made(optimizer)
         if self._held and self.by_hand is not None:
             self.leave_to_optimizers()
@@ -349,6 +403,8 @@ class Recorder:
 
     def commit(self) -> None:
         """The borders that are held are borders."""
+        if self.calm is not None:
+            self.catch_up()
         if self._deferred:
             self.hand_over()
         held, self._held = self._held, []
@@ -361,6 +417,8 @@ class Recorder:
 
     def hand_over(self) -> None:
         """Send the steps whose borders were deferred."""
+        if self.calm is not None:
+            self.catch_up()
         deferred, self._deferred = self._deferred, []
         behind, self._phases.spans = self._phases.spans, []  # of the step that goes on
         self._close_all(deferred)
@@ -387,6 +445,11 @@ class Recorder:
 
     def stepped(self, now: int) -> None:
         """The border between two steps is here."""
+        self.end_step(now)
+        self._calm_down()
+
+    def end_step(self, now: int) -> None:
+        """The border between two steps is here, or was at `now`, of which was only noted that it was."""
         try:
             examples, shapes = self.batches.take(), self.batches.shapes
         except Exception:
@@ -398,7 +461,8 @@ class Recorder:
         counts = self._marker.over(number, now) if account.on or number >= account.next else None
         # Together short steps take a fraction of the time, as code and data for it lie in the caches.
         before = deferred[-1].time_ns if deferred else self._border_ns
-        defers = now - before < SHORT_NS and now - self._handed_ns < DEFERRED_NS
+        self._short = now - before < SHORT_NS
+        defers = self._short and now - self._handed_ns < DEFERRED_NS
         if defers and (self._at_border or self.between.stretches or self._held):
             defers = False
         if defers:
@@ -502,6 +566,8 @@ class Recorder:
 
     def flush(self) -> None:
         """Hand the spans so far to the marker, which sends them with the next border."""
+        if self.calm is not None:
+            self.catch_up()
         if self._deferred:
             self.hand_over()
         self._hand_spans(self._joined.take())

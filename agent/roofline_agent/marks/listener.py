@@ -39,6 +39,7 @@ class MarkListener:
         """
         self.path, self._everyone = path, everyone
         self._peers: dict[socket.socket, PeerProcess] = {}
+        self.most_waited = 0  # packets of one process at the last read
         self.full = False  # no further connection can be accepted for now
         self._socket, self._inode = self._listen()
 
@@ -88,8 +89,10 @@ class MarkListener:
 
     def read(self) -> Iterator[tuple[socket.socket, PeerProcess, bytes]]:
         """All packets that wait; a connection that ended yields one last empty packet."""
+        self.most_waited = 0
         for connection, peer in list(self._peers.items()):
-            for _ in range(PACKETS_PER_READ):
+            for number in range(PACKETS_PER_READ):
+                self.most_waited = max(self.most_waited, number)
                 try:
                     data = connection.recv(MAX_PACKET)
                 except (BlockingIOError, InterruptedError):

@@ -1,6 +1,6 @@
 """Parses and checks the packets of training processes and wrappers. No I/O.
 
-Marks, spans, facts, descriptions of kernels and executed kernels have the formats of
+Marks, spans, steps, facts, descriptions of kernels and executed kernels have the formats of
 `roofline_step/_packets.py`. The wrapper (`run/agent_link.py`) also sends which process it wraps.
 """
 
@@ -14,14 +14,13 @@ from functools import lru_cache
 from operator import le
 from typing import NamedTuple
 
-from roofline_step._packets import CALLS, MARK, SPAN_VALUES, SPANS
+from roofline_step._packets import CALLS, MARK, SPAN_VALUES, SPANS, STEPS, StepForm
 
 from ..ranks.identity import REPORTABLE
 from ..records import KernelShape, MarkKind
 from ..uplink.bounds import MAX_BYTES, MAX_COUNT, MAX_TIME_NS, is_time, printable
 
-MARK_KIND, SPANS_KIND = b"MS"
-MARK_HEAD = 16  # bytes of a mark before its step
+MARK_KIND, SPANS_KIND, STEPS_KIND = b"MST"
 WRAPPED = struct.Struct("<sxxxi")  # b"W", pid of the wrapped command
 SPAN_NAME = re.compile(r"[a-z]+(\.[a-z0-9_-]+)+")
 COUNTS = ("flops", "bytes", "dram_bytes", "l1_bytes", "l2_bytes")
@@ -57,16 +56,13 @@ class ParsedSpans(NamedTuple):
 
 
 class ParsedSteps(NamedTuple):
-    """Steps that differ in numbers only, by column: a mark each, and spans of the same names."""
+    """Steps that differ in numbers only, as they were received."""
 
-    size: int  # bytes of their records
-    kind: int
-    like: int
-    asynchronous: bool
-    steps: Sequence[int]
-    examples: Sequence[int | None]
-    times: Sequence[int]
-    spans: Sequence[tuple[str, Sequence[int], Sequence[int], Sequence[int | None], Sequence[int]]]
+    size: int  # bytes of their record
+    form: StepForm
+    last: int  # the highest number of a step
+    count: int  # type: ignore[assignment]  # of steps
+    numbers: bytes  # of each step, in the order of the record
 
 
 class ParsedCalls(NamedTuple):
@@ -127,63 +123,30 @@ def _span_names(text: bytes) -> tuple[str, ...]:
     return names
 
 
-def parse_steps(data: bytes, at: int) -> ParsedSteps | None:
-    """Several steps of one layout (roofline_step/_layout.py) that stand there in `data` behind one another.
-    None: there are none, or something in them cannot be; then they are to be read record by record.
-
-    All is looked at by column, without a loop over the numbers in Python.
-    """
-    mark, spans = MARK.size, MARK.size + SPANS.size
-    if len(data) - at < 2 * spans or data[at + mark] != SPANS_KIND:
-        return None
-    _, kind, flags, role_size, phase_size, like, dropped, index, *_ = MARK.unpack_from(data, at)
-    _, size, count = SPANS.unpack_from(data, at + mark)
-    head, whole = spans + size, spans + size + 8 * SPAN_VALUES * count
-    if role_size or phase_size or dropped or index != -1 or not count:
-        return None
-    end = _end_of_alike(data, at, whole, head)
-    if end < at + 2 * whole:
-        return None
-    numbers = struct.Struct(f"<{MARK_HEAD}x3q{head - mark}x{SPAN_VALUES * count}q")
-    steps, examples, times, *columns = zip(*numbers.iter_unpack(data[at:end]), strict=True)
-    rows = [columns[first : first + SPAN_VALUES] for first in range(0, len(columns), SPAN_VALUES)]
-    possible = is_time(min(steps), max(steps), min(times), max(times)) and max(examples) <= MAX_BYTES
-    if not (possible and MarkKind.BEGIN <= kind <= MarkKind.PHASE_END and all(map(_can_be, rows))):
-        return None
-    try:
-        names = _span_names(data[at + spans : at + head])
-        columns_of = [(names[row[0][0]], row[1], row[2], _known(row[3]), row[4]) for row in rows]
-    except (ValueError, IndexError):
-        return None
-    asynchronous = bool(flags & 1)
-    return ParsedSteps(end - at, kind, like, asynchronous, steps, _known(examples), times, columns_of)
-
-
-def _end_of_alike(data: bytes, at: int, whole: int, head: int) -> int:
-    """Where the records end that are as long as the first one and have the same in all but their numbers."""
-    mark, last = MARK.size, len(data) - whole
-    first, names = data[at : at + MARK_HEAD], data[at + mark : at + head]
-    while at <= last and data[at : at + MARK_HEAD] == first and data[at + mark : at + head] == names:
-        at += whole
-    return at
-
-
-def _can_be(row: Sequence[Sequence[int]]) -> bool:
-    """Whether these are columns of a span: which name, begin, end, bytes, count."""
-    which, begins, ends, moved, counts = row
-    return (
-        min(which) == max(which) >= 0
-        and min(begins) > -MAX_TIME_NS
-        and max(ends) < MAX_TIME_NS
-        and all(map(le, begins, ends))
-        and min(counts) >= 0
-        and max(counts) < MAX_COUNT
-        and max(moved) <= MAX_BYTES
-    )
-
-
-def _known(numbers: Sequence[int]) -> Sequence[int | None]:
-    return numbers if min(numbers) >= 0 else [None if number < 0 else number for number in numbers]
+def parse_steps(data: bytes, at: int = 0) -> ParsedSteps:
+    """The steps of one form that stand there in `data`. Raises ValueError or struct.error when they are
+    malformed, or one of them cannot be."""
+    _, marks, like, spans, counted, size, count = STEPS.unpack_from(data, at)
+    begin = at + STEPS.size + size
+    names = _span_names(data[begin - size : begin]) if size else ()
+    if not (1 <= marks <= 2 and len(names) == spans >= counted and count):
+        raise ValueError("steps that cannot be")
+    width = 2 + marks + 2 * spans + counted
+    end = begin + 8 * width * count
+    # Looked at by column, without a loop over the numbers in Python: there are hundreds of steps a second.
+    values = struct.unpack_from(f"<{width * count}q", data, begin)
+    steps, examples, *columns = (values[first::width] for first in range(width))
+    times, counts = columns[: marks + 2 * spans], columns[marks + 2 * spans :]
+    possible = is_time(min(steps), max(steps)) and max(examples) <= MAX_BYTES
+    if not (possible and all(is_time(min(column), max(column)) for column in times)):
+        raise ValueError("steps out of range")
+    edges = times[marks:]
+    if not all(all(map(le, *edges[first : first + 2])) for first in range(0, len(edges), 2)):
+        raise ValueError("a span that ends before it begins")
+    if not all(min(column) >= 0 and max(column) < MAX_COUNT for column in counts):
+        raise ValueError("a span of too much")
+    form = StepForm(marks, names, counted, like)
+    return ParsedSteps(end - at, form, max(steps), count, data[begin:end])
 
 
 def parse_calls(data: bytes) -> ParsedCalls:

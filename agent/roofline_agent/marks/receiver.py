@@ -14,15 +14,24 @@ from collections.abc import Callable
 from itertools import repeat
 from typing import NamedTuple
 
-from roofline_step._packets import FACT, KERNEL, MAX_FACT, VARIABLES
+from roofline_step._packets import FACT, KERNEL, MAX_FACT, VARIABLES, StepForm
 
 from ..ranks.discovery import Discovery
-from ..records import Call, Event, EventKind, KernelShape, Mark, MarkKind, Rank, Span
-from ..uplink.bounds import CALL_BYTES, EVENT_BYTES, MARK_BYTES, SPAN_BYTES, BatchRoom, printable
+from ..records import AlikeSteps, Call, Event, EventKind, KernelShape, Mark, MarkKind, Rank, Span
+from ..uplink.bounds import (
+    CALL_BYTES,
+    EVENT_BYTES,
+    MARK_BYTES,
+    MAX_FORMS,
+    SPAN_BYTES,
+    BatchRoom,
+    printable,
+)
 from .listener import MarkListener, PeerProcess
 from .packets import (
     MARK_KIND,
     SPANS_KIND,
+    STEPS_KIND,
     WRAPPED,
     parse_calls,
     parse_mark,
@@ -57,6 +66,7 @@ class Received(NamedTuple):
     spans: list[Span]
     calls: list[Call]
     events: list[Event]
+    steps: list[AlikeSteps]
 
 
 class _Connection:
@@ -84,7 +94,8 @@ class MarkReceiver:
         self._room = BatchRoom()
         self._shapes: set[KernelShape] = set()  # in this batch
         self._connections: dict[socket.socket, _Connection] = {}
-        self._received = Received([], [], [], [])
+        self._received = Received([], [], [], [], [])
+        self._steps: dict[tuple[Rank, StepForm], list[bytes]] = {}
         self._covered: dict[Rank, tuple[int, int]] = {}
         self._own_kernels: set[Rank] = set()  # ranks that send their kernels themselves
         self._refused: dict[str, int] = {}
@@ -114,14 +125,17 @@ class MarkReceiver:
 
     def take(self, now_ns: int) -> Received:
         """What was received since the last call; refusals and kernel coverage are summed into events."""
-        received, self._received = self._received, Received([], [], [], [])
+        received, self._received = self._received, Received([], [], [], [], [])
+        received.steps.extend(
+            AlikeSteps(*key, b"".join(parts)) for key, parts in self._steps.items() if parts
+        )
         events = received.events
         for rank, (begin, end) in self._covered.items():
             events.append(Event(EventKind.KERNELS_COVERED, begin, end, rank))
         for text, count in self._refused.items():
             events.append(Event(EventKind.REFUSED, now_ns, now_ns, None, count, text))
         events += self._room.losses(now_ns)
-        self._covered, self._refused = {}, {}
+        self._covered, self._refused, self._steps = {}, {}, {}
         self._room, self._shapes = BatchRoom(), set()
         return received
 
@@ -130,7 +144,7 @@ class MarkReceiver:
 
     def _receive_packet(self, connection: _Connection, peer: PeerProcess, data: bytes) -> None:
         kind = data[:1]
-        if kind in (b"M", b"S"):
+        if kind in (b"M", b"S", b"T"):
             if connection.wrapped_pid:
                 rank = self._wrapped_rank(connection, peer)
             else:
@@ -160,31 +174,37 @@ class MarkReceiver:
             self._refuse(MALFORMED)
 
     def _add_records(self, rank: Rank, data: bytes) -> None:
-        """Marks and spans behind one another; a malformed one costs itself and what follows."""
+        """Marks, spans and steps behind one another; a malformed one costs itself and what follows."""
         at = 0
         while at < len(data):
             if data[at] == MARK_KIND:
-                at += self._add_steps(rank, data, at) or self._add_mark(rank, data, at)
+                at += self._add_mark(rank, data, at)
+            elif data[at] == STEPS_KIND:
+                at += self._add_steps(rank, data, at)
             elif data[at] == SPANS_KIND:
                 at += self._add_spans(rank, data, at)
             else:
-                raise ValueError("neither a mark nor spans")
+                raise ValueError("neither a mark nor spans nor steps")
 
     def _add_steps(self, rank: Rank, data: bytes, at: int) -> int:
-        """Add the steps that stand there in `data` and differ in numbers only; returns the size of their
-        records, 0: nothing was added."""
+        """Add the steps of one form that stand there in `data`; returns the size of their record."""
         parsed = parse_steps(data, at)
-        if parsed is None or not all(self._room.take_span_name(name) for name, *_ in parsed.spans):
-            return 0
-        if not self._room.take_rows(len(parsed.steps) * (MARK_BYTES + SPAN_BYTES * len(parsed.spans))):
-            return 0
-        own, rest = (rank, rank, parsed.kind), ("", parsed.asynchronous, parsed.like)
-        numbers = zip(parsed.steps, parsed.examples, parsed.times, strict=True)
-        self._received.marks.extend([Mark(*own, *step, *rest) for step in numbers])
-        for name, *columns in parsed.spans:
-            self._received.spans.extend(map(Span, repeat(rank), repeat(name), *columns))
-        if parsed.kind in STEP_ENDS:
-            self._last_steps[rank.pid, rank.start_ns, rank.key] = parsed.steps[-1]
+        form, count = parsed.form, parsed.count
+        spans = count * len(form.names)
+        known = [self._room.take_span_name(name) for name in form.names]
+        alike = self._steps.get((rank, form))
+        if alike is None and len(self._steps) < MAX_FORMS:
+            alike = self._steps[rank, form] = []
+        if (
+            alike is not None
+            and all(known)
+            and self._room.take_rows(count * form.marks * MARK_BYTES + spans * SPAN_BYTES)
+        ):
+            alike.append(parsed.numbers)
+            self._last_steps[rank.pid, rank.start_ns, rank.key] = parsed.last
+        else:
+            self._room.count_loss(rank, "marks", count * form.marks)
+            self._room.count_loss(rank, "spans", spans)
         return parsed.size
 
     def _add_mark(self, rank: Rank, data: bytes, at: int) -> int:

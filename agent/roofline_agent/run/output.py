@@ -62,6 +62,7 @@ class OutputStream:
         self.rests_until = 0.0
         self.through_ns = time.monotonic_ns()  # all that was written before has been read
         self._came = 0.0
+        self.settled = True  # nothing waits to be shown
         self.ended = False
         self._reader_gone = False
         self._missed = 0
@@ -75,6 +76,7 @@ class OutputStream:
     def take(self) -> None:
         """Read what waits and forward it; at the end of the stream, what was undecided."""
         self._came = time.monotonic()
+        self.settled = self.filter is None
         try:
             data = os.read(self.source, READ_BYTES)
         except OSError:
@@ -88,8 +90,9 @@ class OutputStream:
 
     def release(self) -> None:
         """Show what is undecided, if nothing has come for a while: it may be a prompt."""
-        if self.filter and time.monotonic() - self._came >= QUIET_S:
+        if self.filter and not self.settled and time.monotonic() - self._came >= QUIET_S:
             self._forward(self.filter.release())
+            self.settled = True
 
     def finish(self) -> None:
         """The stream is over for us."""

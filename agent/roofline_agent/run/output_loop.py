@@ -2,48 +2,73 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import select
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from .launch import FORWARDED
-from .output import OutputStream
+from .output import QUIET_S, OutputStream
 
 TURN_S = 0.2
 GRACE_S = 0.05
 
 
 def forward_output(
-    child: subprocess.Popen[bytes], outputs: Sequence[OutputStream], turn: Callable[[], None]
+    child: subprocess.Popen[bytes],
+    outputs: Sequence[OutputStream],
+    turn: Callable[[], None],
+    turn_s: float = TURN_S,
 ) -> None:
     """Forward output until the streams end, or until the command has ended and all it wrote is forwarded.
 
-    turn: called every TURN_S, and once at the end.
+    turn: called every turn_s, as the command ends, and once at the end.
     """
-    last = time.monotonic()
-    while any(not output.ended for output in outputs):
-        _forward_some(outputs)
-        if time.monotonic() - last >= TURN_S:
-            last = time.monotonic()
-            turn()
-            if child.poll() is not None and _leave_to_background(outputs):
-                break
+    with _end_of(child) as end:
+        if end is None:
+            turn_s = TURN_S  # it is asked then whether it has ended
+        due = time.monotonic() + turn_s
+        while any(not output.ended for output in outputs):
+            ended = _forward_some(outputs, due, end)
+            if ended or time.monotonic() >= due:
+                due = time.monotonic() + turn_s
+                turn()
+                if child.poll() is not None and _leave_to_background(outputs):
+                    break
     turn()
 
 
-def _forward_some(outputs: Sequence[OutputStream]) -> None:
-    """Wait for output, at most a turn, and forward it."""
+@contextlib.contextmanager
+def _end_of(child: subprocess.Popen[bytes]) -> Iterator[int | None]:
+    """A descriptor that is readable once the command has ended; None where there can be none."""
+    try:
+        found = os.pidfd_open(child.pid)
+    except OSError:  # an older kernel, or it has ended and was waited for
+        yield None
+        return
+    try:
+        yield found
+    finally:
+        os.close(found)
+
+
+def _forward_some(outputs: Sequence[OutputStream], due: float, end: int | None = None) -> bool:
+    """Wait for output, at most until `due` (monotonic s), and forward it; whether `end` is readable."""
     now = time.monotonic()
     open_ = [output for output in outputs if not output.ended]
     awake = [output for output in open_ if output.rests_until <= now]
     rests = [output.rests_until - now for output in open_ if output.rests_until > now]
+    undecided = [QUIET_S for output in awake if not output.settled]
     poller = select.poll()
     for output in awake:
         poller.register(output.source, select.POLLIN)
-    ready = {descriptor for descriptor, _ in poller.poll(1000 * min([TURN_S, *rests]))}
+    if end is not None:
+        poller.register(end, select.POLLIN)
+    seconds = max(0.0, min([due - now, *rests, *undecided]))
+    ready = {descriptor for descriptor, _ in poller.poll(1000 * seconds)}
     moment = time.monotonic_ns()
     for output in awake:
         output.through_ns = moment
@@ -51,6 +76,7 @@ def _forward_some(outputs: Sequence[OutputStream]) -> None:
             output.take()
         else:
             output.release()
+    return end in ready
 
 
 def _leave_to_background(outputs: Sequence[OutputStream]) -> bool:
@@ -70,7 +96,7 @@ def _leave_to_background(outputs: Sequence[OutputStream]) -> bool:
             for output in outputs:
                 output.detach()
             while any(not output.ended for output in held):
-                _forward_some(held)
+                _forward_some(held, time.monotonic() + TURN_S)
         finally:
             os._exit(0)
     return bool(held)

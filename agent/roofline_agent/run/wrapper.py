@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from ..ncu.session import Session
 
 
+CALM_TURN_S = 1.0
 REPLAYED = "ncu.steps"  # fact of a rank
 EXIT = "exit"  # fact: exit code, or the signal that ended it, negative; node time
 NO_AGENT = "roofline-agent: no agent runs on this node, nothing is recorded until one is started"
@@ -212,7 +213,9 @@ class _WrappedCommand:
         def turn() -> None:
             self._try(self._send_kernels, self._send_steps, self._watch)
 
-        forward_output(self.child, self._outputs, turn)
+        # Waking takes CPU from the training: seldom, where nothing but kernels is waited for.
+        hurries = self._log is not None or self._session is not None or self._watchers
+        forward_output(self.child, self._outputs, turn, TURN_S if hurries else CALM_TURN_S)
         while True:  # its output may have ended long before
             try:
                 return self.child.wait(TURN_S)

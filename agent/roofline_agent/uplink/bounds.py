@@ -16,6 +16,7 @@ MAX_COUNT = 2**31
 MAX_BYTES = 2**50
 MAX_SPAN_NAMES = 256
 MAX_NAMED = 1024  # ranks elsewhere that coordinators speak for
+MAX_FORMS = 2048  # of steps that differ in numbers only
 MAX_BATCH_FACTS = 4096
 ROWS_BYTES, FACTS_BYTES = 4 << 20, 1 << 20
 MARK_BYTES, SPAN_BYTES, CALL_BYTES, EVENT_BYTES = 64, 48, 32, 64

@@ -107,6 +107,8 @@ def encode(batch: Batch, sequence: int) -> bytes:
         message.calls.CopyFrom(_calls(batch.calls, ranks, kernels))
     if batch.spans:
         message.spans.CopyFrom(_spans(batch.spans, ranks))
+    for rank, form, numbers in batch.steps:
+        message.steps.add(rank=ranks(rank), numbers=numbers, **form._asdict())
     for event in batch.events:
         message.events.add(
             kind=event.kind.value,

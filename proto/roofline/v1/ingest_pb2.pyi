@@ -112,7 +112,7 @@ class Welcome(_message.Message):
     def __init__(self, acked: _Optional[int] = ..., server: _Optional[str] = ..., max_batch_bytes: _Optional[int] = ...) -> None: ...
 
 class Batch(_message.Message):
-    __slots__ = ("sequence", "begin_ns", "end_ns", "ranks", "counter_sets", "samples", "marks", "kernels", "calls", "events", "instances", "spans")
+    __slots__ = ("sequence", "begin_ns", "end_ns", "ranks", "counter_sets", "samples", "marks", "kernels", "calls", "events", "instances", "spans", "steps")
     SEQUENCE_FIELD_NUMBER: _ClassVar[int]
     BEGIN_NS_FIELD_NUMBER: _ClassVar[int]
     END_NS_FIELD_NUMBER: _ClassVar[int]
@@ -125,6 +125,7 @@ class Batch(_message.Message):
     EVENTS_FIELD_NUMBER: _ClassVar[int]
     INSTANCES_FIELD_NUMBER: _ClassVar[int]
     SPANS_FIELD_NUMBER: _ClassVar[int]
+    STEPS_FIELD_NUMBER: _ClassVar[int]
     sequence: int
     begin_ns: int
     end_ns: int
@@ -137,7 +138,8 @@ class Batch(_message.Message):
     events: _containers.RepeatedCompositeFieldContainer[Event]
     instances: _containers.RepeatedScalarFieldContainer[str]
     spans: Spans
-    def __init__(self, sequence: _Optional[int] = ..., begin_ns: _Optional[int] = ..., end_ns: _Optional[int] = ..., ranks: _Optional[_Iterable[_Union[Rank, _Mapping]]] = ..., counter_sets: _Optional[_Iterable[_Union[CounterSet, _Mapping]]] = ..., samples: _Optional[_Iterable[_Union[Samples, _Mapping]]] = ..., marks: _Optional[_Union[Marks, _Mapping]] = ..., kernels: _Optional[_Iterable[_Union[Kernel, _Mapping]]] = ..., calls: _Optional[_Union[Calls, _Mapping]] = ..., events: _Optional[_Iterable[_Union[Event, _Mapping]]] = ..., instances: _Optional[_Iterable[str]] = ..., spans: _Optional[_Union[Spans, _Mapping]] = ...) -> None: ...
+    steps: _containers.RepeatedCompositeFieldContainer[Steps]
+    def __init__(self, sequence: _Optional[int] = ..., begin_ns: _Optional[int] = ..., end_ns: _Optional[int] = ..., ranks: _Optional[_Iterable[_Union[Rank, _Mapping]]] = ..., counter_sets: _Optional[_Iterable[_Union[CounterSet, _Mapping]]] = ..., samples: _Optional[_Iterable[_Union[Samples, _Mapping]]] = ..., marks: _Optional[_Union[Marks, _Mapping]] = ..., kernels: _Optional[_Iterable[_Union[Kernel, _Mapping]]] = ..., calls: _Optional[_Union[Calls, _Mapping]] = ..., events: _Optional[_Iterable[_Union[Event, _Mapping]]] = ..., instances: _Optional[_Iterable[str]] = ..., spans: _Optional[_Union[Spans, _Mapping]] = ..., steps: _Optional[_Iterable[_Union[Steps, _Mapping]]] = ...) -> None: ...
 
 class Rank(_message.Message):
     __slots__ = ("job", "role", "index", "pid", "start_ns", "name", "world", "framework", "launch")
@@ -242,6 +244,22 @@ class Spans(_message.Message):
     count: bytes
     names: _containers.RepeatedScalarFieldContainer[str]
     def __init__(self, rank: _Optional[bytes] = ..., name: _Optional[bytes] = ..., begin_ns: _Optional[bytes] = ..., end_ns: _Optional[bytes] = ..., bytes: _Optional[bytes] = ..., count: _Optional[bytes] = ..., names: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class Steps(_message.Message):
+    __slots__ = ("rank", "marks", "like", "names", "counted", "numbers")
+    RANK_FIELD_NUMBER: _ClassVar[int]
+    MARKS_FIELD_NUMBER: _ClassVar[int]
+    LIKE_FIELD_NUMBER: _ClassVar[int]
+    NAMES_FIELD_NUMBER: _ClassVar[int]
+    COUNTED_FIELD_NUMBER: _ClassVar[int]
+    NUMBERS_FIELD_NUMBER: _ClassVar[int]
+    rank: int
+    marks: int
+    like: int
+    names: _containers.RepeatedScalarFieldContainer[str]
+    counted: int
+    numbers: bytes
+    def __init__(self, rank: _Optional[int] = ..., marks: _Optional[int] = ..., like: _Optional[int] = ..., names: _Optional[_Iterable[str]] = ..., counted: _Optional[int] = ..., numbers: _Optional[bytes] = ...) -> None: ...
 
 class Kernel(_message.Message):
     __slots__ = ("library", "operation", "variant", "precision", "implementation", "problem", "flops", "bytes", "note", "dram_bytes", "l1_bytes", "l2_bytes")

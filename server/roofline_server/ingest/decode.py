@@ -19,6 +19,7 @@ from .kernels import calls_of, with_kernels
 from .marks import bound_names, by_place, marks_of, spans_of
 from .ranks import Ranks, ranks_of
 from .samples import instances_of, samples_of, schema_of
+from .steps import with_steps
 
 MAX_TEXT = 4096
 MAX_STATUS = 2**31 - 1
@@ -45,8 +46,8 @@ def decode(batch: Any, node: int, name_ids: NameIds, patient: bool = False) -> D
     schemas = [schema_of(counter_set.SerializeToString()) for counter_set in batch.counter_sets]
     instances = instances_of(batch.instances)
     samples = [samples_of(block, schemas, ranks, instances) for block in batch.samples]
-    marks, calls, events = marks_of(batch, ranks), calls_of(batch, ranks), _events(batch, ranks)
-    spans = spans_of(batch, ranks)
+    marks, spans = with_steps(marks_of(batch, ranks), spans_of(batch, ranks), batch.steps, ranks)
+    calls, events = calls_of(batch, ranks), _events(batch, ranks)
     # All is checked: only now do names get ids that outlive the batch.
     exits = [event for event in batch.events if event.kind == EventKind.RANK_EXITED and event.rank >= 0]
     ranks.assign_ids(name_ids, batch.begin_ns, batch.end_ns, {event.rank for event in exits}, patient)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -36,45 +37,64 @@ def marks_of(batch: Any, ranks: Ranks) -> Table | None:
         "kind": ints(marks.kind, "marks.kind"),
         "step": ints(marks.step, "marks.step"),
         "examples": ints(marks.examples, "marks.examples"),
-        "time_ns": times(ints(marks.time_ns, "marks.time_ns"), "marks.time_ns"),
+        "time_ns": ints(marks.time_ns, "marks.time_ns"),
         "asynchronous": (flags & 1).astype(np.int64),
         "phase": phases[np.maximum(phase, -1)],
         "like": like,
     }
     same_length(table, "marks")
+    return checked_marks(table) if len(flags) else None
+
+
+def checked_marks(table: Table) -> Table:
+    """The same, if they can be. Raises BadBatch."""
+    times(table["time_ns"], "marks.time_ns")
+    like = table["like"]
     if len(like) and not 0 <= like.min() <= like.max() <= MAX_LIKE:
         raise BadBatch("marks.like holds numbers out of range")
-    return table if len(flags) else None
+    return table
 
 
 def spans_of(batch: Any, ranks: Ranks) -> Table | None:
     spans = batch.spans
     if not batch.HasField("spans"):
         return None
-    if len(spans.names) > MAX_SPAN_NAMES:
-        raise BadBatch(f"{len(spans.names)} names of spans in one batch; at most {MAX_SPAN_NAMES}")
-    for name in spans.names:
-        if len(name) > MAX_SPAN_NAME or not SPAN_NAME.fullmatch(name):
-            raise BadBatch(f"span {name[:MAX_SPAN_NAME]!r} must be named as 'phase.input' is")
+    checked_names(spans.names)
     at = ints(spans.name, "spans.name")
     if not (at.min(initial=0) >= 0 and at.max(initial=-1) < len(spans.names)):
         raise BadBatch(f"spans.name points outside the {len(spans.names)} names of the batch")
     table: Table = {
         "rank_at": ranks.column(spans.rank, "spans.rank"),
-        "time_ns": times(ints(spans.begin_ns, "spans.begin_ns"), "spans.begin_ns"),
-        "end_ns": times(ints(spans.end_ns, "spans.end_ns"), "spans.end_ns"),
+        "time_ns": ints(spans.begin_ns, "spans.begin_ns"),
+        "end_ns": ints(spans.end_ns, "spans.end_ns"),
         "bytes": ints(spans.bytes, "spans.bytes"),
         "count": ints(spans.count, "spans.count"),
         "name": np.array(list(spans.names), object)[at],
     }
     same_length(table, "spans")
+    return checked_spans(table) if len(at) else None
+
+
+def checked_names(names: Sequence[str]) -> None:
+    """Raises BadBatch where these cannot be names of spans."""
+    if len(names) > MAX_SPAN_NAMES:
+        raise BadBatch(f"{len(names)} names of spans in one batch; at most {MAX_SPAN_NAMES}")
+    for name in names:
+        if len(name) > MAX_SPAN_NAME or not SPAN_NAME.fullmatch(name):
+            raise BadBatch(f"span {name[:MAX_SPAN_NAME]!r} must be named as 'phase.input' is")
+
+
+def checked_spans(table: Table) -> Table:
+    """The same, if they can be. Raises BadBatch."""
+    times(table["time_ns"], "spans.begin_ns")
+    times(table["end_ns"], "spans.end_ns")
     if (table["end_ns"] < table["time_ns"]).any():
         raise BadBatch("a span ends before it begins")
-    if len(at) and not (table["count"].min() >= 0 and table["count"].max() < 2**31):
+    if not (table["count"].min(initial=0) >= 0 and table["count"].max(initial=0) < 2**31):
         raise BadBatch("spans.count holds counts out of range")
     if ((table["bytes"] < 0) & (table["bytes"] != ABSENT)).any() or (table["bytes"] > 2**50).any():
         raise BadBatch("spans.bytes holds sizes out of range")
-    return table if len(at) else None
+    return table
 
 
 def by_place(spans: Table) -> dict[str, Table]:

@@ -19,6 +19,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from roofline_agent.errors import Unavailable
+from roofline_agent.marks import receiver
 from roofline_agent.marks.listener import MarkListener
 from roofline_agent.marks.packets import WRAPPED
 from roofline_agent.marks.receiver import (
@@ -30,11 +31,12 @@ from roofline_agent.marks.receiver import (
 )
 from roofline_agent.ranks.discovery import Discovery
 from roofline_agent.ranks.names import job_of
-from roofline_agent.records import Batch, Call, Event, EventKind, KernelShape, Mark, Rank, Span
+from roofline_agent.records import AlikeSteps, Batch, Call, Event, EventKind, KernelShape, Mark, Rank, Span
 from roofline_agent.uplink import bounds
 from roofline_agent.uplink.encoding import encode
 from roofline_server.ingest import columns, service
 from roofline_server.ingest import marks as server_marks
+from roofline_server.ingest import steps as server_steps
 from roofline_step._packets import (
     ABSENT,
     CALLS,
@@ -43,9 +45,12 @@ from roofline_step._packets import (
     MARK,
     MAX_FACT,
     SPANS,
+    STEPS,
     VARIABLES,
+    StepForm,
     pack_fact,
     pack_spans,
+    pack_steps,
 )
 from roofline_step._sender import Sender
 
@@ -67,6 +72,7 @@ class Site:
         self.now_ns = 1_000_000_000
         self.receiver = MarkReceiver(self.listener, self.discovery, clock=lambda: self.now_ns)
         self.spans: list[Span] = []  # of the last take
+        self.steps: list[AlikeSteps] = []  # likewise
         self.links: list[socket.socket] = []
 
     def connect(self) -> socket.socket:
@@ -79,7 +85,7 @@ class Site:
         self.receiver.accept()
         self.receiver.receive()
         received = self.receiver.take(1)
-        self.spans = received.spans
+        self.spans, self.steps = received.spans, received.steps
         return received.marks, received.calls, received.events
 
     def close(self) -> None:
@@ -596,9 +602,10 @@ def lost(events: list[Event]) -> dict[str, int]:
 
 
 def test_limits_are_the_servers() -> None:
-    assert (bounds.MAX_TIME_NS, bounds.MAX_SPAN_NAMES) == (
+    assert (bounds.MAX_TIME_NS, bounds.MAX_SPAN_NAMES, bounds.MAX_FORMS) == (
         columns.MAX_TIME_NS,
         server_marks.MAX_SPAN_NAMES,
+        server_steps.MAX_FORMS,
     )
     assert service.MAX_BATCH_BYTES == bounds.MAX_BATCH
     assert bounds.ROWS_BYTES + bounds.FACTS_BYTES + (3 << 20) <= bounds.MAX_BATCH
@@ -892,9 +899,65 @@ def test_steps_behind_one_another_are_read_as_each_by_itself(site: Site, records
     assert len(events) == (whole < len(records))
 
 
-def test_steps_of_one_layout_are_read_together(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(site.receiver, "_add_mark", None)
-    names = ("phase.input", "phase.forward")
-    site.connect().send(b"".join(record(at, names, wrong=False) for at in range(5)))
+FORM = StepForm(1, ("phase.input", "thread.gc"), 1, 7)  # the second of these spans has a count
+STEP = (3, 32, 50, 10, 20, 10, 50, 4)  # step, examples, border, begin and end of each span, count
+
+
+def test_steps_of_one_form_stay_as_they_were_packed(site: Site) -> None:
+    other = FORM._replace(names=(), counted=0)
+    link = site.connect()
+    link.send(pack_steps(FORM, [STEP]) + pack_steps(other, [(4, ABSENT, 60)]))
+    link.send(mark(step=5) + pack_steps(FORM, [(6, *STEP[1:]), (7, *STEP[1:])]))
     marks, _, events = site.take()
-    assert ([one.step for one in marks], len(site.spans), events) == ([*range(5)], 10, [])
+    rank = site.discovery.ranks[os.getpid()]
+    assert ([one.step for one in marks], events) == ([5], [])
+    assert site.steps == [
+        AlikeSteps(rank, FORM, struct.pack("<24q", *STEP, 6, *STEP[1:], 7, *STEP[1:])),
+        AlikeSteps(rank, other, struct.pack("<3q", 4, ABSENT, 60)),
+    ]
+    assert site.receiver.exit_of(rank, 1).step == 7
+    site.take()
+    assert site.steps == [], "handed over once"
+
+
+@pytest.mark.parametrize(
+    ("form", "row"),
+    [
+        (FORM, (3, 2**50 + 1, *STEP[2:])),
+        (FORM, (2**62, *STEP[1:])),
+        (FORM, (*STEP[:2], -(2**62), *STEP[3:])),
+        (FORM, (*STEP[:3], 21, *STEP[4:])),
+        (FORM, (*STEP[:7], -1)),
+        (FORM, (*STEP[:7], 2**31)),
+        (FORM._replace(marks=3), (*STEP, 5)),
+        (FORM._replace(marks=0), STEP[:2] + STEP[3:]),
+        (FORM._replace(counted=3), (*STEP, 5, 6)),
+        (FORM._replace(names=("phase.input", "Phase")), STEP),
+    ],
+)
+def test_steps_that_cannot_be_are_refused(site: Site, form: StepForm, row: tuple[int, ...]) -> None:
+    link = site.connect()
+    link.send(mark(step=5) + pack_steps(form, [STEP if form == FORM else row, row]))
+    link.send(pack_steps(FORM, [STEP]))
+    marks, _, events = site.take()
+    assert [one.step for one in marks] == [5], "what stood before them"
+    assert [(one.kind, one.count) for one in events] == [(EventKind.REFUSED, 1)]
+    assert [one.numbers for one in site.steps] == [struct.pack("<8q", *STEP)], "others are taken"
+
+
+@pytest.mark.parametrize("cut", [1, STEPS.size - 1, STEPS.size + 3, -8, -1])
+def test_part_of_a_record_of_steps_is_refused(site: Site, cut: int) -> None:
+    site.connect().send(pack_steps(FORM, [STEP])[:cut])
+    assert [one.kind for one in site.take()[2]] == [EventKind.REFUSED]
+    assert site.steps == []
+
+
+def test_steps_that_a_batch_cannot_hold_are_counted(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(receiver, "MAX_FORMS", 2)
+    link = site.connect()
+    for like in (1, 2, 3, 1):
+        link.send(pack_steps(FORM._replace(like=like), [STEP, STEP]))
+    _, _, events = site.take()
+    assert [(len(one.numbers), one.form.like) for one in site.steps] == [(256, 1), (128, 2)]
+    lost = "(more than a batch holds)"
+    assert [(one.text, one.count) for one in events] == [(f"marks {lost}", 2), (f"spans {lost}", 4)]
