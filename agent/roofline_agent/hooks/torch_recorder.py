@@ -403,8 +403,6 @@ class Recorder:
 
     def commit(self) -> None:
         """The borders that are held are borders."""
-        if self.calm is not None:
-            self.catch_up()
         if self._deferred:
             self.hand_over()
         held, self._held = self._held, []

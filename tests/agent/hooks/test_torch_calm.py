@@ -1,0 +1,293 @@
+"""Short steps of which hooks only note what happens give the same marks and spans as any others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from roofline_agent.hooks import torch_autograd, torch_data, torch_grad_mode, torch_module, torch_optimizer
+from roofline_agent.hooks.torch_between import EVALUATION
+from roofline_agent.hooks.torch_calm import MOST_DISTURBED
+from roofline_agent.hooks.torch_recorder import recorder
+
+from .doubles import RecordingMarker, grad_is, optimizer_module
+from .test_torch_autograd import Engine
+from .test_torch_data import loader_module
+from .test_torch_recorder import DeferringMarker, EveryThird
+
+MS = 1_000_000
+
+
+class GradMode:
+    class no_grad:
+        def __enter__(self) -> None: ...
+
+        def __exit__(self, *error: Any) -> None: ...
+
+
+class Module:
+    def train(self, mode: bool = True) -> Module:
+        return self
+
+    def eval(self) -> Module:
+        return self.train(False)
+
+
+class Training:
+    """A made-up PyTorch with all hooks of a step in it, and a clock that stands still between acts."""
+
+    def __init__(self, marker: RecordingMarker) -> None:
+        self.now, self.marker = 10_000 * MS, marker
+        with self.clock():
+            self.hooked(marker)
+        self.record = recorder(marker)  # type: ignore[arg-type]
+        self.optimizer = self.optimizers.Optimizer()
+        self.batches = self.new_loader()
+
+    @contextmanager
+    def clock(self) -> Iterator[None]:
+        with pytest.MonkeyPatch.context() as patch:
+            clock = SimpleNamespace(monotonic_ns=lambda: self.now)
+            for module in (torch_data, torch_grad_mode, torch_module):
+                patch.setattr(module, "time", clock)
+            for module in (torch_autograd, torch_optimizer):
+                patch.setattr(module, "_now", clock.monotonic_ns)
+            yield
+
+    def hooked(self, marker: Any) -> None:
+        self.loaders, self.optimizers, self.engine = loader_module(), optimizer_module(), Engine()
+        torch_data.patch(self.loaders, marker)
+        torch_optimizer.patch(self.optimizers, marker)
+        torch_autograd.patch(self.engine.module, marker)
+        self.modes = SimpleNamespace(
+            no_grad=type("no_grad", (GradMode.no_grad,), dict(vars(GradMode.no_grad)))
+        )
+        torch_grad_mode.patch(self.modes, marker)
+        modules = SimpleNamespace(
+            Module=type("Module", (Module,), dict(vars(Module))),
+            register_module_forward_pre_hook=lambda hook: SimpleNamespace(remove=lambda: None),
+            torch=grad_is(True),
+        )
+        torch_module.patch(modules, marker)
+        self.model = modules.Module()
+
+    def new_loader(self, batches: int = 50) -> Iterator[Any]:
+        return self.loaders._BaseDataLoaderIter(*[8] * batches)  # type: ignore[no-any-return]
+
+    def passes(self, ms: float = 0.25) -> None:
+        self.now += int(ms * MS)
+
+    def fetch(self) -> None:
+        try:
+            next(self.batches)
+        except StopIteration:
+            self.batches = self.new_loader()
+            next(self.batches)
+        self.passes()
+
+    def backward(self, **how: Any) -> None:
+        self.engine.module.backward(SimpleNamespace(grad_fn=None), inner=self.passes, **how)
+
+    def step(self) -> None:
+        self.fetch()
+        self.passes()
+        self.backward()
+        with self.modes.no_grad():
+            self.passes(0.01)
+        self.optimizer.step(self.passes)
+
+    # What is not in every step.
+
+    def slow(self) -> None:
+        self.fetch()
+        self.passes(200)
+        self.backward()
+        self.optimizer.step()
+
+    def accumulates(self) -> None:
+        for _ in range(3):
+            self.fetch()
+            self.backward()
+        self.optimizer.step()
+
+    def closure(self) -> None:
+        self.fetch()
+        self.optimizer.step(lambda: [self.backward() for _ in range(2)])
+
+    def in_backward(self) -> None:
+        self.fetch()
+        self.engine.module.backward(SimpleNamespace(grad_fn=None), inner=self.optimizer.step)
+
+    def evaluates(self) -> None:
+        self.model.eval()
+        self.loaders.torch = grad_is(False)
+        with self.modes.no_grad():
+            loader = self.new_loader(3)
+            while next(loader, None):
+                self.passes(2)
+        self.loaders.torch = grad_is(True)
+        self.model.train()
+
+    def validates(self) -> None:
+        other = self.new_loader(2)
+        for _ in range(3):
+            next(other, None)
+            self.passes()
+
+    def checkpoint(self) -> None:
+        self.record.apart("between.checkpoint", self.now, self.now + MS)
+        self.passes(2)
+
+    def collective(self) -> None:
+        self.record.collective("asked.allreduce", self.now, self.now + 10, 64)
+
+    def waits(self) -> None:
+        self.record.blocked(self.now, self.now + 1000)
+        self.passes()
+
+    def skips(self) -> None:
+        self.fetch()
+        self.backward()
+        self.record.updates.skipped(self.optimizer, self.now)
+
+    def fails(self) -> None:
+        self.fetch()
+        with pytest.raises(ValueError):
+            self.backward(fail=True)
+
+    def fails_in_update(self) -> None:
+        def fail() -> None:
+            raise KeyError
+
+        self.fetch()
+        self.backward()
+        with pytest.raises(KeyError):
+            self.optimizer.step(fail)
+
+    def another_optimizer(self) -> None:
+        self.kept = self.optimizers.Optimizer()
+        self.passes()
+
+    def ahead(self) -> None:
+        self.fetch()
+
+    def without_fetch(self) -> None:
+        self.passes()
+        self.backward()
+        self.optimizer.step(self.passes)
+
+    def without_gradients(self) -> None:
+        self.fetch()
+        with self.modes.no_grad():
+            self.passes(5)
+        self.without_fetch()
+
+    def act(self, what: str) -> None:
+        with self.clock():
+            getattr(self, what)()
+            self.passes(0.1)
+
+
+UNUSUAL = (
+    *("slow", "accumulates", "closure", "in_backward", "evaluates", "validates", "checkpoint", "collective"),
+    *("waits", "skips", "fails", "fails_in_update", "another_optimizer", "ahead", "without_fetch"),
+    "without_gradients",
+)
+ACTS = st.lists(st.one_of(st.just("step"), st.sampled_from(("step", *UNUSUAL))), max_size=60)
+
+
+def hook_errors(marker: RecordingMarker) -> set[str]:
+    return {name for name in marker.facts if name.startswith("hook.")}
+
+
+def trained(marker: RecordingMarker, acts: list[str]) -> Training:
+    training = Training(marker)
+    for act in acts:
+        training.act(act)
+    training.record.commit()
+    training.record.hand_over()
+    return training
+
+
+def assert_same(acts: list[str], measured: bool) -> None:
+    """Calm or not, the training sends the same."""
+    at_once, calm = RecordingMarker(), DeferringMarker()
+    if measured:
+        at_once.account, calm.account = EveryThird(), EveryThird()
+    trained(at_once, acts)
+    record = trained(calm, acts).record
+    assert calm.borders == at_once.borders
+    assert calm.begins == at_once.begins
+    assert calm.likes == at_once.likes
+    assert [sorted(spans) for spans in calm.steps] == [sorted(spans) for spans in at_once.steps]
+    assert hook_errors(calm) == hook_errors(at_once)
+    assert not record._log
+
+
+@settings(deadline=None)
+@given(ACTS, st.booleans())
+@example(["step"] * 200, False)
+def test_calm_steps_say_the_same_as_others(acts: list[str], measured: bool) -> None:
+    assert_same([*["step"] * 4, *acts, "step"], measured)
+
+
+@pytest.mark.parametrize("what", UNUSUAL)
+def test_what_is_unusual_may_come_anywhere(what: str) -> None:
+    for before in range(4, 24):
+        assert_same([*["step"] * before, what, *["step"] * 10], measured=False)
+
+
+def test_most_short_steps_are_calm() -> None:
+    training = Training(DeferringMarker())
+    calm = 0
+    for _ in range(300):
+        training.act("step")
+        calm += training.record.calm is not None
+    assert calm > 250
+
+
+def test_rank_that_waits_for_others_is_never_calm_for_long() -> None:
+    training = Training(DeferringMarker())
+    calm = []
+    for _ in range(100):
+        training.record.waits = 1  # as DDP's forward says
+        training.act("step")
+        calm.append(training.record.calm is not None)
+    assert sum(calm) <= MOST_DISTURBED + 1
+    assert not any(calm[-50:])
+
+
+def test_what_happens_between_steps_finds_the_calm_ones_worked_out() -> None:
+    training = Training(DeferringMarker())
+    for _ in range(13):
+        training.act("step")
+    assert training.record.calm is not None
+    training.act("evaluates")
+    assert training.record.calm is None
+    training.act("step")
+    training.record.hand_over()
+    kinds = [name for spans in training.marker.steps for name, *_ in spans if name.startswith("between.")]
+    assert kinds == [EVALUATION]
+
+
+def test_what_calm_steps_cost_is_measured_too() -> None:
+    training = Training(DeferringMarker())
+    calm = []
+    for _ in range(64 * 5):
+        training.act("step")
+        calm.append(training.record.sampled and training.record.calm is not None)
+    assert sum(calm) >= 4, "those that measure it are calm as well"
+    assert "cost.hooks_ns" in training.marker.facts
+
+
+def test_batch_of_a_calm_step_counts_as_any_other() -> None:
+    training = Training(DeferringMarker())
+    for _ in range(30):
+        training.act("step")
+    training.record.hand_over()
+    assert {examples for number, examples, _ in training.marker.borders if number >= 0} == {8}
