@@ -167,6 +167,15 @@ class Marker:
             self._profiler.ended(number, times[-1])
         return True
 
+    def send_layouts(
+        self, layout: Any, first: int, examples: Optional[int], steps: Sequence[Sequence[int]]
+    ) -> bool:
+        """The same for several that followed on one another, none of them at or behind deferred_to()."""
+        several = getattr(layout, "several", None)
+        if several is None or self._held or self._from_log or self._training_marks():
+            return False
+        return bool(several(first, examples, steps))
+
     def _send(
         self, marks: Sequence[Tuple[int, int, Optional[int], int, Optional[Tuple[str, int]], bool, int]]
     ) -> None:

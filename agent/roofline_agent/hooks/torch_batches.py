@@ -103,6 +103,10 @@ class Batches:
                 return True
         return False
 
+    def pending(self) -> bool:
+        """Whether there are batches that were not trained on, or were in the step that goes on."""
+        return self._examples is not None or self._unknown or self.waiting()
+
     def backward(self) -> None:
         """A backward uses one batch of each queue."""
         used = False

@@ -97,6 +97,7 @@ class Updates:
     def end(self, optimizer: Any, args: Any = (), kwargs: Any = None) -> None:
         try:
             record, now = self._record, _now()
+            sampled = record.sampled
             if record.in_backward:
                 return
             if (
@@ -122,8 +123,10 @@ class Updates:
                 record.flush()
             else:
                 record.updated(id(optimizer), now)
-            if record.sampled:
+            if sampled:
                 record.spent += _now() - now
+            elif record.sampled:  # from here on
+                record.worked_ns += _now() - now
         except Exception:
             record.failed("torch_optimizer")
 
@@ -146,10 +149,11 @@ class Updates:
         if record.calm is not None:
             record.calm((UPDATED, now))
         record.calm_left -= 1
-        if record.calm_left <= 0 or now >= record.calm_until_ns:
-            record.calm_is_over()
         if record.sampled:
             record.spent += _now() - now
+        if record.calm_left <= 0 or now >= record.calm_until_ns:
+            record.calm_is_over()
+            record.worked_ns += _now() - now
 
     def begin_wrapped(self, optimizer: Any) -> None:
         """begin() of an update for which either end() or failed() is sure to follow, whatever is in it."""

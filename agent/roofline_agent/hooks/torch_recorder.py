@@ -20,7 +20,7 @@ from .torch_batches import Batches
 from .torch_between import EVALUATION, Between
 from .torch_borders import DEFERRED_NS, SHORT_NS, WaitingBorder, in_place_of
 from .torch_by_hand import ByHand
-from .torch_calm import MOST_DISTURBED, work_out
+from .torch_calm import MOST_DISTURBED, PLAIN_EVENTS, work_out
 from .torch_cost import HookCosts, is_before_sampled, next_before_sampled
 from .torch_joined import JoinedCollectives
 from .torch_phases import (
@@ -71,9 +71,29 @@ class Recorder:
         "__weakref__",
         *("account", "at", "batches", "between", "event", "graphs", "thread", "times", "turns", "updates"),
         *("calm", "calm_left", "calm_until_ns", "_disturbed", "_log", "_short"),
-        *("by_hand", "by_horovod", "capturing", "in_backward", "sampled", "skipped", "spent", "started"),
+        *(
+            "by_hand",
+            "by_horovod",
+            "capturing",
+            "in_backward",
+            "sampled",
+            "skipped",
+            "spent",
+            "started",
+            "worked_ns",
+        ),
         *("steps", "updated_in_backward", "waiting", "waits"),
-        *("_alike", "_at_border", "_border_ns", "_costs", "_defer_to", "_deferred", "_events", "_first"),
+        *(
+            "_alike",
+            "_at_border",
+            "_border_ns",
+            "_costed",
+            "_costs",
+            "_defer_to",
+            "_deferred",
+            "_events",
+            "_first",
+        ),
         *("_fresh", "_handed_ns", "_held", "_joined", "_marker", "_may_defer", "_phases"),
     )
 
@@ -118,6 +138,8 @@ class Recorder:
         self.waiting = False  # the rest of the backward that goes on
         self.sampled = False  # this step measures what the hooks cost
         self.spent = 0  # by them in this step, ns
+        self.worked_ns = 0  # by working out calm steps since the last one that measured it, ns
+        self._costed = 0  # which step that was
         self._costs = HookCosts()
         # While steps are calm (torch_calm): takes what happens. For so many borders, and until then.
         self.calm: Optional[Callable[[Any], None]] = None
@@ -177,6 +199,25 @@ class Recorder:
         log, self._log = self._log, []
         if log:
             self._try(work_out, self, log)
+
+    def plain_steps(self, sizes: Any, steps: List[List[int]]) -> bool:
+        """Steps of a fetch, a backward and an update each followed on one another; False: not all is known that
+        is needed to send them together. sizes: examples and shapes. steps: of each the times of its events, and
+        when it ended."""
+        if self._deferred:
+            self.hand_over()
+        kind = self._alike.kind((PLAIN_EVENTS, sizes[1]))
+        open_ = self.times or self._phases.spans or self._joined.open or not self._fresh
+        if kind is None or not kind.layout or open_ or self.sampled or self.batches.pending():
+            return False
+        if not self._marker.send_layouts(kind.layout, self.steps, sizes[0], steps):
+            return False
+        self.steps += len(steps)
+        before = steps[-2][-1] if len(steps) > 1 else self._border_ns
+        self._border_ns = self._handed_ns = steps[-1][-1]
+        self._short = self._border_ns - before < SHORT_NS
+        self._defer_to = None
+        return True
 
     def calm_is_over(self) -> None:
         """After the last border of calm steps."""
@@ -551,7 +592,10 @@ class Recorder:
 
     def _report_cost(self, now: int) -> None:
         self.sampled = False
-        cost, self.spent = self._costs.add(self.spent, now), 0
+        steps, self._costed = self.steps - self._costed, self.steps
+        spent = self.spent + self.worked_ns // max(1, steps)
+        self.spent = self.worked_ns = 0
+        cost = self._costs.add(spent, now)
         if cost is not None:
             self._marker.fact("cost.hooks_ns", cost)
 

@@ -18,7 +18,7 @@ from roofline_agent.hooks.torch_recorder import recorder
 from .doubles import RecordingMarker, grad_is, optimizer_module
 from .test_torch_autograd import Engine
 from .test_torch_data import loader_module
-from .test_torch_recorder import DeferringMarker, EveryThird
+from .test_torch_recorder import DeferringMarker, EveryThird, LayoutMarker
 
 MS = 1_000_000
 
@@ -214,9 +214,19 @@ def trained(marker: RecordingMarker, acts: list[str]) -> Training:
     return training
 
 
-def assert_same(acts: list[str], measured: bool) -> None:
+class AlikeMarker(DeferringMarker, LayoutMarker):
+    """One that takes steps that are alike together."""
+
+    together = 0
+
+    def send_layouts(self, layout: Any, first: int, examples: int | None, steps: list[list[int]]) -> bool:
+        self.together += len(steps)
+        return all([layout(number, examples, times) for number, times in enumerate(steps, first)])
+
+
+def assert_same(acts: list[str], measured: bool, together: bool) -> None:
     """Calm or not, the training sends the same."""
-    at_once, calm = RecordingMarker(), DeferringMarker()
+    at_once, calm = RecordingMarker(), AlikeMarker() if together else DeferringMarker()
     if measured:
         at_once.account, calm.account = EveryThird(), EveryThird()
     trained(at_once, acts)
@@ -230,16 +240,27 @@ def assert_same(acts: list[str], measured: bool) -> None:
 
 
 @settings(deadline=None)
-@given(ACTS, st.booleans())
-@example(["step"] * 200, False)
-def test_calm_steps_say_the_same_as_others(acts: list[str], measured: bool) -> None:
-    assert_same([*["step"] * 4, *acts, "step"], measured)
+@given(ACTS, st.booleans(), st.booleans())
+@example(["step"] * 200, False, True)
+def test_calm_steps_say_the_same_as_others(acts: list[str], measured: bool, together: bool) -> None:
+    assert_same([*["step"] * 4, *acts, "step"], measured, together)
 
 
+@pytest.mark.parametrize("together", [True, False])
 @pytest.mark.parametrize("what", UNUSUAL)
-def test_what_is_unusual_may_come_anywhere(what: str) -> None:
+def test_what_is_unusual_may_come_anywhere(what: str, together: bool) -> None:
     for before in range(4, 24):
-        assert_same([*["step"] * before, what, *["step"] * 10], measured=False)
+        assert_same([*["step"] * before, what, *["step"] * 10], False, together)
+
+
+def test_plain_steps_are_sent_together() -> None:
+    marker = AlikeMarker()
+    training = Training(marker)
+    for _ in range(300):
+        training.act("step")
+    training.record.hand_over()
+    assert marker.together > 200
+    assert [number for number, *_ in marker.borders] == list(range(-1, 300))
 
 
 def test_most_short_steps_are_calm() -> None:
