@@ -201,9 +201,9 @@ class Recorder:
             self._try(work_out, self, log)
 
     def plain_steps(self, sizes: Any, steps: List[List[int]]) -> bool:
-        """Steps of a fetch, a backward and an update each followed on one another; False: not all is known that
-        is needed to send them together. sizes: examples and shapes. steps: of each the times of its events, and
-        when it ended."""
+        """Steps of a fetch, a backward and an update each followed on one another; False: not all is known
+        that is needed to send them together. sizes: examples and shapes. steps: of each the times of its
+        events, and when it ended."""
         if self._deferred:
             self.hand_over()
         kind = self._alike.kind((PLAIN_EVENTS, sizes[1]))

@@ -61,6 +61,14 @@ class Training:
 
     def hooked(self, marker: Any) -> None:
         self.loaders, self.optimizers, self.engine = loader_module(), optimizer_module(), Engine()
+        iterator = self.loaders._BaseDataLoaderIter
+        fetch = iterator.__next__
+
+        def __next__(one: Any) -> Any:
+            self.passes(0.05)
+            return fetch(one)
+
+        iterator.__next__ = __next__
         torch_data.patch(self.loaders, marker)
         torch_optimizer.patch(self.optimizers, marker)
         torch_autograd.patch(self.engine.module, marker)
@@ -205,6 +213,13 @@ def hook_errors(marker: RecordingMarker) -> set[str]:
     return {name for name in marker.facts if name.startswith("hook.")}
 
 
+def spans_of(marker: RecordingMarker) -> list[list[Any]]:
+    """Of each step; phases without length, as there are where this clock stands still, may be left out."""
+    return [
+        sorted(one for one in spans if "phase" not in one[0] or one[1] < one[2]) for spans in marker.steps
+    ]
+
+
 def trained(marker: RecordingMarker, acts: list[str]) -> Training:
     training = Training(marker)
     for act in acts:
@@ -219,9 +234,12 @@ class AlikeMarker(DeferringMarker, LayoutMarker):
 
     together = 0
 
+    def layout(self, marks: int, names: Any, places: Any, like: int = 0, counts: Any = ()) -> Any:  # type: ignore[override]
+        return None if counts else super().layout(marks, names, places, like)
+
     def send_layouts(self, layout: Any, first: int, examples: int | None, steps: list[list[int]]) -> bool:
         self.together += len(steps)
-        return all([layout(number, examples, times) for number, times in enumerate(steps, first)])
+        return all(layout(number, examples, times) for number, times in enumerate(steps, first))
 
 
 def assert_same(acts: list[str], measured: bool, together: bool) -> None:
@@ -234,7 +252,7 @@ def assert_same(acts: list[str], measured: bool, together: bool) -> None:
     assert calm.borders == at_once.borders
     assert calm.begins == at_once.begins
     assert calm.likes == at_once.likes
-    assert [sorted(spans) for spans in calm.steps] == [sorted(spans) for spans in at_once.steps]
+    assert spans_of(calm) == spans_of(at_once)
     assert hook_errors(calm) == hook_errors(at_once)
     assert not record._log
 
