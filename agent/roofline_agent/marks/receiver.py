@@ -39,6 +39,7 @@ from .packets import (
     parse_spans,
     parse_steps,
     parse_variables,
+    possible_steps,
 )
 
 MAX_KERNELS, MAX_DESCRIBED = 65536, 16 << 20  # shapes one wrapper may describe, and bytes of them
@@ -126,9 +127,12 @@ class MarkReceiver:
     def take(self, now_ns: int) -> Received:
         """What was received since the last call; refusals and kernel coverage are summed into events."""
         received, self._received = self._received, Received([], [], [], [], [])
-        received.steps.extend(
-            AlikeSteps(*key, b"".join(parts)) for key, parts in self._steps.items() if parts
-        )
+        for (rank, form), parts in self._steps.items():
+            numbers, wrong = possible_steps(form, b"".join(parts)) if parts else (b"", 0)
+            if numbers:
+                received.steps.append(AlikeSteps(rank, form, numbers))
+            if wrong:
+                self._refuse(OUT_OF_RANGE, wrong)
         events = received.events
         for rank, (begin, end) in self._covered.items():
             events.append(Event(EventKind.KERNELS_COVERED, begin, end, rank))
@@ -139,8 +143,8 @@ class MarkReceiver:
         self._room, self._shapes = BatchRoom(), set()
         return received
 
-    def _refuse(self, why: str) -> None:
-        self._refused[why] = self._refused.get(why, 0) + 1
+    def _refuse(self, why: str, count: int = 1) -> None:
+        self._refused[why] = self._refused.get(why, 0) + count
 
     def _receive_packet(self, connection: _Connection, peer: PeerProcess, data: bytes) -> None:
         kind = data[:1]
