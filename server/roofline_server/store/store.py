@@ -153,7 +153,7 @@ class Store:
     def commit(self, batches: Sequence[tuple[Entry, DecodedBatch]]) -> None:
         """Make batches durable; those already known are ignored. Raises sqlite3.Error: none was taken."""
         decoded = {(entry.agent, entry.sequence): batch for entry, batch in batches}
-        self.name_ids.runs.save()
+        self.name_ids.save()
         # One committer at a time: ids must reach the tail in the order they were given.
         stored = self._inbox.commit(entry for entry, _ in batches)
         with self._tail.lock:
@@ -183,6 +183,7 @@ class Store:
     def seal(self) -> int:
         """Move what is in the inbox into segments; returns how many batches. Safe to be killed anywhere."""
         with self._sealing:
+            self.name_ids.save()
             self._clocks.save()
             self._tags.save()
             return self._sealer.seal()
