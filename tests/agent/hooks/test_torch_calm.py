@@ -184,6 +184,9 @@ class Training:
     def ahead(self) -> None:
         self.fetch()
 
+    def another_loader(self) -> None:
+        self.batches = self.new_loader()
+
     def without_fetch(self) -> None:
         self.passes()
         self.backward()
@@ -204,7 +207,7 @@ class Training:
 UNUSUAL = (
     *("slow", "accumulates", "closure", "in_backward", "evaluates", "validates", "checkpoint", "collective"),
     *("waits", "skips", "fails", "fails_in_update", "another_optimizer", "ahead", "without_fetch"),
-    "without_gradients",
+    *("without_gradients", "another_loader"),
 )
 ACTS = st.lists(st.one_of(st.just("step"), st.sampled_from(("step", *UNUSUAL))), max_size=60)
 
