@@ -17,7 +17,7 @@ from typing import NamedTuple
 from roofline_step._packets import FACT, KERNEL, MAX_FACT, VARIABLES, StepForm
 
 from ..ranks.discovery import Discovery
-from ..records import AlikeSteps, Call, Event, EventKind, KernelShape, Mark, MarkKind, Rank, Span
+from ..records import StepRows, Call, Event, EventKind, KernelShape, Mark, MarkKind, Rank, Span
 from ..uplink.bounds import (
     CALL_BYTES,
     EVENT_BYTES,
@@ -67,7 +67,7 @@ class Received(NamedTuple):
     spans: list[Span]
     calls: list[Call]
     events: list[Event]
-    steps: list[AlikeSteps]
+    steps: list[StepRows]
 
 
 class _Connection:
@@ -130,7 +130,7 @@ class MarkReceiver:
         for (rank, form), parts in self._steps.items():
             numbers, wrong = possible_steps(form, b"".join(parts)) if parts else (b"", 0)
             if numbers:
-                received.steps.append(AlikeSteps(rank, form, numbers))
+                received.steps.append(StepRows(rank, form, numbers))
             if wrong:
                 self._refuse(OUT_OF_RANGE, wrong)
         events = received.events

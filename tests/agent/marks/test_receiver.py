@@ -31,7 +31,7 @@ from roofline_agent.marks.receiver import (
 )
 from roofline_agent.ranks.discovery import Discovery
 from roofline_agent.ranks.names import job_of
-from roofline_agent.records import AlikeSteps, Batch, Call, Event, EventKind, KernelShape, Mark, Rank, Span
+from roofline_agent.records import StepRows, Batch, Call, Event, EventKind, KernelShape, Mark, Rank, Span
 from roofline_agent.uplink import bounds
 from roofline_agent.uplink.encoding import encode
 from roofline_server.ingest import columns, service
@@ -72,7 +72,7 @@ class Site:
         self.now_ns = 1_000_000_000
         self.receiver = MarkReceiver(self.listener, self.discovery, clock=lambda: self.now_ns)
         self.spans: list[Span] = []  # of the last take
-        self.steps: list[AlikeSteps] = []  # likewise
+        self.steps: list[StepRows] = []  # likewise
         self.links: list[socket.socket] = []
 
     def connect(self) -> socket.socket:
@@ -912,8 +912,8 @@ def test_steps_of_one_form_stay_as_they_were_packed(site: Site) -> None:
     rank = site.discovery.ranks[os.getpid()]
     assert ([one.step for one in marks], events) == ([5], [])
     assert site.steps == [
-        AlikeSteps(rank, FORM, struct.pack("<24q", *STEP, 6, *STEP[1:], 7, *STEP[1:])),
-        AlikeSteps(rank, other, struct.pack("<3q", 4, ABSENT, 60)),
+        StepRows(rank, FORM, struct.pack("<24q", *STEP, 6, *STEP[1:], 7, *STEP[1:])),
+        StepRows(rank, other, struct.pack("<3q", 4, ABSENT, 60)),
     ]
     assert site.receiver.exit_of(rank, 1).step == 7
     site.take()
