@@ -66,10 +66,10 @@ def _server(status: Status) -> Iterator[tuple[str, str]]:
     yield "http", now.http or "off"
     rate = "" if now.batches_per_s is None else f", {now.batches_per_s:.1f} batches/s"
     yield "agents", f"{now.agents} connected{rate}"
-    yield "taken", f"{now.batches} batches, {now.rows} rows, {_size(now.bytes)} since the start"
-    waiting = f"{now.queued_batches} batches ({_size(now.queued_bytes)}) wait for the inbox"
+    yield "taken", f"{_batches(now.batches)}, {now.rows} rows, {_size(now.bytes)} since the start"
+    waiting = f"{_batches(now.queued_batches)} ({_size(now.queued_bytes)}) before the inbox"
     limit = f"{_size(now.unsealed_bytes)} of at most {_size(now.unsealed_limit_bytes)}"
-    yield "backlog", f"{waiting}, {limit} for a sealing"
+    yield "backlog", f"{waiting}, {limit} before a sealing"
     yield "sealing", _sealing(now)
     if now.clock_error_s is not None:
         yield "clocks", f"known to {1e6 * now.clock_error_s:.0f} us or better on connected nodes"
@@ -109,13 +109,13 @@ def _disk_warnings(status: Status) -> Iterator[str]:
     free, size = status.disk_free_bytes, status.disk_size_bytes
     if free is not None and size and free < min(LITTLE_BYTES, LITTLE_PART * size):
         yield (
-            f"only {_size(free)} are free on the disk of {status.data}: when none is, agents keep their data "
+            f"only {_size(free)} free on the disk of {status.data}: when it is full, agents keep their data "
             "and wait; make room, or move the data to a larger disk"
         )
     if status.quarantined:
         yield (
-            f"{status.quarantined} files are set apart in {status.data / 'quarantine'}: README.txt there "
-            "says how to put them back"
+            f"{_files(status.quarantined)} set apart in {status.data / 'quarantine'}: README.txt there says "
+            "how to put them back"
         )
 
 
@@ -123,8 +123,8 @@ def _warnings(now: Condition) -> Iterator[str]:
     if now.damaged:
         some = ", ".join(now.damaged[:MOST_NAMED]) + (", ..." if len(now.damaged) > MOST_NAMED else "")
         yield (
-            f"{len(now.damaged)} damaged files are left out of reports: {some}; put them back from a backup "
-            "while the server is stopped, and check the disk"
+            f"{_files(len(now.damaged))} damaged and left out of reports: {some}; put them back from a "
+            "backup while the server is stopped, and check the disk"
         )
     if now.seal_failure:
         yield (
@@ -139,8 +139,8 @@ def _warnings(now: Condition) -> Iterator[str]:
         yield "the inbox's disk hardly keeps up: agents wait soon"
     if now.refused:
         yield (
-            f"{now.refused} batches were refused as malformed: the log names their agents; update those, and "
-            "their data from then is missing"
+            f"{_batches(now.refused)} refused as malformed, and missing: the log names the agents; update "
+            "those"
         )
     if now.loop_lag_s > LATE_LOOP_S:
         yield f"the server was busy for {now.loop_lag_s:.1f} s at a stretch lately: it lacks CPU time"
@@ -149,6 +149,14 @@ def _warnings(now: Condition) -> Iterator[str]:
             f"a node's clock is known to {1e3 * now.clock_error_s:.0f} ms only: comparisons of moments "
             "between nodes are that wrong; the network delays its answers"
         )
+
+
+def _batches(number: int) -> str:
+    return f"{number} batch" if number == 1 else f"{number} batches"
+
+
+def _files(number: int) -> str:
+    return "1 file is" if number == 1 else f"{number} files are"
 
 
 def _size(number: float) -> str:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import socket
 import sqlite3
+import threading
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from http import HTTPStatus
 from pathlib import Path
@@ -13,6 +16,7 @@ from typing import Any
 import grpc
 import pytest
 from roofline.joining import SERVER_NAME
+from roofline.notify import ServiceManager
 from roofline.v1 import health_pb2 as pb
 from roofline.v1 import health_pb2_grpc
 from roofline_server.access import authority
@@ -22,7 +26,7 @@ from roofline_server.access.guard import Guard
 from roofline_server.access.tokens import Tokens
 from roofline_server.counts import SealingCounts
 from roofline_server.health import health as health_module
-from roofline_server.health import service
+from roofline_server.health import monitor, service
 from roofline_server.health.health import Health
 from roofline_server.health.http import Request
 from roofline_server.health.routes import Door, routes
@@ -44,12 +48,15 @@ class Site:
     def __init__(self, root: Path, store: Store, committer: Committer, health: Health, port: int) -> None:
         self.root, self.store, self.committer, self.health, self.port = root, store, committer, health, port
 
-    async def until(self, condition: Callable[[], Any]) -> None:
-        async def wait() -> None:
-            while not condition():
-                await asyncio.sleep(0.005)
+    async def until(self, condition: Callable[[], Any]) -> Any:
+        """The first true value."""
 
-        await asyncio.wait_for(wait(), 20)
+        async def wait() -> Any:
+            while not (found := condition()):
+                await asyncio.sleep(0.005)
+            return found
+
+        return await asyncio.wait_for(wait(), 20)
 
 
 @contextlib.asynccontextmanager
@@ -244,6 +251,46 @@ def test_worker_that_ends_is_no_progress(tmp_path: Path) -> None:
         assert here.health.makes_progress(60)
         here.health.watch((task,))
         assert here.health.reasons() and not here.health.makes_progress(60)
+
+    run(scenario, tmp_path)
+
+
+# -- signs of life ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("hangs", [False, True])
+def test_sign_of_life_comes_only_while_commits_make_progress(tmp_path: Path, hangs: bool) -> None:
+    """As a disk that no longer answers."""
+
+    async def scenario(here: Site) -> None:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listening:
+            listening.bind(str(tmp_path / "notify"))
+            listening.setblocking(False)
+            environ = {"NOTIFY_SOCKET": str(tmp_path / "notify"), "WATCHDOG_USEC": "40000"}
+            begun, free = threading.Event(), threading.Event()
+
+            def stuck(_: Any) -> None:
+                begun.set()
+                free.wait(60)
+
+            here.store.commit = stuck  # type: ignore[method-assign]
+            async with (
+                grpc.aio.insecure_channel(f"127.0.0.1:{here.port}") as channel,
+                Agent(channel) as agent,
+            ):
+                if hangs:
+                    await agent.send(SENT[0])
+                    since = await here.until(lambda: here.committer.committing_since)
+                    await here.until(lambda: time.monotonic() - since > 0.02)
+                beating = asyncio.create_task(monitor._beat(here.health, ServiceManager(environ)))
+                await here.until(lambda: len(here.health._beats) > 10)
+                free.set()
+                beating.cancel()
+            told = set()
+            with contextlib.suppress(BlockingIOError):
+                while True:
+                    told.add(listening.recv(4096).decode().partition("=")[0])
+            assert told == ({"STATUS"} if hangs else {"STATUS", "WATCHDOG"})
 
     run(scenario, tmp_path)
 

@@ -69,10 +69,6 @@ def test_server_shows_how_it_does(tmp_path: Path, start: Callable[..., Process])
     assert found["roofline_rows_total"] > len(SENT)
     assert found["roofline_seal_seconds_count"] >= 1
     assert found["roofline_commit_seconds_count"] >= 1
-    with grpc.insecure_channel(server.address) as channel:
-        answer = health_pb2_grpc.HealthStub(channel).Check(pb.HealthCheckRequest(), timeout=20)
-        assert answer.status == pb.HealthCheckResponse.SERVING
-
     done = status(data)
     assert done.returncode == 0, done.stderr
     assert server.address in done.stdout and f"{len(SENT)} batches" in done.stdout
@@ -80,7 +76,11 @@ def test_server_shows_how_it_does(tmp_path: Path, start: Callable[..., Process])
     assert (told["state"], told["condition"]["batches"]) == ("ready", len(SENT))
     assert {(data / name).stat().st_mode & 0o777 for name in (FILE, SOCKET)} == {0o600}
 
-    assert server.end() == 0
+    with grpc.insecure_channel(server.address) as channel:
+        watching = health_pb2_grpc.HealthStub(channel).Watch(pb.HealthCheckRequest(), timeout=60)
+        assert next(watching).status == pb.HealthCheckResponse.SERVING
+        assert server.end() == 0
+        assert next(watching).status == pb.HealthCheckResponse.NOT_SERVING
     assert not (data / FILE).exists() and not (data / SOCKET).exists()
     assert status(data).returncode == 3
 

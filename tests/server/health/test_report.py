@@ -61,12 +61,12 @@ def test_server_that_is_well_has_no_warnings() -> None:
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"damaged": tuple(f"{n}.parquet" for n in range(7))}, "7 damaged files"),
+        ({"damaged": tuple(f"{n}.parquet" for n in range(7))}, "7 files are damaged"),
         ({"seal_failure": "disk full"}, "disk full"),
         ({"last_seal": None, "time": 2000.0}, "nothing was sealed for 1000 s"),
         ({"unsealed_bytes": 120 << 20}, "sealing hardly keeps up"),
         ({"queued_bytes": 31 << 20}, "disk hardly keeps up"),
-        ({"refused": 2}, "2 batches were refused"),
+        ({"refused": 2}, "2 batches refused"),
         ({"loop_lag_s": 2.5}, "2.5 s"),
         ({"clock_error_s": 0.03}, "30 ms"),
     ],
