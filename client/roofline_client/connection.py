@@ -322,8 +322,8 @@ class Connection:
         """Whether the server says so."""
         with OtherThread() as other:
             try:
-                check = self._channel.unary_unary(HEALTH)
-                return bool(other.run(lambda: check(b"", timeout=HEALTH_S)) == NOT_SERVING)
+                check, patience_s = self._channel.unary_unary(HEALTH), min(HEALTH_S, self._timeout)
+                return bool(other.run(lambda: check(b"", timeout=patience_s)) == NOT_SERVING)
             except grpc.RpcError:
                 return False
 
