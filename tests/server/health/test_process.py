@@ -26,7 +26,7 @@ from roofline_server.health.running import FILE, SOCKET
 from tests.fakes import ended, wait_for
 from tests.in_process import run_here
 
-from ..test_cli import SENT, SERVER, Process, deliver, refused, run, start
+from ..test_cli import SENT, SERVER, Process, deliver, refused, report, run, start
 from .test_metrics import samples
 
 __all__ = ["start"]
@@ -99,6 +99,31 @@ def test_server_that_was_killed_or_hangs_is_told_from_one_that_runs(
     start()
     assert status(data).returncode == 0
     assert status(tmp_path / "nothing").returncode == 3
+
+
+def test_damaged_and_unknown_files_are_shown_with_what_to_do(
+    tmp_path: Path, start: Callable[..., Process]
+) -> None:
+    data = tmp_path / "data"
+    server = start()
+    deliver(server.address)
+    assert server.end() == 0
+    segments = list((data / "segments").rglob("*.parquet"))
+    damaged = next(path for path in segments if path.parent.name == "steps")
+    damaged.write_bytes(damaged.read_bytes()[:-9])
+    unknown = data / "segments" / "other" / "000000000001.parquet"
+    unknown.parent.mkdir()
+    unknown.write_bytes(b"somebody's data")
+
+    server = start()
+    report(server.address)
+    done = status(data)
+    assert done.returncode == 0  # it takes batches
+    assert "damaged and left out of reports: segments/" in done.stdout
+    assert "1 file is set apart" in done.stdout and "README.txt" in done.stdout
+    found = json.loads(status(data, "--format", "json").stdout)
+    assert found["condition"]["damaged"] == [str(damaged.relative_to(data))]
+    assert found["quarantined"] == 1 and len(found["warnings"]) == 2
 
 
 def test_port_that_is_taken(tmp_path: Path, start: Callable[..., Process]) -> None:
