@@ -64,6 +64,7 @@ class Store:
     def _open(self) -> None:
         root = self._root
         reader, leases = Reader(root), Leases(root)
+        self.damaged = reader.damaged  # path -> why, of the segments that were found to be
         self.name_ids = NameIds(self._catalog, self._moment)
         self.now_ns = server_time(self._catalog)
         processes = ProcessLifetimes(self._catalog.process_lifetimes(), self.name_ids.ranks())
