@@ -204,6 +204,7 @@ class Daemon:
         for rank in self._discovery.take_left():
             self._events.append(Event(EventKind.FACT, end, end, rank, text=LEFT))
         events = [*self._events, *failures, *received.events]
+        events += [Event(EventKind.FACT, end, end, text=text) for text in self._exporter.take_notices()]
         dropped = self._spool.dropped - self._reported_drops
         if dropped:
             self._reported_drops += dropped
@@ -221,9 +222,11 @@ class Daemon:
         )
         self._events, self._begin_ns = [], end
 
-        sequence = self._spool.next_sequence()
         try:
-            self._spool.append(sequence, encode_within(batch, sequence))
+            with self._spool.numbering:
+                sequence = self._spool.next_sequence()
+                data = encode_within(batch, sequence, lineage=self._spool.lineage)
+                self._spool.append(sequence, data)
         except Exception as error:
             # Whatever was in it, the agent must outlive it; the next batch says that this one is missing.
             log.exception("a batch could not be encoded and is lost")
@@ -260,6 +263,7 @@ class Daemon:
             self._sampler.statuses,
             self._sampling.period_ns,
             time.monotonic_ns(),
+            self._spool.lineage,
         )
 
     def _set_interval(self, interval_ns: int) -> None:

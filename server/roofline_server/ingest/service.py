@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import logging
 from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -18,11 +19,12 @@ from ..errors import BadBatch
 from ..records import MAX_TIME_NS, DecodedBatch, NodeKey
 from ..store.catalog.name_ids import NameIds
 from ..store.catalog.runs import Unclear
-from ..store.intake.inbox import Entry
+from ..store.intake.inbox import Entry, Known
 from ..store.store import Store
 from .commands import Agents, Link
 from .decode import decode, parse
 from .machine import decode_machine
+from .sharing import Sharing
 from .together import Together
 
 log = logging.getLogger(__name__)
@@ -30,6 +32,7 @@ log = logging.getLogger(__name__)
 PROTOCOL = 1
 MAX_BATCH_BYTES = 8 << 20
 MAX_STREAMS = 8192
+MAX_IDENTITY = 64  # characters
 GROUP_BATCHES = 1024
 GROUP_BYTES = 32 << 20
 QUEUE_BATCHES, QUEUE_BYTES = 4096, 32 << 20
@@ -43,6 +46,11 @@ ROOM_LOOK_S = 0.05
 # Nodes report once a second; an agent that has been cut off needs some time more.
 RUN_WAIT_S, RUN_LOOK_S = 6.0, 0.1
 MAX_PINGS = 64  # unanswered ones that are remembered
+MAX_JUMP = 2**32  # of a number over the highest of its lineage: so many batches no agent makes
+TAKEN = (
+    "another batch of this number was kept: two agents number their batches as one (a copied state "
+    "directory, or one put back from a backup); update the agent, or give each its own --state"
+)
 
 
 def decode_entry(entry: Entry, name_ids: NameIds) -> DecodedBatch:
@@ -52,7 +60,7 @@ def decode_entry(entry: Entry, name_ids: NameIds) -> DecodedBatch:
 
 class _Waiting(NamedTuple):
     entry: Entry
-    decoded: DecodedBatch
+    decoded: DecodedBatch | None  # None: it is durable already
     stream: _Stream
 
 
@@ -107,8 +115,8 @@ class Committer:
         loop = asyncio.get_running_loop()
         while True:
             try:
-                batches = [(w.entry, w.decoded) for w in group]
-                await loop.run_in_executor(self._thread, self._store.commit, batches)
+                batches = [(w.entry, w.decoded) for w in group if w.decoded is not None]
+                taken = await loop.run_in_executor(self._thread, self._store.commit, batches)
                 break
             except Exception as error:
                 # Nothing is acknowledged: agents keep the batches until there is room again.
@@ -119,7 +127,14 @@ class Committer:
         if self._failing:
             log.warning("the inbox can be written again")
         self._failing = False
-        highest = {w.stream: w.entry.sequence for w in group}
+        refused = set(map(id, taken))
+        highest: dict[_Stream, int] = {}
+        for waiting in group:
+            if id(waiting.entry) in refused:
+                waiting.stream.refuse(waiting.entry.sequence, TAKEN, taken=True)
+            else:
+                highest[waiting.stream] = max(waiting.entry.sequence, highest.get(waiting.stream, 0))
+        # After the refusals: an ack covers all numbers below it.
         for stream, sequence in highest.items():
             stream.send(pb.ServerMessage(ack=pb.Ack(sequence=sequence)))
 
@@ -129,20 +144,35 @@ class _Stream:
 
     def __init__(self, hello: Any, node: int, acked: int) -> None:
         self.agent: str = hello.agent
+        self.instance: str = hello.instance
+        self.lineage: str = hello.lineage
         self.node = node
-        self.received = acked  # highest sequence taken from this stream
+        self.acked = acked  # highest sequence of its lineage when it opened
         self.outgoing: asyncio.Queue[pb.ServerMessage] = asyncio.Queue()
         self.pings: dict[int, int] = {}  # on their way: id -> when sent
+        self._numbers = itertools.count(1)
         self.link = Link(hello, self.send)
 
     def send(self, message: pb.ServerMessage) -> None:
         self.outgoing.put_nowait(message)
 
+    def refuse(self, sequence: int, reason: str, taken: bool = False) -> None:
+        """A batch is not kept."""
+        log.warning("batch %d of agent %s refused: %s", sequence, self.agent[:8], reason)
+        rejection = pb.Rejection(sequence=sequence, reason=reason, taken=taken)
+        self.send(pb.ServerMessage(rejection=rejection))
+
+    def ping_once(self) -> int:
+        """Send a ping; returns its number."""
+        number = next(self._numbers)
+        self.pings.pop(number - MAX_PINGS, None)
+        self.send(pb.ServerMessage(ping=pb.Ping(id=number)))
+        return number
+
     async def ping(self) -> None:
         """Send pings until cancelled."""
-        for number, wait_s in enumerate(ping_pauses(), 1):
-            self.pings.pop(number - MAX_PINGS, None)
-            self.send(pb.ServerMessage(ping=pb.Ping(id=number)))
+        for wait_s in ping_pauses():
+            self.ping_once()
             await asyncio.sleep(wait_s)
 
 
@@ -155,6 +185,7 @@ class IngestService:
         self._committer = committer
         self._agents = agents
         self._streams: set[_Stream] = set()
+        self._sharing = Sharing()
         self._hellos = Together(store.hellos)  # all agents of a cluster may come at once
 
     def handler(self) -> Any:
@@ -168,6 +199,7 @@ class IngestService:
         """One agent, from Hello to the end of its stream."""
         stream = await self._greet(requests, context)
         self._streams.add(stream)
+        self._sharing.opened(stream)
         self._agents.add(stream.link)
         self._store.machines.stream_opened(stream.agent)
         log.info("agent %s connected (%d streams)", stream.agent[:8], len(self._streams))
@@ -178,7 +210,12 @@ class IngestService:
         tasks[0].add_done_callback(lambda _: stream.outgoing.put_nowait(_END))
         try:
             yield pb.ServerMessage(
-                welcome=pb.Welcome(acked=stream.received, server=__version__, max_batch_bytes=MAX_BATCH_BYTES)
+                welcome=pb.Welcome(
+                    acked=stream.acked,
+                    server=__version__,
+                    max_batch_bytes=MAX_BATCH_BYTES,
+                    lineage=stream.lineage,
+                )
             )
             while (message := await stream.outgoing.get()) is not _END:
                 if message.WhichOneof("kind") == "ping":
@@ -194,6 +231,7 @@ class IngestService:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
             self._streams.discard(stream)
+            self._sharing.closed(stream)
             self._store.machines.stream_closed(stream.agent)
             log.info("agent %s has gone (%d streams)", stream.agent[:8], len(self._streams))
 
@@ -218,14 +256,14 @@ class IngestService:
         node = await self._hellos((NodeKey(hello.agent, hello.boot), machine))
         if 0 < hello.node_ns < MAX_TIME_NS:
             self._store.add_arrival(node, hello.node_ns, received_ns)
-        return _Stream(hello, node, self._store.acked(hello.agent))
+        return _Stream(hello, node, self._store.acked(hello.agent, hello.lineage))
 
     async def _receive(self, stream: _Stream, requests: AsyncIterator[bytes]) -> None:
         async for data in requests:
             message = parse(data)
             kind = message.WhichOneof("kind")
             if kind == "batch":
-                await self._receive_batch(stream, message.batch, data)
+                await self._receive_batch(stream, message.batch, message.lineage, data)
             elif kind == "pong":
                 self._receive_pong(stream, message.pong)
             elif kind == "result":
@@ -235,24 +273,35 @@ class IngestService:
                 await self._hellos((key, decode_machine(message.hello)))
                 stream.link.hello = message.hello
 
-    async def _receive_batch(self, stream: _Stream, batch: Any, data: bytes) -> None:
-        if batch.sequence <= stream.received:
-            # Sent again after a reconnect, and durable or about to be.
-            stream.send(pb.ServerMessage(ack=pb.Ack(sequence=self._store.acked(stream.agent))))
-            return
+    async def _receive_batch(self, stream: _Stream, batch: Any, lineage: str, data: bytes) -> None:
+        entry = Entry(0, stream.agent, batch.sequence, stream.node, self._store.now_ns(), data, lineage)
         try:
-            if len(data) > MAX_BATCH_BYTES:
-                raise BadBatch(f"{len(data)} bytes; at most {MAX_BATCH_BYTES}")
+            self._check(entry)
+            known = self._store.known(entry)
+            if known == Known.TAKEN:
+                stream.refuse(batch.sequence, TAKEN, taken=True)
+                return
+            if known == Known.KEPT:
+                # Sent again after a reconnect. In the queue, as its ack covers what was sent before it.
+                await self._committer.put(_Waiting(entry._replace(data=b""), None, stream))
+                return
             if 0 < batch.end_ns < MAX_TIME_NS:
-                self._store.add_arrival(stream.node, batch.end_ns, self._store.now_ns())
+                self._store.add_arrival(stream.node, batch.end_ns, entry.received_ns)
             decoded = await self._decode(batch, stream.node)
         except BadBatch as error:
-            log.warning("batch %d of agent %s refused: %s", batch.sequence, stream.agent[:8], error)
-            stream.send(pb.ServerMessage(rejection=pb.Rejection(sequence=batch.sequence, reason=str(error))))
+            stream.refuse(batch.sequence, str(error))
             return
-        stream.received = batch.sequence
-        entry = Entry(0, stream.agent, batch.sequence, stream.node, self._store.now_ns(), data)
-        await self._committer.put(_Waiting(entry, decoded, stream))
+        await self._committer.put(_Waiting(entry._replace(received_ns=self._store.now_ns()), decoded, stream))
+
+    def _check(self, entry: Entry) -> None:
+        """Raises BadBatch."""
+        if len(entry.data) > MAX_BATCH_BYTES:
+            raise BadBatch(f"{len(entry.data)} bytes; at most {MAX_BATCH_BYTES}")
+        if len(entry.lineage) > MAX_IDENTITY:
+            raise BadBatch(f"a lineage of {len(entry.lineage)} characters; at most {MAX_IDENTITY}")
+        highest = self._store.acked(entry.agent, entry.lineage)
+        if not 0 < entry.sequence <= highest + MAX_JUMP:
+            raise BadBatch(f"sequence {entry.sequence} is too far from {highest}, the highest before it")
 
     async def _decode(self, batch: Any, node: int) -> DecodedBatch:
         """Waits for other nodes where they decide of which run a new process is. Raises BadBatch."""
@@ -266,6 +315,8 @@ class IngestService:
     def _receive_pong(self, stream: _Stream, pong: Any) -> None:
         now = self._store.now_ns()
         sent_ns = stream.pings.pop(pong.id, None)
+        if sent_ns is not None:
+            self._sharing.answered(stream, pong.id)
         if sent_ns is None or not 0 < pong.received_ns <= pong.sent_ns < MAX_TIME_NS:
             return
         sample = exchange(sent_ns, pong.received_ns, pong.sent_ns, now)
@@ -290,6 +341,7 @@ def _hello_problem(hello: Any) -> str:
         return "the first message of a stream must be Hello with the agent's identity"
     if hello.protocol != PROTOCOL:
         return f"protocol {hello.protocol} is not spoken here, only {PROTOCOL}: update the older side"
-    if len(hello.agent) > 64 or len(hello.boot) > 64:
-        return "agent and boot identities have at most 64 characters"
+    identities = hello.agent, hello.boot, hello.instance, hello.lineage
+    if max(map(len, identities)) > MAX_IDENTITY:
+        return f"identities of agent, boot, instance and lineage have at most {MAX_IDENTITY} characters"
     return ""
