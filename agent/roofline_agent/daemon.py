@@ -90,6 +90,7 @@ class Daemon:
         self._sampling = Task(config.interval_ns, now)
         self._batching = Task(BATCH_NS, now + BATCH_NS)
         self._reported_drops = 0
+        self._ranks_came = False  # since the last batch: reports of their jobs show what the server has said
         self._sampled = False
         self._without_socket = False
         self._calm_reads = 0
@@ -170,6 +171,7 @@ class Daemon:
         for rank in started:
             log.info("found %s of job %s (pid %d, %s)", rank.key, rank.job, rank.pid, rank.framework)
             self._events.append(Event(EventKind.RANK_STARTED, now, now, rank))
+            self._ranks_came = True
         self._events += facts_of_claims(self._discovery.claims(), self._claims, now)
         for rank in gone:
             log.info("%s of job %s has ended (pid %d)", rank.key, rank.job, rank.pid)
@@ -204,7 +206,11 @@ class Daemon:
         for rank in self._discovery.take_left():
             self._events.append(Event(EventKind.FACT, end, end, rank, text=LEFT))
         events = [*self._events, *failures, *received.events]
-        events += [Event(EventKind.FACT, end, end, text=text) for text in self._exporter.take_notices()]
+        events += [
+            Event(EventKind.FACT, end, end, text=text)
+            for text in self._exporter.take_notices(self._ranks_came)
+        ]
+        self._ranks_came = False
         dropped = self._spool.dropped - self._reported_drops
         if dropped:
             self._reported_drops += dropped

@@ -110,12 +110,13 @@ def test_two_agents_of_one_copied_state_lose_nothing_and_are_told(machines: Mach
     shutil.copytree(machines.folder / "a", machines.folder / "b")
     agents = [machines.agent("a"), machines.agent("b")]
     machines.server()
+    for name in ("a", "b", "server"):
+        wait_for(lambda name=name: "two agents have the identity" in machines.log(name), name)  # type: ignore[misc]
     trainings = [machines.train("a", jobs[1]), machines.train("b", jobs[2])]
     assert [training.wait(60) for training in trainings] == [0, 0]
     for job in jobs:
         wait_for(lambda job=job: machines.steps(job) == STEPS, f"all steps of {job}")  # type: ignore[misc]
     for name in ("a", "b", "server"):
-        wait_for(lambda name=name: "two agents have the identity" in machines.log(name), name)  # type: ignore[misc]
         assert "refused" not in machines.log(name)
     for agent in agents:
         end(agent)

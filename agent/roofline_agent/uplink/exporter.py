@@ -78,13 +78,13 @@ class Exporter(threading.Thread):
         self.connected = False
         self._call: Any = None
         self._notices: list[str] = []
-        self._noticed: set[str] = set()
+        self._new_notices: list[str] = []
         self._begun = 0  # lineages, because of other agents
 
-    def take_notices(self) -> list[str]:
-        """What the server has said since the last call that people should know, as facts: "name=text"."""
-        found, self._notices = self._notices, []
-        return found
+    def take_notices(self, all_of_them: bool = False) -> list[str]:
+        """What the server has said that people should know, as facts: "name=text"; what is new, or all."""
+        new, self._new_notices = self._new_notices, []
+        return list(self._notices) if all_of_them else new
 
     @property
     def acked(self) -> int:
@@ -217,9 +217,9 @@ class Exporter(threading.Thread):
 
     def _take_notice(self, notice: Any) -> None:
         text = f"{notice.name}={notice.text}"[:MAX_NOTICE]
-        if text not in self._noticed and len(self._noticed) < MAX_NOTICES:
-            self._noticed.add(text)
+        if text not in self._notices and len(self._notices) < MAX_NOTICES:
             self._notices.append(text)
+            self._new_notices.append(text)
             log.warning("the server says: %s", printable(notice.text[:MAX_NOTICE]))
 
     def _execute(self, command: Any, outgoing: _Outgoing) -> None:

@@ -371,4 +371,5 @@ def test_notice_is_handed_on_once_as_a_fact(line: Line, caplog: pytest.LogCaptur
     wait_for(lambda: script.others)
     assert line.exporter.take_notices() == ["identity=shared"]
     assert line.exporter.take_notices() == []
+    assert line.exporter.take_notices(all_of_them=True) == ["identity=shared"]
     assert "the server says: shared" in caplog.text
