@@ -16,13 +16,14 @@ from roofline.v1 import ingest_pb2 as pb
 from .. import __version__
 from ..clock_samples import exchange
 from ..errors import BadBatch
-from ..records import MAX_TIME_NS, DecodedBatch, NodeKey
+from ..records import MAX_TIME_NS, DecodedBatch, NodeKey, memory_of
 from ..store.catalog.name_ids import NameIds
 from ..store.catalog.runs import Unclear
 from ..store.intake.inbox import Entry, Known
 from ..store.store import Store
 from .commands import Agents, Link
 from .decode import decode, parse
+from .fair_queue import FairQueue
 from .machine import decode_machine
 from .sharing import Sharing
 from .together import Together
@@ -34,9 +35,13 @@ MAX_BATCH_BYTES = 8 << 20
 MAX_STREAMS = 8192
 MAX_IDENTITY = 64  # characters
 GROUP_BATCHES = 1024
-GROUP_BYTES = 32 << 20
-QUEUE_BATCHES, QUEUE_BYTES = 4096, 32 << 20
-MAX_UNSEALED_BYTES = 128 << 20  # in memory until they are sealed; a few times what a sealing waits for
+# Of memory, as decoded.
+GROUP_BYTES = 16 << 20
+QUEUE_BYTES = 64 << 20
+MAX_UNSEALED_BYTES = 384 << 20  # until they are sealed; a few times what a sealing waits for
+IN_LOOP_BYTES = (
+    128 << 10
+)  # larger messages are decoded in a thread, as pings and small batches want their answer
 # A few pings in a row: the fastest of them bounds the offset best. At first often, so that there is a clock
 # at once and soon a baseline for its drift, then rarely: each wakes the agent.
 PINGS, PING_S = 4, 0.03
@@ -69,35 +74,49 @@ class Committer:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._queue: asyncio.Queue[_Waiting] = asyncio.Queue(QUEUE_BATCHES)
-        self._queued_bytes = 0
-        self._taken = asyncio.Event()
+        self._queue: FairQueue[_Stream, _Waiting] = FairQueue(lambda: QUEUE_BYTES)
         self._failing = False
         self.is_full = False  # agents wait for a sealing
+        self._holding = False  # those do that send more than others
         # A thread of its own: a commit must not queue behind queries and Hellos.
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="commit")
 
-    async def put(self, waiting: _Waiting) -> None:
-        """Queue a batch; waits while the disk is behind, and so holds the agent back."""
-        while self._queued_bytes >= QUEUE_BYTES:
-            self._taken.clear()
-            await self._taken.wait()
-        self._queued_bytes += len(waiting.entry.data)
-        await self._queue.put(waiting)
+    async def admit(self, stream: _Stream, size: int) -> None:
+        """Wait for room while the disk is behind or the stream has much in the queue, and so hold the agent back."""
+        await self._queue.admit(stream, size)
+
+    async def put(self, waiting: _Waiting, admitted: int) -> None:
+        """Queue a batch that has room."""
+        size = memory_of(waiting.decoded.frames) if waiting.decoded else 0
+        self._queue.put(waiting.stream, waiting, admitted, size + len(waiting.entry.data))
+        await self._queue.wake()
+
+    async def give_back(self, stream: _Stream, admitted: int) -> None:
+        """A batch that had room was refused."""
+        self._queue.release(stream, admitted)
+        await self._queue.wake()
 
     async def run(self) -> None:
         while True:
-            group = [await self._queue.get()]
-            size = len(group[0].entry.data)
-            while not self._queue.empty() and len(group) < GROUP_BATCHES and size < GROUP_BYTES:
-                group.append(self._queue.get_nowait())
-                size += len(group[-1].entry.data)
+            await self._queue.wait()
             await self._wait_for_sealing()
-            await self._commit(group)
-            self._queued_bytes -= size
-            self._taken.set()
-            for _ in group:
-                self._queue.task_done()
+            group = self._queue.take(GROUP_BATCHES, GROUP_BYTES, self._may_commit)
+            if group:
+                await self._commit([queued.item for queued in group])
+                await self._queue.done(group)
+                self._holding = False
+            else:
+                if not self._holding:
+                    log.warning("sealing is behind; agents that send more than others wait")
+                self._holding = True
+                await asyncio.sleep(ROOM_LOOK_S)
+
+    def _may_commit(self, stream: _Stream) -> bool:
+        """Whether a node may add to what is not sealed: one half of that is for those with no more than their share."""
+        share = MAX_UNSEALED_BYTES // 2
+        if self._store.unsealed_bytes <= share:
+            return True
+        return self._store.unsealed_bytes_of(stream.node) <= share // max(1, self._store.unsealed_nodes)
 
     async def _wait_for_sealing(self) -> None:
         while self._store.unsealed_bytes > MAX_UNSEALED_BYTES:
@@ -109,7 +128,7 @@ class Committer:
 
     async def drain(self) -> None:
         """Wait until all that is queued is durable."""
-        await self._queue.join()
+        await self._queue.drain()
 
     async def _commit(self, group: list[_Waiting]) -> None:
         loop = asyncio.get_running_loop()
@@ -186,6 +205,7 @@ class IngestService:
         self._agents = agents
         self._streams: set[_Stream] = set()
         self._sharing = Sharing()
+        self._decoding = asyncio.Semaphore(1)  # one large batch at a time
         self._hellos = Together(store.hellos)  # all agents of a cluster may come at once
 
     def handler(self) -> Any:
@@ -281,17 +301,25 @@ class IngestService:
             if known == Known.TAKEN:
                 stream.refuse(batch.sequence, TAKEN, taken=True)
                 return
-            if known == Known.KEPT:
-                # Sent again after a reconnect. In the queue, as its ack covers what was sent before it.
-                await self._committer.put(_Waiting(entry._replace(data=b""), None, stream))
-                return
-            if 0 < batch.end_ns < MAX_TIME_NS:
-                self._store.add_arrival(stream.node, batch.end_ns, entry.received_ns)
-            decoded = await self._decode(batch, stream.node)
         except BadBatch as error:
             stream.refuse(batch.sequence, str(error))
             return
-        await self._committer.put(_Waiting(entry._replace(received_ns=self._store.now_ns()), decoded, stream))
+        await self._committer.admit(stream, len(data))
+        if known == Known.KEPT:
+            # Sent again after a reconnect. In the queue, as its ack covers what was sent before it.
+            await self._committer.put(_Waiting(entry._replace(data=b""), None, stream), len(data))
+            return
+        try:
+            if 0 < batch.end_ns < MAX_TIME_NS:
+                self._store.add_arrival(stream.node, batch.end_ns, entry.received_ns)
+            decoded = await self._decode(batch, stream.node, len(data) > IN_LOOP_BYTES)
+        except BaseException as error:
+            await self._committer.give_back(stream, len(data))
+            if not isinstance(error, BadBatch):
+                raise
+            stream.refuse(batch.sequence, str(error))
+            return
+        await self._committer.put(_Waiting(entry, decoded, stream), len(data))
 
     def _check(self, entry: Entry) -> None:
         """Raises BadBatch."""
@@ -303,14 +331,17 @@ class IngestService:
         if not 0 < entry.sequence <= highest + MAX_JUMP:
             raise BadBatch(f"sequence {entry.sequence} is too far from {highest}, the highest before it")
 
-    async def _decode(self, batch: Any, node: int) -> DecodedBatch:
+    async def _decode(self, batch: Any, node: int, is_large: bool) -> DecodedBatch:
         """Waits for other nodes where they decide of which run a new process is. Raises BadBatch."""
-        for _ in range(int(RUN_WAIT_S / RUN_LOOK_S)):
+        for patient in [True] * int(RUN_WAIT_S / RUN_LOOK_S) + [False]:
             try:
-                return decode(batch, node, self._store.name_ids, patient=True)
+                if not is_large:
+                    return decode(batch, node, self._store.name_ids, patient)
+                async with self._decoding:
+                    return await asyncio.to_thread(decode, batch, node, self._store.name_ids, patient)
             except Unclear:
                 await asyncio.sleep(RUN_LOOK_S)
-        return decode(batch, node, self._store.name_ids)
+        raise AssertionError("who is not patient is never unclear")
 
     def _receive_pong(self, stream: _Stream, pong: Any) -> None:
         now = self._store.now_ns()

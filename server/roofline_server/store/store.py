@@ -187,8 +187,17 @@ class Store:
 
     @property
     def unsealed_bytes(self) -> int:
-        """Size of the batches that are not sealed yet, as they came."""
+        """Memory that the batches take that are not sealed yet."""
         return self._tail.bytes
+
+    def unsealed_bytes_of(self, node: int) -> int:
+        """The same of one node."""
+        return self._tail.bytes_of[node]
+
+    @property
+    def unsealed_nodes(self) -> int:
+        """How many nodes have sent what is not sealed yet."""
+        return len(self._tail.bytes_of)
 
     def seal(self) -> int:
         """Move what is in the inbox into segments; returns how many batches. Safe to be killed anywhere."""

@@ -508,3 +508,75 @@ def test_agent_that_comes_back_is_no_second_agent(tmp_path: Path) -> None:
             assert not old.all("notice") and not new.all("notice")
 
     run(work, tmp_path)
+
+
+def test_flood_of_one_stream_does_not_hold_up_another(tmp_path: Path) -> None:
+    """With the disk held back: what the calm stream sends last is in the first group nonetheless."""
+
+    async def work(server: Served) -> None:
+        held, groups = asyncio.Event(), []
+        real = server.committer._commit
+
+        async def commit(group: Any) -> None:
+            groups.append([waiting.stream.agent for waiting in group])
+            await held.wait()
+            await real(group)
+
+        server.committer._commit = commit  # type: ignore[method-assign]
+        service.GROUP_BATCHES, before = 4, service.GROUP_BATCHES
+        try:
+            many = training([rank("another")], batches=40, batch_ns=S)
+            async with server.agent("greedy") as greedy, server.agent("calm") as calm:
+                await greedy.send(*many)
+                await greedy.until(lambda: groups)
+                await calm.send(SENT[0])
+                await calm.until(lambda: "calm" in {s.agent for s in server.committer._queue._waiting})
+                held.set()
+                await calm.until(lambda: calm.acked == 1)
+                await greedy.until(lambda: greedy.acked == len(many))
+        finally:
+            service.GROUP_BATCHES = before
+        assert "calm" in groups[1]
+
+    run(work, tmp_path)
+
+
+def test_node_with_much_unsealed_waits_and_others_do_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(service, "MAX_UNSEALED_BYTES", 1 << 20)
+    monkeypatch.setattr(service, "GROUP_BYTES", 1)
+    monkeypatch.setattr(service, "ROOM_LOOK_S", 0.001)
+
+    async def work(server: Served) -> None:
+        many = training(
+            [rank("another", index=n) for n in range(64)], batches=60, batch_ns=S, sample_ns=S // 10
+        )
+        async with server.agent("greedy") as greedy, server.agent("calm") as calm:
+            await calm.send(SENT[0])
+            await calm.until(lambda: calm.acked == 1)
+            await greedy.send(*many)
+            await greedy.until(lambda: "agents that send more than others wait" in caplog.text)
+            assert greedy.acked < len(many)
+            await calm.send(SENT[1])
+            await calm.until(lambda: calm.acked == 2)
+            while greedy.acked < len(many):
+                await asyncio.to_thread(server.store.seal)
+                await asyncio.sleep(0.01)
+
+    run(work, tmp_path)
+
+
+def test_large_batch_is_decoded_like_a_small_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(service, "IN_LOOP_BYTES", 0)
+
+    async def work(server: Served) -> None:
+        async with server.agent() as agent:
+            bad = full_batch()
+            bad.sequence = len(SENT) + 1
+            bad.marks.step = b"1234567"
+            await agent.send(*SENT, bad)
+            await agent.until(lambda: agent.acked == len(SENT) and agent.all("rejection"))
+            assert steps_seen(server) == 57
+
+    run(work, tmp_path)

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from ...errors import BadBatch
 from ...records import RECORDING, KernelKind, Machine, Metric, NodeKey, RankKey
 from .catalog import Catalog
 from .runs import Runs
 
 MAX_SPAN_NAMES = 256  # of a job, since the server was started
+# New names of a node, since the server was started.
+MAX_BROUGHT = {"ranks": 16_384, "kernels": 65_536, "metrics": 4_096}
 
 
 class NameIds:
@@ -31,6 +35,7 @@ class NameIds:
         # Nodes that are recorded files.
         self.recordings = frozenset(node for key, node in self._nodes.items() if key.boot == RECORDING)
         self.rank_tables: dict[Any, Any] = {}  # see ingest/ranks.py
+        self._brought: Counter[tuple[int, str]] = Counter()  # new names by node, since the server was started
         self._spans: dict[str, set[str]] = {}  # job -> names of spans and phases that it may use
 
     def node_ids(self, reports: Mapping[NodeKey, Machine]) -> dict[NodeKey, int]:
@@ -47,10 +52,24 @@ class NameIds:
                     self.recordings |= {node}
             return {key: self._nodes[key] for key in reports}
 
-    def rank_ids(self, keys: Sequence[RankKey]) -> list[int]:
-        """Of ranks, in order; new ones are learned together, as each commit waits for the disk."""
+    def _count(self, node: int | None, what: str, new: int) -> None:
+        """Names are kept for good, so a node may bring so many. Raises BadBatch."""
+        if node is None or not new:
+            return
+        known, most = self._brought[node, what], MAX_BROUGHT[what]
+        if known + new > most:
+            raise BadBatch(
+                f"this node has named {known} {what} since the server was started; {new} more are too many "
+                f"(at most {most})"
+            )
+        self._brought[node, what] = known + new
+
+    def rank_ids(self, keys: Sequence[RankKey], node: int | None = None) -> list[int]:
+        """Of ranks, in order; new ones are learned together, as each commit waits for the disk. node: that names
+        them. Raises BadBatch where it names too many."""
         with self._lock:
             new = [key for key in dict.fromkeys(keys) if key not in self._ranks]
+            self._count(node, "ranks", len(new))
             for key, rank in zip(new, self._catalog.add_ranks(new) if new else (), strict=True):
                 self._by_job.setdefault(key.job, {})[rank] = key
                 self._ranks[key] = rank
@@ -64,10 +83,11 @@ class NameIds:
                 known.add(span)
         return span in known
 
-    def kernel_ids(self, kinds: Sequence[KernelKind]) -> list[int]:
+    def kernel_ids(self, kinds: Sequence[KernelKind], node: int | None = None) -> list[int]:
         """Of kernels, in order, likewise."""
         with self._lock:
             new = [kind for kind in dict.fromkeys(kinds) if kind not in self._kernels]
+            self._count(node, "kernels", len(new))
             if new:
                 self._kernels.update(zip(new, self._catalog.add_kernels(new), strict=True))
         return [self._kernels[kind] for kind in kinds]
