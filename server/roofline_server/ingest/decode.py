@@ -53,11 +53,10 @@ def decode(batch: Any, node: int, name_ids: NameIds, patient: bool = False) -> D
     # All is checked: only now do names get ids that outlive the batch.
     exits = [event for event in batch.events if event.kind == EventKind.RANK_EXITED and event.rank >= 0]
     ranks.assign_ids(name_ids, batch.begin_ns, batch.end_ns, {event.rank for event in exits}, patient)
-    for schema in schemas:
-        name_ids.metrics(schema.metrics)
     frames = []
     for schema, base, values in samples:
-        frames += ranks.split(f"samples_{schema.name}", base, schema.metrics, values)
+        split = ranks.split(f"samples_{schema.name}", base, schema.metrics, values)
+        frames += [name_ids.fit(frame, node) for frame in split]
     if marks is not None:
         frames += ranks.split("marks", marks)
     if spans is not None:
@@ -80,14 +79,15 @@ def decode(batch: Any, node: int, name_ids: NameIds, patient: bool = False) -> D
 
 
 def _check_copies(samples: Sequence[tuple[Schema, Table, Ints]], ranks: Ranks) -> None:
-    """Samples that speak for the node are kept with each of its jobs. Raises BadBatch where that is too much."""
+    """Samples that speak for the node are kept with each of its jobs. Raises BadBatch where that is much."""
     size = sum(
         int(np.count_nonzero(table["rank_at"] < 0)) * 8 * (len(schema.metrics) + len(table) + 2)
         for schema, table, _ in samples
     )
     if size * ranks.jobs > MAX_COPIES:
         raise BadBatch(
-            f"samples of the node take {size} bytes in each of its {ranks.jobs} jobs; at most {MAX_COPIES} in all"
+            f"samples of the node take {size} bytes in each of its {ranks.jobs} jobs; "
+            f"at most {MAX_COPIES} in all"
         )
 
 

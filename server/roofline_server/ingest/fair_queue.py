@@ -1,7 +1,7 @@
-"""Batches that wait for the disk, taken from the streams in turns, so that a stream with much to send delays no other.
+"""Batches that wait for the disk, taken from the streams in turns: one with much to send delays no other.
 
-Bounded in bytes of memory, for each stream and for all. A stream asks for room before its batch is decoded, which takes
-more memory than the message; who gets none is not read from, and so the agent waits.
+Bounded in bytes of memory, for each stream and for all. A stream asks for room before its batch is decoded,
+which takes more memory than the message; who gets none is not read from, and so the agent waits.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ class FairQueue(Generic[S, T]):
     """Used in one event loop."""
 
     def __init__(self, most_bytes: Callable[[], int], share: int = 8) -> None:
-        """share: into so many parts the bytes are divided, of which a stream has at most one. A stream that holds
-        nothing gets room as soon as anything is left."""
+        """share: into so many parts the bytes are divided, of which a stream has at most one. A stream that
+        holds nothing gets room as soon as anything is left."""
         self._most_bytes, self._share = most_bytes, share
         self._waiting: dict[S, deque[Queued[S, T]]] = {}  # in the order of their turns
         self._held: Counter[S] = Counter()  # bytes of each stream, waiting and being committed
@@ -75,8 +75,8 @@ class FairQueue(Generic[S, T]):
     def take(
         self, most: int, most_bytes: int, allowed: Callable[[S], bool] = lambda stream: True
     ) -> list[Queued[S, T]]:
-        """Batches of the streams that are allowed to, one of each in turns, the oldest of a stream first; at least
-        one, if there is one. `done` follows."""
+        """Batches of the streams that are allowed to, one of each in turns, the oldest of a stream first; at
+        least one, if there is one. `done` follows."""
         found: list[Queued[S, T]] = []
         size = 0
         turns = deque(stream for stream in self._waiting if allowed(stream))

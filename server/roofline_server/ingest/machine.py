@@ -16,8 +16,8 @@ MAX_SOURCES, MAX_CEILINGS = 256, 1024
 
 
 def decode_machine(hello: Any) -> Machine:
-    """What a Hello reports of its node. Texts and lists that are longer than any node needs are cut: they are shown
-    to people only, and kept for good."""
+    """What a Hello reports of its node. Texts and lists that are longer than any node needs are cut: they are
+    shown to people only, and kept for good."""
     return from_message(
         Machine,
         hello.machine,

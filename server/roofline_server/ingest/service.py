@@ -82,7 +82,7 @@ class Committer:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="commit")
 
     async def admit(self, stream: _Stream, size: int) -> None:
-        """Wait for room while the disk is behind or the stream has much in the queue, and so hold the agent back."""
+        """Wait for room: with the disk behind, or much of the stream in the queue, the agent is held back."""
         await self._queue.admit(stream, size)
 
     async def put(self, waiting: _Waiting, admitted: int) -> None:
@@ -112,7 +112,7 @@ class Committer:
                 await asyncio.sleep(ROOM_LOOK_S)
 
     def _may_commit(self, stream: _Stream) -> bool:
-        """Whether a node may add to what is not sealed: one half of that is for those with no more than their share."""
+        """Whether a node may add to what is not sealed: half of that is for those with less than others."""
         share = MAX_UNSEALED_BYTES // 2
         if self._store.unsealed_bytes <= share:
             return True

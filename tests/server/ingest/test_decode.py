@@ -12,7 +12,7 @@ from roofline_server.errors import BadBatch
 from roofline_server.ingest.decode import decode, parse
 from roofline_server.ingest.machine import decode_machine
 from roofline_server.ingest.ranks import MAX_RANKS
-from roofline_server.records import ABSENT, NODE_JOB, EventKind, KernelKind, Metric, RankKey, Table
+from roofline_server.records import ABSENT, NODE_JOB, EventKind, Frame, KernelKind, Metric, RankKey, Table
 from roofline_server.store.catalog.runs import RankTable
 
 from ..builders import (
@@ -66,8 +66,9 @@ class Numbering:
     def kernel_ids(self, kinds: Sequence[KernelKind], node: int) -> list[int]:
         return list(map(self._number, kinds))
 
-    def metrics(self, metrics: Sequence[Metric]) -> None:
-        self.described += metrics
+    def fit(self, frame: Frame, node: int) -> Frame:
+        self.described += frame.metrics
+        return frame
 
     def allows(self, job: str, span: str) -> bool:
         return span not in self.refused
@@ -517,7 +518,11 @@ def test_samples_of_a_node_with_very_many_jobs_are_refused_before_they_are_copie
     zeros = packed([0] * count)
     block = pb.Samples(rank=packed([-1] * count), time_ns=zeros, columns=[zeros] * 2)
     ranks = [rank(f"job{number}", pid=number + 1) for number in range(jobs)]
-    sent = batch(ranks=ranks, counter_sets=[counter_set("x", [("a", GAUGE, False), ("b", GAUGE, False)])], samples=[block])
+    sent = batch(
+        ranks=ranks,
+        counter_sets=[counter_set("x", [("a", GAUGE, False), ("b", GAUGE, False)])],
+        samples=[block],
+    )
     if is_taken:
         assert len(decode(sent, NODE, Numbering()).frames) == jobs + 1
     else:

@@ -8,8 +8,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ...errors import BadBatch
-from ...records import RECORDING, KernelKind, Machine, Metric, NodeKey, RankKey
+from ...records import RECORDING, Frame, KernelKind, Machine, Metric, NodeKey, RankKey
 from .catalog import Catalog
+from .descriptions import Descriptions
 from .runs import Runs
 
 MAX_SPAN_NAMES = 256  # of a job, since the server was started
@@ -26,7 +27,8 @@ class NameIds:
         """moment: server time of a node's time; None: nothing is known of its clock."""
         self._catalog = catalog
         self._lock = threading.Lock()
-        self._nodes, self._ranks, self._kernels, self._metrics = catalog.name_ids()
+        self._nodes, self._ranks, self._kernels = catalog.name_ids()
+        self._descriptions = Descriptions(catalog, lambda node, new: self._count(node, "metrics", new))
         self.runs = Runs(catalog, self._ranks, moment)
         self._by_job: dict[str, dict[int, RankKey]] = {}
         for key, rank in self._ranks.items():
@@ -65,8 +67,8 @@ class NameIds:
         self._brought[node, what] = known + new
 
     def rank_ids(self, keys: Sequence[RankKey], node: int | None = None) -> list[int]:
-        """Of ranks, in order; new ones are learned together, as each commit waits for the disk. node: that names
-        them. Raises BadBatch where it names too many."""
+        """Of ranks, in order; new ones are learned together, as each commit waits for the disk. node: that
+        names them. Raises BadBatch where it names too many."""
         with self._lock:
             new = [key for key in dict.fromkeys(keys) if key not in self._ranks]
             self._count(node, "ranks", len(new))
@@ -92,14 +94,9 @@ class NameIds:
                 self._kernels.update(zip(new, self._catalog.add_kernels(new), strict=True))
         return [self._kernels[kind] for kind in kinds]
 
-    def metrics(self, metrics: Sequence[Metric]) -> None:
-        """Remember metrics; the first description of one stays."""
-        if all((m.counter_set, m.name) in self._metrics for m in metrics):
-            return
-        with self._lock:
-            new = [m for m in metrics if (m.counter_set, m.name) not in self._metrics]
-            self._catalog.add_metrics(new)
-            self._metrics.update({(m.counter_set, m.name): m for m in new})
+    def fit(self, frame: Frame, node: int) -> Frame:
+        """Samples with the descriptions of metrics that their job has (descriptions.py)."""
+        return self._descriptions.fit(frame, node)
 
     def nodes(self) -> dict[NodeKey, int]:
         return dict(self._nodes)
@@ -121,8 +118,6 @@ class NameIds:
     def jobs(self) -> set[str]:
         return set(self._by_job)
 
-    def metrics_by_set(self) -> dict[str, list[Metric]]:
-        found: dict[str, list[Metric]] = {}
-        for metric in list(self._metrics.values()):
-            found.setdefault(metric.counter_set, []).append(metric)
-        return found
+    def metrics_by_set(self, job: str | None = None) -> dict[str, list[Metric]]:
+        """As a job describes them; None: as they were first described."""
+        return self._descriptions.of(job)

@@ -12,33 +12,38 @@ from roofline.answers.values import Provenance, Scope
 
 from ...records import KernelKind, Machine, Metric, NodeKey, RankKey
 from .machine_versions import MachineState
-from .tables import KERNEL, MACHINE, METRIC, NODE, RANK, RUN_PROCESS, TAG
+from .tables import JOB_METRIC, KERNEL, MACHINE, METRIC, NODE, RANK, RUN_PROCESS, SEGMENT, TAG
 
 
 class Names:
     _engine: sa.Engine
 
-    def name_ids(
-        self,
-    ) -> tuple[dict[NodeKey, int], dict[RankKey, int], dict[KernelKind, int], dict[tuple[str, str], Metric]]:
-        """The ids of nodes, ranks and kernels; and the metrics by (counter set, name)."""
+    def name_ids(self) -> tuple[dict[NodeKey, int], dict[RankKey, int], dict[KernelKind, int]]:
+        """The ids of nodes, ranks and kernels."""
         with self._engine.connect() as db:
             nodes = {NodeKey(r.agent, r.boot): r.id for r in db.execute(sa.select(NODE))}
             ranks = {RankKey(*r[1:]): r[0] for r in db.execute(sa.select(RANK))}
             kernels = {KernelKind(*r[1:]): r[0] for r in db.execute(sa.select(KERNEL))}
-            metrics = {}
-            for r in db.execute(sa.select(METRIC)):
-                metrics[r.counter_set, r.name] = Metric(
-                    r.counter_set,
-                    r.name,
-                    r.kind,
-                    r.unit,
-                    Scope.of_number(r.scope),
-                    Provenance.of_number(r.provenance),
-                    bool(r.is_double),
-                    r.coverage_of,
-                )
-            return nodes, ranks, kernels, metrics
+            return nodes, ranks, kernels
+
+    def metrics(self) -> dict[tuple[str, str], Metric]:
+        """By (counter set, name), as they were first described."""
+        with self._engine.connect() as db:
+            return {(r.counter_set, r.name): _metric(r) for r in db.execute(sa.select(METRIC))}
+
+    def job_metrics(self) -> dict[str, dict[tuple[str, str], Metric]]:
+        """The same by job, of jobs that describe them otherwise."""
+        found: dict[str, dict[tuple[str, str], Metric]] = {}
+        with self._engine.connect() as db:
+            for r in db.execute(sa.select(JOB_METRIC)):
+                found.setdefault(r.job, {})[r.counter_set, r.name] = _metric(r)
+        return found
+
+    def datasets(self) -> set[tuple[str, str]]:
+        """(job, dataset) of all segments."""
+        with self._engine.connect() as db:
+            query = sa.select(SEGMENT.c.job, SEGMENT.c.dataset).distinct()
+            return {(r.job, r.dataset) for r in db.execute(query)}
 
     def add_nodes(self, reports: Mapping[NodeKey, Machine]) -> dict[NodeKey, int]:
         """The nodes' ids; what is known of their machines is brought up to date. One commit for all."""
@@ -122,11 +127,30 @@ class Names:
         with self._engine.begin() as db:
             return list(db.execute(insert, rows).scalars())
 
-    def add_metrics(self, metrics: Iterable[Metric]) -> None:
+    def add_metrics(self, metrics: Iterable[Metric], of_jobs: Iterable[tuple[str, Metric]] = ()) -> None:
+        """of_jobs: those that jobs describe otherwise. One commit for all."""
         with self._engine.begin() as db:
             for metric in metrics:
-                numbers = {"scope": metric.scope.number, "provenance": metric.provenance.number}
-                db.execute(METRIC.insert().values({**metric._asdict(), **numbers}))
+                db.execute(METRIC.insert().values(_metric_row(metric)))
+            for job, metric in of_jobs:
+                db.execute(JOB_METRIC.insert().values({"job": job, **_metric_row(metric)}))
+
+
+def _metric(row: Any) -> Metric:
+    return Metric(
+        row.counter_set,
+        row.name,
+        row.kind,
+        row.unit,
+        Scope.of_number(row.scope),
+        Provenance.of_number(row.provenance),
+        bool(row.is_double),
+        row.coverage_of,
+    )
+
+
+def _metric_row(metric: Metric) -> dict[str, Any]:
+    return {**metric._asdict(), "scope": metric.scope.number, "provenance": metric.provenance.number}
 
 
 def _new_id(done: sa.CursorResult[Any]) -> int:
