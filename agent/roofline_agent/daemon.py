@@ -172,6 +172,9 @@ class Daemon:
             log.info("found %s of job %s (pid %d, %s)", rank.key, rank.job, rank.pid, rank.framework)
             self._events.append(Event(EventKind.RANK_STARTED, now, now, rank))
             self._ranks_came = True
+            if other := self._discovery.job_of_other(rank):
+                text = f"job.refused={other}"
+                self._events.append(Event(EventKind.FACT, now, now, rank, text=text))
         self._events += facts_of_claims(self._discovery.claims(), self._claims, now)
         for rank in gone:
             log.info("%s of job %s has ended (pid %d)", rank.key, rank.job, rank.pid)

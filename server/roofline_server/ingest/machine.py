@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from roofline.answers.machines import Ceiling, SourceStatus
@@ -32,7 +33,11 @@ def decode_machine(hello: Any) -> Machine:
 
 def _decode_source(message: Any) -> SourceStatus:
     source = from_message(SourceStatus, message)
-    return SourceStatus(*(one[:MAX_TEXT] if isinstance(one, str) else one for one in source))
+    return source._replace(**_short_texts(source._asdict()))
+
+
+def _short_texts(fields: Mapping[str, Any]) -> dict[str, str]:
+    return {name: value[:MAX_TEXT] for name, value in fields.items() if type(value) is str}
 
 
 def _short(text: str) -> str:
@@ -41,7 +46,6 @@ def _short(text: str) -> str:
 
 def decode_ceiling(message: Any) -> Ceiling:
     """A ceiling as an agent reported it; a provenance that it did not report is measured."""
-    ceiling = Ceiling(
-        *(one[:MAX_TEXT] if type(one) is str else one for one in from_message(Ceiling, message))
-    )
+    ceiling = from_message(Ceiling, message)
+    ceiling = ceiling._replace(**_short_texts(ceiling._asdict()))
     return ceiling if ceiling.provenance else ceiling._replace(provenance=Provenance.MEASURED)
