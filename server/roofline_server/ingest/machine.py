@@ -36,7 +36,7 @@ def _decode_source(message: Any) -> SourceStatus:
     return source._replace(**_short_texts(source._asdict()))
 
 
-def _short_texts(fields: Mapping[str, Any]) -> dict[str, str]:
+def _short_texts(fields: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value[:MAX_TEXT] for name, value in fields.items() if type(value) is str}
 
 

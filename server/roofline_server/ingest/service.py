@@ -36,7 +36,7 @@ MAX_STREAMS = 8192
 MAX_IDENTITY = 64  # characters
 GROUP_BATCHES = 1024
 # Of memory, as decoded.
-GROUP_BYTES = 16 << 20
+GROUP_BYTES = 8 << 20
 QUEUE_BYTES = 64 << 20
 MAX_UNSEALED_BYTES = 384 << 20  # until they are sealed; a few times what a sealing waits for
 IN_LOOP_BYTES = (
