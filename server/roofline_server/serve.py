@@ -39,7 +39,7 @@ log = logging.getLogger(__name__)
 
 DEFAULT_LISTEN, ALL_ADDRESSES = "127.0.0.1:7642", "0.0.0.0:7642"
 SEAL_S = 30.0
-SEAL_BYTES = 32 << 20
+SEAL_BYTES = 96 << 20  # of memory, as decoded
 LOOK_S = 0.25
 GRACE_S = 2.0
 LOCK_TRIES, LOCK_AGAIN_S = 5, 0.02

@@ -31,7 +31,7 @@ from roofline_agent.marks.receiver import (
 )
 from roofline_agent.ranks.discovery import Discovery
 from roofline_agent.ranks.names import job_of
-from roofline_agent.records import StepRows, Batch, Call, Event, EventKind, KernelShape, Mark, Rank, Span
+from roofline_agent.records import Batch, Call, Event, EventKind, KernelShape, Mark, Rank, Span, StepRows
 from roofline_agent.uplink import bounds
 from roofline_agent.uplink.encoding import encode
 from roofline_server.ingest import columns, service
@@ -249,6 +249,23 @@ def test_mark_for_another_users_rank_is_refused(site: Site) -> None:
     assert marks == []
     assert [(e.kind, e.count) for e in events] == [(EventKind.REFUSED, 1)]
     assert events[0].text == RANK_OF_OTHER_USER
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="needs root to have a process of another user")
+def test_process_of_another_user_is_no_rank_of_a_job_that_it_names(
+    site: Site, caplog: pytest.LogCaptureFixture
+) -> None:
+    add_process(site.proc, 11, {**IDENTITY, "ROOFLINE_ROLE": "worker", "ROOFLINE_RANK": "2"})
+    os.chown(site.proc / "11", 12345, -1)
+    for _ in range(3):
+        site.discovery.scan()
+    job_of = {rank.uid: rank.job for rank in site.discovery.ranks.values()}
+    job = job_of[12345]  # of the older process
+    assert job_of[os.getuid()] == f"{job} of user {os.getuid()}"
+    assert [
+        site.discovery.job_of_other(rank) for rank in site.discovery.ranks.values() if rank.pid != 11
+    ] == [job]
+    assert caplog.text.count("which here is of user") == 1
 
 
 NOBODY = """

@@ -12,7 +12,7 @@ from roofline.answers.values import Provenance, Scope
 
 from ...records import KernelKind, Machine, Metric, NodeKey, RankKey
 from .machine_versions import MachineState
-from .tables import KERNEL, MACHINE, METRIC, NODE, RANK, RUN_PROCESS, TAG
+from .tables import JOB_METRIC, KERNEL, MACHINE, METRIC, NODE, RANK, RUN_PROCESS, SEGMENT, TAG
 
 MOST_ASKED = 500  # values in one question; databases have limits
 
@@ -22,37 +22,41 @@ class NewNames(NamedTuple):
 
     ranks: dict[RankKey, int]
     kernels: dict[KernelKind, int]
-    metrics: list[Metric]
 
     def before(self, later: NewNames) -> NewNames:
         """These and later ones."""
-        return NewNames(self.ranks | later.ranks, self.kernels | later.kernels, self.metrics + later.metrics)
+        return NewNames(self.ranks | later.ranks, self.kernels | later.kernels)
 
 
 class Names:
     _engine: sa.Engine
 
-    def name_ids(
-        self,
-    ) -> tuple[dict[NodeKey, int], dict[RankKey, int], dict[KernelKind, int], dict[tuple[str, str], Metric]]:
-        """The ids of nodes, ranks and kernels; and the metrics by (counter set, name)."""
+    def name_ids(self) -> tuple[dict[NodeKey, int], dict[RankKey, int], dict[KernelKind, int]]:
+        """The ids of nodes, ranks and kernels."""
         with self._engine.connect() as db:
             nodes = {NodeKey(r.agent, r.boot): r.id for r in db.execute(sa.select(NODE))}
             ranks = {RankKey(*r[1:]): r[0] for r in db.execute(sa.select(RANK))}
             kernels = {KernelKind(*r[1:]): r[0] for r in db.execute(sa.select(KERNEL))}
-            metrics = {}
-            for r in db.execute(sa.select(METRIC)):
-                metrics[r.counter_set, r.name] = Metric(
-                    r.counter_set,
-                    r.name,
-                    r.kind,
-                    r.unit,
-                    Scope.of_number(r.scope),
-                    Provenance.of_number(r.provenance),
-                    bool(r.is_double),
-                    r.coverage_of,
-                )
-            return nodes, ranks, kernels, metrics
+            return nodes, ranks, kernels
+
+    def metrics(self) -> dict[tuple[str, str], Metric]:
+        """By (counter set, name), as they were first described."""
+        with self._engine.connect() as db:
+            return {(r.counter_set, r.name): _metric(r) for r in db.execute(sa.select(METRIC))}
+
+    def job_metrics(self) -> dict[str, dict[tuple[str, str], Metric]]:
+        """The same by job, of jobs that describe them otherwise."""
+        found: dict[str, dict[tuple[str, str], Metric]] = {}
+        with self._engine.connect() as db:
+            for r in db.execute(sa.select(JOB_METRIC)):
+                found.setdefault(r.job, {})[r.counter_set, r.name] = _metric(r)
+        return found
+
+    def datasets(self) -> set[tuple[str, str]]:
+        """(job, dataset) of all segments."""
+        with self._engine.connect() as db:
+            query = sa.select(SEGMENT.c.job, SEGMENT.c.dataset).distinct()
+            return {(r.job, r.dataset) for r in db.execute(query)}
 
     def add_nodes(self, reports: Mapping[NodeKey, Machine]) -> dict[NodeKey, int]:
         """The nodes' ids; what is known of their machines is brought up to date. One commit for all."""
@@ -115,8 +119,6 @@ class Names:
                 db.execute(RANK.insert(), [{**key._asdict(), "id": id_} for key, id_ in new.ranks.items()])
             if new.kernels:
                 db.execute(KERNEL.insert(), [{**k._asdict(), "id": id_} for k, id_ in new.kernels.items()])
-            if new.metrics:
-                db.execute(METRIC.insert(), [_metric_row(metric) for metric in new.metrics])
 
     def run_processes(self) -> dict[tuple[str, int, int, int], tuple[int, str]]:
         """(job, node, pid, start) -> number of its run, what starts it again."""
@@ -133,6 +135,27 @@ class Names:
             with self._engine.begin() as db:
                 values = [dict(zip(names, (*who, *what), strict=True)) for who, what in found.items()]
                 db.execute(RUN_PROCESS.insert(), values)
+
+    def add_metrics(self, metrics: Iterable[Metric], of_jobs: Iterable[tuple[str, Metric]] = ()) -> None:
+        """of_jobs: those that jobs describe otherwise. One commit for all."""
+        with self._engine.begin() as db:
+            for metric in metrics:
+                db.execute(METRIC.insert().values(_metric_row(metric)))
+            for job, metric in of_jobs:
+                db.execute(JOB_METRIC.insert().values({"job": job, **_metric_row(metric)}))
+
+
+def _metric(row: Any) -> Metric:
+    return Metric(
+        row.counter_set,
+        row.name,
+        row.kind,
+        row.unit,
+        Scope.of_number(row.scope),
+        Provenance.of_number(row.provenance),
+        bool(row.is_double),
+        row.coverage_of,
+    )
 
 
 def _metric_row(metric: Metric) -> dict[str, Any]:

@@ -7,10 +7,23 @@ from pathlib import Path
 from threading import Barrier
 from unittest.mock import Mock
 
+import numpy as np
 import pytest
 import sqlalchemy.event
 import sqlalchemy.exc
-from roofline_server.records import ClockSample, Incarnation, KernelKind, Lifetime, NodeKey, RankKey
+from roofline_server.errors import BadBatch
+from roofline_server.records import (
+    ABSENT,
+    ClockSample,
+    Frame,
+    Incarnation,
+    KernelKind,
+    Lifetime,
+    Metric,
+    NodeKey,
+    RankKey,
+)
+from roofline_server.store.catalog import name_ids
 from roofline_server.store.catalog.catalog import Catalog, Progress, Sealing, sqlite_url
 from roofline_server.store.catalog.name_ids import NameIds
 from roofline_server.store.segments.files import Segment
@@ -27,6 +40,12 @@ def catalog(tmp_path: Path) -> Iterator[Catalog]:
     opened = Catalog(sqlite_url(tmp_path / "catalog.db"))
     yield opened
     opened.close()
+
+
+def sampled(job: str, *metrics: Metric) -> Frame:
+    """A row of samples; each value is the position of its metric."""
+    values = np.arange(len(metrics), dtype=np.int64).reshape(-1, 1)
+    return Frame(job, f"samples_{metrics[0].counter_set}", {"time_ns": np.array([1])}, metrics, values)
 
 
 def sealing(*segments: Segment, through: int = 7, replaced: tuple[str, ...] = ()) -> Sealing:
@@ -108,7 +127,7 @@ def test_names_keep_their_numbers_after_reopening(tmp_path: Path, catalog: Catal
         *numbers.kernel_ids([kind]),
         *numbers.node_ids({NodeKey("a", "b"): machine()}).values(),
     )
-    numbers.metrics([metric("cpu_ns")])
+    numbers.fit(sampled("job", metric("cpu_ns")), 1)
     numbers.save()
     other = Catalog(sqlite_url(tmp_path / "catalog.db"))
     again = NameIds(other)
@@ -185,11 +204,50 @@ def test_nodes_are_known_again_and_new_ones_come_together(catalog: Catalog) -> N
     assert {one.memory_bytes for one in catalog.machines().values()} == {7, machine().memory_bytes}
 
 
-def test_first_description_of_a_metric_stays(catalog: Catalog) -> None:
+def test_first_description_of_a_metric_stays_in_its_job_alone(tmp_path: Path, catalog: Catalog) -> None:
+    numbers, right, wrong = NameIds(catalog), metric("a"), metric("a")._replace(unit="other")
+    assert numbers.fit(sampled("spoiled", wrong), 1).metrics == (wrong,)
+    assert numbers.fit(sampled("42", right), 1).metrics == (right,)
+    found = numbers.fit(sampled("42", wrong, metric("b")), 2)
+    assert found.metrics == (right, metric("b"))
+    assert found.values is not None and found.values[:, 0].tolist() == [ABSENT, 1], "it cannot be compared"
+    assert numbers.fit(sampled("42", right), 1).values is not None
+    again = NameIds(catalog)
+    for one in (numbers, again):
+        assert one.metrics_by_set("42")["process"] == [right, metric("b")]
+        assert one.metrics_by_set("spoiled")["process"] == [wrong, metric("b")]
+
+
+def test_description_of_a_job_that_is_stored_holds_after_a_restart(catalog: Catalog) -> None:
+    right, wrong = metric("a"), metric("a")._replace(kind=9)
     numbers = NameIds(catalog)
-    numbers.metrics([metric("a")])
-    numbers.metrics([metric("a")._replace(unit="other"), metric("b")])
-    assert [m.unit for m in numbers.metrics_by_set()["process"]] == ["1", "1"]
+    assert numbers.rank_ids([RankKey("42", "worker", 0)]) == [WHO.rank]
+    numbers.fit(sampled("42", right), 1)
+    catalog.seal(sealing(Segment("42", "samples_process", "segments/9", 3, 100, 10, 20)))
+    again = NameIds(catalog)
+    assert again.fit(sampled("42", wrong), 1).metrics == (right,)
+    assert again.fit(sampled("new", wrong), 1).metrics == (wrong,)
+
+
+def test_scope_and_provenance_may_differ_between_nodes(catalog: Catalog) -> None:
+    numbers, one = NameIds(catalog), metric("a")
+    numbers.fit(sampled("42", one), 1)
+    other = numbers.fit(sampled("42", one._replace(coverage_of="b")), 2)
+    assert other.metrics == (one,) and other.values is not None and other.values.tolist() == [[0]]
+
+
+def test_node_names_so_many_things_and_no_more(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(name_ids, "MAX_BROUGHT", {"ranks": 3, "kernels": 3, "metrics": 3})
+    numbers = NameIds(catalog)
+    keys = [RankKey("job", "worker", number) for number in range(5)]
+    numbers.rank_ids(keys[:3], 1)
+    with pytest.raises(BadBatch, match="named 3 ranks since the server was started; 1 more are too many"):
+        numbers.rank_ids(keys[:4], 1)
+    assert len(numbers.rank_ids(keys[:3], 1)) == 3, "those that are known it may go on with"
+    assert len(numbers.rank_ids(keys, 2)) == 5, "others it costs nothing"
+    with pytest.raises(BadBatch, match="metrics"):
+        numbers.fit(sampled("job", *map(metric, "abcd")), 1)
+    assert numbers.fit(sampled("job", *map(metric, "abc")), 1)
 
 
 def test_catalog_survives_a_power_cut(
