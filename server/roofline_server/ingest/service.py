@@ -171,10 +171,11 @@ class Committer:
         self._count(group, seconds)
 
     def _count(self, group: list[_Waiting], seconds: float) -> None:
+        kept = [waiting for waiting in group if waiting.decoded is not None]
         self.counts.commit_seconds.add(seconds)
-        self.counts.batches += len(group)
-        self.counts.bytes += sum(len(w.entry.data) for w in group)
-        self.counts.rows += sum(rows(frame.base) for w in group if w.decoded for frame in w.decoded.frames)
+        self.counts.batches += len(kept)
+        self.counts.bytes += sum(len(w.entry.data) for w in kept)
+        self.counts.rows += sum(rows(frame.base) for w in kept if w.decoded for frame in w.decoded.frames)
 
 
 class _Stream:

@@ -222,6 +222,7 @@ def test_description_of_a_job_that_is_stored_holds_after_a_restart(catalog: Cata
     right, wrong = metric("a"), metric("a")._replace(kind=9)
     numbers = NameIds(catalog)
     assert numbers.rank_ids([RankKey("42", "worker", 0)]) == [WHO.rank]
+    numbers.save()
     numbers.fit(sampled("42", right), 1)
     catalog.seal(sealing(Segment("42", "samples_process", "segments/9", 3, 100, 10, 20)))
     again = NameIds(catalog)
