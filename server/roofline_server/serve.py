@@ -112,7 +112,8 @@ def grpc_server(store: Store, committer: Committer, guard: Guard | None = None) 
     )
     agents = Agents()
     server.add_generic_rpc_handlers((IngestService(store, committer, agents).handler(),))
-    query_pb2_grpc.add_QueryServicer_to_server(QueryService(store, agents), server)
+    questions = QueryService(store, agents, guard.limit if guard is not None else lambda: None)
+    query_pb2_grpc.add_QueryServicer_to_server(questions, server)
     if guard is not None:
         access_pb2_grpc.add_AccessServicer_to_server(guard.enrolment(), server)
     return server

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from roofline_agent.ranks.names import name_of
 
 from .conftest import COMMANDS, TRAINING, Site, wait_until
 
@@ -90,6 +91,30 @@ def test_five_commands_from_nothing_to_a_report(
         reader.home / ".config/roofline/servers.json",
     ]
     assert {oct(file.stat().st_mode)[-3:] for file in files} == {"600"}
+
+
+def test_reader_of_a_user_sees_what_this_user_submitted(
+    site: Site, head: Person, node: Person, tmp_path: Path
+) -> None:
+    node.said("roofline-agent", "join", head.address, head.token())
+    start_agent(site, node)
+    wait_until(lambda: "connected to server" in site.log("agent.log"), what="the agent is let in")
+    node.environ["ROOFLINE_SOCKET"] = str(site.socket)
+    node.said("roofline-agent", "run", "--job", JOB, "--", sys.executable, TRAINING, "10", "0.02", "4")
+    wait_until(lambda: JOB in head.said("roofline-client", "jobs"), what="the job is known")
+    me = name_of(os.getuid())
+    for user in (me, "somebody-else"):
+        reader = Person(tmp_path / user, head.address)
+        reader.said("roofline-client", "join", head.address, head.token("--role", "reader", "--user", user))
+        jobs = reader.said("roofline-client", "jobs", "--format", "json")
+        report = reader.run("roofline-client", "report", "--job", JOB)
+        assert (JOB in jobs) == (user == me)
+        assert report.returncode == (0 if user == me else 5)
+    assert "it has no jobs yet" in report.stderr, "as where there is none at all"
+    listed = head.said("roofline-server", "token", "list")
+    assert "of somebody-else" in listed and "all" in listed
+    refused = head.run("roofline-server", "token", "new", "--role", "admin", "--user", me)
+    assert refused.returncode == 1 and "only readers" in refused.stderr
 
 
 def test_agent_whose_token_is_revoked_is_out_and_loses_nothing(

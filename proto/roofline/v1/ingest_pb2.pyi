@@ -142,7 +142,7 @@ class Batch(_message.Message):
     def __init__(self, sequence: _Optional[int] = ..., begin_ns: _Optional[int] = ..., end_ns: _Optional[int] = ..., ranks: _Optional[_Iterable[_Union[Rank, _Mapping]]] = ..., counter_sets: _Optional[_Iterable[_Union[CounterSet, _Mapping]]] = ..., samples: _Optional[_Iterable[_Union[Samples, _Mapping]]] = ..., marks: _Optional[_Union[Marks, _Mapping]] = ..., kernels: _Optional[_Iterable[_Union[Kernel, _Mapping]]] = ..., calls: _Optional[_Union[Calls, _Mapping]] = ..., events: _Optional[_Iterable[_Union[Event, _Mapping]]] = ..., instances: _Optional[_Iterable[str]] = ..., spans: _Optional[_Union[Spans, _Mapping]] = ..., steps: _Optional[_Iterable[_Union[Steps, _Mapping]]] = ...) -> None: ...
 
 class Rank(_message.Message):
-    __slots__ = ("job", "role", "index", "pid", "start_ns", "name", "world", "framework", "launch")
+    __slots__ = ("job", "role", "index", "pid", "start_ns", "name", "world", "framework", "launch", "user")
     JOB_FIELD_NUMBER: _ClassVar[int]
     ROLE_FIELD_NUMBER: _ClassVar[int]
     INDEX_FIELD_NUMBER: _ClassVar[int]
@@ -152,6 +152,7 @@ class Rank(_message.Message):
     WORLD_FIELD_NUMBER: _ClassVar[int]
     FRAMEWORK_FIELD_NUMBER: _ClassVar[int]
     LAUNCH_FIELD_NUMBER: _ClassVar[int]
+    USER_FIELD_NUMBER: _ClassVar[int]
     job: str
     role: str
     index: int
@@ -161,7 +162,8 @@ class Rank(_message.Message):
     world: int
     framework: str
     launch: str
-    def __init__(self, job: _Optional[str] = ..., role: _Optional[str] = ..., index: _Optional[int] = ..., pid: _Optional[int] = ..., start_ns: _Optional[int] = ..., name: _Optional[str] = ..., world: _Optional[int] = ..., framework: _Optional[str] = ..., launch: _Optional[str] = ...) -> None: ...
+    user: str
+    def __init__(self, job: _Optional[str] = ..., role: _Optional[str] = ..., index: _Optional[int] = ..., pid: _Optional[int] = ..., start_ns: _Optional[int] = ..., name: _Optional[str] = ..., world: _Optional[int] = ..., framework: _Optional[str] = ..., launch: _Optional[str] = ..., user: _Optional[str] = ...) -> None: ...
 
 class Metric(_message.Message):
     __slots__ = ("name", "kind", "unit", "scope", "provenance", "is_double", "coverage_of")

@@ -6,12 +6,14 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextvars import ContextVar
 from typing import Any
 
 import grpc
 from roofline.v1 import access_pb2, access_pb2_grpc
 
 from ..errors import ServerError
+from ..records import Limit
 from .audit import Audit
 from .tokens import Token, Tokens
 
@@ -27,6 +29,7 @@ ALLOWED: Mapping[str, frozenset[str]] = {
 }
 LOOK_S = 2.0  # a token that was revoked ends what its holder has open within so long
 BEARER = "Bearer "
+_LIMIT: ContextVar[Limit | None] = ContextVar("limit")  # of this call's token
 
 
 class Guard(grpc.aio.ServerInterceptor):  # type: ignore[misc]
@@ -47,9 +50,16 @@ class Guard(grpc.aio.ServerInterceptor):  # type: ignore[misc]
             code, text = why
             self._audit.refused(details.method, token, text)
             return _refusing(handler, code, text)
+        # gRPC gives each call a task of its own, in which it runs the handler too.
+        _LIMIT.set(None if token is None else token.limit)
         if handler.request_streaming and handler.response_streaming and token is not None:
             return self._followed(handler, token)
         return handler
+
+    @staticmethod
+    def limit() -> Limit | None:
+        """Of the caller of the method that runs now. Raises LookupError where no guard stood before it."""
+        return _LIMIT.get()
 
     def enrolment(self) -> Enrolment:
         """The service by which others join."""

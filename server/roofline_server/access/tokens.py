@@ -19,6 +19,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from ..errors import BadRequest, ConfigError
+from ..records import Limit
 
 ROLES = ("agent", "reader", "admin")
 FILE = "tokens.json"
@@ -29,7 +30,10 @@ MOST_TOKENS = 100_000
 
 @dataclass(frozen=True)
 class Token:
-    """joins: it is good for joining alone, which gives a token of its role. Times are UNIX time, s."""
+    """joins: it is good for joining alone, which gives a token of its role and limit. Times are UNIX time, s.
+
+    user, jobs: of readers that do not see all jobs, see Limit.
+    """
 
     id: str
     role: str
@@ -40,6 +44,13 @@ class Token:
     once: bool = False  # of one that joins: the first to use it uses it up
     expires: float | None = None
     revoked: float | None = None
+    user: str = ""
+    jobs: str = ""
+
+    @property
+    def limit(self) -> Limit | None:
+        """None: there is none."""
+        return Limit(self.user, self.jobs) if self.user or self.jobs else None
 
     def state(self, now: float) -> str:
         if self.revoked is not None:
@@ -77,19 +88,24 @@ class Tokens:
         return frozenset(one.id for one in self._known.values() if one.state(now) == "valid")
 
     def new(
-        self, role: str, name: str, joins: bool = False, once: bool = False, days: float | None = None
+        self,
+        role: str,
+        name: str,
+        joins: bool = False,
+        once: bool = False,
+        days: float | None = None,
+        limit: Limit | None = None,
     ) -> tuple[Token, str]:
         """A new token and its secret, which is known to nobody else. Raises BadRequest, ConfigError."""
-        if role not in ROLES:
-            raise BadRequest(f"no role {role!r}: there are {', '.join(ROLES)}")
-        if not name.isprintable() or len(name) > LONGEST_NAME:
-            raise BadRequest(f"a name of a token has at most {LONGEST_NAME} printable characters")
+        limit = limit or Limit()
+        _check(role, name, limit)
         secret, now = secrets.token_urlsafe(32), time.time()
         expires = None if days is None else now + days * DAY_S
         with self._changing() as known:
             if len(known) >= MOST_TOKENS:
                 raise BadRequest(f"there are {MOST_TOKENS} tokens: remove some")
-            token = Token(secrets.token_hex(4), role, name, _digest(secret), now, joins, once, expires)
+            number, digest = secrets.token_hex(4), _digest(secret)
+            token = Token(number, role, name, digest, now, joins, once, expires, None, *limit)
             known[token.digest] = token
         return token, secret
 
@@ -105,7 +121,7 @@ class Tokens:
                 raise BadRequest(f"this token is for a role of {found.role}: `{program} join` takes it")
             if found.once:
                 known[found.digest] = replace(found, revoked=time.time())
-        return self.new(found.role, name)
+        return self.new(found.role, name, limit=found.limit)
 
     def revoke(self, number: str) -> Token:
         """Raises BadRequest where there is no such token."""
@@ -157,6 +173,18 @@ class Tokens:
         except OSError as error:
             raise ConfigError(f"the tokens in {self._folder} cannot be changed: {error.strerror}") from None
         self._read = None
+
+
+def _check(role: str, name: str, limit: Limit) -> None:
+    if role not in ROLES:
+        raise BadRequest(f"no role {role!r}: there are {', '.join(ROLES)}")
+    for text in (name, *limit):
+        if not text.isprintable() or len(text) > LONGEST_NAME:
+            raise BadRequest(
+                f"names and patterns of a token have at most {LONGEST_NAME} printable characters"
+            )
+    if any(limit) and role != "reader":
+        raise BadRequest(f"only readers can be limited to jobs, and this token is of role {role}")
 
 
 def _digest(secret: str) -> str:
