@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from roofline.joining import Servers
 
 DEFAULT_SERVER = "127.0.0.1:7642"
+SYSTEM_SOCKET = Path("/run/roofline/agent.sock")  # as roofline_step has it
 MIN_INTERVAL_S, MAX_INTERVAL_S = 0.01, 60.0
 
 
@@ -141,7 +142,7 @@ def default_state(environ: Mapping[str, str] = os.environ) -> Path:
 def default_socket(environ: Mapping[str, str] = os.environ) -> Path:
     """Where this user's agent listens: the system's place for root, else the user's own."""
     if os.getuid() == 0:
-        return Path("/run/roofline/agent.sock")
+        return SYSTEM_SOCKET
     runtime = environ.get("XDG_RUNTIME_DIR")
     if runtime:
         return Path(runtime, "roofline", "agent.sock")

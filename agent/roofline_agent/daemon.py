@@ -17,7 +17,7 @@ from pathlib import Path
 from . import __version__
 from .calibrate.calibration import Ceiling
 from .ceilings import Ceilings
-from .config import Config, known_servers
+from .config import SYSTEM_SOCKET, Config, known_servers
 from .errors import Unavailable
 from .machine import boot_id, read_machine
 from .marks.listener import MarkListener
@@ -62,7 +62,8 @@ class Daemon:
         self._spool = Spool(self.state / "spool.db", config.spool_mb << 20)
         self.socket = config.socket_path(environ)
         self._discovery = Discovery(default_job=config.job, socket=self.socket)
-        self._listener = MarkListener(self.socket, everyone=os.getuid() == 0)
+        everyone = os.getuid() == 0 or self.socket == SYSTEM_SOCKET
+        self._listener = MarkListener(self.socket, everyone)
         self._receiver = MarkReceiver(self._listener, self._discovery)
         self._poller = select.poll()
         for descriptor in (self._listener.fileno(), self._wake):
