@@ -234,15 +234,22 @@ class Connection:
         return [from_message(MachineVersion, version) for version in answer.machines]
 
     def bench_net(
-        self, from_host: str, to_host: str, seconds: float = 0.0, quick: bool = False, force: bool = False
+        self,
+        from_host: str,
+        to_host: str,
+        seconds: float = 0.0,
+        quick: bool = False,
+        force: bool = False,
+        address: str = "",
     ) -> Iterator[str | NetResult | NetSummary]:
         """Have two agents measure the network between them: texts of progress, results as they come, and a
         summary at last. seconds: of each measurement, 0 the default; quick: latency and bandwidth alone;
-        force: also while a job runs there, which it slows down.
+        force: also while a job runs there, which it slows down. address: of to_host, in the network to measure;
+        "": that by which its agent reaches the server.
 
         Raises, when it is iterated, NotFound for a host, Refused when it cannot be done, Unreachable.
         """
-        asked = {"seconds": seconds, "quick": quick, "force": force}
+        asked = {"seconds": seconds, "quick": quick, "force": force, "address": address}
         request = _request(models_pb2.BenchNetRequest, from_host=from_host, to_host=to_host, **asked)
         for event in self._stream(self._query.BenchNet, request):
             kind = event.WhichOneof("kind")

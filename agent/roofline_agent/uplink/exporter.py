@@ -179,7 +179,11 @@ class Exporter(threading.Thread):
             answer(pb.CommandResult(id=command.id, done=True))
         elif self._net_bench and (order := net_wire.order(command, self._greeting().machine.host)):
             number = command.id
-            self._net_bench.begin(order, lambda outcome: answer(net_wire.result(number, outcome)))
+            if net_wire.is_for(command, self._greeting().agent):
+                self._net_bench.begin(order, lambda outcome: answer(net_wire.result(number, outcome)))
+            else:
+                reason = "this ticket is for other agents"
+                answer(pb.CommandResult(id=number, done=False, reason=reason))
         else:
             reason = "this agent does not know the command"
             answer(pb.CommandResult(id=command.id, done=False, reason=reason))

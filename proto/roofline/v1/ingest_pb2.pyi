@@ -378,15 +378,19 @@ class SetInterval(_message.Message):
     def __init__(self, interval_ns: _Optional[int] = ...) -> None: ...
 
 class ServeNet(_message.Message):
-    __slots__ = ("key", "seconds")
+    __slots__ = ("key", "seconds", "from_agent", "to_agent")
     KEY_FIELD_NUMBER: _ClassVar[int]
     SECONDS_FIELD_NUMBER: _ClassVar[int]
+    FROM_AGENT_FIELD_NUMBER: _ClassVar[int]
+    TO_AGENT_FIELD_NUMBER: _ClassVar[int]
     key: str
     seconds: float
-    def __init__(self, key: _Optional[str] = ..., seconds: _Optional[float] = ...) -> None: ...
+    from_agent: str
+    to_agent: str
+    def __init__(self, key: _Optional[str] = ..., seconds: _Optional[float] = ..., from_agent: _Optional[str] = ..., to_agent: _Optional[str] = ...) -> None: ...
 
 class MeasureNet(_message.Message):
-    __slots__ = ("key", "host", "addresses", "tcp_port", "grpc_port", "seconds", "quick")
+    __slots__ = ("key", "host", "addresses", "tcp_port", "grpc_port", "seconds", "quick", "from_agent", "to_agent")
     KEY_FIELD_NUMBER: _ClassVar[int]
     HOST_FIELD_NUMBER: _ClassVar[int]
     ADDRESSES_FIELD_NUMBER: _ClassVar[int]
@@ -394,6 +398,8 @@ class MeasureNet(_message.Message):
     GRPC_PORT_FIELD_NUMBER: _ClassVar[int]
     SECONDS_FIELD_NUMBER: _ClassVar[int]
     QUICK_FIELD_NUMBER: _ClassVar[int]
+    FROM_AGENT_FIELD_NUMBER: _ClassVar[int]
+    TO_AGENT_FIELD_NUMBER: _ClassVar[int]
     key: str
     host: str
     addresses: _containers.RepeatedScalarFieldContainer[str]
@@ -401,7 +407,9 @@ class MeasureNet(_message.Message):
     grpc_port: int
     seconds: float
     quick: bool
-    def __init__(self, key: _Optional[str] = ..., host: _Optional[str] = ..., addresses: _Optional[_Iterable[str]] = ..., tcp_port: _Optional[int] = ..., grpc_port: _Optional[int] = ..., seconds: _Optional[float] = ..., quick: bool = ...) -> None: ...
+    from_agent: str
+    to_agent: str
+    def __init__(self, key: _Optional[str] = ..., host: _Optional[str] = ..., addresses: _Optional[_Iterable[str]] = ..., tcp_port: _Optional[int] = ..., grpc_port: _Optional[int] = ..., seconds: _Optional[float] = ..., quick: bool = ..., from_agent: _Optional[str] = ..., to_agent: _Optional[str] = ...) -> None: ...
 
 class StopNet(_message.Message):
     __slots__ = ("key",)

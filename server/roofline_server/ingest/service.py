@@ -20,6 +20,7 @@ from ..store.catalog.name_ids import NameIds
 from ..store.catalog.runs import Unclear
 from ..store.intake.inbox import Entry
 from ..store.store import Store
+from .addresses import address_of
 from .commands import Agents, Link
 from .decode import decode, parse
 from .machine import decode_machine
@@ -127,13 +128,13 @@ class Committer:
 class _Stream:
     """One agent's stream."""
 
-    def __init__(self, hello: Any, node: int, acked: int) -> None:
+    def __init__(self, hello: Any, node: int, acked: int, address: str) -> None:
         self.agent: str = hello.agent
         self.node = node
         self.received = acked  # highest sequence taken from this stream
         self.outgoing: asyncio.Queue[pb.ServerMessage] = asyncio.Queue()
         self.pings: dict[int, int] = {}  # on their way: id -> when sent
-        self.link = Link(hello, self.send)
+        self.link = Link(hello, self.send, address)
 
     def send(self, message: pb.ServerMessage) -> None:
         self.outgoing.put_nowait(message)
@@ -218,7 +219,7 @@ class IngestService:
         node = await self._hellos((NodeKey(hello.agent, hello.boot), machine))
         if 0 < hello.node_ns < MAX_TIME_NS:
             self._store.add_arrival(node, hello.node_ns, received_ns)
-        return _Stream(hello, node, self._store.acked(hello.agent))
+        return _Stream(hello, node, self._store.acked(hello.agent), address_of(context.peer()))
 
     async def _receive(self, stream: _Stream, requests: AsyncIterator[bytes]) -> None:
         async for data in requests:
