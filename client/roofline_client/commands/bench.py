@@ -44,7 +44,9 @@ def net(
     address: Annotated[
         str,
         typer.Option(
-            metavar="IP", help="address of the node that receives, in the network to measure", show_default=False
+            metavar="IP",
+            help="address of the node that receives, in the network to measure",
+            show_default=False,
         ),
     ] = "",
 ) -> None:

@@ -86,8 +86,10 @@ def test_ceilings_are_sent_before_the_end(commanded: Commanded) -> None:
 
 
 def test_ticket_of_other_agents_is_refused(commanded: Commanded) -> None:
-    for kind in ({"serve_net": pb.ServeNet(key="k", to_agent="other", from_agent="agent")},
-                 {"measure_net": pb.MeasureNet(key="k", to_agent="agent", from_agent="other")}):
+    for kind in (
+        {"serve_net": pb.ServeNet(key="k", to_agent="other", from_agent="agent")},
+        {"measure_net": pb.MeasureNet(key="k", to_agent="agent", from_agent="other")},
+    ):
         commanded.send(pb.Command(id=9, **kind))
     assert {result.reason for result in commanded.results(2)} == {"this ticket is for other agents"}
     assert not commanded.children
