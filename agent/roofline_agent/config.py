@@ -17,7 +17,7 @@ else:
     import tomli as tomllib
 
 if TYPE_CHECKING:
-    from roofline.joining import Servers
+    from roofline.joining import Access, Servers
 
 DEFAULT_SERVER = "127.0.0.1:7642"
 SYSTEM_SOCKET = Path("/run/roofline/agent.sock")  # as roofline_step has it
@@ -81,6 +81,13 @@ def known_servers(state: Path) -> Servers:
         return load_servers(agent_file(state))
     except CannotJoin as error:
         raise ConfigError(str(error)) from None
+
+
+def keep_access(state: Path, server: str, access: Access) -> None:
+    """What this node is let in with from now on. Raises CannotJoin."""
+    from roofline.joining import agent_file, replace_access
+
+    replace_access(agent_file(state), server, access)
 
 
 def _read_file(path: Path) -> dict[str, Any]:

@@ -12,12 +12,13 @@ import select
 import time
 import uuid
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 from . import __version__
 from .calibrate.calibration import Ceiling
 from .ceilings import Ceilings
-from .config import SYSTEM_SOCKET, Config, known_servers
+from .config import SYSTEM_SOCKET, Config, keep_access, known_servers
 from .errors import Unavailable
 from .machine import boot_id, read_machine
 from .marks.listener import MarkListener
@@ -82,6 +83,7 @@ class Daemon:
             self._set_interval,
             net_bench=NetBench(self._keep_net_ceilings),
             access=known_servers(self.state).known.get(config.server),
+            keep=partial(keep_access, self.state, config.server),
         )
         self._rank_facts = RankFacts()
         self._claims: dict[str, str] = {}

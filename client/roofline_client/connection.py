@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import queue
+import time
 from collections.abc import Iterator, Sequence
 from typing import Any, TypeVar
 
@@ -19,7 +22,17 @@ from roofline.answers.trajectory import Trajectory
 from roofline.answers.waits import Stragglers
 from roofline.answers.what_if import WhatIf
 from roofline.convert import from_message
-from roofline.joining import Access, enrol, open_channel, parse_token, speaks_tls
+from roofline.joining import (
+    Access,
+    CannotJoin,
+    client_file,
+    enrol,
+    open_channel,
+    parse_token,
+    renewed,
+    replace_access,
+    speaks_tls,
+)
 from roofline.v1 import models_pb2, query_pb2, query_pb2_grpc
 
 from . import answers
@@ -41,7 +54,7 @@ class Connection:
         servers = known_servers()
         self._server = server or servers.newest or DEFAULT_SERVER
         self._timeout = timeout
-        self._access = servers.known.get(self._server)
+        self._access = _in_time(self._server, servers.known.get(self._server))
         options = (("grpc.max_receive_message_length", MAX_ANSWER_BYTES), ("grpc.enable_http_proxy", 0))
         self._channel = open_channel(grpc, self._server, self._access, options)
         self._query = query_pb2_grpc.QueryStub(self._channel)
@@ -244,8 +257,8 @@ class Connection:
     ) -> Iterator[str | NetResult | NetSummary]:
         """Have two agents measure the network between them: texts of progress, results as they come, and a
         summary at last. seconds: of each measurement, 0 the default; quick: latency and bandwidth alone;
-        force: also while a job runs there, which it slows down. address: of to_host, in the network to measure;
-        "": that by which its agent reaches the server.
+        force: also while a job runs there, which it slows down. address: of to_host, in the network to
+        measure; "": that by which its agent reaches the server.
 
         Raises, when it is iterated, NotFound for a host, Refused when it cannot be done, Unreachable.
         """
@@ -315,6 +328,16 @@ class Connection:
     def _too_late(self) -> ClientError:
         advice = "it may be busy: ask again, or for fewer steps"
         return Unreachable(f"no answer from {self._server} within {self._timeout:g} s; {advice}")
+
+
+def _in_time(server: str, access: Access | None) -> Access | None:
+    """The same, with a newer certificate where that is due; where it cannot be had the old one may do yet."""
+    if access is None or not access.is_due(time.time()):
+        return access
+    with contextlib.suppress(CannotJoin):
+        access = renewed(grpc, server, access)
+        replace_access(client_file(os.environ), server, access)
+    return access
 
 
 def enrolled(server: str, token: str, name: str) -> tuple[Access, str]:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import grpc
+from roofline.joining import join_port
 from roofline.v1 import access_pb2_grpc, query_pb2_grpc
 
 from . import __version__, access
@@ -82,12 +83,18 @@ async def serve(options: Options) -> None:
     store = await asyncio.to_thread(Store, options.data, decode_entry, options.catalog)
     try:
         committer = Committer(store)
-        guard = Guard(Tokens(folder), Audit(folder)) if guarded else None
+        mutual = guarded and access.is_mutual(folder)
+        guard = _guard(folder, mutual) if guarded else None
         server = grpc_server(store, committer, guard)
-        port = _bind(server, listen, _credentials(folder) if guarded else None)
+        port = _bind(server, listen, _credentials(folder, mutual) if guarded else None)
+        host = listen.rpartition(":")[0]
+        if mutual:
+            _bind(server, f"{host}:{join_port(port)}", _credentials(folder))
         await server.start()
-        address = f"{listen.rpartition(':')[0]}:{port}"
+        address = f"{host}:{port}"
         how = " with TLS and tokens" if guarded else ""
+        if mutual:
+            how = f" with TLS and certificates, for joining port {join_port(port)}"
         log.info("roofline-server %s at %s%s, data in %s", __version__, address, how, options.data)
         watching = [guard.watch()] if guard is not None else []
         await _until_stopped(server, store, committer, options.seal_s, watching)
@@ -119,10 +126,19 @@ def grpc_server(store: Store, committer: Committer, guard: Guard | None = None) 
     return server
 
 
-def _credentials(folder: Path) -> Any:
+def _guard(folder: Path, mutual: bool) -> Guard:
+    tokens = Tokens(folder)
+    if not mutual:
+        return Guard(tokens, Audit(folder))
+    from .access.certificates import Certificates
+
+    return Guard(tokens, Audit(folder), Certificates(folder, tokens))
+
+
+def _credentials(folder: Path, mutual: bool = False) -> Any:
     from .access.credentials import credentials  # cryptography, which a server without TLS never needs
 
-    return credentials(folder)
+    return credentials(folder, mutual)
 
 
 def _bind(server: grpc.aio.Server, listen: str, secured: Any = None) -> int:

@@ -70,8 +70,8 @@ def find(host: str, addresses: Sequence[str], port: int, ticket: str) -> Receivi
         except (OSError, handshake.Closed, UnicodeError) as error:
             tried.append(f"{address} ({getattr(error, 'strerror', None) or error})")
     raise NetBenchError(
-        f"{host} cannot be reached at port {port}: tried {', '.join(tried) or 'nothing'}; look whether a firewall "
-        "between the two nodes closes the ports from 32768 on"
+        f"{host} cannot be reached at port {port}: tried {', '.join(tried) or 'nothing'}; look whether a "
+        "firewall between the two nodes closes the ports from 32768 on"
     )
 
 

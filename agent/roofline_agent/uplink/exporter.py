@@ -21,6 +21,7 @@ from ..netbench import wire as net_wire
 from ..netbench.bench import NetBench
 from .encoding import Greeting, encode_hello
 from .grpc_setup import FEWER_WAKEUPS, grpc, wait_longer
+from .membership import Membership
 from .spool import Spool
 
 log = logging.getLogger(__name__)
@@ -54,13 +55,14 @@ class Exporter(threading.Thread):
         clock: Callable[[], int] = time.monotonic_ns,
         net_bench: NetBench | None = None,
         access: Access | None = None,
+        keep: Callable[[Access], None] = lambda access: None,
     ) -> None:
         """clock: node time, in which the batches speak. net_bench: None where there is no node to measure.
-        access: of a server that was joined."""
+        access: of a server that was joined. keep: called with another one, of a newer certificate."""
         super().__init__(name="exporter", daemon=True)
         self._clock = clock
         self._server = server
-        self._access = access
+        self._membership = Membership(grpc, server, access, keep)
         self._spool = spool
         self._greeting = greeting
         self._set_interval = set_interval
@@ -106,7 +108,7 @@ class Exporter(threading.Thread):
     def _session(self) -> None:
         """One stream from its begin to its end. Raises grpc.RpcError."""
         outgoing: _Outgoing = queue.SimpleQueue()
-        with open_channel(grpc, self._server, self._access, CHANNEL_OPTIONS) as opened:
+        with open_channel(grpc, self._server, self._membership.access, CHANNEL_OPTIONS) as opened:
             stream = opened.stream_stream(
                 METHOD,
                 request_serializer=None,  # the spool holds serialized messages
@@ -155,6 +157,7 @@ class Exporter(threading.Thread):
                 sent_ns=self._clock(),
             )
             outgoing.put(pb.AgentMessage(pong=pong).SerializeToString())
+            self._membership.renew_if_due()
         elif kind == "rejection":
             log.error("the server refused batch %d: %s", message.rejection.sequence, message.rejection.reason)
             self._spool.reject(message.rejection.sequence)
@@ -224,7 +227,7 @@ class Exporter(threading.Thread):
     def _explain(self, error: grpc.RpcError) -> str:
         code = error.code() if hasattr(error, "code") else None
         if code == grpc.StatusCode.UNAVAILABLE:
-            asks = self._access is None and speaks_tls(self._server)
+            asks = self._membership.access is None and speaks_tls(self._server)
             return f"lets in who has joined: {JOIN}" if asks else "does not answer"
         if code in (grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.PERMISSION_DENIED):
             return f"refuses: {error.details()}"

@@ -25,6 +25,7 @@ ROLES = ("agent", "reader", "admin")
 FILE = "tokens.json"
 DAY_S = 86400.0
 LONGEST_NAME = 200
+CERTIFICATE = "certificate:"  # in place of a hash, with the id: no secret has this hash
 MOST_TOKENS = 100_000
 
 
@@ -38,7 +39,7 @@ class Token:
     id: str
     role: str
     name: str
-    digest: str  # SHA-256 of the secret, hex
+    digest: str  # SHA-256 of the secret, hex; see CERTIFICATE
     created: float
     joins: bool = False
     once: bool = False  # of one that joins: the first to use it uses it up
@@ -81,6 +82,21 @@ class Tokens:
             return None
         return found if found.state(time.time() if now is None else now) == "valid" else None
 
+    def certified(self, number: str, role: str, now: float | None = None) -> Token | None:
+        """The valid entry of who has shown a certificate with this id and role."""
+        self._refresh()
+        found = self._known.get(f"{CERTIFICATE}{number}")
+        if found is None or found.role != role:
+            return None
+        return found if found.state(time.time() if now is None else now) == "valid" else None
+
+    def extend(self, number: str, ends: float) -> None:
+        """The certificate of this entry ends later."""
+        with self._changing() as known:
+            key = f"{CERTIFICATE}{number}"
+            if key in known:
+                known[key] = replace(known[key], expires=ends)
+
     def valid_ids(self, now: float | None = None) -> frozenset[str]:
         """Of the tokens that are good now. Raises ConfigError."""
         self._refresh()
@@ -95,8 +111,10 @@ class Tokens:
         once: bool = False,
         days: float | None = None,
         limit: Limit | None = None,
+        certified: bool = False,
     ) -> tuple[Token, str]:
-        """A new token and its secret, which is known to nobody else. Raises BadRequest, ConfigError."""
+        """A new token and its secret, which is known to nobody else; certified: an entry without one. Raises
+        BadRequest, ConfigError."""
         limit = limit or Limit()
         _check(role, name, limit)
         secret, now = secrets.token_urlsafe(32), time.time()
@@ -104,12 +122,15 @@ class Tokens:
         with self._changing() as known:
             if len(known) >= MOST_TOKENS:
                 raise BadRequest(f"there are {MOST_TOKENS} tokens: remove some")
-            number, digest = secrets.token_hex(4), _digest(secret)
+            number = secrets.token_hex(4)
+            digest = f"{CERTIFICATE}{number}" if certified else _digest(secret)
             token = Token(number, role, name, digest, now, joins, once, expires, None, *limit)
             known[token.digest] = token
-        return token, secret
+        return token, "" if certified else secret
 
-    def join(self, secret: str, name: str, roles: Collection[str] = ROLES) -> tuple[Token, str] | None:
+    def join(
+        self, secret: str, name: str, roles: Collection[str] = ROLES, certified: bool = False
+    ) -> tuple[Token, str] | None:
         """The own token of who joins with this secret, as one of these roles; None where that is not good for
         it. Raises BadRequest where it is for another role."""
         with self._changing() as known:
@@ -121,7 +142,7 @@ class Tokens:
                 raise BadRequest(f"this token is for a role of {found.role}: `{program} join` takes it")
             if found.once:
                 known[found.digest] = replace(found, revoked=time.time())
-        return self.new(found.role, name, limit=found.limit)
+        return self.new(found.role, name, limit=found.limit, certified=certified)
 
     def revoke(self, number: str) -> Token:
         """Raises BadRequest where there is no such token."""

@@ -9,12 +9,11 @@ from dataclasses import asdict
 from typing import Annotated
 
 import typer
-from roofline.joining import JoinToken
 
 from ..access.audit import Audit
 from ..access.tokens import Token, Tokens
 from ..records import Limit
-from .init import DAYS, address
+from .init import DAYS, address, join_token
 from .options import DataOption, access_of
 
 app = typer.Typer(
@@ -51,8 +50,6 @@ def new(
     ] = "",
     data: DataOption = None,
 ) -> None:
-    from ..access import authority
-
     folder = access_of(data, context.obj)
     single = role != "agent" if once is None else once
     limit = Limit(user, jobs)
@@ -60,8 +57,7 @@ def new(
     facts = {"user": user, "jobs": jobs} if any(limit) else {}
     Audit(folder).add("token", token=token.id, role=role, name=name, joins=True, **facts)
     program = "roofline-agent" if role == "agent" else "roofline-client"
-    joins = JoinToken(authority.fingerprint(folder), secret)
-    print(f"{program} join {address()} {joins}")
+    print(f"{program} join {address()} {join_token(folder, secret)}")
 
 
 @app.command("list", help="Show all tokens; their secrets are not kept.")

@@ -24,8 +24,8 @@ def address_of(peer: str) -> str:
 
 
 def seen_from(address: str, other: str) -> str:
-    """What the node at `address` is called at `other`: an agent beside the server comes from loopback, and for
-    other nodes this machine has the address that it would answer them from."""
+    """Where the node at `address` is for the one at `other`: an agent beside the server comes from loopback,
+    and for other nodes this machine has the address that it would answer them from."""
     if not (_is_loopback(address) and other and not _is_loopback(other)):
         return address
     family = socket.AF_INET6 if ":" in other else socket.AF_INET

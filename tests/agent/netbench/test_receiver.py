@@ -46,7 +46,7 @@ def listener(ended: Ended) -> Iterator[TcpReceiver]:
 
 
 def raw(listener: TcpReceiver, line: bytes | Callable[[str], bytes]) -> bytes:
-    """What comes back for a first line, which may depend on the listener's, until the end of the connection."""
+    """What comes back for a first line, which may depend on the listener's, until the connection ends."""
     with socket.create_connection(("127.0.0.1", listener.port), 60) as connection:
         once = handshake.receive(connection)["once"]
         connection.sendall(line if isinstance(line, bytes) else line(once))
