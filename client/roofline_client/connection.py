@@ -23,6 +23,7 @@ from roofline.answers.waits import Stragglers
 from roofline.answers.what_if import WhatIf
 from roofline.convert import from_message
 from roofline.joining import (
+    OUT,
     Access,
     CannotJoin,
     client_file,
@@ -314,6 +315,11 @@ class Connection:
             return Refused(
                 f"the server at {self._server} lets in who has joined: `roofline-client join {self._server} "
                 "TOKEN`, with a token of `roofline-server token new --role reader` there"
+            )
+        if code == grpc.StatusCode.UNAVAILABLE and self._access is not None and speaks_tls(self._server):
+            return Refused(
+                f"the server at {self._server} takes no connection with what was got by joining it: {OUT}; "
+                f"join again: `roofline-client join {self._server} TOKEN`"
             )
         if code == grpc.StatusCode.UNAVAILABLE:
             advice = "start `roofline-server` there, or give --server HOST:PORT (or ROOFLINE_SERVER)"

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from roofline.joining import Access, open_channel, speaks_tls
+from roofline.joining import OUT, Access, open_channel, speaks_tls
 from roofline.v1 import ingest_pb2 as pb
 
 from ..netbench import wire as net_wire
@@ -227,8 +227,11 @@ class Exporter(threading.Thread):
     def _explain(self, error: grpc.RpcError) -> str:
         code = error.code() if hasattr(error, "code") else None
         if code == grpc.StatusCode.UNAVAILABLE:
-            asks = self._membership.access is None and speaks_tls(self._server)
-            return f"lets in who has joined: {JOIN}" if asks else "does not answer"
+            if self.connected or not speaks_tls(self._server):
+                return "does not answer"
+            if self._membership.access is None:
+                return f"lets in who has joined: {JOIN}"
+            return f"takes no connection with what was got by joining it: {OUT}; join again: {JOIN}"
         if code in (grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.PERMISSION_DENIED):
             return f"refuses: {error.details()}"
         return _explain(error)

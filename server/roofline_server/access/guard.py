@@ -102,7 +102,7 @@ class Guard(grpc.aio.ServerInterceptor):  # type: ignore[misc]
             self._open.pop(task, None)
 
     def _certified(self, handler: Any, method: str, certificates: Certificates) -> Any:
-        """A handler of the same kind that looks at the certificate first, which gRPC shows to a call alone."""
+        """A handler of the same kind that looks at the certificate first: gRPC shows it to the call alone."""
 
         async def admit(context: Any) -> Token:
             token = certificates.holder(context)
@@ -154,7 +154,7 @@ class Guard(grpc.aio.ServerInterceptor):  # type: ignore[misc]
 
 
 class Enrolment(access_pb2_grpc.AccessServicer):
-    """Gives those who come with a join token a token or certificate of their own; for a certificate a newer."""
+    """Gives those who come with a join token a token or certificate of their own, or a newer certificate."""
 
     def __init__(self, tokens: Tokens, audit: Audit, certificates: Certificates | None = None) -> None:
         self._tokens = tokens

@@ -68,7 +68,7 @@ def init(
             (folder / access.MUTUAL).touch(mode=0o600)
     except OSError as error:
         raise Unavailable(f"cannot write {folder}: {error.strerror}; choose another --data") from None
-    if renew and not fresh:
+    if renew and not (fresh or turned):
         print(f"a new certificate is in {folder}; a running server shows it from the next connection on")
         return
     tokens, audit = Tokens(folder), Audit(folder)
