@@ -116,6 +116,8 @@ def test_reader_of_a_user_sees_what_this_user_submitted(
     assert "of somebody-else" in listed and "all" in listed
     refused = head.run("roofline-server", "token", "new", "--role", "admin", "--user", me)
     assert refused.returncode == 1 and "only readers" in refused.stderr
+    empty = head.run("roofline-server", "token", "new", "--role", "reader", "--user", "")
+    assert empty.returncode == 2, "a variable of a script that is empty shall not open all jobs"
 
 
 def test_agent_whose_token_is_revoked_is_out_and_loses_nothing(

@@ -1,5 +1,5 @@
-"""What the two ends send over TCP: the receiving one a line of JSON with a number that is used once; the other
-a line with what the connection is for, and the proof that it has the ticket, which is itself never sent; then:
+"""What the two ends send over TCP: the receiving one a line of JSON with a number that is used once; the
+other a line with what the connection is for, and the proof that it has the ticket, which is never sent; then:
 
     control   lines of JSON, each answered by one: "count" (bytes received, and when), "bye"
     echo      `size` bytes there, the same bytes back, again and again

@@ -44,17 +44,21 @@ def new(
         bool | None,
         typer.Option("--once/--many", help="good for one join [default: many for agents, else one]"),
     ] = None,
-    user: Annotated[str, typer.Option(help="a reader sees only jobs that this user submitted")] = "",
+    user: Annotated[str | None, typer.Option(help="a reader sees only jobs that this user submitted")] = None,
     jobs: Annotated[
-        str, typer.Option(metavar="PATTERN", help="a reader sees only jobs of such names, as 'lab-*'")
-    ] = "",
+        str | None, typer.Option(metavar="PATTERN", help="a reader sees only jobs of such names, as 'lab-*'")
+    ] = None,
     data: DataOption = None,
 ) -> None:
+    if "" in (user, jobs):
+        raise typer.BadParameter("an empty limit would be none: leave it out for a reader of all jobs")
     folder = access_of(data, context.obj)
     single = role != "agent" if once is None else once
-    limit = Limit(user, jobs)
-    token, secret = Tokens(folder).new(role, name or user, joins=True, once=single, days=days, limit=limit)
-    facts = {"user": user, "jobs": jobs} if any(limit) else {}
+    limit = Limit(user or "", jobs or "")
+    token, secret = Tokens(folder).new(
+        role, name or limit.user, joins=True, once=single, days=days, limit=limit
+    )
+    facts = limit._asdict() if any(limit) else {}
     Audit(folder).add("token", token=token.id, role=role, name=name, joins=True, **facts)
     program = "roofline-agent" if role == "agent" else "roofline-client"
     print(f"{program} join {address()} {join_token(folder, secret)}")
