@@ -17,9 +17,10 @@ else:
     import tomli as tomllib
 
 if TYPE_CHECKING:
-    from roofline.joining import Servers
+    from roofline.joining import Access, Servers
 
 DEFAULT_SERVER = "127.0.0.1:7642"
+SYSTEM_SOCKET = Path("/run/roofline/agent.sock")  # as roofline_step has it
 MIN_INTERVAL_S, MAX_INTERVAL_S = 0.01, 60.0
 
 
@@ -82,6 +83,13 @@ def known_servers(state: Path) -> Servers:
         raise ConfigError(str(error)) from None
 
 
+def keep_access(state: Path, server: str, access: Access) -> None:
+    """What this node is let in with from now on. Raises CannotJoin."""
+    from roofline.joining import agent_file, replace_access
+
+    replace_access(agent_file(state), server, access)
+
+
 def _read_file(path: Path) -> dict[str, Any]:
     try:
         data = tomllib.loads(path.read_text())
@@ -141,7 +149,7 @@ def default_state(environ: Mapping[str, str] = os.environ) -> Path:
 def default_socket(environ: Mapping[str, str] = os.environ) -> Path:
     """Where this user's agent listens: the system's place for root, else the user's own."""
     if os.getuid() == 0:
-        return Path("/run/roofline/agent.sock")
+        return SYSTEM_SOCKET
     runtime = environ.get("XDG_RUNTIME_DIR")
     if runtime:
         return Path(runtime, "roofline", "agent.sock")

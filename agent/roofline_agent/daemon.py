@@ -12,6 +12,7 @@ import select
 import time
 import uuid
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 from roofline.notify import ServiceManager
@@ -19,7 +20,7 @@ from roofline.notify import ServiceManager
 from . import __version__
 from .calibrate.calibration import Ceiling
 from .ceilings import Ceilings
-from .config import Config, known_servers
+from .config import SYSTEM_SOCKET, Config, keep_access, known_servers
 from .errors import Unavailable
 from .machine import boot_id, read_machine
 from .marks.listener import MarkListener
@@ -64,7 +65,8 @@ class Daemon:
         self._spool = Spool(self.state / "spool.db", config.spool_mb << 20)
         self.socket = config.socket_path(environ)
         self._discovery = Discovery(default_job=config.job, socket=self.socket)
-        self._listener = MarkListener(self.socket, everyone=os.getuid() == 0)
+        everyone = os.getuid() == 0 or self.socket == SYSTEM_SOCKET
+        self._listener = MarkListener(self.socket, everyone)
         self._receiver = MarkReceiver(self._listener, self._discovery)
         self._poller = select.poll()
         for descriptor in (self._listener.fileno(), self._wake):
@@ -83,6 +85,7 @@ class Daemon:
             self._set_interval,
             net_bench=NetBench(self._keep_net_ceilings),
             access=known_servers(self.state).known.get(config.server),
+            keep=partial(keep_access, self.state, config.server),
         )
         self._rank_facts = RankFacts()
         self._claims: dict[str, str] = {}

@@ -67,6 +67,7 @@ class Rank(NamedTuple):
     framework: str = ""
     uid: int = -1
     launch: str = ""  # the process that starts it again should it fail; "": none does
+    user: str = ""  # who submitted it; "": not known
 
     @property
     def key(self) -> str:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import queue
+import time
 from collections.abc import Iterator, Sequence
 from typing import Any, TypeVar
 
@@ -19,7 +22,18 @@ from roofline.answers.trajectory import Trajectory
 from roofline.answers.waits import Stragglers
 from roofline.answers.what_if import WhatIf
 from roofline.convert import from_message
-from roofline.joining import Access, enrol, open_channel, parse_token, speaks_tls
+from roofline.joining import (
+    OUT,
+    Access,
+    CannotJoin,
+    client_file,
+    enrol,
+    open_channel,
+    parse_token,
+    renewed,
+    replace_access,
+    speaks_tls,
+)
 from roofline.v1 import models_pb2, query_pb2, query_pb2_grpc
 
 from . import answers
@@ -45,7 +59,7 @@ class Connection:
         servers = known_servers()
         self._server = server or servers.newest or DEFAULT_SERVER
         self._timeout = timeout
-        self._access = servers.known.get(self._server)
+        self._access = _in_time(self._server, servers.known.get(self._server))
         options = (("grpc.max_receive_message_length", MAX_ANSWER_BYTES), ("grpc.enable_http_proxy", 0))
         self._channel = open_channel(grpc, self._server, self._access, options)
         self._query = query_pb2_grpc.QueryStub(self._channel)
@@ -238,15 +252,22 @@ class Connection:
         return [from_message(MachineVersion, version) for version in answer.machines]
 
     def bench_net(
-        self, from_host: str, to_host: str, seconds: float = 0.0, quick: bool = False, force: bool = False
+        self,
+        from_host: str,
+        to_host: str,
+        seconds: float = 0.0,
+        quick: bool = False,
+        force: bool = False,
+        address: str = "",
     ) -> Iterator[str | NetResult | NetSummary]:
         """Have two agents measure the network between them: texts of progress, results as they come, and a
         summary at last. seconds: of each measurement, 0 the default; quick: latency and bandwidth alone;
-        force: also while a job runs there, which it slows down.
+        force: also while a job runs there, which it slows down. address: of to_host, in the network to
+        measure; "": that by which its agent reaches the server.
 
         Raises, when it is iterated, NotFound for a host, Refused when it cannot be done, Unreachable.
         """
-        asked = {"seconds": seconds, "quick": quick, "force": force}
+        asked = {"seconds": seconds, "quick": quick, "force": force, "address": address}
         request = _request(models_pb2.BenchNetRequest, from_host=from_host, to_host=to_host, **asked)
         for event in self._stream(self._query.BenchNet, request):
             kind = event.WhichOneof("kind")
@@ -299,6 +320,11 @@ class Connection:
                 f"the server at {self._server} lets in who has joined: `roofline-client join {self._server} "
                 "TOKEN`, with a token of `roofline-server token new --role reader` there"
             )
+        if code == grpc.StatusCode.UNAVAILABLE and self._access is not None and speaks_tls(self._server):
+            return Refused(
+                f"the server at {self._server} takes no connection with what was got by joining it: {OUT}; "
+                f"join again: `roofline-client join {self._server} TOKEN`"
+            )
         if code == grpc.StatusCode.UNAVAILABLE:
             advice = "start `roofline-server` there, or give --server HOST:PORT (or ROOFLINE_SERVER)"
             why = f" ({details})" if details else ""
@@ -326,6 +352,16 @@ class Connection:
                 return bool(other.run(lambda: check(b"", timeout=patience_s)) == NOT_SERVING)
             except grpc.RpcError:
                 return False
+
+
+def _in_time(server: str, access: Access | None) -> Access | None:
+    """The same, with a newer certificate where that is due; where it cannot be had the old one may do yet."""
+    if access is None or not access.is_due(time.time()):
+        return access
+    with contextlib.suppress(CannotJoin):
+        access = renewed(grpc, server, access)
+        replace_access(client_file(os.environ), server, access)
+    return access
 
 
 def enrolled(server: str, token: str, name: str) -> tuple[Access, str]:

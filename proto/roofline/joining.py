@@ -1,8 +1,9 @@
-"""How agents and clients reach a server that asks for tokens: what it told them as they joined, and channels.
+"""How agents and clients reach a server that asks for tokens or certificates: what it gave them when they
+joined, and channels.
 
-Such a server has an authority of its own that signs nothing but its certificate. Its fingerprint is in the
-join token, so the first connection is to the right server or to none. Certificates are for SERVER_NAME,
-whatever address or alias a server is reached by.
+Such a server has an authority of its own, that signs its certificate and those that it gives. Its fingerprint
+is in the join token, so the first connection is to the right server or to none. Certificates are for
+SERVER_NAME, whatever address or alias a server is reached by.
 """
 
 from __future__ import annotations
@@ -21,7 +22,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 SERVER_NAME = "roofline-server"
-PREFIX = "roofline1"
+PREFIX, MUTUAL_PREFIX = "roofline1", "roofline1m"
+RENEW_S = 30 * 86400.0  # before the end of a certificate that was given
+# Why a connection may fail though there is a server that was joined.
+OUT = "its certificate has ended, the server has a new authority, or asks for certificates by now"
 TIMEOUT_S, LOOK_S = 10.0, 2.0
 
 
@@ -49,13 +53,18 @@ class CannotJoin(Exception):
 
 
 class JoinToken(NamedTuple):
-    """As text "roofline1.FINGERPRINT.SECRET": SHA-256 of the authority's certificate, and a secret."""
+    """As text "roofline1.FINGERPRINT.SECRET": SHA-256 of the authority's certificate, and a secret.
+
+    mutual ("roofline1m."): who joins gets a certificate, and joins at the next port, as the server's own
+    takes no connection from who has none.
+    """
 
     fingerprint: bytes
     secret: str
+    mutual: bool = False
 
     def __str__(self) -> str:
-        return f"{PREFIX}.{_text(self.fingerprint)}.{self.secret}"
+        return f"{MUTUAL_PREFIX if self.mutual else PREFIX}.{_text(self.fingerprint)}.{self.secret}"
 
 
 def parse_token(text: str) -> JoinToken:
@@ -66,11 +75,16 @@ def parse_token(text: str) -> JoinToken:
         known = base64.urlsafe_b64decode(fingerprint + "=")
     except (binascii.Error, ValueError):
         known = b""
-    if prefix != PREFIX or len(known) != hashlib.sha256().digest_size or not secret:
+    if prefix not in (PREFIX, MUTUAL_PREFIX) or len(known) != hashlib.sha256().digest_size or not secret:
         raise CannotJoin(
             f"this is no join token ({PREFIX}.….…): `roofline-server token new` on the head node prints one"
         )
-    return JoinToken(known, secret)
+    return JoinToken(known, secret, prefix == MUTUAL_PREFIX)
+
+
+def join_port(port: int) -> int:
+    """Where a server listens for those who have no certificate yet, that takes others only at this port."""
+    return port + 1 if port < 65535 else port - 1
 
 
 def _text(data: bytes) -> str:
@@ -78,10 +92,17 @@ def _text(data: bytes) -> str:
 
 
 class Access(NamedTuple):
-    """What to reach a server with."""
+    """What to reach a server with: a token, or a certificate and its key."""
 
     authority: str  # its certificate, PEM
     token: str
+    certificate: str = ""  # PEM
+    key: str = ""  # PEM
+    ends: float = 0.0  # of the certificate, UNIX time, s
+
+    def is_due(self, now: float) -> bool:
+        """Whether its certificate is to be exchanged for a new one."""
+        return bool(self.certificate) and now >= self.ends - RENEW_S
 
 
 class Servers(NamedTuple):
@@ -119,14 +140,24 @@ def save_servers(path: Path, servers: Servers) -> None:
         raise CannotJoin(f"cannot write {path}: {error.strerror}") from None
 
 
+def replace_access(path: Path, server: str, access: Access) -> None:
+    """Keep what a server that was joined is reached with from now on. Raises CannotJoin."""
+    servers = load_servers(path)
+    save_servers(path, servers._replace(known={**servers.known, server: access}))
+
+
 def open_channel(grpc: Any, server: str, access: Access | None, options: Sequence[tuple[str, Any]]) -> Any:
     """A channel of this gRPC module to HOST:PORT; access None: plain, without a token."""
     if access is None:
         return grpc.insecure_channel(server, options=options)
-    trusted = grpc.ssl_channel_credentials(root_certificates=access.authority.encode())
-    credentials = grpc.composite_channel_credentials(
-        trusted, grpc.access_token_call_credentials(access.token)
-    )
+    trusted = access.authority.encode()
+    if access.certificate:
+        own = access.key.encode(), access.certificate.encode()
+        credentials = grpc.ssl_channel_credentials(trusted, *own)
+    else:
+        credentials = grpc.composite_channel_credentials(
+            grpc.ssl_channel_credentials(trusted), grpc.access_token_call_credentials(access.token)
+        )
     named = (*options, ("grpc.ssl_target_name_override", SERVER_NAME))
     return grpc.secure_channel(server, credentials, options=named)
 
@@ -192,14 +223,26 @@ def _chain(secured: ssl.SSLSocket) -> list[bytes]:
 def enrol(grpc: Any, server: str, token: JoinToken, name: str, roles: Sequence[str]) -> tuple[Access, str]:
     """Join the server at HOST:PORT as one of these roles: what to reach it with from now on, and which of
     them it is. Raises CannotJoin."""
+    if token.mutual:
+        host, _, port = server.rpartition(":")
+        server = f"{host}:{join_port(int(port))}"
+    authority = authority_of(server, token.fingerprint)
+    return _enrolled(grpc, server, Access(authority, token.secret), name, roles)
+
+
+def renewed(grpc: Any, server: str, access: Access) -> Access:
+    """The same with a new certificate, for which the old one is shown. Raises CannotJoin."""
+    return _enrolled(grpc, server, access, "", ())[0]
+
+
+def _enrolled(grpc: Any, server: str, access: Access, name: str, roles: Sequence[str]) -> tuple[Access, str]:
     from roofline.v1 import access_pb2, access_pb2_grpc
 
-    authority = authority_of(server, token.fingerprint)
-    options = (("grpc.enable_http_proxy", 0),)
-    with open_channel(grpc, server, Access(authority, token.secret), options) as opened:
+    with open_channel(grpc, server, access, (("grpc.enable_http_proxy", 0),)) as opened:
         try:
             stub = access_pb2_grpc.AccessStub(opened)
             answer = stub.Enrol(access_pb2.EnrolRequest(name=name, roles=roles), timeout=TIMEOUT_S)
         except grpc.RpcError as error:
             raise CannotJoin(f"the server at {server} refuses: {error.details()}") from None
-    return Access(authority, answer.token), answer.role
+    own = answer.token, answer.certificate, answer.key, float(answer.ends)
+    return Access(access.authority, *own), answer.role

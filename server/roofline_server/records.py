@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from enum import IntEnum
+from fnmatch import fnmatchcase
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -136,11 +137,7 @@ def columns(metrics: Sequence[Metric], values: Ints) -> Table:
     return {metric.name: row.view(np.float64) if metric.is_double else row for metric, row in pairs}
 
 
-ARRAY_BYTES, FRAME_BYTES, TEXT_BYTES = (
-    128,
-    1024,
-    64,
-)  # of memory that an array, a frame, a text takes beside its data
+ARRAY_BYTES, FRAME_BYTES, TEXT_BYTES = 128, 1024, 64  # of memory that each takes beside its data
 
 
 def memory_of(frames: Sequence[Frame]) -> int:
@@ -154,6 +151,24 @@ def memory_of(frames: Sequence[Frame]) -> int:
     return found
 
 
+class Limit(NamedTuple):
+    """Which runs somebody may see: those of a user, of jobs whose names fit a pattern, or ("": any) both."""
+
+    user: str = ""
+    jobs: str = ""
+
+    def allows(self, run: str, owners: Collection[str]) -> bool:
+        """owners: who submitted ranks of it."""
+        if self.user and self.user not in owners:
+            return False
+        return not self.jobs or any(fnmatchcase(name, self.jobs) for name in (run, _job_of(run)))
+
+
+def _job_of(run: str) -> str:
+    job, slash, number = run.rpartition("/")
+    return job if slash and number.isdecimal() else run
+
+
 class DecodedBatch(NamedTuple):
     """What one batch of an agent holds, checked. Times are node times."""
 
@@ -164,6 +179,7 @@ class DecodedBatch(NamedTuple):
     incarnations: list[Incarnation]  # the same object while the node's ranks are the same
     exited: dict[Incarnation, Ending]
     ranks: Collection[int]  # ids of all ranks in it, also of those that only another rank reported on
+    owners: frozenset[tuple[str, str]] = frozenset()  # runs, and who submitted ranks of them
 
 
 class Ending(NamedTuple):

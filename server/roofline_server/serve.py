@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import grpc
+from roofline.joining import join_port
 from roofline.notify import ServiceManager
 from roofline.v1 import access_pb2_grpc, query_pb2_grpc
 
@@ -97,15 +98,21 @@ async def serve(options: Options) -> None:
     try:
         committer, sealings = Committer(store), SealingCounts()
         doors = (Tokens(folder), Audit(folder)) if guarded else None
-        guard = Guard(*doors) if doors else None
+        mutual = guarded and access.is_mutual(folder)
+        guard = _guard(folder, mutual, *doors) if doors else None
         health = Health(store, committer, sealings, options.data, doors[1] if doors else None)
         server = grpc_server(store, committer, guard, health)
-        port = _bind(server, listen, _credentials(folder) if guarded else None)
-        address = health.address = f"{listen.rpartition(':')[0]}:{port}"
+        port = _bind(server, listen, _credentials(folder, mutual) if guarded else None)
+        host = listen.rpartition(":")[0]
+        if mutual:
+            _bind(server, f"{host}:{join_port(port)}", _credentials(folder))
+        address = health.address = f"{host}:{port}"
         manager = ServiceManager()
         async with monitored(health, options.data, http, doors, manager):
             await server.start()
             how = " with TLS and tokens" if guarded else ""
+            if mutual:
+                how = f" with TLS and certificates, for joining port {join_port(port)}"
             log.info("roofline-server %s at %s%s, data in %s", __version__, address, how, options.data)
             watching = [guard.watch()] if guard is not None else []
             sealing = _seal_for_ever(store, options.seal_s, sealings)
@@ -142,7 +149,8 @@ def grpc_server(
     )
     agents = Agents()
     server.add_generic_rpc_handlers((IngestService(store, committer, agents).handler(),))
-    query_pb2_grpc.add_QueryServicer_to_server(QueryService(store, agents), server)
+    questions = QueryService(store, agents, guard.limit if guard is not None else lambda: None)
+    query_pb2_grpc.add_QueryServicer_to_server(questions, server)
     if guard is not None:
         access_pb2_grpc.add_AccessServicer_to_server(guard.enrolment(), server)
     if health is not None:
@@ -150,10 +158,18 @@ def grpc_server(
     return server
 
 
-def _credentials(folder: Path) -> Any:
+def _guard(folder: Path, mutual: bool, tokens: Tokens, audit: Audit) -> Guard:
+    if not mutual:
+        return Guard(tokens, audit)
+    from .access.certificates import Certificates
+
+    return Guard(tokens, audit, Certificates(folder, tokens))
+
+
+def _credentials(folder: Path, mutual: bool = False) -> Any:
     from .access.credentials import credentials  # cryptography, which a server without TLS never needs
 
-    return credentials(folder)
+    return credentials(folder, mutual)
 
 
 def _bind(server: grpc.aio.Server, listen: str, secured: Any = None) -> int:

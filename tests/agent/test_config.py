@@ -6,8 +6,9 @@ import os
 from pathlib import Path
 
 import pytest
-from roofline_agent.config import Config, default_socket, default_state, load
+from roofline_agent.config import SYSTEM_SOCKET, Config, default_socket, default_state, load
 from roofline_agent.errors import ConfigError
+from roofline_step._sender import socket_paths
 
 
 @pytest.fixture
@@ -133,3 +134,7 @@ def test_agent_listens_where_marks_look_for_it(monkeypatch: pytest.MonkeyPatch) 
         monkeypatch.setattr(os, "getuid", lambda uid=uid: uid)
         for environ in ({}, {"XDG_RUNTIME_DIR": "/r"}):
             assert str(default_socket(environ)) in socket_paths(environ)
+
+
+def test_system_has_one_place_for_its_socket() -> None:
+    assert socket_paths({}, 1000)[-1] == str(SYSTEM_SOCKET)

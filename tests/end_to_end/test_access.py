@@ -7,10 +7,12 @@ import os
 import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
+from roofline_agent.ranks.names import name_of
 
 from .conftest import COMMANDS, TRAINING, Site, wait_until
 
@@ -92,6 +94,32 @@ def test_five_commands_from_nothing_to_a_report(
     assert {oct(file.stat().st_mode)[-3:] for file in files} == {"600"}
 
 
+def test_reader_of_a_user_sees_what_this_user_submitted(
+    site: Site, head: Person, node: Person, tmp_path: Path
+) -> None:
+    node.said("roofline-agent", "join", head.address, head.token())
+    start_agent(site, node)
+    wait_until(lambda: "connected to server" in site.log("agent.log"), what="the agent is let in")
+    node.environ["ROOFLINE_SOCKET"] = str(site.socket)
+    node.said("roofline-agent", "run", "--job", JOB, "--", sys.executable, TRAINING, "10", "0.02", "4")
+    wait_until(lambda: JOB in head.said("roofline-client", "jobs"), what="the job is known")
+    me = name_of(os.getuid())
+    for user in (me, "somebody-else"):
+        reader = Person(tmp_path / user, head.address)
+        reader.said("roofline-client", "join", head.address, head.token("--role", "reader", "--user", user))
+        jobs = reader.said("roofline-client", "jobs", "--format", "json")
+        report = reader.run("roofline-client", "report", "--job", JOB)
+        assert (JOB in jobs) == (user == me)
+        assert report.returncode == (0 if user == me else 5)
+    assert "it has no jobs yet" in report.stderr, "as where there is none at all"
+    listed = head.said("roofline-server", "token", "list")
+    assert "of somebody-else" in listed and "all" in listed
+    refused = head.run("roofline-server", "token", "new", "--role", "admin", "--user", me)
+    assert refused.returncode == 1 and "only readers" in refused.stderr
+    empty = head.run("roofline-server", "token", "new", "--role", "reader", "--user", "")
+    assert empty.returncode == 2, "a variable of a script that is empty shall not open all jobs"
+
+
 def test_agent_whose_token_is_revoked_is_out_and_loses_nothing(
     site: Site, head: Person, node: Person
 ) -> None:
@@ -133,6 +161,41 @@ def test_wrong_server_wrong_token_and_plain_agents_are_told(
     plain = {**node.environ, "ROOFLINE_SOCKET": str(site.socket)}
     site.start([COMMANDS / "roofline-agent", "--server", head.address], "plain.log", **plain)
     wait_until(lambda: "roofline-agent join" in site.log("plain.log"), what="the agent says what to do")
+
+
+def test_certificates_in_place_of_tokens(site: Site, tmp_path: Path) -> None:
+    head = Person(tmp_path / "head", site.address)
+    assert "certificates are on" in head.said("roofline-server", "init", "--mutual")
+    site.start([COMMANDS / "roofline-server"], "server.log", **head.environ)
+    wait_until(site.answers, what="the server answers")
+    node, reader = Person(tmp_path / "node", head.address), Person(tmp_path / "reader", head.address)
+    assert "joined" in node.said("roofline-agent", "join", head.address, head.token())
+    start_agent(site, node)
+    wait_until(lambda: "connected to server" in site.log("agent.log"), what="the agent is let in")
+    node.environ["ROOFLINE_SOCKET"] = str(site.socket)
+    node.said("roofline-agent", "run", "--job", JOB, "--", sys.executable, TRAINING, "10", "0.02", "4")
+    wait_until(lambda: JOB in head.said("roofline-client", "jobs"), what="the head's own user is let in")
+    assert reader.run("roofline-client", "jobs", "--server", head.address).returncode == 3
+    reader.said("roofline-client", "join", head.address, head.token("--role", "reader"))
+    # As it is in the last third of its life: the next command exchanges it.
+    file = reader.home / ".config/roofline/servers.json"
+    kept = json.loads(file.read_text())
+    (own,) = kept["known"].values()
+    assert own["certificate"] and own["key"] and not own["token"]
+    file.write_text(json.dumps({**kept, "known": {head.address: {**own, "ends": time.time() + 60}}}))
+    assert JOB in reader.said("roofline-client", "jobs")
+    (newer,) = json.loads(file.read_text())["known"].values()
+    assert newer["certificate"] != own["certificate"] and newer["ends"] > time.time() + 60
+    assert JOB in reader.said("roofline-client", "jobs")
+    file.write_text(
+        json.dumps({**kept, "known": {head.address: {**own, "certificate": "", "token": "of before"}}})
+    )
+    before = reader.run("roofline-client", "jobs")
+    assert before.returncode == 3 and "join again" in before.stderr
+    tokens = json.loads(head.said("roofline-server", "token", "list", "--format", "json"))
+    (agent,) = [one for one in tokens if one["name"] == socket.gethostname() and not one["joins"]]
+    head.said("roofline-server", "token", "revoke", agent["id"])
+    wait_until(lambda: "revoked" in site.log("agent.log"), what="the agent says why it is out")
 
 
 def test_server_without_tls_is_told_apart(site: Site, tmp_path: Path) -> None:

@@ -390,6 +390,18 @@ def test_socket_of_another_user_is_not_trusted(path: Path, agent: FakeAgent) -> 
     assert Sender([str(path)]).off()
 
 
+def test_place_of_the_system_is_trusted_whoever_has_it(
+    path: Path, agent: FakeAgent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its agent may have a user of its own, and root alone gives the place away."""
+    if os.getuid() != 0:
+        pytest.skip("needs root to give a file away")
+    os.chown(path, 12345, -1)
+    monkeypatch.setattr("roofline_step._sender.SYSTEM_SOCKET", str(path))
+    assert trusted(str(path), 4321)
+    assert not trusted(str(path) + "x", 4321)
+
+
 def test_socket_places_in_order() -> None:
     system = "/run/roofline/agent.sock"
     assert socket_paths({"ROOFLINE_SOCKET": "/x", "XDG_RUNTIME_DIR": "/r"}, 5) == ["/x"]

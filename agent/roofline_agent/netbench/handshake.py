@@ -1,4 +1,5 @@
-"""What the two ends send over TCP: a line of JSON with the key and what the connection is for, then that.
+"""What the two ends send over TCP: the receiving one a line of JSON with a number that is used once; the
+other a line with what the connection is for, and the proof that it has the ticket, which is never sent; then:
 
     control   lines of JSON, each answered by one: "count" (bytes received, and when), "bye"
     echo      `size` bytes there, the same bytes back, again and again
@@ -10,14 +11,17 @@ that comes about.
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 import json
 import socket
 import time
+from collections.abc import Mapping
 from typing import Any
 
 MAX_LINE = 4096  # bytes
 CHUNK = 256 << 10  # bytes read or written at once
-HELLO_S = 5.0  # for the line with the key
+HELLO_S = 5.0  # for the line with the proof
 # The other end's machine may vanish without a word: noticed after about 10 s.
 KEEPALIVE = ((socket.TCP_KEEPIDLE, 4), (socket.TCP_KEEPINTVL, 2), (socket.TCP_KEEPCNT, 3))
 
@@ -34,19 +38,31 @@ def prepare(connection: socket.socket) -> None:
         connection.setsockopt(socket.IPPROTO_TCP, option, value)
 
 
-def connect(address: str, port: int, key: str, timeout_s: float, **what: Any) -> socket.socket:
+def connect(address: str, port: int, ticket: str, timeout_s: float, **what: Any) -> socket.socket:
     """A connection that the other end has accepted. Raises OSError or Closed."""
     connection = socket.create_connection((address, port), timeout_s)
     try:
         prepare(connection)
-        send(connection, {"key": key, **what})
+        once = str(receive(connection, timeout_s).get("once", ""))
+        send(connection, {"proof": proof(ticket, once, what), **what})
         if not receive(connection, timeout_s).get("ok"):
-            raise Closed("it does not know the key")
+            raise Closed("it has another ticket")
         connection.settimeout(None)
     except BaseException:
         connection.close()
         raise
     return connection
+
+
+def proof(ticket: str, once: str, what: Mapping[str, Any]) -> str:
+    """That somebody with this ticket wants this of the end that has sent `once`."""
+    wanted = json.dumps([once, *sorted(what.items())])
+    return hmac.new(ticket.encode(), wanted.encode(), hashlib.sha256).hexdigest()
+
+
+def key_of_calls(ticket: str) -> str:
+    """What calls of gRPC show: it opens those alone."""
+    return proof(ticket, "", {"for": "calls"})
 
 
 def send(connection: socket.socket, message: dict[str, Any]) -> None:

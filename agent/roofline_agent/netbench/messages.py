@@ -12,6 +12,12 @@ class ServeOrder(NamedTuple):
 
     key: str
     seconds: float
+    ends: str = ""  # identities of both agents, that of the sending end first
+
+    @property
+    def ticket(self) -> str:
+        """What both ends must have, and nobody else has."""
+        return f"{self.ends} {self.key}"
 
 
 class MeasureOrder(NamedTuple):
@@ -25,6 +31,11 @@ class MeasureOrder(NamedTuple):
     grpc_port: int
     seconds: float  # of each measurement; 0: the default
     quick: bool
+    ends: str = ""  # as in ServeOrder
+
+    @property
+    def ticket(self) -> str:
+        return f"{self.ends} {self.key}"
 
 
 class Serving(NamedTuple):

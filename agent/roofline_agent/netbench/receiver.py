@@ -1,9 +1,10 @@
-"""The receiving end's TCP port: echoes, and counts what it is sent. Who does not show the key is closed."""
+"""The receiving end's TCP port: echoes, and counts what it is sent. Who has no ticket is closed."""
 
 from __future__ import annotations
 
 import contextlib
 import hmac
+import secrets
 import socket
 import threading
 import time
@@ -18,16 +19,16 @@ MAX_ECHO = 64 << 20  # bytes
 class TcpReceiver:
     """Serves until somebody closes it; `ended` is called once, when the control connection has ended."""
 
-    def __init__(self, key: str, ended: Callable[[], None]) -> None:
+    def __init__(self, ticket: str, ended: Callable[[], None]) -> None:
         """Listens at a port of the system's choice, on all addresses. Raises OSError."""
-        self._key = key
+        self._ticket = ticket
         self._ended = ended
         self._room = threading.BoundedSemaphore(MAX_CONNECTIONS)
         self._lock = threading.Lock()
         self._received = 0
         self._socket = listen()
         self.port: int = self._socket.getsockname()[1]
-        self.controlled = threading.Event()  # somebody with the key has come
+        self.controlled = threading.Event()  # somebody with the ticket has come
         threading.Thread(target=self._accept, daemon=True).start()
 
     def close(self) -> None:
@@ -54,14 +55,19 @@ class TcpReceiver:
             self._room.release()
 
     def _answer(self, connection: socket.socket) -> None:
+        once = secrets.token_hex(16)
+        handshake.send(connection, {"once": once})
         hello = handshake.receive(connection, handshake.HELLO_S)
-        if not hmac.compare_digest(str(hello.get("key")).encode(), self._key.encode()):
+        shown = str(hello.pop("proof", ""))
+        if not hmac.compare_digest(shown.encode(), handshake.proof(self._ticket, once, hello).encode()):
             return
         handshake.prepare(connection)
         connection.settimeout(None)
         handshake.send(connection, {"ok": True})
         if hello.get("for") == "control":
             self._control(connection)
+        elif not self.controlled.is_set():
+            return
         elif hello.get("for") == "echo":
             _echo(connection, int(hello["size"]))
         elif hello.get("for") == "sink":

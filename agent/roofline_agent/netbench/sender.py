@@ -28,14 +28,15 @@ def measure(order: MeasureOrder, report: Callable[[BenchReport], None]) -> None:
     """Everything, or NetBenchError. What this network is too slow for becomes a note."""
     default = QUICK_SECONDS if order.quick else SECONDS
     seconds = min(MOST_S, max(LEAST_S, order.seconds)) if order.seconds else default
-    peer = tcp.find(order.host, order.addresses, order.tcp_port, order.key)
+    peer = tcp.find(order.host, order.addresses, order.tcp_port, order.ticket)
+    key = handshake.key_of_calls(order.ticket)
     with ExitStack() as stack:
         opened = stack.enter_context(channel(peer.address, order.grpc_port))
         steps = plan(order.quick)
         count = min(MOST_WORKERS, max(2, os.cpu_count() or 1))
-        workers = Workers(peer.address, order.grpc_port, order.key, count)
+        workers = Workers(peer.address, order.grpc_port, key, count)
         stack.callback(workers.close)
-        session = BenchSession(peer, opened, workers, order.key, seconds)
+        session = BenchSession(peer, opened, workers, key, seconds)
         for at, step in enumerate(steps, 1):
             report(BenchReport(progress=f"{at} of {len(steps)}: {step.name}"))
             for result in session.take(step):
@@ -96,8 +97,8 @@ class BenchSession:
     def _round_trips(self, step: BenchStep) -> MeasuredResult:
         try:
             times = tcp.round_trips(self._peer, step.message_bytes, self._seconds)
-        except OSError as error:
-            raise NetBenchError(f"TCP: {error.strerror or error}") from None
+        except (OSError, handshake.Closed) as error:
+            raise NetBenchError(f"TCP: {getattr(error, 'strerror', None) or error}") from None
         size = "1 byte" if step.message_bytes == 1 else f"{step.message_bytes} bytes"
         return _measured(step, medians(times), "s", f"round trip of {size} over TCP, {_groups(times)}")
 

@@ -10,10 +10,11 @@ import psutil
 
 from . import rpc
 from .errors import NetBenchError
+from .handshake import key_of_calls
 from .messages import BenchReport, ServeOrder, Serving
 from .receiver import TcpReceiver
 
-COME_S = 30.0  # the sending end has so long to come
+COME_S = 10.0  # the sending end has so long to come, then its ticket is worthless
 MOST_S = 600.0
 MOST_ADDRESSES = 16
 # Never contacted: the kernel only shows which address it would send from (RFC 5737, RFC 3849).
@@ -24,8 +25,8 @@ def serve(order: ServeOrder, report: Callable[[BenchReport], None]) -> None:
     """Until the sending end has gone. Raises NetBenchError where none came, or the time is over."""
     ended: queue.SimpleQueue[bool] = queue.SimpleQueue()
     try:
-        listener = TcpReceiver(order.key, lambda: ended.put(True))
-        server, grpc_port = rpc.serve(order.key)
+        listener = TcpReceiver(order.ticket, lambda: ended.put(True))
+        server, grpc_port = rpc.serve(key_of_calls(order.ticket))
     except OSError as error:
         raise NetBenchError(f"this node cannot listen: {error.strerror or error}") from None
     try:

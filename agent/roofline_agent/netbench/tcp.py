@@ -26,18 +26,18 @@ NO_LINGER = struct.pack("ii", 1, 0)
 class ReceivingEnd:
     """The other end, by the address at which it answered, with the control connection to it."""
 
-    def __init__(self, address: str, port: int, key: str) -> None:
+    def __init__(self, address: str, port: int, ticket: str) -> None:
         """Raises OSError or handshake.Closed."""
         self.address = address
         self._port = port
-        self._key = key
+        self._ticket = ticket
         self._control = self.connect("control")
         self._control.settimeout(PATIENCE)
         # A name may have several: all that follows goes the same way.
         self.address = str(self._control.getpeername()[0])
 
     def connect(self, what: str, **more: Any) -> socket.socket:
-        return handshake.connect(self.address, self._port, self._key, CONNECT_S, **{"for": what}, **more)
+        return handshake.connect(self.address, self._port, self._ticket, CONNECT_S, **{"for": what}, **more)
 
     def count(self) -> tuple[int, int]:
         """How many bytes its sinks have received, and when it looked (ns of its own clock)."""
@@ -55,24 +55,23 @@ class ReceivingEnd:
         return bool(self._control.getsockname()[0] == self.address)
 
 
-def find(host: str, addresses: Sequence[str], port: int, key: str) -> ReceivingEnd:
-    """The other end at the first address that answers, its hostname tried first.
+def find(host: str, addresses: Sequence[str], port: int, ticket: str) -> ReceivingEnd:
+    """The other end at the first of the addresses that answers. No other is tried, nor what its name means
+    here: the server knows these, the name and the port are the other end's own word.
 
     Raises NetBenchError that says what was tried.
     """
     tried = []
-    for address in dict.fromkeys((host, *addresses)):
+    for address in dict.fromkeys(addresses):
         try:
-            return ReceivingEnd(address, port, key)
-        except socket.gaierror:
-            tried.append(f"{address} (not a name that is known here)")
+            return ReceivingEnd(address, port, ticket)
         except TimeoutError:
             tried.append(f"{address} (no answer in {CONNECT_S:g} s)")
         except (OSError, handshake.Closed, UnicodeError) as error:
             tried.append(f"{address} ({getattr(error, 'strerror', None) or error})")
     raise NetBenchError(
-        f"{host} cannot be reached at port {port}: tried {', '.join(tried)}; look whether a firewall "
-        "between the two nodes closes the ports from 32768 on"
+        f"{host} cannot be reached at port {port}: tried {', '.join(tried) or 'nothing'}; look whether a "
+        "firewall between the two nodes closes the ports from 32768 on"
     )
 
 

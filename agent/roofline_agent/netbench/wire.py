@@ -14,12 +14,24 @@ def order(command: Any, here: str) -> ServeOrder | MeasureOrder | None:
     """What a command asks of a network benchmark; None: nothing. here: hostname of this node."""
     kind = command.WhichOneof("kind")
     if kind == "serve_net":
-        return ServeOrder(command.serve_net.key, command.serve_net.seconds)
+        s = command.serve_net
+        return ServeOrder(s.key, s.seconds, _ends(s))
     if kind == "measure_net":
         m = command.measure_net
         ports = (m.tcp_port, m.grpc_port)
-        return MeasureOrder(m.key, here, m.host, tuple(m.addresses), *ports, m.seconds, m.quick)
+        return MeasureOrder(m.key, here, m.host, tuple(m.addresses), *ports, m.seconds, m.quick, _ends(m))
     return None
+
+
+def is_for(command: Any, agent: str) -> bool:
+    """Whether the ticket in an order is for this agent at this end."""
+    if command.WhichOneof("kind") == "serve_net":
+        return bool(command.serve_net.to_agent == agent)
+    return bool(command.measure_net.from_agent == agent)
+
+
+def _ends(ticket: Any) -> str:
+    return f"{ticket.from_agent} {ticket.to_agent}"
 
 
 def result(number: int, report: BenchReport) -> Any:

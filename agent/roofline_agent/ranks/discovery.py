@@ -30,7 +30,7 @@ from .identity import (
     told_apart,
 )
 from .launchers import is_launcher
-from .names import job_of, launch_of, user_of
+from .names import job_of, launch_of, submitter, user_of
 from .processes import Processes, parse_environ
 
 log = logging.getLogger(__name__)
@@ -52,6 +52,7 @@ class _Names(NamedTuple):
     identity: Identity
     job: str
     launch: str
+    user: str
 
 
 class Discovery:
@@ -186,8 +187,11 @@ class Discovery:
 
     def environment(self, rank: Rank) -> dict[str, str]:
         """The variables a rank was started with; empty when it has gone or is not ours to read."""
+        return self._environ(rank.pid)
+
+    def _environ(self, pid: int) -> dict[str, str]:
         try:
-            return parse_environ(self.processes.environ(rank.pid))
+            return parse_environ(self.processes.environ(pid))
         except OSError:
             return {}
 
@@ -274,6 +278,7 @@ class Discovery:
                 framework=identity.framework,
                 uid=chosen.uid,
                 launch=self._names[chosen.pid].launch,
+                user=self._names[chosen.pid].user,
             )
         for pid, rank in before.items():
             if pid not in self._ranks:
@@ -323,7 +328,8 @@ class Discovery:
             else:
                 job = told_apart(identity.job, self._host, user_of(self.processes, one.pid))
             launch = launch_of(self.processes, one.pid)
-            known = self._names[one.pid] = _Names(one.start_ticks, identity, job[:MAX_NAME], launch)
+            user = submitter(one.uid, self._environ(one.pid))
+            known = self._names[one.pid] = _Names(one.start_ticks, identity, job[:MAX_NAME], launch, user)
         return known
 
     def _choose(self) -> Iterator[Candidate]:

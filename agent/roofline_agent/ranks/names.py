@@ -7,13 +7,13 @@ import os
 import pwd
 import re
 import zlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from itertools import pairwise
 
 from .launchers import LAUNCHER_MODULES, starts_again, starts_all
 from .processes import Processes
 
-MAX_SCRIPT = 40
+MAX_SCRIPT, MAX_USER = 40, 64
 
 
 def launch_of(processes: Processes, pid: int) -> str:
@@ -68,13 +68,26 @@ def _script(arguments: Iterable[bytes]) -> str:
 def user_of(processes: Processes, pid: int) -> str:
     """The name of the user a process belongs to."""
     try:
-        uid = processes.owner(pid)
+        return name_of(processes.owner(pid))
     except OSError:
         return ""
+
+
+def name_of(uid: int) -> str:
+    """What this node calls a user; "uid1234" one that it has no name for."""
     try:
         return pwd.getpwuid(uid).pw_name
     except KeyError:
         return f"uid{uid}"
+
+
+def submitter(uid: int, environ: Mapping[str, str]) -> str:
+    """Who submitted a process: the user it belongs to; of one of root's, as in containers, whom Slurm says.
+
+    A variable gives others no more than what root's process may give away itself.
+    """
+    said = environ.get("SLURM_JOB_USER", "") if uid == 0 else ""
+    return (said or name_of(uid))[:MAX_USER]
 
 
 def _digest(processes: Processes, pid: int) -> str:

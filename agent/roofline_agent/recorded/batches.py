@@ -45,10 +45,11 @@ class Target(NamedTuple):
     role: str
     index: int  # type: ignore[assignment]  # the field's word, though tuples have a method of that name
     begin_ns: int  # node time of the recording's time zero
+    user: str = ""  # who imports it
 
     @property
     def rank(self) -> Rank:
-        return Rank(self.job, self.role, self.index, 0, 0, framework=RECORDED)
+        return Rank(self.job, self.role, self.index, 0, 0, framework=RECORDED, user=self.user)
 
 
 def identity(digest: str, target: Target) -> str:

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import IO, TYPE_CHECKING, NamedTuple
 
 from ..machine import Machine, read_machine
+from ..ranks.names import name_of
 from .batches import Target, duration_s, places_something
 from .collector import Collector
 from .document import warning, write_json
@@ -134,4 +135,5 @@ def target_of(found: Collector, path: str, request: ImportRequest) -> Target:
         with contextlib.suppress(OSError):
             written_ns = os.stat(path).st_mtime_ns
         begin = written_ns - round(duration_s(found) * 1e9)
-    return Target(request.job or DEFAULT_JOB, request.role, index, begin + round(request.offset_s * 1e9))
+    begin += round(request.offset_s * 1e9)
+    return Target(request.job or DEFAULT_JOB, request.role, index, begin, name_of(os.getuid()))

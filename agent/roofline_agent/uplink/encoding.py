@@ -237,6 +237,7 @@ def _rank(rank: Rank) -> pb.Rank:
         world=rank.world,
         framework=rank.framework,
         launch=printable(rank.launch),
+        user=printable(rank.user),
     )
 
 

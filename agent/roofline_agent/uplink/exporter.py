@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from roofline.joining import Access, open_channel, speaks_tls
+from roofline.joining import OUT, Access, open_channel, speaks_tls
 from roofline.v1 import ingest_pb2 as pb
 
 from ..errors import Unreachable
@@ -24,6 +24,7 @@ from ..netbench.bench import NetBench
 from .bounds import printable
 from .encoding import Greeting, encode_hello, lineage_of, renumbered
 from .grpc_setup import FEWER_WAKEUPS, grpc, wait_longer
+from .membership import Membership
 from .spool import MAX_SEQUENCE, Spool
 
 log = logging.getLogger(__name__)
@@ -59,13 +60,14 @@ class Exporter(threading.Thread):
         clock: Callable[[], int] = time.monotonic_ns,
         net_bench: NetBench | None = None,
         access: Access | None = None,
+        keep: Callable[[Access], None] = lambda access: None,
     ) -> None:
         """clock: node time, in which the batches speak. net_bench: None where there is no node to measure.
-        access: of a server that was joined."""
+        access: of a server that was joined. keep: called with another one, of a newer certificate."""
         super().__init__(name="exporter", daemon=True)
         self._clock = clock
         self._server = server
-        self._access = access
+        self._membership = Membership(grpc, server, access, keep)
         self._spool = spool
         self._greeting = greeting
         self._set_interval = set_interval
@@ -121,7 +123,7 @@ class Exporter(threading.Thread):
     def _session(self) -> None:
         """One stream from its begin to its end. Raises grpc.RpcError."""
         outgoing: _Outgoing = queue.SimpleQueue()
-        with open_channel(grpc, self._server, self._access, CHANNEL_OPTIONS) as opened:
+        with open_channel(grpc, self._server, self._membership.access, CHANNEL_OPTIONS) as opened:
             stream = opened.stream_stream(
                 METHOD,
                 request_serializer=None,  # the spool holds serialized messages
@@ -170,6 +172,7 @@ class Exporter(threading.Thread):
                 sent_ns=self._clock(),
             )
             outgoing.put(pb.AgentMessage(pong=pong).SerializeToString())
+            self._membership.renew_if_due()
         elif kind == "rejection":
             refused = message.rejection
             if not (refused.taken and self._send_anew(refused.sequence)):
@@ -238,7 +241,11 @@ class Exporter(threading.Thread):
             answer(pb.CommandResult(id=command.id, done=True))
         elif self._net_bench and (order := net_wire.order(command, self._greeting().machine.host)):
             number = command.id
-            self._net_bench.begin(order, lambda outcome: answer(net_wire.result(number, outcome)))
+            if net_wire.is_for(command, self._greeting().agent):
+                self._net_bench.begin(order, lambda outcome: answer(net_wire.result(number, outcome)))
+            else:
+                reason = "this ticket is for other agents"
+                answer(pb.CommandResult(id=number, done=False, reason=reason))
         else:
             reason = "this agent does not know the command"
             answer(pb.CommandResult(id=command.id, done=False, reason=reason))
@@ -279,8 +286,11 @@ class Exporter(threading.Thread):
     def _explain(self, error: grpc.RpcError) -> str:
         code = error.code() if hasattr(error, "code") else None
         if code == grpc.StatusCode.UNAVAILABLE:
-            asks = self._access is None and speaks_tls(self._server)
-            return f"lets in who has joined: {JOIN}" if asks else "does not answer"
+            if self.connected or not speaks_tls(self._server):
+                return "does not answer"
+            if self._membership.access is None:
+                return f"lets in who has joined: {JOIN}"
+            return f"takes no connection with what was got by joining it: {OUT}; join again: {JOIN}"
         if code in (grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.PERMISSION_DENIED):
             return f"refuses: {error.details()}"
         return _explain(error)

@@ -41,6 +41,14 @@ def net(
     force: Annotated[
         bool, typer.Option("--force", help="also while a job runs on these nodes, which slows the job down")
     ] = False,
+    address: Annotated[
+        str,
+        typer.Option(
+            metavar="IP",
+            help="address of the node that receives, in the network to measure",
+            show_default=False,
+        ),
+    ] = "",
 ) -> None:
     """Measure the network between two nodes: plain TCP, and gRPC as a training uses it.
 
@@ -54,6 +62,6 @@ def net(
 
     progress = Progress(f"network from {source} to {target}")
     with connect(server) as client, progress:
-        events = client.bench_net(source, target, seconds, quick, force)
+        events = client.bench_net(source, target, seconds, quick, force, address)
         found = form.gathered(source, target, events, progress.say)
     show(output, found, form, found.notes)

@@ -14,9 +14,15 @@ class EnrolRequest(_message.Message):
     def __init__(self, name: _Optional[str] = ..., roles: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class EnrolResponse(_message.Message):
-    __slots__ = ("token", "role")
+    __slots__ = ("token", "role", "certificate", "key", "ends")
     TOKEN_FIELD_NUMBER: _ClassVar[int]
     ROLE_FIELD_NUMBER: _ClassVar[int]
+    CERTIFICATE_FIELD_NUMBER: _ClassVar[int]
+    KEY_FIELD_NUMBER: _ClassVar[int]
+    ENDS_FIELD_NUMBER: _ClassVar[int]
     token: str
     role: str
-    def __init__(self, token: _Optional[str] = ..., role: _Optional[str] = ...) -> None: ...
+    certificate: str
+    key: str
+    ends: int
+    def __init__(self, token: _Optional[str] = ..., role: _Optional[str] = ..., certificate: _Optional[str] = ..., key: _Optional[str] = ..., ends: _Optional[int] = ...) -> None: ...

@@ -6,8 +6,8 @@ from roofline.v1 import access_pb2 as roofline_dot_v1_dot_access__pb2
 
 
 class AccessStub(object):
-    """How a node or a user becomes known to a server that asks for tokens. The caller's own token, in the metadata
-    `authorization: Bearer SECRET`, must be one for joining.
+    """How a node or a user becomes known to a server that asks for tokens or certificates. The caller's own token, in
+    the metadata `authorization: Bearer SECRET`, must be one for joining.
     """
 
     def __init__(self, channel):
@@ -24,12 +24,12 @@ class AccessStub(object):
 
 
 class AccessServicer(object):
-    """How a node or a user becomes known to a server that asks for tokens. The caller's own token, in the metadata
-    `authorization: Bearer SECRET`, must be one for joining.
+    """How a node or a user becomes known to a server that asks for tokens or certificates. The caller's own token, in
+    the metadata `authorization: Bearer SECRET`, must be one for joining.
     """
 
     def Enrol(self, request, context):
-        """Gives the caller a token of its own.
+        """Gives the caller a token or a certificate of its own. A caller with a certificate gets a new one.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -51,8 +51,8 @@ def add_AccessServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class Access(object):
-    """How a node or a user becomes known to a server that asks for tokens. The caller's own token, in the metadata
-    `authorization: Bearer SECRET`, must be one for joining.
+    """How a node or a user becomes known to a server that asks for tokens or certificates. The caller's own token, in
+    the metadata `authorization: Bearer SECRET`, must be one for joining.
     """
 
     @staticmethod

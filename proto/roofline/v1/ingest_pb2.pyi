@@ -150,7 +150,7 @@ class Batch(_message.Message):
     def __init__(self, sequence: _Optional[int] = ..., begin_ns: _Optional[int] = ..., end_ns: _Optional[int] = ..., ranks: _Optional[_Iterable[_Union[Rank, _Mapping]]] = ..., counter_sets: _Optional[_Iterable[_Union[CounterSet, _Mapping]]] = ..., samples: _Optional[_Iterable[_Union[Samples, _Mapping]]] = ..., marks: _Optional[_Union[Marks, _Mapping]] = ..., kernels: _Optional[_Iterable[_Union[Kernel, _Mapping]]] = ..., calls: _Optional[_Union[Calls, _Mapping]] = ..., events: _Optional[_Iterable[_Union[Event, _Mapping]]] = ..., instances: _Optional[_Iterable[str]] = ..., spans: _Optional[_Union[Spans, _Mapping]] = ..., steps: _Optional[_Iterable[_Union[Steps, _Mapping]]] = ...) -> None: ...
 
 class Rank(_message.Message):
-    __slots__ = ("job", "role", "index", "pid", "start_ns", "name", "world", "framework", "launch")
+    __slots__ = ("job", "role", "index", "pid", "start_ns", "name", "world", "framework", "launch", "user")
     JOB_FIELD_NUMBER: _ClassVar[int]
     ROLE_FIELD_NUMBER: _ClassVar[int]
     INDEX_FIELD_NUMBER: _ClassVar[int]
@@ -160,6 +160,7 @@ class Rank(_message.Message):
     WORLD_FIELD_NUMBER: _ClassVar[int]
     FRAMEWORK_FIELD_NUMBER: _ClassVar[int]
     LAUNCH_FIELD_NUMBER: _ClassVar[int]
+    USER_FIELD_NUMBER: _ClassVar[int]
     job: str
     role: str
     index: int
@@ -169,7 +170,8 @@ class Rank(_message.Message):
     world: int
     framework: str
     launch: str
-    def __init__(self, job: _Optional[str] = ..., role: _Optional[str] = ..., index: _Optional[int] = ..., pid: _Optional[int] = ..., start_ns: _Optional[int] = ..., name: _Optional[str] = ..., world: _Optional[int] = ..., framework: _Optional[str] = ..., launch: _Optional[str] = ...) -> None: ...
+    user: str
+    def __init__(self, job: _Optional[str] = ..., role: _Optional[str] = ..., index: _Optional[int] = ..., pid: _Optional[int] = ..., start_ns: _Optional[int] = ..., name: _Optional[str] = ..., world: _Optional[int] = ..., framework: _Optional[str] = ..., launch: _Optional[str] = ..., user: _Optional[str] = ...) -> None: ...
 
 class Metric(_message.Message):
     __slots__ = ("name", "kind", "unit", "scope", "provenance", "is_double", "coverage_of")
@@ -394,15 +396,19 @@ class SetInterval(_message.Message):
     def __init__(self, interval_ns: _Optional[int] = ...) -> None: ...
 
 class ServeNet(_message.Message):
-    __slots__ = ("key", "seconds")
+    __slots__ = ("key", "seconds", "from_agent", "to_agent")
     KEY_FIELD_NUMBER: _ClassVar[int]
     SECONDS_FIELD_NUMBER: _ClassVar[int]
+    FROM_AGENT_FIELD_NUMBER: _ClassVar[int]
+    TO_AGENT_FIELD_NUMBER: _ClassVar[int]
     key: str
     seconds: float
-    def __init__(self, key: _Optional[str] = ..., seconds: _Optional[float] = ...) -> None: ...
+    from_agent: str
+    to_agent: str
+    def __init__(self, key: _Optional[str] = ..., seconds: _Optional[float] = ..., from_agent: _Optional[str] = ..., to_agent: _Optional[str] = ...) -> None: ...
 
 class MeasureNet(_message.Message):
-    __slots__ = ("key", "host", "addresses", "tcp_port", "grpc_port", "seconds", "quick")
+    __slots__ = ("key", "host", "addresses", "tcp_port", "grpc_port", "seconds", "quick", "from_agent", "to_agent")
     KEY_FIELD_NUMBER: _ClassVar[int]
     HOST_FIELD_NUMBER: _ClassVar[int]
     ADDRESSES_FIELD_NUMBER: _ClassVar[int]
@@ -410,6 +416,8 @@ class MeasureNet(_message.Message):
     GRPC_PORT_FIELD_NUMBER: _ClassVar[int]
     SECONDS_FIELD_NUMBER: _ClassVar[int]
     QUICK_FIELD_NUMBER: _ClassVar[int]
+    FROM_AGENT_FIELD_NUMBER: _ClassVar[int]
+    TO_AGENT_FIELD_NUMBER: _ClassVar[int]
     key: str
     host: str
     addresses: _containers.RepeatedScalarFieldContainer[str]
@@ -417,7 +425,9 @@ class MeasureNet(_message.Message):
     grpc_port: int
     seconds: float
     quick: bool
-    def __init__(self, key: _Optional[str] = ..., host: _Optional[str] = ..., addresses: _Optional[_Iterable[str]] = ..., tcp_port: _Optional[int] = ..., grpc_port: _Optional[int] = ..., seconds: _Optional[float] = ..., quick: bool = ...) -> None: ...
+    from_agent: str
+    to_agent: str
+    def __init__(self, key: _Optional[str] = ..., host: _Optional[str] = ..., addresses: _Optional[_Iterable[str]] = ..., tcp_port: _Optional[int] = ..., grpc_port: _Optional[int] = ..., seconds: _Optional[float] = ..., quick: bool = ..., from_agent: _Optional[str] = ..., to_agent: _Optional[str] = ...) -> None: ...
 
 class StopNet(_message.Message):
     __slots__ = ("key",)

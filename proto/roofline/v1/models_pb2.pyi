@@ -403,18 +403,20 @@ class MachineVersion(_message.Message):
     def __init__(self, machine: _Optional[_Union[_machine_pb2.Machine, _Mapping]] = ..., version: _Optional[int] = ..., since_ns: _Optional[int] = ..., until_ns: _Optional[int] = ..., jobs: _Optional[_Iterable[str]] = ..., connected: bool = ..., agent: _Optional[str] = ...) -> None: ...
 
 class BenchNetRequest(_message.Message):
-    __slots__ = ("from_host", "to_host", "seconds", "quick", "force")
+    __slots__ = ("from_host", "to_host", "seconds", "quick", "force", "address")
     FROM_HOST_FIELD_NUMBER: _ClassVar[int]
     TO_HOST_FIELD_NUMBER: _ClassVar[int]
     SECONDS_FIELD_NUMBER: _ClassVar[int]
     QUICK_FIELD_NUMBER: _ClassVar[int]
     FORCE_FIELD_NUMBER: _ClassVar[int]
+    ADDRESS_FIELD_NUMBER: _ClassVar[int]
     from_host: str
     to_host: str
     seconds: float
     quick: bool
     force: bool
-    def __init__(self, from_host: _Optional[str] = ..., to_host: _Optional[str] = ..., seconds: _Optional[float] = ..., quick: bool = ..., force: bool = ...) -> None: ...
+    address: str
+    def __init__(self, from_host: _Optional[str] = ..., to_host: _Optional[str] = ..., seconds: _Optional[float] = ..., quick: bool = ..., force: bool = ..., address: _Optional[str] = ...) -> None: ...
 
 class BenchNetEvent(_message.Message):
     __slots__ = ("progress", "result", "summary")

@@ -1,4 +1,5 @@
-"""The server's own authority, and the certificate that it signs for it. Nobody else gets one.
+"""The server's own authority, and what it signs: the server's certificate, and those of nodes and users where
+they have one in place of a token.
 
 Keys are on the curve P-256. A certificate holds for a year and is made anew a month before its end; the
 authority holds for ten, and with it every join token.
@@ -23,8 +24,11 @@ from roofline.joining import SERVER_NAME
 
 from ..errors import ConfigError
 from . import AUTHORITY
+from .tokens import Token
 
 AUTHORITY_DAYS, CERTIFICATE_DAYS, RENEW_DAYS = 3650, 365, 30
+MEMBER_DAYS = 90  # of nodes and users, who exchange theirs in its last third
+MOST_OF_SUBJECT = 64  # characters of each part, by X.520
 BEFORE = datetime.timedelta(minutes=10)  # clocks of nodes differ
 AUTHORITY_KEY, CERTIFICATE, KEY = "authority.key", "server.pem", "server.key"
 
@@ -34,6 +38,14 @@ class Identity(NamedTuple):
 
     key: bytes
     chain: bytes
+
+
+class Certified(NamedTuple):
+    """What a node or user shows: its key and certificate, PEM, and when that ends, UNIX time, s."""
+
+    key: str
+    certificate: str
+    ends: float
 
 
 def create(folder: Path, names: Sequence[str] = (), now: datetime.datetime | None = None) -> None:
@@ -59,12 +71,7 @@ def renew(folder: Path, names: Sequence[str] = (), now: datetime.datetime | None
     """A new certificate of the server. names: more names and addresses it is reached by; the machine's own
     and those of the certificate before are in it. Raises ConfigError for an authority that cannot be read."""
     now = now or _now()
-    try:
-        authority = x509.load_pem_x509_certificate((folder / AUTHORITY).read_bytes())
-        signer = serialization.load_pem_private_key((folder / AUTHORITY_KEY).read_bytes(), None)
-    except (OSError, ValueError) as error:
-        raise ConfigError(f"the server's authority in {folder} cannot be read: {error}") from None
-    assert isinstance(signer, ec.EllipticCurvePrivateKey)
+    authority, signer = _signer(folder)
     key = ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, SERVER_NAME)])
     every = dict.fromkeys((SERVER_NAME, *own_names(), *_names_before(folder), *names))
@@ -79,6 +86,55 @@ def renew(folder: Path, names: Sequence[str] = (), now: datetime.datetime | None
     # The pair is one file for who reads it meanwhile: the key first, and the chain, which names it, last.
     _write(folder / KEY, _key_pem(key))
     _write(folder / CERTIFICATE, certificate.public_bytes(serialization.Encoding.PEM))
+
+
+def certify(folder: Path, token: Token, now: datetime.datetime | None = None) -> Certified:
+    """A certificate and its key for who has this entry in the list of tokens, with its role, name and limit.
+
+    Raises ConfigError."""
+    now = now or _now()
+    authority, signer = _signer(folder)
+    key = ec.generate_private_key(ec.SECP256R1())
+    parts = (
+        (NameOID.COMMON_NAME, token.name),
+        (NameOID.ORGANIZATIONAL_UNIT_NAME, token.role),
+        (NameOID.USER_ID, token.user),
+        (NameOID.SERIAL_NUMBER, token.id),
+    )
+    subject = x509.Name([x509.NameAttribute(oid, text[:MOST_OF_SUBJECT]) for oid, text in parts if text])
+    # A name of its own kind, so that none takes the common name for that of a server.
+    name = x509.UniformResourceIdentifier(f"roofline:{token.role}:{token.id}")
+    certificate = (
+        _builder(subject, authority.subject, key, now, MEMBER_DAYS)
+        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        .add_extension(_usage(signs=False), critical=True)
+        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CLIENT_AUTH]), critical=True)
+        .add_extension(x509.SubjectAlternativeName([name]), critical=False)
+        .sign(signer, hashes.SHA256())
+    )
+    text = certificate.public_bytes(serialization.Encoding.PEM).decode()
+    return Certified(_key_pem(key).decode(), text, certificate.not_valid_after_utc.timestamp())
+
+
+def holder_of(certificate: bytes) -> tuple[str, str]:
+    """The id and the role in a certificate of `certify`, which TLS has verified; "" where there are none."""
+    subject = x509.load_pem_x509_certificate(certificate).subject
+    found = (NameOID.SERIAL_NUMBER, NameOID.ORGANIZATIONAL_UNIT_NAME)
+    number, role = (
+        next((str(part.value) for part in subject.get_attributes_for_oid(oid)), "") for oid in found
+    )
+    return number, role
+
+
+def _signer(folder: Path) -> tuple[x509.Certificate, ec.EllipticCurvePrivateKey]:
+    """The authority's certificate and key. Raises ConfigError."""
+    try:
+        authority = x509.load_pem_x509_certificate((folder / AUTHORITY).read_bytes())
+        signer = serialization.load_pem_private_key((folder / AUTHORITY_KEY).read_bytes(), None)
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"the server's authority in {folder} cannot be read: {error}") from None
+    assert isinstance(signer, ec.EllipticCurvePrivateKey)
+    return authority, signer
 
 
 def identity(folder: Path, now: datetime.datetime | None = None) -> Identity:

@@ -11,30 +11,32 @@ from typing import Any
 import grpc
 
 from ..errors import ServerError
-from . import authority
+from . import AUTHORITY, authority
 
 log = logging.getLogger(__name__)
 
 LOOK_S = 3600.0  # for a certificate that ends soon; one that was made anew is seen at once
 
 
-def credentials(folder: Path) -> Any:
-    """For a port of gRPC. Raises ConfigError."""
-    newest = _Newest(folder)
+def credentials(folder: Path, mutual: bool = False) -> Any:
+    """For a port of gRPC; mutual: that takes connections only from who shows a certificate of our authority.
+    gRPC for Python has no port that merely asks for one. Raises ConfigError."""
+    newest = _Newest(folder, mutual)
     first = newest.configuration()
-    return grpc.dynamic_ssl_server_credentials(first, newest.changed, require_client_authentication=False)
+    return grpc.dynamic_ssl_server_credentials(first, newest.changed, require_client_authentication=mutual)
 
 
 class _Newest:
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, mutual: bool) -> None:
         self._folder = folder
+        self._trusted = (folder / AUTHORITY).read_bytes() if mutual else None
         self._shown: int | None = None  # which version of the file
         self._looked = 0.0
 
     def configuration(self) -> Any:
         identity = authority.identity(self._folder)
         self._shown, self._looked = self._version(), time.monotonic()
-        return grpc.ssl_server_certificate_configuration([(identity.key, identity.chain)])
+        return grpc.ssl_server_certificate_configuration([(identity.key, identity.chain)], self._trusted)
 
     def changed(self) -> Any:
         """At each handshake: what to show from now on; None: what was shown before."""

@@ -1,4 +1,4 @@
-"""Lets a call through to its service if its token allows that."""
+"""Lets a call through to its service if its token, or the certificate in its place, allows that."""
 
 from __future__ import annotations
 
@@ -6,14 +6,19 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from typing import Any
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any
 
 import grpc
 from roofline.v1 import access_pb2, access_pb2_grpc
 
 from ..errors import ServerError
+from ..records import Limit
 from .audit import Audit
 from .tokens import Token, Tokens
+
+if TYPE_CHECKING:
+    from .certificates import Certificates  # cryptography, which a server without certificates never needs
 
 log = logging.getLogger(__name__)
 
@@ -29,14 +34,17 @@ ALLOWED: Mapping[str, frozenset[str]] = {
 }
 LOOK_S = 2.0  # a token that was revoked ends what its holder has open within so long
 BEARER = "Bearer "
+_LIMIT: ContextVar[Limit | None] = ContextVar("limit")  # of this call's token
 
 
 class Guard(grpc.aio.ServerInterceptor):  # type: ignore[misc]
     """Stands before all services of a server."""
 
-    def __init__(self, tokens: Tokens, audit: Audit) -> None:
+    def __init__(self, tokens: Tokens, audit: Audit, certificates: Certificates | None = None) -> None:
+        """certificates: of a server to which tokens are good for joining alone."""
         self._tokens = tokens
         self._audit = audit
+        self._certificates = certificates
         self._open: dict[asyncio.Task[Any], tuple[str, Any]] = {}  # streams -> id of the token, context
 
     async def intercept_service(self, continuation: Callable[[Any], Awaitable[Any]], details: Any) -> Any:
@@ -46,18 +54,27 @@ class Guard(grpc.aio.ServerInterceptor):  # type: ignore[misc]
         if details.method in OPEN:
             return handler
         token = self._holder(details)
+        if self._certificates is not None and not (token and token.joins):
+            return self._certified(handler, details.method, self._certificates)
         why = refusal(token, details.method)
         if why is not None:
             code, text = why
             self._audit.refused(details.method, token, text)
             return _refusing(handler, code, text)
+        # gRPC gives each call a task of its own, in which it runs the handler too.
+        _LIMIT.set(None if token is None else token.limit)
         if handler.request_streaming and handler.response_streaming and token is not None:
             return self._followed(handler, token)
         return handler
 
+    @staticmethod
+    def limit() -> Limit | None:
+        """Of the caller of the method that runs now. Raises LookupError where no guard stood before it."""
+        return _LIMIT.get()
+
     def enrolment(self) -> Enrolment:
         """The service by which others join."""
-        return Enrolment(self._tokens, self._audit)
+        return Enrolment(self._tokens, self._audit, self._certificates)
 
     def _holder(self, details: Any) -> Token | None:
         secret = secret_of(details.invocation_metadata)
@@ -71,18 +88,54 @@ class Guard(grpc.aio.ServerInterceptor):  # type: ignore[misc]
         """The handler of a stream, which ends when the token does."""
 
         async def stream(requests: Any, context: Any) -> AsyncIterator[Any]:
-            task = asyncio.current_task()
-            assert task is not None
-            self._open[task] = token.id, context
-            try:
-                async for answer in handler.stream_stream(requests, context):
-                    yield answer
-            finally:
-                self._open.pop(task, None)
+            async for answer in self._follow(handler.stream_stream(requests, context), token, context):
+                yield answer
 
         return grpc.stream_stream_rpc_method_handler(
             stream, handler.request_deserializer, handler.response_serializer
         )
+
+    async def _follow(self, answers: AsyncIterator[Any], token: Token, context: Any) -> AsyncIterator[Any]:
+        task = asyncio.current_task()
+        assert task is not None
+        self._open[task] = token.id, context
+        try:
+            async for answer in answers:
+                yield answer
+        finally:
+            self._open.pop(task, None)
+
+    def _certified(self, handler: Any, method: str, certificates: Certificates) -> Any:
+        """A handler of the same kind that looks at the certificate first: gRPC shows it to the call alone."""
+
+        async def admit(context: Any) -> Token:
+            token = certificates.holder(context)
+            why = None if token and method == ENROL else refusal(token, method)
+            if why is not None:
+                self._audit.refused(method, token, why[1])
+                await context.abort(*why)
+            assert token is not None
+            _LIMIT.set(token.limit)
+            return token
+
+        async def one(request: Any, context: Any) -> Any:
+            await admit(context)
+            return await handler.unary_unary(request, context)
+
+        async def several(request: Any, context: Any) -> AsyncIterator[Any]:
+            await admit(context)
+            async for answer in handler.unary_stream(request, context):
+                yield answer
+
+        async def stream(requests: Any, context: Any) -> AsyncIterator[Any]:
+            token = await admit(context)
+            async for answer in self._follow(handler.stream_stream(requests, context), token, context):
+                yield answer
+
+        behaviour = (
+            one if not handler.response_streaming else stream if handler.request_streaming else several
+        )
+        return _handler_like(handler, behaviour)
 
     async def watch(self) -> None:
         """End the streams of tokens that are no longer good, for ever."""
@@ -105,25 +158,40 @@ class Guard(grpc.aio.ServerInterceptor):  # type: ignore[misc]
 
 
 class Enrolment(access_pb2_grpc.AccessServicer):
-    """Gives those who come with a join token one of their own."""
+    """Gives those who come with a join token a token or certificate of their own, or a newer certificate."""
 
-    def __init__(self, tokens: Tokens, audit: Audit) -> None:
+    def __init__(self, tokens: Tokens, audit: Audit, certificates: Certificates | None = None) -> None:
         self._tokens = tokens
         self._audit = audit
+        self._certificates = certificates
 
     async def Enrol(self, request: Any, context: Any) -> Any:
-        secret = secret_of(context.invocation_metadata())
+        secret, certificates = secret_of(context.invocation_metadata()), self._certificates
+        if certificates is not None and (known := certificates.holder(context)) is not None:
+            return await asyncio.to_thread(self._certify, known, certificates, "renewed", context.peer())
+        join, roles = self._tokens.join, list(request.roles)
         try:
-            made = await asyncio.to_thread(self._tokens.join, secret, request.name, list(request.roles))
+            made = await asyncio.to_thread(join, secret, request.name, roles, certificates is not None)
         except ServerError as error:
             await context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))
         if made is None:  # used up between the guard and here
             await context.abort(grpc.StatusCode.UNAUTHENTICATED, UNKNOWN)
             return None
         token, own = made
+        if certificates is not None:
+            return await asyncio.to_thread(self._certify, token, certificates, "joined", context.peer())
         self._audit.add("joined", token=token.id, role=token.role, name=token.name, peer=context.peer())
         log.info("%s %s has joined (token %s)", token.role, token.name, token.id)
         return access_pb2.EnrolResponse(token=own, role=token.role)
+
+    def _certify(self, token: Token, certificates: Certificates, event: str, peer: str) -> Any:
+        made = certificates.issue(token)
+        self._tokens.extend(token.id, made.ends)
+        self._audit.add(event, token=token.id, role=token.role, name=token.name, peer=peer)
+        log.info("%s %s has %s (certificate of %s)", token.role, token.name, event, token.id)
+        return access_pb2.EnrolResponse(
+            role=token.role, certificate=made.certificate, key=made.key, ends=int(made.ends)
+        )
 
 
 UNKNOWN = "its token is not known here, or is expired or revoked: ask for a new one and join again"
@@ -163,11 +231,15 @@ def _refusing(handler: Any, code: grpc.StatusCode, text: str) -> Any:
         await context.abort(code, text)
         yield None
 
+    return _handler_like(handler, several if handler.response_streaming else one)
+
+
+def _handler_like(handler: Any, behaviour: Any) -> Any:
+    """One of the same kind that does something else."""
     kind = {
         (False, False): grpc.unary_unary_rpc_method_handler,
         (False, True): grpc.unary_stream_rpc_method_handler,
         (True, False): grpc.stream_unary_rpc_method_handler,
         (True, True): grpc.stream_stream_rpc_method_handler,
     }[handler.request_streaming, handler.response_streaming]
-    behaviour = several if handler.response_streaming else one
     return kind(behaviour, handler.request_deserializer, handler.response_serializer)

@@ -19,27 +19,39 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from ..errors import BadRequest, ConfigError
+from ..records import Limit
 
 ROLES = ("agent", "reader", "admin")
 FILE = "tokens.json"
 DAY_S = 86400.0
 LONGEST_NAME = 200
+CERTIFICATE = "certificate:"  # in place of a hash, with the id: no secret has this hash
 MOST_TOKENS = 100_000
 
 
 @dataclass(frozen=True)
 class Token:
-    """joins: it is good for joining alone, which gives a token of its role. Times are UNIX time, s."""
+    """joins: it is good for joining alone, which gives a token of its role and limit. Times are UNIX time, s.
+
+    user, jobs: of readers that do not see all jobs, see Limit.
+    """
 
     id: str
     role: str
     name: str
-    digest: str  # SHA-256 of the secret, hex
+    digest: str  # SHA-256 of the secret, hex; see CERTIFICATE
     created: float
     joins: bool = False
     once: bool = False  # of one that joins: the first to use it uses it up
     expires: float | None = None
     revoked: float | None = None
+    user: str = ""
+    jobs: str = ""
+
+    @property
+    def limit(self) -> Limit | None:
+        """None: there is none."""
+        return Limit(self.user, self.jobs) if self.user or self.jobs else None
 
     def state(self, now: float) -> str:
         if self.revoked is not None:
@@ -70,6 +82,21 @@ class Tokens:
             return None
         return found if found.state(time.time() if now is None else now) == "valid" else None
 
+    def certified(self, number: str, role: str, now: float | None = None) -> Token | None:
+        """The valid entry of who has shown a certificate with this id and role."""
+        self._refresh()
+        found = self._known.get(f"{CERTIFICATE}{number}")
+        if found is None or found.role != role:
+            return None
+        return found if found.state(time.time() if now is None else now) == "valid" else None
+
+    def extend(self, number: str, ends: float) -> None:
+        """The certificate of this entry ends later."""
+        with self._changing() as known:
+            key = f"{CERTIFICATE}{number}"
+            if key in known:
+                known[key] = replace(known[key], expires=ends)
+
     def valid_ids(self, now: float | None = None) -> frozenset[str]:
         """Of the tokens that are good now. Raises ConfigError."""
         self._refresh()
@@ -77,23 +104,33 @@ class Tokens:
         return frozenset(one.id for one in self._known.values() if one.state(now) == "valid")
 
     def new(
-        self, role: str, name: str, joins: bool = False, once: bool = False, days: float | None = None
+        self,
+        role: str,
+        name: str,
+        joins: bool = False,
+        once: bool = False,
+        days: float | None = None,
+        limit: Limit | None = None,
+        certified: bool = False,
     ) -> tuple[Token, str]:
-        """A new token and its secret, which is known to nobody else. Raises BadRequest, ConfigError."""
-        if role not in ROLES:
-            raise BadRequest(f"no role {role!r}: there are {', '.join(ROLES)}")
-        if not name.isprintable() or len(name) > LONGEST_NAME:
-            raise BadRequest(f"a name of a token has at most {LONGEST_NAME} printable characters")
+        """A new token and its secret, which is known to nobody else; certified: an entry without one. Raises
+        BadRequest, ConfigError."""
+        limit = limit or Limit()
+        _check(role, name, limit)
         secret, now = secrets.token_urlsafe(32), time.time()
         expires = None if days is None else now + days * DAY_S
         with self._changing() as known:
             if len(known) >= MOST_TOKENS:
                 raise BadRequest(f"there are {MOST_TOKENS} tokens: remove some")
-            token = Token(secrets.token_hex(4), role, name, _digest(secret), now, joins, once, expires)
+            number = secrets.token_hex(4)
+            digest = f"{CERTIFICATE}{number}" if certified else _digest(secret)
+            token = Token(number, role, name, digest, now, joins, once, expires, None, *limit)
             known[token.digest] = token
-        return token, secret
+        return token, "" if certified else secret
 
-    def join(self, secret: str, name: str, roles: Collection[str] = ROLES) -> tuple[Token, str] | None:
+    def join(
+        self, secret: str, name: str, roles: Collection[str] = ROLES, certified: bool = False
+    ) -> tuple[Token, str] | None:
         """The own token of who joins with this secret, as one of these roles; None where that is not good for
         it. Raises BadRequest where it is for another role."""
         with self._changing() as known:
@@ -105,7 +142,7 @@ class Tokens:
                 raise BadRequest(f"this token is for a role of {found.role}: `{program} join` takes it")
             if found.once:
                 known[found.digest] = replace(found, revoked=time.time())
-        return self.new(found.role, name)
+        return self.new(found.role, name, limit=found.limit, certified=certified)
 
     def revoke(self, number: str) -> Token:
         """Raises BadRequest where there is no such token."""
@@ -157,6 +194,18 @@ class Tokens:
         except OSError as error:
             raise ConfigError(f"the tokens in {self._folder} cannot be changed: {error.strerror}") from None
         self._read = None
+
+
+def _check(role: str, name: str, limit: Limit) -> None:
+    if role not in ROLES:
+        raise BadRequest(f"no role {role!r}: there are {', '.join(ROLES)}")
+    for text in (name, *limit):
+        if not text.isprintable() or len(text) > LONGEST_NAME:
+            raise BadRequest(
+                f"names and patterns of a token have at most {LONGEST_NAME} printable characters"
+            )
+    if any(limit) and role != "reader":
+        raise BadRequest(f"only readers can be limited to jobs, and this token is of role {role}")
 
 
 def _digest(secret: str) -> str:

@@ -32,6 +32,7 @@ HELP = (
     "Examples:\n\n"
     "  roofline-server init\n\n"
     "  roofline-server init head.cluster.example 10.0.0.1   more names, for other programs that speak TLS\n\n"
+    "  roofline-server init --mutual                        certificates for all, in place of tokens\n\n"
     "  roofline-server init --renew                         a new certificate; nobody has to join again\n\n"
     "Exit codes: 0 ok, 3 what is there cannot be read, 6 the directory cannot be written."
 )
@@ -45,6 +46,9 @@ def init(
         list[str] | None, typer.Argument(help="more names and addresses of this machine")
     ] = None,
     renew: Annotated[bool, typer.Option("--renew", help="make a new certificate")] = False,
+    mutual: Annotated[
+        bool, typer.Option("--mutual", help="who joins gets a certificate to show, in place of a token")
+    ] = False,
     data: DataOption = None,
 ) -> None:
     from ..access import authority
@@ -59,24 +63,29 @@ def init(
             authority.create(folder, names or ())
         elif renew or names:
             authority.renew(folder, names or ())
+        turned = mutual and not access.is_mutual(folder)
+        if turned:
+            (folder / access.MUTUAL).touch(mode=0o600)
     except OSError as error:
         raise Unavailable(f"cannot write {folder}: {error.strerror}; choose another --data") from None
-    if renew and not fresh:
+    if renew and not (fresh or turned):
         print(f"a new certificate is in {folder}; a running server shows it from the next connection on")
         return
     tokens, audit = Tokens(folder), Audit(folder)
-    if fresh:
-        audit.add("init", folder=str(folder))
+    if fresh or turned:
+        audit.add("init", folder=str(folder), mutual=access.is_mutual(folder))
         _join_here(folder, tokens)
     token, secret = tokens.new("agent", "for nodes to join", joins=True, days=DAYS)
     audit.add("token", token=token.id, role=token.role, joins=True)
-    state = "are on" if fresh else "were on already"
-    print(f"TLS and tokens {state} for {where}.\n")
+    what = "certificates" if access.is_mutual(folder) else "tokens"
+    print(f"TLS and {what} {'are on' if fresh or turned else 'were on already'} for {where}.\n")
     print("  start the server, at all addresses   roofline-server" + _option(data))
     print(f"  on every node, once ({DAYS:.0f} days)       roofline-agent join {address()} \\")
-    print(f"                                         {JoinToken(authority.fingerprint(folder), secret)}")
+    print(f"                                         {join_token(folder, secret)}")
     print("  for users on other machines          roofline-server token new --role reader" + _option(data))
-    if fresh:
+    if turned and not fresh:
+        print("\nStart the server again; who had joined by a token joins again.")
+    if fresh or turned:
         print("\nThe agent and the client of this user on this machine are let in.")
 
 
@@ -95,6 +104,12 @@ def port() -> int:
     return int(listen) if listen.isdecimal() and int(listen) else PORT
 
 
+def join_token(folder: Path, secret: str) -> JoinToken:
+    from ..access import authority
+
+    return JoinToken(authority.fingerprint(folder), secret, access.is_mutual(folder))
+
+
 def _join_here(folder: Path, tokens: Tokens) -> None:
     """Let this user's agent and client in, which can read the keys anyway."""
     certificate = (folder / access.AUTHORITY).read_text()
@@ -102,8 +117,21 @@ def _join_here(folder: Path, tokens: Tokens) -> None:
     state = os.environ.get("XDG_STATE_HOME") or str(Path(os.environ.get("HOME", "/")) / ".local/state")
     agent = agent_file(Path(os.environ.get("ROOFLINE_STATE") or Path(state) / "roofline" / "agent"))
     for role, file in (("agent", agent), ("admin", client_file(os.environ))):
-        _token, secret = tokens.new(role, who(os.environ))
+        own = _own(folder, tokens, role, certificate)
         try:
-            save_servers(file, load_servers(file).joined(here, Access(certificate, secret)))
+            save_servers(file, load_servers(file).joined(here, own))
         except CannotJoin as error:
             raise Unavailable(str(error)) from None
+
+
+def _own(folder: Path, tokens: Tokens, role: str, trusted: str) -> Access:
+    """What this user is let in with. trusted: the authority's certificate."""
+    from ..access import authority
+
+    mutual = access.is_mutual(folder)
+    token, secret = tokens.new(role, who(os.environ), certified=mutual)
+    if not mutual:
+        return Access(trusted, secret)
+    made = authority.certify(folder, token)
+    tokens.extend(token.id, made.ends)
+    return Access(trusted, "", made.certificate, made.key, made.ends)

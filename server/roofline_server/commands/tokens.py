@@ -9,11 +9,11 @@ from dataclasses import asdict
 from typing import Annotated
 
 import typer
-from roofline.joining import JoinToken
 
 from ..access.audit import Audit
 from ..access.tokens import Token, Tokens
-from .init import DAYS, address
+from ..records import Limit
+from .init import DAYS, address, join_token
 from .options import DataOption, access_of
 
 app = typer.Typer(
@@ -25,6 +25,7 @@ app = typer.Typer(
     "Examples:\n\n"
     "  roofline-server token new                      for nodes to join, any number of them\n\n"
     "  roofline-server token new --role reader        for one user to join\n\n"
+    "  roofline-server token new --role reader --user alice   who sees the jobs of alice alone\n\n"
     "  roofline-server token list\n\n"
     "  roofline-server token revoke 1f0c22aa          what its holder has open ends within seconds",
 )
@@ -43,17 +44,24 @@ def new(
         bool | None,
         typer.Option("--once/--many", help="good for one join [default: many for agents, else one]"),
     ] = None,
+    user: Annotated[str | None, typer.Option(help="a reader sees only jobs that this user submitted")] = None,
+    jobs: Annotated[
+        str | None, typer.Option(metavar="PATTERN", help="a reader sees only jobs of such names, as 'lab-*'")
+    ] = None,
     data: DataOption = None,
 ) -> None:
-    from ..access import authority
-
+    if "" in (user, jobs):
+        raise typer.BadParameter("an empty limit would be none: leave it out for a reader of all jobs")
     folder = access_of(data, context.obj)
     single = role != "agent" if once is None else once
-    token, secret = Tokens(folder).new(role, name, joins=True, once=single, days=days)
-    Audit(folder).add("token", token=token.id, role=role, name=name, joins=True)
+    limit = Limit(user or "", jobs or "")
+    token, secret = Tokens(folder).new(
+        role, name or limit.user, joins=True, once=single, days=days, limit=limit
+    )
+    facts = limit._asdict() if any(limit) else {}
+    Audit(folder).add("token", token=token.id, role=role, name=name, joins=True, **facts)
     program = "roofline-agent" if role == "agent" else "roofline-client"
-    joins = JoinToken(authority.fingerprint(folder), secret)
-    print(f"{program} join {address()} {joins}")
+    print(f"{program} join {address()} {join_token(folder, secret)}")
 
 
 @app.command("list", help="Show all tokens; their secrets are not kept.")
@@ -69,11 +77,11 @@ def show(
         rows = [{**asdict(token), "state": token.state(now)} for token in tokens]
         print(json.dumps([{key: row[key] for key in row if key != "digest"} for row in rows], indent=2))
         return
-    rows_of_text = [("id", "role", "state", "made", "ends", "name"), *(_row(token, now) for token in tokens)]
-    widths = [max(len(row[at]) for row in rows_of_text) for at in range(5)]
+    heads = ("id", "role", "state", "made", "ends", "sees", "name")
+    rows_of_text = [heads, *(_row(token, now) for token in tokens)]
+    widths = [max(len(row[at]) for row in rows_of_text) for at in range(len(heads))]
     for row in rows_of_text:
-        cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=False)]
-        print("  ".join([*cells, row[5]]).rstrip())
+        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
 
 
 @app.command(
@@ -92,7 +100,16 @@ def revoke(
 
 def _row(token: Token, now: float) -> tuple[str, ...]:
     role = f"{token.role}, to join" + (" once" if token.once else "") if token.joins else token.role
-    return token.id, role, token.state(now), _day(token.created), _day(token.expires), token.name
+    state, made, ends = token.state(now), _day(token.created), _day(token.expires)
+    return token.id, role, state, made, ends, _sees(token), token.name
+
+
+def _sees(token: Token) -> str:
+    """Which jobs, in words."""
+    if token.role == "agent":
+        return "-"
+    parts = [f"of {token.user}"] if token.user else []
+    return ", ".join([*parts, token.jobs] if token.jobs else parts) or "all"
 
 
 def _day(moment: float | None) -> str:

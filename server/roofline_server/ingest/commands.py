@@ -24,9 +24,11 @@ class Busy(Exception):
 class Link:
     """The commands to one connected agent."""
 
-    def __init__(self, hello: Any, send: Callable[[Any], None]) -> None:
-        """`send` takes a ServerMessage. `hello` is replaced when the agent sends another."""
+    def __init__(self, hello: Any, send: Callable[[Any], None], address: str = "") -> None:
+        """`send` takes a ServerMessage. `hello` is replaced when the agent sends another. address: that its
+        stream comes from; "": not known."""
         self.hello = hello
+        self.address = address
         self.host: str = hello.machine.host
         self.busy_with = ""
         self._send = send

@@ -75,6 +75,7 @@ def decode(batch: Any, node: int, name_ids: NameIds, patient: bool = False) -> D
         ranks.present,
         _endings(exits, ranks),
         ranks.ids,
+        ranks.owners,
     )
 
 

@@ -26,7 +26,8 @@ def _rank(data: bytes) -> ReportedRank:
     printable(r.framework, "framework", empty=True)
     key = RankKey(printable(r.job, "job"), printable(r.role, "role"), r.index)
     who = Incarnation(-1, -1, r.pid, r.start_ns, r.name, r.world, r.framework)
-    return ReportedRank(key, who, printable(r.launch, "launch", empty=True))
+    launch, user = printable(r.launch, "launch", empty=True), printable(r.user, "user", empty=True)
+    return ReportedRank(key, who, launch, user)
 
 
 class Ranks:
@@ -42,6 +43,7 @@ class Ranks:
         self.incarnations = [one.who for one in described]
         self.present: list[Incarnation] = []  # without those that only a coordinator reported on
         self.ids: frozenset[int] = frozenset()
+        self.owners: frozenset[tuple[str, str]] = frozenset()  # runs, and who submitted ranks of them
         self._starts = np.array([who.start_ns for who in self.incarnations] + [0], np.int64)
         self._reported = RankTable(node, described)
         self._jobs = np.array([NODE_JOB], object)
@@ -71,6 +73,8 @@ class Ranks:
                 self.incarnations[at] = self.incarnations[at]._replace(rank=rank, node=self.node)
             self.present = [who for who in self.incarnations if who.pid or who.framework == RECORDED]
             self.ids = frozenset(ids)
+            users = (one.user for one in self._reported.ranks)
+            self.owners = frozenset((job, user) for job, user in zip(jobs, users, strict=True) if user)
             self._ids = np.array([*ids, -1], np.int64)
 
     def column(self, data: bytes, what: str, least: int = 0) -> Ints:

@@ -23,6 +23,7 @@ from ..store.catalog.name_ids import NameIds
 from ..store.catalog.runs import Unclear
 from ..store.intake.inbox import Entry, Known
 from ..store.store import Store
+from .addresses import address_of
 from .commands import Agents, Link
 from .decode import decode, parse
 from .fair_queue import FairQueue
@@ -181,7 +182,7 @@ class Committer:
 class _Stream:
     """One agent's stream."""
 
-    def __init__(self, hello: Any, node: int, acked: int) -> None:
+    def __init__(self, hello: Any, node: int, acked: int, address: str) -> None:
         self.agent: str = hello.agent
         self.instance: str = hello.instance
         self.lineage: str = hello.lineage
@@ -190,7 +191,7 @@ class _Stream:
         self.outgoing: asyncio.Queue[pb.ServerMessage] = asyncio.Queue()
         self.pings: dict[int, int] = {}  # on their way: id -> when sent
         self._numbers = itertools.count(1)
-        self.link = Link(hello, self.send)
+        self.link = Link(hello, self.send, address)
 
     def send(self, message: pb.ServerMessage) -> None:
         self.outgoing.put_nowait(message)
@@ -298,7 +299,8 @@ class IngestService:
         node = await self._hellos((NodeKey(hello.agent, hello.boot), machine))
         if 0 < hello.node_ns < MAX_TIME_NS:
             self._store.add_arrival(node, hello.node_ns, received_ns)
-        return _Stream(hello, node, self._store.acked(hello.agent, hello.lineage))
+        acked = self._store.acked(hello.agent, hello.lineage)
+        return _Stream(hello, node, acked, address_of(context.peer()))
 
     async def _receive(self, stream: _Stream, requests: AsyncIterator[bytes]) -> None:
         async for data in requests:

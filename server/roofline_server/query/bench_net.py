@@ -11,6 +11,7 @@ import grpc
 from roofline.v1 import ingest_pb2 as pb
 from roofline.v1 import models_pb2
 
+from ..ingest.addresses import seen_from
 from ..ingest.commands import Agents, Busy, Link, alone
 from ..report.ranks.members import is_running
 from ..store.store import Store
@@ -106,7 +107,9 @@ class _Benchmark:
 
     def __init__(self, sender: Link, receiver: Link) -> None:
         self._sender, self._receiver = sender, receiver
+        # The ticket of this benchmark: used once, by these two agents alone.
         self._key = secrets.token_hex(16)
+        self._ends = {"from_agent": sender.hello.agent, "to_agent": receiver.hello.agent}
         self._results: asyncio.Queue[tuple[str, Any | None]] = asyncio.Queue()
         self._commands: list[tuple[Link, int]] = []
         self._begun: list[Link] = []
@@ -117,18 +120,21 @@ class _Benchmark:
         before = self._network_ceilings()
         serving = await self._serve()
         ports = f"ports {serving.tcp_port} and {serving.grpc_port}"
-        yield _progress(f"{self._receiver.host} listens at {ports}; {self._sender.host} measures")
+        address = self._address(serving.addresses, request.address)
+        at = f"{self._receiver.host} listens at {address}, {ports}"
+        yield _progress(f"{at}; {self._sender.host} measures")
         self._command(
             self._sender,
             "measure",
             measure_net=pb.MeasureNet(
                 key=self._key,
                 host=self._receiver.host,
-                addresses=serving.addresses,
+                addresses=[address],
                 tcp_port=serving.tcp_port,
                 grpc_port=serving.grpc_port,
                 seconds=request.seconds,
                 quick=request.quick,
+                **self._ends,
             ),
         )
         while not (result := await self._next_of_sender(request.seconds)).done:
@@ -157,11 +163,27 @@ class _Benchmark:
 
     async def _serve(self) -> Any:
         """Where the receiver listens."""
-        self._command(self._receiver, "serve", serve_net=pb.ServeNet(key=self._key, seconds=MOST_S))
+        ticket = pb.ServeNet(key=self._key, seconds=MOST_S, **self._ends)
+        self._command(self._receiver, "serve", serve_net=ticket)
         _, result = await self._next(SERVING_S, self._receiver, "did not listen within")
         if result is not None and result.HasField("serving"):
             return result.serving
         raise self._why_ended(self._receiver, result)
+
+    def _address(self, reported: Collection[str], named: str) -> str:
+        """Where the sender is to connect: never where the receiver alone says, which could be anywhere.
+        Raises CannotBench."""
+        host = self._receiver.host
+        if named and named not in reported:
+            known = ", ".join(reported) or "none"
+            raise CannotBench(
+                grpc.StatusCode.FAILED_PRECONDITION,
+                f"host {host} has no address {named!r}: its agent reports {known}",
+            )
+        address = named or seen_from(self._receiver.address, self._sender.address)
+        if not address:
+            raise self._failed(self._receiver, "has no address that the server knows; name one (--address)")
+        return address
 
     async def _next_of_sender(self, seconds: float) -> Any:
         """The next result of the sender; after that with `done` there is no more."""

@@ -12,6 +12,7 @@ import grpc
 
 from ..errors import BadRequest, UnknownHost, UnknownJob
 from ..ingest.commands import Agents
+from ..records import Limit
 from ..store.store import Store
 from .answers import Answers
 from .bench_net import CannotBench, bench_net, running_on
@@ -25,10 +26,18 @@ class QueryService:
     Of an answer in chunks the next one is made when the one before is on its way: what is held is bounded.
     """
 
-    def __init__(self, store: Store, agents: Agents) -> None:
-        self._store = store
+    def __init__(
+        self, store: Store, agents: Agents, limit: Callable[[], Limit | None] = lambda: None
+    ) -> None:
+        """limit: which runs the caller of the method that runs now may see; None: all."""
+        self._whole_store = store  # for admins alone
         self._agents = agents
-        self._answers = Answers(store)
+        self._limit = limit
+
+    @property
+    def _answers(self) -> Answers:
+        """For the caller: runs that it may not see are not there. Every method answers from these."""
+        return Answers(self._whole_store.seen_by(self._limit()))
 
     async def ListJobs(self, request: Any, context: Any) -> Any:
         return await asyncio.to_thread(self._answers.jobs)
@@ -73,8 +82,8 @@ class QueryService:
         return await _answer(self._answers.machines, request, context, "question for machines")
 
     async def BenchNet(self, request: Any, context: Any) -> AsyncIterator[Any]:
-        known = {machine.host for machine in self._store.name_ids.machines().values()}
-        events = bench_net(self._agents, known, request, partial(running_on, self._store))
+        known = {machine.host for machine in self._whole_store.name_ids.machines().values()}
+        events = bench_net(self._agents, known, request, partial(running_on, self._whole_store))
         try:
             async for event in events:
                 yield event

@@ -8,6 +8,7 @@ rebuilt from its segments. What is younger is correlated when asked for, by the 
 
 from __future__ import annotations
 
+import copy
 import logging
 import sqlite3
 import threading
@@ -17,11 +18,12 @@ from pathlib import Path
 import sqlalchemy.exc
 
 from ..errors import Unavailable
-from ..records import ClockSample, DecodedBatch, Incarnation, Machine, NodeKey, RankKey
+from ..records import ClockSample, DecodedBatch, Incarnation, Limit, Machine, NodeKey, RankKey
 from .catalog.catalog import Catalog, sqlite_url
 from .catalog.clocks import ClockRegistry, Clocks, moment, server_time
 from .catalog.machines import Machines, MachineVersion
 from .catalog.name_ids import NameIds
+from .catalog.owners import Owners
 from .catalog.process_lifetimes import ProcessLifetimes
 from .catalog.tags import Tags
 from .intake.inbox import Entry, Inbox, Known
@@ -70,7 +72,7 @@ class Store:
         processes = ProcessLifetimes(self._catalog.process_lifetimes(), self.name_ids.ranks())
         self._tail = Tail(processes)
         self._clocks = ClockRegistry(self._catalog, self.name_ids)
-        self._tags = Tags(self._catalog)
+        self._tags, self._owners = Tags(self._catalog), Owners(self._catalog)
         self.machines = Machines(self._catalog, self.name_ids.nodes(), self._began)
         deltas = Deltas(self.name_ids, reader, self._members)
         steps = SealedSteps(self._catalog, reader, self.name_ids, self._clocks, deltas, self._members)
@@ -173,6 +175,7 @@ class Store:
 
     def _remember(self, entry: Entry, decoded: DecodedBatch) -> None:
         self._tail.add(entry, decoded)
+        self._owners.add(decoded.owners)
         self._clocks.add_arrival(entry.node, decoded.end_ns, entry.received_ns)
         self._tags.add(decoded, lambda: self._clocks.clocks()[entry.node])
 
@@ -206,9 +209,18 @@ class Store:
             self.name_ids.save()
             self._clocks.save()
             self._tags.save()
+            self._owners.save()
             return self._sealer.seal()
 
     # -- reading -----------------------------------------------------------------------------------
+
+    def seen_by(self, limit: Limit | None) -> Store:
+        """The same data for somebody of whom this is known: runs beyond the limit are not there."""
+        if limit is None:
+            return self
+        found = copy.copy(self)
+        found._views = self._views.only(lambda run: limit.allows(run, self._owners.of(run)))
+        return found
 
     def clocks(self) -> Clocks:
         """The clocks of all nodes, as they are known now."""
@@ -229,11 +241,11 @@ class Store:
 
     def tags(self, job: str) -> dict[str, str]:
         """A job's tags by name."""
-        return self._tags.of(job)
+        return self._views.tags_of(job)
 
     def jobs_tagged(self, name: str, value: str) -> list[str]:
         """The jobs whose tag `name` is `value`, in order of their ids."""
-        return self._tags.jobs(name, value)
+        return self._views.jobs_tagged(name, value)
 
     def machine_versions(self) -> list[MachineVersion]:
         """All versions of all machines with the jobs reported against them; by host, newest first."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import copy
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -64,14 +65,32 @@ class ViewBuilder:
         machines: Machines,
         tags: Tags,
         leases: Leases,
+        allows: Callable[[str], bool] = lambda job: True,
     ) -> None:
+        """allows: whether a run is there for who asks; of another nothing is kept."""
+        self._allows = allows
         self._root, self._catalog, self._reader, self._tail = root, catalog, reader, tail
         self._name_ids, self._clocks, self._deltas = name_ids, clocks, deltas
         self._machines, self._tags, self._leases = machines, tags, leases
 
     def ranks_of(self, job: str) -> dict[int, RankKey]:
-        """The ranks of a job of which something is kept, by their ids."""
-        return self._tail.reported(self._name_ids.ranks_of(job))
+        """The ranks of a job of which something is kept, by their ids; none of one that may not be seen. All
+        else here goes by this."""
+        return {} if not self._allows(job) else self._tail.reported(self._name_ids.ranks_of(job))
+
+    def only(self, allows: Callable[[str], bool]) -> ViewBuilder:
+        """The same for somebody who may not see all runs."""
+        found = copy.copy(self)
+        found._allows = allows
+        return found
+
+    def tags_of(self, job: str) -> dict[str, str]:
+        """A job's tags by name."""
+        return self._tags.of(job) if self._allows(job) else {}
+
+    def jobs_tagged(self, name: str, value: str) -> list[str]:
+        """The jobs whose tag `name` is `value`, in order of their ids."""
+        return list(filter(self._allows, self._tags.jobs(name, value)))
 
     def jobs(self) -> set[str]:
         """All jobs of which something is kept."""
@@ -107,7 +126,7 @@ class ViewBuilder:
             clocks=self._clocks.clocks(),
             machines=self._name_ids.machines(),
             metrics={},
-            tags=self._tags.of(job),
+            tags=self.tags_of(job),
         )
 
     def view(self, job: str, needed: Needed | None = None) -> JobView | None:
@@ -149,7 +168,7 @@ class ViewBuilder:
                 recordings=self._name_ids.recordings,
                 facts=facts_of(events),
                 settled=self._clocks.settled(job),
-                tags=self._tags.of(job),
+                tags=self.tags_of(job),
                 between=on_server_clock(between, clocks),
                 machine_notes=list(dict.fromkeys(use.note for use in used.values() if use.note)),
                 damaged={s.path: s.rows for s in snapshot.segments if s.path in self._reader.damaged},

@@ -21,8 +21,9 @@ from tests.fakes import wait_for
 from .test_child import CEILING, Standing
 
 GREETING = Greeting("agent", "i", "boot", "1", Machine("here", "cpu", 1, 2, 4, 8, "k"), (), (), 5)
-SERVE = pb.Command(id=7, serve_net=pb.ServeNet(key="k", seconds=9))
-MEASURE = pb.Command(id=8, measure_net=pb.MeasureNet(key="k", host="b", tcp_port=1, grpc_port=2))
+ENDS = {"from_agent": "agent", "to_agent": "agent"}
+SERVE = pb.Command(id=7, serve_net=pb.ServeNet(key="k", seconds=9, **ENDS))
+MEASURE = pb.Command(id=8, measure_net=pb.MeasureNet(key="k", host="b", tcp_port=1, grpc_port=2, **ENDS))
 
 
 class Commanded:
@@ -65,7 +66,7 @@ def commanded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Comma
 def test_what_a_child_reports_is_the_answer(commanded: Commanded) -> None:
     commanded.send(SERVE)
     child = wait_for(lambda: commanded.children and commanded.children[0])
-    assert child.order == ServeOrder("k", 9)
+    assert child.order == ServeOrder("k", 9, "agent agent")
     child.report(BenchReport(serving=Serving(("10.0.0.1",), 41, 42)))
     child.report(BenchReport(done=True))
     listening, ended = commanded.results(2)
@@ -82,6 +83,16 @@ def test_ceilings_are_sent_before_the_end(commanded: Commanded) -> None:
     assert (ended.id, ended.done, ended.reason) == (8, True, "x")
     # On one stream: what came before the answer has come.
     assert len(commanded.script.hellos) == 2
+
+
+def test_ticket_of_other_agents_is_refused(commanded: Commanded) -> None:
+    for kind in (
+        {"serve_net": pb.ServeNet(key="k", to_agent="other", from_agent="agent")},
+        {"measure_net": pb.MeasureNet(key="k", to_agent="agent", from_agent="other")},
+    ):
+        commanded.send(pb.Command(id=9, **kind))
+    assert {result.reason for result in commanded.results(2)} == {"this ticket is for other agents"}
+    assert not commanded.children
 
 
 def test_stop_needs_the_key(commanded: Commanded) -> None:

@@ -52,9 +52,17 @@ def test_results_on_the_wire() -> None:
 
 
 def test_orders_of_commands() -> None:
-    serve = pb.Command(id=1, serve_net=pb.ServeNet(key="k", seconds=9))
-    assert wire.order(serve, "here") == ServeOrder("k", 9.0)
-    asked = pb.MeasureNet(key="k", host="b", addresses=["1", "2"], tcp_port=3, grpc_port=4, quick=True)
-    found = wire.order(pb.Command(id=1, measure_net=asked), "here")
-    assert found == MeasureOrder("k", "here", "b", ("1", "2"), 3, 4, 0.0, True)
+    ends = {"from_agent": "a", "to_agent": "b"}
+    serve = pb.Command(id=1, serve_net=pb.ServeNet(key="k", seconds=9, **ends))
+    serving = wire.order(serve, "here")
+    assert serving == ServeOrder("k", 9.0, "a b")
+    asked = pb.MeasureNet(
+        key="k", host="b", addresses=["1", "2"], tcp_port=3, grpc_port=4, quick=True, **ends
+    )
+    measure = pb.Command(id=1, measure_net=asked)
+    found = wire.order(measure, "here")
+    assert found == MeasureOrder("k", "here", "b", ("1", "2"), 3, 4, 0.0, True, "a b")
+    assert serving and serving.ticket == found.ticket != ServeOrder("k", 9.0, "a c").ticket
+    assert [wire.is_for(serve, agent) for agent in ("a", "b")] == [False, True]
+    assert [wire.is_for(measure, agent) for agent in ("a", "b")] == [True, False]
     assert wire.order(pb.Command(id=1, set_interval=pb.SetInterval()), "here") is None

@@ -1,4 +1,4 @@
-"""The receiving end's ports: they serve who shows the key, and nobody else."""
+"""The receiving end's ports: they serve who has the ticket, and nobody else."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ import json
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
 
 import grpc
 import pytest
@@ -43,15 +45,20 @@ def listener(ended: Ended) -> Iterator[TcpReceiver]:
     made.close()
 
 
-def raw(listener: TcpReceiver, line: bytes) -> bytes:
-    """What comes back for a first line, until the end of the connection."""
+def raw(listener: TcpReceiver, line: bytes | Callable[[str], bytes]) -> bytes:
+    """What comes back for a first line, which may depend on the listener's, until the connection ends."""
     with socket.create_connection(("127.0.0.1", listener.port), 60) as connection:
-        connection.sendall(line)
+        once = handshake.receive(connection)["once"]
+        connection.sendall(line if isinstance(line, bytes) else line(once))
         connection.shutdown(socket.SHUT_WR)
         answer = b""
         while chunk := connection.recv(1000):
             answer += chunk
         return answer
+
+
+def proven(once: str, ticket: str = KEY, **what: Any) -> bytes:
+    return json.dumps({"proof": handshake.proof(ticket, once, what), **what}).encode() + b"\n"
 
 
 @pytest.mark.parametrize(
@@ -63,15 +70,21 @@ def raw(listener: TcpReceiver, line: bytes) -> bytes:
         b"[" * 5000 + b"\n",
         b"x" * 5000,
         b'{"for": "control"}\n',
-        b'{"key": "", "for": "sink"}\n',
-        b'{"key": null, "for": "sink"}\n',
-        '{"key": "sécret", "for": "sink"}\n'.encode(),
-        b'{"key": "secre", "for": "echo", "size": 1}\n',
+        b'{"proof": "", "for": "control"}\n',
+        b'{"proof": null, "for": "control"}\n',
+        '{"proof": "sécret", "for": "control"}\n'.encode(),
+        lambda once: proven(once, "secre", **{"for": "control"}),
+        lambda once: proven("another connection's", **{"for": "control"}),
+        lambda once: proven(once, **{"for": "control"}).replace(b'"for"', b'"size": 1, "for"'),
+        lambda once: proven(once, **{"for": "echo"}, size=1),
+        lambda once: proven(once, **{"for": "sink"}),
     ],
 )
-def test_who_does_not_show_the_key_gets_nothing(listener: TcpReceiver, ended: Ended, line: bytes) -> None:
+def test_who_has_no_ticket_or_begins_otherwise_gets_nothing(
+    listener: TcpReceiver, ended: Ended, line: bytes | Callable[[str], bytes]
+) -> None:
     with contextlib.suppress(OSError):  # closed before all was sent, or with something unread
-        assert raw(listener, line) == b""
+        assert raw(listener, line) in (b"", b'{"ok": true}\n')
     assert not listener.controlled.is_set() and not ended.times
 
 
@@ -94,11 +107,25 @@ def test_who_shows_a_key_byte_by_byte_has_no_more_time(
     assert closed, "a byte in time is no line in time"
 
 
-def test_the_key_opens_what_it_names_and_nothing_else(listener: TcpReceiver) -> None:
+def test_the_ticket_opens_what_it_names_and_nothing_else(listener: TcpReceiver) -> None:
     ok = b'{"ok": true}\n'
-    for what in ({"for": "shell"}, {}, {"for": "echo", "size": 0}, {"for": "echo", "size": 1 << 40}):
-        assert raw(listener, json.dumps({"key": KEY, **what}).encode() + b"\n") == ok
-    assert raw(listener, b'{"key": "secret", "for": "echo", "size": 2}\nabcde') == ok + b"abcd"
+    peer = tcp.ReceivingEnd("127.0.0.1", listener.port, KEY)
+    wishes: list[dict[str, Any]] = [{"for": "shell"}, {}, {"for": "echo", "size": 0}]
+    for what in (*wishes, {"for": "echo", "size": 1 << 40}):
+        assert raw(listener, partial(proven, **what)) == ok
+    echo = {"for": "echo", "size": 2}
+    assert raw(listener, lambda once: proven(once, **echo) + b"abcde") == ok + b"abcd"
+    peer.bye()
+
+
+def test_what_one_connection_proved_opens_no_other(listener: TcpReceiver) -> None:
+    """Who listens on the way has seen a proof, never the ticket."""
+    seen = []
+    peer = tcp.ReceivingEnd("127.0.0.1", listener.port, KEY)
+    sink = {"for": "sink"}
+    assert raw(listener, lambda once: seen.append(proven(once, **sink)) or seen[0])
+    assert raw(listener, seen[0]) == b"" and KEY.encode() not in seen[0]
+    peer.bye()
 
 
 def test_sinks_are_counted_for_one_sending_end(listener: TcpReceiver, ended: Ended) -> None:
@@ -140,13 +167,15 @@ def test_the_first_address_that_answers_is_taken(listener: TcpReceiver) -> None:
     found = tcp.find("no.such.host.invalid", ["127.0.0.1"], listener.port, KEY)
     assert found.address == "127.0.0.1"
     found.bye()
-    with pytest.raises(NetBenchError, match=r"tried no.such.host.invalid \(not a name.*127.0.0.1 \(Conn"):
-        tcp.find("no.such.host.invalid", ["127.0.0.1"], elsewhere, KEY)
+    with pytest.raises(NetBenchError, match=r"tried 127.0.0.1 \(Conn"):
+        tcp.find("localhost", ["127.0.0.1"], elsewhere, KEY)
+    with pytest.raises(NetBenchError, match=r"tried nothing"):
+        tcp.find("localhost", [], listener.port, KEY)
 
 
 def test_another_benchmarks_port_is_not_taken(listener: TcpReceiver) -> None:
     with pytest.raises(NetBenchError, match="closed the connection"):
-        tcp.find("127.0.0.1", [], listener.port, "another key")
+        tcp.find("here", ["127.0.0.1"], listener.port, "another ticket")
 
 
 def test_round_trips_and_bandwidth(listener: TcpReceiver) -> None:

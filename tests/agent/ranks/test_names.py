@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 
 import pytest
-from roofline_agent.ranks.names import MAX_SCRIPT, job_of, launch_of, user_of
+from roofline_agent.ranks.names import MAX_SCRIPT, MAX_USER, job_of, launch_of, name_of, submitter, user_of
 from roofline_agent.ranks.processes import Processes
 
 from tests.fakes import add_process
@@ -156,3 +156,11 @@ def test_user(proc: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_name_of_a_process_of_this_machine() -> None:
     assert f"-{os.getpid()}-" in job_of(Processes(), os.getpid(), of_session=False)
+
+
+def test_submitter_is_the_owner_and_in_a_container_of_root_whom_slurm_says() -> None:
+    of_slurm = {"SLURM_JOB_USER": "alice"}
+    assert submitter(0, {}) == name_of(0)
+    assert submitter(0, of_slurm) == "alice"
+    assert submitter(4_000_000_000, of_slurm) == "uid4000000000", "its own word against the kernel's"
+    assert len(submitter(0, {"SLURM_JOB_USER": "a" * 1000})) == MAX_USER

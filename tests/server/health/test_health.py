@@ -230,7 +230,7 @@ def test_condition_counts_what_agents_send(tmp_path: Path, monkeypatch: pytest.M
                     await asyncio.sleep(0.01)
                 assert (found.agents, found.streams) == (2, 2)
                 assert (found.batches, found.doubled, found.refused) == (len(SENT), 1, 1)
-                assert found.rows > len(SENT) and found.bytes == here.store.unsealed_bytes
+                assert found.rows > len(SENT) and 0 < found.bytes < here.store.unsealed_bytes
                 assert sum(found.commit.counts) >= 1 and found.commit.total > 0
                 assert found.loop_lag_s == 0.5
                 assert found.clock_error_s is not None and 0 < found.clock_error_s < 1

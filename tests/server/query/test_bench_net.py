@@ -86,7 +86,9 @@ def test_one_serves_the_other_measures_and_all_is_passed_on(tmp_path: Path) -> N
         serve, measure = await made.serve()
         asked = measure.measure_net
         assert len(asked.key) >= 32 and asked.key == serve.serve_net.key
-        assert (asked.host, list(asked.addresses)) == ("b", ["10.0.0.2", "fd00::2"])
+        assert (asked.host, list(asked.addresses)) == ("b", ["127.0.0.1"]), "where its stream comes from"
+        for order in (asked, serve.serve_net):
+            assert (order.from_agent, order.to_agent) == ("agent-a", "agent-b")
         assert (asked.tcp_port, asked.grpc_port, asked.seconds, asked.quick) == (41, 42, 0.5, True)
         await made.answer(made.a, measure, progress="1 of 2: tcp.latency")
         result = models_pb2.NetResult(name="tcp.latency", value=1e-5, unit="s")
@@ -101,6 +103,33 @@ def test_one_serves_the_other_measures_and_all_is_passed_on(tmp_path: Path) -> N
         assert measured.result == result
         assert list(summary.summary.ceilings) == [CEILING]
         assert list(summary.summary.notes) == ["x was not measured: y", "z"]
+
+    run(tmp_path, scenario)
+
+
+def test_address_that_somebody_names_must_be_one_of_the_receiver(tmp_path: Path) -> None:
+    async def scenario(made: Nodes) -> None:
+        call = made.ask(address="fd00::2")
+        reading = asyncio.create_task(_all(call))
+        _, measure = await made.serve()
+        assert list(measure.measure_net.addresses) == ["fd00::2"]
+        call.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await reading
+
+    run(tmp_path, scenario)
+
+
+def test_address_of_a_third_is_refused(tmp_path: Path) -> None:
+    async def scenario(made: Nodes) -> None:
+        reading = asyncio.create_task(refused(made.ask(address="10.0.0.3")))
+        serve = await made.command(made.b, "serve_net")
+        await made.answer(made.b, serve, serving=SERVING)
+        code, text = await reading
+        assert code == grpc.StatusCode.FAILED_PRECONDITION
+        assert "no address '10.0.0.3'" in text and "10.0.0.2, fd00::2" in text
+        await made.command(made.b, "stop_net")
+        assert not any(c.WhichOneof("kind") == "measure_net" for c in made.a.all("command"))
 
     run(tmp_path, scenario)
 

@@ -12,7 +12,7 @@ from roofline.answers.values import Provenance, Scope
 
 from ...records import KernelKind, Machine, Metric, NodeKey, RankKey
 from .machine_versions import MachineState
-from .tables import JOB_METRIC, KERNEL, MACHINE, METRIC, NODE, RANK, RUN_PROCESS, SEGMENT, TAG
+from .tables import JOB_METRIC, KERNEL, MACHINE, METRIC, NODE, OWNER, RANK, RUN_PROCESS, SEGMENT, TAG
 
 MOST_ASKED = 500  # values in one question; databases have limits
 
@@ -109,6 +109,18 @@ class Names:
                 c = TAG.c
                 db.execute(TAG.delete().where((c.job == job) & (c.name == name) & (c.value == value)))
                 db.execute(TAG.insert().values(job=job, name=name, value=value, said_ns=reported_ns))
+
+    def owners(self) -> set[tuple[str, str]]:
+        """Runs, and who submitted ranks of them."""
+        with self._engine.connect() as db:
+            return {(r.job, r.user) for r in db.execute(sa.select(OWNER))}
+
+    def add_owners(self, found: Iterable[tuple[str, str]]) -> None:
+        """Keep what `owners` gives; what is known already may be among it."""
+        with self._engine.begin() as db:
+            known = {(r.job, r.user) for r in db.execute(sa.select(OWNER))}
+            if new := set(found) - known:
+                db.execute(OWNER.insert(), [{"job": job, "user": user} for job, user in sorted(new)])
 
     def add_names(self, new: NewNames) -> None:
         """Write these: one commit for all."""

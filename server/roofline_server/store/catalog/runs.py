@@ -29,6 +29,7 @@ class ReportedRank(NamedTuple):
     key: RankKey  # with the name of the job as the agent knows it
     who: Incarnation
     launch: str
+    user: str = ""  # who submitted it; "": not known
 
     @property
     def is_process(self) -> bool:

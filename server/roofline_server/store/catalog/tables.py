@@ -148,6 +148,13 @@ RUN_PROCESS = sa.Table(
     Column("number", Integer, nullable=False),
     Column("launch", String, nullable=False),
 )
+# Who submitted ranks of a run.
+OWNER = sa.Table(
+    "owner",
+    META,
+    Column("job", String, primary_key=True),
+    Column("user", String, primary_key=True),
+)
 # How processes ended, of those of which that is known.
 EXIT = sa.Table(
     "exit",

@@ -1,0 +1,50 @@
+"""What this agent is let in with: where that is a certificate, a newer one in time."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+from roofline.joining import Access, CannotJoin, renewed
+
+log = logging.getLogger(__name__)
+
+AGAIN_S = 3600.0  # after a try that failed
+
+
+class Membership:
+    """Of one server."""
+
+    def __init__(
+        self,
+        grpc: Any,
+        server: str,
+        access: Access | None,
+        keep: Callable[[Access], None] = lambda access: None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        """keep: called with each newer one; may raise CannotJoin. clock: UNIX time, s."""
+        self.access = access
+        self._grpc, self._server, self._keep, self._clock = grpc, server, keep, clock
+        self._tried = -AGAIN_S
+
+    def renew_if_due(self) -> threading.Thread | None:
+        """Have a thread exchange the certificate where that is due; what is open goes on with the old one."""
+        now = self._clock()
+        if self.access is None or not self.access.is_due(now) or now - self._tried < AGAIN_S:
+            return None
+        self._tried = now
+        thread = threading.Thread(target=self._renew, args=(self.access,), name="renew", daemon=True)
+        thread.start()
+        return thread
+
+    def _renew(self, access: Access) -> None:
+        try:
+            self.access = renewed(self._grpc, self._server, access)
+            self._keep(self.access)
+            log.info("the certificate was exchanged for a new one")
+        except CannotJoin as error:
+            log.error("the certificate could not be exchanged: %s", error)

@@ -1,0 +1,58 @@
+"""Certificates of agents are exchanged in time, beside what is sent, and again where that failed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from roofline.joining import RENEW_S, Access, CannotJoin
+from roofline_agent.uplink import membership
+from roofline_agent.uplink.membership import AGAIN_S, Membership
+
+NOW = 1e9
+OLD = Access("ca", "", "old", "key", NOW + RENEW_S)
+NEW = Access("ca", "", "new", "key", NOW + 3 * RENEW_S)
+
+
+class Time:
+    now = NOW
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def wait(member: Membership) -> bool:
+    """Whether it tries; returns when that is done."""
+    thread = member.renew_if_due()
+    if thread is not None:
+        thread.join(30)
+    return thread is not None
+
+
+def test_exchanged_once_when_due_and_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    kept: list[Access] = []
+    clock = Time()
+    clock.now = NOW - 1
+    monkeypatch.setattr(membership, "renewed", lambda grpc, server, access: NEW)
+    member = Membership(None, "head:1", OLD, kept.append, clock)
+    assert not wait(member)
+    clock.now = NOW
+    assert wait(member) and not wait(member)
+    assert (member.access, kept) == (NEW, [NEW])
+
+
+def test_tried_again_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(*_: Any) -> Access:
+        raise CannotJoin("away")
+
+    monkeypatch.setattr(membership, "renewed", refused)
+    clock = Time()
+    member = Membership(None, "head:1", OLD, clock=clock)
+    assert wait(member) and not wait(member)
+    clock.now += AGAIN_S
+    assert wait(member) and member.access == OLD
+
+
+@pytest.mark.parametrize("access", [None, Access("ca", "token")])
+def test_tokens_need_none(access: Access | None) -> None:
+    assert not wait(Membership(None, "head:1", access, clock=Time()))

@@ -1,0 +1,101 @@
+"""The systemd units: well-formed, narrow, and programs that work with what the units leave them."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from .conftest import COMMANDS, REPOSITORY, Site, wait_until
+
+pytestmark = pytest.mark.slow
+UNITS = REPOSITORY / "deploy" / "systemd"
+MOST_EXPOSED = 29  # of 100, in systemd's count
+NOBODY, SOMEBODY = 65534, 4321
+# As MemoryDenyWriteExecute does: no memory becomes executable that could be written (prctl(2), 65).
+NARROW = (
+    "import ctypes, os, sys\n"
+    "ctypes.CDLL(None).prctl(65, 1, 0, 0, 0)\n"
+    "os.umask(0o077)\n"
+    "os.execv(sys.argv[1], sys.argv[1:])"
+)
+
+systemd = pytest.mark.skipif(
+    not shutil.which("systemd-analyze"), reason="this machine has no systemd-analyze"
+)
+as_root = pytest.mark.skipif(
+    os.getuid() != 0 or not shutil.which("setpriv"), reason="takes root, and setpriv of util-linux"
+)
+
+
+def settings(unit: str) -> dict[str, str]:
+    """Of a unit; of a setting that stands there several times the last."""
+    lines = (UNITS / unit).read_text().splitlines()
+    return dict(line.split("=", 1) for line in lines if "=" in line and not line.startswith("#"))
+
+
+def with_capabilities_of(unit: str, uid: int) -> list[object]:
+    """How to start a command as another user with just what the unit gives it."""
+    names = settings(unit)["CapabilityBoundingSet"].split()
+    assert names == settings(unit)["AmbientCapabilities"].split()
+    some = ",".join(["-all", *(f"+{name.removeprefix('CAP_').lower()}" for name in names)])
+    sets = [f"--{kind}={some}" for kind in ("bounding-set", "inh-caps", "ambient-caps")]
+    who = [f"--reuid={uid}", f"--regid={uid}", "--clear-groups", "--no-new-privs"]
+    return ["setpriv", *who, *sets, sys.executable, "-c", NARROW]
+
+
+@systemd
+@pytest.mark.parametrize("unit", ["roofline-server.service", "roofline-agent.service"])
+def test_unit_is_well_formed_and_narrow(unit: str, tmp_path: Path) -> None:
+    text = (UNITS / unit).read_text()
+    (tmp_path / unit).write_text(text.replace("/opt/roofline/bin/", f"{COMMANDS}/"))
+    checked = subprocess.run(["systemd-analyze", "verify", tmp_path / unit], capture_output=True, text=True)
+    assert (checked.returncode, checked.stderr) == (0, "")
+    command = ["systemd-analyze", "security", "--offline=true", f"--threshold={MOST_EXPOSED}"]
+    done = subprocess.run([*command, tmp_path / unit], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout
+
+
+def test_server_has_no_capability_and_the_agent_what_it_says() -> None:
+    assert settings("roofline-server.service")["CapabilityBoundingSet"] == ""
+    names = settings("roofline-agent.service")["CapabilityBoundingSet"]
+    assert names == "CAP_PERFMON CAP_SYS_PTRACE CAP_DAC_READ_SEARCH"
+
+
+@as_root
+def test_programs_work_with_what_their_units_leave_them(site: Site) -> None:
+    """A server without any capability, an agent that is not root, and a rank of a third user."""
+    data, state, place = (site.folder / name for name in ("data", "state", "place"))
+    for folder in (state, place):
+        folder.mkdir()
+        os.chown(folder, NOBODY, NOBODY)
+    narrow = with_capabilities_of("roofline-server.service", os.getuid())
+    server = [
+        *narrow,
+        COMMANDS / "roofline-server",
+        "--data",
+        data,
+        "--listen",
+        site.address,
+        "--seal",
+        "0.2",
+    ]
+    site.start(server, "server.log")
+    wait_until(site.answers, what="the server answers")
+    narrow = with_capabilities_of("roofline-agent.service", NOBODY)
+    agent = [*narrow, COMMANDS / "roofline-agent", "--state", state, "--socket", place / "agent.sock"]
+    site.start([*agent, "--interval", "0.1"], "agent.log", TMPDIR=str(state))
+    wait_until(lambda: "connected to server" in site.log("agent.log"), what="the agent is connected")
+    rank = ["setpriv", f"--reuid={SOMEBODY}", f"--regid={SOMEBODY}", "--clear-groups"]
+    task = json.dumps({"cluster": {"worker": ["h:1"]}, "task": {"type": "worker", "index": 0}})
+    environ = {"TF_CONFIG": task, "ROOFLINE_JOB": "narrow", "ROOFLINE_SOCKET": "/nowhere"}
+    site.start([*rank, "sleep", "600"], "rank.log", **environ)
+    wait_until(lambda: "narrow" in site.ask("jobs").stdout, what="the rank of another user is found")
+    wait_until(lambda: list((data / "segments").rglob("*.parquet")), what="data are sealed")
+    found = site.ask("report", "--job", "narrow")
+    assert found.returncode == 0 and "1 worker" in found.stdout, found.stderr
