@@ -262,6 +262,7 @@ SERVER = (
     ("store",),
     ("access", "ingest", "report"),
     ("query",),
+    ("upkeep",),
     ("serve",),
     ("commands",),
     ("cli",),
@@ -272,6 +273,7 @@ STORE = (
     ("catalog", "raw_data"),
     ("intake", "steps"),
     ("view",),
+    ("retention",),
     ("export", "sealing", "view_builder"),
     ("store",),
 )

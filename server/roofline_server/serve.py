@@ -28,6 +28,7 @@ from .ingest.commands import Agents
 from .ingest.service import MAX_BATCH_BYTES, MAX_STREAMS, Committer, IngestService, decode_entry
 from .query import QueryService
 from .store.store import Store
+from .upkeep import Keep, retain_for_ever
 
 log = logging.getLogger(__name__)
 
@@ -44,6 +45,7 @@ class Options(NamedTuple):
     catalog: str = ""
     insecure: bool = False
     seal_s: float = SEAL_S
+    keep: Keep = Keep()
 
 
 def default_data(environ: dict[str, str] | os._Environ[str] = os.environ) -> Path:
@@ -90,6 +92,7 @@ async def serve(options: Options) -> None:
         how = " with TLS and tokens" if guarded else ""
         log.info("roofline-server %s at %s%s, data in %s", __version__, address, how, options.data)
         watching = [guard.watch()] if guard is not None else []
+        watching.append(retain_for_ever(store, options.data, options.keep))
         await _until_stopped(server, store, committer, options.seal_s, watching)
     finally:
         await asyncio.to_thread(store.close)
