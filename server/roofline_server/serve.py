@@ -25,6 +25,7 @@ from .access.tokens import Tokens
 from .allocator import give_back
 from .errors import ConfigError, Unavailable
 from .ingest.commands import Agents
+from .ingest.relieving import Relieving
 from .ingest.service import MAX_BATCH_BYTES, MAX_STREAMS, Committer, IngestService, decode_entry
 from .query import QueryService
 from .store.store import Store
@@ -85,7 +86,8 @@ async def serve(options: Options) -> None:
     try:
         committer = Committer(store)
         guard = Guard(Tokens(folder), Audit(folder)) if guarded else None
-        server = grpc_server(store, committer, guard)
+        agents = Agents()
+        server = grpc_server(store, committer, guard, agents)
         port = _bind(server, listen, _credentials(folder) if guarded else None)
         await server.start()
         address = f"{listen.rpartition(':')[0]}:{port}"
@@ -93,14 +95,18 @@ async def serve(options: Options) -> None:
         log.info("roofline-server %s at %s%s, data in %s", __version__, address, how, options.data)
         watching = [guard.watch()] if guard is not None else []
         watching.append(retain_for_ever(store, options.data, options.keep))
+        watching.append(Relieving(agents, committer.load).run())
         await _until_stopped(server, store, committer, options.seal_s, watching)
     finally:
         await asyncio.to_thread(store.close)
         os.close(lock)
 
 
-def grpc_server(store: Store, committer: Committer, guard: Guard | None = None) -> grpc.aio.Server:
-    """A server with its services that is bound to no address yet. guard: None lets everybody in."""
+def grpc_server(
+    store: Store, committer: Committer, guard: Guard | None = None, agents: Agents | None = None
+) -> grpc.aio.Server:
+    """A server with its services that is bound to no address yet. guard: None lets everybody in. agents: gets
+    those that are connected."""
     server = grpc.aio.server(
         interceptors=[guard] if guard is not None else None,
         options=(
@@ -113,7 +119,7 @@ def grpc_server(store: Store, committer: Committer, guard: Guard | None = None) 
             ("grpc.keepalive_permit_without_calls", 1),
         ),
     )
-    agents = Agents()
+    agents = Agents() if agents is None else agents
     server.add_generic_rpc_handlers((IngestService(store, committer, agents).handler(),))
     query_pb2_grpc.add_QueryServicer_to_server(QueryService(store, agents), server)
     if guard is not None:

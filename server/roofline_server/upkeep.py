@@ -47,7 +47,7 @@ async def retain_for_ever(store: Store, data: Path, keep: Keep) -> None:
     """Remove what is to be removed, once a minute, and when somebody asks."""
     loop = asyncio.get_running_loop()
     thread = ThreadPoolExecutor(1, thread_name_prefix="retain")
-    policy, failing, waited = policy_of(keep, disk_bytes(data)), False, 0.0
+    policy, failing, waited = policy_of(keep, disk_bytes(data)), False, RETAIN_S  # at once for the first time
     answers = Answers(store)
     requests.forget(data)
     while True:

@@ -47,6 +47,7 @@ class Greeting(NamedTuple):
     sources: Sequence[SourceStatus]
     interval_ns: int
     node_ns: int = 0  # node time now; 0: not said
+    own_interval_ns: int = 0  # sampling interval that was asked for here; 0: not said
 
 
 class _Numbering:

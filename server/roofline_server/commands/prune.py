@@ -20,8 +20,8 @@ from .options import DataOption, data_of
 
 HELP = (
     "Remove data of jobs that are over: by age, by size, or of one job.\n\n"
-    "Raw data (samples, marks, spans, kernel calls) go first, of the oldest job first. By default step deltas "
-    "stay, and with them reports, steps and stragglers; see --leave. A running job is never "
+    "Raw data (samples, marks, spans, kernel calls) go first, of the oldest job first. By default step "
+    "deltas stay, and with them reports, steps and stragglers; see --leave. A running job is never "
     "cut. The server may run meanwhile: then it does the work.\n\n"
     "Examples:\n\n"
     "  roofline-server prune --older-than 90d --dry-run\n\n"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from .wording import first_of
+from .wording import first_of, listed
 
 # -- time nobody watched ------------------------------------------------------------------------------------
 
@@ -122,6 +122,12 @@ def tag_differs(tag: str, ranks_of: Mapping[str, Sequence[str]], holds: str) -> 
 
 def lost(what: str, count: int) -> str:
     return f"lost: {count} {what}"
+
+
+def slowed(interval: str, hosts: Sequence[str], times: Sequence[str], more: int, why: str) -> str:
+    """interval: "4 s"; times: "12:00:00 to 12:05:00" of the first stretches; more: how many others."""
+    others = f" and {more} times more" if more else ""
+    return f"{listed(hosts)} sampled every {interval} from {', '.join(times)}{others}: {why}"
 
 
 def refused(what: str, count: int) -> str:
