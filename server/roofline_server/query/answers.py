@@ -75,10 +75,12 @@ class Answers:
     def jobs(self) -> Any:
         now = self._store.now_ns()
         names = self._store.jobs()
-        views = {job: self._store.overview(job) for job in names}
+        gone = self._store.all_removed()
         found = [
-            summarize_job(asked_as(job, names), view, now)._replace(removed=removals.short(view.removed))
-            for job, view in views.items()
+            summarize_job(asked_as(job, names), self._store.overview(job), now)._replace(
+                removed=removals.short(gone.get(job))
+            )
+            for job in names
         ]
         newest_first = sorted(found, key=lambda job: job.end_ns, reverse=True)
         return query_pb2.ListJobsResponse(jobs=[to_message(query_pb2.Job(), job) for job in newest_first])

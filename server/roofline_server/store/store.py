@@ -253,6 +253,10 @@ class Store:
         """What retention removed of a job; None: nothing."""
         return self._catalog.removed(job)
 
+    def all_removed(self) -> dict[str, Removed]:
+        """The same of all jobs of which something was."""
+        return self._catalog.all_removed()
+
     def kept_report(self, job: str) -> bytes | None:
         """The report of a job from before its step deltas were removed, as it was encoded; None: none is."""
         return self._catalog.kept_report(job)

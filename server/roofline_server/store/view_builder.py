@@ -108,7 +108,6 @@ class ViewBuilder:
             machines=self._name_ids.machines(),
             metrics={},
             tags=self._tags.of(job),
-            removed=self._catalog.removed(job),
         )
 
     def view(self, job: str, needed: Needed | None = None) -> JobView | None:

@@ -9,7 +9,7 @@ import sqlalchemy as sa
 
 from ...records import NODE_JOB, CutLevel, Removed
 from ..segments.files import Segment
-from .tables import KEPT_REPORT, REMOVED, SEGMENT, UNWANTED
+from .tables import KEPT_REPORT, RANK, REMOVED, SEGMENT, UNWANTED
 
 
 class Removal(NamedTuple):
@@ -42,6 +42,16 @@ class Removals:
         query = sa.select(*key, least, most, sa.func.sum(SEGMENT.c.bytes)).group_by(*key)
         with self._engine.connect() as db:
             return [Extent(*r[:4], int(r[4] or 0)) for r in db.execute(query)]
+
+    def stored_bytes(self) -> int:
+        """Of all segments."""
+        with self._engine.connect() as db:
+            return int(db.execute(sa.select(sa.func.sum(SEGMENT.c.bytes))).scalar() or 0)
+
+    def job_of_ranks(self) -> dict[int, str]:
+        """The job of each rank, by its id."""
+        with self._engine.connect() as db:
+            return {r[0]: r[1] for r in db.execute(sa.select(RANK.c.id, RANK.c.job))}
 
     def removed(self, job: str) -> Removed | None:
         """What was removed of a job; None: nothing was."""

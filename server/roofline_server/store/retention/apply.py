@@ -11,6 +11,7 @@ import contextlib
 import logging
 import threading
 from collections.abc import Callable, Sequence
+from itertools import compress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -25,7 +26,7 @@ from ..segments.files import STEPS, Piece, Segment, path_of, write
 from ..segments.leases import Leases
 from ..steps.deltas import Deltas
 from ..steps.sealed import NewData, NewSteps, SealedSteps
-from .plan import DAY_NS, Cut, Policy, Stretch, is_needed, plan
+from .plan import DAY_NS, Cut, Policy, Stretch, plan, useless
 from .stored import KEPT_WITH_STEPS, stored_jobs
 
 log = logging.getLogger(__name__)
@@ -83,6 +84,8 @@ class Retention:
 
     def apply(self, policy: Policy, make_report: MakeReport) -> Done:
         """Cut what is to be cut. A job that cannot be cut is logged and stays as it is."""
+        if policy.older_ns is None and self._catalog.stored_bytes() <= (policy.most_bytes or MAX_TIME_NS):
+            return Done([], 0)  # as on most servers most of the time
         cuts = []
         for cut in self.plan(policy):
             try:
@@ -162,11 +165,9 @@ class Retention:
         ]
         before = self._now_ns() - DAY_NS  # younger ones may be of jobs that have not reported yet
         with self._sealing:
-            gone = [
-                s
-                for s in self._catalog.segments(NODE_JOB)
-                if not is_needed(Stretch(s.begin_ns, s.end_ns), whole, before, SLACK_NS)
-            ]
+            segments = self._catalog.segments(NODE_JOB)
+            stretches = [Stretch(s.begin_ns, s.end_ns) for s in segments]
+            gone = list(compress(segments, useless(stretches, whole, before, SLACK_NS)))
             if gone:
                 size, paths = sum(s.bytes for s in gone), [s.path for s in gone]
                 end_ns, rows = max(s.end_ns for s in gone), sum(s.rows for s in gone)

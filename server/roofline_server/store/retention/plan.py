@@ -6,7 +6,8 @@ first. A job that may still send data is never cut, nor one with a tag that is t
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from ...records import CutLevel
@@ -109,10 +110,20 @@ class Stretch(NamedTuple):
     end_ns: int
 
 
-def is_needed(events: Stretch, jobs: Collection[Stretch], before_ns: int, slack_ns: int) -> bool:
-    """Whether events of nodes are part of a report that can still be asked for, or are too young to tell."""
-    if events.end_ns >= before_ns:
-        return True
-    return any(
-        job.begin_ns - slack_ns <= events.end_ns and events.begin_ns <= job.end_ns + slack_ns for job in jobs
-    )
+def useless(events: Sequence[Stretch], jobs: Iterable[Stretch], before_ns: int, slack_ns: int) -> list[bool]:
+    """Of events of nodes, whether they are older than before_ns and no part of the report of any of these
+    jobs: those that can still be asked for."""
+    merged: list[Stretch] = []
+    for job in sorted(jobs):
+        begin, end = job.begin_ns - slack_ns, job.end_ns + slack_ns
+        if merged and begin <= merged[-1].end_ns:
+            merged[-1] = Stretch(merged[-1].begin_ns, max(end, merged[-1].end_ns))
+        else:
+            merged.append(Stretch(begin, end))
+    begins = [one.begin_ns for one in merged]
+
+    def is_useless(one: Stretch) -> bool:
+        at = bisect_right(begins, one.end_ns)  # the last that begins before its end
+        return one.end_ns < before_ns and (at == 0 or merged[at - 1].end_ns < one.begin_ns)
+
+    return [is_useless(one) for one in events]

@@ -45,8 +45,7 @@ def _unsealed(tail: Tail) -> set[str]:
 
 def _ended(catalog: Catalog, tail: Tail) -> set[str]:
     """Jobs all of whose processes are known to have ended."""
-    _, ranks, _, _ = catalog.name_ids()
-    job_of = {number: key.job for key, number in ranks.items()}
+    job_of = catalog.job_of_ranks()
     alive = {
         job_of[who.rank]
         for who, life in tail.now().process_lifetimes.items()

@@ -14,9 +14,9 @@ from roofline_server.store.retention.plan import (
     Policy,
     StoredJob,
     Stretch,
-    is_needed,
     is_tagged,
     plan,
+    useless,
 )
 
 RAW, STEPS, REPORT = CutLevel
@@ -160,8 +160,17 @@ def test_table_of_times_has_every_level() -> None:
         (Stretch(150, 160), True),
         (Stretch(195, 196), True),  # within the slack
         (Stretch(210, 211), False),
+        (Stretch(80, 89), False),
+        (Stretch(80, 90), True),
+        (Stretch(0, 450), True),
+        (Stretch(321, 450), False),
         (Stretch(400, 600), True),  # too young to tell
     ],
 )
 def test_events_of_nodes_are_needed_while_a_job_that_is_left_ran(events: Stretch, expected: bool) -> None:
-    assert is_needed(events, [Stretch(100, 190)], before_ns=500, slack_ns=10) is expected
+    jobs = [Stretch(100, 110), Stretch(105, 190), Stretch(115, 120), Stretch(300, 310)]
+    assert useless([events], jobs, before_ns=500, slack_ns=10) == [not expected]
+
+
+def test_events_of_nodes_without_any_job_are_useless() -> None:
+    assert useless([Stretch(0, 9), Stretch(1, 20)], [], before_ns=15, slack_ns=10) == [True, False]
