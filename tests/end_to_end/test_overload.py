@@ -14,7 +14,7 @@ import grpc
 import pytest
 from roofline.v1 import query_pb2, query_pb2_grpc
 from roofline_server.ingest.commands import Agents
-from roofline_server.ingest.overload import Load
+from roofline_server.ingest.overload import ServerLoad
 from roofline_server.ingest.relieving import Relieving
 from roofline_server.ingest.service import Committer
 from roofline_server.serve import grpc_server
@@ -35,7 +35,7 @@ class Server:
     """In this process, with a load that the test sets."""
 
     def __init__(self, store: Store) -> None:
-        self.load, self.now_s = Load(), 0.0
+        self.load, self.now_s = ServerLoad(), 0.0
         self.agents = Agents()
         self.relieving = Relieving(self.agents, lambda lag_s: self.load, lambda: self.now_s)
         self.committer = Committer(store)
@@ -70,13 +70,13 @@ def test_agent_samples_less_often_while_the_server_is_busy(site: Site) -> None:
         try:
             await until(lambda: server.interval_ns() == OWN_NS)
             await until(lambda: JOB in store.jobs())
-            server.load = Load(is_full=True)
+            server.load = ServerLoad(is_full=True)
             server.look(5)
             await until(lambda: server.interval_ns() == 2 * OWN_NS)
             server.look(15)
             await until(lambda: server.interval_ns() == 4 * OWN_NS)
             await until(lambda: any("sampled every 2 s" in note for note in notes(store)))
-            server.load = Load()
+            server.load = ServerLoad()
             server.look(100)
             await until(lambda: server.interval_ns() == OWN_NS)
             async with grpc.aio.insecure_channel(site.address) as channel:

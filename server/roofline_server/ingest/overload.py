@@ -16,7 +16,7 @@ HIGH_UNSEALED, LOW_UNSEALED = 0.75, 0.5
 HIGH_LAG_S, LOW_LAG_S = 1.0, 0.25
 
 
-class Load(NamedTuple):
+class ServerLoad(NamedTuple):
     """How busy the server is at a moment."""
 
     is_full: bool = False  # agents wait for a sealing
@@ -49,7 +49,7 @@ class Relief(NamedTuple):
     low_since_s: float | None = None
 
 
-def next_relief(relief: Relief, load: Load, now_s: float) -> Relief:
+def next_relief(relief: Relief, load: ServerLoad, now_s: float) -> Relief:
     """What is asked for after a look at the load."""
     high_since = (relief.high_since_s if relief.high_since_s is not None else now_s) if load.is_high else None
     low_since = (relief.low_since_s if relief.low_since_s is not None else now_s) if load.is_low else None

@@ -11,7 +11,7 @@ from weakref import WeakKeyDictionary
 from roofline.v1 import ingest_pb2 as pb
 
 from .commands import Agents, Link
-from .overload import FACTORS, Load, Relief, interval_ns, next_relief
+from .overload import FACTORS, ServerLoad, Relief, interval_ns, next_relief
 
 log = logging.getLogger(__name__)
 
@@ -24,7 +24,7 @@ class Relieving:
     """Runs in the server's event loop. An agent is asked only if it says which interval is its own."""
 
     def __init__(
-        self, agents: Agents, load: Callable[[float], Load], clock: Callable[[], float] = time.monotonic
+        self, agents: Agents, load: Callable[[float], ServerLoad], clock: Callable[[], float] = time.monotonic
     ) -> None:
         """load: the load now, given by how many seconds the event loop was late."""
         self.relief = Relief()
@@ -50,7 +50,7 @@ class Relieving:
             if left and self._ask(link):
                 left -= 1
 
-    def _say(self, load: Load) -> None:
+    def _say(self, load: ServerLoad) -> None:
         if not self.relief.level:
             log.info("the server is calm again: agents sample as often as before")
             return

@@ -23,7 +23,7 @@ from ..store.store import Store
 from .commands import Agents, Link
 from .decode import decode, parse
 from .machine import decode_machine
-from .overload import Load
+from .overload import ServerLoad
 from .together import Together
 
 log = logging.getLogger(__name__)
@@ -70,10 +70,10 @@ class Committer:
         # A thread of its own: a commit must not queue behind queries and Hellos.
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="commit")
 
-    def load(self, lag_s: float) -> Load:
+    def load(self, lag_s: float) -> ServerLoad:
         """How busy the server is now; lag_s: by how much its event loop is late."""
         queue = max(self._queued_bytes / QUEUE_BYTES, self._queue.qsize() / QUEUE_BATCHES)
-        return Load(self.is_full, queue, self._store.unsealed_bytes / MAX_UNSEALED_BYTES, lag_s)
+        return ServerLoad(self.is_full, queue, self._store.unsealed_bytes / MAX_UNSEALED_BYTES, lag_s)
 
     async def put(self, waiting: _Waiting) -> None:
         """Queue a batch; waits while the disk is behind, and so holds the agent back."""

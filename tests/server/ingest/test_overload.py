@@ -17,7 +17,7 @@ from roofline_server.ingest.overload import (
     HOLD_S,
     MOST_NS,
     SETTLE_S,
-    Load,
+    ServerLoad,
     Relief,
     interval_ns,
     next_relief,
@@ -27,18 +27,18 @@ from roofline_server.ingest.relieving import MOST_AT_ONCE, REASON, Relieving
 from ..builders import S
 from ..services import serving
 
-CALM, BUSY = Load(), Load(is_full=True)
-BETWEEN = Load(queue=0.3)
+CALM, BUSY = ServerLoad(), ServerLoad(is_full=True)
+BETWEEN = ServerLoad(queue=0.3)
 
 
-def levels(loads: Iterable[Load], step_s: float = 1.0) -> Iterator[int]:
+def levels(loads: Iterable[ServerLoad], step_s: float = 1.0) -> Iterator[int]:
     relief = Relief()
     for at, load in enumerate(loads):
         relief = next_relief(relief, load, at * step_s)
         yield relief.level
 
 
-def changes(*phases: tuple[float, Load]) -> list[tuple[int, int]]:
+def changes(*phases: tuple[float, ServerLoad]) -> list[tuple[int, int]]:
     """(second, new level) where phases of so many seconds of a load follow each other."""
     loads = [load for seconds, load in phases for _ in range(int(seconds))]
     found = list(levels(loads))
@@ -50,17 +50,17 @@ def changes(*phases: tuple[float, Load]) -> list[tuple[int, int]]:
     [
         (CALM, False, True),
         (BUSY, True, False),
-        (Load(queue=0.5), True, False),
-        (Load(queue=0.49), False, False),
-        (Load(queue=0.1), False, True),
-        (Load(unsealed=0.75), True, False),
-        (Load(unsealed=0.6), False, False),
-        (Load(unsealed=0.5), False, True),
-        (Load(lag_s=1.0), True, False),
-        (Load(lag_s=0.5), False, False),
+        (ServerLoad(queue=0.5), True, False),
+        (ServerLoad(queue=0.49), False, False),
+        (ServerLoad(queue=0.1), False, True),
+        (ServerLoad(unsealed=0.75), True, False),
+        (ServerLoad(unsealed=0.6), False, False),
+        (ServerLoad(unsealed=0.5), False, True),
+        (ServerLoad(lag_s=1.0), True, False),
+        (ServerLoad(lag_s=0.5), False, False),
     ],
 )
-def test_what_is_much_and_what_is_little(load: Load, is_high: bool, is_low: bool) -> None:
+def test_what_is_much_and_what_is_little(load: ServerLoad, is_high: bool, is_low: bool) -> None:
     assert (load.is_high, load.is_low) == (is_high, is_low)
 
 
@@ -78,13 +78,13 @@ def test_what_is_much_and_what_is_little(load: Load, is_high: bool, is_low: bool
     ],
 )
 def test_one_step_at_a_time_and_back_only_after_calm(
-    phases: list[tuple[float, Load]], expected: list[tuple[float, int]]
+    phases: list[tuple[float, ServerLoad]], expected: list[tuple[float, int]]
 ) -> None:
     assert changes(*phases) == expected
 
 
 @given(st.lists(st.sampled_from([CALM, BUSY, BETWEEN]), max_size=200))
-def test_levels_never_jump_and_never_flap(loads: list[Load]) -> None:
+def test_levels_never_jump_and_never_flap(loads: list[ServerLoad]) -> None:
     found = [0, *levels(loads)]
     assert all(abs(new - old) <= 1 for old, new in pairwise(found))
     assert set(found) <= set(range(len(FACTORS)))
@@ -193,7 +193,7 @@ def test_many_agents_are_asked_some_at_a_time() -> None:
 def test_load_is_that_of_the_committer(tmp_path: Path) -> None:
     async def work() -> None:
         async with serving(tmp_path) as server:
-            assert server.committer.load(0.5) == Load(False, 0.0, 0.0, 0.5)
+            assert server.committer.load(0.5) == ServerLoad(False, 0.0, 0.0, 0.5)
             server.committer.is_full = True
             assert server.committer.load(0.0).is_high
 
