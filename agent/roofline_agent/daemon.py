@@ -217,8 +217,8 @@ class Daemon:
             events.append(Event(EventKind.LOST, self._begin_ns, end, None, dropped, "batches (spool full)"))
         slowed = list(self._slowed)
         del self._slowed[: len(slowed) - 1]
-        for text in dict.fromkeys(filter(None, slowed)):
-            events.append(Event(EventKind.FACT, self._begin_ns, end, None, text=text))
+        texts = dict.fromkeys(filter(None, slowed))
+        events += [Event(EventKind.FACT, self._begin_ns, end, None, text=text) for text in texts]
         batch = Batch(
             self._begin_ns,
             end,

@@ -11,7 +11,7 @@ from weakref import WeakKeyDictionary
 from roofline.v1 import ingest_pb2 as pb
 
 from .commands import Agents, Link
-from .overload import FACTORS, ServerLoad, Relief, interval_ns, next_relief
+from .overload import FACTORS, Relief, ServerLoad, interval_ns, next_relief
 
 log = logging.getLogger(__name__)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from roofline.convert import to_message
@@ -21,6 +21,7 @@ from ..report.roofline import rooflines
 from ..report.steps import steps, timeline
 from ..report.time_roofline import time_rooflines
 from ..report.trajectory import trajectories
+from ..report.trajectory.experiments import jobs_of
 from ..report.waits import stragglers
 from ..report.what_if import what_if
 from ..store import export
@@ -53,13 +54,16 @@ class Answers:
             _subject(request.subject), request.experiment, tuple(request.jobs), request.over, request.points
         )
         found = time_rooflines.time_roofline(self._store, asked)
-        return to_message(models_pb2.TimeRoofline(), found)
+        jobs = (*request.jobs, *filter(None, [request.subject.job]))
+        return self._noted_of_jobs(to_message(models_pb2.TimeRoofline(), found), request.experiment, jobs)
 
     def trajectory(self, request: Any) -> Any:
         asked = trajectories.TrajectoryQuery(
             request.experiment, tuple(request.jobs), request.over, tuple(request.roles), _range(request)
         )
-        return to_message(models_pb2.Trajectory(), trajectories.trajectory(self._store, asked))
+        found = trajectories.trajectory(self._store, asked)
+        message = to_message(models_pb2.Trajectory(), found)
+        return self._noted_of_jobs(message, request.experiment, request.jobs)
 
     def breakdown(self, request: Any) -> Any:
         subject = _subject(request.subject)
@@ -148,6 +152,14 @@ class Answers:
         if view is None:
             raise unknown_job(job, self._store.jobs())
         return view
+
+    def _noted_of_jobs(self, message: Any, experiment: str, jobs: Sequence[str]) -> Any:
+        """The answer about an experiment or some jobs, with what retention has removed of each."""
+        gone = self._store.all_removed()
+        names = jobs_of(self._store, experiment, jobs) if gone else []
+        for job in reversed([job for job in names if job in gone]):
+            message.notes.insert(0, removals.note(job, gone[job])[0])
+        return message
 
     def _view_of_steps(self, request: Any, needed: Needed) -> JobView:
         """Raises UnknownSteps where the job has steps, but none of those that the request is about."""

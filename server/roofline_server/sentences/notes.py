@@ -71,7 +71,7 @@ def removed(job: str, rows: int, day: str, steps_too: bool) -> str:
     """day: "2026-11-23", when retention removed them."""
     what = "the raw data and the step deltas" if steps_too else "the raw data"
     missing = (
-        "this report was computed before that, and no other question can be answered"
+        "the report was computed before that, and no other question can be answered"
         if steps_too
         else "the timeline, the export, single kernels, and ranks without steps are missing; steps are whole"
     )

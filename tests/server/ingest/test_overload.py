@@ -17,8 +17,8 @@ from roofline_server.ingest.overload import (
     HOLD_S,
     MOST_NS,
     SETTLE_S,
-    ServerLoad,
     Relief,
+    ServerLoad,
     interval_ns,
     next_relief,
 )

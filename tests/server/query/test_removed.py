@@ -81,6 +81,8 @@ def test_report_is_the_same_without_raw_data_and_says_what_is_missing(tmp_path: 
             assert "report, steps, stragglers" in said
         chunk = await server.query.GetSteps(pb.GetStepsRequest(job="job")).read()
         assert chunk.rows
+        asked = models_pb2.GetTimeRooflineRequest(subject={"job": "job"}, points="kernel")
+        assert (await server.query.GetTimeRoofline(asked)).notes[0].startswith("retention removed")
         kernels = await server.query.GetRoofline(
             models_pb2.GetRooflineRequest(subject={"job": "job"}, kind="classic", points="kernel")
         )

@@ -65,6 +65,7 @@ class Retention:
         """sealing: held while segments change. run_called: see `Store.run_called`."""
         self._root, self._catalog, self._tail, self._clocks = root, catalog, tail, clocks
         self._deltas, self._steps, self._leases, self._tags = deltas, steps, leases, tags
+        self._failed: set[Cut] = set()
         self._sealing, self._now_ns, self._run_called = sealing, now_ns, run_called
 
     def plan(self, policy: Policy) -> list[Cut]:
@@ -91,7 +92,9 @@ class Retention:
             try:
                 self._cut(cut, make_report)
             except Exception:
-                log.exception("job %s: its data cannot be removed; they stay", cut.job)
+                if cut not in self._failed:  # once, though it is tried again
+                    log.exception("job %s: its data cannot be removed; they stay", cut.job)
+                self._failed.add(cut)
                 continue
             log.info("job %s: %s removed (%.1f MB)", cut.job, WORDS[cut.level], cut.bytes / 1e6)
             cuts.append(cut)

@@ -20,8 +20,11 @@ from ...builders import BEGIN, END, S, batch, catalog_of, crash, marks, open_sto
 from ..histories import (
     ALL,
     JOB,
+    OF_A,
+    OF_B,
     WORKERS,
     A,
+    B,
     Killed,
     alternating,
     files,
@@ -214,6 +217,27 @@ def test_late_data_of_a_time_before_the_cut_do_not_have_steps_made_anew(tmp_path
     store.seal()
     assert set(before) <= set(steps(store)["steps"])
     assert raw_rows(store)
+    store.close()
+
+
+def test_node_that_was_cut_off_all_the_time_is_seen_whole(tmp_path: Path) -> None:
+    store = open_store(tmp_path)
+    greet(store)
+    A.put(store, *OF_A)
+    store.seal()
+    store.retention.apply(RAW_ONLY, report)
+    for some in (OF_B[:4], OF_B[4:]):
+        B.put(store, *some)
+        store.seal()
+    view = store.view(JOB)
+    assert view
+    late = {number for number, key in view.ranks.items() if key == (JOB, "worker", 2)}
+    seen = [
+        step
+        for who, step in zip(*(view.steps["steps"][n].tolist() for n in ("rank", "step")), strict=True)
+        if who in late
+    ]
+    assert sorted(seen) == list(range(57))
     store.close()
 
 
