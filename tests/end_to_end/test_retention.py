@@ -86,7 +86,7 @@ def test_prune_beside_a_server_is_done_by_the_server(filled: Site) -> None:
     assert set(removed(filled).values()) == {""}
     done = prune(filled, "--job", "job5", "--leave", "report")
     assert done.returncode == 0, done.stderr
-    assert "job5" in done.stdout and "1 jobs" in done.stdout
+    assert "job5" in done.stdout and "1 job, " in done.stdout
     assert removed(filled) == {job: "raw data, steps" if job == "job5" else "" for job in JOBS}
     # Of steady steps, as it was kept: the first is left out.
     assert filled.report("job5")["ranks"][0]["summary"]["values"]["steps"]["value"] == 56

@@ -141,7 +141,14 @@ def _show(cuts: list[Cut], dry_run: bool, output: str) -> None:
         return
     width = max(min(shutil.get_terminal_size().columns - 50, max((len(c.job) for c in cuts), default=0)), 8)
     for cut in cuts:
-        print(f"{cut.job:{width}}  {cut.bytes / 1e6:10.1f} MB  {GOES[cut.level]}")
-    total = sum(cut.bytes for cut in cuts) / 1e6
+        print(f"{cut.job:{width}}  {_size(cut.bytes):>9}  {GOES[cut.level]}")
     verb = "would be removed" if dry_run else "removed"
-    print(f"{len(cuts)} jobs, {total:.1f} MB {verb}" if cuts else f"no data {verb}")
+    count = f"{len(cuts)} job{'s' if len(cuts) > 1 else ''}"
+    print(f"{count}, {_size(sum(cut.bytes for cut in cuts))} {verb}" if cuts else f"no data {verb}")
+
+
+def _size(count: int) -> str:
+    name, size = next(
+        ((name, size) for name, size in reversed(UNITS_BYTES.items()) if count >= size), ("kB", 1000)
+    )
+    return f"{count / size:.1f} {name}"

@@ -75,15 +75,17 @@ def ask(data: Path, request: Request, runs: Callable[[], bool], seconds: float) 
     policy["times"] = {int(level): times for level, times in request.policy.times.items()}
     _write(data / ASKED, {"id": name, "policy": policy, "dry_run": request.dry_run})
     deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline and runs():
-        with contextlib.suppress(FileNotFoundError, json.JSONDecodeError):
-            made = json.loads((data / ANSWERED).read_text())
-            if made.get("id") == name:
-                (data / ANSWERED).unlink(missing_ok=True)
-                return _cuts(made)
-        time.sleep(LOOK_S)
-    (data / ASKED).unlink(missing_ok=True)
-    return None
+    try:
+        while time.monotonic() < deadline and runs():
+            with contextlib.suppress(FileNotFoundError, json.JSONDecodeError):
+                made = json.loads((data / ANSWERED).read_text())
+                if made.get("id") == name:
+                    (data / ANSWERED).unlink(missing_ok=True)
+                    return _cuts(made)
+            time.sleep(LOOK_S)
+        return None
+    finally:
+        (data / ASKED).unlink(missing_ok=True)  # nobody waits for it any more
 
 
 def _cuts(made: dict[str, Any]) -> list[Cut]:
