@@ -22,6 +22,7 @@ from roofline_server.store.store import Store
 
 from tests.fakes import ended
 from tests.server.builders import open_store
+from tests.server.services import Agent
 
 from .conftest import TRAINING, Site
 
@@ -108,3 +109,20 @@ def notes(store: Store) -> list[str]:
 
     view = store.view(JOB)
     return build(view).notes if view else []
+
+
+def test_calm_server_lets_go_an_agent_that_another_slowed_down(site: Site) -> None:
+    """The loop runs in a real server too, and says nothing to agents that sample as they like."""
+
+    async def commands(name: str, now_ns: int) -> list[int]:
+        async with grpc.aio.insecure_channel(site.address) as channel:
+            hello = {"own_interval_ns": OWN_NS, "interval_ns": now_ns, "machine": {"host": name}}
+            async with Agent(channel, name, **hello) as agent:
+                other = Agent(channel, "other", **{**hello, "interval_ns": OWN_NS, "machine": {"host": "b"}})
+                async with other:
+                    await agent.until(lambda: agent.all("command"))
+                    assert other.all("command") == []
+                return [command.set_interval.interval_ns for command in agent.all("command")]
+
+    site.server()
+    assert asyncio.run(commands("slow", 4 * OWN_NS)) == [0]
