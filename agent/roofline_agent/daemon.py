@@ -14,6 +14,8 @@ import uuid
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from roofline.notify import ServiceManager
+
 from . import __version__
 from .calibrate.calibration import Ceiling
 from .ceilings import Ceilings
@@ -100,6 +102,7 @@ class Daemon:
         self._sampled = False
         self._without_socket = False
         self._calm_reads = 0
+        self._manager = ServiceManager(environ)
 
     def stop(self) -> None:
         """Ask the loop to end; safe in a signal handler."""
@@ -121,8 +124,10 @@ class Daemon:
         self._events.append(Event(EventKind.AGENT_STARTED, now, now, text=f"agent {__version__} started"))
         # What exists now stays: looking at it again and again would be most of an idle agent's work.
         gc.freeze()
+        self._manager.ready()
         try:
             while not self._halt:
+                self._manager.alive()
                 self._receiver.receive()
                 if self._listener.full:
                     self._receiver.accept()
@@ -241,12 +246,14 @@ class Daemon:
             lost = Event(EventKind.LOST, batch.begin_ns, end, None, 1, f"batches (not encodable: {error})")
             self._events.append(lost)
         self._exporter.push()
+        self._manager.status(f"{len(batch.ranks)} ranks")
         if self._ceilings.read() or self._sampler.changed:
             self._sampler.changed = False
             self._exporter.greet_again()
 
     def _finish(self) -> None:
         """One last batch, and time for the server to take it."""
+        self._manager.stopping()
         self._receiver.receive()
         self._scan(time.monotonic_ns())
         self._sample()

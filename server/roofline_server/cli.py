@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from . import __version__
-from .commands import init, prune, tokens
+from .commands import init, prune, status, tokens
 from .commands.options import DataOption, KeepDaysOption, KeepGbOption, KeepTaggedOption, data_of
 from .errors import ServerError
 from .log_limit import LogLimit
@@ -25,6 +25,7 @@ HELP = (
     "  roofline-server init                TLS and tokens, then start it: for the cluster\n\n"
     "  roofline-server token new --role reader\n\n"
     "  roofline-server --keep-days 30 --keep-gb 500    older jobs lose their raw data first\n\n"
+    "  roofline-server status              how the server does that runs here\n\n"
     "  roofline-server --data /srv/roofline --listen 10.0.0.1:7642 --insecure\n\n"
     "Exit codes: 0 stopped by SIGTERM or Ctrl-C, 1 failed, 2 usage, 3 wrong configuration, "
     "6 port or data directory cannot be had."
@@ -49,6 +50,14 @@ def serve(
     seal: Annotated[
         float, typer.Option(min=0.05, help="seconds at most until data moves from the inbox to Parquet")
     ] = 30.0,
+    http: Annotated[
+        str,
+        typer.Option(
+            envvar="ROOFLINE_HTTP",
+            help="HOST:PORT of /healthz, /readyz and /metrics, or off [127.0.0.1:7643, if that is free]",
+            show_default=False,
+        ),
+    ] = "",
     insecure: Annotated[
         bool, typer.Option("--insecure", help="at any address without TLS and tokens: everybody is let in")
     ] = False,
@@ -76,11 +85,12 @@ def serve(
     from .upkeep import Keep
 
     keep = Keep(keep_days, keep_gb, tuple(keep_tagged or ()))
-    asyncio.run(run(Options(listen, data_of(data), catalog, insecure, seal, keep)))
+    asyncio.run(run(Options(listen, data_of(data), catalog, insecure, seal, http, keep)))
 
 
 app.command(help=init.HELP)(init.init)
 app.command(help=prune.HELP)(prune.prune)
+app.command(help=status.HELP)(status.status)
 app.add_typer(tokens.app, name="token")
 
 

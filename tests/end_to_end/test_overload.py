@@ -40,7 +40,7 @@ class Server:
         self.agents = Agents()
         self.relieving = Relieving(self.agents, lambda lag_s: self.load, lambda: self.now_s)
         self.committer = Committer(store)
-        self.grpc = grpc_server(store, self.committer, None, self.agents)
+        self.grpc = grpc_server(store, self.committer, agents=self.agents)
 
     def look(self, seconds: int) -> None:
         for _ in range(seconds):

@@ -17,7 +17,7 @@ from typing import NamedTuple
 from roofline_step._packets import FACT, KERNEL, MAX_FACT, VARIABLES, StepForm
 
 from ..ranks.discovery import Discovery
-from ..records import AlikeSteps, Call, Event, EventKind, KernelShape, Mark, MarkKind, Rank, Span
+from ..records import StepRows, Call, Event, EventKind, KernelShape, Mark, MarkKind, Rank, Span
 from ..uplink.bounds import (
     CALL_BYTES,
     EVENT_BYTES,
@@ -39,6 +39,7 @@ from .packets import (
     parse_spans,
     parse_steps,
     parse_variables,
+    possible_steps,
 )
 
 MAX_KERNELS, MAX_DESCRIBED = 65536, 16 << 20  # shapes one wrapper may describe, and bytes of them
@@ -66,7 +67,7 @@ class Received(NamedTuple):
     spans: list[Span]
     calls: list[Call]
     events: list[Event]
-    steps: list[AlikeSteps]
+    steps: list[StepRows]
 
 
 class _Connection:
@@ -126,9 +127,12 @@ class MarkReceiver:
     def take(self, now_ns: int) -> Received:
         """What was received since the last call; refusals and kernel coverage are summed into events."""
         received, self._received = self._received, Received([], [], [], [], [])
-        received.steps.extend(
-            AlikeSteps(*key, b"".join(parts)) for key, parts in self._steps.items() if parts
-        )
+        for (rank, form), parts in self._steps.items():
+            numbers, wrong = possible_steps(form, b"".join(parts)) if parts else (b"", 0)
+            if numbers:
+                received.steps.append(StepRows(rank, form, numbers))
+            if wrong:
+                self._refuse(OUT_OF_RANGE, wrong)
         events = received.events
         for rank, (begin, end) in self._covered.items():
             events.append(Event(EventKind.KERNELS_COVERED, begin, end, rank))
@@ -139,8 +143,8 @@ class MarkReceiver:
         self._room, self._shapes = BatchRoom(), set()
         return received
 
-    def _refuse(self, why: str) -> None:
-        self._refused[why] = self._refused.get(why, 0) + 1
+    def _refuse(self, why: str, count: int = 1) -> None:
+        self._refused[why] = self._refused.get(why, 0) + count
 
     def _receive_packet(self, connection: _Connection, peer: PeerProcess, data: bytes) -> None:
         kind = data[:1]

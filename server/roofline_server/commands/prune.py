@@ -15,7 +15,7 @@ import typer
 from ..errors import BadRequest, ConfigError, Unavailable
 from ..records import CutLevel
 from ..store.retention.plan import DAY_NS, Cut, Policy
-from ..store.retention.requests import Request, ask, fulfil
+from ..store.retention.requests import PruneRequest, ask, fulfil
 from .options import DataOption, data_of
 
 HELP = (
@@ -71,7 +71,7 @@ def prune(
         job,
         dict.fromkeys(CutLevel, 1),
     )
-    _show(_done(data_of(data, context.obj), catalog, Request(policy, dry_run)), dry_run, output)
+    _show(_done(data_of(data, context.obj), catalog, PruneRequest(policy, dry_run)), dry_run, output)
 
 
 def _amount(text: str, units: dict[str, int], option: str) -> int:
@@ -84,7 +84,7 @@ def _amount(text: str, units: dict[str, int], option: str) -> int:
     return round(float(found[1]) * unit)
 
 
-def _done(data: Path, catalog: str, request: Request) -> list[Cut]:
+def _done(data: Path, catalog: str, request: PruneRequest) -> list[Cut]:
     """What was removed, or would be: by this process, or by the server that works there."""
     if not (data / "inbox.db").exists():
         raise ConfigError(f"{data} is no data directory of a roofline-server; --data says which is")
@@ -107,7 +107,7 @@ def _done(data: Path, catalog: str, request: Request) -> list[Cut]:
         os.close(lock)
 
 
-def _asked(data: Path, request: Request) -> list[Cut]:
+def _asked(data: Path, request: PruneRequest) -> list[Cut]:
     def runs() -> bool:
         if (lock := _lock(data)) is None:
             return True

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import time
 from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
@@ -14,8 +15,9 @@ from roofline.v1 import ingest_pb2 as pb
 
 from .. import __version__
 from ..clock_samples import exchange
+from ..counts import IngestCounts
 from ..errors import BadBatch
-from ..records import MAX_TIME_NS, DecodedBatch, NodeKey
+from ..records import MAX_TIME_NS, DecodedBatch, NodeKey, rows
 from ..store.catalog.name_ids import NameIds
 from ..store.catalog.runs import Unclear
 from ..store.intake.inbox import Entry
@@ -65,8 +67,10 @@ class Committer:
         self._queue: asyncio.Queue[_Waiting] = asyncio.Queue(QUEUE_BATCHES)
         self._queued_bytes = 0
         self._taken = asyncio.Event()
-        self._failing = False
+        self.failure = ""  # why the inbox cannot be written now
         self.is_full = False  # agents wait for a sealing
+        self.committing_since: float | None = None  # monotonic time, s; None: no commit is under way
+        self.counts = IngestCounts()
         # A thread of its own: a commit must not queue behind queries and Hellos.
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="commit")
 
@@ -74,6 +78,11 @@ class Committer:
         """How busy the server is now; lag_s: by how much its event loop is late."""
         queue = max(self._queued_bytes / QUEUE_BYTES, self._queue.qsize() / QUEUE_BATCHES)
         return ServerLoad(self.is_full, queue, self._store.unsealed_bytes / MAX_UNSEALED_BYTES, lag_s)
+
+    @property
+    def queued(self) -> tuple[int, int]:
+        """Batches and bytes that wait for the inbox."""
+        return self._queue.qsize(), self._queued_bytes
 
     async def put(self, waiting: _Waiting) -> None:
         """Queue a batch; waits while the disk is behind, and so holds the agent back."""
@@ -112,22 +121,33 @@ class Committer:
     async def _commit(self, group: list[_Waiting]) -> None:
         loop = asyncio.get_running_loop()
         while True:
+            self.committing_since = begin = time.monotonic()
             try:
                 batches = [(w.entry, w.decoded) for w in group]
                 await loop.run_in_executor(self._thread, self._store.commit, batches)
                 break
             except Exception as error:
                 # Nothing is acknowledged: agents keep the batches until there is room again.
-                if not self._failing:
+                if not self.failure:
                     log.error("cannot write the inbox (%s); agents wait, trying again", error)
-                self._failing = True
+                self.failure = str(error) or type(error).__name__
+                self.committing_since = None
                 await asyncio.sleep(DISK_RETRY_S)
-        if self._failing:
+        if self.failure:
             log.warning("the inbox can be written again")
-        self._failing = False
+        self.failure = ""
+        self.committing_since = None
+        seconds = time.monotonic() - begin
         highest = {w.stream: w.entry.sequence for w in group}
         for stream, sequence in highest.items():
             stream.send(pb.ServerMessage(ack=pb.Ack(sequence=sequence)))
+        self._count(group, seconds)
+
+    def _count(self, group: list[_Waiting], seconds: float) -> None:
+        self.counts.commit_seconds.add(seconds)
+        self.counts.batches += len(group)
+        self.counts.bytes += sum(len(w.entry.data) for w in group)
+        self.counts.rows += sum(rows(frame.base) for w in group for frame in w.decoded.frames)
 
 
 class _Stream:
@@ -175,6 +195,7 @@ class IngestService:
         stream = await self._greet(requests, context)
         self._streams.add(stream)
         self._agents.add(stream.link)
+        self._committer.counts.opened(stream.agent, stream.node)
         self._store.machines.stream_opened(stream.agent)
         log.info("agent %s connected (%d streams)", stream.agent[:8], len(self._streams))
         tasks = [
@@ -200,6 +221,7 @@ class IngestService:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
             self._streams.discard(stream)
+            self._committer.counts.closed(stream.agent, stream.node)
             self._store.machines.stream_closed(stream.agent)
             log.info("agent %s has gone (%d streams)", stream.agent[:8], len(self._streams))
 
@@ -244,6 +266,7 @@ class IngestService:
     async def _receive_batch(self, stream: _Stream, batch: Any, data: bytes) -> None:
         if batch.sequence <= stream.received:
             # Sent again after a reconnect, and durable or about to be.
+            self._committer.counts.doubled += 1
             stream.send(pb.ServerMessage(ack=pb.Ack(sequence=self._store.acked(stream.agent))))
             return
         try:
@@ -253,6 +276,7 @@ class IngestService:
                 self._store.add_arrival(stream.node, batch.end_ns, self._store.now_ns())
             decoded = await self._decode(batch, stream.node)
         except BadBatch as error:
+            self._committer.counts.refused += 1
             log.warning("batch %d of agent %s refused: %s", batch.sequence, stream.agent[:8], error)
             stream.send(pb.ServerMessage(rejection=pb.Rejection(sequence=batch.sequence, reason=str(error))))
             return

@@ -65,6 +65,7 @@ class Store:
     def _open(self) -> None:
         root = self._root
         reader, leases = Reader(root), Leases(root)
+        self.damaged = reader.damaged  # path -> why, of the segments that were found to be
         self.name_ids = NameIds(self._catalog, self._moment)
         self.now_ns = server_time(self._catalog)
         processes = ProcessLifetimes(self._catalog.process_lifetimes(), self.name_ids.ranks())
@@ -168,7 +169,7 @@ class Store:
     def commit(self, batches: Sequence[tuple[Entry, DecodedBatch]]) -> None:
         """Make batches durable; those already known are ignored. Raises sqlite3.Error: none was taken."""
         decoded = {(entry.agent, entry.sequence): batch for entry, batch in batches}
-        self.name_ids.runs.save()
+        self.name_ids.save()
         # One committer at a time: ids must reach the tail in the order they were given.
         stored = self._inbox.commit(entry for entry, _ in batches)
         with self._tail.lock:
@@ -198,6 +199,7 @@ class Store:
     def seal(self) -> int:
         """Move what is in the inbox into segments; returns how many batches. Safe to be killed anywhere."""
         with self._sealing:
+            self.name_ids.save()
             self._clocks.save()
             self._tags.save()
             return self._sealer.seal()
@@ -263,6 +265,7 @@ class Store:
 
     def close(self) -> None:
         """Seal what is left and let go of the files."""
+        self.retention.close()
         self.seal()
         self._inbox.close()
         self._catalog.close()

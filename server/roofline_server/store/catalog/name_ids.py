@@ -1,13 +1,20 @@
-"""Small integers for names, the same for ever: the catalog gives them out, this keeps them in memory."""
+"""Small integers for names, the same for ever: given out here, kept by the catalog.
+
+A name has its number at once and is written with the next commit, before anything that refers to it by its
+number: a thousand agents that come with new names wait for one write and not for a thousand. Who is killed
+between has acknowledged nothing that holds them.
+"""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from itertools import count
 from typing import Any
 
 from ...records import RECORDING, KernelKind, Machine, Metric, NodeKey, RankKey
 from .catalog import Catalog
+from .names import NewNames
 from .runs import Runs
 
 MAX_SPAN_NAMES = 256  # of a job, since the server was started
@@ -21,8 +28,11 @@ class NameIds:
     ) -> None:
         """moment: server time of a node's time; None: nothing is known of its clock."""
         self._catalog = catalog
-        self._lock = threading.Lock()
+        self._lock, self._saving = threading.Lock(), threading.Lock()
+        self._new = NewNames({}, {}, [])
         self._nodes, self._ranks, self._kernels, self._metrics = catalog.name_ids()
+        self._next_rank = count(max(self._ranks.values(), default=0) + 1)
+        self._next_kernel = count(max(self._kernels.values(), default=0) + 1)
         self.runs = Runs(catalog, self._ranks, moment)
         self._by_job: dict[str, dict[int, RankKey]] = {}
         for key, rank in self._ranks.items():
@@ -48,13 +58,27 @@ class NameIds:
             return {key: self._nodes[key] for key in reports}
 
     def rank_ids(self, keys: Sequence[RankKey]) -> list[int]:
-        """Of ranks, in order; new ones are learned together, as each commit waits for the disk."""
+        """Of ranks, in order."""
         with self._lock:
-            new = [key for key in dict.fromkeys(keys) if key not in self._ranks]
-            for key, rank in zip(new, self._catalog.add_ranks(new) if new else (), strict=True):
-                self._by_job.setdefault(key.job, {})[rank] = key
-                self._ranks[key] = rank
+            for key in dict.fromkeys(keys):
+                if key not in self._ranks:
+                    rank = self._new.ranks[key] = next(self._next_rank)
+                    self._by_job.setdefault(key.job, {})[rank] = key
+                    self._ranks[key] = rank
         return [self._ranks[key] for key in keys]
+
+    def save(self) -> None:
+        """Write the names that are new: to be called before what refers to them is kept."""
+        with self._saving:  # nobody goes on while another thread still writes what they need
+            with self._lock:
+                new, self._new = self._new, NewNames({}, {}, [])
+            try:
+                self._catalog.add_names(new)
+            except Exception:
+                with self._lock:
+                    self._new = new.before(self._new)
+                raise
+        self.runs.save()
 
     def allows(self, job: str, span: str) -> bool:
         """Whether a job may use a name of spans or phases: each becomes columns, so they are bounded."""
@@ -67,9 +91,9 @@ class NameIds:
     def kernel_ids(self, kinds: Sequence[KernelKind]) -> list[int]:
         """Of kernels, in order, likewise."""
         with self._lock:
-            new = [kind for kind in dict.fromkeys(kinds) if kind not in self._kernels]
-            if new:
-                self._kernels.update(zip(new, self._catalog.add_kernels(new), strict=True))
+            for kind in dict.fromkeys(kinds):
+                if kind not in self._kernels:
+                    self._kernels[kind] = self._new.kernels[kind] = next(self._next_kernel)
         return [self._kernels[kind] for kind in kinds]
 
     def metrics(self, metrics: Sequence[Metric]) -> None:
@@ -77,9 +101,10 @@ class NameIds:
         if all((m.counter_set, m.name) in self._metrics for m in metrics):
             return
         with self._lock:
-            new = [m for m in metrics if (m.counter_set, m.name) not in self._metrics]
-            self._catalog.add_metrics(new)
-            self._metrics.update({(m.counter_set, m.name): m for m in new})
+            for metric in metrics:
+                if (metric.counter_set, metric.name) not in self._metrics:
+                    self._metrics[metric.counter_set, metric.name] = metric
+                    self._new.metrics.append(metric)
 
     def nodes(self) -> dict[NodeKey, int]:
         return dict(self._nodes)

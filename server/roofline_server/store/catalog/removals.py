@@ -44,9 +44,10 @@ class Removals:
             return [Extent(*r[:4], int(r[4] or 0)) for r in db.execute(query)]
 
     def stored_bytes(self) -> int:
-        """Of all segments."""
+        """Of all segments and all reports that are kept."""
+        sizes = (SEGMENT.c.bytes, sa.func.length(KEPT_REPORT.c.data))
         with self._engine.connect() as db:
-            return int(db.execute(sa.select(sa.func.sum(SEGMENT.c.bytes))).scalar() or 0)
+            return sum(int(db.execute(sa.select(sa.func.sum(size))).scalar() or 0) for size in sizes)
 
     def job_of_ranks(self) -> dict[int, str]:
         """The job of each rank, by its id."""

@@ -66,6 +66,7 @@ class Retention:
         self._root, self._catalog, self._tail, self._clocks = root, catalog, tail, clocks
         self._deltas, self._steps, self._leases, self._tags = deltas, steps, leases, tags
         self._failed: set[Cut] = set()
+        self._applying, self._closed = threading.Lock(), False
         self._sealing, self._now_ns, self._run_called = sealing, now_ns, run_called
 
     def plan(self, policy: Policy) -> list[Cut]:
@@ -85,10 +86,23 @@ class Retention:
 
     def apply(self, policy: Policy, make_report: MakeReport) -> Done:
         """Cut what is to be cut. A job that cannot be cut is logged and stays as it is."""
-        if policy.older_ns is None and self._catalog.stored_bytes() <= (policy.most_bytes or MAX_TIME_NS):
+        most = policy.most_bytes
+        if policy.older_ns is None and (most is None or self._catalog.stored_bytes() <= most):
             return Done([], 0)  # as on most servers most of the time
+        with self._applying:
+            return self._apply(policy, make_report)
+
+    def close(self) -> None:
+        """Wait until the job that is being cut is done, and cut no other."""
+        self._closed = True
+        with self._applying:
+            pass
+
+    def _apply(self, policy: Policy, make_report: MakeReport) -> Done:
         cuts = []
         for cut in self.plan(policy):
+            if self._closed:
+                return Done(cuts, 0)
             try:
                 self._cut(cut, make_report)
             except Exception:
@@ -98,7 +112,9 @@ class Retention:
                 continue
             log.info("job %s: %s removed (%.1f MB)", cut.job, WORDS[cut.level], cut.bytes / 1e6)
             cuts.append(cut)
-        events = self._cut_node_events(policy) if not policy.job else 0
+        if self._closed:
+            return Done(cuts, 0)
+        events = 0 if policy.job else self._cut_node_events()
         self._delete_free()
         return Done(cuts, events)
 
@@ -155,7 +171,7 @@ class Retention:
 
     # -- events of nodes ---------------------------------------------------------------------------
 
-    def _cut_node_events(self, policy: Policy) -> int:
+    def _cut_node_events(self) -> int:
         """Remove events of nodes that no report can ask for any more; returns how many bytes."""
         removed = self._catalog.all_removed()
         if not removed:

@@ -21,12 +21,12 @@ ASKED, ANSWERED = "prune.ask", "prune.answer"
 LOOK_S = 0.1
 
 
-class Request(NamedTuple):
+class PruneRequest(NamedTuple):
     policy: Policy
     dry_run: bool
 
 
-def fulfil(request: Request, retention: Retention, make_report: MakeReport) -> list[Cut]:
+def fulfil(request: PruneRequest, retention: Retention, make_report: MakeReport) -> list[Cut]:
     """What was cut, or would be. Raises what cannot be read or written."""
     if request.dry_run:
         return retention.plan(request.policy)
@@ -65,7 +65,7 @@ def answer(data: Path, retention: Retention, make_report: MakeReport) -> None:
 # -- the command's end ---------------------------------------------------------------------------------------
 
 
-def ask(data: Path, request: Request, runs: Callable[[], bool], seconds: float) -> list[Cut] | None:
+def ask(data: Path, request: PruneRequest, runs: Callable[[], bool], seconds: float) -> list[Cut] | None:
     """What the server did; None: it stopped, or was silent for so many seconds. runs: whether it still works.
 
     Raises OSError, and ValueError with what went wrong at the server.
@@ -94,12 +94,12 @@ def _cuts(made: dict[str, Any]) -> list[Cut]:
     return [Cut(job, CutLevel(level), size) for job, level, size in made["cuts"]]
 
 
-def _request(fields: dict[str, Any]) -> Request:
+def _request(fields: dict[str, Any]) -> PruneRequest:
     policy = dict(fields["policy"])
     policy["deepest"] = CutLevel(policy["deepest"])
     policy["times"] = {CutLevel(int(level)): times for level, times in policy["times"].items()}
     tagged: Sequence[str] = policy["tagged"]
-    return Request(Policy(**{**policy, "tagged": tuple(tagged)}), bool(fields["dry_run"]))
+    return PruneRequest(Policy(**{**policy, "tagged": tuple(tagged)}), bool(fields["dry_run"]))
 
 
 def _write(path: Path, fields: dict[str, Any]) -> None:

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Barrier
+from unittest.mock import Mock
 
 import pytest
 import sqlalchemy.event
@@ -108,6 +109,7 @@ def test_names_keep_their_numbers_after_reopening(tmp_path: Path, catalog: Catal
         *numbers.node_ids({NodeKey("a", "b"): machine()}).values(),
     )
     numbers.metrics([metric("cpu_ns")])
+    numbers.save()
     other = Catalog(sqlite_url(tmp_path / "catalog.db"))
     again = NameIds(other)
     assert (
@@ -134,6 +136,7 @@ def test_threads_get_one_number_per_key(catalog: Catalog) -> None:
         answers = list(pool.map(ask, range(8)))
     assert all(answer == answers[0] for answer in answers)
     assert len(set(answers[0])) == 20
+    numbers.save()
     assert catalog.name_ids()[1] == dict(zip(keys, answers[0], strict=True))
 
 
@@ -142,13 +145,44 @@ def test_thousands_of_new_names_are_one_commit(catalog: Catalog) -> None:
     numbers, commits = NameIds(catalog), []
     sqlalchemy.event.listen(catalog._engine, "commit", lambda _: commits.append(1))
     kinds = [KernelKind("onednn", f"conv{number % 2000}", "", "f32", "jit", "", "") for number in range(4000)]
-    ids = numbers.kernel_ids(kinds)
-    assert len(commits) == 1
-    assert ids[:2000] == ids[2000:] and len(set(ids)) == 2000
-    assert catalog.name_ids()[2] == dict(zip(kinds[:2000], ids[:2000], strict=True))
-    assert numbers.kernel_ids(kinds) == ids and len(commits) == 1, "known names cost nothing"
     keys = [RankKey("job", "worker", number) for number in range(500)]
-    assert numbers.rank_ids(keys) == sorted(numbers.rank_ids(keys)) and len(commits) == 2
+    ids, ranks = numbers.kernel_ids(kinds), numbers.rank_ids(keys)
+    assert ids[:2000] == ids[2000:] and len(set(ids)) == 2000
+    assert commits == [], "they have numbers before they are written"
+    numbers.save()
+    assert len(commits) == 1
+    assert catalog.name_ids()[1:3] == (
+        dict(zip(keys, ranks, strict=True)),
+        dict(zip(kinds[:2000], ids[:2000], strict=True)),
+    )
+    assert numbers.kernel_ids(kinds) == ids
+    numbers.save()
+    assert len(commits) == 1, "known names cost nothing"
+    assert NameIds(catalog).rank_ids([RankKey("job", "ps", 0)]) == [max(ranks) + 1]
+
+
+def test_names_that_could_not_be_written_are_written_later(
+    catalog: Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    numbers = NameIds(catalog)
+    first = numbers.rank_ids([RankKey("job", "worker", 0)])
+    with monkeypatch.context() as patch:
+        patch.setattr(catalog, "add_names", Mock(side_effect=OSError("disk full")))
+        with pytest.raises(OSError, match="disk full"):
+            numbers.save()
+    second = numbers.rank_ids([RankKey("job", "worker", 1)])
+    numbers.save()
+    assert sorted(catalog.name_ids()[1].values()) == first + second
+
+
+def test_nodes_are_known_again_and_new_ones_come_together(catalog: Catalog) -> None:
+    keys = [NodeKey(f"agent-{number}", "boot") for number in range(1200)]
+    first = catalog.add_nodes({key: machine() for key in keys[:700]})
+    again = catalog.add_nodes({key: machine(memory_bytes=7) for key in keys})
+    assert {key: again[key] for key in first} == first
+    assert len(set(again.values())) == 1200
+    assert catalog.add_nodes({NodeKey("agent-0", "later"): machine()})[NodeKey("agent-0", "later")] == 1201
+    assert {one.memory_bytes for one in catalog.machines().values()} == {7, machine().memory_bytes}
 
 
 def test_first_description_of_a_metric_stays(catalog: Catalog) -> None:

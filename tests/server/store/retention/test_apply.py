@@ -292,6 +292,27 @@ def test_a_kill_leaves_no_file_and_no_row_behind(
     store.close()
 
 
+def test_sizes_are_kept_to(tmp_path: Path) -> None:
+    store = filled(tmp_path)
+    size = sum(s.bytes for s in segments(store))
+    assert store.retention.apply(Policy(most_bytes=10 * size), report).cuts == []
+    assert len(store.retention.apply(Policy(most_bytes=size // 2), report).cuts) == 1
+    assert len(store.retention.apply(Policy(most_bytes=0), report).cuts) == 1
+    assert segments(store) == []
+    store.close()
+
+
+def test_no_job_is_cut_once_the_store_is_closed(tmp_path: Path) -> None:
+    """Another server may work there then."""
+    store = filled(tmp_path)
+    store.retention.close()
+    assert store.retention.apply(EVERYTHING, report).cuts == []
+    store.close()
+    again = open_store(tmp_path)
+    assert again.removed(JOB) is None
+    again.close()
+
+
 def test_events_of_nodes_go_with_the_last_job_that_needs_them(tmp_path: Path) -> None:
     store = filled(tmp_path)
 
