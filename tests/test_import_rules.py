@@ -263,6 +263,7 @@ SERVER = (
     ("store",),
     ("access", "ingest", "report"),
     ("health", "query"),
+    ("upkeep",),
     ("serve",),
     ("commands",),
     ("cli",),
@@ -273,6 +274,7 @@ STORE = (
     ("catalog", "raw_data"),
     ("intake", "steps"),
     ("view",),
+    ("retention",),
     ("export", "sealing", "view_builder"),
     ("store",),
 )

@@ -33,6 +33,7 @@ from .sampler import Sampler
 from .schedule import Task
 from .sources import make_sources
 from .sources.namespaces import why_unseen
+from .uplink.bounds import printable
 from .uplink.encoding import Greeting, encode_within
 from .uplink.exporter import Exporter
 from .uplink.spool import Spool
@@ -46,6 +47,8 @@ BUSY_STRIDE_S, CALM_STRIDE_S = 0.125, 0.5
 MANY, CALM_READS = 40, 10  # packets of one process at a read (its socket holds some 400), reads with fewer
 DRAIN_S = 3.0
 ROWS_S = 0.05  # a batch waits so long for the rows of a round that has just begun
+SLOWED = "sampling.slowed="  # how the text of that fact begins
+MAX_REASON = 100  # characters
 LAST_ROWS_S = 1.0  # and the last one of an agent's life so long
 
 
@@ -93,6 +96,10 @@ class Daemon:
         self._begin_ns = now = time.monotonic_ns()
         self._scanning = Task(SCAN_NS, now)
         self._sampling = Task(config.interval_ns, now)
+        self._own_interval_ns = config.interval_ns
+        # Facts of the node while it samples less often than asked for here ("": it does not), since the last
+        # batch; the last one holds now.
+        self._slowed = [""]
         self._batching = Task(BATCH_NS, now + BATCH_NS)
         self._reported_drops = 0
         self._ranks_came = False  # since the last batch: reports of their jobs show what the server has said
@@ -226,6 +233,10 @@ class Daemon:
         if dropped:
             self._reported_drops += dropped
             events.append(Event(EventKind.LOST, self._begin_ns, end, None, dropped, "batches (spool full)"))
+        slowed = list(self._slowed)
+        del self._slowed[: len(slowed) - 1]
+        texts = dict.fromkeys(filter(None, slowed))
+        events += [Event(EventKind.FACT, self._begin_ns, end, None, text=text) for text in texts]
         batch = Batch(
             self._begin_ns,
             end,
@@ -283,10 +294,17 @@ class Daemon:
             self._sampling.period_ns,
             time.monotonic_ns(),
             self._spool.lineage,
+            self._own_interval_ns,
         )
 
-    def _set_interval(self, interval_ns: int) -> None:
-        self._sampling.change(max(10_000_000, min(60_000_000_000, interval_ns)), time.monotonic_ns())
+    def _set_interval(self, interval_ns: int, reason: str) -> None:
+        """What the server asks for; 0: the agent's own again. In the exporter's thread."""
+        wanted_ns = max(10_000_000, min(60_000_000_000, interval_ns or self._own_interval_ns))
+        self._sampling.change(wanted_ns, time.monotonic_ns())
+        is_slow = reason and wanted_ns > self._own_interval_ns
+        self._slowed.append(
+            f"{SLOWED}{wanted_ns / 1e9:g} s: {printable(reason)[:MAX_REASON]}" if is_slow else ""
+        )
         self._exporter.greet_again()
 
     def _keep_net_ceilings(self, new: Sequence[Ceiling]) -> None:

@@ -10,8 +10,8 @@ from typing import Annotated
 import typer
 
 from . import __version__
-from .commands import init, status, tokens
-from .commands.options import DataOption, data_of
+from .commands import init, prune, status, tokens
+from .commands.options import DataOption, KeepDaysOption, KeepGbOption, KeepTaggedOption, data_of
 from .errors import ServerError
 from .log_limit import LogLimit
 
@@ -24,6 +24,7 @@ HELP = (
     "  roofline-server                     for agents and clients of this machine\n\n"
     "  roofline-server init                TLS and tokens, then start it: for the cluster\n\n"
     "  roofline-server token new --role reader\n\n"
+    "  roofline-server --keep-days 30 --keep-gb 500    older jobs lose their raw data first\n\n"
     "  roofline-server status              how the server does that runs here\n\n"
     "  roofline-server --data /srv/roofline --listen 10.0.0.1:7642 --insecure\n\n"
     "Exit codes: 0 stopped by SIGTERM or Ctrl-C, 1 failed, 2 usage, 3 wrong configuration, "
@@ -60,6 +61,9 @@ def serve(
     insecure: Annotated[
         bool, typer.Option("--insecure", help="at any address without TLS and tokens: everybody is let in")
     ] = False,
+    keep_days: KeepDaysOption = None,
+    keep_gb: KeepGbOption = None,
+    keep_tagged: KeepTaggedOption = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="warnings only")] = False,
     version: Annotated[bool, typer.Option("--version", help="print the version and exit")] = False,
 ) -> None:
@@ -78,11 +82,14 @@ def serve(
     )
     from .serve import Options
     from .serve import serve as run
+    from .upkeep import Keep
 
-    asyncio.run(run(Options(listen, data_of(data), catalog, insecure, seal, http)))
+    keep = Keep(keep_days, keep_gb, tuple(keep_tagged or ()))
+    asyncio.run(run(Options(listen, data_of(data), catalog, insecure, seal, http, keep)))
 
 
 app.command(help=init.HELP)(init.init)
+app.command(help=prune.HELP)(prune.prune)
 app.command(help=status.HELP)(status.status)
 app.add_typer(tokens.app, name="token")
 

@@ -4,7 +4,8 @@ ServerError
 ├── ConfigError     a setting is wrong                               exit 3
 ├── UnknownJob      nothing of the job is kept                        NOT_FOUND on the wire
 │   ├── UnknownRank the job has no such rank                         NOT_FOUND
-│   └── UnknownSteps the job has no such steps                       NOT_FOUND
+│   ├── UnknownSteps the job has no such steps                       NOT_FOUND
+│   └── RemovedData  retention removed what is asked for              NOT_FOUND
 ├── UnknownHost     no agent has ever connected from this host       NOT_FOUND
 ├── BadRequest      a query that cannot be answered                  INVALID_ARGUMENT
 ├── BadBatch        an agent sent a malformed batch                  Rejection on the wire
@@ -45,6 +46,10 @@ class UnknownRank(UnknownJob):
 
 
 class UnknownSteps(UnknownJob):
+    pass
+
+
+class RemovedData(UnknownJob):
     pass
 
 

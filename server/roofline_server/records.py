@@ -203,6 +203,24 @@ class Lifetime(NamedTuple):
     ending: Ending = Ending()
 
 
+class CutLevel(IntEnum):
+    """How much of a job retention has removed: each level with all before it."""
+
+    RAW = 1  # samples, marks, spans, kernel calls
+    STEPS = 2  # step deltas and events too: what is left is the report that was computed before
+    REPORT = 3  # that report too: what is left is the line in the list of jobs
+
+
+class Removed(NamedTuple):
+    """What retention removed of a job. Server times: of the newest removal, and of the newest data in it."""
+
+    level: CutLevel
+    at_ns: int
+    end_ns: int
+    rows: int
+    bytes: int
+
+
 class ClockSample(NamedTuple):
     """server time = node_ns + offset_ns around node_ns; wrong by at most rtt_ns / 2."""
 

@@ -32,9 +32,11 @@ from .health.health import Health
 from .health.monitor import DEFAULT_HTTP, OFF, HttpPlace, monitored
 from .health.service import HealthService
 from .ingest.commands import Agents
+from .ingest.relieving import Relieving
 from .ingest.service import MAX_BATCH_BYTES, MAX_STREAMS, Committer, IngestService, decode_entry
 from .query import QueryService
 from .store.store import Store
+from .upkeep import Keep, retain_for_ever
 
 log = logging.getLogger(__name__)
 
@@ -53,6 +55,7 @@ class Options(NamedTuple):
     insecure: bool = False
     seal_s: float = SEAL_S
     http: str = ""  # HOST:PORT, or "off"; "": loopback, if its port is free
+    keep: Keep = Keep()
 
 
 def default_data(environ: dict[str, str] | os._Environ[str] = os.environ) -> Path:
@@ -101,7 +104,8 @@ async def serve(options: Options) -> None:
         mutual = guarded and access.is_mutual(folder)
         guard = _guard(folder, mutual, *doors) if doors else None
         health = Health(store, committer, sealings, options.data, doors[1] if doors else None)
-        server = grpc_server(store, committer, guard, health)
+        agents = Agents()
+        server = grpc_server(store, committer, guard, health, agents)
         port = _bind(server, listen, _credentials(folder, mutual) if guarded else None)
         host = listen.rpartition(":")[0]
         if mutual:
@@ -115,6 +119,8 @@ async def serve(options: Options) -> None:
                 how = f" with TLS and certificates, for joining port {join_port(port)}"
             log.info("roofline-server %s at %s%s, data in %s", __version__, address, how, options.data)
             watching = [guard.watch()] if guard is not None else []
+            watching.append(retain_for_ever(store, options.data, options.keep))
+            watching.append(Relieving(agents, committer.load).run())
             sealing = _seal_for_ever(store, options.seal_s, sealings)
             await _until_stopped(server, committer, sealing, watching, health, manager)
     finally:
@@ -132,9 +138,14 @@ def _http_place(http: str, safe: bool) -> HttpPlace | None:
 
 
 def grpc_server(
-    store: Store, committer: Committer, guard: Guard | None = None, health: Health | None = None
+    store: Store,
+    committer: Committer,
+    guard: Guard | None = None,
+    health: Health | None = None,
+    agents: Agents | None = None,
 ) -> grpc.aio.Server:
-    """A server with its services that is bound to no address yet. guard: None lets everybody in."""
+    """A server with its services that is bound to no address yet. guard: None lets everybody in. agents: gets
+    those that are connected."""
     server = grpc.aio.server(
         interceptors=[guard] if guard is not None else None,
         options=(
@@ -147,7 +158,7 @@ def grpc_server(
             ("grpc.keepalive_permit_without_calls", 1),
         ),
     )
-    agents = Agents()
+    agents = Agents() if agents is None else agents
     server.add_generic_rpc_handlers((IngestService(store, committer, agents).handler(),))
     questions = QueryService(store, agents, guard.limit if guard is not None else lambda: None)
     query_pb2_grpc.add_QueryServicer_to_server(questions, server)

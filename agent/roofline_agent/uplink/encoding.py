@@ -48,6 +48,7 @@ class Greeting(NamedTuple):
     interval_ns: int
     node_ns: int = 0  # node time now; 0: not said
     lineage: str = ""  # of the batches that this process makes; "": numbered by agent alone
+    own_interval_ns: int = 0  # sampling interval that was asked for here; 0: not said
 
 
 class _Numbering:

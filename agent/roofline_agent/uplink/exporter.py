@@ -56,14 +56,15 @@ class Exporter(threading.Thread):
         server: str,
         spool: Spool,
         greeting: Callable[[], Greeting],
-        set_interval: Callable[[int], None] = lambda interval_ns: None,
+        set_interval: Callable[[int, str], None] = lambda interval_ns, reason: None,
         clock: Callable[[], int] = time.monotonic_ns,
         net_bench: NetBench | None = None,
         access: Access | None = None,
         keep: Callable[[Access], None] = lambda access: None,
     ) -> None:
-        """clock: node time, in which the batches speak. net_bench: None where there is no node to measure.
-        access: of a server that was joined. keep: called with another one, of a newer certificate."""
+        """set_interval: takes a sampling interval, 0 for the agent's own, and why. clock: node time, in which
+        the batches speak. net_bench: None where there is no node to measure. access: of a server that was
+        joined. keep: called with another one, of a newer certificate."""
         super().__init__(name="exporter", daemon=True)
         self._clock = clock
         self._server = server
@@ -71,6 +72,7 @@ class Exporter(threading.Thread):
         self._spool = spool
         self._greeting = greeting
         self._set_interval = set_interval
+        self._slowed = False  # by the server of this stream
         self._net_bench = net_bench
         self._halt = threading.Event()
         self._lock = threading.Lock()
@@ -143,6 +145,9 @@ class Exporter(threading.Thread):
                     self._outgoing = None
                 outgoing.put(None)
                 call.cancel()
+                if self._slowed:  # whoever asked for that cannot take it back any more
+                    self._slowed = False
+                    self._set_interval(0, "")
                 # Whoever asked for it can get no answer any more.
                 if self._net_bench:
                     self._net_bench.stop()
@@ -233,7 +238,8 @@ class Exporter(threading.Thread):
 
         kind = command.WhichOneof("kind")
         if kind == "set_interval":
-            self._set_interval(command.set_interval.interval_ns)
+            self._slowed = command.set_interval.interval_ns > 0
+            self._set_interval(command.set_interval.interval_ns, command.set_interval.reason)
             answer(pb.CommandResult(id=command.id, done=True))
         elif self._net_bench and kind == "stop_net":
             # Elsewhere: an end takes a moment, and pings want an answer.

@@ -20,6 +20,8 @@ def as_text(jobs: Sequence[Job]) -> Columns:
         roles = " ".join(f"{role}x{count}" for role, count in job.roles.items())
         seconds = f"{(job.end_ns - job.begin_ns) / 1e9:.0f}"
         state = job.state or ("running" if job.running else "ended")
+        if job.removed:
+            state += f"; removed: {job.removed}"
         table.add(job.job, state, since, seconds, roles, ", ".join(job.hosts), tagged(job.tags))
     return table
 

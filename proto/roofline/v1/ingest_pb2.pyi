@@ -84,7 +84,7 @@ class ServerMessage(_message.Message):
     def __init__(self, welcome: _Optional[_Union[Welcome, _Mapping]] = ..., ack: _Optional[_Union[Ack, _Mapping]] = ..., ping: _Optional[_Union[Ping, _Mapping]] = ..., command: _Optional[_Union[Command, _Mapping]] = ..., rejection: _Optional[_Union[Rejection, _Mapping]] = ..., notice: _Optional[_Union[Notice, _Mapping]] = ...) -> None: ...
 
 class Hello(_message.Message):
-    __slots__ = ("protocol", "agent", "instance", "boot", "version", "machine", "sources", "interval_ns", "node_ns", "lineage")
+    __slots__ = ("protocol", "agent", "instance", "boot", "version", "machine", "sources", "interval_ns", "node_ns", "lineage", "own_interval_ns")
     PROTOCOL_FIELD_NUMBER: _ClassVar[int]
     AGENT_FIELD_NUMBER: _ClassVar[int]
     INSTANCE_FIELD_NUMBER: _ClassVar[int]
@@ -95,6 +95,7 @@ class Hello(_message.Message):
     INTERVAL_NS_FIELD_NUMBER: _ClassVar[int]
     NODE_NS_FIELD_NUMBER: _ClassVar[int]
     LINEAGE_FIELD_NUMBER: _ClassVar[int]
+    OWN_INTERVAL_NS_FIELD_NUMBER: _ClassVar[int]
     protocol: int
     agent: str
     instance: str
@@ -105,7 +106,8 @@ class Hello(_message.Message):
     interval_ns: int
     node_ns: int
     lineage: str
-    def __init__(self, protocol: _Optional[int] = ..., agent: _Optional[str] = ..., instance: _Optional[str] = ..., boot: _Optional[str] = ..., version: _Optional[str] = ..., machine: _Optional[_Union[_machine_pb2.Machine, _Mapping]] = ..., sources: _Optional[_Iterable[_Union[_machine_pb2.SourceStatus, _Mapping]]] = ..., interval_ns: _Optional[int] = ..., node_ns: _Optional[int] = ..., lineage: _Optional[str] = ...) -> None: ...
+    own_interval_ns: int
+    def __init__(self, protocol: _Optional[int] = ..., agent: _Optional[str] = ..., instance: _Optional[str] = ..., boot: _Optional[str] = ..., version: _Optional[str] = ..., machine: _Optional[_Union[_machine_pb2.Machine, _Mapping]] = ..., sources: _Optional[_Iterable[_Union[_machine_pb2.SourceStatus, _Mapping]]] = ..., interval_ns: _Optional[int] = ..., node_ns: _Optional[int] = ..., lineage: _Optional[str] = ..., own_interval_ns: _Optional[int] = ...) -> None: ...
 
 class Welcome(_message.Message):
     __slots__ = ("acked", "server", "max_batch_bytes", "lineage")
@@ -390,10 +392,12 @@ class Command(_message.Message):
     def __init__(self, id: _Optional[int] = ..., set_interval: _Optional[_Union[SetInterval, _Mapping]] = ..., serve_net: _Optional[_Union[ServeNet, _Mapping]] = ..., measure_net: _Optional[_Union[MeasureNet, _Mapping]] = ..., stop_net: _Optional[_Union[StopNet, _Mapping]] = ...) -> None: ...
 
 class SetInterval(_message.Message):
-    __slots__ = ("interval_ns",)
+    __slots__ = ("interval_ns", "reason")
     INTERVAL_NS_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
     interval_ns: int
-    def __init__(self, interval_ns: _Optional[int] = ...) -> None: ...
+    reason: str
+    def __init__(self, interval_ns: _Optional[int] = ..., reason: _Optional[str] = ...) -> None: ...
 
 class ServeNet(_message.Message):
     __slots__ = ("key", "seconds", "from_agent", "to_agent")

@@ -19,7 +19,7 @@ class ListJobsResponse(_message.Message):
     def __init__(self, jobs: _Optional[_Iterable[_Union[Job, _Mapping]]] = ...) -> None: ...
 
 class Job(_message.Message):
-    __slots__ = ("job", "begin_ns", "end_ns", "ranks", "roles", "hosts", "running", "tags", "state")
+    __slots__ = ("job", "begin_ns", "end_ns", "ranks", "roles", "hosts", "running", "tags", "state", "removed")
     class TagsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -36,6 +36,7 @@ class Job(_message.Message):
     RUNNING_FIELD_NUMBER: _ClassVar[int]
     TAGS_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
+    REMOVED_FIELD_NUMBER: _ClassVar[int]
     job: str
     begin_ns: int
     end_ns: int
@@ -45,7 +46,8 @@ class Job(_message.Message):
     running: bool
     tags: _containers.ScalarMap[str, str]
     state: str
-    def __init__(self, job: _Optional[str] = ..., begin_ns: _Optional[int] = ..., end_ns: _Optional[int] = ..., ranks: _Optional[int] = ..., roles: _Optional[_Iterable[_Union[RoleCount, _Mapping]]] = ..., hosts: _Optional[_Iterable[str]] = ..., running: bool = ..., tags: _Optional[_Mapping[str, str]] = ..., state: _Optional[str] = ...) -> None: ...
+    removed: str
+    def __init__(self, job: _Optional[str] = ..., begin_ns: _Optional[int] = ..., end_ns: _Optional[int] = ..., ranks: _Optional[int] = ..., roles: _Optional[_Iterable[_Union[RoleCount, _Mapping]]] = ..., hosts: _Optional[_Iterable[str]] = ..., running: bool = ..., tags: _Optional[_Mapping[str, str]] = ..., state: _Optional[str] = ..., removed: _Optional[str] = ...) -> None: ...
 
 class RoleCount(_message.Message):
     __slots__ = ("role", "ranks")

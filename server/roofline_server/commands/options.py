@@ -11,6 +11,33 @@ import typer
 from .. import access
 from ..errors import ConfigError
 
+KeepDaysOption = Annotated[
+    float | None,
+    typer.Option(
+        envvar="ROOFLINE_KEEP_DAYS",
+        min=0.0,
+        help="keep raw data of jobs so many days from their end, step deltas 4 and reports 16 times as long "
+        "[all]",
+        show_default=False,
+    ),
+]
+KeepGbOption = Annotated[
+    float | None,
+    typer.Option(
+        envvar="ROOFLINE_KEEP_GB",
+        min=0.0,
+        help="at most so many GB (1e9 byte) of data: beyond that the oldest are removed; 0: no limit "
+        "[80 % of the file system]",
+        show_default=False,
+    ),
+]
+KeepTaggedOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        envvar="ROOFLINE_KEEP_TAGGED",
+        help="NAME or NAME=VALUE: jobs with this tag stay whole; several may be given",
+    ),
+]
 DataOption = Annotated[
     Path | None,
     typer.Option("--data", envvar="ROOFLINE_DATA", help="directory of all data [XDG state directory]"),

@@ -86,6 +86,10 @@ class Agents:
         links = self._links.get(host)
         return links[-1] if links else None
 
+    def links(self) -> list[Link]:
+        """All of them."""
+        return [link for links in self._links.values() for link in links]
+
     def hosts(self) -> list[str]:
         return sorted(self._links)
 

@@ -28,6 +28,7 @@ from .commands import Agents, Link
 from .decode import decode, parse
 from .fair_queue import FairQueue
 from .machine import decode_machine
+from .overload import ServerLoad
 from .sharing import Sharing
 from .together import Together
 
@@ -85,6 +86,11 @@ class Committer:
         self.counts = IngestCounts()
         # A thread of its own: a commit must not queue behind queries and Hellos.
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="commit")
+
+    def load(self, lag_s: float) -> ServerLoad:
+        """How busy the server is now; lag_s: by how much its event loop is late."""
+        queue = self._queue.bytes / QUEUE_BYTES
+        return ServerLoad(self.is_full, queue, self._store.unsealed_bytes / MAX_UNSEALED_BYTES, lag_s)
 
     @property
     def queued(self) -> tuple[int, int]:

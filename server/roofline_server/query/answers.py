@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from roofline.convert import to_message
 from roofline.v1 import models_pb2, query_pb2
 
-from ..errors import unknown_job
+from ..errors import RemovedData, unknown_job
+from ..records import CutLevel
 from ..report.breakdown import breakdowns
 from ..report.comparison import comparisons
 from ..report.evidence import ranks as evidence
@@ -20,6 +21,7 @@ from ..report.roofline import rooflines
 from ..report.steps import steps, timeline
 from ..report.time_roofline import time_rooflines
 from ..report.trajectory import trajectories
+from ..report.trajectory.experiments import jobs_of
 from ..report.waits import stragglers
 from ..report.what_if import what_if
 from ..store import export
@@ -28,6 +30,7 @@ from ..store.raw_data import RawData
 from ..store.store import Needed, Store
 from ..store.view import JobView
 from . import messages
+from . import removed as removals
 from .machines import machine_versions
 
 
@@ -44,27 +47,29 @@ class Answers:
         subject = _subject(request.subject)
         view = self._view(subject.job, rooflines.needed(request.kind, request.points))
         found = rooflines.roofline(self._store, view, subject, request.kind, request.points)
-        return to_message(models_pb2.Roofline(), found)
+        return _noted(to_message(models_pb2.Roofline(), found), view)
 
     def time_roofline(self, request: Any) -> Any:
         asked = time_rooflines.TimeRooflineQuery(
             _subject(request.subject), request.experiment, tuple(request.jobs), request.over, request.points
         )
         found = time_rooflines.time_roofline(self._store, asked)
-        return to_message(models_pb2.TimeRoofline(), found)
+        jobs = (*request.jobs, *filter(None, [request.subject.job]))
+        return self._noted_of_jobs(to_message(models_pb2.TimeRoofline(), found), request.experiment, jobs)
 
     def trajectory(self, request: Any) -> Any:
         asked = trajectories.TrajectoryQuery(
             request.experiment, tuple(request.jobs), request.over, tuple(request.roles), _range(request)
         )
-        return to_message(models_pb2.Trajectory(), trajectories.trajectory(self._store, asked))
+        found = trajectories.trajectory(self._store, asked)
+        message = to_message(models_pb2.Trajectory(), found)
+        return self._noted_of_jobs(message, request.experiment, request.jobs)
 
     def breakdown(self, request: Any) -> Any:
         subject = _subject(request.subject)
         view = self._view(subject.job, breakdowns.NEEDED)
-        return to_message(
-            models_pb2.Breakdown(), breakdowns.breakdown(self._store, view, subject, request.by)
-        )
+        found = breakdowns.breakdown(self._store, view, subject, request.by)
+        return _noted(to_message(models_pb2.Breakdown(), found), view)
 
     def machines(self, request: Any) -> Any:
         versions = machine_versions(self._store, request.host, request.history)
@@ -74,29 +79,55 @@ class Answers:
     def jobs(self) -> Any:
         now = self._store.now_ns()
         names = self._store.jobs()
-        found = [summarize_job(asked_as(job, names), self._store.overview(job), now) for job in names]
+        gone = self._store.all_removed()
+        found = [
+            summarize_job(asked_as(job, names), self._store.overview(job), now)._replace(
+                removed=removals.short(gone.get(job))
+            )
+            for job in names
+        ]
         newest_first = sorted(found, key=lambda job: job.end_ns, reverse=True)
         return query_pb2.ListJobsResponse(jobs=[to_message(query_pb2.Job(), job) for job in newest_first])
 
     def report(self, request: Any) -> Any:
+        if (kept := self._kept_report(request)) is not None:
+            return kept
         view = self._view_of_steps(request, evidence.NEEDED)
         made = first_screen if request.first_screen else build
-        return to_message(query_pb2.Report(), made(view, _range(request), self._store.now_ns()))
+        return _noted(to_message(query_pb2.Report(), made(view, _range(request), self._store.now_ns())), view)
+
+    def report_to_keep(self, run: str) -> bytes:
+        """What `report` shall answer once the step deltas of a run are removed."""
+        view = self._view(run, evidence.NEEDED)
+        return removals.pack(to_message(query_pb2.Report(), build(view, now_ns=self._store.now_ns())))
+
+    def _kept_report(self, request: Any) -> Any | None:
+        """None where a report can be computed."""
+        run = self._run(request.job)
+        gone = self._store.removed(run)
+        if gone is None or gone.level < CutLevel.STEPS:
+            return None
+        data = self._store.kept_report(run)
+        if data is None:
+            removals.check_left(run, gone, CutLevel.REPORT)
+            raise RemovedData(f"no report of job {run} was kept when its step deltas were removed")
+        return removals.unpack(data, run, gone, _range(request).is_bounded)
 
     def stragglers(self, request: Any) -> Any:
         view = self._view_of_steps(request, evidence.NEEDED)
-        return to_message(query_pb2.Stragglers(), stragglers.find(view, _range(request)))
+        return _noted(to_message(query_pb2.Stragglers(), stragglers.find(view, _range(request))), view)
 
     def comparison(self, request: Any) -> Any:
         first, second = (self._view(job, evidence.NEEDED) for job in (request.first, request.second))
-        return to_message(query_pb2.Comparison(), comparisons.compare(first, second, _range(request)))
+        found = to_message(query_pb2.Comparison(), comparisons.compare(first, second, _range(request)))
+        return _noted(_noted(found, second), first)
 
     def what_if(self, request: Any) -> Any:
         view = self._view(request.job, what_if.NEEDED)
         numbers = ("ranks", "servers", "batch", "bandwidth", "bandwidth_times")
         given = {name: getattr(request, name) for name in numbers if request.HasField(name)}
         asked = what_if.WhatIfQuery(**given, fix=request.fix)
-        return to_message(query_pb2.WhatIf(), what_if.what_if(view, asked))
+        return _noted(to_message(query_pb2.WhatIf(), what_if.what_if(view, asked)), view)
 
     def steps(self, request: Any) -> Iterator[Any]:
         view = self._view_of_steps(request, steps.NEEDED)
@@ -115,10 +146,20 @@ class Answers:
         return map(messages.chunk, export.export(self._raw(self._run(request.job))))
 
     def _view(self, job: str, needed: Needed) -> JobView:
-        view = self._store.view(self._run(job), needed)
+        run = self._run(job)
+        removals.check_left(run, self._store.removed(run), CutLevel.STEPS)
+        view = self._store.view(run, needed)
         if view is None:
             raise unknown_job(job, self._store.jobs())
         return view
+
+    def _noted_of_jobs(self, message: Any, experiment: str, jobs: Sequence[str]) -> Any:
+        """The answer about an experiment or some jobs, with what retention has removed of each."""
+        gone = self._store.all_removed()
+        names = jobs_of(self._store, experiment, jobs) if gone else []
+        for job in reversed([job for job in names if job in gone]):
+            message.notes.insert(0, removals.note(job, gone[job])[0])
+        return message
 
     def _view_of_steps(self, request: Any, needed: Needed) -> JobView:
         """Raises UnknownSteps where the job has steps, but none of those that the request is about."""
@@ -127,6 +168,7 @@ class Answers:
         return view
 
     def _raw(self, run: str) -> RawData:
+        removals.check_left(run, self._store.removed(run), CutLevel.RAW)
         raw = self._store.raw(run)
         if raw is None:
             raise unknown_job(run, self._store.jobs())
@@ -138,6 +180,13 @@ class Answers:
         if run is None:
             raise unknown_job(job, self._store.jobs())
         return run
+
+
+def _noted(message: Any, view: JobView) -> Any:
+    """The answer, with what retention has removed of the job first among its notes."""
+    for note in removals.note(view.job, view.removed):
+        message.notes.insert(0, note)
+    return message
 
 
 def _subject(message: Any) -> Subject:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from .wording import first_of
+from .wording import first_of, listed
 
 # -- time nobody watched ------------------------------------------------------------------------------------
 
@@ -67,6 +67,30 @@ def damaged(files: Mapping[str, int]) -> str:
     return f"{count:,} rows of this job cannot be read: {names} is damaged; what they said is missing here"
 
 
+def removed(job: str, rows: int, day: str, steps_too: bool) -> str:
+    """day: "2026-11-23", when retention removed them."""
+    what = "the raw data and the step deltas" if steps_too else "the raw data"
+    missing = (
+        "the report was computed before that, and no other question can be answered"
+        if steps_too
+        else "the timeline, the export, single kernels, and ranks without steps are missing; steps are whole"
+    )
+    return f"retention removed {what} of job {job} ({rows:,} rows) on {day}: {missing}"
+
+
+def removed_kept_whole(report: str) -> str:
+    """report: `removed`."""
+    return f"{report}. It is of all steady steps, whichever steps are asked for"
+
+
+def cannot_answer(job: str, day: str, what: str, left: str) -> str:
+    """what: "raw data"; left: what can still be asked for."""
+    return (
+        f"retention removed the {what} of job {job} on {day}, and this question needs them; {left}. "
+        "To keep them longer start the server with --keep-days, --keep-gb or --keep-tagged"
+    )
+
+
 def heavy_step(step: int, share: float, ranks: Sequence[str]) -> str:
     """share: of the time of all steps."""
     return (
@@ -98,6 +122,12 @@ def tag_differs(tag: str, ranks_of: Mapping[str, Sequence[str]], holds: str) -> 
 
 def lost(what: str, count: int) -> str:
     return f"lost: {count} {what}"
+
+
+def slowed(interval: str, hosts: Sequence[str], times: Sequence[str], more: int, why: str) -> str:
+    """interval: "4 s"; times: "12:00:00 to 12:05:00" of the first stretches; more: how many others."""
+    others = f" and {more} times more" if more else ""
+    return f"{listed(hosts)} sampled every {interval} from {', '.join(times)}{others}: {why}"
 
 
 def refused(what: str, count: int) -> str:

@@ -18,7 +18,7 @@ from pathlib import Path
 import sqlalchemy.exc
 
 from ..errors import Unavailable
-from ..records import ClockSample, DecodedBatch, Incarnation, Limit, Machine, NodeKey, RankKey
+from ..records import ClockSample, DecodedBatch, Incarnation, Limit, Machine, NodeKey, RankKey, Removed
 from .catalog.catalog import Catalog, sqlite_url
 from .catalog.clocks import ClockRegistry, Clocks, moment, server_time
 from .catalog.machines import Machines, MachineVersion
@@ -29,6 +29,7 @@ from .catalog.tags import Tags
 from .intake.inbox import Entry, Inbox, Known
 from .intake.tail import Tail
 from .raw_data import RawData
+from .retention.apply import Retention, finish
 from .sealing import Sealer
 from .segments.leases import Leases
 from .segments.reader import Reader
@@ -79,6 +80,19 @@ class Store:
         self._sealer = Sealer(
             root, self._catalog, self._inbox, self._tail, self._clocks, deltas, steps, leases
         )
+        self.retention = Retention(
+            root,
+            self._catalog,
+            self._tail,
+            self._clocks,
+            deltas,
+            steps,
+            leases,
+            self._tags,
+            self._sealing,
+            self.now_ns,
+            self.run_called,
+        )
         self._views = ViewBuilder(
             root,
             self._catalog,
@@ -109,6 +123,7 @@ class Store:
         sealed = self._catalog.sealed_through()
         self._check_inbox(sealed)
         self._inbox.delete(sealed)
+        finish(self._root, self._catalog)
         unknown = tidy(self._root, self._catalog.paths(), set(self._inbox.ids()))
         if unknown.set_apart:
             count, where = len(unknown.set_apart), self._root / QUARANTINE
@@ -267,8 +282,21 @@ class Store:
         """Where the raw data of a job lies now; None when nothing of it is kept."""
         return self._views.raw(job)
 
+    def removed(self, job: str) -> Removed | None:
+        """What retention removed of a job; None: nothing."""
+        return self._catalog.removed(job)
+
+    def all_removed(self) -> dict[str, Removed]:
+        """The same of all jobs of which something was."""
+        return self._catalog.all_removed()
+
+    def kept_report(self, job: str) -> bytes | None:
+        """The report of a job from before its step deltas were removed, as it was encoded; None: none is."""
+        return self._catalog.kept_report(job)
+
     def close(self) -> None:
         """Seal what is left and let go of the files."""
+        self.retention.close()
         self.seal()
         self._inbox.close()
         self._catalog.close()

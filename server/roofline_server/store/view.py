@@ -10,7 +10,7 @@ import numpy as np
 
 from ..clock import NodeClock
 from ..correlate.parts import PartTotal
-from ..records import EventKind, Incarnation, Lifetime, Machine, Metric, RankKey, Table, rows, take
+from ..records import EventKind, Incarnation, Lifetime, Machine, Metric, RankKey, Removed, Table, rows, take
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -34,6 +34,7 @@ class _Fields(NamedTuple):
     tags: Mapping[str, str] = {}
     between: Table = {}  # noqa: RUF012 - never written to; spans of ranks that are no part of any step
     machine_notes: Sequence[str] = ()  # what the user must know about `machines`
+    removed: Removed | None = None  # what retention removed
     damaged: Mapping[str, int] = {}  # files of the job that cannot be read, and the rows that were in them
 
 

@@ -141,7 +141,8 @@ class ViewBuilder:
                 lifetimes = self._tail.lifetimes_of(ranks)
             clocks = self._clocks.of_job(job, lifetimes)
             fresh = by_dataset(snapshot.frames)
-            if self._deltas.are_outdated(job, snapshot.progress, fresh, clocks):
+            removed = self._catalog.removed(job)
+            if removed is None and self._deltas.are_outdated(job, snapshot.progress, fresh, clocks):
                 segments = [s for s in snapshot.segments if not s.dataset.startswith(STEPS)]
                 snapshot = Snapshot(segments, Progress(), snapshot.frames)
             steps = self._steps(job, snapshot, fresh, clocks, needed)
@@ -171,6 +172,7 @@ class ViewBuilder:
                 tags=self.tags_of(job),
                 between=on_server_clock(between, clocks),
                 machine_notes=list(dict.fromkeys(use.note for use in used.values() if use.note)),
+                removed=removed,
                 damaged={s.path: s.rows for s in snapshot.segments if s.path in self._reader.damaged},
             )
             return as_they_turned_out(view)

@@ -100,7 +100,7 @@ class Line:
         self.server: Any = None
         self.port = 0
         self.exporter: Any = None
-        self.intervals: list[int] = []
+        self.intervals: list[tuple[int, str]] = []
 
     def up(self, script: Script) -> Script:
         self.server, self.port = serve(script, self.port)
@@ -114,7 +114,10 @@ class Line:
         greeting = Greeting("agent", "instance", "boot", "1.2", machine, CEILINGS, SOURCES, 5)
         server = f"127.0.0.1:{self.port}"
         self.exporter = Exporter(
-            server, self.spool, lambda: greeting._replace(lineage=self.spool.lineage), self.intervals.append
+            server,
+            self.spool,
+            lambda: greeting._replace(lineage=self.spool.lineage),
+            lambda *asked: self.intervals.append(asked),
         )
         self.exporter.start()
 
@@ -235,10 +238,23 @@ def test_interval_is_set_on_command(line: Line) -> None:
     script.say(pb.ServerMessage(command=pb.Command(id=3, set_interval=pb.SetInterval(interval_ns=77))))
     script.say(pb.ServerMessage(command=pb.Command(id=4)))
     wait_for(lambda: len(script.others) == 2)
-    assert line.intervals == [77]
+    assert line.intervals == [(77, "")]
     done, unknown = (message.result for message in script.others)
     assert (done.id, done.done, unknown.id, unknown.done) == (3, True, 4, False)
     assert "does not know" in unknown.reason
+
+
+def test_interval_of_a_server_that_has_gone_is_taken_back(line: Line) -> None:
+    """It cannot do that itself any more."""
+    script = line.up(Script(ack))
+    line.start()
+    wait_for(lambda: line.exporter.connected)
+    slower = pb.SetInterval(interval_ns=4_000_000_000, reason="the server was busy")
+    script.say(pb.ServerMessage(command=pb.Command(id=3, set_interval=slower)))
+    wait_for(lambda: line.intervals)
+    line.down()
+    wait_for(lambda: len(line.intervals) == 2)
+    assert line.intervals == [(4_000_000_000, "the server was busy"), (0, "")]
 
 
 def test_rejected_batch_is_given_up_and_counted(line: Line) -> None:

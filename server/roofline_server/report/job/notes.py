@@ -14,6 +14,7 @@ from ...sentences.rooflines import no_ceilings_of_host
 from ...store.view import JobView
 from ..evidence.tables import by_rank, where
 from ..ranks.members import host_of, name_of, on_clock
+from .slowed import slowed_notes
 
 ALIGNMENT_LIMIT = 0.05  # of the median step time
 TAG = "tag."  # how the names of facts begin that are tags
@@ -39,8 +40,9 @@ def write_notes(view: JobView, report: Report) -> list[str]:
     notes += [texts.steps_from(ranks, origin) for origin, ranks in ranks_of.items()]
 
     notes += _event_notes(view.events)
-    for node, table in view.watched.items():
-        during = _events_during_job(view, node, table)
+    of_nodes = {node: _events_during_job(view, node, table) for node, table in view.watched.items()}
+    notes += slowed_notes(view, of_nodes)
+    for during in of_nodes.values():
         notes += _event_notes(during) + _identity_notes(during)
     notes += [no_ceilings_of_host(roof.host) for roof in report.roofs if not roof.ceilings]
     return list(dict.fromkeys(notes)) + _absent_notes(report)

@@ -7,7 +7,7 @@ the progress of the step deltas, and the inbox rows they replace, all or nothing
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from operator import attrgetter
 from pathlib import Path
 from types import MappingProxyType
@@ -18,6 +18,7 @@ import sqlalchemy as sa
 from ...records import Ending, Incarnation, Lifetime
 from ..segments.files import Segment
 from .names import Names
+from .removals import Removal, Removals, note_removal
 from .tables import EXIT, FOOTER, INCARNATION, META, PROGRESS, SEGMENT, STATE
 from .times import Times
 
@@ -48,7 +49,7 @@ class Sealing(NamedTuple):
     through_id: int
 
 
-class Catalog(Names, Times):
+class Catalog(Names, Times, Removals):
     """All reads and writes of the catalog. Safe to use from several threads."""
 
     def __init__(self, url: str) -> None:
@@ -119,22 +120,38 @@ class Catalog(Names, Times):
     def seal(self, sealing: Sealing) -> None:
         """Make a sealing true, whole or not at all."""
         with self._engine.begin() as db:
-            for path in sealing.replaced:
-                db.execute(SEGMENT.delete().where(SEGMENT.c.path == path))
-                db.execute(FOOTER.delete().where(FOOTER.c.path == path))
-            if sealing.segments:
-                rows = [s._asdict() for s in sealing.segments]
-                footers = [{"path": row["path"], "crc32": row.pop("footer")} for row in rows]
-                db.execute(SEGMENT.insert(), rows)
-                if known := [footer for footer in footers if footer["crc32"] is not None]:
-                    db.execute(FOOTER.insert(), known)
+            _replace_segments(db, sealing.replaced, sealing.segments)
             for job, progress in sealing.progress.items():
-                db.execute(PROGRESS.delete().where(PROGRESS.c.job == job))
-                done = json.dumps([[*who, end_ns] for who, end_ns in progress.done.items()])
-                values = {**progress._asdict(), "done": done, "serving": json.dumps(progress.serving)}
-                db.execute(PROGRESS.insert().values(job=job, **values))
+                _put_progress(db, job, progress)
             _put_lifetimes(db, sealing.process_lifetimes)
             _put_state(db, "sealed_through", str(sealing.through_id))
+
+    def remove(self, removal: Removal, progress: Progress | None = None) -> None:
+        """Make a removal true, whole or not at all; `progress` is the job's from now on, if it changes."""
+        with self._engine.begin() as db:
+            _replace_segments(db, removal.gone, removal.made)
+            note_removal(db, removal)
+            if progress is not None:
+                _put_progress(db, removal.job, progress)
+
+
+def _replace_segments(db: sa.Connection, gone: Iterable[str], made: Sequence[Segment]) -> None:
+    for path in gone:
+        db.execute(SEGMENT.delete().where(SEGMENT.c.path == path))
+        db.execute(FOOTER.delete().where(FOOTER.c.path == path))
+    if made:
+        rows = [s._asdict() for s in made]
+        footers = [{"path": row["path"], "crc32": row.pop("footer")} for row in rows]
+        db.execute(SEGMENT.insert(), rows)
+        if known := [footer for footer in footers if footer["crc32"] is not None]:
+            db.execute(FOOTER.insert(), known)
+
+
+def _put_progress(db: sa.Connection, job: str, progress: Progress) -> None:
+    db.execute(PROGRESS.delete().where(PROGRESS.c.job == job))
+    done = json.dumps([[*who, end_ns] for who, end_ns in progress.done.items()])
+    values = {**progress._asdict(), "done": done, "serving": json.dumps(progress.serving)}
+    db.execute(PROGRESS.insert().values(job=job, **values))
 
 
 def _put_state(db: sa.Connection, name: str, value: str) -> None:

@@ -166,6 +166,27 @@ EXIT = sa.Table(
     Column("step", Number),
     Column("time_ns", Number),
 )
+# What retention removed of jobs.
+REMOVED = sa.Table(
+    "removed",
+    META,
+    Column("job", String, primary_key=True),
+    Column("level", Integer, nullable=False),
+    Column("at_ns", Number, nullable=False),
+    Column("end_ns", Number, nullable=False),
+    Column("rows", Number, nullable=False),
+    Column("bytes", Number, nullable=False),
+)
+# Reports of jobs as they were before their data were removed.
+KEPT_REPORT = sa.Table(
+    "kept_report",
+    META,
+    Column("job", String, primary_key=True),
+    Column("data", sa.LargeBinary, nullable=False),
+)
+# Files that retention took from the catalog, or is about to write: those that the catalog does not know are
+# deleted at the next start.
+UNWANTED = sa.Table("unwanted", META, Column("path", String, primary_key=True))
 # Clock samples, as JSON, that all reports of a job that is over are made with.
 JOB_CLOCK = sa.Table(
     "job_clock",

@@ -64,6 +64,13 @@ def directory_name(job: str) -> str:
     return name[:100] + "-" + hashlib.sha256(job.encode()).hexdigest()[:32]
 
 
+def path_of(job: str, dataset: str, number: int, first: int | None = None) -> Path:
+    """Where a segment lies, relative to the data directory. Arguments: see `write`."""
+    # Names in order of the first rows: a segment takes the place of those it stands for.
+    name = f"{number:012d}" if first is None else f"{first:012d}-{number:012d}"
+    return Path("segments", directory_name(job), dataset, f"{name}.parquet")
+
+
 class Piece(NamedTuple):
     """Some rows of a segment to be, and the server times they span."""
 
@@ -80,9 +87,7 @@ def write(
     pieces: at least one, all with the same columns; one of them is in memory at a time.
     first: number of the first of the segments for which this one stands.
     """
-    # Names in order of the first rows: a segment takes the place of those it stands for.
-    name = f"{number:012d}" if first is None else f"{first:012d}-{number:012d}"
-    relative = Path("segments", directory_name(job), dataset, f"{name}.parquet")
+    relative = path_of(job, dataset, number, first)
     final = root / relative
     final.parent.mkdir(parents=True, exist_ok=True)
     temporary = final.with_suffix(".tmp")

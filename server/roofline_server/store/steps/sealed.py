@@ -64,14 +64,21 @@ class SealedSteps:
         self._catalog, self._reader, self._name_ids = catalog, reader, name_ids
         self._clocks, self._deltas, self._members = clocks, deltas, members
 
-    def make(self, new: NewData, put: Callable[[str, Table], Segment]) -> NewSteps:
-        """Step deltas of all windows that are complete by now and not stored yet. put: writes a dataset."""
+    def make(
+        self, new: NewData, put: Callable[[str, Table], Segment], through: int | None = None
+    ) -> NewSteps:
+        """Step deltas of all windows that are complete by now and not stored yet. put: writes a dataset.
+
+        through: server time up to which windows are complete; None: as far as the nodes have reported.
+        """
         progress, stored, replaced = self._catalog.progress(new.job), self._catalog.segments(new.job), []
-        if self._deltas.are_outdated(new.job, progress, new.latest, new.clocks):
+        if self._catalog.removed(new.job) is not None:
+            log.debug("job %s: its raw data were removed, its step deltas stay", new.job)
+        elif self._deltas.are_outdated(new.job, progress, new.latest, new.clocks):
             log.info("job %s: a node or a server reported late, its step deltas are rebuilt", new.job)
             replaced = [s.path for s in stored if s.dataset.startswith(STEPS)]
             progress = Progress()
-        through = self._complete_through(new)
+        through = self._complete_through(new) if through is None else through
         # Around what is new a margin on either side is read again: as much at least shall be new.
         if through - progress.through_ns < self._deltas.margin_ns(new.job):
             return NewSteps([], replaced, progress)

@@ -1,0 +1,75 @@
+"""Looks at the load once a second, and has connected agents sample as often as the server can take."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+from weakref import WeakKeyDictionary
+
+from roofline.v1 import ingest_pb2 as pb
+
+from .commands import Agents, Link
+from .overload import FACTORS, Relief, ServerLoad, interval_ns, next_relief
+
+log = logging.getLogger(__name__)
+
+LOOK_S = 1.0
+MOST_AT_ONCE = 200  # agents that are asked at one look: each answers with a Hello
+REASON = "the server was busy"
+
+
+class Relieving:
+    """Runs in the server's event loop. An agent is asked only if it says which interval is its own."""
+
+    def __init__(
+        self, agents: Agents, load: Callable[[float], ServerLoad], clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        """load: the load now, given by how many seconds the event loop was late."""
+        self.relief = Relief()
+        self.changes = 0  # of the level
+        self._agents, self._load, self._clock = agents, load, clock
+        self._asked: WeakKeyDictionary[Link, int] = WeakKeyDictionary()
+
+    async def run(self) -> None:
+        while True:
+            began = self._clock()
+            await asyncio.sleep(LOOK_S)
+            self.look(max(0.0, self._clock() - began - LOOK_S))
+
+    def look(self, lag_s: float) -> None:
+        """Take the load into account, and ask the agents that sample otherwise than they shall."""
+        load, before = self._load(lag_s), self.relief.level
+        self.relief = next_relief(self.relief, load, self._clock())
+        if self.relief.level != before:
+            self.changes += 1
+            self._say(load)
+        left = MOST_AT_ONCE
+        for link in self._agents.links():
+            if left and self._ask(link):
+                left -= 1
+
+    def _say(self, load: ServerLoad) -> None:
+        if not self.relief.level:
+            log.info("the server is calm again: agents sample as often as before")
+            return
+        log.warning(
+            "agents sample %d times less often (queue %.0f %%, unsealed %.0f %%, event loop %.1f s late)",
+            FACTORS[self.relief.level],
+            100 * load.queue,
+            100 * load.unsealed,
+            load.lag_s,
+        )
+
+    def _ask(self, link: Link) -> bool:
+        own_ns: int = link.hello.own_interval_ns
+        if own_ns <= 0:
+            return False
+        wanted_ns = interval_ns(own_ns, self.relief.level)
+        if self._asked.get(link, link.hello.interval_ns) == wanted_ns:
+            return False
+        self._asked[link] = wanted_ns
+        asked_ns = 0 if wanted_ns == own_ns else wanted_ns
+        link.command(set_interval=pb.SetInterval(interval_ns=asked_ns, reason=REASON if asked_ns else ""))
+        return True

@@ -1,0 +1,49 @@
+"""Stretches in which nodes were sampled less often than their users asked for, as agents reported them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+
+import numpy as np
+
+from ...correlate.kernels import merge
+from ...records import EventKind, Ints, Table, rows, take
+from ...sentences import notes as texts
+from ...store.view import JobView
+from ..evidence.tables import where
+
+SLOWED = "sampling.slowed="  # fact of a node: "INTERVAL: REASON", from begin to end of a batch
+HOLE_NS = 5_000_000_000
+MOST = 3  # stretches that are named
+
+
+def slowed_notes(view: JobView, events: Mapping[int, Table]) -> list[str]:
+    """events: those of each node while the job was there."""
+    found: dict[str, list[tuple[str, Ints, Ints]]] = {}
+    for node, table in events.items():
+        if not rows(table):
+            continue
+        facts = where(table, "kind", EventKind.FACT)
+        said = facts["text"].astype(str) if rows(facts) else np.zeros(0, str)
+        for text in sorted({one for one in said.tolist() if one.startswith(SLOWED)}):
+            some, clock = take(facts, said == text), view.clocks[node]
+            begin, end = (clock.to_server(some[name].astype(np.int64)) for name in ("time_ns", "end_ns"))
+            found.setdefault(text, []).append((view.machines[node].host, begin, end))
+    return [_note(text.removeprefix(SLOWED), stretches) for text, stretches in sorted(found.items())]
+
+
+def _note(text: str, stretches: list[tuple[str, Ints, Ints]]) -> str:
+    interval, _, reason = text.partition(": ")
+    hosts = sorted({host for host, _, _ in stretches})
+    begins, ends = merge(
+        np.concatenate([begin for _, begin, _ in stretches]),
+        np.concatenate([end for _, _, end in stretches]),
+        HOLE_NS,
+    )
+    times = [f"{_clock(b)} to {_clock(e)}" for b, e in zip(begins.tolist(), ends.tolist(), strict=True)]
+    return texts.slowed(interval, hosts, times[:MOST], max(0, len(times) - MOST), reason)
+
+
+def _clock(at_ns: int) -> str:
+    return time.strftime("%H:%M:%S", time.localtime(at_ns / 1e9))

@@ -1,0 +1,124 @@
+"""The part of the catalog with what retention removed of jobs, and which files it leaves to be deleted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import sqlalchemy as sa
+
+from ...records import NODE_JOB, CutLevel, Removed
+from ..segments.files import Segment
+from .tables import KEPT_REPORT, RANK, REMOVED, SEGMENT, UNWANTED
+
+
+class Removal(NamedTuple):
+    """Everything one removal changes. gone: paths. made: what takes the place of some of them."""
+
+    job: str  # NODE_JOB: events of nodes that concern no job that is left
+    removed: Removed
+    gone: Sequence[str]
+    made: Sequence[Segment] = ()
+    report: bytes | None = None  # to be kept; empty: the one that was kept goes; None: nothing changes
+
+
+class Extent(NamedTuple):
+    """One dataset of one job, sealed. Server times."""
+
+    job: str
+    dataset: str
+    begin_ns: int
+    end_ns: int
+    bytes: int
+
+
+class Removals:
+    _engine: sa.Engine
+
+    def extents(self) -> list[Extent]:
+        """All datasets of all jobs."""
+        least, most = sa.func.min(SEGMENT.c.begin_ns), sa.func.max(SEGMENT.c.end_ns)
+        key = (SEGMENT.c.job, SEGMENT.c.dataset)
+        query = sa.select(*key, least, most, sa.func.sum(SEGMENT.c.bytes)).group_by(*key)
+        with self._engine.connect() as db:
+            return [Extent(*r[:4], int(r[4] or 0)) for r in db.execute(query)]
+
+    def stored_bytes(self) -> int:
+        """Of all segments and all reports that are kept."""
+        sizes = (SEGMENT.c.bytes, sa.func.length(KEPT_REPORT.c.data))
+        with self._engine.connect() as db:
+            return sum(int(db.execute(sa.select(sa.func.sum(size))).scalar() or 0) for size in sizes)
+
+    def job_of_ranks(self) -> dict[int, str]:
+        """The job of each rank, by its id."""
+        with self._engine.connect() as db:
+            return {r[0]: r[1] for r in db.execute(sa.select(RANK.c.id, RANK.c.job))}
+
+    def removed(self, job: str) -> Removed | None:
+        """What was removed of a job; None: nothing was."""
+        with self._engine.connect() as db:
+            row = db.execute(sa.select(REMOVED).where(REMOVED.c.job == job)).first()
+        return Removed(CutLevel(row.level), *row[2:]) if row else None
+
+    def all_removed(self) -> dict[str, Removed]:
+        """Of all jobs of which something was."""
+        with self._engine.connect() as db:
+            found = {r.job: Removed(CutLevel(r.level), *r[2:]) for r in db.execute(sa.select(REMOVED))}
+        found.pop(NODE_JOB, None)
+        return found
+
+    def kept_report(self, job: str) -> bytes | None:
+        """The report of a job as it was before its step deltas were removed; None: none is kept."""
+        query = sa.select(KEPT_REPORT.c.data).where(KEPT_REPORT.c.job == job)
+        with self._engine.connect() as db:
+            data = db.execute(query).scalar()
+        return None if data is None else bytes(data)
+
+    def kept_report_bytes(self) -> dict[str, int]:
+        """Sizes of the reports that are kept."""
+        with self._engine.connect() as db:
+            query = sa.select(KEPT_REPORT.c.job, sa.func.length(KEPT_REPORT.c.data))
+            return {r[0]: int(r[1]) for r in db.execute(query)}
+
+    def unwanted(self) -> list[str]:
+        """Files that are to be deleted unless the catalog knows them."""
+        with self._engine.connect() as db:
+            return list(db.execute(sa.select(UNWANTED.c.path)).scalars())
+
+    def add_unwanted(self, paths: Iterable[str]) -> None:
+        with self._engine.begin() as db:
+            _put_unwanted(db, paths)
+
+    def forget_unwanted(self, paths: Iterable[str]) -> None:
+        """These are deleted."""
+        with self._engine.begin() as db:
+            for path in paths:
+                db.execute(UNWANTED.delete().where(UNWANTED.c.path == path))
+
+
+def note_removal(db: sa.Connection, removal: Removal) -> None:
+    """The rows beside those of segments and progress."""
+    for segment in removal.made:
+        db.execute(UNWANTED.delete().where(UNWANTED.c.path == segment.path))
+    _put_unwanted(db, removal.gone)
+    before = db.execute(sa.select(REMOVED).where(REMOVED.c.job == removal.job)).first()
+    now = removal.removed
+    if before:
+        now = now._replace(
+            level=CutLevel(max(now.level, before.level)),
+            end_ns=max(now.end_ns, before.end_ns),
+            rows=now.rows + before.rows,
+            bytes=now.bytes + before.bytes,
+        )
+        db.execute(REMOVED.delete().where(REMOVED.c.job == removal.job))
+    db.execute(REMOVED.insert().values(job=removal.job, **{**now._asdict(), "level": int(now.level)}))
+    if removal.report is not None:
+        db.execute(KEPT_REPORT.delete().where(KEPT_REPORT.c.job == removal.job))
+        if removal.report:
+            db.execute(KEPT_REPORT.insert().values(job=removal.job, data=removal.report))
+
+
+def _put_unwanted(db: sa.Connection, paths: Iterable[str]) -> None:
+    for path in paths:
+        db.execute(UNWANTED.delete().where(UNWANTED.c.path == path))
+        db.execute(UNWANTED.insert().values(path=path))

@@ -1,0 +1,1 @@
+"""Retention: what of which job is removed when (plan.py), and how (apply.py)."""

@@ -1,0 +1,246 @@
+"""Removes what a plan says, so that it can be killed anywhere, and nothing that is being read goes.
+
+What raw data alone still held of steps is made into step deltas first. A removal is one transaction of the
+catalog, which remembers the files that are to go: they are deleted when the last reader of before has gone,
+or at the next start.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from itertools import compress
+from pathlib import Path
+from typing import NamedTuple
+
+from ...errors import BadRequest, unknown_job
+from ...records import MAX_TIME_NS, NODE_JOB, CutLevel, Removed, Table
+from ..catalog.catalog import Catalog, Progress
+from ..catalog.clocks import ClockRegistry
+from ..catalog.removals import Removal
+from ..catalog.tags import Tags
+from ..intake.tail import Tail
+from ..segments.files import STEPS, Piece, Segment, path_of, write
+from ..segments.leases import Leases
+from ..steps.deltas import Deltas
+from ..steps.sealed import NewData, NewSteps, SealedSteps
+from .plan import DAY_NS, Cut, Policy, Stretch, plan, useless
+from .stored import KEPT_WITH_STEPS, stored_jobs
+
+log = logging.getLogger(__name__)
+
+# Times of segments are those of the clocks as they were known then.
+SLACK_NS = 60_000_000_000
+
+# The report of a job as it is to be kept, encoded; b"": there is nothing to say.
+MakeReport = Callable[[str], bytes]
+
+
+class Done(NamedTuple):
+    """What was removed. Some files may lie there until their readers are done."""
+
+    cuts: list[Cut]
+    events_bytes: int  # of events of nodes
+
+
+class Retention:
+    """Of one data directory. One thread at a time applies."""
+
+    def __init__(
+        self,
+        root: Path,
+        catalog: Catalog,
+        tail: Tail,
+        clocks: ClockRegistry,
+        deltas: Deltas,
+        steps: SealedSteps,
+        leases: Leases,
+        tags: Tags,
+        sealing: threading.Lock,
+        now_ns: Callable[[], int],
+        run_called: Callable[[str], str | None],
+    ) -> None:
+        """sealing: held while segments change. run_called: see `Store.run_called`."""
+        self._root, self._catalog, self._tail, self._clocks = root, catalog, tail, clocks
+        self._deltas, self._steps, self._leases, self._tags = deltas, steps, leases, tags
+        self._failed: set[Cut] = set()
+        self._applying, self._closed = threading.Lock(), False
+        self._sealing, self._now_ns, self._run_called = sealing, now_ns, run_called
+
+    def plan(self, policy: Policy) -> list[Cut]:
+        """What `apply` would do now. Raises UnknownJob, and BadRequest for a job that is not over."""
+        jobs, now_ns = stored_jobs(self._catalog, self._tail, self._tags), self._now_ns()
+        if policy.job:
+            run = self._run_called(policy.job)
+            if run is None:
+                raise unknown_job(policy.job, {job.job for job in jobs})
+            if not all(job.is_over(now_ns) for job in jobs if job.job == run):
+                raise BadRequest(
+                    f"job {policy.job} may still send data, and stays whole: it is over 10 minutes after the "
+                    "end of all its processes, or a day after its last data"
+                )
+            policy = policy._replace(job=run)
+        return plan(jobs, policy, now_ns)
+
+    def apply(self, policy: Policy, make_report: MakeReport) -> Done:
+        """Cut what is to be cut. A job that cannot be cut is logged and stays as it is."""
+        most = policy.most_bytes
+        if policy.older_ns is None and (most is None or self._catalog.stored_bytes() <= most):
+            return Done([], 0)  # as on most servers most of the time
+        with self._applying:
+            return self._apply(policy, make_report)
+
+    def close(self) -> None:
+        """Wait until the job that is being cut is done, and cut no other."""
+        self._closed = True
+        with self._applying:
+            pass
+
+    def _apply(self, policy: Policy, make_report: MakeReport) -> Done:
+        cuts: list[Cut] = []
+        for cut in self.plan(policy):
+            if self._closed:
+                return Done(cuts, 0)
+            try:
+                self._cut(cut, make_report)
+            except Exception:
+                if cut not in self._failed:  # once, though it is tried again
+                    log.exception("job %s: its data cannot be removed; they stay", cut.job)
+                self._failed.add(cut)
+                continue
+            log.info("job %s: %s removed (%.1f MB)", cut.job, WORDS[cut.level], cut.bytes / 1e6)
+            cuts.append(cut)
+        if self._closed:
+            return Done(cuts, 0)
+        events = 0 if policy.job else self._cut_node_events()
+        self._delete_free()
+        return Done(cuts, events)
+
+    # -- one job -----------------------------------------------------------------------------------
+
+    def _cut(self, cut: Cut, make_report: MakeReport) -> None:
+        before = self._catalog.removed(cut.job)
+        level, report = cut.level, None
+        known = before is not None and before.level >= CutLevel.STEPS
+        if level >= CutLevel.STEPS or not self._has_steps(cut.job):
+            level = max(level, CutLevel.STEPS)  # without step deltas nothing could be computed of the rest
+            # Whatever is asked of the job from now on is answered by this.
+            if level == CutLevel.REPORT:
+                report = b""
+            elif not known:
+                report = _made(make_report, cut.job)
+        with self._sealing:
+            new = self._finished_steps(cut.job) if level == CutLevel.RAW else None
+            gone = [s for s in self._catalog.segments(cut.job) if level >= CutLevel.STEPS or is_raw(s)]
+            rows, size = sum(s.rows for s in gone if not s.is_derived), sum(s.bytes for s in gone)
+            end_ns = max((s.end_ns for s in gone), default=0)
+            removed = Removed(level, self._now_ns(), end_ns, rows, size)
+            paths = [s.path for s in gone] + (new.replaced if new else [])
+            made, progress = (new.segments, new.progress) if new else ([], None)
+            self._remove(Removal(cut.job, removed, paths, made, report), progress)
+
+    def _remove(self, removal: Removal, progress: Progress | None = None) -> None:
+        with self._tail.lock:  # so that a view sees segments and progress of one moment
+            self._catalog.remove(removal, progress)
+        self._leases.replaced(removal.gone)
+
+    def _has_steps(self, job: str) -> bool:
+        segments = self._catalog.segments(job)
+        return any(s.dataset == "marks" or s.dataset.startswith(STEPS) for s in segments)
+
+    def _finished_steps(self, job: str) -> NewSteps:
+        """Step deltas of all windows that are not stored yet, written."""
+        segments = self._catalog.segments(job)
+        lifetimes = self._deltas.lifetimes_of(job, self._tail.now().process_lifetimes)
+        clocks = self._clocks.of_job(job, lifetimes)
+        number = self._catalog.sealed_through()
+
+        def put(dataset: str, table: Table) -> Segment:
+            # A name that no sealing gives; known as unwanted until the catalog knows the file.
+            self._catalog.add_unwanted([str(path_of(job, dataset, number, number))])
+            begin = table["time_ns"] if "time_ns" in table else table["begin_ns"]
+            piece = Piece(table, int(begin.min()), int(table.get("end_ns", begin).max()))
+            return write(self._root, job, dataset, number, [piece], number)
+
+        through = max(s.end_ns for s in segments) + SLACK_NS
+        made = self._steps.make(NewData(job, [], {}, clocks, {}), put, through)
+        # What comes late is read whole: of the time before there are no raw data to be left out.
+        return made._replace(progress=made.progress._replace(resume_ns=1))
+
+    # -- events of nodes ---------------------------------------------------------------------------
+
+    def _cut_node_events(self) -> int:
+        """Remove events of nodes that no report can ask for any more; returns how many bytes."""
+        removed = self._catalog.all_removed()
+        if not removed:
+            return 0
+        jobs = stored_jobs(self._catalog, self._tail, self._tags)
+        whole = [
+            Stretch(job.begin_ns, MAX_TIME_NS if job.unsealed else job.end_ns)
+            for job in jobs
+            if job.job not in removed or removed[job.job].level < CutLevel.STEPS
+        ]
+        before = self._now_ns() - DAY_NS  # younger ones may be of jobs that have not reported yet
+        with self._sealing:
+            segments = self._catalog.segments(NODE_JOB)
+            stretches = [Stretch(s.begin_ns, s.end_ns) for s in segments]
+            gone = list(compress(segments, useless(stretches, whole, before, SLACK_NS)))
+            if gone:
+                size, paths = sum(s.bytes for s in gone), [s.path for s in gone]
+                end_ns, rows = max(s.end_ns for s in gone), sum(s.rows for s in gone)
+                noted = Removed(CutLevel.RAW, self._now_ns(), end_ns, rows, size)
+                self._remove(Removal(NODE_JOB, noted, paths))
+        return sum(s.bytes for s in gone)
+
+    # -- files -------------------------------------------------------------------------------------
+
+    def _delete_free(self) -> None:
+        with self._sealing:
+            self._leases.remove()
+        gone = [path for path in self._catalog.unwanted() if not (self._root / path).exists()]
+        self._catalog.forget_unwanted(gone)
+
+
+WORDS = {
+    CutLevel.RAW: "raw data",
+    CutLevel.STEPS: "raw data and step deltas",
+    CutLevel.REPORT: "raw data, step deltas and the report",
+}
+
+
+def _made(make_report: MakeReport, job: str) -> bytes:
+    try:
+        return make_report(job)
+    except Exception:
+        # Else a job that cannot be understood would stay for ever, and fill the disk in the end.
+        log.exception("job %s: no report can be made of it, and none is kept", job)
+        return b""
+
+
+def is_raw(segment: Segment) -> bool:
+    """Whether it goes first: events, and spans between steps, are small and part of every report."""
+    return not segment.is_derived and segment.dataset not in KEPT_WITH_STEPS
+
+
+def finish(root: Path, catalog: Catalog) -> int:
+    """Delete what a removal left that was cut short; returns how many files. Raises OSError. Before anything
+    else looks at the files of a directory."""
+    unwanted, known = catalog.unwanted(), catalog.paths()
+    count = 0
+    for path in unwanted:
+        if path not in known and (root / path).exists():
+            (root / path).unlink()
+            count += 1
+    catalog.forget_unwanted(unwanted)
+    for folder in _folders(root, unwanted):
+        with contextlib.suppress(OSError):  # not empty
+            folder.rmdir()
+    return count
+
+
+def _folders(root: Path, paths: Sequence[str]) -> list[Path]:
+    """The folders of these files, and those of their jobs, the inner ones first."""
+    inner = {(root / path).parent for path in paths}
+    return [*sorted(inner), *sorted({folder.parent for folder in inner})]

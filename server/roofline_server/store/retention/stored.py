@@ -1,0 +1,54 @@
+"""What is stored of each job, as retention's plan asks for it."""
+
+from __future__ import annotations
+
+from ...records import NODE_JOB, CutLevel
+from ..catalog.catalog import Catalog
+from ..catalog.tags import Tags
+from ..intake.tail import Tail
+from ..segments.files import is_derived
+from .plan import StoredJob
+
+# Raw data that reports read beside step deltas, and so go with them; they are small.
+KEPT_WITH_STEPS = ("events", "between")
+
+
+def stored_jobs(catalog: Catalog, tail: Tail, tags: Tags) -> list[StoredJob]:
+    """All jobs of which anything is stored that could be removed."""
+    sizes: dict[str, dict[CutLevel, int]] = {}
+    begins: dict[str, int] = {}
+    ends: dict[str, int] = {}
+    for one in catalog.extents():
+        if one.job == NODE_JOB:
+            continue
+        raw = not is_derived(one.dataset) and one.dataset not in KEPT_WITH_STEPS
+        mine = sizes.setdefault(one.job, {})
+        level = CutLevel.RAW if raw else CutLevel.STEPS
+        mine[level] = mine.get(level, 0) + one.bytes
+        begins[one.job] = min(one.begin_ns, begins.get(one.job, one.begin_ns))
+        ends[one.job] = max(one.end_ns, ends.get(one.job, one.end_ns))
+    removed = catalog.all_removed()
+    for job, size in catalog.kept_report_bytes().items():
+        sizes.setdefault(job, {})[CutLevel.REPORT] = size
+        if job not in ends:
+            begins[job] = ends[job] = removed[job].end_ns if job in removed else 0
+    unsealed, ended = _unsealed(tail), _ended(catalog, tail)
+    return [
+        StoredJob(job, begins[job], ends[job], mine, job in ended, job in unsealed, tags.of(job))
+        for job, mine in sizes.items()
+    ]
+
+
+def _unsealed(tail: Tail) -> set[str]:
+    return {frame.job for batch in tail.now().batches for frame in batch.decoded.frames}
+
+
+def _ended(catalog: Catalog, tail: Tail) -> set[str]:
+    """Jobs all of whose processes are known to have ended."""
+    job_of = catalog.job_of_ranks()
+    alive = {
+        job_of[who.rank]
+        for who, life in tail.now().process_lifetimes.items()
+        if not life.exited and who.rank in job_of
+    }
+    return set(job_of.values()) - alive

@@ -1,0 +1,128 @@
+"""A real agent that is asked for less while the server is busy, and the report that says so."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import grpc
+import pytest
+from roofline.v1 import query_pb2, query_pb2_grpc
+from roofline_server.ingest.commands import Agents
+from roofline_server.ingest.overload import ServerLoad
+from roofline_server.ingest.relieving import Relieving
+from roofline_server.ingest.service import Committer
+from roofline_server.serve import grpc_server
+from roofline_server.store.store import Store
+
+from tests.fakes import ended
+from tests.server.builders import open_store
+from tests.server.services import Agent
+
+from .conftest import TRAINING, Site
+
+pytestmark = pytest.mark.slow
+
+JOB = f"busy-{os.getpid()}"
+OWN_NS = 500_000_000
+
+
+class Server:
+    """In this process, with a load that the test sets."""
+
+    def __init__(self, store: Store) -> None:
+        self.load, self.now_s = ServerLoad(), 0.0
+        self.agents = Agents()
+        self.relieving = Relieving(self.agents, lambda lag_s: self.load, lambda: self.now_s)
+        self.committer = Committer(store)
+        self.grpc = grpc_server(store, self.committer, agents=self.agents)
+
+    def look(self, seconds: int) -> None:
+        for _ in range(seconds):
+            self.now_s += 1
+            self.relieving.look(0.0)
+
+    def interval_ns(self) -> int:
+        """Of the agent, as it says itself; 0: none is connected."""
+        links = self.agents.links()
+        return int(links[0].hello.interval_ns) if links else 0
+
+
+async def until(condition: Callable[[], Any]) -> None:
+    async def wait() -> None:
+        while not condition():
+            await asyncio.sleep(0.02)
+
+    await asyncio.wait_for(wait(), 60)
+
+
+def test_agent_samples_less_often_while_the_server_is_busy(site: Site) -> None:
+    async def work() -> list[str]:
+        store = open_store(site.folder / "data")
+        server = Server(store)
+        assert server.grpc.add_insecure_port(site.address)
+        await server.grpc.start()
+        commits = asyncio.create_task(server.committer.run())
+        try:
+            await until(lambda: server.interval_ns() == OWN_NS)
+            await until(lambda: JOB in store.jobs())
+            server.load = ServerLoad(is_full=True)
+            server.look(5)
+            await until(lambda: server.interval_ns() == 2 * OWN_NS)
+            server.look(15)
+            await until(lambda: server.interval_ns() == 4 * OWN_NS)
+            await until(lambda: any("sampled every 2 s" in note for note in notes(store)))
+            server.load = ServerLoad()
+            server.look(100)
+            await until(lambda: server.interval_ns() == OWN_NS)
+            async with grpc.aio.insecure_channel(site.address) as channel:
+                asked = query_pb2.GetReportRequest(job=JOB)
+                report = await query_pb2_grpc.QueryStub(channel).GetReport(asked)
+            return list(report.notes)
+        finally:
+            await server.grpc.stop(0)
+            commits.cancel()
+            await asyncio.gather(commits, return_exceptions=True)
+            store.close()
+
+    rank = training(site)
+    with ended(site.agent(OWN_NS / 1e9)), ended(rank):
+        found = asyncio.run(work())
+    (slow,) = (note for note in found if "sampled every 2 s" in note)
+    assert slow.endswith(": the server was busy")
+    assert any("sampled every 1 s from" in note for note in found)
+
+
+def training(site: Site) -> subprocess.Popen[bytes]:
+    config = json.dumps({"cluster": {"worker": ["h:1"]}, "task": {"type": "worker", "index": 0}})
+    environ = {"TF_CONFIG": config, "ROOFLINE_JOB": JOB}
+    return site.start([sys.executable, TRAINING, 100_000, 0.05, 8], "rank.log", **environ)
+
+
+def notes(store: Store) -> list[str]:
+    from roofline_server.report.job.build import build
+
+    view = store.view(JOB)
+    return build(view).notes if view else []
+
+
+def test_calm_server_lets_go_an_agent_that_another_slowed_down(site: Site) -> None:
+    """The loop runs in a real server too, and says nothing to agents that sample as they like."""
+
+    async def commands(name: str, now_ns: int) -> list[int]:
+        async with grpc.aio.insecure_channel(site.address) as channel:
+            hello = {"own_interval_ns": OWN_NS, "interval_ns": now_ns, "machine": {"host": name}}
+            async with Agent(channel, name, **hello) as agent:
+                other = Agent(channel, "other", **{**hello, "interval_ns": OWN_NS, "machine": {"host": "b"}})
+                async with other:
+                    await agent.until(lambda: agent.all("command"))
+                    assert other.all("command") == []
+                return [command.set_interval.interval_ns for command in agent.all("command")]
+
+    site.server()
+    assert asyncio.run(commands("slow", 4 * OWN_NS)) == [0]

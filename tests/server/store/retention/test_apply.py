@@ -1,0 +1,345 @@
+from __future__ import annotations
+
+import gc
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from roofline.v1 import ingest_pb2 as pb
+from roofline_server.errors import BadRequest, UnknownJob
+from roofline_server.records import NODE_JOB, CutLevel, rows
+from roofline_server.store.catalog.catalog import Catalog
+from roofline_server.store.retention import apply
+from roofline_server.store.retention.plan import Policy
+from roofline_server.store.segments import files as segment_files
+from roofline_server.store.segments.leases import Leases
+from roofline_server.store.store import Store
+
+from ...builders import BEGIN, END, S, batch, catalog_of, crash, marks, open_store, rank
+from ..histories import (
+    ALL,
+    JOB,
+    OF_A,
+    OF_B,
+    WORKERS,
+    A,
+    B,
+    Killed,
+    alternating,
+    files,
+    greet,
+    kill_after,
+    kill_before,
+    known_files,
+    raw_rows,
+    segments,
+    steps,
+)
+
+Kill = Callable[[pytest.MonkeyPatch, object, str, int], None]
+SAME = dict.fromkeys(CutLevel, 1)
+RAW_ONLY = Policy(0, deepest=CutLevel.RAW, times=SAME)
+STEPS_TOO = Policy(0, deepest=CutLevel.STEPS, times=SAME)
+EVERYTHING = Policy(0, times=SAME)
+
+
+def report(job: str) -> bytes:
+    return f"report of {job}".encode()
+
+
+def filled(root: Path) -> Store:
+    store = open_store(root)
+    greet(store)
+    for at, (node, one) in enumerate(alternating()):
+        node.put(store, one)
+        if at % 5 == 4:
+            store.seal()
+    store.seal()
+    return store
+
+
+def datasets(store: Store) -> set[str]:
+    return {segment.dataset for segment in segments(store)}
+
+
+def test_no_step_is_lost_with_the_raw_data(tmp_path: Path) -> None:
+    store = filled(tmp_path)
+    before = steps(store)
+    assert len(before["steps"]) == 342
+    (cut,) = store.retention.apply(RAW_ONLY, report).cuts
+    assert (cut.job, cut.level) == (JOB, CutLevel.RAW)
+    assert {name for name in datasets(store) if not name.startswith(("steps", "parts_"))} == {"events"}
+    assert steps(store) == before
+    assert files(tmp_path) == known_files(tmp_path)
+    view = store.view(JOB)
+    assert view and view.removed
+    assert view.removed.level == CutLevel.RAW
+    store.close()
+    again = open_store(tmp_path)
+    assert steps(again) == before
+    again.close()
+
+
+def test_raw_data_are_removed_once(tmp_path: Path) -> None:
+    store = filled(tmp_path)
+    store.retention.apply(RAW_ONLY, report)
+    removed = store.removed(JOB)
+    assert store.retention.apply(RAW_ONLY, report).cuts == []
+    assert store.removed(JOB) == removed
+    store.close()
+
+
+def test_removed_rows_and_bytes_are_counted(tmp_path: Path) -> None:
+    store = filled(tmp_path)
+    raw = [s for s in segments(store) if not s.is_derived and s.dataset != "events"]
+    store.retention.apply(RAW_ONLY, report)
+    removed = store.removed(JOB)
+    assert removed is not None
+    assert removed.rows == sum(s.rows for s in raw)
+    assert removed.bytes == sum(s.bytes for s in raw)
+    assert removed.end_ns == max(s.end_ns for s in raw)
+    store.close()
+
+
+def test_steps_go_and_the_report_of_before_stays(tmp_path: Path) -> None:
+    store = filled(tmp_path)
+    seen: list[int] = []
+
+    def made(job: str) -> bytes:
+        view = store.view(job)
+        seen.append(rows(view.steps["steps"]) if view else 0)
+        return report(job)
+
+    store.retention.apply(STEPS_TOO, made)
+    assert seen == [342]
+    assert segments(store) == []
+    assert files(tmp_path) == known_files(tmp_path)
+    assert store.kept_report(JOB) == report(JOB)
+    assert store.jobs() == {JOB}
+    view = store.view(JOB)
+    assert view and not view.steps and len(view.process_lifetimes) == 4
+    store.retention.apply(EVERYTHING, report)
+    assert store.kept_report(JOB) is None
+    assert store.jobs() == {JOB}
+    removed = store.removed(JOB)
+    assert removed and removed.level == CutLevel.REPORT
+    store.close()
+
+
+def test_job_that_no_report_can_be_made_of_goes_too(tmp_path: Path) -> None:
+    store = filled(tmp_path)
+
+    def broken(job: str) -> bytes:
+        raise ArithmeticError("a job that cannot be understood")
+
+    store.retention.apply(STEPS_TOO, broken)
+    assert segments(store) == []
+    assert store.kept_report(JOB) is None
+    store.close()
+
+
+def test_job_without_steps_keeps_its_report_when_its_samples_go(store: Store) -> None:
+    A.greet(store)
+    for one in ALL[:8]:
+        sent = pb.Batch()
+        sent.CopyFrom(one[1])
+        for field in ("marks", "spans", "calls", "steps"):
+            sent.ClearField(field)
+        A.put(store, sent)
+    store.seal()
+    store.retention.apply(RAW_ONLY, report)
+    removed = store.removed(JOB)
+    assert removed and removed.level == CutLevel.STEPS
+    assert store.kept_report(JOB) == report(JOB)
+
+
+def test_what_is_read_stays_until_the_reader_is_done(tmp_path: Path) -> None:
+    store = filled(tmp_path)
+    raw = store.raw(JOB)
+    assert raw
+    paths = [tmp_path / s.path for s in raw.segments if s.dataset == "calls"]
+    store.retention.apply(RAW_ONLY, report)
+    assert paths and all(path.exists() for path in paths)
+    del raw
+    gc.collect()
+    store.retention.apply(RAW_ONLY, report)
+    assert not any(path.exists() for path in paths)
+    store.close()
+
+
+def test_job_with_unsealed_data_stays_whole(store: Store) -> None:
+    greet(store)
+    for node, one in ALL[:-1]:
+        node.put(store, one)
+    store.seal()
+    ALL[-1][0].put(store, ALL[-1][1])
+    assert store.retention.apply(EVERYTHING, report).cuts == []
+    with pytest.raises(BadRequest, match="may still send data"):
+        store.retention.plan(EVERYTHING._replace(job=JOB))
+    with pytest.raises(UnknownJob):
+        store.retention.plan(EVERYTHING._replace(job="nobody's"))
+
+
+def test_data_that_come_after_the_cut_are_seen_and_spoil_nothing(tmp_path: Path) -> None:
+    store = filled(tmp_path)
+    before = steps(store)["steps"]
+    store.retention.apply(RAW_ONLY, report)
+    began = 500 * S
+    late = batch(
+        9,
+        began,
+        began + 60 * S,
+        ranks=WORKERS,
+        marks=marks([(0, BEGIN, 900, 1, began + S), (0, END, 900, 1, began + 2 * S)]),
+    )
+    A.put(store, late)
+    assert len(steps(store)["steps"]) > len(before)
+    assert set(before) <= set(steps(store)["steps"])
+    store.seal()
+    assert set(before) <= set(steps(store)["steps"])
+    assert raw_rows(store) == 2
+    store.close()
+
+
+def test_late_data_of_a_time_before_the_cut_do_not_have_steps_made_anew(tmp_path: Path) -> None:
+    """They would be made of nothing."""
+    store = open_store(tmp_path)
+    greet(store)
+    for node, one in ALL[:-2]:
+        node.put(store, one)
+    store.seal()
+    store.retention.apply(RAW_ONLY, report)
+    before = steps(store)["steps"]
+    for node, one in ALL[-2:]:
+        node.put(store, one)
+    assert set(before) <= set(steps(store)["steps"])
+    store.seal()
+    assert set(before) <= set(steps(store)["steps"])
+    assert raw_rows(store)
+    store.close()
+
+
+def test_node_that_was_cut_off_all_the_time_is_seen_whole(tmp_path: Path) -> None:
+    store = open_store(tmp_path)
+    greet(store)
+    A.put(store, *OF_A)
+    store.seal()
+    store.retention.apply(RAW_ONLY, report)
+    for some in (OF_B[:4], OF_B[4:]):
+        B.put(store, *some)
+        store.seal()
+    view = store.view(JOB)
+    assert view
+    late = {number for number, key in view.ranks.items() if key == (JOB, "worker", 2)}
+    seen = [
+        step
+        for who, step in zip(*(view.steps["steps"][n].tolist() for n in ("rank", "step")), strict=True)
+        if who in late
+    ]
+    assert sorted(seen) == list(range(57))
+    store.close()
+
+
+@pytest.mark.parametrize("policy", [RAW_ONLY, STEPS_TOO, EVERYTHING])
+@pytest.mark.parametrize(
+    ("when", "owner", "name", "turn"),
+    [
+        (kill_before, apply, "write", 1),
+        (kill_after, apply, "write", 1),
+        (kill_after, apply, "write", 2),
+        (kill_before, segment_files, "footer_checksum", 1),
+        (kill_before, Catalog, "remove", 1),
+        (kill_after, Catalog, "remove", 1),
+        (kill_before, Leases, "replaced", 1),
+        (kill_before, Leases, "remove", 1),
+        (kill_after, Leases, "remove", 1),
+        (kill_before, Catalog, "forget_unwanted", 1),
+        (kill_before, os, "unlink", 2),
+    ],
+)
+def test_a_kill_leaves_no_file_and_no_row_behind(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    policy: Policy,
+    when: Kill,
+    owner: object,
+    name: str,
+    turn: int,
+) -> None:
+    store = filled(tmp_path)
+    before = steps(store)
+    with monkeypatch.context() as patch:
+        when(patch, owner, name, turn)
+        try:
+            store.retention.apply(policy, report)
+        except Killed:
+            crash(store)
+        else:  # there was nothing to be killed in
+            store.close()
+    store = open_store(tmp_path)
+    assert files(tmp_path) == known_files(tmp_path)
+    with catalog_of(tmp_path) as catalog:
+        assert catalog.unwanted() == []
+    assert not (tmp_path / "quarantine").exists()
+    assert steps(store) == before or store.kept_report(JOB) or store.removed(JOB)
+    store.retention.apply(policy, report)
+    assert files(tmp_path) == known_files(tmp_path)
+    removed = store.removed(JOB)
+    assert removed and removed.level == policy.deepest
+    if policy == RAW_ONLY:
+        assert steps(store) == before
+    store.close()
+
+
+def test_sizes_are_kept_to(tmp_path: Path) -> None:
+    store = filled(tmp_path)
+    size = sum(s.bytes for s in segments(store))
+    assert store.retention.apply(Policy(most_bytes=10 * size), report).cuts == []
+    assert len(store.retention.apply(Policy(most_bytes=size // 2), report).cuts) == 1
+    assert len(store.retention.apply(Policy(most_bytes=0), report).cuts) == 1
+    assert segments(store) == []
+    store.close()
+
+
+def test_no_job_is_cut_once_the_store_is_closed(tmp_path: Path) -> None:
+    """Another server may work there then."""
+    store = filled(tmp_path)
+    store.retention.close()
+    assert store.retention.apply(EVERYTHING, report).cuts == []
+    store.close()
+    again = open_store(tmp_path)
+    assert again.removed(JOB) is None
+    again.close()
+
+
+def test_events_of_nodes_go_with_the_last_job_that_needs_them(tmp_path: Path) -> None:
+    store = filled(tmp_path)
+
+    def events() -> int:
+        with catalog_of(tmp_path) as catalog:
+            return sum(s.rows for s in catalog.segments(NODE_JOB))
+
+    count = events()
+    store.retention.apply(RAW_ONLY, report)
+    assert events() == count > 0  # a report of the steps that are left names gaps by them
+    done = store.retention.apply(STEPS_TOO, report)
+    assert events() == 0
+    assert done.events_bytes > 0
+    assert files(tmp_path) == known_files(tmp_path) == set()
+    store.close()
+
+
+def test_other_jobs_answer_as_before(tmp_path: Path) -> None:
+    store = filled(tmp_path)
+    other = [rank(job="other", pid=900)]
+    made = [batch(9 + n, (900 + n) * S, (901 + n) * S, ranks=other) for n in range(3)]
+    for one in made:
+        one.marks.CopyFrom(marks([(0, BEGIN, 1, 1, one.begin_ns), (0, END, 1, 1, one.begin_ns + S // 2)]))
+    A.put(store, *made)
+    store.seal()
+    before = steps(store, "other")
+    store.retention.apply(EVERYTHING._replace(job=JOB), report)
+    assert steps(store, "other") == before
+    assert store.removed("other") is None
+    store.close()
