@@ -5,16 +5,29 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from .shim import EINTR, EIO, EMFILE, ENOSPC, KILL_AFTER, KILL_BEFORE, SHORT, SLOW, TORN, Fault
+from .shim import (
+    EINTR,
+    EIO,
+    EMFILE,
+    ENOSPC,
+    KILL_AFTER,
+    KILL_BEFORE,
+    POWER_AFTER,
+    POWER_BEFORE,
+    SHORT,
+    SLOW,
+    TORN,
+    Fault,
+)
 
 RUNNING, STARTING, STOPPING = "running", "starting", "stopping"
 
 FAULTS: dict[str, tuple[Fault, ...]] = {
-    "write": (KILL_BEFORE, KILL_AFTER, TORN, EIO, ENOSPC, SHORT, EINTR, SLOW),
-    "sync": (KILL_BEFORE, KILL_AFTER, EIO, ENOSPC, EINTR, SLOW),
-    "rename": (KILL_BEFORE, KILL_AFTER, EIO, ENOSPC),
+    "write": (KILL_BEFORE, KILL_AFTER, TORN, POWER_AFTER, EIO, ENOSPC, SHORT, EINTR, SLOW),
+    "sync": (KILL_BEFORE, KILL_AFTER, POWER_BEFORE, POWER_AFTER, EIO, ENOSPC, EINTR, SLOW),
+    "rename": (KILL_BEFORE, KILL_AFTER, POWER_BEFORE, POWER_AFTER, EIO, ENOSPC),
     "open": (KILL_BEFORE, EIO, ENOSPC, EMFILE),
-    "unlink": (KILL_BEFORE, KILL_AFTER, EIO),
+    "unlink": (KILL_BEFORE, KILL_AFTER, POWER_AFTER, EIO),
     "mkdir": (KILL_BEFORE, KILL_AFTER, ENOSPC),
     "read": (EIO, SHORT, EINTR),
 }

@@ -142,8 +142,8 @@ async def _steps_seen(site: Site, count: int) -> None:
 
 async def disk_round(cell: Cell, seed: int, folder: Path, library: Path) -> Outcome:
     """One cell of the matrix of the disk."""
-    site = Site(folder, library)
     chance = random.Random(f"{seed} {cell.name}")
+    site = Site(folder, library, power=chance if cell.fault.cuts_power else None)
     taking_part = Round(site, made_senders(lambda: site.address), chance)
     return await run_round(
         "disk", (cell.place.name, cell.fault.name), seed, taking_part, lambda one: break_disk(one, cell)

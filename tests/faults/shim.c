@@ -1,7 +1,10 @@
 /* Makes chosen system calls on chosen files fail, stop short, or end the process, for tests.
 
    Loaded by LD_PRELOAD. $ROOFLINE_FAULTS names a control file (layout: shim.py) that is mapped and shared: rules
-   can change while the process runs, and what they counted outlives it. Without the variable nothing is touched. */
+   can change while the process runs, and what they counted outlives it. Without the variable nothing is touched.
+
+   $ROOFLINE_JOURNAL names a file to which is added what a power cut would undo (layout: power.py), of the files
+   below the folder $ROOFLINE_JOURNALED. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -15,6 +18,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
@@ -33,7 +37,21 @@ struct control {
     struct rule rules[RULES];
 };
 
+/* What happens to one call: a copy, as rules may change before it is done. */
+struct effect {
+    int32_t action, error;
+};
+
+static const struct effect NOTHING = {OFF, 0};
 static struct control *control;
+
+/* Before `size_path` bytes of a path and `size_kept` bytes that a write or truncation takes away. */
+struct entry {
+    int64_t what, at, size, size_before, size_path, size_kept;
+};
+
+static int journal = -1;
+static const char *journaled;
 
 __attribute__((constructor)) static void map_control(void) {
     const char *path = getenv("ROOFLINE_FAULTS");
@@ -44,6 +62,60 @@ __attribute__((constructor)) static void map_control(void) {
     if (mapped != MAP_FAILED)
         control = mapped;
     close(descriptor);
+    path = getenv("ROOFLINE_JOURNAL"), journaled = getenv("ROOFLINE_JOURNALED");
+    if (path && journaled)
+        journal = open(path, O_WRONLY | O_APPEND | O_CLOEXEC);
+}
+
+/* Add an entry in one piece: threads do not mix theirs. */
+static void note(char what, const char *path, int64_t at, int64_t size, int64_t size_before, int descriptor,
+                 int64_t size_kept) {
+    struct entry entry = {what, at, size, size_before, (int64_t)strlen(path), size_kept > 0 ? size_kept : 0};
+    if (strncmp(path, journaled, strlen(journaled)))
+        return;
+    char *whole = malloc(sizeof entry + entry.size_path + entry.size_kept);
+    char *kept = whole + sizeof entry + entry.size_path;
+    memcpy(whole + sizeof entry, path, entry.size_path);
+    if (entry.size_kept)
+        entry.size_kept = syscall(SYS_pread64, descriptor, kept, entry.size_kept, at);
+    memcpy(whole, &entry, sizeof entry);
+    syscall(SYS_write, journal, whole, kept - whole + entry.size_kept);
+    free(whole);
+}
+
+static int path_of(int descriptor, char path[4096]) {
+    char link[32];
+    snprintf(link, sizeof link, "/proc/self/fd/%d", descriptor);
+    ssize_t size = readlink(link, path, 4095);
+    path[size > 0 ? size : 0] = 0;
+    return path[0] == '/'; /* not a socket or a pipe */
+}
+
+/* at: where it is written; -1: where the file stands. */
+static void note_write(int descriptor, size_t size, int64_t at) {
+    char path[4096];
+    struct stat status;
+    if (journal < 0 || !path_of(descriptor, path) || fstat(descriptor, &status))
+        return;
+    at = at < 0 ? lseek(descriptor, 0, SEEK_CUR) : at;
+    int64_t there = status.st_size - at;
+    note('W', path, at, size, status.st_size, descriptor, there < (int64_t)size ? there : (int64_t)size);
+}
+
+static void note_descriptor(char what, int descriptor, int64_t size) {
+    char path[4096];
+    struct stat status;
+    if (journal < 0 || !path_of(descriptor, path) || fstat(descriptor, &status))
+        return;
+    note(what, path, size, 0, status.st_size, descriptor, what == 'T' ? status.st_size - size : 0);
+}
+
+static void note_path(char what, const char *path, const char *to) {
+    char both[8192];
+    if (journal < 0)
+        return;
+    snprintf(both, sizeof both, "%s\n%s", path, to);
+    note(what, both, 0, 0, 0, -1, 0);
 }
 
 #define REAL(name)                                                                                                     \
@@ -57,24 +129,25 @@ static void end_here(void) {
         pause();
 }
 
-/* What shall happen to a call on a path; waits, and ends the process, here. */
-static const struct rule *chosen(const char *call, const char *path) {
+/* What shall happen to a call on a path; waits, and ends the process before it, here. */
+static struct effect chosen(const char *call, const char *path) {
     for (struct rule *rule = control->rules; rule < control->rules + RULES; rule++) {
         if (rule->action == OFF || strcmp(rule->call, call) || fnmatch(rule->pattern, path, 0))
             continue;
         int64_t number = __atomic_fetch_add(&rule->seen, 1, __ATOMIC_SEQ_CST);
         if (number < rule->skip || number - rule->skip >= rule->most)
             continue;
+        struct effect effect = {rule->action, rule->error};
         __atomic_fetch_add(&rule->fired, 1, __ATOMIC_SEQ_CST);
-        if (rule->action == KILL_BEFORE)
+        if (effect.action == KILL_BEFORE)
             end_here();
-        if (rule->action == DELAY) {
+        if (effect.action == DELAY) {
             struct timespec wait = {rule->milliseconds / 1000, rule->milliseconds % 1000 * 1000000};
             nanosleep(&wait, NULL);
         }
-        return rule;
+        return effect;
     }
-    return NULL;
+    return NOTHING;
 }
 
 static int is_armed(void) {
@@ -85,83 +158,80 @@ static int is_armed(void) {
     return 0;
 }
 
-static const struct rule *chosen_of(const char *call, int descriptor) {
-    char link[32], path[4096];
-    if (!is_armed())
-        return NULL;
-    snprintf(link, sizeof link, "/proc/self/fd/%d", descriptor);
-    ssize_t size = readlink(link, path, sizeof path - 1);
-    if (size <= 0 || path[0] != '/') /* a socket or a pipe */
-        return NULL;
-    path[size] = 0;
-    return chosen(call, path);
+static struct effect chosen_of(const char *call, int descriptor) {
+    char path[4096];
+    return is_armed() && path_of(descriptor, path) ? chosen(call, path) : NOTHING;
 }
 
 /* Errors that stand for a call: what is `return`ed in the place of it. */
-#define MAY_FAIL(rule)                                                                                                 \
-    if ((rule) && (rule)->action == ERROR) {                                                                           \
-        errno = (rule)->error;                                                                                         \
+#define MAY_FAIL(effect)                                                                                               \
+    if ((effect).action == ERROR) {                                                                                    \
+        errno = (effect).error;                                                                                        \
         return -1;                                                                                                     \
     }
 
-#define DONE(rule)                                                                                                     \
-    if ((rule) && ((rule)->action == KILL_AFTER || (rule)->action == TORN))                                            \
+#define DONE(effect)                                                                                                   \
+    if ((effect).action == KILL_AFTER || (effect).action == TORN)                                                      \
         end_here()
 
-static size_t cut(const struct rule *rule, size_t size) {
-    return rule && (rule->action == SHORT || rule->action == TORN) && size > 1 ? size / 2 : size;
+static size_t cut(struct effect effect, size_t size) {
+    return (effect.action == SHORT || effect.action == TORN) && size > 1 ? size / 2 : size;
 }
 
-#define WRITE_LIKE(name, call, parameters, arguments)                                                                  \
+#define DATA(name, call, noted, parameters, arguments)                                                                 \
     ssize_t name parameters {                                                                                          \
         REAL(name);                                                                                                    \
-        const struct rule *rule = chosen_of(call, descriptor);                                                         \
-        MAY_FAIL(rule)                                                                                                 \
-        size = cut(rule, size);                                                                                        \
+        struct effect effect = chosen_of(call, descriptor);                                                            \
+        MAY_FAIL(effect)                                                                                               \
+        size = cut(effect, size);                                                                                      \
+        noted;                                                                                                         \
         ssize_t done = real arguments;                                                                                 \
-        DONE(rule);                                                                                                    \
+        DONE(effect);                                                                                                  \
         return done;                                                                                                   \
     }
 
-WRITE_LIKE(write, "write", (int descriptor, const void *data, size_t size), (descriptor, data, size))
-WRITE_LIKE(pwrite, "write", (int descriptor, const void *data, size_t size, off_t at),
-           (descriptor, data, size, at))
-WRITE_LIKE(pwrite64, "write", (int descriptor, const void *data, size_t size, off64_t at),
-           (descriptor, data, size, at))
-WRITE_LIKE(read, "read", (int descriptor, void *data, size_t size), (descriptor, data, size))
-WRITE_LIKE(pread, "read", (int descriptor, void *data, size_t size, off_t at), (descriptor, data, size, at))
-WRITE_LIKE(pread64, "read", (int descriptor, void *data, size_t size, off64_t at), (descriptor, data, size, at))
+DATA(write, "write", note_write(descriptor, size, -1), (int descriptor, const void *data, size_t size),
+     (descriptor, data, size))
+DATA(pwrite, "write", note_write(descriptor, size, at), (int descriptor, const void *data, size_t size, off_t at),
+     (descriptor, data, size, at))
+DATA(pwrite64, "write", note_write(descriptor, size, at), (int descriptor, const void *data, size_t size, off64_t at),
+     (descriptor, data, size, at))
+DATA(read, "read", , (int descriptor, void *data, size_t size), (descriptor, data, size))
+DATA(pread, "read", , (int descriptor, void *data, size_t size, off_t at), (descriptor, data, size, at))
+DATA(pread64, "read", , (int descriptor, void *data, size_t size, off64_t at), (descriptor, data, size, at))
 
-#define ON_DESCRIPTOR(name, call, parameters, arguments)                                                               \
+#define OTHER(name, call, chosen_effect, before, after, parameters, arguments)                                         \
     int name parameters {                                                                                              \
         REAL(name);                                                                                                    \
-        const struct rule *rule = chosen_of(call, descriptor);                                                         \
-        MAY_FAIL(rule)                                                                                                 \
+        struct effect effect = chosen_effect;                                                                          \
+        MAY_FAIL(effect)                                                                                               \
+        before;                                                                                                        \
         int result = real arguments;                                                                                   \
-        DONE(rule);                                                                                                    \
+        if (result == 0)                                                                                               \
+            after;                                                                                                     \
+        DONE(effect);                                                                                                  \
         return result;                                                                                                 \
     }
 
-ON_DESCRIPTOR(fsync, "sync", (int descriptor), (descriptor))
-ON_DESCRIPTOR(fdatasync, "sync", (int descriptor), (descriptor))
-ON_DESCRIPTOR(ftruncate, "truncate", (int descriptor, off_t size), (descriptor, size))
-ON_DESCRIPTOR(ftruncate64, "truncate", (int descriptor, off64_t size), (descriptor, size))
+#define ON_DESCRIPTOR(name, call, before, after, parameters, arguments)                                                \
+    OTHER(name, call, chosen_of(call, descriptor), before, after, parameters, arguments)
 
-#define ON_PATH(name, call, parameters, arguments)                                                                     \
-    int name parameters {                                                                                              \
-        REAL(name);                                                                                                    \
-        const struct rule *rule = is_armed() ? chosen(call, path) : NULL;                                              \
-        MAY_FAIL(rule)                                                                                                 \
-        int result = real arguments;                                                                                   \
-        DONE(rule);                                                                                                    \
-        return result;                                                                                                 \
-    }
+ON_DESCRIPTOR(fsync, "sync", , note_descriptor('S', descriptor, 0), (int descriptor), (descriptor))
+ON_DESCRIPTOR(fdatasync, "sync", , note_descriptor('S', descriptor, 0), (int descriptor), (descriptor))
+ON_DESCRIPTOR(ftruncate, "truncate", note_descriptor('T', descriptor, size), (void)0, (int descriptor, off_t size),
+              (descriptor, size))
+ON_DESCRIPTOR(ftruncate64, "truncate", note_descriptor('T', descriptor, size), (void)0, (int descriptor, off64_t size),
+              (descriptor, size))
 
-ON_PATH(rename, "rename", (const char *path, const char *to), (path, to))
-ON_PATH(renameat, "rename", (int from, const char *path, int into, const char *to), (from, path, into, to))
-ON_PATH(unlink, "unlink", (const char *path), (path))
-ON_PATH(unlinkat, "unlink", (int folder, const char *path, int flags), (folder, path, flags))
-ON_PATH(mkdir, "mkdir", (const char *path, mode_t mode), (path, mode))
+#define ON_PATH(name, call, after, parameters, arguments)                                                              \
+    OTHER(name, call, is_armed() ? chosen(call, path) : NOTHING, , after, parameters, arguments)
+
+ON_PATH(rename, "rename", note_path('R', path, to), (const char *path, const char *to), (path, to))
+ON_PATH(renameat, "rename", note_path('R', path, to), (int from, const char *path, int into, const char *to),
+        (from, path, into, to))
+ON_PATH(unlink, "unlink", note_path('U', path, ""), (const char *path), (path))
+ON_PATH(unlinkat, "unlink", note_path('U', path, ""), (int folder, const char *path, int flags), (folder, path, flags))
+ON_PATH(mkdir, "mkdir", (void)0, (const char *path, mode_t mode), (path, mode))
 
 /* Both of these take a mode only where they create. */
 #define OPEN_LIKE(name)                                                                                                \
@@ -172,10 +242,10 @@ ON_PATH(mkdir, "mkdir", (const char *path, mode_t mode), (path, mode))
         int creates = (flags & O_CREAT) || (flags & O_TMPFILE) == O_TMPFILE;                                           \
         mode_t mode = creates ? va_arg(more, mode_t) : 0;                                                              \
         va_end(more);                                                                                                  \
-        const struct rule *rule = is_armed() ? chosen("open", path) : NULL;                                            \
-        MAY_FAIL(rule)                                                                                                 \
+        struct effect effect = is_armed() ? chosen("open", path) : NOTHING;                                            \
+        MAY_FAIL(effect)                                                                                               \
         int result = real(path, flags, mode);                                                                          \
-        DONE(rule);                                                                                                    \
+        DONE(effect);                                                                                                  \
         return result;                                                                                                 \
     }
 

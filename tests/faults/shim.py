@@ -39,6 +39,7 @@ class Fault(NamedTuple):
     action: Action
     error: int = 0
     milliseconds: int = 0
+    cuts_power: bool = False  # what no fsync has made durable goes with the process
 
     @property
     def kills(self) -> bool:
@@ -47,6 +48,8 @@ class Fault(NamedTuple):
 
 KILL_BEFORE = Fault("kill before", Action.KILL_BEFORE)
 KILL_AFTER = Fault("kill after", Action.KILL_AFTER)
+POWER_BEFORE = Fault("power cut before", Action.KILL_BEFORE, cuts_power=True)
+POWER_AFTER = Fault("power cut after", Action.KILL_AFTER, cuts_power=True)
 TORN = Fault("torn, then kill", Action.TORN)
 SHORT = Fault("short", Action.SHORT)
 EIO = Fault("EIO", Action.ERROR, errno.EIO)

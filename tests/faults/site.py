@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import logging
 import os
+import random
 import re
 import signal
 import subprocess
@@ -15,6 +16,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from .power import cut
 from .sender import Sender
 from .shim import Control
 
@@ -41,14 +43,27 @@ async def until(condition: Callable[[], Any], what: str, seconds: float = PATIEN
 class Site:
     """One folder, one server at a time."""
 
-    def __init__(self, folder: Path, library: Path | None, seal_s: float = 0.1) -> None:
-        """library: of shim.py; None: no call is ever touched."""
+    def __init__(
+        self,
+        folder: Path,
+        library: Path | None,
+        seal_s: float = 0.1,
+        power: random.Random | None = None,
+    ) -> None:
+        """library: of shim.py; None: no call is ever touched. power: before each start the power was cut;
+        None: it never is."""
         folder.mkdir(parents=True, exist_ok=True)
+        folder = folder.resolve()
         self.folder, self.data, self.address = folder, folder / "data", ""
         self.control = Control(folder / "control", library) if library else None
         self.environ = {k: v for k, v in os.environ.items() if not k.startswith("ROOFLINE_")}
         self._seal_s = seal_s
+        self._power, self._journal = power, folder / "journal"
+        if power is not None:
+            self._journal.touch()
+            self.environ |= {"ROOFLINE_JOURNAL": str(self._journal), "ROOFLINE_JOURNALED": str(self.data)}
         self._log = folder / "server.log"
+        self.undone = 0  # writes and renames that power cuts took back
         self._server: subprocess.Popen[bytes] | None = None
 
     @property
@@ -66,6 +81,8 @@ class Site:
             *(sys.executable, "-m", "roofline_server", "--listen", "127.0.0.1:0"),
             *("--data", str(self.data), "--seal", str(self._seal_s)),
         ]
+        if self._power is not None:
+            self.undone += cut(self._journal, self._power)
         environ = {**self.environ, **(self.control.environ if self.control else {})}
         self.address = ""
         self._logged = self._log.stat().st_size if self._log.exists() else 0

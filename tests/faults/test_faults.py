@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import os
+import random
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,10 +17,23 @@ import pytest
 from .check import Tally, expected_rows, tally
 from .network import network_rounds
 from .places import PLACES, Cell
+from .power import cut
 from .results import PAGE, from_json, line, table, to_json, write_section
 from .rounds import Outcome, disk_round
 from .sender import Sender
-from .shim import EIO, ENOSPC, KILL_BEFORE, SHORT, TORN, CannotBuild, Control, Fault, Rule, build
+from .shim import (
+    EIO,
+    ENOSPC,
+    KILL_BEFORE,
+    POWER_BEFORE,
+    SHORT,
+    TORN,
+    CannotBuild,
+    Control,
+    Fault,
+    Rule,
+    build,
+)
 from .statistics import slope
 
 BY_NAME = {place.name: place for place in PLACES}
@@ -43,7 +58,7 @@ def judged(outcome: Outcome) -> None:
     [
         ("inbox append, write", TORN),
         ("inbox append, fsync", EIO),
-        ("catalog commit, fsync", KILL_BEFORE),
+        ("catalog commit, fsync", POWER_BEFORE),
         ("sealing, write", ENOSPC),
         ("sealing, rename", KILL_BEFORE),
         ("start, inbox opened", EIO),
@@ -120,6 +135,48 @@ def test_kill_comes_before_the_call(control: Control, tmp_path: Path) -> None:
     control.arm(Rule("write", "*/file", KILL_BEFORE, skip=2))
     assert written(control, tmp_path / "file").returncode == -9
     assert (tmp_path / "file").read_bytes() == b"12345678" * 2
+
+
+UNSYNCED = """
+import os, sys
+folder = sys.argv[1]
+def made(name, data):
+    file = os.open(f"{folder}/{name}", os.O_RDWR | os.O_CREAT)
+    os.write(file, data)
+    return file
+half = made("half", b"durable!")
+os.fsync(half)
+os.pwrite(half, b"XX", 2)
+os.write(half, b" and more")
+os.ftruncate(half, 5)
+os.fsync(made("kept.tmp", b"kept"))
+os.rename(f"{folder}/kept.tmp", f"{folder}/kept")
+os.fsync(os.open(folder, os.O_RDONLY))
+os.fsync(made("late.tmp", b"late"))
+os.rename(f"{folder}/late.tmp", f"{folder}/late")
+made("never", b"never")
+"""
+
+
+class Worst(random.Random):
+    """No write survives that need not."""
+
+    def choice(self, options: Any) -> Any:
+        return options[0]
+
+
+def test_power_cut_takes_what_was_not_synced(control: Control, tmp_path: Path) -> None:
+    data, journal = tmp_path / "data", tmp_path / "journal"
+    data.mkdir()
+    journal.touch()
+    environ = {"ROOFLINE_JOURNAL": str(journal), "ROOFLINE_JOURNALED": str(data)}
+    command = [sys.executable, "-c", UNSYNCED, str(data)]
+    subprocess.run(command, env={**os.environ, **control.environ, **environ}, check=True, timeout=60)
+    assert (data / "half").read_bytes() == b"duXXb"
+    assert cut(journal, Worst()) == 5
+    found = {path.name: path.read_bytes() for path in data.iterdir()}
+    assert found == {"half": b"durable!", "kept": b"kept", "late.tmp": b"late", "never": b""}
+    assert cut(journal, Worst()) == 0, "the journal begins anew"
 
 
 def test_clock_of_a_process_is_moved(control: Control, tmp_path: Path) -> None:

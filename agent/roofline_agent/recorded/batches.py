@@ -32,7 +32,7 @@ VALUES_PER_BATCH = 25_000
 THINGS_PER_BATCH = 1000
 MAX_TEXT = 1000
 _MAX_COUNT = 2**62
-LONGEST_S = 100 * 366 * 86400.0  # nothing is recorded for a century: a larger number is no time
+LONGEST_S = 50 * 366 * 86400.0  # nothing is recorded for half a century: a larger number is no time
 IMPOSSIBLE = "{} at times that cannot be are not sent"
 # Tools whose counters are those of a live source go where its values go, and so fill the same of a report.
 SETS = {"perf stat": ("perf", "perf_system"), "likwid": ("likwid", "likwid"), "dcgm": ("dcgm", "dcgm")}

@@ -8,8 +8,9 @@ import random
 import shutil
 
 from roofline.joining import CannotJoin, JoinToken, load_servers, parse_token
-from roofline_agent.recorded.batches import Target, batches, places_something
+from roofline_agent.recorded.batches import batches, places_something
 from roofline_agent.recorded.collector import Collector
+from roofline_agent.recorded.command import ImportRequest, target_of
 from roofline_agent.recorded.document import write_json
 from roofline_agent.recorded.errors import RecordedError
 from roofline_agent.recorded.reader import read
@@ -26,7 +27,7 @@ from .mutate import mutated, mutated_text
 
 LARGEST = 20_000  # bytes of a file that is mutated: its beginning
 RENEW = 500
-BEGIN_NS = 1_700_000_000_000_000_000
+REQUEST = ImportRequest((), "recorded", "worker", 0, 0.0, None, False, "text", "")
 
 
 class Recorded:
@@ -60,8 +61,7 @@ class Recorded:
     def _use(self, found: Collector) -> None:
         list(summarise(found, "file"))
         write_json(found, "file", io.StringIO())
-        begin_ns = BEGIN_NS if found.started_ns is None else found.started_ns
-        target = Target("recorded", "worker", 0, begin_ns)
+        target = target_of(found, __file__, REQUEST)
         if found.is_empty or not places_something(found, target):
             return
         ceilings(found)
