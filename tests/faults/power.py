@@ -2,9 +2,9 @@
 
 The journal (written by shim.c) has an entry for each write, truncation, fsync, rename and removal, in order:
 six int64 (what, place, bytes written, size of the file before, bytes of the path, bytes kept), the path, and
-the bytes that were there before. Of a file, writes since its last fsync are undone, or by chance stay, each for
-itself, as disks write in any order. A rename is undone unless its folder was fsynced since. Removals and new
-names of files that were written are taken for durable.
+the bytes that were there before. Of a file, writes since its last fsync are undone, or by chance stay, each
+for itself, as disks write in any order. A rename is undone unless its folder was fsynced since. Removals
+and new names of files that were written are taken for durable.
 """
 
 from __future__ import annotations
