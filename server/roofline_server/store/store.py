@@ -235,7 +235,10 @@ class Store:
         return self._views.raw(job)
 
     def close(self) -> None:
-        """Seal what is left and let go of the files."""
-        self.seal()
+        """Seal what is left, where the disk takes it, and let go of the files."""
+        try:
+            self.seal()
+        except (OSError, sqlite3.Error, sqlalchemy.exc.SQLAlchemyError) as error:
+            log.error("cannot seal at the end (%s); the data stays in the inbox for the next start", error)
         self._inbox.close()
         self._catalog.close()
