@@ -173,7 +173,7 @@ class Soak:
             seconds,
             tally.acked / seconds,
             self._faults,
-            self._starts - 1,
+            self._starts - 2,  # the first, and the one before all is counted
             tally,
             sum(sender.forgotten for sender in self._senders),
             self._site.tracebacks,
