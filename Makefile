@@ -23,7 +23,7 @@ except ImportError:
 endef
 export CHECK_PYTHON
 
-.PHONY: help demo pictures test test-slow coverage frameworks test-frameworks causes fmt lint types proto bench clean
+.PHONY: help demo pictures test test-slow coverage frameworks test-frameworks causes soak fmt lint types proto bench clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -60,6 +60,11 @@ test-frameworks: $(VENV)/.ready frameworks ## run the tests on real TensorFlow, 
 causes: $(VENV)/.ready $(TF_VENV)/.ready $(TORCH_VENV)/.horovod ## plant causes in real trainings, and score what reports say of them in docs/accuracy.md
 	@$(VENV)/bin/python -m tests.causes run --torch-python $(TORCH_VENV)/bin/python --tensorflow-python $(TF_VENV)/bin/python $(CAUSES)
 	@$(VENV)/bin/python -m tests.causes score
+
+# Hours; SOAK="--minutes 5 --rows-per-second 20000" does another one. The fault matrix comes first, once.
+soak: $(VENV)/.ready ## break servers, agents, disks and networks, and hold what is kept against what was sent
+	@$(VENV)/bin/python -m tests.faults matrix
+	@$(VENV)/bin/python -m tests.faults soak $(SOAK)
 
 fmt: $(VENV)/.ready ## format the code
 	@$(VENV)/bin/ruff format . && $(VENV)/bin/ruff check --fix .

@@ -6,7 +6,7 @@ import hashlib
 import re
 import uuid
 from collections.abc import Iterator
-from itertools import islice
+from itertools import chain, islice
 from typing import NamedTuple, TypeVar
 
 from ..records import (
@@ -32,6 +32,8 @@ VALUES_PER_BATCH = 25_000
 THINGS_PER_BATCH = 1000
 MAX_TEXT = 1000
 _MAX_COUNT = 2**62
+LONGEST_S = 50 * 366 * 86400.0  # nothing is recorded for half a century: a larger number is no time
+IMPOSSIBLE = "{} at times that cannot be are not sent"
 # Tools whose counters are those of a live source go where its values go, and so fill the same of a report.
 SETS = {"perf stat": ("perf", "perf_system"), "likwid": ("likwid", "likwid"), "dcgm": ("dcgm", "dcgm")}
 
@@ -59,26 +61,36 @@ def identity(digest: str, target: Target) -> str:
     return uuid.UUID(bytes=hashlib.sha256(text.encode()).digest()[:16]).hex
 
 
+def is_time(*seconds: float | None) -> bool:
+    """Whether these can be times of a recording, s from its begin; None is no time that could be wrong."""
+    return all(one is None or -LONGEST_S <= one <= LONGEST_S for one in seconds)
+
+
 def duration_s(found: Collector) -> float:
     """How long the recording lasted, as far as anything in it shows; 0 where nothing does."""
-    longest = found.duration_s or 0.0
-    if found.run is not None:
-        longest = max(longest, found.run.time_s or 0.0)
-    for counter in found.counters:
-        longest = max(longest, counter.t_s or 0.0)
+    longest = max(0.0, *_times(found))
+    # Activities overlap: their times count only where nothing else has one.
+    return longest or max((phase.time_s for phase in found.phases if is_time(phase.time_s)), default=0.0)
+
+
+def _times(found: Collector) -> Iterator[float]:
+    """Ends of what is in it, from its begin on; those that can be."""
     laid = 0.0
     for launch in _launches(found):
         begin = laid if launch.start_s is None else launch.start_s
-        laid = begin + (launch.time_s or 0.0)
-        longest = max(longest, laid)
-    for step in found.steps:
-        if step.t_s is not None:
-            longest = max(longest, step.t_s + (step.step_time_s or 0.0))
+        end = begin + (launch.time_s or 0.0)
+        if is_time(end):
+            laid = end
+            yield end
     span = found.facts.get("span_s")
-    if isinstance(span, (int, float)):
-        longest = max(longest, span)
-    # Activities overlap: their times count only where nothing else has one.
-    return longest or max((phase.time_s for phase in found.phases), default=0.0)
+    ends = [
+        found.duration_s,
+        found.run.time_s if found.run else None,
+        span if isinstance(span, (int, float)) else None,
+    ]
+    counted = (counter.t_s for counter in found.counters)
+    stepped = (step.t_s + (step.step_time_s or 0.0) for step in found.steps if step.t_s is not None)
+    yield from (end or 0.0 for end in chain(ends, counted, stepped) if is_time(end))
 
 
 def places_something(found: Collector, target: Target) -> bool:
@@ -135,7 +147,12 @@ def _rows(found: Collector, rank: Rank, begin: int, end: int) -> Iterator[Sample
             mine = [c for c in some if (c.kind == MetricKind.GAUGE) == gauges]
             if not mine:
                 continue
-            chosen = (c for log in (found.counters, extra) for c in log if is_of_process(c) == process)
+            chosen = (
+                c
+                for log in (found.counters, extra)
+                for c in log
+                if is_of_process(c) == process and is_time(c.t_s)
+            )
             series = Series(rank if process else None, mine, begin, end if end > begin + 1 else None)
             name = set_name(found.tool, process, gauges)
             for rows in _of_one_scope(series.rows(chosen), VALUES_PER_BATCH // len(mine)):
@@ -204,6 +221,9 @@ def _calls(found: Collector, rank: Rank, begin: int) -> Iterator[Call]:
             found.warn("kernels without a time cannot be placed and are not sent")
             continue
         start = laid if launch.start_s is None else launch.start_s
+        if not (is_time(start, start + launch.time_s) and launch.time_s >= 0):
+            found.warn(IMPOSSIBLE.format("kernels"))
+            continue
         laid = start + launch.time_s
         placed = "" if launch.start_s is not None else "placed behind the kernel before it"
         shape = KernelShape(
@@ -231,6 +251,9 @@ def _marks(found: Collector, rank: Rank, begin: int) -> Iterator[Mark]:
         if step.t_s is None or step.step_time_s is None:
             found.warn("the file does not say when its steps were: they are not sent")
             return
+        if not (is_time(step.t_s, step.step_time_s) and abs(step.step) < _MAX_COUNT):
+            found.warn(IMPOSSIBLE.format("steps"))
+            continue
         start = begin + round(step.t_s * 1e9)
         stop = start + round(step.step_time_s * 1e9)
         yield Mark(rank, rank, MarkKind.BEGIN, step.step, None, start)

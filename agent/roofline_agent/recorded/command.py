@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from roofline.joining import Access
 
 DEFAULT_JOB = "recorded"
+LATEST_NS = 2**61  # UNIX time, in 2043: a recording of a file that names a later begin has none
 
 
 class ImportRequest(NamedTuple):
@@ -130,7 +131,7 @@ def target_of(found: Collector, path: str, request: ImportRequest) -> Target:
     if index is None:
         index = recorded if isinstance(recorded, int) else 0
     begin = found.started_ns
-    if begin is None:
+    if begin is None or not 0 <= begin <= LATEST_NS:
         written_ns = time.time_ns()
         with contextlib.suppress(OSError):
             written_ns = os.stat(path).st_mtime_ns

@@ -47,8 +47,12 @@ def columns(counters: Iterable[Counter], process: bool) -> tuple[list[SeriesColu
 
 def metric_name(one: Counter) -> str:
     """In lower case, which the store's columns do not distinguish from upper case, and printable."""
-    name = (one.metric or one.event).lower()
-    return "".join(c if c.isprintable() else "?" for c in name)[:MAX_NAME] or "unnamed"
+    return _storable((one.metric or one.event).lower()) or "unnamed"
+
+
+def _storable(name: str) -> str:
+    """As much of a file's name for something as the server takes."""
+    return "".join(c if c.isprintable() else "?" for c in name[:MAX_NAME])
 
 
 def is_of_process(one: Counter) -> bool:
@@ -155,7 +159,7 @@ class Series:
             row.append(values.get(c.name))
             if c.has_coverage:
                 row.append(self._coverage.get((instance, c.name)))
-        return Sample(self._rank, time_ns, tuple(row), instance)
+        return Sample(self._rank, time_ns, tuple(row), _storable(instance))
 
 
 def _add(values: dict[str, float | None], name: str, value: float | None, kind: str) -> None:

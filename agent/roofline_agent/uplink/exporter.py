@@ -39,6 +39,8 @@ METHOD = "/roofline.v1.Ingest/Stream"
 CHANNEL_OPTIONS = (
     ("grpc.keepalive_time_ms", 20_000),
     ("grpc.keepalive_timeout_ms", 10_000),
+    # Of newer gRPC, which else waits a minute for the answer, whatever the timeout above.
+    ("grpc.http2.ping_timeout_ms", 10_000),
     # Loopback and cluster networks are reached directly, whatever http_proxy says.
     ("grpc.enable_http_proxy", 0),
     ("grpc.max_receive_message_length", 1 << 20),

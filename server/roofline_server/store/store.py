@@ -295,8 +295,11 @@ class Store:
         return self._catalog.kept_report(job)
 
     def close(self) -> None:
-        """Seal what is left and let go of the files."""
+        """Seal what is left, where the disk takes it, and let go of the files."""
         self.retention.close()
-        self.seal()
+        try:
+            self.seal()
+        except (OSError, sqlite3.Error, sqlalchemy.exc.SQLAlchemyError) as error:
+            log.error("cannot seal at the end (%s); the data stays in the inbox for the next start", error)
         self._inbox.close()
         self._catalog.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from roofline_agent.recorded.batches import (
     THINGS_PER_BATCH,
     Target,
@@ -113,6 +114,23 @@ def test_length_is_that_of_whatever_ends_last() -> None:
     assert duration_s(found) == 5.0
     found.duration_s = 9.0
     assert duration_s(found) == 9.0
+
+
+@pytest.mark.parametrize("seconds", [float("inf"), float("nan"), 1e12, -1e12])
+def test_times_that_cannot_be_are_left_out_and_warned_of(seconds: float) -> None:
+    found = collected(Launch("good", 2.0, start_s=0.0), Launch("odd", 1.0, start_s=seconds))
+    found.steps.append(StepLine(1, None, t_s=1.0, step_time_s=seconds))
+    found.counters.append(Counter("odd", "odd", 7.0, "1", "process", t_s=seconds))
+    found.duration_s = seconds
+    assert duration_s(found) == 2.0
+    sent = made(found)
+    assert [call.shape.operation for batch in sent for call in batch.calls] == ["good"]
+    assert not any(batch.marks or batch.samples for batch in sent)
+    assert {batch.end_ns for batch in sent} == {BEGIN + 2 * SECOND}
+    assert [one.text for one in found.warnings] == [
+        "kernels at times that cannot be are not sent",
+        "steps at times that cannot be are not sent",
+    ]
 
 
 def test_same_file_for_the_same_rank_is_the_same_agent() -> None:

@@ -1,0 +1,193 @@
+"""`python -m tests.faults`: the fault matrix; `... fuzz TARGET`: odd input; `... soak`: a long run."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import logging
+import random
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import grpc
+
+from .network import network_rounds
+from .places import cells
+from .results import PAGE, from_json, fuzz_table, line, table, to_json, write_section
+from .rounds import Outcome, disk_round
+from .shim import CannotBuild, build
+from .site import StillNot
+
+RunRound = Callable[[int, Path], Awaitable[Outcome]]
+
+
+def rounds_named(only: list[str], library: Path | None) -> dict[str, RunRound]:
+    """All rounds whose name has one of these words in it; those that the machine allows."""
+    found: dict[str, RunRound] = {}
+    if library is not None:
+        for cell in cells():
+            found[cell.name] = lambda seed, folder, cell=cell: disk_round(cell, seed, folder, library)
+    found |= network_rounds(library)
+    return {name: run for name, run in found.items() if not only or any(word in name for word in only)}
+
+
+def matrix(options: argparse.Namespace) -> int:
+    outcomes: list[Outcome] = []
+    end = time.monotonic() + options.seconds if options.seconds else float("inf")
+    with tempfile.TemporaryDirectory(prefix="roofline-faults-") as name:
+        library = _library(Path(name))
+        chosen = rounds_named(options.only, library)
+        if not chosen:
+            print("no round has such a name; --list shows all", file=sys.stderr)
+            return 2
+        if options.list:
+            print("\n".join(chosen))
+            return 0
+        for number in range(options.rounds):
+            for at, run in enumerate(chosen.values()):
+                if time.monotonic() > end:
+                    break
+                seed = options.seed + number
+                folder = Path(options.keep or name) / f"{number}-{at}"
+                outcomes.append(asyncio.run(run(seed, folder)))
+                print(line(outcomes[-1]), flush=True)
+                if options.json:
+                    Path(options.json).write_text(to_json(outcomes))
+    bad = [one for one in outcomes if not one.is_good]
+    missed = [one for one in outcomes if not one.is_reached]
+    print(f"{len(outcomes)} rounds, {len(bad)} failed, {len(missed)} did not reach their fault")
+    return 1 if bad else 0
+
+
+def _library(folder: Path) -> Path | None:
+    try:
+        return build(folder)
+    except CannotBuild as error:
+        print(f"faults of the disk and of the clock are left out: {error}", file=sys.stderr)
+        return None
+
+
+def write_table(options: argparse.Namespace) -> int:
+    outcomes = [one for path in options.results for one in from_json(Path(path).read_text())]
+    if outcomes:
+        write_section(PAGE, "fault matrix", table(outcomes))
+    if options.fuzz:
+        rows = [json.loads(line) for line in Path(options.fuzz).read_text().splitlines()]
+        write_section(PAGE, "fuzz", fuzz_table(rows))
+    return 0
+
+
+def fuzz_target(options: argparse.Namespace) -> int:
+    from .fuzz.running import fuzz, keep
+    from .fuzz.targets import TARGETS
+
+    logging.disable(logging.CRITICAL)  # of the product: it may log what it refuses
+    target = TARGETS[options.target]()
+    try:
+        counts = fuzz(target, options.seconds, options.seed, options.inputs)
+    finally:
+        target.close()
+    for failure in counts.failures:
+        path = keep(Path(options.keep), failure.parts)
+        print(f"{failure.kind}: {failure.place}, input kept as {path}\n{failure.text}")
+    print(
+        f"{options.target}: {counts.inputs:,} inputs ({counts.parts:,} parts) in {counts.seconds:.0f} s, "
+        f"seed {options.seed}; {counts.crashes} crashes, {counts.hangs} hangs, "
+        f"{len(counts.failures)} different; slowest {counts.slowest_s * 1e3:.0f} ms; "
+        f"memory +{counts.grown_bytes / 1e6:.0f} MB"
+    )
+    if options.json:
+        with open(options.json, "a") as file:
+            summary = {**counts._asdict(), "target": options.target, "seed": options.seed}
+            summary["failures"] = [failure.place for failure in counts.failures]
+            file.write(json.dumps(summary) + "\n")
+    return 1 if counts.failures else 0
+
+
+def soak(options: argparse.Namespace) -> int:
+    from .soak import described, run_soak
+
+    with tempfile.TemporaryDirectory(prefix="roofline-soak-") as name:
+        library = _library(Path(name))
+        folder = Path(options.keep or name) / "soak"
+        try:
+            result = run_soak(
+                folder,
+                library,
+                60 * options.minutes,
+                options.rows_per_second,
+                options.every,
+                options.seed,
+                lambda text: print(text, flush=True),
+            )
+        except (StillNot, grpc.RpcError) as error:
+            print(f"the soak failed, seed {options.seed}: {error}", file=sys.stderr)
+            return 1
+    lines = described(result)
+    print("\n".join(lines))
+    if options.write:
+        write_section(PAGE, "soak", lines)
+    return 0 if result.is_good else 1
+
+
+def main() -> int:
+    options = parsed(sys.argv[1:])
+    # So that the servers and agents of a round end with it.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    return int(options.work(options))
+
+
+def parsed(arguments: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m tests.faults", description=__doc__)
+    commands = parser.add_subparsers(dest="command")
+    _add_matrix(commands.add_parser("matrix", help="fault x place, with real processes (the default)"))
+    _add_fuzz(commands.add_parser("fuzz", help="mutated input for one target"))
+    _add_soak(commands.add_parser("soak", help="a steady load with random faults, for minutes or hours"))
+    tables = commands.add_parser("table", help="write tables of docs/reliability.md from files of --json")
+    tables.add_argument("results", nargs="*", metavar="FILE", help="of the matrix")
+    tables.add_argument("--fuzz", metavar="FILE", help="of fuzz targets")
+    tables.set_defaults(work=write_table)
+    if not arguments or (arguments[0].startswith("-") and arguments[0] not in ("-h", "--help")):
+        arguments = ["matrix", *arguments]
+    return parser.parse_args(arguments)
+
+
+def _add_matrix(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--only", nargs="*", default=[], metavar="WORD", help="rounds with such a name")
+    parser.add_argument("--rounds", type=int, default=1, help="how often all of them are run [1]")
+    parser.add_argument("--seconds", type=float, help="begin no round after so long")
+    parser.add_argument("--seed", type=int, default=random.randrange(1 << 30), help="of the first rounds")
+    parser.add_argument("--json", metavar="FILE", help="write all outcomes there")
+    parser.add_argument("--keep", metavar="FOLDER", help="keep the folders of all rounds there")
+    parser.add_argument("--list", action="store_true", help="show the names of all rounds")
+    parser.set_defaults(work=matrix)
+
+
+def _add_fuzz(parser: argparse.ArgumentParser) -> None:
+    names = ("ingest", "stored", "marks", "recorded", "questions", "joining")
+    parser.add_argument("target", choices=names)
+    parser.add_argument("--seconds", type=float, default=60.0, help="how long [60]")
+    parser.add_argument("--inputs", type=int, help="how many at most")
+    parser.add_argument("--seed", type=int, default=random.randrange(1 << 30))
+    parser.add_argument("--json", metavar="FILE", help="add a line with the counts to it")
+    parser.add_argument("--keep", metavar="FOLDER", default="fuzz-failures", help="for inputs that fail")
+    parser.set_defaults(work=fuzz_target)
+
+
+def _add_soak(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--minutes", type=float, default=60.0, help="how long [60]")
+    parser.add_argument("--rows-per-second", type=float, default=2000.0, help="[2000]")
+    parser.add_argument("--every", type=float, default=15.0, help="mean seconds between faults, 0: none [15]")
+    parser.add_argument("--seed", type=int, default=random.randrange(1 << 30))
+    parser.add_argument("--keep", metavar="FOLDER", help="keep data and log there")
+    parser.add_argument("--write", action="store_true", help="write the result into docs/reliability.md")
+    parser.set_defaults(work=soak)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,163 @@
+"""A server as a process that is started again and again on one data directory, and the senders it serves."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import random
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from .power import cut
+from .sender import Sender
+from .shim import Control
+
+log = logging.getLogger(__name__)
+
+PATIENCE_S = 40.0
+STARTED = re.compile(r"roofline-server \S+ at (\S+:\d+)")
+PAUSE_S = 0.02  # between two batches of a sender
+
+
+class StillNot(Exception):
+    """Something did not come true in time; the text says what."""
+
+
+async def until(condition: Callable[[], Any], what: str, seconds: float = PATIENCE_S) -> None:
+    """Wait for a condition. Raises StillNot."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > deadline:
+            raise StillNot(f"after {seconds:.0f} s still not so: {what}")
+        await asyncio.sleep(0.01)
+
+
+class Site:
+    """One folder, one server at a time."""
+
+    def __init__(
+        self,
+        folder: Path,
+        library: Path | None,
+        seal_s: float = 0.1,
+        power: random.Random | None = None,
+    ) -> None:
+        """library: of shim.py; None: no call is ever touched. power: before each start the power was cut;
+        None: it never is."""
+        folder.mkdir(parents=True, exist_ok=True)
+        folder = folder.resolve()
+        self.folder, self.data, self.address = folder, folder / "data", ""
+        self.control = Control(folder / "control", library) if library else None
+        self.environ = {k: v for k, v in os.environ.items() if not k.startswith("ROOFLINE_")}
+        self._seal_s = seal_s
+        self._power, self._journal = power, folder / "journal"
+        if power is not None:
+            self._journal.touch()
+            self.environ |= {"ROOFLINE_JOURNAL": str(self._journal), "ROOFLINE_JOURNALED": str(self.data)}
+        self._log = folder / "server.log"
+        self.undone = 0  # writes and renames that power cuts took back
+        self._server: subprocess.Popen[bytes] | None = None
+
+    @property
+    def server(self) -> subprocess.Popen[bytes]:
+        assert self._server is not None
+        return self._server
+
+    @property
+    def is_dead(self) -> bool:
+        return self.server.poll() is not None
+
+    def spawn(self) -> None:
+        """Start the server without waiting for it. Its port is a new one each time."""
+        command = [
+            *(sys.executable, "-m", "roofline_server", "--listen", "127.0.0.1:0"),
+            *("--data", str(self.data), "--seal", str(self._seal_s)),
+        ]
+        if self._power is not None:
+            self.undone += cut(self._journal, self._power)
+        environ = {**self.environ, **(self.control.environ if self.control else {})}
+        self.address = ""
+        self._logged = self._log.stat().st_size if self._log.exists() else 0
+        with open(self._log, "ab") as log:
+            self._server = subprocess.Popen(
+                command, env=environ, stdin=subprocess.DEVNULL, stdout=log, stderr=log
+            )
+
+    def has_started(self) -> bool:
+        found = STARTED.search(self._log.read_text(errors="replace")[self._logged :])
+        if found:
+            self.address = found[1]
+        return bool(found)
+
+    async def start(self) -> None:
+        """Start the server. Raises StillNot when it ends instead, or says nothing."""
+        self.spawn()
+        await until(lambda: self.has_started() or self.is_dead, "the server answers")
+        if self.is_dead:
+            raise StillNot(
+                f"the server came back: it ended with {self.server.returncode}; {self.last_line()}"
+            )
+
+    async def ended(self, what: str) -> int:
+        """Wait until the server has ended; its exit code. Raises StillNot."""
+        await until(lambda: self.is_dead, what)
+        return self.server.wait()
+
+    async def kill(self) -> None:
+        self.server.kill()
+        await self.ended("the killed server is gone")
+
+    async def stop(self) -> int:
+        """SIGTERM; the exit code."""
+        self.server.send_signal(signal.SIGTERM)
+        return await self.ended("the server stops at SIGTERM")
+
+    def log(self) -> str:
+        return self._log.read_text(errors="replace") if self._log.exists() else ""
+
+    def last_line(self) -> str:
+        return (self.log().splitlines() or [""])[-1]
+
+    @property
+    def tracebacks(self) -> int:
+        return self.log().count("Traceback (most recent call last)")
+
+    def clean_up(self) -> None:
+        if self._server is not None and self._server.poll() is None:
+            self._server.kill()
+            self._server.wait()
+
+
+@contextlib.asynccontextmanager
+async def sending(senders: Sequence[Sender], pause_s: float = PAUSE_S) -> AsyncIterator[Callable[[], None]]:
+    """Senders that are connected and make batches; what is given ends the making, not the sending."""
+    making = asyncio.create_task(_make(senders, pause_s))
+    running = [asyncio.create_task(sender.run()) for sender in senders]
+    try:
+        yield making.cancel
+    finally:
+        tasks = {making, *running}
+        while tasks:  # one that was just giving up its call takes a cancellation for that
+            for task in tasks:
+                task.cancel()
+            done, tasks = await asyncio.wait(tasks, timeout=1)
+            for task in done:
+                if not task.cancelled() and task.exception():
+                    log.error("a sender failed", exc_info=task.exception())
+
+
+async def _make(senders: Sequence[Sender], pause_s: float) -> None:
+    due = time.monotonic()
+    while True:
+        for sender in senders:
+            sender.make()
+        due = max(due + pause_s, time.monotonic() - 1)  # no burst after a long stop
+        await asyncio.sleep(max(0.0, due - time.monotonic()))
