@@ -99,7 +99,7 @@ class Retention:
             pass
 
     def _apply(self, policy: Policy, make_report: MakeReport) -> Done:
-        cuts = []
+        cuts: list[Cut] = []
         for cut in self.plan(policy):
             if self._closed:
                 return Done(cuts, 0)
