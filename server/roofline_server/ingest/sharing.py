@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 from roofline.v1 import ingest_pb2 as pb
 
+from ..records import RECORDING
 from .commands import Link
 
 log = logging.getLogger(__name__)
@@ -45,8 +46,9 @@ class Sharing:
     def opened(self, stream: Stream) -> None:
         """A stream has opened: are others with its identity alive?"""
         streams = self._open.setdefault(stream.agent, [])
+        is_file = stream.link.hello.boot == RECORDING  # which may well be sent twice at once
         for other in streams:
-            if other.instance != stream.instance:
+            if other.instance != stream.instance and not is_file:
                 self._asked[id(other), other.ping_once()] = stream
         streams.append(stream)
 
