@@ -268,12 +268,12 @@ SERVER = (
     ("__main__",),
 )
 STORE = (
-    ("__init__", "segments"),
+    ("__init__", "segments", "wal"),
     ("catalog", "raw_data"),
-    ("intake", "steps"),
-    ("view",),
-    ("export", "sealing", "view_builder"),
-    ("store",),
+    ("intake", "steps", "usable"),
+    ("identity", "view"),
+    ("check", "export", "sealing", "view_builder"),
+    ("backup", "store"),
 )
 
 

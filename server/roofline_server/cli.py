@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from . import __version__
-from .commands import init, tokens
+from .commands import backup, check, init, tokens
 from .commands.options import DataOption, data_of
 from .errors import ServerError
 from .log_limit import LogLimit
@@ -75,6 +75,8 @@ def serve(
 
 app.command(help=init.HELP)(init.init)
 app.add_typer(tokens.app, name="token")
+app.command(help=check.HELP)(check.check)
+app.command(help=backup.HELP)(backup.backup)
 
 
 def main() -> None:

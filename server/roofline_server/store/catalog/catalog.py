@@ -20,6 +20,7 @@ from ..segments.files import Segment
 from .names import Names
 from .tables import EXIT, FOOTER, INCARNATION, META, PROGRESS, SEGMENT, STATE
 from .times import Times
+from .versions import FORMAT, check_format, write_copy
 
 
 class Progress(NamedTuple):
@@ -52,10 +53,14 @@ class Catalog(Names, Times):
     """All reads and writes of the catalog. Safe to use from several threads."""
 
     def __init__(self, url: str) -> None:
+        """Open or create. Raises sqlalchemy.exc.SQLAlchemyError, Unavailable for a later format."""
         self._engine = sa.create_engine(url)
         if self._engine.dialect.name == "sqlite":
             sa.event.listen(self._engine, "connect", _make_durable)
+        check_format(self._engine)
         META.create_all(self._engine)
+        if self.state("format") != str(FORMAT):
+            self.put_state("format", str(FORMAT))
 
     def close(self) -> None:
         self._engine.dispose()
@@ -66,8 +71,17 @@ class Catalog(Names, Times):
             return db.execute(sa.select(STATE.c.value).where(STATE.c.name == name)).scalar()
 
     def put_state(self, name: str, value: str) -> None:
+        self.put_states({name: value})
+
+    def put_states(self, values: Mapping[str, str]) -> None:
+        """Keep values under their names, in one commit."""
         with self._engine.begin() as db:
-            _put_state(db, name, value)
+            for name, value in values.items():
+                _put_state(db, name, value)
+
+    def copy(self, target: Path) -> bool:
+        """See `write_copy`."""
+        return write_copy(self._engine, target)
 
     def process_lifetimes(self) -> dict[Incarnation, Lifetime]:
         with self._engine.connect() as db:
@@ -98,6 +112,11 @@ class Catalog(Names, Times):
             ]
         # Not sorted by the database: each has an order of its own for texts.
         return sorted(found, key=attrgetter("path"))
+
+    def jobs_with_segments(self) -> set[str]:
+        """Also the empty one, of what concerns nodes."""
+        with self._engine.connect() as db:
+            return set(db.execute(sa.select(SEGMENT.c.job).distinct()).scalars())
 
     def paths(self) -> set[str]:
         with self._engine.connect() as db:

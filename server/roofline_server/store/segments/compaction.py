@@ -52,8 +52,8 @@ class MergeLimit(NamedTuple):
 class Compaction:
     """That of one sealing: all jobs together are given MOST_BYTES."""
 
-    def __init__(self, root: Path, number: int) -> None:
-        self._root, self._number = root, number
+    def __init__(self, root: Path, number: int, store: str = "") -> None:
+        self._root, self._number, self._store = root, number, store
         self._left = MOST_BYTES
 
     def merge(self, segments: Sequence[Segment], read_ns: int) -> Merged:
@@ -84,7 +84,8 @@ class Compaction:
 
     def _write(self, run: Sequence[Segment]) -> Segment:
         job, dataset, first = run[0].job, run[0].dataset, run[0].number
-        return write(self._root, job, dataset, self._number, _pieces(self._root, run), first)
+        pieces = _pieces(self._root, run)
+        return write(self._root, job, dataset, self._number, pieces, first, self._store)
 
 
 def longest_run(segments: Sequence[Segment], limit: MergeLimit) -> Sequence[Segment]:

@@ -1,0 +1,121 @@
+"""Whether the files of a data directory belong together.
+
+A *store* has a random id, made once. Its *epoch* is another, made anew whenever a catalog or an inbox is:
+when one of them was lost, and in every backup. Catalog and inbox of one store and one epoch belong together.
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import NamedTuple
+
+from ..errors import Unavailable
+from .catalog.catalog import Catalog
+from .catalog.versions import COPY
+from .intake.inbox import Inbox
+from .segments.unknown import QUARANTINE, free_place
+
+log = logging.getLogger(__name__)
+
+CATALOGS = f"{QUARANTINE}/catalogs"
+
+
+class StoreIdentity(NamedTuple):
+    store: str
+    epoch: str
+
+    @staticmethod
+    def new(store: str = "") -> StoreIdentity:
+        return StoreIdentity(store or secrets.token_hex(8), secrets.token_hex(4))
+
+
+class CopyOf(NamedTuple):
+    """What a copy of a catalog is a copy of."""
+
+    identity: StoreIdentity | None
+    sealed_through: int
+
+
+def identity_of_catalog(catalog: Catalog) -> StoreIdentity | None:
+    return _identity(catalog.state("store"), catalog.state("epoch"))
+
+
+def identity_of_inbox(inbox: Inbox) -> StoreIdentity | None:
+    about = inbox.about()
+    return _identity(about.get("store"), about.get("epoch"))
+
+
+def _identity(store: str | None, epoch: str | None) -> StoreIdentity | None:
+    return StoreIdentity(store, epoch or "") if store else None
+
+
+def put_identity(catalog: Catalog, identity: StoreIdentity) -> None:
+    catalog.put_states(identity._asdict())
+
+
+def agree(root: Path, catalog: Catalog, inbox: Inbox) -> StoreIdentity:
+    """The identity of catalog and inbox; what is new gets that of the other. Raises Unavailable where they
+    do not belong together."""
+    ours, theirs = identity_of_catalog(catalog), identity_of_inbox(inbox)
+    if ours and theirs:
+        if ours != theirs:
+            raise Unavailable(_apart(root, ours, theirs))
+        return ours
+    if theirs:
+        if catalog.paths():
+            raise Unavailable(_apart(root, None, theirs))
+        # The inbox first: killed before the catalog has it too, the catalog is as new as it is now.
+        new = StoreIdentity.new(theirs.store)
+        inbox.put_about(new._asdict())
+        put_identity(catalog, new)
+        return new
+    if ours and not inbox.last_id() and catalog.sealed_through():
+        ours = StoreIdentity.new(ours.store)  # the inbox was lost
+        put_identity(catalog, ours)
+        catalog.copy(root / COPY)
+    found = ours or StoreIdentity.new()
+    if not ours:
+        put_identity(catalog, found)
+    inbox.put_about(found._asdict())
+    return found
+
+
+def _apart(root: Path, ours: StoreIdentity | None, theirs: StoreIdentity) -> str:
+    what = f"inbox.db and catalog.db of {root} do not belong together: "
+    if ours is None:
+        what += "the catalog is from before the inbox was made"
+    elif ours.store != theirs.store:
+        what += f"they are of two stores ({theirs.store} and {ours.store})"
+    else:
+        what += f"they are of two copies of store {ours.store} ({theirs.epoch} and {ours.epoch})"
+    return f"{what}. Put back both of one backup; or move inbox.db away, and what it alone holds is lost"
+
+
+def set_foreign_copy_apart(root: Path, catalog: Catalog, identity: StoreIdentity) -> Path | None:
+    """Move the copy of a catalog that the present one does not continue to where a repair finds it: the next
+    sealing would replace it, and nothing else knows what is in files that are not in the catalog."""
+    copy = root / COPY
+    if not copy.exists():
+        return None
+    found = copy_of(copy)
+    if found.identity == identity and found.sealed_through <= catalog.sealed_through():
+        return None
+    place = free_place(root, f"{CATALOGS}/{COPY}")
+    (root / place).parent.mkdir(parents=True, exist_ok=True)
+    copy.rename(root / place)
+    return root / place
+
+
+def copy_of(path: Path) -> CopyOf:
+    """What an SQLite catalog says of itself; of one that cannot be read, nothing."""
+    try:
+        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as db:
+            states = dict(db.execute("select name, value from state"))
+            through = int(states.get("sealed_through") or 0)
+    except (sqlite3.Error, ValueError):
+        return CopyOf(None, 0)
+    return CopyOf(_identity(states.get("store"), states.get("epoch")), through)

@@ -1,0 +1,330 @@
+from __future__ import annotations
+
+import random
+import shutil
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from roofline_server.errors import Unavailable
+from roofline_server.report.job.build import build_report
+from roofline_server.store.check.reading import check
+from roofline_server.store.check.repair import repair
+from roofline_server.store.store import Store
+
+from ...builders import catalog_of, crash, open_store, rank, training
+from ..histories import ALL, JOB, OF_A, A, B, files, greet, raw_rows, steps
+
+AGAIN = "again"  # a job of which nothing was known before
+
+
+def filled(root: Path, count: int = len(ALL)) -> Store:
+    """A store of two sealings whose inbox is empty."""
+    store = open_store(root)
+    greet(store)
+    for number, (node, one) in enumerate(ALL[:count]):
+        node.put(store, one)
+        if number == count // 2:
+            store.seal()
+    store.seal()
+    return store
+
+
+def answers(store: Store, job: str = JOB) -> dict[str, Any]:
+    """Who, steps, raw rows and kernels of a job, by names and not by ids."""
+    view, raw = store.view(job), store.raw(job)
+    assert view and raw
+    numbers = {number: key[1:] for number, key in view.ranks.items()}
+    named = {}
+    for name, rows in steps(store, job).items():
+        at = sorted(view.steps[name]).index("rank")
+        window = sorted(view.steps[name]).index("window")
+        named[name] = sorted(
+            repr([numbers.get(v, v) if n in (at, window) else v for n, v in enumerate(row)]) for row in rows
+        )
+    return {
+        "ranks": sorted(numbers.values()),
+        "processes": sorted((numbers[w.rank], w[2:], life) for w, life in view.process_lifetimes.items()),
+        "steps": named,
+        "marks": raw_rows(store, "marks", job),
+        "calls": raw_rows(store, "calls", job),
+        "kernels": sorted(set(raw.kernels.values())),
+        "machines": sorted(repr(machine) for machine in view.machines.values()),
+    }
+
+
+def lose(root: Path, name: str) -> None:
+    for path in root.glob(f"{name}.db*"):
+        if not path.name.startswith("catalog.copy"):
+            path.unlink()
+
+
+def flip(path: Path, seed: int = 0) -> None:
+    data = bytearray(path.read_bytes())
+    data[random.Random(seed).randrange(len(data) // 4, 3 * len(data) // 4)] ^= 4
+    path.write_bytes(data)
+
+
+def kinds(root: Path) -> list[str]:
+    return sorted({finding.kind for finding in check(root).problems})
+
+
+def test_sound_directory_has_no_problems(tmp_path: Path) -> None:
+    filled(tmp_path).close()
+    found = check(tmp_path)
+    assert found.findings == []
+    assert found.segments == len(files(tmp_path)) and found.rows > 1000 and found.batches == 0
+
+
+def test_what_a_killed_server_leaves_is_no_problem(tmp_path: Path) -> None:
+    store = filled(tmp_path)
+    (tmp_path / "segments/job-job/marks/000000000099.tmp").write_text("half")
+    A.put(store, *training([rank(AGAIN)], batches=2, first_sequence=100))
+    crash(store)
+    found = check(tmp_path)
+    assert found.problems == [] and found.batches == 2
+    assert [finding.kind for finding in found.findings] == ["left-over"]
+
+
+@pytest.mark.parametrize("name", ["nothing", "other files"])
+def test_other_directory_is_refused(tmp_path: Path, name: str) -> None:
+    if name == "other files":
+        (tmp_path / "notes.txt").write_text("mine")
+    with pytest.raises(Unavailable, match="no data directory"):
+        check(tmp_path)
+    assert not list(tmp_path.glob("*.db"))
+
+
+# -- a catalog that is lost, damaged or exchanged ------------------------------------------------------
+
+
+@pytest.mark.parametrize("how", ["lost", "damaged", "emptied"])
+def test_catalog_is_made_anew_and_all_answers_are_as_before(tmp_path: Path, how: str) -> None:
+    store = filled(tmp_path)
+    before = answers(store)
+    store.close()
+    report = _report(tmp_path)
+    lose(tmp_path, "catalog")
+    if how == "damaged":
+        (tmp_path / "catalog.db").write_bytes(b"SQLite format 3\0" + bytes(range(256)) * 64)
+    elif how == "emptied":
+        (tmp_path / "catalog.db").touch()
+    assert check(tmp_path).problems
+    done = repair(tmp_path)
+    assert done.left == []
+    assert kinds(tmp_path) == []
+    again = open_store(tmp_path)
+    assert answers(again) == before
+    again.close()
+    assert _report(tmp_path) == report
+    assert kinds(tmp_path) == []
+
+
+def _report(root: Path) -> Any:
+    store = open_store(root)
+    view = store.view(JOB)
+    assert view
+    made = build_report(view)
+    store.close()
+    return made
+
+
+def test_what_the_inbox_holds_is_neither_lost_nor_doubled_when_the_catalog_is_lost(tmp_path: Path) -> None:
+    store = filled(tmp_path, 10)
+    for node, one in ALL[10:]:
+        node.put(store, one)
+    before = answers(store)
+    crash(store)
+    lose(tmp_path, "catalog")
+    repair(tmp_path)
+    again = open_store(tmp_path)
+    assert answers(again) == before
+    again.close()
+
+
+@pytest.mark.parametrize("goes_on", [False, True], ids=["nothing came since", "jobs came since"])
+def test_files_in_quarantine_are_taken_in_with_the_ids_of_the_new_catalog(
+    tmp_path: Path, goes_on: bool
+) -> None:
+    store = filled(tmp_path)
+    before = answers(store)
+    store.close()
+    lose(tmp_path, "catalog")
+    since = open_store(tmp_path)  # and everything is in quarantine
+    assert not since.jobs()
+    if goes_on:  # other names get the ids that those of the job had
+        B.greet(since)
+        B.put(since, *training([rank(AGAIN), rank(AGAIN, index=1, pid=5)], batches=8, first_sequence=100))
+        since.seal()
+        new = answers(since, AGAIN)
+    since.close()
+    assert kinds(tmp_path) == ["apart"]
+    done = repair(tmp_path)
+    assert done.left == [] and kinds(tmp_path) == []
+    again = open_store(tmp_path)
+    assert answers(again) == before
+    if goes_on:
+        assert answers(again, AGAIN) == {**new, "machines": answers(again, AGAIN)["machines"]}
+        assert again.jobs() == {JOB, AGAIN}
+    again.close()
+    assert not list((tmp_path / "quarantine").rglob("*.parquet"))
+
+
+def test_job_that_went_on_without_its_past_gets_it_back(tmp_path: Path) -> None:
+    whole = filled(tmp_path / "whole")
+    wanted = answers(whole)
+    whole.close()
+    store = filled(tmp_path / "lost", 10)
+    store.close()
+    lose(tmp_path / "lost", "catalog")
+    since = open_store(tmp_path / "lost")
+    greet(since)
+    for node, one in ALL[10:]:
+        node.put(since, one)
+    since.close()
+    repair(tmp_path / "lost")
+    again = open_store(tmp_path / "lost")
+    assert answers(again) == wanted
+    again.close()
+
+
+def test_other_job_of_the_same_name_is_another_run(tmp_path: Path) -> None:
+    store = filled(tmp_path)
+    before = answers(store)
+    store.close()
+    lose(tmp_path, "catalog")
+    since = open_store(tmp_path)
+    B.greet(since)
+    B.put(since, *training([rank(pid=77, start_ns=90_000_000_000)], batches=3, first_sequence=100))
+    since.close()
+    done = repair(tmp_path)
+    assert any(f"as '{JOB}/2'" in text for text in done.done)
+    again = open_store(tmp_path)
+    assert again.jobs() == {JOB, f"{JOB}/2"}
+    assert answers(again, f"{JOB}/2")["steps"] == before["steps"]
+    assert len(again.ranks_of(JOB)) == 1
+    again.close()
+
+
+def test_older_catalog_and_inbox_put_back_lose_nothing_that_files_hold(tmp_path: Path) -> None:
+    store = filled(tmp_path, 6)
+    store.close()
+    old = {name: (tmp_path / name).read_bytes() for name in ("catalog.db", "inbox.db")}
+    store = open_store(tmp_path)
+    greet(store)
+    for node, one in ALL[6:]:
+        node.put(store, one)
+    store.seal()
+    before = answers(store)
+    store.close()
+    for name, data in old.items():
+        lose(tmp_path, name.partition(".")[0])
+        (tmp_path / name).write_bytes(data)
+    repair(tmp_path)
+    again = open_store(tmp_path)
+    found = answers(again)
+    assert (found["marks"], found["calls"]) == (before["marks"], before["calls"])
+    assert found["steps"] == before["steps"]
+    again.close()
+
+
+def test_without_a_copy_files_stay_in_quarantine_and_it_is_said(tmp_path: Path) -> None:
+    filled(tmp_path).close()
+    count = len(files(tmp_path))
+    lose(tmp_path, "catalog")
+    (tmp_path / "catalog.copy.db").unlink()
+    done = repair(tmp_path)
+    assert any("no sound copy" in text for text in done.left)
+    assert len(list((tmp_path / "quarantine").rglob("*.parquet"))) == count
+    found = check(tmp_path)
+    assert {(finding.kind, finding.job) for finding in found.problems} == {("apart", JOB), ("apart", "")}
+
+
+# -- segments ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("spoil", [flip, lambda path: path.write_bytes(path.read_bytes()[:99])])
+def test_damaged_raw_data_are_set_apart_and_reports_go_on_saying_so(
+    tmp_path: Path, spoil: Callable[[Path], None]
+) -> None:
+    store = filled(tmp_path)
+    store.close()
+    path = next((tmp_path / "segments/job-job/samples_tcp").iterdir())
+    sound = path.read_bytes()
+    spoil(path)
+    assert [(f.kind, f.job) for f in check(tmp_path).problems] == [("damaged", JOB)]
+    repair(tmp_path)
+    found = check(tmp_path)
+    assert found.problems == [] and {f.kind for f in found.findings} == {"lost"}
+    relative = str(path.relative_to(tmp_path))
+    assert (tmp_path / "quarantine" / relative).read_bytes() != sound
+    again = open_store(tmp_path)
+    with catalog_of(tmp_path) as catalog:
+        assert relative in catalog.paths()
+    again.close()
+    path.write_bytes(sound)  # of a backup
+    (tmp_path / "quarantine" / relative).unlink()
+    assert check(tmp_path).findings == []
+
+
+def test_damaged_step_deltas_are_made_anew(tmp_path: Path) -> None:
+    store = filled(tmp_path)
+    before = answers(store)
+    store.close()
+    flip(next((tmp_path / "segments/job-job/steps_process").iterdir()))
+    assert kinds(tmp_path) == ["damaged"]
+    repair(tmp_path)
+    assert check(tmp_path).findings == []
+    again = open_store(tmp_path)
+    assert answers(again) == before
+    again.close()
+
+
+def test_missing_file_is_said_with_its_job_and_rows(tmp_path: Path) -> None:
+    filled(tmp_path).close()
+    path = next((tmp_path / "segments/job-job/calls").iterdir())
+    path.unlink()
+    (found,) = check(tmp_path).problems
+    assert (found.kind, found.job, found.what) == ("missing", JOB, str(path.relative_to(tmp_path)))
+    assert found.rows
+    assert any("put it back" in text for text in repair(tmp_path).left)
+    assert kinds(tmp_path) == []
+
+
+def test_sound_file_in_quarantine_takes_the_place_of_a_missing_one(tmp_path: Path) -> None:
+    filled(tmp_path).close()
+    path = next((tmp_path / "segments/job-job/calls").iterdir())
+    apart = tmp_path / "quarantine" / path.relative_to(tmp_path)
+    apart.parent.mkdir(parents=True)
+    path.rename(apart)
+    repair(tmp_path)
+    assert path.exists() and not apart.exists()
+    assert kinds(tmp_path) == []
+
+
+# -- inbox ---------------------------------------------------------------------------------------------
+
+
+def test_damaged_batch_costs_itself_and_is_dropped_by_name(tmp_path: Path) -> None:
+    store = open_store(tmp_path)
+    greet(store)
+    A.put(store, *OF_A)
+    crash(store)
+    with closing(sqlite3.connect(tmp_path / "inbox.db")) as db, db:
+        db.execute("update batch set data = zeroblob(length(data)) where sequence = 4")
+    assert [(f.kind, f.rows) for f in check(tmp_path).problems] == [("damaged batch", None)]
+    assert any("batch 4 of agent a" in text for text in repair(tmp_path).left)
+    open_store(tmp_path).close()
+    assert kinds(tmp_path) == ["apart"]
+    assert any("1 damaged batches are dropped: 4 of agent a" in text for text in repair(tmp_path).done)
+    assert kinds(tmp_path) == []
+
+
+def test_inbox_of_another_store_is_found(tmp_path: Path) -> None:
+    for name in ("one", "other"):
+        filled(tmp_path / name).close()
+    shutil.copyfile(tmp_path / "other/inbox.db", tmp_path / "one/inbox.db")
+    assert kinds(tmp_path / "one") == ["foreign"]
