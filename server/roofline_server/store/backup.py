@@ -1,9 +1,9 @@
 """A consistent copy of a data directory, also while a server works with it.
 
 The inbox is read as it is at one moment, and then the catalog as it is a moment later: what the catalog calls
-sealed by then is in its segments, and what it does not is in that inbox. Should more be sealed in between than
-that inbox knows, both are read again. Segments never change; those that are replaced meanwhile stay, as links
-in the data directory.
+sealed by then is in its segments, and what it does not is in that inbox. Should more be sealed in between
+than that inbox knows, both are read again. Segments never change; those that are replaced meanwhile stay, as
+links in the data directory.
 
 The copy grows under a name of its own, DIR.partial, where an interrupted backup goes on, and gets its name
 once everything in it has been read and found sound.
@@ -24,7 +24,7 @@ from .catalog.catalog import Catalog, sqlite_url
 from .check.adopt import FORK
 from .check.findings import Checked
 from .check.reading import CATALOG, INBOX, check
-from .identity import StoreIdentity, identity_of_catalog, put_identity
+from .identity import BEFORE, StoreIdentity, identity_of_catalog, put_identity
 from .intake.inbox import Inbox
 from .segments.files import fsync
 from .usable import usable
@@ -162,7 +162,7 @@ def _begin_epoch(partial: Path) -> None:
         new = StoreIdentity.new(before.store if before else "")
         put_identity(catalog, new)
         catalog.put_state(FORK, str(catalog.sealed_through()))
-        inbox.put_about(new._asdict())
+        inbox.put_about({**new._asdict(), BEFORE: ""})
         inbox.delete(catalog.sealed_through())
     finally:
         inbox.close()

@@ -22,6 +22,7 @@ from .segments.unknown import QUARANTINE, free_place
 log = logging.getLogger(__name__)
 
 CATALOGS = f"{QUARANTINE}/catalogs"
+BEFORE = "before"  # what an inbox says of itself: its epochs with catalogs that were lost
 
 
 class StoreIdentity(NamedTuple):
@@ -61,16 +62,17 @@ def agree(root: Path, catalog: Catalog, inbox: Inbox) -> StoreIdentity:
     """The identity of catalog and inbox; what is new gets that of the other. Raises Unavailable where they
     do not belong together."""
     ours, theirs = identity_of_catalog(catalog), identity_of_inbox(inbox)
-    if ours and theirs:
-        if ours != theirs:
-            raise Unavailable(_apart(root, ours, theirs))
+    if ours and ours == theirs:
         return ours
     if theirs:
-        if catalog.paths():
-            raise Unavailable(_apart(root, None, theirs))
-        # The inbox first: killed before the catalog has it too, the catalog is as new as it is now.
+        if why := why_apart(catalog, inbox):
+            raise Unavailable(
+                f"inbox.db and catalog.db of {root} do not belong together: {why}. Put back both of one "
+                "backup; or move inbox.db away, and what it alone holds is lost"
+            )
+        # The inbox first: killed before the catalog has it too, the same is done again.
         new = StoreIdentity.new(theirs.store)
-        inbox.put_about(new._asdict())
+        inbox.put_about({**new._asdict(), BEFORE: " ".join([*_before(inbox), theirs.epoch])})
         put_identity(catalog, new)
         return new
     if ours and not inbox.last_id() and catalog.sealed_through():
@@ -84,15 +86,25 @@ def agree(root: Path, catalog: Catalog, inbox: Inbox) -> StoreIdentity:
     return found
 
 
-def _apart(root: Path, ours: StoreIdentity | None, theirs: StoreIdentity) -> str:
-    what = f"inbox.db and catalog.db of {root} do not belong together: "
+def why_apart(catalog: Catalog, inbox: Inbox) -> str:
+    """Why catalog and inbox do not belong together; empty: they do, or one of them is new.
+
+    A catalog that was lost, and is put back when another has been made, belongs to its inbox as before.
+    """
+    ours, theirs = identity_of_catalog(catalog), identity_of_inbox(inbox)
+    if theirs is None or ours == theirs:
+        return ""
     if ours is None:
-        what += "the catalog is from before the inbox was made"
-    elif ours.store != theirs.store:
-        what += f"they are of two stores ({theirs.store} and {ours.store})"
-    else:
-        what += f"they are of two copies of store {ours.store} ({theirs.epoch} and {ours.epoch})"
-    return f"{what}. Put back both of one backup; or move inbox.db away, and what it alone holds is lost"
+        return "the catalog is from before the inbox was made" if catalog.paths() else ""
+    if ours.store != theirs.store:
+        return f"they are of two stores ({theirs.store} and {ours.store})"
+    if ours.epoch in _before(inbox):
+        return ""
+    return f"they are of two copies of store {ours.store} ({theirs.epoch} and {ours.epoch})"
+
+
+def _before(inbox: Inbox) -> list[str]:
+    return inbox.about().get(BEFORE, "").split()
 
 
 def set_foreign_copy_apart(root: Path, catalog: Catalog, identity: StoreIdentity) -> Path | None:

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from ...errors import Unavailable
 from ..catalog.catalog import Catalog, sqlite_url
 from ..catalog.versions import COPY
-from ..identity import CATALOGS, copy_of, identity_of_catalog, identity_of_inbox
+from ..identity import CATALOGS, copy_of, why_apart
 from ..intake.inbox import Inbox
 from ..segments.files import Origin, Segment, origin_of
 from ..segments.reader import DamagedSegment, batches
@@ -27,6 +27,7 @@ from .findings import Checked, Finding
 
 CATALOG, INBOX = "catalog.db", "inbox.db"
 LOST = "lost"  # begin of the name of a state of the catalog: a repair found this file missing
+PUT_BACK = "put back both of one backup"
 PIECE_ROWS = 1 << 17
 
 
@@ -91,6 +92,8 @@ def integrity(path: Path) -> str:
     as every opening does."""
     try:
         with closing(sqlite3.connect(path)) as db:
+            if db.execute("select count(*) from sqlite_master").fetchone() == (0,):
+                return "it is empty"
             found = [str(row[0]) for row in db.execute("pragma integrity_check(3)")]
     except sqlite3.Error as error:
         return str(error)
@@ -145,14 +148,12 @@ def _jobs_on(catalog: Catalog) -> dict[int, str]:
 
 
 def _foreign_findings(catalog: Catalog, inbox: Inbox) -> Iterator[Finding]:
-    ours, theirs = identity_of_catalog(catalog), identity_of_inbox(inbox)
-    if ours and theirs and ours != theirs:
-        why = f"it is of store {theirs.store} {theirs.epoch}, the catalog of {ours.store} {ours.epoch}"
-        yield Finding("foreign", INBOX, f"{why}: put back both of one backup")
+    if why := why_apart(catalog, inbox):
+        yield Finding("foreign", INBOX, f"it does not belong to the catalog: {why}; {PUT_BACK}")
     last, sealed = inbox.last_id(), catalog.sealed_through()
     if 0 < last < sealed:
         why = f"it is older than the catalog (batch {last}, the catalog has {sealed})"
-        yield Finding("foreign", INBOX, f"{why}: put back both of one backup")
+        yield Finding("foreign", INBOX, f"{why}; {PUT_BACK}")
 
 
 def _unknown_findings(root: Path, known: set[str], in_inbox: set[int]) -> Iterator[Finding]:

@@ -15,8 +15,8 @@ from ..catalog.versions import COPY
 from ..identity import (
     CATALOGS,
     StoreIdentity,
+    agree,
     copy_of,
-    identity_of_catalog,
     identity_of_inbox,
     set_foreign_copy_apart,
 )
@@ -51,8 +51,12 @@ def _repair(root: Path, catalog_url: str) -> Repaired:
         _mend_catalog(root, found)
     catalog = Catalog(catalog_url or sqlite_url(root / CATALOG))
     try:
-        _set_copy_apart(root, catalog, found)
-        _mend_inbox(root, catalog, found)
+        inbox = Inbox(root / INBOX)
+        try:
+            _join(root, catalog, inbox, found)
+            _mend_inbox(root, catalog, inbox, found)
+        finally:
+            inbox.close()
         _mend_segments(root, catalog, found)
         for path in sorted((root / CATALOGS).glob("*.db*")):
             if not path.name.endswith(("-wal", "-shm")) and not integrity(path) and copy_of(path).identity:
@@ -91,10 +95,9 @@ def _mend_catalog(root: Path, found: Repaired) -> None:
     )
 
 
-def _set_copy_apart(root: Path, catalog: Catalog, found: Repaired) -> None:
-    """As a start of the server does, where the catalog was exchanged since the last one."""
-    ours = identity_of_catalog(catalog)
-    if ours and (place := set_foreign_copy_apart(root, catalog, ours)):
+def _join(root: Path, catalog: Catalog, inbox: Inbox, found: Repaired) -> None:
+    """As a start of the server does. Raises Unavailable where catalog and inbox do not belong together."""
+    if place := set_foreign_copy_apart(root, catalog, agree(root, catalog, inbox)):
         found.done.append(f"{COPY} is of another catalog than {CATALOG}: it is set apart as {place}")
 
 
@@ -110,27 +113,20 @@ def _belongs(root: Path, copy: Path) -> bool:
     return theirs is None or theirs == copy_of(copy).identity
 
 
-def _mend_inbox(root: Path, catalog: Catalog, found: Repaired) -> None:
-    """Forget damaged rows that a start has set apart; set files of the catalog apart that nothing knows."""
-    sealed = catalog.sealed_through()
-    in_inbox: set[int] = set()
-    if (root / INBOX).exists():
-        inbox = Inbox(root / INBOX)
-        try:
-            damaged = inbox.damaged()
-            if damaged:
-                inbox.drop_damaged()
-                named = ", ".join(f"{row.sequence} of agent {row.agent[:8]}" for row in damaged)
-                found.done.append(f"{len(damaged)} damaged batches are dropped: {named}")
-            in_inbox = {number for number in inbox.ids() if number > sealed}
-            for entry, is_sound in inbox.read(sealed):
-                if not is_sound:
-                    found.left.append(
-                        f"batch {entry.sequence} of agent {entry.agent[:8]} in {INBOX} is damaged: the next "
-                        "start of the server sets it apart, and has reports of its node's jobs say so"
-                    )
-        finally:
-            inbox.close()
+def _mend_inbox(root: Path, catalog: Catalog, inbox: Inbox, found: Repaired) -> None:
+    """Forget damaged rows that a start has set apart; set files apart that the catalog does not know."""
+    sealed, damaged = catalog.sealed_through(), inbox.damaged()
+    if damaged:
+        inbox.drop_damaged()
+        named = ", ".join(f"{row.sequence} of agent {row.agent[:8]}" for row in damaged)
+        found.done.append(f"{len(damaged)} damaged batches are dropped: {named}")
+    for entry, is_sound in inbox.read(sealed):
+        if not is_sound:
+            found.left.append(
+                f"batch {entry.sequence} of agent {entry.agent[:8]} in {INBOX} is damaged: the next start of "
+                "the server sets it apart, and has reports of its node's jobs say so"
+            )
+    in_inbox = {number for number in inbox.ids() if number > sealed}
     unknown = tidy(root, catalog.paths(), in_inbox)
     if unknown.removed:
         found.done.append(f"{unknown.removed} unfinished or replaced files are removed")

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 from roofline_server.errors import Unavailable
-from roofline_server.report.job.build import build_report
+from roofline_server.report.job.build import build
 from roofline_server.store.check.reading import check
 from roofline_server.store.check.repair import repair
 from roofline_server.store.store import Store
 
-from ...builders import catalog_of, crash, open_store, rank, training
+from ...builders import UNIX, catalog_of, crash, open_store, rank, training
 from ..histories import ALL, JOB, OF_A, A, B, files, greet, raw_rows, steps
 
 AGAIN = "again"  # a job of which nothing was known before
@@ -127,7 +127,7 @@ def _report(root: Path) -> Any:
     store = open_store(root)
     view = store.view(JOB)
     assert view
-    made = build_report(view)
+    made = build(view, now_ns=UNIX)
     store.close()
     return made
 
