@@ -24,7 +24,7 @@ from .catalog.catalog import Catalog, sqlite_url
 from .check.adopt import FORK
 from .check.findings import Checked
 from .check.reading import CATALOG, INBOX, check
-from .identity import BEFORE, StoreIdentity, identity_of_catalog, put_identity
+from .identity import BEFORE, identity_of_catalog, new_identity, put_identity
 from .intake.inbox import Inbox
 from .segments.files import fsync
 from .usable import usable
@@ -159,7 +159,7 @@ def _begin_epoch(partial: Path) -> None:
     inbox = Inbox(partial / INBOX)
     try:
         before = identity_of_catalog(catalog)
-        new = StoreIdentity.new(before.store if before else "")
+        new = new_identity(before.store if before else "")
         put_identity(catalog, new)
         catalog.put_state(FORK, str(catalog.sealed_through()))
         inbox.put_about({**new._asdict(), BEFORE: ""})

@@ -17,6 +17,7 @@ from ..errors import Unavailable
 from .catalog.catalog import Catalog
 from .catalog.versions import COPY
 from .intake.inbox import Inbox
+from .segments.files import StoreIdentity
 from .segments.unknown import QUARANTINE, free_place
 
 log = logging.getLogger(__name__)
@@ -25,20 +26,16 @@ CATALOGS = f"{QUARANTINE}/catalogs"
 BEFORE = "before"  # what an inbox says of itself: its epochs with catalogs that were lost
 
 
-class StoreIdentity(NamedTuple):
-    store: str
-    epoch: str
-
-    @staticmethod
-    def new(store: str = "") -> StoreIdentity:
-        return StoreIdentity(store or secrets.token_hex(8), secrets.token_hex(4))
-
-
 class CopyOf(NamedTuple):
     """What a copy of a catalog is a copy of."""
 
     identity: StoreIdentity | None
     sealed_through: int
+
+
+def new_identity(store: str = "") -> StoreIdentity:
+    """A new epoch of a store, or a new store."""
+    return StoreIdentity(store or secrets.token_hex(8), secrets.token_hex(4))
 
 
 def identity_of_catalog(catalog: Catalog) -> StoreIdentity | None:
@@ -71,15 +68,15 @@ def agree(root: Path, catalog: Catalog, inbox: Inbox) -> StoreIdentity:
                 "backup; or move inbox.db away, and what it alone holds is lost"
             )
         # The inbox first: killed before the catalog has it too, the same is done again.
-        new = StoreIdentity.new(theirs.store)
+        new = new_identity(theirs.store)
         inbox.put_about({**new._asdict(), BEFORE: " ".join([*_before(inbox), theirs.epoch])})
         put_identity(catalog, new)
         return new
     if ours and not inbox.last_id() and catalog.sealed_through():
-        ours = StoreIdentity.new(ours.store)  # the inbox was lost
+        ours = new_identity(ours.store)  # the inbox was lost
         put_identity(catalog, ours)
         catalog.copy(root / COPY)
-    found = ours or StoreIdentity.new()
+    found = ours or new_identity()
     if not ours:
         put_identity(catalog, found)
     inbox.put_about(found._asdict())

@@ -22,7 +22,7 @@ from .catalog.versions import COPY
 from .intake.inbox import Inbox
 from .intake.tail import Tail, Unsealed
 from .segments.compaction import Compaction
-from .segments.files import PARTS, Piece, Segment, write
+from .segments.files import PARTS, UNKNOWN_STORE, Piece, Segment, StoreIdentity, write
 from .segments.frames import tables_of
 from .segments.leases import Leases
 from .segments.reader import on_server_clock
@@ -35,8 +35,8 @@ log = logging.getLogger(__name__)
 DATA_ERRORS = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 
 PIECE_BYTES = 32 << 20  # of rows that are put together and written at once
-QUICK_COPY_S = 0.1
-COPY_REST = 100  # times as long as a copy took that was not quick, until the next one
+SMALL_CATALOG = 8 << 20  # bytes
+COPY_REST = 50  # times as long as it took to copy a larger one, until the next time
 
 
 class Sealer:
@@ -52,10 +52,9 @@ class Sealer:
         deltas: Deltas,
         steps: SealedSteps,
         leases: Leases,
-        store: str = "",
+        identity: StoreIdentity = UNKNOWN_STORE,
     ) -> None:
-        """store: its identity."""
-        self._store = store
+        self._identity = identity
         self._root, self._catalog, self._inbox, self._tail = root, catalog, inbox, tail
         self._clocks, self._deltas, self._steps, self._leases = clocks, deltas, steps, leases
         self._next_copy = 0.0
@@ -71,36 +70,37 @@ class Sealer:
             self._catalog.seal(sealing)
             self._tail.forget(unsealed.batches)
         self._leases.replaced(sealing.replaced)
-        self._keep_copy()
+        self.keep_copy()
         self._inbox.delete(sealing.through_id)
         self._leases.remove()
         return len(unsealed.batches)
 
-    def _keep_copy(self) -> None:
+    def keep_copy(self, always: bool = False) -> None:
         """Have a copy of the catalog, of which a lost or damaged one is made anew. Of a large one not each
         time, so that it takes little time and disk."""
         begin = time.monotonic()
-        if begin < self._next_copy:
+        if begin < self._next_copy and not always:
             return
         try:
-            self._catalog.copy(self._root / COPY)
+            if not self._catalog.copy(self._root / COPY):
+                return
         except (OSError, SQLAlchemyError) as error:
             log.warning("cannot copy the catalog (%s); trying again after the next sealing", error)
             return
-        took = time.monotonic() - begin
-        self._next_copy = begin + COPY_REST * took if took > QUICK_COPY_S else 0.0
+        if (self._root / COPY).stat().st_size > SMALL_CATALOG:
+            self._next_copy = begin + COPY_REST * (time.monotonic() - begin)
 
     def _write(self, unsealed: Unsealed) -> Sealing:
         """Everything on disk, nothing of it true yet."""
         decoded = [batch.decoded for batch in unsealed.batches]
         number = unsealed.batches[-1].id
         sealing = Sealing([], [], {}, changed(unsealed.process_lifetimes, decoded), number)
-        compaction = Compaction(self._root, number, self._store)
+        compaction = Compaction(self._root, number, self._identity)
         frames = (frame for one in decoded for frame in one.frames if rows(frame.base))
         for name, mine in _grouped(frames, lambda frame: frame.job).items():
             lifetimes = self._deltas.lifetimes_of(name, unsealed.process_lifetimes)
             clocks = self._clocks.of_job(name, lifetimes)
-            job = _JobWriter(self._root, name, number, clocks, self._deltas, self._store)
+            job = _JobWriter(self._root, name, number, clocks, self._deltas, self._identity)
             segments, replaced, progress = job.write(mine), [], Progress()
             if name != NODE_JOB:
                 made = self._make_steps(job, segments, unsealed.reported)
@@ -131,9 +131,9 @@ class _JobWriter:
     """Writes what one sealing brings of a job."""
 
     def __init__(
-        self, root: Path, name: str, number: int, clocks: Clocks, deltas: Deltas, store: str
+        self, root: Path, name: str, number: int, clocks: Clocks, deltas: Deltas, identity: StoreIdentity
     ) -> None:
-        self.name, self.clocks, self._store = name, clocks, store
+        self.name, self.clocks, self._identity = name, clocks, identity
         self._root, self._number, self._deltas = root, number, deltas
         self._parts: dict[str, list[Table]] = {}
         self._latest: dict[str, list[Table]] = {}
@@ -151,7 +151,7 @@ class _JobWriter:
         return self._write(dataset, [_piece(table, table)])
 
     def _write(self, dataset: str, pieces: Iterable[Piece]) -> Segment:
-        return write(self._root, self.name, dataset, self._number, pieces, store=self._store)
+        return write(self._root, self.name, dataset, self._number, pieces, identity=self._identity)
 
     def latest(self) -> dict[str, Table]:
         """What makes step deltas outdated: marks, and of the rest the first row of each node."""

@@ -83,7 +83,7 @@ class Store:
             deltas,
             steps,
             leases,
-            self._identity.store,
+            self._identity,
         )
         self._views = ViewBuilder(
             root,
@@ -285,7 +285,8 @@ class Store:
 
     def close(self) -> None:
         """Seal what is left and let go of the files."""
-        self.seal()
+        if self.seal():
+            self._sealer.keep_copy(always=True)
         self._inbox.close()
         self._catalog.close()
 

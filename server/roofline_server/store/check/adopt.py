@@ -7,50 +7,69 @@ anew of raw data when asked for. Files appear first, then one transaction makes 
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
+
+import pyarrow.parquet as pq
 
 from ...records import NODE_JOB, Incarnation, Lifetime
 from ..catalog.catalog import Catalog, Progress, Sealing, sqlite_url
 from ..catalog.run_choice import job_and_number
 from ..identity import identity_of_catalog
-from ..segments.files import STEPS, Piece, Segment, directory_name, footer_checksum, fsync, write
+from ..intake.inbox import Inbox
+from ..segments.files import (
+    STEPS,
+    Piece,
+    Segment,
+    StoreIdentity,
+    directory_name,
+    footer_checksum,
+    fsync,
+    origin_of,
+    write,
+)
 from ..segments.reader import batches
 from ..segments.unknown import QUARANTINE, numbers_of, set_apart
 from .findings import Repaired
 from .ids import Ids, match
-from .reading import problem_of, segments_of
+from .reading import DAMAGE, problem_of, segments_of
+from .younger import younger_files
 
 ROWS = 1 << 17
 FORK = "fork"  # state of a catalog: files up to this number are those of the catalog that it was copied from
 
 
 class Waiting(NamedTuple):
-    """A file, and what the source says of it; its path there is that of the file now."""
+    """A file, and what the source says of it."""
 
     segment: Segment
-    file: Segment
+    file: Segment  # the same, where it is now
+    replaced: Sequence[str]  # missing files of the target whose rows it has
 
 
-def adopt(root: Path, target: Catalog, source_path: Path) -> Repaired:
+def adopt(root: Path, target: Catalog, inbox: Inbox, source_path: Path) -> Repaired:
     """Take in all sound files in quarantine that the catalog at source_path knows."""
     source = Catalog(sqlite_url(source_path))
     try:
-        return _Adoption(root, target, source).run()
+        return _Adoption(root, target, inbox, source).run()
     finally:
         source.close()
 
 
 class _Adoption:
-    def __init__(self, root: Path, target: Catalog, source: Catalog) -> None:
-        self._root, self._target, self._source = root, target, source
+    def __init__(self, root: Path, target: Catalog, inbox: Inbox, source: Catalog) -> None:
+        self._root, self._target, self._inbox, self._source = root, target, inbox, source
+        self._unsealed = set(inbox.ids())  # the next sealing gets the highest of these numbers
         self._known = segments_of(target)
         self._paths = {segment.path for segment in self._known}
         identity = identity_of_catalog(target)
-        self._store = identity.store if identity else ""
+        self._identity = identity or StoreIdentity()
         self._left: list[str] = []
+        self._lasts: dict[str, int | None] = {}
+        self._merged: list[str] = []  # files whose rows are in others that are taken in
 
     def run(self) -> Repaired:
         by_job: dict[str, list[Waiting]] = {}
@@ -61,37 +80,101 @@ class _Adoption:
         ids = match(self._source, self._target, by_job.keys() - {NODE_JOB})
         self._add_times(ids)
         done = [self._take(job, some, ids) for job, some in sorted(by_job.items())]
+        for path in self._merged:
+            (self._root / path).unlink()
         return Repaired(done, self._left)
 
     def _waiting(self) -> Iterator[Waiting]:
-        """Sound files in quarantine that the source knows, and whose rows the target does not have."""
+        """Sound files in quarantine that the source knows, or that were sealed when it had been copied, and
+        whose rows the target does not have."""
+        found = list(self._known_to_source())
+        others = {file.path for _, file in found}
+        found += younger_files(self._root, self._source, others)
+        holds = {(os.path.dirname(s.path), self._holds(s.path, f.path)) for s, f in found}
+        for segment, file in found:
+            doubles = self._doubled(segment, file)
+            why = problem_of(self._root, file) or self._why_not(segment, file, doubles)
+            if not why and self._is_within(segment, file, holds):
+                self._merged.append(file.path)
+            elif why:
+                self._left.append(f"{file.path} ({segment.rows:,} rows of job {segment.job!r}): {why}")
+            else:
+                yield Waiting(segment, file, doubles)
+
+    def _known_to_source(self) -> Iterator[tuple[Segment, Segment]]:
+        known = {(segment.path, segment.footer) for segment in self._known}
         for segment in segments_of(self._source):
+            if (segment.path, segment.footer) in known:
+                continue
             folder = (self._root / QUARANTINE / segment.path).parent
             name = os.path.basename(segment.path)
             for path in sorted(folder.glob(f"{name}*")):
-                if not _is_that(path, segment):
-                    continue
-                file = segment._replace(path=str(path.relative_to(self._root)))
-                if why := problem_of(self._root, file) or self._doubled(segment):
-                    self._left.append(f"{file.path} ({segment.rows:,} rows of job {segment.job!r}): {why}")
-                else:
-                    yield Waiting(segment, file)
-                break
+                if _is_that(path, segment):
+                    yield segment, segment._replace(path=str(path.relative_to(self._root)))
+                    break
 
-    def _doubled(self, segment: Segment) -> str:
-        """Why its rows may be here already; empty: they are not. Up to where one catalog was copied from the
+    def _why_not(self, segment: Segment, file: Segment, doubles: Sequence[str]) -> str:
+        """Why it is not taken in; empty: it is. It takes the place of files that are missing."""
+        first, last = self._holds(segment.path, file.path)
+        for path in doubles:
+            begin, end = self._may_hold(path, path)
+            if (self._root / path).exists() or not first <= begin <= end <= last:
+                return f"its rows may be in {path} too"
+        return ""
+
+    def _doubled(self, segment: Segment, file: Segment) -> list[str]:
+        """Files of the target that may have some of its rows. Up to where one catalog was copied from the
         other, both have the same files, perhaps merged in another way."""
         ours, theirs = identity_of_catalog(self._target), identity_of_catalog(self._source)
         shared = int(self._target.state(FORK) or 0)
         if ours == theirs:
-            shared = max((numbers_of(path) or (0, 0))[1] for path in self._paths or {""})
-        first, last = numbers_of(os.path.basename(segment.path)) or (0, 0)
-        folder = os.path.dirname(segment.path)
+            shared = max((self._may_hold(path, path)[1] for path in self._paths), default=0)
+        first, last = self._may_hold(segment.path, file.path)
+        folder, found = os.path.dirname(segment.path), []
         for path in self._paths:
-            begin, end = numbers_of(os.path.basename(path)) or (0, 0)
-            if os.path.dirname(path) == folder and begin <= last and first <= end and begin <= shared:
-                return f"its rows may be in {path} too"
-        return ""
+            if os.path.dirname(path) != folder:
+                continue
+            begin, end = self._may_hold(path, path)
+            if begin <= last and first <= end and begin <= shared:
+                found.append(path)
+        return found
+
+    def _is_within(
+        self, segment: Segment, file: Segment, holds: Collection[tuple[str, tuple[int, int]]]
+    ) -> bool:
+        """Whether another of these files, by folder and sealings, was merged of this one and others."""
+        first, last = self._may_hold(segment.path, file.path)
+        return any(
+            folder == os.path.dirname(segment.path)
+            and begin <= first
+            and last <= end
+            and (begin, end) != (first, last)
+            for folder, (begin, end) in holds
+        )
+
+    def _may_hold(self, path: str, place: str) -> tuple[int, int]:
+        """First and last sealing of which a file can have rows."""
+        first, last = numbers_of(os.path.basename(path)) or (0, 0)
+        if first == last:
+            return first, last
+        # What a sealing merges was there before it.
+        return first, self._last_of(place) or last - 1
+
+    def _holds(self, path: str, place: str) -> tuple[int, int]:
+        """First and last sealing of which a file certainly has all rows."""
+        first, last = numbers_of(os.path.basename(path)) or (0, 0)
+        if first == last:
+            return first, last
+        return first, self._last_of(place) or first
+
+    def _last_of(self, place: str) -> int | None:
+        """What a merged file says; None: nothing, or it cannot be read."""
+        if place not in self._lasts:
+            self._lasts[place] = None
+            with contextlib.suppress(*DAMAGE):
+                origin = origin_of(pq.read_schema(self._root / place).metadata)
+                self._lasts[place] = origin.last if origin else None
+        return self._lasts[place]
 
     # -- what the source says beside its segments ----------------------------------------------------------
 
@@ -160,10 +243,12 @@ class _Adoption:
         mine = [rank for key, rank in ranks.items() if key.job == job]
         present = [segment for segment in self._known if segment.job == name]
         whole = ids.is_same(job, mine) and not (present and job != NODE_JOB)
-        whole = whole and len(some) == len(self._source.segments(job))
+        theirs = {segment.path for segment in self._source.segments(job)}
+        whole = whole and {one.segment.path for one in some} == theirs
         taken = [one for one in some if whole or not one.segment.dataset.startswith(STEPS)]
         segments = [self._place(name, one, ids) for one in taken]
-        replaced = [] if whole else [s.path for s in present if s.dataset.startswith(STEPS)]
+        steps = [] if whole else [s.path for s in present if s.dataset.startswith(STEPS)]
+        replaced = sorted({*steps, *(path for one in taken for path in one.replaced)})
         progress = self._source.progress(job) if whole else Progress()
         self._target.seal(
             Sealing(
@@ -180,7 +265,7 @@ class _Adoption:
         for one in taken:
             (self._root / one.file.path).unlink()  # what it holds is in the store
         self._drop_steps([one.segment for one in some], [one.file.path for one in some if one not in taken])
-        self._drop_steps(present, replaced)
+        self._drop_steps(present, [path for path in steps if (self._root / path).exists()])
         return _said(job, name, segments)
 
     def _drop_steps(self, segments: Sequence[Segment], paths: Sequence[str]) -> None:
@@ -198,12 +283,13 @@ class _Adoption:
         number = numbers_of(os.path.basename(one.segment.path)) or (0, 0)
         path = f"segments/{directory_name(name)}/{one.segment.dataset}/{os.path.basename(one.segment.path)}"
         file, place = self._root / one.file.path, self._root / path
-        if path in self._paths or place.exists():
+        if path in self._paths or place.exists() or number[1] in self._unsealed:
             free = self._free_number(os.path.dirname(path), number[1])
             number = free, free
             place = place.with_name(f"{free:012d}.parquet")
         path = str(place.relative_to(self._root))
         self._paths.add(path)
+        self._inbox.begin_after(number[1])  # no sealing gets its number
         if name == one.segment.job and self._is_same(ids):
             place.parent.mkdir(parents=True, exist_ok=True)
             os.link(file, place)
@@ -211,7 +297,8 @@ class _Adoption:
             return one.segment._replace(path=path)
         first = number[0] if number[0] != number[1] else None
         pieces = _pieces(self._root, one.file, ids)
-        made = write(self._root, name, one.segment.dataset, number[1], pieces, first, self._store)
+        last = self._may_hold(path, one.file.path)[1] if first is not None else None
+        made = write(self._root, name, one.segment.dataset, number[1], pieces, first, self._identity, last)
         # As the source knew them: the clocks have not changed.
         return made._replace(begin_ns=one.segment.begin_ns, end_ns=one.segment.end_ns)
 
@@ -221,10 +308,11 @@ class _Adoption:
         return all(one == other for names in maps for one, other in names.items())
 
     def _free_number(self, folder: str, last: int) -> int:
-        """A number that no file of a folder has, and no sealing will get."""
+        """A number that no file of a folder has, and no sealing will get, as near before `last` as it can."""
         taken = {number for path in self._paths if os.path.dirname(path) == folder for number in _span(path)}
-        newest = min(last, self._target.sealed_through())
-        return next(number for number in range(newest, -1, -1) if number not in taken)
+        taken |= self._unsealed
+        before = (number for number in range(last, -1, -1) if number not in taken)
+        return next(before, 1 + max(self._inbox.last_id(), *taken))
 
 
 def can_be_made_anew(segments: Sequence[Segment]) -> bool:

@@ -14,7 +14,6 @@ from ..catalog.catalog import Catalog, Progress, Sealing, sqlite_url
 from ..catalog.versions import COPY
 from ..identity import (
     CATALOGS,
-    StoreIdentity,
     agree,
     copy_of,
     identity_of_inbox,
@@ -22,7 +21,7 @@ from ..identity import (
 )
 from ..intake.inbox import Inbox
 from ..segments.files import STEPS, Segment, fsync
-from ..segments.unknown import free_place, set_apart, tidy
+from ..segments.unknown import QUARANTINE, free_place, set_apart, tidy
 from ..usable import usable
 from .adopt import adopt, can_be_made_anew
 from .findings import Repaired
@@ -55,12 +54,19 @@ def _repair(root: Path, catalog_url: str) -> Repaired:
         try:
             _join(root, catalog, inbox, found)
             _mend_inbox(root, catalog, inbox, found)
+            for path in sorted((root / CATALOGS).glob("*.db*")):
+                if (
+                    not path.name.endswith(("-wal", "-shm"))
+                    and not integrity(path)
+                    and copy_of(path).identity
+                ):
+                    _adopt(root, catalog, inbox, path, found)
+            if not catalog_url and (copy := sound_copy(root)) and (root / QUARANTINE).exists():
+                # Files that were sealed after the copy was made, of which the catalog has been made anew.
+                found.done.extend(adopt(root, catalog, inbox, copy).done)
         finally:
             inbox.close()
         _mend_segments(root, catalog, found)
-        for path in sorted((root / CATALOGS).glob("*.db*")):
-            if not path.name.endswith(("-wal", "-shm")) and not integrity(path) and copy_of(path).identity:
-                _adopt(root, catalog, path, found)
     finally:
         catalog.close()
     return found
@@ -107,7 +113,7 @@ def _belongs(root: Path, copy: Path) -> bool:
         return True
     inbox = Inbox(root / INBOX)
     try:
-        theirs: StoreIdentity | None = identity_of_inbox(inbox)
+        theirs = identity_of_inbox(inbox)
     finally:
         inbox.close()
     return theirs is None or theirs == copy_of(copy).identity
@@ -175,9 +181,9 @@ def _at(segment: Segment, path: Path, root: Path) -> Segment:
     return segment._replace(path=str(path.relative_to(root)))
 
 
-def _adopt(root: Path, catalog: Catalog, source: Path, found: Repaired) -> None:
+def _adopt(root: Path, catalog: Catalog, inbox: Inbox, source: Path, found: Repaired) -> None:
     through = copy_of(source).sealed_through
-    taken = adopt(root, catalog, source)
+    taken = adopt(root, catalog, inbox, source)
     found.done.extend(taken.done)
     found.left.extend(taken.left)
     if not taken.left:

@@ -113,8 +113,12 @@ class Inbox:
         return int(row[0]) if row else 0
 
     def begin_after(self, last_id: int) -> None:
-        """Give higher ids than this one, in an inbox that has given none."""
-        with self._lock:
+        """Give higher ids than this one from now on."""
+        if self.last_id() >= last_id:
+            return
+        with self._lock, self._db:
+            self._db.execute("begin immediate")
+            self._db.execute("delete from sqlite_sequence where name = 'batch'")
             self._db.execute("insert into sqlite_sequence (name, seq) values ('batch', ?)", (last_id,))
 
     def ids(self) -> list[int]:

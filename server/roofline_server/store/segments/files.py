@@ -73,10 +73,22 @@ class Piece(NamedTuple):
     end_ns: int
 
 
-class Origin(NamedTuple):
-    """What a segment says of itself, for when no catalog does. Numbers: of sealings."""
+class StoreIdentity(NamedTuple):
+    """See `store.identity`; empty where it is not known."""
 
-    store: str = ""  # identity of the store; "": not known
+    store: str = ""
+    epoch: str = ""
+
+
+UNKNOWN_STORE = StoreIdentity()
+
+
+class Origin(NamedTuple):
+    """What a segment says of itself, for when no catalog does: it has all rows of its dataset of the sealings
+    from first to last, and no others."""
+
+    store: str = ""
+    epoch: str = ""
     job: str = ""
     dataset: str = ""
     first: int = 0
@@ -104,14 +116,16 @@ def write(
     number: int,
     pieces: Iterable[Piece],
     first: int | None = None,
-    store: str = "",
+    identity: StoreIdentity = UNKNOWN_STORE,
+    last: int | None = None,
 ) -> Segment:
     """Write a segment durably: temporary file, fsync, rename, fsync of the directory. Raises OSError.
 
     pieces: at least one, all with the same columns; one of them is in memory at a time.
-    first: number of the first of the segments for which this one stands. store: see `Origin`.
+    first, last: of the sealings whose segments this one stands for, where it is not of this sealing.
     """
-    origin = Origin(store, job, dataset, number if first is None else first, number)
+    since, until = number if first is None else first, number if last is None else last
+    origin = Origin(*identity, job, dataset, since, until)
     # Names in order of the first rows: a segment takes the place of those it stands for.
     name = f"{number:012d}" if first is None else f"{first:012d}-{number:012d}"
     relative = Path("segments", directory_name(job), dataset, f"{name}.parquet")

@@ -15,8 +15,8 @@ from roofline_server.store.check.reading import check
 from roofline_server.store.check.repair import repair
 from roofline_server.store.store import Store
 
-from ...builders import UNIX, catalog_of, crash, open_store, rank, training
-from ..histories import ALL, JOB, OF_A, A, B, files, greet, raw_rows, steps
+from ...builders import UNIX, S, catalog_of, crash, open_store, rank, training
+from ..histories import ALL, JOB, OF_A, A, B, files, greet, marks_in, raw_rows, steps
 
 AGAIN = "again"  # a job of which nothing was known before
 
@@ -132,6 +132,30 @@ def _report(root: Path) -> Any:
     return made
 
 
+@pytest.mark.parametrize("since", ["lost", "a new catalog"])
+def test_files_that_are_younger_than_the_copy_are_taken_in(tmp_path: Path, since: str) -> None:
+    store = open_store(tmp_path)
+    greet(store)
+    sent = training([rank(), rank(index=1, pid=101)], batches=24, stepping=(0, 1))
+    for number, one in enumerate(sent):
+        A.put(store, one)
+        store.seal()
+        if number == 8:
+            copy = (tmp_path / "catalog.copy.db").read_bytes()
+    before = answers(store)
+    store.close()
+    lose(tmp_path, "catalog")
+    (tmp_path / "catalog.copy.db").write_bytes(copy)
+    if since == "a new catalog":
+        open_store(tmp_path).close()
+    repair(tmp_path)
+    assert kinds(tmp_path) == []
+    again = open_store(tmp_path)
+    found = answers(again)
+    assert {**found, "processes": 0} == {**before, "processes": 0}
+    again.close()
+
+
 def test_what_the_inbox_holds_is_neither_lost_nor_doubled_when_the_catalog_is_lost(tmp_path: Path) -> None:
     store = filled(tmp_path, 10)
     for node, one in ALL[10:]:
@@ -228,6 +252,63 @@ def test_older_catalog_and_inbox_put_back_lose_nothing_that_files_hold(tmp_path:
     found = answers(again)
     assert (found["marks"], found["calls"]) == (before["marks"], before["calls"])
     assert found["steps"] == before["steps"]
+    again.close()
+
+
+def test_older_catalog_whose_files_were_merged_since_has_their_rows_once(tmp_path: Path) -> None:
+    store = open_store(tmp_path)
+    greet(store)
+    sent = training([rank(), rank(index=1, pid=101)], batches=30, stepping=(0, 1))
+    old: dict[str, bytes] = {}
+    for number, one in enumerate(sent):
+        A.put(store, one)
+        store.seal()
+        if number == 5:
+            store.close()
+            old = {name: (tmp_path / name).read_bytes() for name in ("catalog.db", "inbox.db")}
+            store = open_store(tmp_path)
+    before = answers(store)
+    store.close()
+    assert any("-" in path.name for path in (tmp_path / "segments/job-job/marks").iterdir())
+    for name, data in old.items():
+        lose(tmp_path, name.partition(".")[0])
+        (tmp_path / name).write_bytes(data)
+    assert "missing" in kinds(tmp_path)
+    done = repair(tmp_path)
+    assert done.left == [] and kinds(tmp_path) == []
+    again = open_store(tmp_path)
+    assert {**answers(again), "processes": 0} == {**before, "processes": 0}
+    assert answers(again)["marks"] == marks_in([(A, one) for one in sent])
+    # What is sealed from now on gets other numbers than the files that were taken in.
+    for one in training([rank(), rank(index=1, pid=101)], batches=30, first_ns=400 * S, first_sequence=31):
+        A.put(again, one)
+        again.seal()
+    again.close()
+    third = open_store(tmp_path)
+    assert raw_rows(third, "samples_tcp") == 2 * 5 * 60
+    third.close()
+    assert kinds(tmp_path) == []
+
+
+def test_files_whose_rows_are_here_already_are_not_taken_in_twice(tmp_path: Path) -> None:
+    store = filled(tmp_path, 6)
+    store.close()
+    old = {path: path.read_bytes() for path in (tmp_path / "segments").rglob("*.parquet")}
+    databases = {name: (tmp_path / name).read_bytes() for name in ("catalog.db", "inbox.db")}
+    store = open_store(tmp_path)
+    greet(store)
+    for node, one in ALL[6:]:
+        node.put(store, one)
+        store.seal()
+    store.close()
+    for name, data in databases.items():
+        lose(tmp_path, name.partition(".")[0])
+        (tmp_path / name).write_bytes(data)
+    for path, data in old.items():  # also those that were merged since
+        path.write_bytes(data)
+    repair(tmp_path)
+    again = open_store(tmp_path)
+    assert raw_rows(again) <= marks_in(ALL)
     again.close()
 
 
