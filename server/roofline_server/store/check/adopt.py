@@ -65,6 +65,7 @@ class _Adoption:
         self._unsealed = set(inbox.ids())  # the next sealing gets the highest of these numbers
         self._known = segments_of(target)
         self._paths = {segment.path for segment in self._known}
+        self._known_files = {(segment.path, segment.footer) for segment in self._known}
         identity = identity_of_catalog(target)
         self._identity = identity or StoreIdentity()
         self._left: list[str] = []
@@ -89,7 +90,9 @@ class _Adoption:
         whose rows the target does not have."""
         found = list(self._known_to_source())
         others = {file.path for _, file in found}
-        found += younger_files(self._root, self._source, others)
+        younger = younger_files(self._root, self._source, others)
+        # One that the target knows and lacks is put back as it is (`repair`).
+        found += [one for one in younger if (one[0].path, one[0].footer) not in self._known_files]
         holds = {(os.path.dirname(s.path), self._holds(s.path, f.path)) for s, f in found}
         for segment, file in found:
             doubles = self._doubled(segment, file)
@@ -102,9 +105,8 @@ class _Adoption:
                 yield Waiting(segment, file, doubles)
 
     def _known_to_source(self) -> Iterator[tuple[Segment, Segment]]:
-        known = {(segment.path, segment.footer) for segment in self._known}
         for segment in segments_of(self._source):
-            if (segment.path, segment.footer) in known:
+            if (segment.path, segment.footer) in self._known_files:
                 continue
             folder = (self._root / QUARANTINE / segment.path).parent
             name = os.path.basename(segment.path)

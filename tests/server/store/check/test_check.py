@@ -1,75 +1,19 @@
 from __future__ import annotations
 
-import random
 import shutil
-import sqlite3
-from collections.abc import Callable
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 from roofline_server.errors import Unavailable
 from roofline_server.report.job.build import build
+from roofline_server.store.backup import back_up
 from roofline_server.store.check.reading import check
 from roofline_server.store.check.repair import repair
-from roofline_server.store.store import Store
 
-from ...builders import UNIX, S, catalog_of, crash, open_store, rank, training
-from ..histories import ALL, JOB, OF_A, A, B, files, greet, marks_in, raw_rows, steps
-
-AGAIN = "again"  # a job of which nothing was known before
-
-
-def filled(root: Path, count: int = len(ALL)) -> Store:
-    """A store of two sealings whose inbox is empty."""
-    store = open_store(root)
-    greet(store)
-    for number, (node, one) in enumerate(ALL[:count]):
-        node.put(store, one)
-        if number == count // 2:
-            store.seal()
-    store.seal()
-    return store
-
-
-def answers(store: Store, job: str = JOB) -> dict[str, Any]:
-    """Who, steps, raw rows and kernels of a job, by names and not by ids."""
-    view, raw = store.view(job), store.raw(job)
-    assert view and raw
-    numbers = {number: key[1:] for number, key in view.ranks.items()}
-    named = {}
-    for name, rows in steps(store, job).items():
-        at = sorted(view.steps[name]).index("rank")
-        window = sorted(view.steps[name]).index("window")
-        named[name] = sorted(
-            repr([numbers.get(v, v) if n in (at, window) else v for n, v in enumerate(row)]) for row in rows
-        )
-    return {
-        "ranks": sorted(numbers.values()),
-        "processes": sorted((numbers[w.rank], w[2:], life) for w, life in view.process_lifetimes.items()),
-        "steps": named,
-        "marks": raw_rows(store, "marks", job),
-        "calls": raw_rows(store, "calls", job),
-        "kernels": sorted(set(raw.kernels.values())),
-        "machines": sorted(repr(machine) for machine in view.machines.values()),
-    }
-
-
-def lose(root: Path, name: str) -> None:
-    for path in root.glob(f"{name}.db*"):
-        if not path.name.startswith("catalog.copy"):
-            path.unlink()
-
-
-def flip(path: Path, seed: int = 0) -> None:
-    data = bytearray(path.read_bytes())
-    data[random.Random(seed).randrange(len(data) // 4, 3 * len(data) // 4)] ^= 4
-    path.write_bytes(data)
-
-
-def kinds(root: Path) -> list[str]:
-    return sorted({finding.kind for finding in check(root).problems})
+from ...builders import UNIX, S, crash, open_store, rank, training
+from ..histories import ALL, JOB, A, B, files, greet, marks_in, raw_rows
+from .stores import AGAIN, answers, filled, kinds, lose
 
 
 def test_sound_directory_has_no_problems(tmp_path: Path) -> None:
@@ -132,6 +76,7 @@ def _report(root: Path) -> Any:
     return made
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("since", ["lost", "a new catalog"])
 def test_files_that_are_younger_than_the_copy_are_taken_in(tmp_path: Path, since: str) -> None:
     store = open_store(tmp_path)
@@ -255,39 +200,45 @@ def test_older_catalog_and_inbox_put_back_lose_nothing_that_files_hold(tmp_path:
     again.close()
 
 
-def test_older_catalog_whose_files_were_merged_since_has_their_rows_once(tmp_path: Path) -> None:
-    store = open_store(tmp_path)
+@pytest.mark.slow
+@pytest.mark.parametrize("of", ["files put back", "a backup put back"])
+def test_older_catalog_whose_files_were_merged_since_has_their_rows_once(tmp_path: Path, of: str) -> None:
+    root, kept = tmp_path / "data", tmp_path / "kept"
+    store = open_store(root)
     greet(store)
     sent = training([rank(), rank(index=1, pid=101)], batches=30, stepping=(0, 1))
-    old: dict[str, bytes] = {}
     for number, one in enumerate(sent):
         A.put(store, one)
         store.seal()
-        if number == 5:
+        if number == 5 and of == "a backup put back":
+            assert back_up(root, kept, copies=True).is_whole
+        elif number == 5:
             store.close()
-            old = {name: (tmp_path / name).read_bytes() for name in ("catalog.db", "inbox.db")}
-            store = open_store(tmp_path)
+            kept.mkdir()
+            for name in ("catalog.db", "inbox.db"):
+                shutil.copyfile(root / name, kept / name)
+            store = open_store(root)
     before = answers(store)
     store.close()
-    assert any("-" in path.name for path in (tmp_path / "segments/job-job/marks").iterdir())
-    for name, data in old.items():
-        lose(tmp_path, name.partition(".")[0])
-        (tmp_path / name).write_bytes(data)
-    assert "missing" in kinds(tmp_path)
-    done = repair(tmp_path)
-    assert done.left == [] and kinds(tmp_path) == []
-    again = open_store(tmp_path)
+    assert any("-" in path.name for path in (root / "segments/job-job/marks").iterdir())
+    for name in ("catalog", "inbox"):
+        lose(root, name)
+        shutil.copyfile(kept / f"{name}.db", root / f"{name}.db")
+    assert "missing" in kinds(root)
+    done = repair(root)
+    assert done.left == [] and kinds(root) == []
+    again = open_store(root)
     assert {**answers(again), "processes": 0} == {**before, "processes": 0}
     assert answers(again)["marks"] == marks_in([(A, one) for one in sent])
     # What is sealed from now on gets other numbers than the files that were taken in.
-    for one in training([rank(), rank(index=1, pid=101)], batches=30, first_ns=400 * S, first_sequence=31):
+    for one in training([rank(), rank(index=1, pid=101)], batches=12, first_ns=400 * S, first_sequence=31):
         A.put(again, one)
         again.seal()
     again.close()
-    third = open_store(tmp_path)
-    assert raw_rows(third, "samples_tcp") == 2 * 5 * 60
+    third = open_store(root)
+    assert raw_rows(third, "samples_tcp") == 2 * 5 * 42
     third.close()
-    assert kinds(tmp_path) == []
+    assert kinds(root) == []
 
 
 def test_files_whose_rows_are_here_already_are_not_taken_in_twice(tmp_path: Path) -> None:
@@ -322,90 +273,3 @@ def test_without_a_copy_files_stay_in_quarantine_and_it_is_said(tmp_path: Path) 
     assert len(list((tmp_path / "quarantine").rglob("*.parquet"))) == count
     found = check(tmp_path)
     assert {(finding.kind, finding.job) for finding in found.problems} == {("apart", JOB), ("apart", "")}
-
-
-# -- segments ------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("spoil", [flip, lambda path: path.write_bytes(path.read_bytes()[:99])])
-def test_damaged_raw_data_are_set_apart_and_reports_go_on_saying_so(
-    tmp_path: Path, spoil: Callable[[Path], None]
-) -> None:
-    store = filled(tmp_path)
-    store.close()
-    path = next((tmp_path / "segments/job-job/samples_tcp").iterdir())
-    sound = path.read_bytes()
-    spoil(path)
-    assert [(f.kind, f.job) for f in check(tmp_path).problems] == [("damaged", JOB)]
-    repair(tmp_path)
-    found = check(tmp_path)
-    assert found.problems == [] and {f.kind for f in found.findings} == {"lost"}
-    relative = str(path.relative_to(tmp_path))
-    assert (tmp_path / "quarantine" / relative).read_bytes() != sound
-    again = open_store(tmp_path)
-    with catalog_of(tmp_path) as catalog:
-        assert relative in catalog.paths()
-    again.close()
-    path.write_bytes(sound)  # of a backup
-    (tmp_path / "quarantine" / relative).unlink()
-    assert check(tmp_path).findings == []
-
-
-def test_damaged_step_deltas_are_made_anew(tmp_path: Path) -> None:
-    store = filled(tmp_path)
-    before = answers(store)
-    store.close()
-    flip(next((tmp_path / "segments/job-job/steps_process").iterdir()))
-    assert kinds(tmp_path) == ["damaged"]
-    repair(tmp_path)
-    assert check(tmp_path).findings == []
-    again = open_store(tmp_path)
-    assert answers(again) == before
-    again.close()
-
-
-def test_missing_file_is_said_with_its_job_and_rows(tmp_path: Path) -> None:
-    filled(tmp_path).close()
-    path = next((tmp_path / "segments/job-job/calls").iterdir())
-    path.unlink()
-    (found,) = check(tmp_path).problems
-    assert (found.kind, found.job, found.what) == ("missing", JOB, str(path.relative_to(tmp_path)))
-    assert found.rows
-    assert any("put it back" in text for text in repair(tmp_path).left)
-    assert kinds(tmp_path) == []
-
-
-def test_sound_file_in_quarantine_takes_the_place_of_a_missing_one(tmp_path: Path) -> None:
-    filled(tmp_path).close()
-    path = next((tmp_path / "segments/job-job/calls").iterdir())
-    apart = tmp_path / "quarantine" / path.relative_to(tmp_path)
-    apart.parent.mkdir(parents=True)
-    path.rename(apart)
-    repair(tmp_path)
-    assert path.exists() and not apart.exists()
-    assert kinds(tmp_path) == []
-
-
-# -- inbox ---------------------------------------------------------------------------------------------
-
-
-def test_damaged_batch_costs_itself_and_is_dropped_by_name(tmp_path: Path) -> None:
-    store = open_store(tmp_path)
-    greet(store)
-    A.put(store, *OF_A)
-    crash(store)
-    with closing(sqlite3.connect(tmp_path / "inbox.db")) as db, db:
-        db.execute("update batch set data = zeroblob(length(data)) where sequence = 4")
-    assert [(f.kind, f.rows) for f in check(tmp_path).problems] == [("damaged batch", None)]
-    assert any("batch 4 of agent a" in text for text in repair(tmp_path).left)
-    open_store(tmp_path).close()
-    assert kinds(tmp_path) == ["apart"]
-    assert any("1 damaged batches are dropped: 4 of agent a" in text for text in repair(tmp_path).done)
-    assert kinds(tmp_path) == []
-
-
-def test_inbox_of_another_store_is_found(tmp_path: Path) -> None:
-    for name in ("one", "other"):
-        filled(tmp_path / name).close()
-    shutil.copyfile(tmp_path / "other/inbox.db", tmp_path / "one/inbox.db")
-    assert kinds(tmp_path / "one") == ["foreign"]
