@@ -108,16 +108,18 @@ def decode_steps(data: bytes) -> tuple[int, list[tuple[list[bytes], list[Span]]]
 
 def records(packet: bytes) -> Iterator[bytes]:
     """The marks and spans of one packet, those of steps of one form too; any other packet as it is."""
+    steps: list[tuple[list[bytes], list[Span]]] = []
+    while packet[:1] == b"T":
+        size, found = decode_steps(packet)
+        steps, packet = steps + found, packet[size:]
+    for marks, spans in sorted(
+        steps, key=lambda step: MARK.unpack(step[0][-1])[-1]
+    ):  # by time, as the server does
+        yield from marks
+        if spans:
+            yield pack_spans(spans)
     while packet:
         size = len(packet)
-        if packet[:1] == b"T":
-            size, steps = decode_steps(packet)
-            for marks, spans in steps:
-                yield from marks
-                if spans:
-                    yield pack_spans(spans)
-            packet = packet[size:]
-            continue
         if packet[:1] == b"M":
             fields = MARK.unpack_from(packet)
             size = MARK.size + fields[3] + fields[4]

@@ -201,6 +201,7 @@ def test_wire_is_known_at_the_edges_only() -> None:
         "agent/roofline_agent/uplink/grpc_setup.py",
         "agent/roofline_agent/netbench/",
         "server/roofline_server/access/",
+        "server/roofline_server/health/service.py",
         "server/roofline_server/ingest/",
         "server/roofline_server/query/",
         "server/roofline_server/serve.py",
@@ -213,8 +214,8 @@ def test_wire_is_known_at_the_edges_only() -> None:
 
 
 def _is_plain(one: Import) -> bool:
-    """Of our wire what needs none: records, and how a server is joined."""
-    return _is_answer(one) or one.module == "roofline.joining"
+    """Beside our wire: records, how a server is joined, and what systemd is told."""
+    return _is_answer(one) or one.module in ("roofline.joining", "roofline.notify")
 
 
 def _is_answer(one: Import) -> bool:
@@ -253,7 +254,7 @@ def test_spool_uses_no_other_database() -> None:
 
 # Each part may import what stands in the lines above its own, and nothing else of its package.
 SERVER = (
-    ("__init__", "allocator", "errors", "log_limit", "records", "sentences", "server_time"),
+    ("__init__", "allocator", "counts", "errors", "log_limit", "records", "sentences", "server_time"),
     ("clock",),
     ("clock_samples",),
     ("correlate",),
@@ -261,7 +262,7 @@ SERVER = (
     ("chunks",),
     ("store",),
     ("access", "ingest", "report"),
-    ("query",),
+    ("health", "query"),
     ("serve",),
     ("commands",),
     ("cli",),

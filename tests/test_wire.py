@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSet
 from grpc_tools import protoc
-from roofline.v1 import access_pb2, ingest_pb2, machine_pb2, models_pb2, query_pb2, values_pb2
+from roofline.v1 import access_pb2, health_pb2, ingest_pb2, machine_pb2, models_pb2, query_pb2, values_pb2
 
 FOLDER = Path(__file__).parents[1] / "proto"
 MODULES = {
     f"roofline/v1/{m.__name__.rpartition('.')[2][:-4]}.proto": m
-    for m in (access_pb2, ingest_pb2, machine_pb2, models_pb2, query_pb2, values_pb2)
+    for m in (access_pb2, health_pb2, ingest_pb2, machine_pb2, models_pb2, query_pb2, values_pb2)
 }
 # Numbers of fields in descriptor.proto: what the paths of source comments are made of.
 MESSAGE, ENUM, SERVICE, MEMBER, NESTED = 4, 5, 6, 2, 3
@@ -76,7 +76,7 @@ def test_grpc_code_names_the_methods_of_the_services(
     compiled: dict[str, FileDescriptorProto], name: str
 ) -> None:
     wanted = {
-        (f"/roofline.v1.{service.name}/{method.name}", _shape(method))
+        (f"/{compiled[name].package}.{service.name}/{method.name}", _shape(method))
         for service in compiled[name].service
         for method in service.method
     }

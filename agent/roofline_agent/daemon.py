@@ -14,6 +14,8 @@ import uuid
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from roofline.notify import ServiceManager
+
 from . import __version__
 from .calibrate.calibration import Ceiling
 from .ceilings import Ceilings
@@ -90,9 +92,11 @@ class Daemon:
         self._sampling = Task(config.interval_ns, now)
         self._batching = Task(BATCH_NS, now + BATCH_NS)
         self._reported_drops = 0
+        self._ranks_came = False  # since the last batch: reports of their jobs show what the server has said
         self._sampled = False
         self._without_socket = False
         self._calm_reads = 0
+        self._manager = ServiceManager(environ)
 
     def stop(self) -> None:
         """Ask the loop to end; safe in a signal handler."""
@@ -114,8 +118,10 @@ class Daemon:
         self._events.append(Event(EventKind.AGENT_STARTED, now, now, text=f"agent {__version__} started"))
         # What exists now stays: looking at it again and again would be most of an idle agent's work.
         gc.freeze()
+        self._manager.ready()
         try:
             while not self._halt:
+                self._manager.alive()
                 self._receiver.receive()
                 if self._listener.full:
                     self._receiver.accept()
@@ -170,6 +176,10 @@ class Daemon:
         for rank in started:
             log.info("found %s of job %s (pid %d, %s)", rank.key, rank.job, rank.pid, rank.framework)
             self._events.append(Event(EventKind.RANK_STARTED, now, now, rank))
+            self._ranks_came = True
+            if other := self._discovery.job_of_other(rank):
+                text = f"job.refused={other}"
+                self._events.append(Event(EventKind.FACT, now, now, rank, text=text))
         self._events += facts_of_claims(self._discovery.claims(), self._claims, now)
         for rank in gone:
             log.info("%s of job %s has ended (pid %d)", rank.key, rank.job, rank.pid)
@@ -204,6 +214,11 @@ class Daemon:
         for rank in self._discovery.take_left():
             self._events.append(Event(EventKind.FACT, end, end, rank, text=LEFT))
         events = [*self._events, *failures, *received.events]
+        events += [
+            Event(EventKind.FACT, end, end, text=text)
+            for text in self._exporter.take_notices(self._ranks_came)
+        ]
+        self._ranks_came = False
         dropped = self._spool.dropped - self._reported_drops
         if dropped:
             self._reported_drops += dropped
@@ -221,21 +236,25 @@ class Daemon:
         )
         self._events, self._begin_ns = [], end
 
-        sequence = self._spool.next_sequence()
         try:
-            self._spool.append(sequence, encode_within(batch, sequence))
+            with self._spool.numbering:
+                sequence = self._spool.next_sequence()
+                data = encode_within(batch, sequence, lineage=self._spool.lineage)
+                self._spool.append(sequence, data)
         except Exception as error:
             # Whatever was in it, the agent must outlive it; the next batch says that this one is missing.
             log.exception("a batch could not be encoded and is lost")
             lost = Event(EventKind.LOST, batch.begin_ns, end, None, 1, f"batches (not encodable: {error})")
             self._events.append(lost)
         self._exporter.push()
+        self._manager.status(f"{len(batch.ranks)} ranks")
         if self._ceilings.read() or self._sampler.changed:
             self._sampler.changed = False
             self._exporter.greet_again()
 
     def _finish(self) -> None:
         """One last batch, and time for the server to take it."""
+        self._manager.stopping()
         self._receiver.receive()
         self._scan(time.monotonic_ns())
         self._sample()
@@ -260,6 +279,7 @@ class Daemon:
             self._sampler.statuses,
             self._sampling.period_ns,
             time.monotonic_ns(),
+            self._spool.lineage,
         )
 
     def _set_interval(self, interval_ns: int) -> None:

@@ -120,7 +120,7 @@ class Span(NamedTuple):
     count: int = 1  # type: ignore[assignment]  # how many things it stands for
 
 
-class AlikeSteps(NamedTuple):
+class StepRows(NamedTuple):
     """Steps of a rank that differ in numbers only: a mark or two and the same spans each. The numbers stay as
     the rank packed them (roofline_step/_packets.py), for the agent has no use for them."""
 
@@ -209,7 +209,7 @@ class Batch(NamedTuple):
     events: Sequence[Event] = ()
     ranks: Sequence[Rank] = ()
     spans: Sequence[Span] = ()
-    steps: Sequence[AlikeSteps] = ()
+    steps: Sequence[StepRows] = ()
 
 
 class SourceStatus(NamedTuple):

@@ -16,8 +16,8 @@ MOST_HELD = 64
 
 
 class Layout:
-    """Steps that differ in numbers only. What takes them returns False when it takes nothing; they must be sent
-    in another way then. times: also last, when the step ended."""
+    """Steps that differ in numbers only. What takes them returns False when it takes nothing; they must be
+    sent in another way then. times: also last, when the step ended."""
 
     __slots__ = ("_form", "_pick", "_sender")
 

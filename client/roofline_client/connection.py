@@ -29,6 +29,10 @@ from .tables.names import clean, several
 from .waiting import OtherThread
 
 MAX_ANSWER_BYTES = 64 << 20
+# The health service that every gRPC server may have, and the answer of one that cannot work now. As bytes: a
+# program that uses this package may have the messages' classes from elsewhere, and no two can be loaded.
+HEALTH, NOT_SERVING = "/grpc.health.v1.Health/Check", b"\x08\x02"
+HEALTH_S = 2.0
 
 C = TypeVar("C", bound="Connection")
 
@@ -306,8 +310,22 @@ class Connection:
         return Refused(f"the server at {self._server} refuses: {details}")
 
     def _too_late(self) -> ClientError:
+        if self._is_not_ready():
+            return Unreachable(
+                f"no answer from {self._server} within {self._timeout:g} s: it says that it is not ready, as "
+                "it stops or its disk is behind; `roofline-server status` on its machine says why"
+            )
         advice = "it may be busy: ask again, or for fewer steps"
         return Unreachable(f"no answer from {self._server} within {self._timeout:g} s; {advice}")
+
+    def _is_not_ready(self) -> bool:
+        """Whether the server says so."""
+        with OtherThread() as other:
+            try:
+                check, patience_s = self._channel.unary_unary(HEALTH), min(HEALTH_S, self._timeout)
+                return bool(other.run(lambda: check(b"", timeout=patience_s)) == NOT_SERVING)
+            except grpc.RpcError:
+                return False
 
 
 def enrolled(server: str, token: str, name: str) -> tuple[Access, str]:

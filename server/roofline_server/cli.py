@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from . import __version__
-from .commands import backup, check, init, tokens
+from .commands import backup, check, init, status, tokens
 from .commands.options import DataOption, data_of
 from .errors import ServerError
 from .log_limit import LogLimit
@@ -24,6 +24,7 @@ HELP = (
     "  roofline-server                     for agents and clients of this machine\n\n"
     "  roofline-server init                TLS and tokens, then start it: for the cluster\n\n"
     "  roofline-server token new --role reader\n\n"
+    "  roofline-server status              how the server does that runs here\n\n"
     "  roofline-server --data /srv/roofline --listen 10.0.0.1:7642 --insecure\n\n"
     "Exit codes: 0 stopped by SIGTERM or Ctrl-C, 1 failed, 2 usage, 3 wrong configuration, "
     "6 port or data directory cannot be had."
@@ -48,6 +49,14 @@ def serve(
     seal: Annotated[
         float, typer.Option(min=0.05, help="seconds at most until data moves from the inbox to Parquet")
     ] = 30.0,
+    http: Annotated[
+        str,
+        typer.Option(
+            envvar="ROOFLINE_HTTP",
+            help="HOST:PORT of /healthz, /readyz and /metrics, or off [127.0.0.1:7643, if that is free]",
+            show_default=False,
+        ),
+    ] = "",
     insecure: Annotated[
         bool, typer.Option("--insecure", help="at any address without TLS and tokens: everybody is let in")
     ] = False,
@@ -70,10 +79,11 @@ def serve(
     from .serve import Options
     from .serve import serve as run
 
-    asyncio.run(run(Options(listen, data_of(data), catalog, insecure, seal)))
+    asyncio.run(run(Options(listen, data_of(data), catalog, insecure, seal, http)))
 
 
 app.command(help=init.HELP)(init.init)
+app.command(help=status.HELP)(status.status)
 app.add_typer(tokens.app, name="token")
 app.command(help=check.HELP)(check.check)
 app.command(help=backup.HELP)(backup.backup)

@@ -136,6 +136,24 @@ def columns(metrics: Sequence[Metric], values: Ints) -> Table:
     return {metric.name: row.view(np.float64) if metric.is_double else row for metric, row in pairs}
 
 
+ARRAY_BYTES, FRAME_BYTES, TEXT_BYTES = (
+    128,
+    1024,
+    64,
+)  # of memory that an array, a frame, a text takes beside its data
+
+
+def memory_of(frames: Sequence[Frame]) -> int:
+    """Bytes of memory that frames take: small batches are mostly what Python and numpy add."""
+    found = 0
+    for frame in frames:
+        arrays = [*frame.base.values(), *([] if frame.values is None else [frame.values])]
+        found += FRAME_BYTES + sum(ARRAY_BYTES + array.nbytes for array in arrays)
+        if frame.dataset == "events":
+            found += sum(TEXT_BYTES + len(text) for text in frame.base["text"].tolist())
+    return found
+
+
 class DecodedBatch(NamedTuple):
     """What one batch of an agent holds, checked. Times are node times."""
 

@@ -10,12 +10,14 @@ import ipaddress
 import logging
 import os
 import signal
+import time
 from collections.abc import Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import grpc
+from roofline.notify import ServiceManager
 from roofline.v1 import access_pb2_grpc, query_pb2_grpc
 
 from . import __version__, access
@@ -23,7 +25,11 @@ from .access.audit import Audit
 from .access.guard import Guard
 from .access.tokens import Tokens
 from .allocator import give_back
+from .counts import SealingCounts
 from .errors import ConfigError, Unavailable
+from .health.health import Health
+from .health.monitor import DEFAULT_HTTP, OFF, HttpPlace, monitored
+from .health.service import HealthService
 from .ingest.commands import Agents
 from .ingest.service import MAX_BATCH_BYTES, MAX_STREAMS, Committer, IngestService, decode_entry
 from .query import QueryService
@@ -33,9 +39,10 @@ log = logging.getLogger(__name__)
 
 DEFAULT_LISTEN, ALL_ADDRESSES = "127.0.0.1:7642", "0.0.0.0:7642"
 SEAL_S = 30.0
-SEAL_BYTES = 32 << 20
+SEAL_BYTES = 96 << 20  # of memory, as decoded
 LOOK_S = 0.25
 GRACE_S = 2.0
+LOCK_TRIES, LOCK_AGAIN_S = 5, 0.02
 
 
 class Options(NamedTuple):
@@ -44,6 +51,7 @@ class Options(NamedTuple):
     catalog: str = ""
     insecure: bool = False
     seal_s: float = SEAL_S
+    http: str = ""  # HOST:PORT, or "off"; "": loopback, if its port is free
 
 
 def default_data(environ: dict[str, str] | os._Environ[str] = os.environ) -> Path:
@@ -52,21 +60,26 @@ def default_data(environ: dict[str, str] | os._Environ[str] = os.environ) -> Pat
     return Path(base) / "roofline" / "server"
 
 
-def check_address(listen: str, safe: bool) -> None:
+def check_address(listen: str, safe: bool, option: str = "--listen") -> None:
     """Raises ConfigError for an address that is malformed or, unless that is safe, reachable by others."""
     host, colon, port = listen.rpartition(":")
     if not (colon and host and port.isdigit() and int(port) < 65536):
-        raise ConfigError(f"--listen {listen!r} must be HOST:PORT, as {DEFAULT_LISTEN}")
-    if safe or host == "localhost":
+        raise ConfigError(f"{option} {listen!r} must be HOST:PORT, as {DEFAULT_LISTEN}")
+    if safe or _is_private(listen):
         return
-    with contextlib.suppress(ValueError):
-        if ipaddress.ip_address(host.strip("[]")).is_loopback:
-            return
     raise ConfigError(
-        f"--listen {listen} can be reached by others, who could read jobs and send data: run "
+        f"{option} {listen} can be reached by others, who could read jobs and send data: run "
         "`roofline-server init` once, which turns TLS and tokens on, or add --insecure if the network is "
         "trusted"
     )
+
+
+def _is_private(listen: str) -> bool:
+    """Whether only this machine reaches the address."""
+    host = listen.rpartition(":")[0]
+    with contextlib.suppress(ValueError):
+        return host == "localhost" or ipaddress.ip_address(host.strip("[]")).is_loopback
+    return False
 
 
 async def serve(options: Options) -> None:
@@ -75,28 +88,45 @@ async def serve(options: Options) -> None:
     guarded = access.is_set_up(options.data) and not options.insecure
     listen = options.listen or (ALL_ADDRESSES if guarded else DEFAULT_LISTEN)
     check_address(listen, guarded or options.insecure)
+    http = _http_place(options.http, guarded or options.insecure)
     os.umask(0o077)
     lock = lock_directory(options.data)
     # Batches are thousands of small arrays that live until they are sealed and make no cycles.
     gc.set_threshold(50_000, 20, 50)
     store = await asyncio.to_thread(Store, options.data, decode_entry, options.catalog)
     try:
-        committer = Committer(store)
-        guard = Guard(Tokens(folder), Audit(folder)) if guarded else None
-        server = grpc_server(store, committer, guard)
+        committer, sealings = Committer(store), SealingCounts()
+        doors = (Tokens(folder), Audit(folder)) if guarded else None
+        guard = Guard(*doors) if doors else None
+        health = Health(store, committer, sealings, options.data, doors[1] if doors else None)
+        server = grpc_server(store, committer, guard, health)
         port = _bind(server, listen, _credentials(folder) if guarded else None)
-        await server.start()
-        address = f"{listen.rpartition(':')[0]}:{port}"
-        how = " with TLS and tokens" if guarded else ""
-        log.info("roofline-server %s at %s%s, data in %s", __version__, address, how, options.data)
-        watching = [guard.watch()] if guard is not None else []
-        await _until_stopped(server, store, committer, options.seal_s, watching)
+        address = health.address = f"{listen.rpartition(':')[0]}:{port}"
+        manager = ServiceManager()
+        async with monitored(health, options.data, http, doors, manager):
+            await server.start()
+            how = " with TLS and tokens" if guarded else ""
+            log.info("roofline-server %s at %s%s, data in %s", __version__, address, how, options.data)
+            watching = [guard.watch()] if guard is not None else []
+            sealing = _seal_for_ever(store, options.seal_s, sealings)
+            await _until_stopped(server, committer, sealing, watching, health, manager)
     finally:
         await asyncio.to_thread(store.close)
         os.close(lock)
 
 
-def grpc_server(store: Store, committer: Committer, guard: Guard | None = None) -> grpc.aio.Server:
+def _http_place(http: str, safe: bool) -> HttpPlace | None:
+    """Where HTTP is served. Raises ConfigError."""
+    if http == OFF:
+        return None
+    listen = http or DEFAULT_HTTP
+    check_address(listen, safe, "--http")
+    return HttpPlace(listen, bool(http), _is_private(listen))
+
+
+def grpc_server(
+    store: Store, committer: Committer, guard: Guard | None = None, health: Health | None = None
+) -> grpc.aio.Server:
     """A server with its services that is bound to no address yet. guard: None lets everybody in."""
     server = grpc.aio.server(
         interceptors=[guard] if guard is not None else None,
@@ -115,6 +145,8 @@ def grpc_server(store: Store, committer: Committer, guard: Guard | None = None) 
     query_pb2_grpc.add_QueryServicer_to_server(QueryService(store, agents), server)
     if guard is not None:
         access_pb2_grpc.add_AccessServicer_to_server(guard.enrolment(), server)
+    if health is not None:
+        HealthService(health).add_to(server)
     return server
 
 
@@ -139,18 +171,24 @@ def _bind(server: grpc.aio.Server, listen: str, secured: Any = None) -> int:
 
 async def _until_stopped(
     server: grpc.aio.Server,
-    store: Store,
     committer: Committer,
-    seal_s: float,
+    sealing: Coroutine[Any, Any, None],
     watching: Sequence[Coroutine[Any, Any, None]],
+    health: Health,
+    manager: ServiceManager,
 ) -> None:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    tasks = [asyncio.create_task(committer.run()), asyncio.create_task(_seal_for_ever(store, seal_s))]
+    tasks = [asyncio.create_task(committer.run()), asyncio.create_task(sealing)]
+    health.watch(tuple(tasks))
     tasks += map(asyncio.create_task, watching)
+    health.serving = True
+    manager.ready()
     await stop.wait()
+    health.stopping = True
+    manager.stopping()
     log.info("stopping: taking what is on its way, then sealing")
     await server.stop(GRACE_S)
     with contextlib.suppress(TimeoutError, asyncio.TimeoutError):
@@ -160,9 +198,8 @@ async def _until_stopped(
     await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def _seal_for_ever(store: Store, seal_s: float) -> None:
+async def _seal_for_ever(store: Store, seal_s: float, counts: SealingCounts) -> None:
     waited = 0.0
-    failing = False
     loop = asyncio.get_running_loop()
     # Always the same thread: the next sealing uses the allocator's memory of the last one again.
     thread = ThreadPoolExecutor(1, thread_name_prefix="seal")
@@ -172,15 +209,26 @@ async def _seal_for_ever(store: Store, seal_s: float) -> None:
         if waited < seal_s and store.unsealed_bytes < SEAL_BYTES:
             continue
         waited = 0.0
+        begin = time.monotonic()
         try:
             await loop.run_in_executor(thread, store.seal)
+            counts.succeeded(time.monotonic() - begin)
             await loop.run_in_executor(thread, give_back)
-            failing = False
         except Exception as error:
             # Nothing is lost: all of it is still in the inbox.
-            if not failing:
+            if not counts.failure:
                 log.error("cannot seal (%s); the data stays in the inbox, trying again", error)
-            failing = True
+            counts.was_failure(str(error) or type(error).__name__)
+
+
+def _take(lock: int) -> None:
+    """Raises OSError where another server has it. `roofline-server status` holds it for a moment to look."""
+    for _ in range(LOCK_TRIES):
+        with contextlib.suppress(BlockingIOError):
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
+        time.sleep(LOCK_AGAIN_S)
+    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 def lock_directory(data: Path) -> int:
@@ -195,7 +243,7 @@ def lock_directory(data: Path) -> int:
             f"cannot write the data directory {data}: {error.strerror}; choose another --data"
         ) from None
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        _take(lock)
     except OSError:
         os.close(lock)
         raise Unavailable(

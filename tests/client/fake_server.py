@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import grpc
-from roofline.v1 import models_pb2, query_pb2_grpc
+from roofline.v1 import health_pb2, health_pb2_grpc, models_pb2, query_pb2_grpc
 from roofline.v1 import query_pb2 as pb
 
 Script = Callable[[Any, grpc.ServicerContext], Any]
@@ -36,13 +36,18 @@ def chunks(*messages: Any) -> Script:
     return lambda request, context: iter(messages)
 
 
+class NotReady(health_pb2_grpc.HealthServicer):
+    def Check(self, request: Any, context: Any) -> Any:
+        return health_pb2.HealthCheckResponse(status="NOT_SERVING")
+
+
 @contextmanager
 def serving(
-    report: Script | None = None, jobs: Script | None = None, **others: Script | None
+    report: Script | None = None, jobs: Script | None = None, ready: bool = True, **others: Script | None
 ) -> Iterator[Asked]:
     """A server that answers so; without any script it has no Query service at all.
 
-    others: scripts of methods by their names, as GetSteps.
+    ready: False for one that says that it is not. others: scripts of methods by their names, as GetSteps.
     """
     asked: list[Any] = []
     scripts = {
@@ -64,6 +69,8 @@ def serving(
     server = grpc.server(futures.ThreadPoolExecutor(2))
     if report or jobs or others:
         query_pb2_grpc.add_QueryServicer_to_server(made(), server)
+    if not ready:
+        health_pb2_grpc.add_HealthServicer_to_server(NotReady(), server)
     port = server.add_insecure_port("127.0.0.1:0")
     server.start()
     try:

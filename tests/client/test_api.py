@@ -286,6 +286,15 @@ def test_server_that_never_answers() -> None:
         client.report("42")
 
 
+@pytest.mark.parametrize("ready", [True, False])
+def test_server_that_is_not_ready_is_told_from_a_busy_one(ready: bool) -> None:
+    scripted = serving(report=refuse(grpc.StatusCode.DEADLINE_EXCEEDED), ready=ready)
+    with scripted as asked, connect(asked.address) as client, pytest.raises(Unreachable) as caught:
+        client.report("42")
+    assert ("not ready" in str(caught.value)) == (not ready)
+    assert ("busy" in str(caught.value)) == ready
+
+
 @pytest.mark.parametrize("address", ["head", "head:", ":7642", "head:0", "head:65536", "head:x", "head:-1"])
 def test_address_that_cannot_be_one(address: str) -> None:
     with pytest.raises(Refused, match="HOST:PORT"):

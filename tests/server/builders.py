@@ -282,7 +282,7 @@ def steps_of_all(store: Store, job: str, sent: Iterable[tuple[Node, pb.Batch]]) 
         raw.get("events", {}),
         spans=raw.get("spans", {}),
     )
-    return correlate(tables, store.name_ids.metrics_by_set())
+    return correlate(tables, store.name_ids.metrics_by_set(job))
 
 
 STEP_NS = 700 * MS

@@ -25,6 +25,7 @@ SWITCHES = ("MKL_VERBOSE", "ONEDNN_VERBOSE", "DNNL_VERBOSE", "MKLDNN_VERBOSE")
 FIRST, BEHIND_FIRST = 1, 5  # steps that are always in the sample
 LEAST, MOST, UNTIL_KNOWN = 8, 1024, 64  # one step in so many; powers of two
 JUDGED, AT_LEAST = 16, 4  # sampled steps that tell the cost
+MANY, FEWER = 128, 4  # sampled steps, after which so many times fewer are
 COMPARED, FEWEST = 15, 3  # steps before a sampled one that it is held against
 LATE_NS = 200000  # a border that was known so much later: kernels of its next step may have run already
 OURS = 0.25  # of the budget, that the lines may take when all else has used it up
@@ -43,6 +44,7 @@ class Sampling:
         self.budget = budget
         self.period = UNTIL_KNOWN
         self._excess: Deque[float] = deque(maxlen=JUDGED)
+        self._judged = 0
 
     def next(self, number: int) -> int:
         """The first step behind step `number` that is in the sample."""
@@ -65,12 +67,15 @@ class Sampling:
     def judge(self, sampled_ns: int, other_ns: float) -> bool:
         """Learn what a sampled step took, and what others before it; whether the period has changed."""
         self._excess.append(sampled_ns / other_ns - 1)
+        self._judged += 1
         if len(self._excess) < AT_LEAST:
             return False
         before, needed = self.period, max(0.0, statistics.median(self._excess)) / self.budget
         self.period = LEAST
         while self.period < min(needed, MOST):
             self.period *= 2
+        if self._judged >= MANY:
+            self.period = min(FEWER * self.period, MOST)
         return self.period != before
 
 

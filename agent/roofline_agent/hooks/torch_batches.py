@@ -33,7 +33,7 @@ class _Queue:
 class Batches:
     """Fetched batches until a backward uses them."""
 
-    __slots__ = ("_all", "_examples", "_passed", "_shapes", "_unknown", "queues", "shapes")
+    __slots__ = ("_all", "_examples", "_passed", "_shapes", "_unknown", "holds", "queues", "shapes")
 
     def __init__(self) -> None:
         self.clear()
@@ -41,6 +41,7 @@ class Batches:
     def clear(self) -> None:
         self.queues: Dict[int, _Queue] = {}
         self._all: Tuple[_Queue, ...] = ()
+        self.holds = False  # also those whose iterators have ended: what was fetched is yet to be worked out
         self._examples: Optional[int] = None
         self._unknown = False
         self._passed: Optional[Tuple[Optional[int], Hashable]] = None
@@ -71,6 +72,13 @@ class Batches:
         # Garbage collection may end iterators at any time: `_all` is replaced, so a loop over it goes on.
         if self.queues.get(key) is queue:
             del self.queues[key]
+            if not self.holds:
+                self._all = tuple(self.queues.values())
+
+    def let_go(self) -> None:
+        """What was noted of calm steps is worked out: iterators that have ended meanwhile are not needed."""
+        self.holds = False
+        if len(self._all) != len(self.queues):
             self._all = tuple(self.queues.values())
 
     def has_loaders(self) -> bool:

@@ -37,8 +37,8 @@ def plain_steps(log: List[Any], at: int) -> Tuple[Any, List[List[int]]]:
     events and of its end."""
     found: List[List[int]] = []
     sizes = None
-    for at in range(at, len(log) - len(PLAIN) + 1, len(PLAIN)):
-        fetch, backward, passed, update, updated = log[at : at + len(PLAIN)]
+    for first in range(at, len(log) - len(PLAIN) + 1, len(PLAIN)):
+        fetch, backward, passed, update, updated = log[first : first + len(PLAIN)]
         codes = fetch[0], backward[0], passed[0], update[0], updated[0]
         if codes != PLAIN or not fetch[3].used or (found and fetch[4] != sizes):
             break

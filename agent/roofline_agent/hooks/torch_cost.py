@@ -1,23 +1,29 @@
 """PyTorch: what the hooks cost a step, as the fact "cost.hooks_ns".
 
-One step in 64 measures it: its hooks add what they took to Recorder.spent. Pure logic."""
+One step in 64 measures it, later one in 512: its hooks add what they took to Recorder.spent. Pure logic."""
 
 from __future__ import annotations
 
 from typing import List, Optional
 
-SAMPLED, EARLIEST = 63, 8  # a mask of the numbers of steps, and from this one on
+SAMPLED, SELDOM, OFTEN = 63, 511, 1024  # masks of the numbers of steps; until this one the first
+EARLIEST = 8
 COST_EVERY_NS, FEWEST_COSTS, MOST_COSTS = 5000000000, 3, 15
 
 
 def is_before_sampled(number: int) -> bool:
     """Whether the step after this one is to measure what the hooks cost."""
-    return number & SAMPLED == EARLIEST
+    return number & _mask(number) == EARLIEST
 
 
 def next_before_sampled(number: int) -> int:
     """The first step from this one on after which one does."""
-    return (number + SAMPLED - EARLIEST & ~SAMPLED) + EARLIEST
+    mask = _mask(number - EARLIEST + SAMPLED)
+    return (number + mask - EARLIEST & ~mask) + EARLIEST
+
+
+def _mask(number: int) -> int:
+    return SAMPLED if number <= OFTEN else SELDOM
 
 
 class HookCosts:

@@ -199,11 +199,12 @@ class Recorder:
         log, self._log = self._log, []
         if log:
             self._try(work_out, self, log)
+        self.batches.let_go()
 
     def plain_steps(self, sizes: Any, steps: List[List[int]]) -> bool:
-        """Steps of a fetch, a backward and an update each followed on one another; False: not all is known that
-        is needed to send them together. sizes: examples and shapes. steps: of each the times of its events, and
-        when it ended."""
+        """Steps of a fetch, a backward and an update each followed on one another; False: not all is known
+        that is needed to send them together. sizes: examples and shapes. steps: of each the times of its
+        events, and when it ended."""
         if self._deferred:
             self.hand_over()
         kind = self._alike.kind((PLAIN_EVENTS, sizes[1]))
@@ -237,6 +238,7 @@ class Recorder:
         self.calm_left = min(last, self.account.next) - next_
         if self.calm_left > 0:
             self.calm, self.calm_until_ns = self._log.append, self._handed_ns + DEFERRED_NS
+            self.batches.holds = True
 
     def _drop_events(self) -> None:
         self._events.clear()

@@ -87,6 +87,10 @@ class MarkListener:
         """How many processes are connected."""
         return len(self._peers)
 
+    def users(self) -> int:
+        """Of how many users the connected processes are, at least 1."""
+        return max(1, len({peer.uid for peer in self._peers.values()}))
+
     def read(self) -> Iterator[tuple[socket.socket, PeerProcess, bytes]]:
         """All packets that wait; a connection that ended yields one last empty packet."""
         self.most_waited = 0

@@ -21,6 +21,7 @@ from ..records import KernelShape, MarkKind
 from ..uplink.bounds import MAX_BYTES, MAX_COUNT, MAX_TIME_NS, is_time, printable
 
 MARK_KIND, SPANS_KIND, STEPS_KIND = b"MST"
+_NUMBER = struct.Struct("<q")
 WRAPPED = struct.Struct("<sxxxi")  # b"W", pid of the wrapped command
 SPAN_NAME = re.compile(r"[a-z]+(\.[a-z0-9_-]+)+")
 COUNTS = ("flops", "bytes", "dram_bytes", "l1_bytes", "l2_bytes")
@@ -60,7 +61,7 @@ class ParsedSteps(NamedTuple):
 
     size: int  # bytes of their record
     form: StepForm
-    last: int  # the highest number of a step
+    last: int  # number of the last one
     count: int  # type: ignore[assignment]  # of steps
     numbers: bytes  # of each step, in the order of the record
 
@@ -125,28 +126,50 @@ def _span_names(text: bytes) -> tuple[str, ...]:
 
 def parse_steps(data: bytes, at: int = 0) -> ParsedSteps:
     """The steps of one form that stand there in `data`. Raises ValueError or struct.error when they are
-    malformed, or one of them cannot be."""
+    malformed; whether their numbers can be is not looked at."""
     _, marks, like, spans, counted, size, count = STEPS.unpack_from(data, at)
     begin = at + STEPS.size + size
     names = _span_names(data[begin - size : begin]) if size else ()
     if not (1 <= marks <= 2 and len(names) == spans >= counted and count):
         raise ValueError("steps that cannot be")
-    width = 2 + marks + 2 * spans + counted
-    end = begin + 8 * width * count
-    # Looked at by column, without a loop over the numbers in Python: there are hundreds of steps a second.
-    values = struct.unpack_from(f"<{width * count}q", data, begin)
-    steps, examples, *columns = (values[first::width] for first in range(width))
-    times, counts = columns[: marks + 2 * spans], columns[marks + 2 * spans :]
-    possible = is_time(min(steps), max(steps)) and max(examples) <= MAX_BYTES
-    if not (possible and all(is_time(min(column), max(column)) for column in times)):
-        raise ValueError("steps out of range")
-    edges = times[marks:]
-    if not all(all(map(le, *edges[first : first + 2])) for first in range(0, len(edges), 2)):
-        raise ValueError("a span that ends before it begins")
-    if not all(min(column) >= 0 and max(column) < MAX_COUNT for column in counts):
-        raise ValueError("a span of too much")
     form = StepForm(marks, names, counted, like)
-    return ParsedSteps(end - at, form, max(steps), count, data[begin:end])
+    end = begin + 8 * width_of(form) * count
+    (last,) = _NUMBER.unpack_from(data, end - 8 * width_of(form))
+    if end > len(data):
+        raise ValueError("steps that are cut off")
+    return ParsedSteps(end - at, form, last, count, data[begin:end])
+
+
+def width_of(form: StepForm) -> int:
+    """How many numbers a step of this form has."""
+    return 2 + form.marks + 2 * len(form.names) + form.counted
+
+
+def possible_steps(form: StepForm, numbers: bytes) -> tuple[bytes, int]:
+    """Those of these steps that can be, and how many cannot."""
+    if _can_be(form, numbers):
+        return numbers, 0
+    size = 8 * width_of(form)
+    if len(numbers) == size:
+        return b"", 1
+    each = [numbers[at : at + size] for at in range(0, len(numbers), size)]
+    found = [step for step in each if _can_be(form, step)]
+    return b"".join(found), len(each) - len(found)
+
+
+def _can_be(form: StepForm, numbers: bytes) -> bool:
+    """Looked at by column, without a loop over the numbers in Python: there may be thousands."""
+    width, edges = width_of(form), 2 * len(form.names)
+    values = struct.unpack(f"<{len(numbers) // 8}q", numbers)
+    steps, examples, *columns = (values[first::width] for first in range(width))
+    times, counts = columns[: form.marks + edges], columns[form.marks + edges :]
+    pairs = times[form.marks :]
+    return (
+        all(is_time(min(column), max(column)) for column in (steps, *times))
+        and max(examples) <= MAX_BYTES
+        and all(all(map(le, *pairs[first : first + 2])) for first in range(0, edges, 2))
+        and all(min(column) >= 0 and max(column) < MAX_COUNT for column in counts)
+    )
 
 
 def parse_calls(data: bytes) -> ParsedCalls:

@@ -17,7 +17,7 @@ from typing import NamedTuple
 from roofline_step._packets import FACT, KERNEL, MAX_FACT, VARIABLES, StepForm
 
 from ..ranks.discovery import Discovery
-from ..records import AlikeSteps, Call, Event, EventKind, KernelShape, Mark, MarkKind, Rank, Span
+from ..records import Call, Event, EventKind, KernelShape, Mark, MarkKind, Rank, Span, StepRows
 from ..uplink.bounds import (
     CALL_BYTES,
     EVENT_BYTES,
@@ -39,6 +39,7 @@ from .packets import (
     parse_spans,
     parse_steps,
     parse_variables,
+    possible_steps,
 )
 
 MAX_KERNELS, MAX_DESCRIBED = 65536, 16 << 20  # shapes one wrapper may describe, and bytes of them
@@ -66,7 +67,7 @@ class Received(NamedTuple):
     spans: list[Span]
     calls: list[Call]
     events: list[Event]
-    steps: list[AlikeSteps]
+    steps: list[StepRows]
 
 
 class _Connection:
@@ -103,7 +104,10 @@ class MarkReceiver:
 
     def accept(self) -> None:
         """Accept new connections, and find out which ranks they are before these can have exited."""
-        for link, peer in self._listener.accept():
+        accepted = self._listener.accept()
+        if accepted:
+            self._room.users = self._listener.users()
+        for link, peer in accepted:
             connection = self._connections[link] = _Connection()
             connection.rank = self._discovery.look_at(peer.pid) if peer.pid > 0 else None
 
@@ -126,9 +130,12 @@ class MarkReceiver:
     def take(self, now_ns: int) -> Received:
         """What was received since the last call; refusals and kernel coverage are summed into events."""
         received, self._received = self._received, Received([], [], [], [], [])
-        received.steps.extend(
-            AlikeSteps(*key, b"".join(parts)) for key, parts in self._steps.items() if parts
-        )
+        for (rank, form), parts in self._steps.items():
+            numbers, wrong = possible_steps(form, b"".join(parts)) if parts else (b"", 0)
+            if numbers:
+                received.steps.append(StepRows(rank, form, numbers))
+            if wrong:
+                self._refuse(OUT_OF_RANGE, wrong)
         events = received.events
         for rank, (begin, end) in self._covered.items():
             events.append(Event(EventKind.KERNELS_COVERED, begin, end, rank))
@@ -136,11 +143,11 @@ class MarkReceiver:
             events.append(Event(EventKind.REFUSED, now_ns, now_ns, None, count, text))
         events += self._room.losses(now_ns)
         self._covered, self._refused, self._steps = {}, {}, {}
-        self._room, self._shapes = BatchRoom(), set()
+        self._room, self._shapes = BatchRoom(self._listener.users()), set()
         return received
 
-    def _refuse(self, why: str) -> None:
-        self._refused[why] = self._refused.get(why, 0) + 1
+    def _refuse(self, why: str, count: int = 1) -> None:
+        self._refused[why] = self._refused.get(why, 0) + count
 
     def _receive_packet(self, connection: _Connection, peer: PeerProcess, data: bytes) -> None:
         kind = data[:1]
@@ -198,7 +205,7 @@ class MarkReceiver:
         if (
             alike is not None
             and all(known)
-            and self._room.take_rows(count * form.marks * MARK_BYTES + spans * SPAN_BYTES)
+            and self._room.take_rows(count * form.marks * MARK_BYTES + spans * SPAN_BYTES, rank.uid)
         ):
             alike.append(parsed.numbers)
             self._last_steps[rank.pid, rank.start_ns, rank.key] = parsed.last
@@ -217,7 +224,7 @@ class MarkReceiver:
         needed = MARK_BYTES + (len(parsed.phase.encode()) if parsed.phase else 0)
         if dropped:
             needed += EVENT_BYTES
-        if not self._room.take_rows(needed):
+        if not self._room.take_rows(needed, rank.uid):
             self._room.count_loss(rank, "marks", 1 + dropped)
             return parsed.size
         if dropped:
@@ -253,7 +260,7 @@ class MarkReceiver:
         if not all(known):
             spans = [span for which, span in zip(parsed.which, spans, strict=True) if known[which]]
         lost = count - len(spans)
-        if self._room.take_rows(SPAN_BYTES * len(spans)):
+        if self._room.take_rows(SPAN_BYTES * len(spans), rank.uid):
             self._received.spans.extend(spans)
         else:
             lost = count
@@ -308,7 +315,7 @@ class MarkReceiver:
     def _add_waiting_facts(self, connection: _Connection, rank: Rank) -> None:
         now = self._clock()
         for text in connection.facts:
-            if self._room.take_fact(text):
+            if self._room.take_fact(text, rank.uid):
                 self._received.events.append(Event(EventKind.FACT, now, now, rank, text=text))
             else:
                 self._room.count_loss(rank, "facts")
@@ -329,7 +336,7 @@ class MarkReceiver:
         count = len(parsed.kernels)
         new = {connection.shapes[kernel] for kernel in set(parsed.kernels)} - self._shapes
         described = sum(len(json.dumps(shape)) for shape in new)
-        if not self._room.take_rows(EVENT_BYTES + CALL_BYTES * count + described):
+        if not self._room.take_rows(EVENT_BYTES + CALL_BYTES * count + described, rank.uid):
             self._room.count_loss(rank, "kernels", count)
             return  # nor is their time claimed
         self._shapes |= new
@@ -390,14 +397,16 @@ class MarkReceiver:
         """The rank that a coordinator marks for: of its own job, and never another user's process."""
         if index < 0 or not role.isprintable():
             raise ValueError("a name of a rank")
+        said = self._discovery.job_of_other(sender) or sender.job
         for rank in self._discovery.ranks.values():
-            if (rank.job, rank.role, rank.index) == (sender.job, role, index):
+            job = self._discovery.job_of_other(rank) or rank.job
+            if (job, rank.role, rank.index) == (said, role, index):
                 if rank.uid != sender.uid:
                     self._refuse(RANK_OF_OTHER_USER)
                     return None
                 return rank
         remote = Rank(sender.job, role, index, framework=sender.framework)
-        if not self._room.take_named(remote):
+        if not self._room.take_named(remote, sender.uid):
             self._room.count_loss(sender, "marks for ranks elsewhere")
             return None
         return remote

@@ -18,6 +18,23 @@ class Claim(NamedTuple):
     world: int = 0  # ranks of its kind, on all nodes; 0: not known
 
 
+class Owned(NamedTuple):
+    """A process of a user says that it is of a job; ordered by its start."""
+
+    start_ticks: int
+    pid: int
+    job: str
+    uid: int
+
+
+def owners_of(processes: Iterable[Owned], before: Mapping[str, int]) -> dict[str, int]:
+    """The user of each job: that of its oldest process, as long as it has any. before: as it was."""
+    users: dict[str, list[int]] = {}
+    for one in sorted(processes):
+        users.setdefault(one.job, []).append(one.uid)
+    return {job: before[job] if before.get(job) in uids else uids[0] for job, uids in users.items()}
+
+
 def moved_apart(
     claims: Iterable[Claim], before: Mapping[Claim, int], due: Collection[Claim]
 ) -> dict[Claim, int]:

@@ -9,6 +9,7 @@ of Ray's.
 from __future__ import annotations
 
 import itertools
+import logging
 import os
 import socket as socket_module
 from collections.abc import Iterable, Iterator, Mapping
@@ -17,7 +18,7 @@ from typing import NamedTuple
 
 from ..records import Rank
 from .candidates import Candidate, is_child, starters_among
-from .claims import Claim, moved_apart
+from .claims import Claim, Owned, moved_apart, owners_of
 from .identity import (
     MAX_NAME,
     NO_JOB,
@@ -31,6 +32,8 @@ from .identity import (
 from .launchers import is_launcher
 from .names import job_of, launch_of, user_of
 from .processes import Processes, parse_environ
+
+log = logging.getLogger(__name__)
 
 # A process is looked at again while young: between fork and exec it shows its parent's variables.
 YOUNG_SCANS = 4
@@ -70,6 +73,8 @@ class Discovery:
         ] = {}  # pid -> start, what it reported of itself
         self._claimed: dict[Claim, int] = {}  # since which scan
         self._moved: dict[Claim, int] = {}  # of several processes that claim one rank
+        self._owners: dict[str, int] = {}  # job -> user
+        self._ranks_of_others: dict[int, str] = {}  # pid -> the job of another user that it says it is of
         self._starters: set[int] = set()  # processes that are no ranks: they have started those that are
         self._children: dict[
             int, Identity
@@ -251,7 +256,7 @@ class Discovery:
         new = set(starters_among(self._candidates)) - self._starters
         self._starters |= new
         self._left += [before[pid] for pid in new if pid in before]
-        found = [one._replace(identity=self._named(one)) for one in list(self._choose())]
+        found = self._by_user([one._replace(identity=self._named(one)) for one in list(self._choose())])
         claims = [one.claim for one in found]
         self._claimed = {one: self._claimed.get(one, self._scans) for one in claims}
         due = [one for one, since in self._claimed.items() if self._scans - since >= SHARED_SCANS]
@@ -275,6 +280,32 @@ class Discovery:
                 self._gone[pid] = rank
         while len(self._gone) > MAX_GONE:
             del self._gone[next(iter(self._gone))]
+
+    def _by_user(self, found: list[Candidate]) -> list[Candidate]:
+        """A process is no rank of another user's job, whatever its environment says: it gets its own job."""
+        mine = (Owned(one.start_ticks, one.pid, one.identity.job, one.uid) for one in found)
+        self._owners = owners_of(mine, self._owners)
+        kept = []
+        for one in found:
+            job = one.identity.job
+            if self._owners[job] != one.uid:
+                own = f"{job[: MAX_NAME - 24]} of user {one.uid}"
+                if one.pid not in self._ranks_of_others:
+                    log.warning(
+                        "process %d of user %d says that it is of job %s, which here is of user %d: it is "
+                        "shown as job %s",
+                        *(one.pid, one.uid, job, self._owners[job], own),
+                    )
+                self._ranks_of_others[one.pid] = job
+                one = one._replace(identity=one.identity._replace(job=own))
+            kept.append(one)
+        for pid in self._ranks_of_others.keys() - {one.pid for one in found}:
+            del self._ranks_of_others[pid]
+        return kept
+
+    def job_of_other(self, rank: Rank) -> str:
+        """The job of another user that a rank says it is of; "": it is of its own."""
+        return self._ranks_of_others.get(rank.pid, "")
 
     def _named(self, one: Candidate) -> Identity:
         """The identity of a rank with a name of its job that no stranger's has."""

@@ -8,6 +8,8 @@ coordinators speak for; 1 MiB of facts; 3 MiB stay for samples, ranks and other 
 
 from __future__ import annotations
 
+from collections import Counter
+
 from ..records import Event, EventKind, Rank
 
 MAX_BATCH = 8 << 20
@@ -33,26 +35,38 @@ def printable(text: str) -> str:
 
 
 class BatchRoom:
-    """What a batch can still take, and what it could not. `take_...` is True where it fits, and takes it."""
+    """What a batch can still take, and what it could not. `take_...` is True where it fits, and takes it.
 
-    def __init__(self) -> None:
+    Of rows and facts each user has an equal share, so that a flood of one user's costs that user alone.
+    """
+
+    def __init__(self, users: int = 1) -> None:
+        """users: whose processes are connected."""
+        self.users = users
         self._rows, self._text, self._facts = ROWS_BYTES, FACTS_BYTES, MAX_BATCH_FACTS
+        self._rows_of: Counter[int] = Counter()
+        self._text_of: Counter[int] = Counter()
+        self._facts_of: Counter[int] = Counter()
         self._span_names: set[str] = set()
         self._named: set[Rank] = set()
         self._lost: dict[tuple[Rank | None, str], int] = {}
 
-    def take_rows(self, size: int) -> bool:
+    def take_rows(self, size: int, user: int) -> bool:
         """So many bytes of rows."""
-        if size > self._rows:
+        if size > min(self._rows, ROWS_BYTES // self.users - self._rows_of[user]):
             return False
         self._rows -= size
+        self._rows_of[user] += size
         return True
 
-    def take_fact(self, text: str) -> bool:
+    def take_fact(self, text: str, user: int) -> bool:
         size = EVENT_BYTES + len(text.encode())
-        if not self._facts or size > self._text:
+        facts = min(self._facts, MAX_BATCH_FACTS // self.users - self._facts_of[user])
+        if facts <= 0 or size > min(self._text, FACTS_BYTES // self.users - self._text_of[user]):
             return False
         self._facts, self._text = self._facts - 1, self._text - size
+        self._facts_of[user] += 1
+        self._text_of[user] += size
         return True
 
     def take_span_name(self, name: str) -> bool:
@@ -63,11 +77,11 @@ class BatchRoom:
             self._span_names.add(name)
         return True
 
-    def take_named(self, rank: Rank) -> bool:
+    def take_named(self, rank: Rank, user: int) -> bool:
         """A rank elsewhere that one of this node speaks for."""
         if rank not in self._named:
             size = EVENT_BYTES + len("".join((rank.job, rank.role, rank.framework)).encode())
-            if len(self._named) >= MAX_NAMED or not self.take_rows(size):
+            if len(self._named) >= MAX_NAMED or not self.take_rows(size, user):
                 return False
             self._named.add(rank)
         return True

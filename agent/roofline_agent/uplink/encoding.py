@@ -47,6 +47,7 @@ class Greeting(NamedTuple):
     sources: Sequence[SourceStatus]
     interval_ns: int
     node_ns: int = 0  # node time now; 0: not said
+    lineage: str = ""  # of the batches that this process makes; "": numbered by agent alone
 
 
 class _Numbering:
@@ -89,13 +90,13 @@ def _little_endian(column: array[Any]) -> bytes:
     return column.tobytes()
 
 
-def encode(batch: Batch, sequence: int) -> bytes:
+def encode(batch: Batch, sequence: int, lineage: str = "") -> bytes:
     """One AgentMessage with this batch, as it goes into the spool and over the wire."""
     # One statement for each field of the message; rows first, for they number what they name.
     ranks, sets, kernels, instances = _Numbering(), _Numbering(), _Numbering(), _Numbering()
     for rank in batch.ranks:
         ranks(rank)
-    whole = pb.AgentMessage()
+    whole = pb.AgentMessage(lineage=lineage)
     message = whole.batch
     message.sequence, message.begin_ns, message.end_ns = sequence, batch.begin_ns, batch.end_ns
     for counter_set, rows in batch.samples.items():
@@ -131,16 +132,28 @@ def encode(batch: Batch, sequence: int) -> bytes:
     return bytes(whole.SerializeToString())
 
 
-def encode_within(batch: Batch, sequence: int, limit: int = MAX_BATCH) -> bytes:
+def renumbered(data: bytes, sequence: int, lineage: str) -> bytes:
+    """The encoded batch with another number of another lineage."""
+    whole = pb.AgentMessage.FromString(data)
+    whole.batch.sequence, whole.lineage = sequence, lineage
+    return bytes(whole.SerializeToString())
+
+
+def lineage_of(data: bytes) -> str:
+    """The lineage of an encoded batch."""
+    return str(pb.AgentMessage.FromString(data).lineage)
+
+
+def encode_within(batch: Batch, sequence: int, limit: int = MAX_BATCH, lineage: str = "") -> bytes:
     """The same, and never more than the server takes: where that is too little, the samples are lost."""
-    data = encode(batch, sequence)
+    data = encode(batch, sequence, lineage)
     if len(data) <= limit:
         return data
     # Everything else is bounded already (bounds.py).
     count = sum(len(rows) for rows in batch.samples.values())
     what = "samples (more than a batch holds)"
     lost = Event(EventKind.LOST, batch.begin_ns, batch.end_ns, None, count, what)
-    return encode(batch._replace(samples={}, events=[*batch.events, lost]), sequence)
+    return encode(batch._replace(samples={}, events=[*batch.events, lost]), sequence, lineage)
 
 
 def _samples(

@@ -1,7 +1,8 @@
 """Streams batches to the server and forgets them when they are durable.
 
-The stream comes and goes; the spool does not. After each connection the server names the highest sequence it
-has, and sending continues behind it. What the messages hold: encoding.py.
+The stream comes and goes; the spool does not. After each connection sending continues behind what was
+acknowledged; the server keeps once what comes twice. Servers that know no lineages name the highest sequence
+they have of this agent, and sending continues behind that. What the messages hold: encoding.py.
 """
 
 from __future__ import annotations
@@ -17,16 +18,20 @@ from typing import Any
 from roofline.joining import Access, open_channel, speaks_tls
 from roofline.v1 import ingest_pb2 as pb
 
+from ..errors import Unreachable
 from ..netbench import wire as net_wire
 from ..netbench.bench import NetBench
-from .encoding import Greeting, encode_hello
+from .bounds import printable
+from .encoding import Greeting, encode_hello, lineage_of, renumbered
 from .grpc_setup import FEWER_WAKEUPS, grpc, wait_longer
-from .spool import Spool
+from .spool import MAX_SEQUENCE, Spool
 
 log = logging.getLogger(__name__)
 
 WINDOW = 64  # batches on their way without an ack
 WELCOME_TIMEOUT_S = 10
+MAX_BEGUN = 16  # lineages of one process; a server that wants more is wrong
+MAX_NOTICES, MAX_NOTICE = 16, 1024  # different ones of a server, characters of one
 RETRY_S = (0.5, 15.0)
 JOIN = "`roofline-agent join HOST:PORT TOKEN`, with a token of `roofline-server token new`"
 METHOD = "/roofline.v1.Ingest/Stream"
@@ -72,6 +77,14 @@ class Exporter(threading.Thread):
         self._acked = 0
         self.connected = False
         self._call: Any = None
+        self._notices: list[str] = []
+        self._new_notices: list[str] = []
+        self._begun = 0  # lineages, because of other agents
+
+    def take_notices(self, all_of_them: bool = False) -> list[str]:
+        """What the server has said that people should know, as facts: "name=text"; what is new, or all."""
+        new, self._new_notices = self._new_notices, []
+        return list(self._notices) if all_of_them else new
 
     @property
     def acked(self) -> int:
@@ -88,6 +101,8 @@ class Exporter(threading.Thread):
                 why = "the server ended the stream"
             except grpc.RpcError as error:
                 why = self._explain(error) if self.connected or not reported else ""
+            except Unreachable as error:
+                why = str(error)
             except Exception as error:
                 log.exception("the stream failed")
                 why = str(error)
@@ -133,18 +148,18 @@ class Exporter(threading.Thread):
     def _handle(self, message: Any, outgoing: _Outgoing) -> None:
         kind = message.WhichOneof("kind")
         if kind == "welcome":
-            acked = message.welcome.acked
-            self._spool.ack(acked)
-            self._spool.skip_to(acked)
+            begin = self._begin_after(message.welcome)
             with self._lock:
-                self._sent = self._acked = acked
+                self._sent = self._acked = begin
                 self._outgoing = outgoing
             self.connected = True
             log.info("connected to server %s", self._server)
             self.push()
         elif kind == "ack":
-            self._acked = max(self._acked, message.ack.sequence)
-            self._spool.ack(message.ack.sequence)
+            # What was not sent cannot be there, whatever a server says.
+            acked = min(message.ack.sequence, self._sent)
+            self._acked = max(self._acked, acked)
+            self._spool.ack(acked)
             self.push()
         elif kind == "ping":
             received_ns = self._clock()
@@ -156,12 +171,56 @@ class Exporter(threading.Thread):
             )
             outgoing.put(pb.AgentMessage(pong=pong).SerializeToString())
         elif kind == "rejection":
-            log.error("the server refused batch %d: %s", message.rejection.sequence, message.rejection.reason)
-            self._spool.reject(message.rejection.sequence)
-            self._acked = max(self._acked, message.rejection.sequence)
+            refused = message.rejection
+            if not (refused.taken and self._send_anew(refused.sequence)):
+                log.error("the server refused batch %d: %s", refused.sequence, refused.reason)
+                self._spool.reject(refused.sequence)
+            self._acked = max(self._acked, min(refused.sequence, self._sent))
             self.push()
+        elif kind == "notice":
+            self._take_notice(message.notice)
         elif kind == "command":
             self._execute(message.command, outgoing)
+
+    def _begin_after(self, welcome: Any) -> int:
+        """The sequence that sending continues behind. Raises Unreachable where that makes no sense."""
+        if welcome.lineage:
+            return self._spool.acked
+        if welcome.acked > MAX_SEQUENCE:
+            raise Unreachable(
+                f"says it has batch {welcome.acked} of this agent, which cannot be: somebody else sent that "
+                "under this agent's identity; update the server, or stop this agent and remove spool.db from "
+                "its state directory"
+            )
+        acked = int(welcome.acked)
+        self._spool.skip_to(acked)
+        self._spool.ack(acked)
+        return acked
+
+    def _send_anew(self, sequence: int) -> bool:
+        """Give a batch a new number, as another process has used its own; False: it has none to change."""
+        data = self._spool.get(sequence)
+        if data is None or not (lineage := lineage_of(data)):
+            return False
+        if lineage == self._spool.lineage:
+            if self._begun >= MAX_BEGUN:
+                return False
+            self._begun += 1
+            self._spool.begin_lineage()
+            log.warning("another agent numbers its batches as this one does: this one begins a new series")
+            self.greet_again()
+        with self._spool.numbering:
+            number = self._spool.next_sequence()
+            self._spool.append(number, renumbered(data, number, self._spool.lineage))
+        self._spool.remove(sequence)
+        return True
+
+    def _take_notice(self, notice: Any) -> None:
+        text = f"{notice.name}={notice.text}"[:MAX_NOTICE]
+        if text not in self._notices and len(self._notices) < MAX_NOTICES:
+            self._notices.append(text)
+            self._new_notices.append(text)
+            log.warning("the server says: %s", printable(notice.text[:MAX_NOTICE]))
 
     def _execute(self, command: Any, outgoing: _Outgoing) -> None:
         """Do what the server asks for; a benchmark takes its time, and answers later and more than once."""
@@ -193,8 +252,8 @@ class Exporter(threading.Thread):
             if room <= 0:
                 return
             for pending in self._spool.pending(self._sent, room):
+                self._sent = pending.sequence  # first: its ack may come at once
                 self._outgoing.put(pending.data)
-                self._sent = pending.sequence
 
     def greet_again(self) -> None:
         """Send Hello anew: ceilings or sources have changed."""

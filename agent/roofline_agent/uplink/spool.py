@@ -3,6 +3,9 @@
 One transaction a batch: what the server has by now is deleted with the next batch, or at the end. Whoever is
 killed between sends a batch twice at most, and the server counts it once.
 
+Each process that opens a spool begins a *lineage*, a series of numbers of its own: copies of a spool, or one
+that was put back from a backup, never give different batches the same number. A batch carries its lineage.
+
 Bounded: beyond `limit_bytes` the oldest batches are dropped, counted, and the count is reported. A full disk
 costs durability, not data: batches then wait in memory, fewer of them. SQLite without fsync survives a killed
 agent, which is what happens; a power cut takes the training with it anyway.
@@ -14,6 +17,7 @@ import contextlib
 import logging
 import sqlite3
 import threading
+import uuid
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
@@ -23,6 +27,7 @@ from ..errors import Unavailable
 log = logging.getLogger(__name__)
 
 MEMORY_BATCHES, MEMORY_BYTES = 512, 64 << 20
+MAX_SEQUENCE = 2**31  # so many batches no agent makes; a server that says more is wrong
 _SCHEMA = """
 create table if not exists batch (sequence integer primary key, data blob not null) strict;
 create table if not exists state (name text primary key, value text not null) strict, without rowid;
@@ -51,18 +56,27 @@ class Spool:
         self._newest: Pending | None = None  # on disk, when it is the last of all
         self._stale = False  # the disk still has batches up to `_acked`
         self.dropped = 0
+        self.lineage = uuid.uuid4().hex  # of the batches that are made now
+        self.numbering = threading.RLock()  # held from next_sequence() to append()
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.touch(0o600)  # it holds what ranks of several users did
             self._db = connect(path, check_same_thread=False, isolation_level=None)
             self._db.executescript("pragma journal_mode=wal; pragma synchronous=off;" + _SCHEMA)
-            acked = self._db.execute("select value from state where name = 'acked'").fetchone()
-            self._acked = int(acked[0]) if acked else 0
+            self._acked = self._acked_before()
             newest = self._db.execute("select max(sequence) from batch").fetchone()[0]
             self._last = max(newest or 0, self._acked)
             self._bytes = self._size(self._acked, self._last)
         except (OSError, sqlite3.Error) as error:
             raise Unavailable(f"cannot keep a spool at {path}: {error}; choose another --state") from None
+
+    def _acked_before(self) -> int:
+        """What the last process knew to be acknowledged. Numbers that cannot be, which a server once made an
+        agent take, are given up: nothing could follow them."""
+        self.dropped = self._db.execute("delete from batch where sequence > ?", (MAX_SEQUENCE,)).rowcount
+        acked = self._db.execute("select value from state where name = 'acked'").fetchone()
+        number = int(acked[0]) if acked else 0
+        return number if number <= MAX_SEQUENCE else 0
 
     def _size(self, after: int, through: int) -> int:
         """Bytes of the batches on disk between two sequences."""
@@ -77,10 +91,25 @@ class Spool:
         """The number the next batch must carry."""
         return self._last + 1
 
+    @property
+    def acked(self) -> int:
+        """Everything up to here is durable at the server."""
+        return self._acked
+
+    def begin_lineage(self) -> None:
+        """Another process numbers its batches as this one does: those made from now on are told apart."""
+        self.lineage = uuid.uuid4().hex
+
+    def get(self, sequence: int) -> bytes | None:
+        """A batch that waits; None: it has gone."""
+        found = self.pending(sequence - 1, 1)
+        return found[0].data if found and found[0].sequence == sequence else None
+
     def skip_to(self, sequence: int) -> None:
-        """Continue behind a sequence that the server has (this spool was lost and made anew)."""
+        """Continue behind a sequence that the server has (this spool was lost and made anew). Only for
+        servers that know no lineages."""
         with self._lock:
-            self._last = max(self._last, sequence)
+            self._last = max(self._last, min(sequence, MAX_SEQUENCE))
 
     def append(self, sequence: int, data: bytes) -> None:
         """Keep a batch; on a full spool the oldest go."""
@@ -139,6 +168,7 @@ class Spool:
     def ack(self, sequence: int) -> None:
         """Forget everything up to and including `sequence`."""
         with self._lock:
+            sequence = min(sequence, self._last)  # nobody has what was not made yet
             for held in [s for s in self._memory if s <= sequence]:
                 del self._memory[held]
             if sequence <= self._acked:
@@ -153,10 +183,16 @@ class Spool:
         """Give up one batch that the server can never take."""
         with self._lock:
             self.dropped += 1
+        self.remove(sequence)
+
+    def remove(self, sequence: int) -> None:
+        """Keep a batch no longer."""
+        with self._lock:
             self._newest = None
             self._memory.pop(sequence, None)
             with contextlib.suppress(sqlite3.Error):  # on a full disk it stays, and is refused once more
-                found = self._db.execute("select length(data) from batch where sequence = ?", (sequence,))
+                query = "select length(data) from batch where sequence = ? and sequence > ?"
+                found = self._db.execute(query, (sequence, self._acked))
                 self._bytes -= sum(size for (size,) in found)
                 self._db.execute("delete from batch where sequence = ?", (sequence,))
 

@@ -54,33 +54,37 @@ EVENT_KIND_SOURCE_FAILED: EventKind
 EVENT_KIND_FACT: EventKind
 
 class AgentMessage(_message.Message):
-    __slots__ = ("hello", "batch", "pong", "result")
+    __slots__ = ("hello", "batch", "pong", "result", "lineage")
     HELLO_FIELD_NUMBER: _ClassVar[int]
     BATCH_FIELD_NUMBER: _ClassVar[int]
     PONG_FIELD_NUMBER: _ClassVar[int]
     RESULT_FIELD_NUMBER: _ClassVar[int]
+    LINEAGE_FIELD_NUMBER: _ClassVar[int]
     hello: Hello
     batch: Batch
     pong: Pong
     result: CommandResult
-    def __init__(self, hello: _Optional[_Union[Hello, _Mapping]] = ..., batch: _Optional[_Union[Batch, _Mapping]] = ..., pong: _Optional[_Union[Pong, _Mapping]] = ..., result: _Optional[_Union[CommandResult, _Mapping]] = ...) -> None: ...
+    lineage: str
+    def __init__(self, hello: _Optional[_Union[Hello, _Mapping]] = ..., batch: _Optional[_Union[Batch, _Mapping]] = ..., pong: _Optional[_Union[Pong, _Mapping]] = ..., result: _Optional[_Union[CommandResult, _Mapping]] = ..., lineage: _Optional[str] = ...) -> None: ...
 
 class ServerMessage(_message.Message):
-    __slots__ = ("welcome", "ack", "ping", "command", "rejection")
+    __slots__ = ("welcome", "ack", "ping", "command", "rejection", "notice")
     WELCOME_FIELD_NUMBER: _ClassVar[int]
     ACK_FIELD_NUMBER: _ClassVar[int]
     PING_FIELD_NUMBER: _ClassVar[int]
     COMMAND_FIELD_NUMBER: _ClassVar[int]
     REJECTION_FIELD_NUMBER: _ClassVar[int]
+    NOTICE_FIELD_NUMBER: _ClassVar[int]
     welcome: Welcome
     ack: Ack
     ping: Ping
     command: Command
     rejection: Rejection
-    def __init__(self, welcome: _Optional[_Union[Welcome, _Mapping]] = ..., ack: _Optional[_Union[Ack, _Mapping]] = ..., ping: _Optional[_Union[Ping, _Mapping]] = ..., command: _Optional[_Union[Command, _Mapping]] = ..., rejection: _Optional[_Union[Rejection, _Mapping]] = ...) -> None: ...
+    notice: Notice
+    def __init__(self, welcome: _Optional[_Union[Welcome, _Mapping]] = ..., ack: _Optional[_Union[Ack, _Mapping]] = ..., ping: _Optional[_Union[Ping, _Mapping]] = ..., command: _Optional[_Union[Command, _Mapping]] = ..., rejection: _Optional[_Union[Rejection, _Mapping]] = ..., notice: _Optional[_Union[Notice, _Mapping]] = ...) -> None: ...
 
 class Hello(_message.Message):
-    __slots__ = ("protocol", "agent", "instance", "boot", "version", "machine", "sources", "interval_ns", "node_ns")
+    __slots__ = ("protocol", "agent", "instance", "boot", "version", "machine", "sources", "interval_ns", "node_ns", "lineage")
     PROTOCOL_FIELD_NUMBER: _ClassVar[int]
     AGENT_FIELD_NUMBER: _ClassVar[int]
     INSTANCE_FIELD_NUMBER: _ClassVar[int]
@@ -90,6 +94,7 @@ class Hello(_message.Message):
     SOURCES_FIELD_NUMBER: _ClassVar[int]
     INTERVAL_NS_FIELD_NUMBER: _ClassVar[int]
     NODE_NS_FIELD_NUMBER: _ClassVar[int]
+    LINEAGE_FIELD_NUMBER: _ClassVar[int]
     protocol: int
     agent: str
     instance: str
@@ -99,17 +104,20 @@ class Hello(_message.Message):
     sources: _containers.RepeatedCompositeFieldContainer[_machine_pb2.SourceStatus]
     interval_ns: int
     node_ns: int
-    def __init__(self, protocol: _Optional[int] = ..., agent: _Optional[str] = ..., instance: _Optional[str] = ..., boot: _Optional[str] = ..., version: _Optional[str] = ..., machine: _Optional[_Union[_machine_pb2.Machine, _Mapping]] = ..., sources: _Optional[_Iterable[_Union[_machine_pb2.SourceStatus, _Mapping]]] = ..., interval_ns: _Optional[int] = ..., node_ns: _Optional[int] = ...) -> None: ...
+    lineage: str
+    def __init__(self, protocol: _Optional[int] = ..., agent: _Optional[str] = ..., instance: _Optional[str] = ..., boot: _Optional[str] = ..., version: _Optional[str] = ..., machine: _Optional[_Union[_machine_pb2.Machine, _Mapping]] = ..., sources: _Optional[_Iterable[_Union[_machine_pb2.SourceStatus, _Mapping]]] = ..., interval_ns: _Optional[int] = ..., node_ns: _Optional[int] = ..., lineage: _Optional[str] = ...) -> None: ...
 
 class Welcome(_message.Message):
-    __slots__ = ("acked", "server", "max_batch_bytes")
+    __slots__ = ("acked", "server", "max_batch_bytes", "lineage")
     ACKED_FIELD_NUMBER: _ClassVar[int]
     SERVER_FIELD_NUMBER: _ClassVar[int]
     MAX_BATCH_BYTES_FIELD_NUMBER: _ClassVar[int]
+    LINEAGE_FIELD_NUMBER: _ClassVar[int]
     acked: int
     server: str
     max_batch_bytes: int
-    def __init__(self, acked: _Optional[int] = ..., server: _Optional[str] = ..., max_batch_bytes: _Optional[int] = ...) -> None: ...
+    lineage: str
+    def __init__(self, acked: _Optional[int] = ..., server: _Optional[str] = ..., max_batch_bytes: _Optional[int] = ..., lineage: _Optional[str] = ...) -> None: ...
 
 class Batch(_message.Message):
     __slots__ = ("sequence", "begin_ns", "end_ns", "ranks", "counter_sets", "samples", "marks", "kernels", "calls", "events", "instances", "spans", "steps")
@@ -328,12 +336,22 @@ class Ack(_message.Message):
     def __init__(self, sequence: _Optional[int] = ...) -> None: ...
 
 class Rejection(_message.Message):
-    __slots__ = ("sequence", "reason")
+    __slots__ = ("sequence", "reason", "taken")
     SEQUENCE_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
+    TAKEN_FIELD_NUMBER: _ClassVar[int]
     sequence: int
     reason: str
-    def __init__(self, sequence: _Optional[int] = ..., reason: _Optional[str] = ...) -> None: ...
+    taken: bool
+    def __init__(self, sequence: _Optional[int] = ..., reason: _Optional[str] = ..., taken: bool = ...) -> None: ...
+
+class Notice(_message.Message):
+    __slots__ = ("name", "text")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    TEXT_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    text: str
+    def __init__(self, name: _Optional[str] = ..., text: _Optional[str] = ...) -> None: ...
 
 class Ping(_message.Message):
     __slots__ = ("id", "server_ns")

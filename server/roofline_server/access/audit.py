@@ -25,6 +25,7 @@ class Audit:
         self._clock = clock
         self._refused_at = 0.0
         self._untold = 0  # refusals since the last line
+        self.refusals = 0  # since the start
 
     def add(self, event: str, **facts: object) -> None:
         line = json.dumps({"time": round(self._clock(), 3), "event": event, **facts}) + "\n"
@@ -38,6 +39,7 @@ class Audit:
 
     def refused(self, method: str, token: Token | None, why: str) -> None:
         """A call was refused; a flood of them is one line a second."""
+        self.refusals += 1
         now = self._clock()
         if now - self._refused_at < REFUSALS_EVERY_S:
             self._untold += 1

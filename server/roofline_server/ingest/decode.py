@@ -12,17 +12,18 @@ import numpy as np
 from roofline.v1 import ingest_pb2 as pb
 
 from ..errors import BadBatch
-from ..records import MAX_TIME_NS, DecodedBatch, Ending, EventKind, Incarnation, Table
+from ..records import MAX_TIME_NS, DecodedBatch, Ending, EventKind, Incarnation, Ints, Table
 from ..store.catalog.name_ids import NameIds
 from .columns import times
 from .kernels import calls_of, with_kernels
 from .marks import bound_names, by_place, marks_of, spans_of
 from .ranks import Ranks, ranks_of
-from .samples import instances_of, samples_of, schema_of
+from .samples import Schema, instances_of, samples_of, schema_of
 from .steps import with_steps
 
 MAX_TEXT = 4096
 MAX_STATUS = 2**31 - 1
+MAX_COPIES = 32 << 20  # bytes of a batch's samples of the node, with all jobs there
 
 
 def parse(data: bytes) -> Any:
@@ -46,23 +47,23 @@ def decode(batch: Any, node: int, name_ids: NameIds, patient: bool = False) -> D
     schemas = [schema_of(counter_set.SerializeToString()) for counter_set in batch.counter_sets]
     instances = instances_of(batch.instances)
     samples = [samples_of(block, schemas, ranks, instances) for block in batch.samples]
+    _check_copies(samples, ranks)
     marks, spans = with_steps(marks_of(batch, ranks), spans_of(batch, ranks), batch.steps, ranks)
     calls, events = calls_of(batch, ranks), _events(batch, ranks)
     # All is checked: only now do names get ids that outlive the batch.
     exits = [event for event in batch.events if event.kind == EventKind.RANK_EXITED and event.rank >= 0]
     ranks.assign_ids(name_ids, batch.begin_ns, batch.end_ns, {event.rank for event in exits}, patient)
-    for schema in schemas:
-        name_ids.metrics(schema.metrics)
     frames = []
     for schema, base, values in samples:
-        frames += ranks.split(f"samples_{schema.name}", base, schema.metrics, values)
+        split = ranks.split(f"samples_{schema.name}", base, schema.metrics, values)
+        frames += [name_ids.fit(frame, node) for frame in split]
     if marks is not None:
         frames += ranks.split("marks", marks)
     if spans is not None:
         for dataset, table in by_place(spans).items():
             frames += ranks.split(dataset, table)
     if calls is not None:
-        frames += ranks.split("calls", with_kernels(calls, batch.kernels, name_ids))
+        frames += ranks.split("calls", with_kernels(calls, batch.kernels, name_ids, node))
     for frame in frames:
         bound_names(frame, name_ids)
     frames += ranks.split("events", events)
@@ -75,6 +76,19 @@ def decode(batch: Any, node: int, name_ids: NameIds, patient: bool = False) -> D
         _endings(exits, ranks),
         ranks.ids,
     )
+
+
+def _check_copies(samples: Sequence[tuple[Schema, Table, Ints]], ranks: Ranks) -> None:
+    """Samples that speak for the node are kept with each of its jobs. Raises BadBatch where that is much."""
+    size = sum(
+        int(np.count_nonzero(table["rank_at"] < 0)) * 8 * (len(schema.metrics) + len(table) + 2)
+        for schema, table, _ in samples
+    )
+    if size * ranks.jobs > MAX_COPIES:
+        raise BadBatch(
+            f"samples of the node take {size} bytes in each of its {ranks.jobs} jobs; "
+            f"at most {MAX_COPIES} in all"
+        )
 
 
 def _endings(exits: Sequence[Any], ranks: Ranks) -> dict[Incarnation, Ending]:

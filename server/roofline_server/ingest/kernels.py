@@ -15,6 +15,7 @@ from .ranks import Ranks
 
 # Column of calls -> field of Kernel. The last three are traffic that a profiler may have counted.
 SIZES = {"flops": "flops", "bytes": "bytes", "dram": "dram_bytes", "l1": "l1_bytes", "l2": "l2_bytes"}
+MAX_TEXT = 4096  # characters of what describes a kernel, which is kept for good
 GPU_LIBRARIES = ("cuda", "hip", "sycl", "mtia")
 
 
@@ -41,14 +42,11 @@ def calls_of(batch: Any, ranks: Ranks) -> Table | None:
     return table if len(durations) else None
 
 
-def with_kernels(calls: Table, kernels: Sequence[Any], name_ids: NameIds) -> Table:
+def with_kernels(calls: Table, kernels: Sequence[Any], name_ids: NameIds, node: int) -> Table:
     """The calls with what is known of their kernels; `kernel` becomes an id that outlives the batch."""
     at = calls["kernel"].astype(np.int64)
-    kinds = [
-        KernelKind(k.library, k.operation, k.variant, k.precision, k.implementation, k.problem, k.note)
-        for k in kernels
-    ]
-    calls["kernel"] = np.array(name_ids.kernel_ids(kinds), np.int64)[at]
+    kinds = [KernelKind(*(getattr(k, field)[:MAX_TEXT] for field in KernelKind._fields)) for k in kernels]
+    calls["kernel"] = np.array(name_ids.kernel_ids(kinds, node), np.int64)[at]
     for name, field in SIZES.items():
         known = [getattr(k, field) if k.HasField(field) else ABSENT for k in kernels]
         if name in ("flops", "bytes") or any(size != ABSENT for size in known):

@@ -37,6 +37,7 @@ class Ranks:
             raise BadBatch(f"{len(ranks)} ranks in one batch; at most {MAX_RANKS}")
         described = [_rank(data) for data in ranks]
         self.count = len(ranks)
+        self.jobs = len({one.key.job for one in described})
         self.node = node
         self.incarnations = [one.who for one in described]
         self.present: list[Incarnation] = []  # without those that only a coordinator reported on
@@ -65,7 +66,7 @@ class Ranks:
             self._jobs = np.array([*jobs, NODE_JOB], object)
             self._only_job = jobs[0] if len(set(jobs)) == 1 else None
             described = zip(self._reported.ranks, jobs, strict=True)
-            ids = name_ids.rank_ids([one.key._replace(job=job) for one, job in described])
+            ids = name_ids.rank_ids([one.key._replace(job=job) for one, job in described], self.node)
             for at, rank in enumerate(ids):
                 self.incarnations[at] = self.incarnations[at]._replace(rank=rank, node=self.node)
             self.present = [who for who in self.incarnations if who.pid or who.framework == RECORDED]

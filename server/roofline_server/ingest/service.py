@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import logging
+import time
 from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
@@ -14,15 +16,18 @@ from roofline.v1 import ingest_pb2 as pb
 
 from .. import __version__
 from ..clock_samples import exchange
+from ..counts import IngestCounts
 from ..errors import BadBatch
-from ..records import MAX_TIME_NS, DecodedBatch, NodeKey
+from ..records import MAX_TIME_NS, DecodedBatch, NodeKey, memory_of, rows
 from ..store.catalog.name_ids import NameIds
 from ..store.catalog.runs import Unclear
-from ..store.intake.inbox import Entry
+from ..store.intake.inbox import Entry, Known
 from ..store.store import Store
 from .commands import Agents, Link
 from .decode import decode, parse
+from .fair_queue import FairQueue
 from .machine import decode_machine
+from .sharing import Sharing
 from .together import Together
 
 log = logging.getLogger(__name__)
@@ -30,10 +35,15 @@ log = logging.getLogger(__name__)
 PROTOCOL = 1
 MAX_BATCH_BYTES = 8 << 20
 MAX_STREAMS = 8192
+MAX_IDENTITY = 64  # characters
 GROUP_BATCHES = 1024
-GROUP_BYTES = 32 << 20
-QUEUE_BATCHES, QUEUE_BYTES = 4096, 32 << 20
-MAX_UNSEALED_BYTES = 128 << 20  # in memory until they are sealed; a few times what a sealing waits for
+# Of memory, as decoded.
+GROUP_BYTES = 8 << 20
+QUEUE_BYTES = 64 << 20
+MAX_UNSEALED_BYTES = 384 << 20  # until they are sealed; a few times what a sealing waits for
+IN_LOOP_BYTES = (
+    128 << 10
+)  # larger messages are decoded in a thread, as pings and small batches want their answer
 # A few pings in a row: the fastest of them bounds the offset best. At first often, so that there is a clock
 # at once and soon a baseline for its drift, then rarely: each wakes the agent.
 PINGS, PING_S = 4, 0.03
@@ -43,6 +53,11 @@ ROOM_LOOK_S = 0.05
 # Nodes report once a second; an agent that has been cut off needs some time more.
 RUN_WAIT_S, RUN_LOOK_S = 6.0, 0.1
 MAX_PINGS = 64  # unanswered ones that are remembered
+MAX_JUMP = 2**32  # of a number over the highest of its lineage: so many batches no agent makes
+TAKEN = (
+    "another batch of this number was kept: two agents number their batches as one (a copied state "
+    "directory, or one put back from a backup); update the agent, or give each its own --state"
+)
 
 
 def decode_entry(entry: Entry, name_ids: NameIds) -> DecodedBatch:
@@ -52,7 +67,7 @@ def decode_entry(entry: Entry, name_ids: NameIds) -> DecodedBatch:
 
 class _Waiting(NamedTuple):
     entry: Entry
-    decoded: DecodedBatch
+    decoded: DecodedBatch | None  # None: it is durable already
     stream: _Stream
 
 
@@ -61,35 +76,55 @@ class Committer:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._queue: asyncio.Queue[_Waiting] = asyncio.Queue(QUEUE_BATCHES)
-        self._queued_bytes = 0
-        self._taken = asyncio.Event()
-        self._failing = False
+        self._queue: FairQueue[_Stream, _Waiting] = FairQueue(lambda: QUEUE_BYTES)
+        self.failure = ""  # why the inbox cannot be written now
         self.is_full = False  # agents wait for a sealing
+        self._holding = False  # those do that send more than others
+        self.committing_since: float | None = None  # monotonic time, s; None: no commit is under way
+        self.counts = IngestCounts()
         # A thread of its own: a commit must not queue behind queries and Hellos.
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="commit")
 
-    async def put(self, waiting: _Waiting) -> None:
-        """Queue a batch; waits while the disk is behind, and so holds the agent back."""
-        while self._queued_bytes >= QUEUE_BYTES:
-            self._taken.clear()
-            await self._taken.wait()
-        self._queued_bytes += len(waiting.entry.data)
-        await self._queue.put(waiting)
+    @property
+    def queued(self) -> tuple[int, int]:
+        """Batches and bytes that wait for the inbox."""
+        return len(self._queue), self._queue.bytes
+
+    async def admit(self, stream: _Stream, size: int) -> None:
+        """Wait for room: with the disk behind, or much of the stream in the queue, the agent is held back."""
+        await self._queue.admit(stream, size)
+
+    def put(self, waiting: _Waiting, admitted: int) -> None:
+        """Queue a batch that has room."""
+        size = memory_of(waiting.decoded.frames) if waiting.decoded else 0
+        self._queue.put(waiting.stream, waiting, admitted, size + len(waiting.entry.data))
+
+    async def give_back(self, stream: _Stream, admitted: int) -> None:
+        """A batch that had room was refused."""
+        self._queue.release(stream, admitted)
+        await self._queue.wake()
 
     async def run(self) -> None:
         while True:
-            group = [await self._queue.get()]
-            size = len(group[0].entry.data)
-            while not self._queue.empty() and len(group) < GROUP_BATCHES and size < GROUP_BYTES:
-                group.append(self._queue.get_nowait())
-                size += len(group[-1].entry.data)
+            await self._queue.wait()
             await self._wait_for_sealing()
-            await self._commit(group)
-            self._queued_bytes -= size
-            self._taken.set()
-            for _ in group:
-                self._queue.task_done()
+            group = self._queue.take(GROUP_BATCHES, GROUP_BYTES, self._may_commit)
+            if group:
+                await self._commit([queued.item for queued in group])
+                await self._queue.done(group)
+                self._holding = False
+            else:
+                if not self._holding:
+                    log.warning("sealing is behind; agents that send more than others wait")
+                self._holding = True
+                await asyncio.sleep(ROOM_LOOK_S)
+
+    def _may_commit(self, stream: _Stream) -> bool:
+        """Whether a node may add to what is not sealed: half of that is for those with less than others."""
+        share = MAX_UNSEALED_BYTES // 2
+        if self._store.unsealed_bytes <= share:
+            return True
+        return self._store.unsealed_bytes_of(stream.node) <= share // max(1, self._store.unsealed_nodes)
 
     async def _wait_for_sealing(self) -> None:
         while self._store.unsealed_bytes > MAX_UNSEALED_BYTES:
@@ -101,27 +136,45 @@ class Committer:
 
     async def drain(self) -> None:
         """Wait until all that is queued is durable."""
-        await self._queue.join()
+        await self._queue.drain()
 
     async def _commit(self, group: list[_Waiting]) -> None:
         loop = asyncio.get_running_loop()
         while True:
+            self.committing_since = begin = time.monotonic()
             try:
-                batches = [(w.entry, w.decoded) for w in group]
-                await loop.run_in_executor(self._thread, self._store.commit, batches)
+                batches = [(w.entry, w.decoded) for w in group if w.decoded is not None]
+                taken = await loop.run_in_executor(self._thread, self._store.commit, batches)
                 break
             except Exception as error:
                 # Nothing is acknowledged: agents keep the batches until there is room again.
-                if not self._failing:
+                if not self.failure:
                     log.error("cannot write the inbox (%s); agents wait, trying again", error)
-                self._failing = True
+                self.failure = str(error) or type(error).__name__
+                self.committing_since = None
                 await asyncio.sleep(DISK_RETRY_S)
-        if self._failing:
+        if self.failure:
             log.warning("the inbox can be written again")
-        self._failing = False
-        highest = {w.stream: w.entry.sequence for w in group}
+        self.failure = ""
+        self.committing_since = None
+        seconds = time.monotonic() - begin
+        refused = set(map(id, taken))
+        highest: dict[_Stream, int] = {}
+        for waiting in group:
+            if id(waiting.entry) in refused:
+                waiting.stream.refuse(waiting.entry.sequence, TAKEN, taken=True)
+            else:
+                highest[waiting.stream] = max(waiting.entry.sequence, highest.get(waiting.stream, 0))
+        # After the refusals: an ack covers all numbers below it.
         for stream, sequence in highest.items():
             stream.send(pb.ServerMessage(ack=pb.Ack(sequence=sequence)))
+        self._count(group, seconds)
+
+    def _count(self, group: list[_Waiting], seconds: float) -> None:
+        self.counts.commit_seconds.add(seconds)
+        self.counts.batches += len(group)
+        self.counts.bytes += sum(len(w.entry.data) for w in group)
+        self.counts.rows += sum(rows(frame.base) for w in group if w.decoded for frame in w.decoded.frames)
 
 
 class _Stream:
@@ -129,20 +182,35 @@ class _Stream:
 
     def __init__(self, hello: Any, node: int, acked: int) -> None:
         self.agent: str = hello.agent
+        self.instance: str = hello.instance
+        self.lineage: str = hello.lineage
         self.node = node
-        self.received = acked  # highest sequence taken from this stream
+        self.acked = acked  # highest sequence of its lineage when it opened
         self.outgoing: asyncio.Queue[pb.ServerMessage] = asyncio.Queue()
         self.pings: dict[int, int] = {}  # on their way: id -> when sent
+        self._numbers = itertools.count(1)
         self.link = Link(hello, self.send)
 
     def send(self, message: pb.ServerMessage) -> None:
         self.outgoing.put_nowait(message)
 
+    def refuse(self, sequence: int, reason: str, taken: bool = False) -> None:
+        """A batch is not kept."""
+        log.warning("batch %d of agent %s refused: %s", sequence, self.agent[:8], reason)
+        rejection = pb.Rejection(sequence=sequence, reason=reason, taken=taken)
+        self.send(pb.ServerMessage(rejection=rejection))
+
+    def ping_once(self) -> int:
+        """Send a ping; returns its number."""
+        number = next(self._numbers)
+        self.pings.pop(number - MAX_PINGS, None)
+        self.send(pb.ServerMessage(ping=pb.Ping(id=number)))
+        return number
+
     async def ping(self) -> None:
         """Send pings until cancelled."""
-        for number, wait_s in enumerate(ping_pauses(), 1):
-            self.pings.pop(number - MAX_PINGS, None)
-            self.send(pb.ServerMessage(ping=pb.Ping(id=number)))
+        for wait_s in ping_pauses():
+            self.ping_once()
             await asyncio.sleep(wait_s)
 
 
@@ -155,6 +223,8 @@ class IngestService:
         self._committer = committer
         self._agents = agents
         self._streams: set[_Stream] = set()
+        self._sharing = Sharing()
+        self._decoding = asyncio.Semaphore(1)  # one large batch at a time
         self._hellos = Together(store.hellos)  # all agents of a cluster may come at once
 
     def handler(self) -> Any:
@@ -168,7 +238,9 @@ class IngestService:
         """One agent, from Hello to the end of its stream."""
         stream = await self._greet(requests, context)
         self._streams.add(stream)
+        self._sharing.opened(stream)
         self._agents.add(stream.link)
+        self._committer.counts.opened(stream.agent, stream.node)
         self._store.machines.stream_opened(stream.agent)
         log.info("agent %s connected (%d streams)", stream.agent[:8], len(self._streams))
         tasks = [
@@ -178,7 +250,12 @@ class IngestService:
         tasks[0].add_done_callback(lambda _: stream.outgoing.put_nowait(_END))
         try:
             yield pb.ServerMessage(
-                welcome=pb.Welcome(acked=stream.received, server=__version__, max_batch_bytes=MAX_BATCH_BYTES)
+                welcome=pb.Welcome(
+                    acked=stream.acked,
+                    server=__version__,
+                    max_batch_bytes=MAX_BATCH_BYTES,
+                    lineage=stream.lineage,
+                )
             )
             while (message := await stream.outgoing.get()) is not _END:
                 if message.WhichOneof("kind") == "ping":
@@ -194,6 +271,8 @@ class IngestService:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
             self._streams.discard(stream)
+            self._committer.counts.closed(stream.agent, stream.node)
+            self._sharing.closed(stream)
             self._store.machines.stream_closed(stream.agent)
             log.info("agent %s has gone (%d streams)", stream.agent[:8], len(self._streams))
 
@@ -218,14 +297,14 @@ class IngestService:
         node = await self._hellos((NodeKey(hello.agent, hello.boot), machine))
         if 0 < hello.node_ns < MAX_TIME_NS:
             self._store.add_arrival(node, hello.node_ns, received_ns)
-        return _Stream(hello, node, self._store.acked(hello.agent))
+        return _Stream(hello, node, self._store.acked(hello.agent, hello.lineage))
 
     async def _receive(self, stream: _Stream, requests: AsyncIterator[bytes]) -> None:
         async for data in requests:
             message = parse(data)
             kind = message.WhichOneof("kind")
             if kind == "batch":
-                await self._receive_batch(stream, message.batch, data)
+                await self._receive_batch(stream, message.batch, message.lineage, data)
             elif kind == "pong":
                 self._receive_pong(stream, message.pong)
             elif kind == "result":
@@ -235,37 +314,63 @@ class IngestService:
                 await self._hellos((key, decode_machine(message.hello)))
                 stream.link.hello = message.hello
 
-    async def _receive_batch(self, stream: _Stream, batch: Any, data: bytes) -> None:
-        if batch.sequence <= stream.received:
-            # Sent again after a reconnect, and durable or about to be.
-            stream.send(pb.ServerMessage(ack=pb.Ack(sequence=self._store.acked(stream.agent))))
+    async def _receive_batch(self, stream: _Stream, batch: Any, lineage: str, data: bytes) -> None:
+        entry = Entry(0, stream.agent, batch.sequence, stream.node, self._store.now_ns(), data, lineage)
+        try:
+            self._check(entry)
+            known = self._store.known(entry)
+            if known == Known.TAKEN:
+                stream.refuse(batch.sequence, TAKEN, taken=True)
+                return
+        except BadBatch as error:
+            stream.refuse(batch.sequence, str(error))
+            return
+        await self._committer.admit(stream, len(data))
+        if known == Known.KEPT:
+            self._committer.counts.doubled += 1
+            # Sent again after a reconnect. In the queue, as its ack covers what was sent before it.
+            self._committer.put(_Waiting(entry._replace(data=b""), None, stream), len(data))
             return
         try:
-            if len(data) > MAX_BATCH_BYTES:
-                raise BadBatch(f"{len(data)} bytes; at most {MAX_BATCH_BYTES}")
             if 0 < batch.end_ns < MAX_TIME_NS:
-                self._store.add_arrival(stream.node, batch.end_ns, self._store.now_ns())
-            decoded = await self._decode(batch, stream.node)
-        except BadBatch as error:
-            log.warning("batch %d of agent %s refused: %s", batch.sequence, stream.agent[:8], error)
-            stream.send(pb.ServerMessage(rejection=pb.Rejection(sequence=batch.sequence, reason=str(error))))
+                self._store.add_arrival(stream.node, batch.end_ns, entry.received_ns)
+            decoded = await self._decode(batch, stream.node, len(data) > IN_LOOP_BYTES)
+        except BaseException as error:
+            await self._committer.give_back(stream, len(data))
+            if not isinstance(error, BadBatch):
+                raise
+            self._committer.counts.refused += 1
+            stream.refuse(batch.sequence, str(error))
             return
-        stream.received = batch.sequence
-        entry = Entry(0, stream.agent, batch.sequence, stream.node, self._store.now_ns(), data)
-        await self._committer.put(_Waiting(entry, decoded, stream))
+        self._committer.put(_Waiting(entry, decoded, stream), len(data))
 
-    async def _decode(self, batch: Any, node: int) -> DecodedBatch:
+    def _check(self, entry: Entry) -> None:
+        """Raises BadBatch."""
+        if len(entry.data) > MAX_BATCH_BYTES:
+            raise BadBatch(f"{len(entry.data)} bytes; at most {MAX_BATCH_BYTES}")
+        if len(entry.lineage) > MAX_IDENTITY:
+            raise BadBatch(f"a lineage of {len(entry.lineage)} characters; at most {MAX_IDENTITY}")
+        highest = self._store.acked(entry.agent, entry.lineage)
+        if not 0 < entry.sequence <= highest + MAX_JUMP:
+            raise BadBatch(f"sequence {entry.sequence} is too far from {highest}, the highest before it")
+
+    async def _decode(self, batch: Any, node: int, is_large: bool) -> DecodedBatch:
         """Waits for other nodes where they decide of which run a new process is. Raises BadBatch."""
-        for _ in range(int(RUN_WAIT_S / RUN_LOOK_S)):
+        for patient in [True] * int(RUN_WAIT_S / RUN_LOOK_S) + [False]:
             try:
-                return decode(batch, node, self._store.name_ids, patient=True)
+                if not is_large:
+                    return decode(batch, node, self._store.name_ids, patient)
+                async with self._decoding:
+                    return await asyncio.to_thread(decode, batch, node, self._store.name_ids, patient)
             except Unclear:
                 await asyncio.sleep(RUN_LOOK_S)
-        return decode(batch, node, self._store.name_ids)
+        raise AssertionError("who is not patient is never unclear")
 
     def _receive_pong(self, stream: _Stream, pong: Any) -> None:
         now = self._store.now_ns()
         sent_ns = stream.pings.pop(pong.id, None)
+        if sent_ns is not None:
+            self._sharing.answered(stream, pong.id)
         if sent_ns is None or not 0 < pong.received_ns <= pong.sent_ns < MAX_TIME_NS:
             return
         sample = exchange(sent_ns, pong.received_ns, pong.sent_ns, now)
@@ -290,6 +395,7 @@ def _hello_problem(hello: Any) -> str:
         return "the first message of a stream must be Hello with the agent's identity"
     if hello.protocol != PROTOCOL:
         return f"protocol {hello.protocol} is not spoken here, only {PROTOCOL}: update the older side"
-    if len(hello.agent) > 64 or len(hello.boot) > 64:
-        return "agent and boot identities have at most 64 characters"
+    identities = hello.agent, hello.boot, hello.instance, hello.lineage
+    if max(map(len, identities)) > MAX_IDENTITY:
+        return f"identities of agent, boot, instance and lineage have at most {MAX_IDENTITY} characters"
     return ""

@@ -161,7 +161,7 @@ class _JobWriter:
         for table in tables_of(frames, PIECE_BYTES):
             if self.name != NODE_JOB:
                 self._latest.setdefault(dataset, []).append(_outline(dataset, table))
-                for name, parts in self._deltas.sum_parts({dataset: table}, self.clocks).items():
+                for name, parts in self._deltas.sum_parts(self.name, {dataset: table}, self.clocks).items():
                     self._parts.setdefault(name, []).append(parts)
             yield _piece(table, on_server_clock(table, self.clocks))
             del table  # before the next is made

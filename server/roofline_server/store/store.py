@@ -22,7 +22,7 @@ from .catalog.name_ids import NameIds
 from .catalog.process_lifetimes import ProcessLifetimes
 from .catalog.tags import Tags
 from .identity import agree, set_foreign_copy_apart
-from .intake.inbox import Entry, Inbox
+from .intake.inbox import Entry, Inbox, Known
 from .intake.lost import lost_batch
 from .intake.tail import Tail
 from .raw_data import RawData
@@ -65,6 +65,7 @@ class Store:
     def _open(self) -> None:
         root = self._root
         reader, leases = Reader(root), Leases(root)
+        self.damaged = reader.damaged  # path -> why, of the segments that were found to be
         self.name_ids = NameIds(self._catalog, self._moment)
         self.now_ns = server_time(self._catalog)
         processes = ProcessLifetimes(self._catalog.process_lifetimes(), self.name_ids.ranks())
@@ -195,19 +196,29 @@ class Store:
         self.machines.add_reports([(key, nodes[key], machine) for key, machine in reports], self.now_ns())
         return [nodes[key] for key, _ in reports]
 
-    def acked(self, agent: str) -> int:
-        """Highest durable sequence of an agent; 0 when it is unknown."""
-        return self._inbox.acked(agent)
+    def acked(self, agent: str, lineage: str = "") -> int:
+        """Highest durable sequence of a lineage of an agent; 0 when it is unknown."""
+        return self._inbox.acked(agent, lineage)
 
-    def commit(self, batches: Sequence[tuple[Entry, DecodedBatch]]) -> None:
-        """Make batches durable; those already known are ignored. Raises sqlite3.Error: none was taken."""
-        decoded = {(entry.agent, entry.sequence): batch for entry, batch in batches}
-        self.name_ids.runs.save()
+    def known(self, entry: Entry) -> Known:
+        """Whether a batch that comes was kept before, or another with its number."""
+        return self._inbox.known(entry)
+
+    def commit(self, batches: Sequence[tuple[Entry, DecodedBatch]]) -> list[Entry]:
+        """Make batches durable; those already known are ignored. Returns those that were not kept because
+        others have their numbers. Raises sqlite3.Error: none was taken."""
+        decoded: dict[tuple[str, str, int], DecodedBatch] = {}
+        for entry, batch in batches:
+            decoded.setdefault((entry.agent, entry.lineage, entry.sequence), batch)
+        self.name_ids.save()
         # One committer at a time: ids must reach the tail in the order they were given.
         stored = self._inbox.commit(entry for entry, _ in batches)
         with self._tail.lock:
             for entry in stored:
-                self._remember(entry, decoded[entry.agent, entry.sequence])
+                self._remember(entry, decoded[entry.agent, entry.lineage, entry.sequence])
+        if len(stored) == len(batches):
+            return []
+        return [entry for entry, _ in batches if self._inbox.known(entry) == Known.TAKEN]
 
     def _remember(self, entry: Entry, decoded: DecodedBatch) -> None:
         self._tail.add(entry, decoded)
@@ -226,12 +237,22 @@ class Store:
 
     @property
     def unsealed_bytes(self) -> int:
-        """Size of the batches that are not sealed yet, as they came."""
+        """Memory that the batches take that are not sealed yet."""
         return self._tail.bytes
+
+    def unsealed_bytes_of(self, node: int) -> int:
+        """The same of one node."""
+        return self._tail.bytes_of[node]
+
+    @property
+    def unsealed_nodes(self) -> int:
+        """How many nodes have sent what is not sealed yet."""
+        return len(self._tail.bytes_of)
 
     def seal(self) -> int:
         """Move what is in the inbox into segments; returns how many batches. Safe to be killed anywhere."""
         with self._sealing:
+            self.name_ids.save()
             self._clocks.save()
             self._tags.save()
             return self._sealer.seal()

@@ -144,8 +144,8 @@ class ViewBuilder:
                 watched=watched,
                 clocks=clocks,
                 machines={**self._name_ids.machines(), **{node: use.machine for node, use in used.items()}},
-                metrics=self._name_ids.metrics_by_set(),
-                parts=self._deltas.part_totals(snapshot.segments, fresh, clocks),
+                metrics=self._name_ids.metrics_by_set(job),
+                parts=self._deltas.part_totals(job, snapshot.segments, fresh, clocks),
                 recordings=self._name_ids.recordings,
                 facts=facts_of(events),
                 settled=self._clocks.settled(job),
@@ -177,7 +177,7 @@ class ViewBuilder:
             lifetimes,
             self._name_ids.machines(),
             self._name_ids.kernels(),
-            self._name_ids.metrics_by_set(),
+            self._name_ids.metrics_by_set(job),
             lease,
         )
 
@@ -196,7 +196,7 @@ class ViewBuilder:
         progress, marks = snapshot.progress, fresh.get("marks", {})
         segments = self._deltas.needed(job, snapshot.segments, marks, progress, clocks)
         tables = self._deltas.job_tables(job, segments, fresh, progress.stepped, clocks)
-        new, _ = self._deltas.new_steps(tables, progress, None)
+        new, _ = self._deltas.new_steps(job, tables, progress, None)
         stored: dict[str, list[Segment]] = {}
         for segment in snapshot.segments:
             if segment.dataset.startswith(STEPS):

@@ -31,7 +31,7 @@ from roofline_agent.marks.receiver import (
 )
 from roofline_agent.ranks.discovery import Discovery
 from roofline_agent.ranks.names import job_of
-from roofline_agent.records import AlikeSteps, Batch, Call, Event, EventKind, KernelShape, Mark, Rank, Span
+from roofline_agent.records import Batch, Call, Event, EventKind, KernelShape, Mark, Rank, Span, StepRows
 from roofline_agent.uplink import bounds
 from roofline_agent.uplink.encoding import encode
 from roofline_server.ingest import columns, service
@@ -72,7 +72,7 @@ class Site:
         self.now_ns = 1_000_000_000
         self.receiver = MarkReceiver(self.listener, self.discovery, clock=lambda: self.now_ns)
         self.spans: list[Span] = []  # of the last take
-        self.steps: list[AlikeSteps] = []  # likewise
+        self.steps: list[StepRows] = []  # likewise
         self.links: list[socket.socket] = []
 
     def connect(self) -> socket.socket:
@@ -249,6 +249,23 @@ def test_mark_for_another_users_rank_is_refused(site: Site) -> None:
     assert marks == []
     assert [(e.kind, e.count) for e in events] == [(EventKind.REFUSED, 1)]
     assert events[0].text == RANK_OF_OTHER_USER
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="needs root to have a process of another user")
+def test_process_of_another_user_is_no_rank_of_a_job_that_it_names(
+    site: Site, caplog: pytest.LogCaptureFixture
+) -> None:
+    add_process(site.proc, 11, {**IDENTITY, "ROOFLINE_ROLE": "worker", "ROOFLINE_RANK": "2"})
+    os.chown(site.proc / "11", 12345, -1)
+    for _ in range(3):
+        site.discovery.scan()
+    job_of = {rank.uid: rank.job for rank in site.discovery.ranks.values()}
+    job = job_of[12345]  # of the older process
+    assert job_of[os.getuid()] == f"{job} of user {os.getuid()}"
+    assert [
+        site.discovery.job_of_other(rank) for rank in site.discovery.ranks.values() if rank.pid != 11
+    ] == [job]
+    assert caplog.text.count("which here is of user") == 1
 
 
 NOBODY = """
@@ -912,8 +929,8 @@ def test_steps_of_one_form_stay_as_they_were_packed(site: Site) -> None:
     rank = site.discovery.ranks[os.getpid()]
     assert ([one.step for one in marks], events) == ([5], [])
     assert site.steps == [
-        AlikeSteps(rank, FORM, struct.pack("<24q", *STEP, 6, *STEP[1:], 7, *STEP[1:])),
-        AlikeSteps(rank, other, struct.pack("<3q", 4, ABSENT, 60)),
+        StepRows(rank, FORM, struct.pack("<24q", *STEP, 6, *STEP[1:], 7, *STEP[1:])),
+        StepRows(rank, other, struct.pack("<3q", 4, ABSENT, 60)),
     ]
     assert site.receiver.exit_of(rank, 1).step == 7
     site.take()
@@ -921,23 +938,41 @@ def test_steps_of_one_form_stay_as_they_were_packed(site: Site) -> None:
 
 
 @pytest.mark.parametrize(
+    "row",
+    [
+        (3, 2**50 + 1, *STEP[2:]),
+        (2**62, *STEP[1:]),
+        (*STEP[:2], -(2**62), *STEP[3:]),
+        (*STEP[:3], 21, *STEP[4:]),
+        (*STEP[:7], -1),
+        (*STEP[:7], 2**31),
+    ],
+)
+def test_steps_that_cannot_be_are_refused_and_no_others(site: Site, row: tuple[int, ...]) -> None:
+    link = site.connect()
+    link.send(mark(step=5) + pack_steps(FORM, [STEP, row]))
+    link.send(pack_steps(FORM, [STEP]))
+    marks, _, events = site.take()
+    assert [one.step for one in marks] == [5]
+    assert [(one.kind, one.count) for one in events] == [(EventKind.REFUSED, 1)]
+    assert [one.numbers for one in site.steps] == [2 * struct.pack("<8q", *STEP)]
+    link.send(pack_steps(FORM, [row]))
+    assert [(one.kind, one.count) for one in site.take()[2]] == [(EventKind.REFUSED, 1)]
+    assert site.steps == []
+
+
+@pytest.mark.parametrize(
     ("form", "row"),
     [
-        (FORM, (3, 2**50 + 1, *STEP[2:])),
-        (FORM, (2**62, *STEP[1:])),
-        (FORM, (*STEP[:2], -(2**62), *STEP[3:])),
-        (FORM, (*STEP[:3], 21, *STEP[4:])),
-        (FORM, (*STEP[:7], -1)),
-        (FORM, (*STEP[:7], 2**31)),
-        (FORM._replace(marks=3), (*STEP, 5)),
+        (FORM._replace(marks=3), (*STEP, 5, 6)),
         (FORM._replace(marks=0), STEP[:2] + STEP[3:]),
         (FORM._replace(counted=3), (*STEP, 5, 6)),
         (FORM._replace(names=("phase.input", "Phase")), STEP),
     ],
 )
-def test_steps_that_cannot_be_are_refused(site: Site, form: StepForm, row: tuple[int, ...]) -> None:
+def test_steps_of_a_form_that_cannot_be_are_refused(site: Site, form: StepForm, row: tuple[int, ...]) -> None:
     link = site.connect()
-    link.send(mark(step=5) + pack_steps(form, [STEP if form == FORM else row, row]))
+    link.send(mark(step=5) + pack_steps(form, [row]))
     link.send(pack_steps(FORM, [STEP]))
     marks, _, events = site.take()
     assert [one.step for one in marks] == [5], "what stood before them"

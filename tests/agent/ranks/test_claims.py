@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from roofline_agent.ranks.claims import Claim, moved_apart
+from roofline_agent.ranks.claims import Claim, Owned, moved_apart, owners_of
 
 
 def claim(pid: int, index: int, job: str = "j", role: str = "worker", world: int = 0) -> Claim:
@@ -38,3 +38,16 @@ def test_ranks_of_other_jobs_and_roles_are_no_rivals() -> None:
 def test_an_index_that_another_node_may_have_is_not_given() -> None:
     first, second = claim(1, 0, world=8), claim(2, 0, world=8)
     assert moved_apart([first, second], {}, [first, second]) == {second: 8}
+
+
+def test_job_is_of_the_user_of_its_oldest_process() -> None:
+    assert owners_of([Owned(20, 2, "42", 1001), Owned(10, 3, "42", 1000), Owned(30, 1, "7", 1001)], {}) == {
+        "42": 1000,
+        "7": 1001,
+    }
+
+
+def test_job_stays_with_its_user_while_he_has_a_process_of_it() -> None:
+    before = {"42": 1000}
+    assert owners_of([Owned(10, 2, "42", 1001), Owned(20, 3, "42", 1000)], before) == before
+    assert owners_of([Owned(10, 2, "42", 1001)], before) == {"42": 1001}

@@ -26,8 +26,11 @@ from tests.fakes import wait_for
 class Script(ingest_pb2_grpc.IngestServicer):
     """A server that notes what comes and answers what `answer` says."""
 
-    def __init__(self, answer: Callable[[Any], list[Any]], acked: int = 0) -> None:
+    def __init__(self, answer: Callable[[Any], list[Any]], acked: int = 0, lineages: bool = False) -> None:
+        """lineages: whether this server knows them."""
         self.answer = answer
+        self.lineages = lineages
+        self.of_lineage: list[tuple[str, int]] = []
         self.acked = acked
         self.hellos: list[Any] = []
         self.batches: list[int] = []
@@ -53,8 +56,11 @@ class Script(ingest_pb2_grpc.IngestServicer):
                 if kind == "hello":
                     self.hellos.append(message.hello)
                     if len(self.hellos) == 1 and self.acked is not None:
-                        outgoing.put(pb.ServerMessage(welcome=pb.Welcome(acked=self.acked, server="t")))
+                        lineage = message.hello.lineage if self.lineages else ""
+                        welcome = pb.Welcome(acked=self.acked, server="t", lineage=lineage)
+                        outgoing.put(pb.ServerMessage(welcome=welcome))
                 elif kind == "batch":
+                    self.of_lineage.append((message.lineage, message.batch.sequence))
                     self.batches.append(message.batch.sequence)
                     for answer in self.answer(message.batch):
                         outgoing.put(answer)
@@ -104,17 +110,18 @@ class Line:
         self.server.stop(0).wait()
 
     def start(self) -> None:
-        greeting = Greeting(
-            "agent", "instance", "boot", "1.2", Machine("h", "cpu", 1, 2, 4, 8, "k"), CEILINGS, SOURCES, 5
-        )
+        machine = Machine("h", "cpu", 1, 2, 4, 8, "k")
+        greeting = Greeting("agent", "instance", "boot", "1.2", machine, CEILINGS, SOURCES, 5)
         server = f"127.0.0.1:{self.port}"
-        self.exporter = Exporter(server, self.spool, lambda: greeting, self.intervals.append)
+        self.exporter = Exporter(
+            server, self.spool, lambda: greeting._replace(lineage=self.spool.lineage), self.intervals.append
+        )
         self.exporter.start()
 
     def fill(self, count: int) -> None:
         for _ in range(count):
             sequence = self.spool.next_sequence()
-            self.spool.append(sequence, encode(Batch(0, 1), sequence))
+            self.spool.append(sequence, encode(Batch(0, 1), sequence, self.spool.lineage))
         if self.exporter:
             self.exporter.push()
 
@@ -292,3 +299,77 @@ def test_stop_of_a_live_stream_ends_its_thread(line: Line) -> None:
     wait_for(lambda: line.exporter.connected)
     line.exporter.stop()
     assert not line.exporter.is_alive()
+
+
+def taken(batch: Any) -> list[Any]:
+    return [pb.ServerMessage(rejection=pb.Rejection(sequence=batch.sequence, reason="other", taken=True))]
+
+
+def test_what_a_server_has_of_others_is_not_taken_for_own(line: Line) -> None:
+    line.fill(3)
+    script = line.up(Script(ack, acked=70, lineages=True))
+    line.start()
+    wait_for(lambda: line.spool.bytes_waiting == 0)
+    assert script.batches == [1, 2, 3]
+    assert {lineage for lineage, _ in script.of_lineage} == {line.spool.lineage}
+
+
+def test_batches_whose_numbers_are_taken_are_sent_anew_under_another_lineage(line: Line) -> None:
+    first = line.spool.lineage
+    script = line.up(Script(lambda batch: (taken if batch.sequence in (2, 3) else ack)(batch), lineages=True))
+    line.start()
+    line.fill(4)
+    wait_for(lambda: line.spool.bytes_waiting == 0)
+    second = line.spool.lineage
+    assert second != first and line.spool.dropped == 0
+    assert script.of_lineage[:4] == [(first, n) for n in (1, 2, 3, 4)]
+    assert sorted(script.of_lineage[4:]) == [(second, 5), (second, 6)]
+    assert wait_for(lambda: script.hellos[1:])[-1].lineage == second
+
+
+def test_server_that_takes_no_number_ends_in_counted_drops(line: Line) -> None:
+    line.up(Script(taken, lineages=True))
+    line.start()
+    line.fill(3)
+    wait_for(lambda: line.spool.dropped == 3)
+    assert line.spool.bytes_waiting == 0
+
+
+def test_absurd_number_of_an_older_server_costs_no_batch(
+    line: Line, caplog: pytest.LogCaptureFixture
+) -> None:
+    line.up(Script(ack, acked=2**63 - 1))
+    line.fill(3)
+    line.start()
+    wait_for(lambda: "which cannot be" in caplog.text)
+    assert line.exporter.is_alive()
+    assert [one.sequence for one in line.spool.pending(0, 9)] == [1, 2, 3]
+    line.down()
+    line.up(Script(ack, lineages=True))
+    wait_for(lambda: line.spool.bytes_waiting == 0)
+
+
+def test_ack_of_what_was_never_sent_forgets_nothing(line: Line) -> None:
+    script = line.up(Script(nothing, lineages=True))
+    line.start()
+    line.fill(2)
+    wait_for(lambda: script.batches == [1, 2])
+    script.say(pb.ServerMessage(ack=pb.Ack(sequence=2**63)))
+    wait_for(lambda: line.exporter.acked == 2)
+    line.fill(1)
+    wait_for(lambda: script.batches == [1, 2, 3])
+    assert len(line.spool.pending(0, 9)) == 1
+
+
+def test_notice_is_handed_on_once_as_a_fact(line: Line, caplog: pytest.LogCaptureFixture) -> None:
+    script = line.up(Script(ack, lineages=True))
+    line.start()
+    wait_for(lambda: line.exporter.connected)
+    for _ in range(2):
+        script.say(pb.ServerMessage(notice=pb.Notice(name="identity", text="shared")))
+    script.say(pb.ServerMessage(ping=pb.Ping(id=1)))
+    wait_for(lambda: script.others)
+    assert line.exporter.take_notices() == ["identity=shared"]
+    assert line.exporter.take_notices() == []
+    assert line.exporter.take_notices(all_of_them=True) == ["identity=shared"]
+    assert "the server says: shared" in caplog.text

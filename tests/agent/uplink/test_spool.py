@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from roofline_agent.errors import Unavailable
-from roofline_agent.uplink.spool import MEMORY_BATCHES, Spool
+from roofline_agent.uplink.spool import MAX_SEQUENCE, MEMORY_BATCHES, Spool
 
 
 class Disk:
@@ -243,3 +243,35 @@ def test_directory_that_cannot_be_made_is_reported(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(Unavailable, match="choose another --state"):
         Spool(tmp_path / "file" / "spool.db")
+
+
+def test_every_opening_of_a_spool_begins_a_lineage(tmp_path: Path) -> None:
+    lineages = set()
+    for _ in range(2):
+        spool = Spool(tmp_path / "spool.db")
+        lineages.add(spool.lineage)
+        spool.begin_lineage()
+        lineages.add(spool.lineage)
+        spool.close()
+    assert len(lineages) == 4
+
+
+@pytest.mark.parametrize("number", [MAX_SEQUENCE + 1, 2**63 - 1])
+def test_spool_with_an_absurd_number_goes_on(tmp_path: Path, number: int) -> None:
+    spool = Spool(tmp_path / "spool.db")
+    fill(spool, 2)
+    spool.append(number, b"x")
+    spool.ack(number)
+    spool.close()
+    again = Spool(tmp_path / "spool.db")
+    fill(again, 2)
+    assert again.next_sequence() < MAX_SEQUENCE
+    assert len(sequences(again)) == 2
+    again.close()
+
+
+def test_batch_that_waits_can_be_had_and_taken_away_uncounted(spool: Spool) -> None:
+    fill(spool, 3)
+    assert (spool.get(2), spool.get(4)) == (b"\2", None)
+    spool.remove(2)
+    assert (spool.get(2), sequences(spool), spool.dropped, spool.bytes_waiting) == (None, [1, 3], 0, 2)

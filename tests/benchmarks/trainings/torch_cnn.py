@@ -15,7 +15,7 @@ from step_clock import TRIALS, StepClock, batch_for, options
 from torch import nn
 from torch.utils.data import DataLoader, IterableDataset
 
-WARM, TIMED = 30, 60  # steps of a trial
+WARM, TIMED = 200, 200  # steps of a trial
 
 
 class Batches(IterableDataset):

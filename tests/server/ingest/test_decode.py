@@ -12,7 +12,7 @@ from roofline_server.errors import BadBatch
 from roofline_server.ingest.decode import decode, parse
 from roofline_server.ingest.machine import decode_machine
 from roofline_server.ingest.ranks import MAX_RANKS
-from roofline_server.records import ABSENT, NODE_JOB, EventKind, KernelKind, Metric, RankKey, Table
+from roofline_server.records import ABSENT, NODE_JOB, EventKind, Frame, KernelKind, Metric, RankKey, Table
 from roofline_server.store.catalog.runs import RankTable
 
 from ..builders import (
@@ -60,14 +60,15 @@ class Numbering:
             self.given.append(key)
         return self.first + self.given.index(key)
 
-    def rank_ids(self, keys: Sequence[RankKey]) -> list[int]:
+    def rank_ids(self, keys: Sequence[RankKey], node: int) -> list[int]:
         return list(map(self._number, keys))
 
-    def kernel_ids(self, kinds: Sequence[KernelKind]) -> list[int]:
+    def kernel_ids(self, kinds: Sequence[KernelKind], node: int) -> list[int]:
         return list(map(self._number, kinds))
 
-    def metrics(self, metrics: Sequence[Metric]) -> None:
-        self.described += metrics
+    def fit(self, frame: Frame, node: int) -> Frame:
+        self.described += frame.metrics
+        return frame
 
     def allows(self, job: str, span: str) -> bool:
         return span not in self.refused
@@ -495,6 +496,38 @@ def test_every_value_comes_through_as_it_was(sampled: list[tuple[int, int, int, 
 def test_machine_without_host_is_refused() -> None:
     with pytest.raises(BadBatch):
         decode_machine(pb.Hello(agent="a"))
+
+
+def test_long_texts_of_a_hello_are_cut_and_its_lists_too() -> None:
+    long = "x" * 100_000
+    said = pb.Hello(
+        machine={"host": "h", "cpu_model": long, "kernel": long, "ceilings": [{"name": long}] * 2000},
+        sources=[{"name": long, "reason": long}] * 2000,
+    )
+    machine = decode_machine(said)
+    assert (len(machine.cpu_model), len(machine.kernel)) == (256, 256)
+    assert (len(machine.ceilings), len(machine.sources)) == (1024, 256)
+    assert len(machine.ceilings[0].name) == len(machine.sources[0].reason) == 1024
+
+
+@pytest.mark.parametrize(("jobs", "is_taken"), [(2, True), (130, False)])
+def test_samples_of_a_node_with_very_many_jobs_are_refused_before_they_are_copied(
+    jobs: int, is_taken: bool
+) -> None:
+    count = 10_000
+    zeros = packed([0] * count)
+    block = pb.Samples(rank=packed([-1] * count), time_ns=zeros, columns=[zeros] * 2)
+    ranks = [rank(f"job{number}", pid=number + 1) for number in range(jobs)]
+    sent = batch(
+        ranks=ranks,
+        counter_sets=[counter_set("x", [("a", GAUGE, False), ("b", GAUGE, False)])],
+        samples=[block],
+    )
+    if is_taken:
+        assert len(decode(sent, NODE, Numbering()).frames) == jobs + 1
+    else:
+        with pytest.raises(BadBatch, match="in each of its 130 jobs"):
+            decode(sent, NODE, Numbering())
 
 
 def test_long_text_is_cut() -> None:

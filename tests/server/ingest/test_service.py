@@ -125,11 +125,11 @@ def test_nothing_is_acknowledged_before_it_is_durable(
         tries, full = [0], [True]
         real = server.store.commit
 
-        def commit(batches: Any) -> None:
+        def commit(batches: Any) -> Any:
             tries[0] += 1
             if full[0]:
                 raise sqlite3.OperationalError("database or disk is full")
-            real(batches)
+            return real(batches)
 
         monkeypatch.setattr(server.store, "commit", commit)
         async with server.agent() as agent:
@@ -153,9 +153,9 @@ def test_agents_wait_while_sealing_is_behind(tmp_path: Path, monkeypatch: pytest
         unsealed: list[int] = []
         real = server.store.commit
 
-        def commit(batches: Any) -> None:
+        def commit(batches: Any) -> Any:
             unsealed.append(server.store.unsealed_bytes)
-            real(batches)
+            return real(batches)
 
         monkeypatch.setattr(server.store, "commit", commit)
         async with server.agent() as agent:
@@ -188,8 +188,7 @@ def test_batches_sent_again_are_acknowledged_and_not_doubled(tmp_path: Path) -> 
             await agent.until(lambda: agent.acked == len(SENT))
             heard = len(agent.all("ack"))
             await agent.send(*SENT)
-            await agent.until(lambda: len(agent.all("ack")) >= heard + len(SENT))
-            assert agent.acked == len(SENT)
+            await agent.until(lambda: [a.sequence for a in agent.all("ack")[heard:]][-1:] == [len(SENT)])
             assert steps_seen(server) == 57
 
     run(work, tmp_path)
@@ -365,5 +364,219 @@ def test_node_without_a_job_leaves_its_watch(tmp_path: Path) -> None:
         server.store.seal()
         with catalog_of(tmp_path) as catalog:
             assert [segment.dataset for segment in catalog.segments(NODE_JOB)] == ["events"]
+
+    run(work, tmp_path)
+
+
+def of_lineage(one: pb.Batch, lineage: str) -> pb.AgentMessage:
+    return pb.AgentMessage(batch=one, lineage=lineage)
+
+
+def batches_kept(root: Path) -> list[tuple[str, int]]:
+    with sqlite3.connect(root / "inbox.db") as inbox:
+        return inbox.execute("select lineage, sequence from batch order by lineage, sequence").fetchall()
+
+
+def test_copies_of_an_agent_are_kept_apart_by_their_lineages(tmp_path: Path) -> None:
+    async def work(server: Served) -> None:
+        others = training([rank("another")])
+        one = server.agent(lineage="x", instance="1")
+        other = server.agent(lineage="y", instance="2")
+        async with one, other:
+            for a, b in zip(SENT, others, strict=True):
+                await one.write(of_lineage(a, "x"))
+                await other.write(of_lineage(b, "y"))
+            await one.until(lambda: one.acked == len(SENT))
+            await other.until(lambda: other.acked == len(SENT))
+            assert not one.all("rejection") and not other.all("rejection")
+            assert steps_seen(server) == 57
+            view = server.store.view("another")
+            assert view and rows(view.steps["steps"]) == 57
+        async with server.agent(lineage="y") as again:
+            (welcome,) = again.all("welcome")
+            assert (welcome.acked, welcome.lineage) == (len(SENT), "y")
+
+    run(work, tmp_path)
+
+
+def test_batches_of_earlier_lineages_come_over_a_stream_and_once(tmp_path: Path) -> None:
+    async def work(server: Served) -> None:
+        for instance in "12":
+            async with server.agent(lineage=f"new{instance}", instance=instance) as agent:
+                await agent.write(of_lineage(SENT[0], "old"))
+                await agent.write(of_lineage(SENT[1], f"new{instance}"))
+                await agent.until(lambda agent=agent: agent.acked == 2)  # type: ignore[misc]
+        assert batches_kept(tmp_path) == [("new1", 2), ("new2", 2), ("old", 1)]
+
+    run(work, tmp_path)
+
+
+def test_numbers_out_of_order_are_kept_all(tmp_path: Path) -> None:
+    async def work(server: Served) -> None:
+        async with server.agent() as agent:
+            order = (3, 1, 2, 6, 5, 4)
+            for number in order:
+                await agent.send(SENT[number - 1])
+            await agent.until(lambda: len(batches_kept(tmp_path)) == len(order))
+            assert not agent.all("rejection")
+
+    run(work, tmp_path)
+
+
+@pytest.mark.parametrize("lineage", ["", "x"])
+def test_other_batch_with_a_kept_number_is_refused_and_not_acknowledged(tmp_path: Path, lineage: str) -> None:
+    async def work(server: Served) -> None:
+        others = training([rank("another")])
+        async with server.agent(lineage=lineage) as one, server.agent(lineage=lineage) as other:
+            for at in range(3):
+                await one.write(of_lineage(SENT[at], lineage))
+            await one.until(lambda: one.acked == 3)
+            for at in range(5):
+                await other.write(of_lineage(others[at], lineage))
+            await other.until(lambda: other.acked == 5)
+            refused = other.all("rejection")
+            assert [(r.sequence, r.taken) for r in refused] == [(1, True), (2, True), (3, True)]
+            assert "two agents number their batches as one" in refused[0].reason
+            kinds = [
+                m.WhichOneof("kind") for m in other.heard if m.WhichOneof("kind") in ("ack", "rejection")
+            ]
+            assert kinds.index("ack") > 2, "an ack covers what was sent before it"
+
+    run(work, tmp_path)
+
+
+def test_two_batches_of_one_number_in_one_group_are_told_apart(tmp_path: Path) -> None:
+    async def work(server: Served) -> None:
+        async with server.agent() as agent:
+            await agent.send(SENT[0], training([rank("another")])[0], SENT[1])
+            await agent.until(lambda: agent.acked == 2)
+            assert [r.taken for r in agent.all("rejection")] == [True]
+            assert server.store.jobs() == {"job"}
+
+    run(work, tmp_path)
+
+
+@pytest.mark.parametrize("sequence", [0, 2**33, 2**63 - 1])
+def test_absurd_number_is_refused_and_changes_nothing(tmp_path: Path, sequence: int) -> None:
+    async def work(server: Served) -> None:
+        async with server.agent() as agent:
+            spoiled = batch(1)
+            spoiled.sequence = sequence
+            await agent.send(spoiled, SENT[0])
+            await agent.until(lambda: agent.acked == 1)
+            assert [r.sequence for r in agent.all("rejection")] == [sequence]
+        async with server.agent() as agent:
+            assert agent.all("welcome")[0].acked == 1
+
+    run(work, tmp_path)
+
+
+def test_two_live_agents_of_one_identity_are_both_told(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def work(server: Served) -> None:
+        one = server.agent(lineage="x", instance="1", machine={"host": "node1"})
+        other = server.agent(lineage="y", instance="2", machine={"host": "node2"})
+        async with one, other:
+            for agent in (one, other):
+                (notice,) = await agent.until(lambda agent=agent: agent.all("notice"))  # type: ignore[misc]
+                assert notice.name == "identity"
+                assert "on node1 and node2" in notice.text and "remove spool.db" in notice.text
+        assert "two agents have the identity" in caplog.text
+
+    run(work, tmp_path)
+
+
+def test_stream_of_an_agent_that_has_gone_is_no_second_agent(tmp_path: Path) -> None:
+    async def work(server: Served) -> None:
+        gone = server.agent(answers=False, instance="1")
+        async with gone, server.agent(instance="2") as agent:
+            await agent.send(*SENT)
+            await agent.until(lambda: agent.acked == len(SENT))
+            await gone.until(lambda: gone.all("ping"))
+            assert not agent.all("notice") and not gone.all("notice")
+
+    run(work, tmp_path)
+
+
+def test_agent_that_comes_back_is_no_second_agent(tmp_path: Path) -> None:
+    async def work(server: Served) -> None:
+        async with server.agent(instance="1") as old, server.agent(instance="1") as new:
+            await new.until(lambda: len(new.all("ping")) > 2)
+            await old.send(SENT[0])
+            await old.until(lambda: old.acked == 1)
+            assert not old.all("notice") and not new.all("notice")
+
+    run(work, tmp_path)
+
+
+def test_flood_of_one_stream_does_not_hold_up_another(tmp_path: Path) -> None:
+    """With the disk held back: what the calm stream sends last is in the first group nonetheless."""
+
+    async def work(server: Served) -> None:
+        held, groups = asyncio.Event(), []
+        real = server.committer._commit
+
+        async def commit(group: Any) -> None:
+            groups.append([waiting.stream.agent for waiting in group])
+            await held.wait()
+            await real(group)
+
+        server.committer._commit = commit  # type: ignore[method-assign]
+        service.GROUP_BATCHES, before = 4, service.GROUP_BATCHES
+        try:
+            many = training([rank("another")], batches=40, batch_ns=S)
+            async with server.agent("greedy") as greedy, server.agent("calm") as calm:
+                await greedy.send(*many)
+                await greedy.until(lambda: groups)
+                await calm.send(SENT[0])
+                await calm.until(lambda: "calm" in {s.agent for s in server.committer._queue._waiting})
+                held.set()
+                await calm.until(lambda: calm.acked == 1)
+                await greedy.until(lambda: greedy.acked == len(many))
+        finally:
+            service.GROUP_BATCHES = before
+        assert "calm" in groups[1]
+
+    run(work, tmp_path)
+
+
+def test_node_with_much_unsealed_waits_and_others_do_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(service, "MAX_UNSEALED_BYTES", 1 << 20)
+    monkeypatch.setattr(service, "GROUP_BYTES", 1)
+    monkeypatch.setattr(service, "ROOM_LOOK_S", 0.001)
+
+    async def work(server: Served) -> None:
+        many = training(
+            [rank("another", index=n) for n in range(64)], batches=60, batch_ns=S, sample_ns=S // 10
+        )
+        async with server.agent("greedy") as greedy, server.agent("calm") as calm:
+            await calm.send(SENT[0])
+            await calm.until(lambda: calm.acked == 1)
+            await greedy.send(*many)
+            await greedy.until(lambda: "agents that send more than others wait" in caplog.text)
+            assert greedy.acked < len(many)
+            await calm.send(SENT[1])
+            await calm.until(lambda: calm.acked == 2)
+            while greedy.acked < len(many):
+                await asyncio.to_thread(server.store.seal)
+                await asyncio.sleep(0.01)
+
+    run(work, tmp_path)
+
+
+def test_large_batch_is_decoded_like_a_small_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(service, "IN_LOOP_BYTES", 0)
+
+    async def work(server: Served) -> None:
+        async with server.agent() as agent:
+            bad = full_batch()
+            bad.sequence = len(SENT) + 1
+            bad.marks.step = b"1234567"
+            await agent.send(*SENT, bad)
+            await agent.until(lambda: agent.acked == len(SENT) and agent.all("rejection"))
+            assert steps_seen(server) == 57
 
     run(work, tmp_path)

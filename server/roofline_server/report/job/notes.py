@@ -19,6 +19,7 @@ ALIGNMENT_LIMIT = 0.05  # of the median step time
 TAG = "tag."  # how the names of facts begin that are tags
 CLAIMED = "rank.claimed"  # fact: the processes of a node that say they are this rank
 TOGETHER_NS = 5_000_000_000  # an agent may see the end of a process so late
+IDENTITY = "identity="  # fact of a node: the server has told its agent that another one is the same
 ORIGIN = "steps.from"  # fact: how steps were seen where it was not by a hook
 
 
@@ -39,7 +40,8 @@ def write_notes(view: JobView, report: Report) -> list[str]:
 
     notes += _event_notes(view.events)
     for node, table in view.watched.items():
-        notes += _event_notes(_events_during_job(view, node, table))
+        during = _events_during_job(view, node, table)
+        notes += _event_notes(during) + _identity_notes(during)
     notes += [no_ceilings_of_host(roof.host) for roof in report.roofs if not roof.ceilings]
     return list(dict.fromkeys(notes)) + _absent_notes(report)
 
@@ -150,6 +152,12 @@ def _event_notes(events: Table) -> list[str]:
             else:
                 notes.append(texts.source_failed(text))
     return notes
+
+
+def _identity_notes(events: Table) -> list[str]:
+    """What the server told an agent that shares its identity with another."""
+    facts = where(events, "kind", EventKind.FACT)["text"].tolist() if rows(events) else []
+    return [str(text).removeprefix(IDENTITY) for text in facts if str(text).startswith(IDENTITY)]
 
 
 def _absent_notes(report: Report) -> list[str]:

@@ -1,16 +1,28 @@
-"""Small integers for names, the same for ever: the catalog gives them out, this keeps them in memory."""
+"""Small integers for names, the same for ever: given out here, kept by the catalog.
+
+A name has its number at once and is written with the next commit, before anything that refers to it by its
+number: a thousand agents that come with new names wait for one write and not for a thousand. Who is killed
+between has acknowledged nothing that holds them.
+"""
 
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from itertools import count
 from typing import Any
 
-from ...records import RECORDING, KernelKind, Machine, Metric, NodeKey, RankKey
+from ...errors import BadBatch
+from ...records import RECORDING, Frame, KernelKind, Machine, Metric, NodeKey, RankKey
 from .catalog import Catalog
+from .descriptions import Descriptions
+from .names import NewNames
 from .runs import Runs
 
 MAX_SPAN_NAMES = 256  # of a job, since the server was started
+# New names of a node, since the server was started.
+MAX_BROUGHT = {"ranks": 16_384, "kernels": 65_536, "metrics": 4_096}
 
 
 class NameIds:
@@ -21,8 +33,12 @@ class NameIds:
     ) -> None:
         """moment: server time of a node's time; None: nothing is known of its clock."""
         self._catalog = catalog
-        self._lock = threading.Lock()
-        self._nodes, self._ranks, self._kernels, self._metrics = catalog.name_ids()
+        self._lock, self._saving = threading.Lock(), threading.Lock()
+        self._new = NewNames({}, {})
+        self._nodes, self._ranks, self._kernels = catalog.name_ids()
+        self._next_rank = count(max(self._ranks.values(), default=0) + 1)
+        self._next_kernel = count(max(self._kernels.values(), default=0) + 1)
+        self._descriptions = Descriptions(catalog, lambda node, new: self._count(node, "metrics", new))
         self.runs = Runs(catalog, self._ranks, moment)
         self._by_job: dict[str, dict[int, RankKey]] = {}
         for key, rank in self._ranks.items():
@@ -31,6 +47,7 @@ class NameIds:
         # Nodes that are recorded files.
         self.recordings = frozenset(node for key, node in self._nodes.items() if key.boot == RECORDING)
         self.rank_tables: dict[Any, Any] = {}  # see ingest/ranks.py
+        self._brought: Counter[tuple[int, str]] = Counter()  # new names by node, since the server was started
         self._spans: dict[str, set[str]] = {}  # job -> names of spans and phases that it may use
 
     def node_ids(self, reports: Mapping[NodeKey, Machine]) -> dict[NodeKey, int]:
@@ -47,14 +64,41 @@ class NameIds:
                     self.recordings |= {node}
             return {key: self._nodes[key] for key in reports}
 
-    def rank_ids(self, keys: Sequence[RankKey]) -> list[int]:
-        """Of ranks, in order; new ones are learned together, as each commit waits for the disk."""
+    def _count(self, node: int | None, what: str, new: int) -> None:
+        """Names are kept for good, so a node may bring so many. Raises BadBatch."""
+        if node is None or not new:
+            return
+        known, most = self._brought[node, what], MAX_BROUGHT[what]
+        if known + new > most:
+            raise BadBatch(
+                f"this node has named {known} {what} since the server was started; {new} more are too many "
+                f"(at most {most})"
+            )
+        self._brought[node, what] = known + new
+
+    def rank_ids(self, keys: Sequence[RankKey], node: int | None = None) -> list[int]:
+        """Of ranks, in order. node: that names them. Raises BadBatch where it names too many."""
         with self._lock:
             new = [key for key in dict.fromkeys(keys) if key not in self._ranks]
-            for key, rank in zip(new, self._catalog.add_ranks(new) if new else (), strict=True):
+            self._count(node, "ranks", len(new))
+            for key in new:
+                rank = self._new.ranks[key] = next(self._next_rank)
                 self._by_job.setdefault(key.job, {})[rank] = key
                 self._ranks[key] = rank
         return [self._ranks[key] for key in keys]
+
+    def save(self) -> None:
+        """Write the names that are new: to be called before what refers to them is kept."""
+        with self._saving:  # nobody goes on while another thread still writes what they need
+            with self._lock:
+                new, self._new = self._new, NewNames({}, {})
+            try:
+                self._catalog.add_names(new)
+            except Exception:
+                with self._lock:
+                    self._new = new.before(self._new)
+                raise
+        self.runs.save()
 
     def allows(self, job: str, span: str) -> bool:
         """Whether a job may use a name of spans or phases: each becomes columns, so they are bounded."""
@@ -64,22 +108,18 @@ class NameIds:
                 known.add(span)
         return span in known
 
-    def kernel_ids(self, kinds: Sequence[KernelKind]) -> list[int]:
+    def kernel_ids(self, kinds: Sequence[KernelKind], node: int | None = None) -> list[int]:
         """Of kernels, in order, likewise."""
         with self._lock:
             new = [kind for kind in dict.fromkeys(kinds) if kind not in self._kernels]
-            if new:
-                self._kernels.update(zip(new, self._catalog.add_kernels(new), strict=True))
+            self._count(node, "kernels", len(new))
+            for kind in new:
+                self._kernels[kind] = self._new.kernels[kind] = next(self._next_kernel)
         return [self._kernels[kind] for kind in kinds]
 
-    def metrics(self, metrics: Sequence[Metric]) -> None:
-        """Remember metrics; the first description of one stays."""
-        if all((m.counter_set, m.name) in self._metrics for m in metrics):
-            return
-        with self._lock:
-            new = [m for m in metrics if (m.counter_set, m.name) not in self._metrics]
-            self._catalog.add_metrics(new)
-            self._metrics.update({(m.counter_set, m.name): m for m in new})
+    def fit(self, frame: Frame, node: int) -> Frame:
+        """Samples with the descriptions of metrics that their job has (descriptions.py)."""
+        return self._descriptions.fit(frame, node)
 
     def nodes(self) -> dict[NodeKey, int]:
         return dict(self._nodes)
@@ -101,8 +141,6 @@ class NameIds:
     def jobs(self) -> set[str]:
         return set(self._by_job)
 
-    def metrics_by_set(self) -> dict[str, list[Metric]]:
-        found: dict[str, list[Metric]] = {}
-        for metric in list(self._metrics.values()):
-            found.setdefault(metric.counter_set, []).append(metric)
-        return found
+    def metrics_by_set(self, job: str | None = None) -> dict[str, list[Metric]]:
+        """As a job describes them; None: as they were first described."""
+        return self._descriptions.of(job)

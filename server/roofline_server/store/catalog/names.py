@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 from roofline.answers.machines import Ceiling, SourceStatus
@@ -12,48 +12,65 @@ from roofline.answers.values import Provenance, Scope
 
 from ...records import KernelKind, Machine, Metric, NodeKey, RankKey
 from .machine_versions import MachineState
-from .tables import KERNEL, MACHINE, METRIC, NODE, RANK, RUN_PROCESS, TAG
+from .tables import JOB_METRIC, KERNEL, MACHINE, METRIC, NODE, RANK, RUN_PROCESS, SEGMENT, TAG
+
+MOST_ASKED = 500  # values in one question; databases have limits
+
+
+class NewNames(NamedTuple):
+    """Names that have numbers and are not written yet."""
+
+    ranks: dict[RankKey, int]
+    kernels: dict[KernelKind, int]
+
+    def before(self, later: NewNames) -> NewNames:
+        """These and later ones."""
+        return NewNames(self.ranks | later.ranks, self.kernels | later.kernels)
 
 
 class Names:
     _engine: sa.Engine
 
-    def name_ids(
-        self,
-    ) -> tuple[dict[NodeKey, int], dict[RankKey, int], dict[KernelKind, int], dict[tuple[str, str], Metric]]:
-        """The ids of nodes, ranks and kernels; and the metrics by (counter set, name)."""
+    def name_ids(self) -> tuple[dict[NodeKey, int], dict[RankKey, int], dict[KernelKind, int]]:
+        """The ids of nodes, ranks and kernels."""
         with self._engine.connect() as db:
             nodes = {NodeKey(r.agent, r.boot): r.id for r in db.execute(sa.select(NODE))}
             ranks = {RankKey(*r[1:]): r[0] for r in db.execute(sa.select(RANK))}
             kernels = {KernelKind(*r[1:]): r[0] for r in db.execute(sa.select(KERNEL))}
-            metrics = {}
-            for r in db.execute(sa.select(METRIC)):
-                metrics[r.counter_set, r.name] = Metric(
-                    r.counter_set,
-                    r.name,
-                    r.kind,
-                    r.unit,
-                    Scope.of_number(r.scope),
-                    Provenance.of_number(r.provenance),
-                    bool(r.is_double),
-                    r.coverage_of,
-                )
-            return nodes, ranks, kernels, metrics
+            return nodes, ranks, kernels
+
+    def metrics(self) -> dict[tuple[str, str], Metric]:
+        """By (counter set, name), as they were first described."""
+        with self._engine.connect() as db:
+            return {(r.counter_set, r.name): _metric(r) for r in db.execute(sa.select(METRIC))}
+
+    def job_metrics(self) -> dict[str, dict[tuple[str, str], Metric]]:
+        """The same by job, of jobs that describe them otherwise."""
+        found: dict[str, dict[tuple[str, str], Metric]] = {}
+        with self._engine.connect() as db:
+            for r in db.execute(sa.select(JOB_METRIC)):
+                found.setdefault(r.job, {})[r.counter_set, r.name] = _metric(r)
+        return found
+
+    def datasets(self) -> set[tuple[str, str]]:
+        """(job, dataset) of all segments."""
+        with self._engine.connect() as db:
+            query = sa.select(SEGMENT.c.job, SEGMENT.c.dataset).distinct()
+            return {(r.job, r.dataset) for r in db.execute(query)}
 
     def add_nodes(self, reports: Mapping[NodeKey, Machine]) -> dict[NodeKey, int]:
         """The nodes' ids; what is known of their machines is brought up to date. One commit for all."""
-        found: dict[NodeKey, int] = {}
+        texts = {key: _machine_text(machine) for key, machine in reports.items()}
         with self._engine.begin() as db:
-            for key, machine in reports.items():
-                text = _machine_text(machine)
-                same = (NODE.c.agent == key.agent) & (NODE.c.boot == key.boot)
-                known = db.execute(sa.select(NODE.c.id).where(same)).scalar()
-                if known is not None:
-                    db.execute(NODE.update().where(same).values(machine=text))
-                    found[key] = int(known)
-                else:
-                    found[key] = _new_id(db.execute(NODE.insert().values(**key._asdict(), machine=text)))
-        return found
+            known = _known_nodes(db, texts)
+            for key, node in known.items():
+                db.execute(NODE.update().where(NODE.c.id == node).values(machine=texts[key]))
+            new = [key for key in texts if key not in known]
+            if new:
+                insert = NODE.insert().returning(NODE.c.id, sort_by_parameter_order=True)
+                rows = [{**key._asdict(), "machine": texts[key]} for key in new]
+                known.update(zip(new, db.execute(insert, rows).scalars(), strict=True))
+        return known
 
     def machines(self) -> dict[int, Machine]:
         """What each node reported last."""
@@ -93,9 +110,15 @@ class Names:
                 db.execute(TAG.delete().where((c.job == job) & (c.name == name) & (c.value == value)))
                 db.execute(TAG.insert().values(job=job, name=name, value=value, said_ns=reported_ns))
 
-    def add_ranks(self, keys: Sequence[RankKey]) -> list[int]:
-        """Their ids, in order: one commit for all."""
-        return self._add(RANK, [key._asdict() for key in keys])
+    def add_names(self, new: NewNames) -> None:
+        """Write these: one commit for all."""
+        if not any(new):
+            return
+        with self._engine.begin() as db:
+            if new.ranks:
+                db.execute(RANK.insert(), [{**key._asdict(), "id": id_} for key, id_ in new.ranks.items()])
+            if new.kernels:
+                db.execute(KERNEL.insert(), [{**k._asdict(), "id": id_} for k, id_ in new.kernels.items()])
 
     def run_processes(self) -> dict[tuple[str, int, int, int], tuple[int, str]]:
         """(job, node, pid, start) -> number of its run, what starts it again."""
@@ -113,26 +136,43 @@ class Names:
                 values = [dict(zip(names, (*who, *what), strict=True)) for who, what in found.items()]
                 db.execute(RUN_PROCESS.insert(), values)
 
-    def add_kernels(self, kinds: Sequence[KernelKind]) -> list[int]:
-        """Likewise."""
-        return self._add(KERNEL, [kind._asdict() for kind in kinds])
-
-    def _add(self, table: sa.Table, rows: Sequence[dict[str, Any]]) -> list[int]:
-        insert = table.insert().returning(table.c.id, sort_by_parameter_order=True)
-        with self._engine.begin() as db:
-            return list(db.execute(insert, rows).scalars())
-
-    def add_metrics(self, metrics: Iterable[Metric]) -> None:
+    def add_metrics(self, metrics: Iterable[Metric], of_jobs: Iterable[tuple[str, Metric]] = ()) -> None:
+        """of_jobs: those that jobs describe otherwise. One commit for all."""
         with self._engine.begin() as db:
             for metric in metrics:
-                numbers = {"scope": metric.scope.number, "provenance": metric.provenance.number}
-                db.execute(METRIC.insert().values({**metric._asdict(), **numbers}))
+                db.execute(METRIC.insert().values(_metric_row(metric)))
+            for job, metric in of_jobs:
+                db.execute(JOB_METRIC.insert().values({"job": job, **_metric_row(metric)}))
 
 
-def _new_id(done: sa.CursorResult[Any]) -> int:
-    key = done.inserted_primary_key
-    assert key is not None
-    return int(key[0])
+def _metric(row: Any) -> Metric:
+    return Metric(
+        row.counter_set,
+        row.name,
+        row.kind,
+        row.unit,
+        Scope.of_number(row.scope),
+        Provenance.of_number(row.provenance),
+        bool(row.is_double),
+        row.coverage_of,
+    )
+
+
+def _metric_row(metric: Metric) -> dict[str, Any]:
+    return {**metric._asdict(), "scope": metric.scope.number, "provenance": metric.provenance.number}
+
+
+def _known_nodes(db: sa.Connection, keys: Collection[NodeKey]) -> dict[NodeKey, int]:
+    """Those of these nodes that there are."""
+    found: dict[NodeKey, int] = {}
+    agents = list({key.agent for key in keys})
+    for at in range(0, len(agents), MOST_ASKED):
+        asked = NODE.c.agent.in_(agents[at : at + MOST_ASKED])
+        for row in db.execute(sa.select(NODE.c.id, NODE.c.agent, NODE.c.boot).where(asked)):
+            key = NodeKey(row.agent, row.boot)
+            if key in keys:
+                found[key] = row.id
+    return found
 
 
 def _machine_text(machine: Machine) -> str:

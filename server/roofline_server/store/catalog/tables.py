@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import sqlalchemy as sa
 from sqlalchemy import BigInteger, Column, Float, Integer, String, UniqueConstraint
 
@@ -36,17 +38,28 @@ KERNEL = sa.Table(
     *(Column(name, String, nullable=False) for name in KernelKind._fields),
     UniqueConstraint(*KernelKind._fields),
 )
-METRIC = sa.Table(
-    "metric",
+
+
+def _metric_columns() -> list[sa.Column[Any]]:
+    return [
+        Column("counter_set", String, primary_key=True),
+        Column("name", String, primary_key=True),
+        Column("kind", Integer),
+        Column("unit", String),
+        Column("scope", Integer),
+        Column("provenance", Integer),
+        Column("is_double", Integer),
+        Column("coverage_of", String),
+    ]
+
+
+METRIC = sa.Table("metric", META, *_metric_columns())
+# Metrics that a job describes otherwise than METRIC does.
+JOB_METRIC = sa.Table(
+    "job_metric",
     META,
-    Column("counter_set", String, primary_key=True),
-    Column("name", String, primary_key=True),
-    Column("kind", Integer),
-    Column("unit", String),
-    Column("scope", Integer),
-    Column("provenance", Integer),
-    Column("is_double", Integer),
-    Column("coverage_of", String),
+    Column("job", String, primary_key=True),
+    *_metric_columns(),
 )
 INCARNATION = sa.Table(
     "incarnation",

@@ -222,7 +222,7 @@ class _Adoption:
     def _lifetimes(self, job: str, ids: Ids) -> dict[Incarnation, Lifetime]:
         """Of the processes of a job; of one that both know, all that either does."""
         known = self._target.process_lifetimes()
-        _, ranks, _, _ = self._source.name_ids()
+        _, ranks, _ = self._source.name_ids()
         mine = {rank for key, rank in ranks.items() if key.job == job}
         found = {}
         for who, life in self._source.process_lifetimes().items():
@@ -241,7 +241,7 @@ class _Adoption:
     def _take(self, job: str, some: Sequence[Waiting], ids: Ids) -> str:
         """Take in files of one job; returns what was done."""
         name = ids.jobs.get(job, job)
-        _, ranks, _, _ = self._source.name_ids()
+        _, ranks, _ = self._source.name_ids()
         mine = [rank for key, rank in ranks.items() if key.job == job]
         present = [segment for segment in self._known if segment.job == name]
         whole = ids.is_same(job, mine) and not (present and job != NODE_JOB)

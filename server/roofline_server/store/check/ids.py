@@ -6,15 +6,18 @@ else it is another run, and gets the next number.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from typing import NamedTuple
+from collections.abc import Collection, Iterable, Mapping
+from itertools import count
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
 from ...records import Incarnation, NodeKey, RankKey, Table
 from ..catalog.catalog import Catalog
+from ..catalog.names import NewNames
 from ..catalog.run_choice import job_and_number, run_name
 
+Name = TypeVar("Name")
 _RANK_COLUMNS = ("rank", "sender")
 
 
@@ -52,26 +55,44 @@ class Ids(NamedTuple):
 
 def match(source: Catalog, target: Catalog, jobs: Collection[str]) -> Ids:
     """Adds all nodes and kernels of the source to the target, and the ranks of these of its jobs."""
-    nodes, ranks, kernels, metrics = source.name_ids()
-    known_nodes, known_ranks, known_kernels, known_metrics = target.name_ids()
+    nodes, ranks, kernels = source.name_ids()
+    known_nodes, known_ranks, known_kernels = target.name_ids()
     names = _job_names(source, target, jobs)
     machines = source.machines()
     new = {key: machines[node] for key, node in nodes.items() if key not in known_nodes}
     known_nodes |= target.add_nodes(new)
-    kinds = [kind for kind in kernels if kind not in known_kernels]
-    if kinds:
-        known_kernels |= dict(zip(kinds, target.add_kernels(kinds), strict=True))
     renamed = {key: key._replace(job=names[key.job]) for key in ranks if key.job in names}
-    keys = [key for key in renamed.values() if key not in known_ranks]
-    if keys:
-        known_ranks |= dict(zip(keys, target.add_ranks(keys), strict=True))
-    target.add_metrics(metric for name, metric in metrics.items() if name not in known_metrics)
+    added = NewNames(_numbered(renamed.values(), known_ranks), _numbered(kernels, known_kernels))
+    target.add_names(added)
+    known_ranks |= added.ranks
+    known_kernels |= added.kernels
+    _add_metrics(source, target, names)
     return Ids(
         names,
         {node: known_nodes[key] for key, node in nodes.items()},
         {ranks[key]: known_ranks[other] for key, other in renamed.items()},
         {kernel: known_kernels[kind] for kind, kernel in kernels.items()},
     )
+
+
+def _numbered(names: Iterable[Name], known: Mapping[Name, int]) -> dict[Name, int]:
+    """Ids for those that have none."""
+    new = (name for name in dict.fromkeys(names) if name not in known)
+    return dict(zip(new, count(1 + max(known.values(), default=0))))
+
+
+def _add_metrics(source: Catalog, target: Catalog, names: Mapping[str, str]) -> None:
+    """Have each job go on with the descriptions that it had."""
+    described, firsts = source.metrics(), target.metrics()
+    new = {key: metric for key, metric in described.items() if key not in firsts}
+    firsts |= new
+    exceptions, known = source.job_metrics(), target.job_metrics()
+    own = []
+    for job, name in names.items():
+        for key, metric in {**described, **exceptions.get(job, {})}.items():
+            if metric != firsts[key] and key not in known.get(name, {}):
+                own.append((name, metric))
+    target.add_metrics(new.values(), own)
 
 
 def _job_names(source: Catalog, target: Catalog, jobs: Collection[str]) -> dict[str, str]:
@@ -93,7 +114,7 @@ def _job_names(source: Catalog, target: Catalog, jobs: Collection[str]) -> dict[
 
 def _processes(catalog: Catalog) -> dict[str, set[tuple[NodeKey, int, int]]]:
     """Job -> the processes of its ranks, by names and not by ids."""
-    nodes, ranks, _, _ = catalog.name_ids()
+    nodes, ranks, _ = catalog.name_ids()
     key_of: dict[int, RankKey] = {rank: key for key, rank in ranks.items()}
     node_of = {node: key for key, node in nodes.items()}
     found: dict[str, set[tuple[NodeKey, int, int]]] = {key.job: set() for key in ranks}

@@ -139,7 +139,7 @@ def _inbox_findings(inbox: Inbox, catalog: Catalog | None) -> tuple[int, list[Fi
 
 def _jobs_on(catalog: Catalog) -> dict[int, str]:
     """Node -> its jobs, as far as the catalog knows."""
-    _, ranks, _, _ = catalog.name_ids()
+    _, ranks, _ = catalog.name_ids()
     job_of = {rank: key.job for key, rank in ranks.items()}
     found: dict[int, set[str]] = {}
     for who in catalog.process_lifetimes():

@@ -71,7 +71,7 @@ def _segment(
 
 
 def _ids(source: Catalog) -> dict[str, Collection[int]]:
-    nodes, ranks, kernels, _ = source.name_ids()
+    nodes, ranks, kernels = source.name_ids()
     of_ranks = set(ranks.values())
     return {
         "node": set(nodes.values()),

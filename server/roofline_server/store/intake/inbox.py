@@ -1,8 +1,9 @@
 """The durable doorstep: every batch one row, committed in groups before it is acknowledged.
 
-SQLite in WAL mode with synchronous=FULL: after `commit` returns, a power cut loses nothing. (agent, sequence)
-is unique and an agent's sequence only grows, so a batch that comes twice is kept once, also after the sealer
-has taken it away. Each row has a checksum: one that is not as it was written is set apart.
+SQLite in WAL mode with synchronous=FULL: after `commit` returns, a power cut loses nothing. (agent, lineage,
+sequence) is unique, and which numbers of a lineage were kept is known also after the sealer has taken the
+batches away: a batch that comes twice is kept once, and another batch with its number is told from it.
+Each row has a checksum: one that is not as it was written is set apart.
 """
 
 from __future__ import annotations
@@ -11,8 +12,11 @@ import sqlite3
 import threading
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
+from enum import Enum
 from pathlib import Path
 from typing import NamedTuple
+
+from .sequences import Checksums, Numbers, gaps_text, parse_gaps
 
 _SCHEMA = """
 create table if not exists batch (
@@ -22,17 +26,53 @@ create table if not exists batch (
     node integer not null,
     received_ns integer not null,
     data blob not null,
-    unique (agent, sequence)
+    lineage text not null default '',
+    unique (agent, lineage, sequence)
 ) strict;
-create table if not exists acked (agent text primary key, sequence integer not null) strict, without rowid;
+create table if not exists acked (
+    agent text not null,
+    lineage text not null default '',
+    sequence integer not null,
+    gaps text not null default '',
+    forgotten integer not null default 0,
+    used_ns integer not null default 0,
+    primary key (agent, lineage)
+) strict, without rowid;
 create table if not exists about (name text primary key, value text not null) strict, without rowid;
-create table if not exists damaged (id integer primary key, agent, sequence, node, received_ns, data, crc32);
+create table if not exists damaged (
+    id integer primary key, agent, sequence, node, received_ns, data, lineage, crc32
+);
 """
 # Inboxes of before have no checksums, and rows of then are read without.
 _ADDED = "alter table batch add column crc32 integer"
-_COLUMNS = "id, agent, sequence, node, received_ns, data, crc32"
+_COLUMNS = "id, agent, sequence, node, received_ns, data, lineage, crc32"
+# Of inboxes of before lineages; SQLite cannot change the keys of a table.
+_MOVE = """
+begin immediate;
+alter table batch rename to batch_before;
+alter table acked rename to acked_before;
+{schema}
+delete from sqlite_sequence where name = 'batch';
+insert into sqlite_sequence (name, seq) select 'batch', seq from sqlite_sequence where name = 'batch_before';
+insert into batch (id, agent, sequence, node, received_ns, data)
+    select id, agent, sequence, node, received_ns, data from batch_before;
+insert into acked (agent, sequence) select agent, sequence from acked_before;
+drop table batch_before;
+drop table acked_before;
+commit;
+"""
 
 PAGE = 1024  # batches
+MAX_SEQUENCE = 2**53  # larger ones, which servers once took, are not believed
+MAX_LINEAGES = 64  # of an agent that are remembered; each of its processes begins one
+
+
+class Known(Enum):
+    """What the inbox says of a batch that comes."""
+
+    NEW = "no batch with its number was kept"
+    KEPT = "it was kept"
+    TAKEN = "another batch with its number was kept"
 
 
 class Entry(NamedTuple):
@@ -44,6 +84,7 @@ class Entry(NamedTuple):
     node: int
     received_ns: int
     data: bytes
+    lineage: str = ""
 
 
 class DamagedRow(NamedTuple):
@@ -57,7 +98,7 @@ class DamagedRow(NamedTuple):
 
 def checksum(entry: Entry) -> int:
     """CRC-32 of all that a row says but its id."""
-    said = f"{entry.agent} {entry.sequence} {entry.node} {entry.received_ns} "
+    said = f"{entry.agent} {entry.sequence} {entry.node} {entry.received_ns} {entry.lineage} "
     return zlib.crc32(entry.data or b"", zlib.crc32(said.encode("utf-8", "surrogateescape")))
 
 
@@ -68,43 +109,109 @@ class Inbox:
         self._db = sqlite3.connect(path, check_same_thread=False, isolation_level=None)
         # A damaged text can be no UTF-8.
         self._db.text_factory = lambda text: text.decode(errors="surrogateescape")
-        self._db.executescript("pragma journal_mode=wal; pragma synchronous=full;" + _SCHEMA)
+        self._db.executescript("pragma journal_mode=wal; pragma synchronous=full;")
+        columns = [row[1] for row in self._db.execute("pragma table_info(batch)")]
+        before = columns and "lineage" not in columns
+        self._db.executescript(_MOVE.format(schema=_SCHEMA) if before else _SCHEMA)
         if "crc32" not in {row[1] for row in self._db.execute("pragma table_info(batch)")}:
             self._db.execute(_ADDED)
-        self._acked: dict[str, int] = dict(self._db.execute("select agent, sequence from acked"))
+        self._numbers: dict[str, dict[str, Numbers]] = {}  # agent -> lineage, the one used last at the end
+        self._checksums: dict[tuple[str, str], Checksums] = {}
+        rows = self._db.execute(
+            "select agent, lineage, sequence, gaps, forgotten from acked where sequence < ? order by used_ns",
+            (MAX_SEQUENCE,),
+        )
+        for agent, lineage, sequence, gaps, forgotten in rows:
+            self._numbers.setdefault(agent, {})[lineage] = Numbers(sequence, parse_gaps(gaps), forgotten)
+        for agent, lineage, sequence, data in self._db.execute(
+            "select agent, lineage, sequence, data from batch order by id"
+        ):
+            if isinstance(sequence, int) and isinstance(data, bytes):  # else it is damaged
+                self._remember(agent, lineage, sequence, data)
 
-    def acked(self, agent: str) -> int:
-        """Highest durable sequence of an agent; 0 when it is unknown."""
-        return self._acked.get(agent, 0)
+    def acked(self, agent: str, lineage: str = "") -> int:
+        """Highest durable sequence of a lineage of an agent; 0 when it is unknown."""
+        return self._of(agent, lineage).highest
+
+    def known(self, entry: Entry) -> Known:
+        """Whether this very batch was kept, as far as is known."""
+        numbers = self._of(entry.agent, entry.lineage)
+        if not numbers.has(entry.sequence):
+            return Known.NEW
+        checksums = self._checksums.get((entry.agent, entry.lineage))
+        crc = checksums.of(entry.sequence) if checksums else None
+        if crc is not None:
+            return Known.KEPT if crc == zlib.crc32(entry.data) else Known.TAKEN
+        # A lineage has one writer, so its number stands for the batch. Without one an agent sends nothing
+        # again that it was told the server has: whoever does counts anew.
+        sure = entry.lineage and entry.sequence > numbers.forgotten
+        return Known.KEPT if sure else Known.TAKEN
 
     def commit(self, entries: Iterable[Entry]) -> list[Entry]:
         """Store what is new, durably, in one transaction; returns it with ids. Raises sqlite3.Error whole."""
         with self._lock:
-            highest = dict(self._acked)
-            stored = []
+            after: dict[tuple[str, str], Numbers] = {}
+            stored: list[Entry] = []
             self._db.execute("begin immediate")
             try:
                 for entry in entries:
-                    if entry.sequence <= highest.get(entry.agent, 0):
+                    key = entry.agent, entry.lineage
+                    numbers = after.get(key) or self._of(*key)
+                    if numbers.has(entry.sequence):
                         continue
-                    highest[entry.agent] = entry.sequence
+                    after[key] = numbers.with_kept(entry.sequence)
                     cursor = self._db.execute(
-                        "insert into batch (agent, sequence, node, received_ns, data, crc32) "
-                        "values (?, ?, ?, ?, ?, ?)",
+                        "insert into batch (agent, sequence, node, received_ns, data, lineage, crc32) "
+                        "values (?, ?, ?, ?, ?, ?, ?)",
                         (*entry[1:], checksum(entry)),
                     )
                     stored.append(entry._replace(id=cursor.lastrowid or 0))
+                used_ns = {(e.agent, e.lineage): e.received_ns for e in stored}
                 self._db.executemany(
-                    "insert or replace into acked values (?, ?)",
-                    [(agent, highest[agent]) for agent in {e.agent for e in stored}],
+                    "insert or replace into acked values (?, ?, ?, ?, ?, ?)",
+                    [
+                        (*key, n.highest, gaps_text(n.gaps), n.forgotten, used_ns[key])
+                        for key, n in after.items()
+                    ],
                 )
+                unused = self._unused(after)
+                self._db.executemany("delete from acked where agent = ? and lineage = ?", unused)
                 self._db.execute("commit")
             except BaseException:
                 if self._db.in_transaction:
                     self._db.execute("rollback")
                 raise
-            self._acked = highest
+            for key in unused:
+                self._numbers[key[0]].pop(key[1], None)
+                self._checksums.pop(key, None)
+            for (agent, lineage), numbers in after.items():
+                lineages = self._numbers.setdefault(agent, {})
+                lineages.pop(lineage, None)
+                lineages[lineage] = numbers
+            for entry in stored:
+                self._remember(entry.agent, entry.lineage, entry.sequence, entry.data)
             return stored
+
+    def _of(self, agent: str, lineage: str) -> Numbers:
+        return self._numbers.get(agent, {}).get(lineage) or Numbers()
+
+    def _unused(self, after: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
+        """The lineages that have no room any more once these are used: those used longest ago."""
+        new: dict[str, set[str]] = {}
+        for agent, lineage in after:
+            new.setdefault(agent, set()).add(lineage)
+        found = []
+        for agent, lineages in new.items():
+            others = [one for one in self._numbers.get(agent, {}) if one and one not in lineages]
+            over = len(others) + len(lineages - {""}) - MAX_LINEAGES
+            found += [(agent, one) for one in others[: max(0, over)]]
+        return found
+
+    def _remember(self, agent: str, lineage: str, sequence: int, data: bytes) -> None:
+        checksums = self._checksums.get((agent, lineage))
+        if checksums is None:
+            checksums = self._checksums[agent, lineage] = Checksums()
+        checksums.add(sequence, zlib.crc32(data))
 
     def last_id(self) -> int:
         """The highest id that was ever given; 0: none was."""

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
 
-from ...records import DecodedBatch, Frame, Incarnation, Lifetime, RankKey
+from ...records import DecodedBatch, Frame, Incarnation, Lifetime, RankKey, memory_of
 from ..catalog.process_lifetimes import ProcessLifetimes
 from .inbox import Entry
 
@@ -15,7 +16,8 @@ class TailBatch(NamedTuple):
     """A batch that is durable but not sealed."""
 
     id: int
-    bytes: int
+    node: int
+    bytes: int  # of memory
     decoded: DecodedBatch
 
 
@@ -32,15 +34,18 @@ class Tail:
 
     def __init__(self, processes: ProcessLifetimes) -> None:
         self.lock = threading.RLock()
-        self.bytes = 0  # of its batches, as they came
+        self.bytes = 0  # of memory that its batches take
+        self.bytes_of: Counter[int] = Counter()  # likewise, by node
         self._processes = processes
         self._batches: list[TailBatch] = []
 
     def add(self, entry: Entry, decoded: DecodedBatch) -> None:
         """Take a batch; they come in order of their ids."""
         with self.lock:
-            self._batches.append(TailBatch(entry.id, len(entry.data), decoded))
-            self.bytes += len(entry.data)
+            size = memory_of(decoded.frames)
+            self._batches.append(TailBatch(entry.id, entry.node, size, decoded))
+            self.bytes += size
+            self.bytes_of[entry.node] += size
             self._processes.add(entry.node, decoded)
 
     def now(self) -> Unsealed:
@@ -50,9 +55,13 @@ class Tail:
     def forget(self, batches: Iterable[TailBatch]) -> None:
         """These are sealed."""
         with self.lock:
-            sealed = {batch.id: batch.bytes for batch in batches}
+            sealed = {batch.id: batch for batch in batches}
             self._batches = [batch for batch in self._batches if batch.id not in sealed]
-            self.bytes -= sum(sealed.values())
+            for batch in sealed.values():
+                self.bytes -= batch.bytes
+                self.bytes_of[batch.node] -= batch.bytes
+                if not self.bytes_of[batch.node]:
+                    del self.bytes_of[batch.node]
 
     def frames(self, job: str) -> list[Frame]:
         """All frames of a job."""

@@ -77,7 +77,7 @@ class Deltas:
         )
 
     def new_steps(
-        self, tables: JobTables, progress: Progress, through: int | None
+        self, job: str, tables: JobTables, progress: Progress, through: int | None
     ) -> tuple[dict[str, Table], dict[tuple[int, int], int]]:
         """Step deltas of windows that are not stored yet and, if given, do not end after `through`.
 
@@ -89,7 +89,7 @@ class Deltas:
             new = ~step_windows.are_done(windows, progress.done)
             return new if through is None else new & (windows["end_ns"] <= through)
 
-        found = correlate(tables, self._name_ids.metrics_by_set(), wanted)
+        found = correlate(tables, self._name_ids.metrics_by_set(job), wanted)
         steps = found.get("steps", {})
         latest = step_windows.latest(steps)
         for name in ("node", "node_ns"):
@@ -131,11 +131,11 @@ class Deltas:
         # The one question whose cost follows the samples: there are no step deltas to read instead.
         needed = self.needed(job, segments, {}, Progress(), clocks)
         everything = self.job_tables(job, needed, fresh, frozenset(), clocks)
-        return by_time(everything, self._name_ids.metrics_by_set())
+        return by_time(everything, self._name_ids.metrics_by_set(job))
 
-    def sum_parts(self, raw: Mapping[str, Table], clocks: Clocks) -> dict[str, Table]:
+    def sum_parts(self, job: str, raw: Mapping[str, Table], clocks: Clocks) -> dict[str, Table]:
         """Counter set -> what its parts counted, one row each."""
-        metrics, found = self._name_ids.metrics_by_set(), {}
+        metrics, found = self._name_ids.metrics_by_set(job), {}
         for dataset, table in raw.items():
             name = dataset.removeprefix(SAMPLES)
             if name in metrics and name != dataset:
@@ -144,10 +144,10 @@ class Deltas:
         return {name: table for name, table in found.items() if rows(table)}
 
     def part_totals(
-        self, segments: Iterable[Segment], fresh: Mapping[str, Table], clocks: Clocks
+        self, job: str, segments: Iterable[Segment], fresh: Mapping[str, Table], clocks: Clocks
     ) -> list[part_sums.PartTotal]:
         """What parts counted over the whole job."""
-        metrics, new = self._name_ids.metrics_by_set(), self.sum_parts(fresh, clocks)
+        metrics, new = self._name_ids.metrics_by_set(job), self.sum_parts(job, fresh, clocks)
         stored: dict[str, list[Segment]] = {}
         for segment in segments:
             if segment.dataset.startswith(PARTS):

@@ -82,12 +82,12 @@ class SealedSteps:
         tables = self._deltas.job_tables(
             new.job, {name: needed[name] for name in names}, {}, progress.stepped, new.clocks
         )
-        found, latest = self._deltas.new_steps(tables, progress, through)
+        found, latest = self._deltas.new_steps(new.job, tables, progress, through)
         if "steps" in found:
             anew = not progress.through_ns
             self._clocks.settle(new.job, found["steps"], tables.homes, anew, new.clocks)
         segments = [put(name, table) for name, table in found.items()]
-        for name, table in self._counters(found.get("steps", {}), needed, tables.homes, new.clocks):
+        for name, table in self._counters(new, found.get("steps", {}), needed, tables.homes):
             segments.append(put(name, table))
         resume = step_windows.last_needed(tables.marks, step_windows.build(tables.marks), through)
         # An open step of a rank that died must not hold the rest back for ever.
@@ -103,13 +103,13 @@ class SealedSteps:
         return min(lately, default=0) - self._deltas.margin_ns(new.job)
 
     def _counters(
-        self, windows: Table, needed: dict[str, list[Segment]], homes: Mapping[int, int], clocks: Clocks
+        self, new: NewData, windows: Table, needed: dict[str, list[Segment]], homes: Mapping[int, int]
     ) -> Iterator[tuple[str, Table]]:
         """Counters at the borders of windows, one dataset at a time, some metrics of it at a time."""
         if not windows:
             return
         keys = {name: windows[name] for name in ("rank", "window", "step", "begin_ns", "end_ns")}
-        metrics = self._name_ids.metrics_by_set()
+        metrics = self._name_ids.metrics_by_set(new.job)
         for dataset, segments in needed.items():
             name = dataset.removeprefix(SAMPLES)
             if name == dataset or name not in metrics:
@@ -122,7 +122,7 @@ class SealedSteps:
             for first in range(0, len(metrics[name]), most):
                 some = metrics[name][first : first + most]
                 wanted = [*KEYS, *(metric.name for metric in some)]
-                samples = on_server_clock(self._reader.read(segments, wanted), clocks)
+                samples = on_server_clock(self._reader.read(segments, wanted), new.clocks)
                 for steps, table in counted(keys, name, samples, homes, some).items():
                     found.setdefault(steps, {}).update(table)
             yield from ((steps, table) for steps, table in found.items() if rows(table))

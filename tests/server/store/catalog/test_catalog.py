@@ -5,11 +5,25 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Barrier
+from unittest.mock import Mock
 
+import numpy as np
 import pytest
 import sqlalchemy.event
 import sqlalchemy.exc
-from roofline_server.records import ClockSample, Incarnation, KernelKind, Lifetime, NodeKey, RankKey
+from roofline_server.errors import BadBatch
+from roofline_server.records import (
+    ABSENT,
+    ClockSample,
+    Frame,
+    Incarnation,
+    KernelKind,
+    Lifetime,
+    Metric,
+    NodeKey,
+    RankKey,
+)
+from roofline_server.store.catalog import name_ids
 from roofline_server.store.catalog.catalog import Catalog, Progress, Sealing, sqlite_url
 from roofline_server.store.catalog.name_ids import NameIds
 from roofline_server.store.segments.files import Segment
@@ -26,6 +40,12 @@ def catalog(tmp_path: Path) -> Iterator[Catalog]:
     opened = Catalog(sqlite_url(tmp_path / "catalog.db"))
     yield opened
     opened.close()
+
+
+def sampled(job: str, *metrics: Metric) -> Frame:
+    """A row of samples; each value is the position of its metric."""
+    values = np.arange(len(metrics), dtype=np.int64).reshape(-1, 1)
+    return Frame(job, f"samples_{metrics[0].counter_set}", {"time_ns": np.array([1])}, metrics, values)
 
 
 def sealing(*segments: Segment, through: int = 7, replaced: tuple[str, ...] = ()) -> Sealing:
@@ -107,7 +127,8 @@ def test_names_keep_their_numbers_after_reopening(tmp_path: Path, catalog: Catal
         *numbers.kernel_ids([kind]),
         *numbers.node_ids({NodeKey("a", "b"): machine()}).values(),
     )
-    numbers.metrics([metric("cpu_ns")])
+    numbers.fit(sampled("job", metric("cpu_ns")), 1)
+    numbers.save()
     other = Catalog(sqlite_url(tmp_path / "catalog.db"))
     again = NameIds(other)
     assert (
@@ -134,6 +155,7 @@ def test_threads_get_one_number_per_key(catalog: Catalog) -> None:
         answers = list(pool.map(ask, range(8)))
     assert all(answer == answers[0] for answer in answers)
     assert len(set(answers[0])) == 20
+    numbers.save()
     assert catalog.name_ids()[1] == dict(zip(keys, answers[0], strict=True))
 
 
@@ -142,20 +164,90 @@ def test_thousands_of_new_names_are_one_commit(catalog: Catalog) -> None:
     numbers, commits = NameIds(catalog), []
     sqlalchemy.event.listen(catalog._engine, "commit", lambda _: commits.append(1))
     kinds = [KernelKind("onednn", f"conv{number % 2000}", "", "f32", "jit", "", "") for number in range(4000)]
-    ids = numbers.kernel_ids(kinds)
-    assert len(commits) == 1
-    assert ids[:2000] == ids[2000:] and len(set(ids)) == 2000
-    assert catalog.name_ids()[2] == dict(zip(kinds[:2000], ids[:2000], strict=True))
-    assert numbers.kernel_ids(kinds) == ids and len(commits) == 1, "known names cost nothing"
     keys = [RankKey("job", "worker", number) for number in range(500)]
-    assert numbers.rank_ids(keys) == sorted(numbers.rank_ids(keys)) and len(commits) == 2
+    ids, ranks = numbers.kernel_ids(kinds), numbers.rank_ids(keys)
+    assert ids[:2000] == ids[2000:] and len(set(ids)) == 2000
+    assert commits == [], "they have numbers before they are written"
+    numbers.save()
+    assert len(commits) == 1
+    assert catalog.name_ids()[1:3] == (
+        dict(zip(keys, ranks, strict=True)),
+        dict(zip(kinds[:2000], ids[:2000], strict=True)),
+    )
+    assert numbers.kernel_ids(kinds) == ids
+    numbers.save()
+    assert len(commits) == 1, "known names cost nothing"
+    assert NameIds(catalog).rank_ids([RankKey("job", "ps", 0)]) == [max(ranks) + 1]
 
 
-def test_first_description_of_a_metric_stays(catalog: Catalog) -> None:
+def test_names_that_could_not_be_written_are_written_later(
+    catalog: Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
     numbers = NameIds(catalog)
-    numbers.metrics([metric("a")])
-    numbers.metrics([metric("a")._replace(unit="other"), metric("b")])
-    assert [m.unit for m in numbers.metrics_by_set()["process"]] == ["1", "1"]
+    first = numbers.rank_ids([RankKey("job", "worker", 0)])
+    with monkeypatch.context() as patch:
+        patch.setattr(catalog, "add_names", Mock(side_effect=OSError("disk full")))
+        with pytest.raises(OSError, match="disk full"):
+            numbers.save()
+    second = numbers.rank_ids([RankKey("job", "worker", 1)])
+    numbers.save()
+    assert sorted(catalog.name_ids()[1].values()) == first + second
+
+
+def test_nodes_are_known_again_and_new_ones_come_together(catalog: Catalog) -> None:
+    keys = [NodeKey(f"agent-{number}", "boot") for number in range(1200)]
+    first = catalog.add_nodes({key: machine() for key in keys[:700]})
+    again = catalog.add_nodes({key: machine(memory_bytes=7) for key in keys})
+    assert {key: again[key] for key in first} == first
+    assert len(set(again.values())) == 1200
+    assert catalog.add_nodes({NodeKey("agent-0", "later"): machine()})[NodeKey("agent-0", "later")] == 1201
+    assert {one.memory_bytes for one in catalog.machines().values()} == {7, machine().memory_bytes}
+
+
+def test_first_description_of_a_metric_stays_in_its_job_alone(tmp_path: Path, catalog: Catalog) -> None:
+    numbers, right, wrong = NameIds(catalog), metric("a"), metric("a")._replace(unit="other")
+    assert numbers.fit(sampled("spoiled", wrong), 1).metrics == (wrong,)
+    assert numbers.fit(sampled("42", right), 1).metrics == (right,)
+    found = numbers.fit(sampled("42", wrong, metric("b")), 2)
+    assert found.metrics == (right, metric("b"))
+    assert found.values is not None and found.values[:, 0].tolist() == [ABSENT, 1], "it cannot be compared"
+    assert numbers.fit(sampled("42", right), 1).values is not None
+    again = NameIds(catalog)
+    for one in (numbers, again):
+        assert one.metrics_by_set("42")["process"] == [right, metric("b")]
+        assert one.metrics_by_set("spoiled")["process"] == [wrong, metric("b")]
+
+
+def test_description_of_a_job_that_is_stored_holds_after_a_restart(catalog: Catalog) -> None:
+    right, wrong = metric("a"), metric("a")._replace(kind=9)
+    numbers = NameIds(catalog)
+    assert numbers.rank_ids([RankKey("42", "worker", 0)]) == [WHO.rank]
+    numbers.fit(sampled("42", right), 1)
+    catalog.seal(sealing(Segment("42", "samples_process", "segments/9", 3, 100, 10, 20)))
+    again = NameIds(catalog)
+    assert again.fit(sampled("42", wrong), 1).metrics == (right,)
+    assert again.fit(sampled("new", wrong), 1).metrics == (wrong,)
+
+
+def test_scope_and_provenance_may_differ_between_nodes(catalog: Catalog) -> None:
+    numbers, one = NameIds(catalog), metric("a")
+    numbers.fit(sampled("42", one), 1)
+    other = numbers.fit(sampled("42", one._replace(coverage_of="b")), 2)
+    assert other.metrics == (one,) and other.values is not None and other.values.tolist() == [[0]]
+
+
+def test_node_names_so_many_things_and_no_more(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(name_ids, "MAX_BROUGHT", {"ranks": 3, "kernels": 3, "metrics": 3})
+    numbers = NameIds(catalog)
+    keys = [RankKey("job", "worker", number) for number in range(5)]
+    numbers.rank_ids(keys[:3], 1)
+    with pytest.raises(BadBatch, match="named 3 ranks since the server was started; 1 more are too many"):
+        numbers.rank_ids(keys[:4], 1)
+    assert len(numbers.rank_ids(keys[:3], 1)) == 3, "those that are known it may go on with"
+    assert len(numbers.rank_ids(keys, 2)) == 5, "others it costs nothing"
+    with pytest.raises(BadBatch, match="metrics"):
+        numbers.fit(sampled("job", *map(metric, "abcd")), 1)
+    assert numbers.fit(sampled("job", *map(metric, "abc")), 1)
 
 
 def test_catalog_survives_a_power_cut(

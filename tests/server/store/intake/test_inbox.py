@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from roofline_server.store.intake.inbox import Entry, Inbox
+from roofline_server.store.intake import inbox as module
+from roofline_server.store.intake.inbox import Entry, Inbox, Known
 
 from ...builders import connections
 
@@ -20,8 +21,8 @@ def inbox(tmp_path: Path) -> Iterator[Inbox]:
     opened.close()
 
 
-def entry(sequence: int, agent: str = "a", data: bytes = b"x") -> Entry:
-    return Entry(0, agent, sequence, 1, 10, data)
+def entry(sequence: int, agent: str = "a", data: bytes = b"x", lineage: str = "") -> Entry:
+    return Entry(0, agent, sequence, 1, 10, data, lineage)
 
 
 def sequences(inbox: Inbox, last_id: int = 0) -> list[tuple[str, int]]:
@@ -47,7 +48,7 @@ def test_batch_that_comes_again_after_reopening_is_known(tmp_path: Path) -> None
     first.close()
     again = Inbox(tmp_path / "inbox.db")
     assert again.acked("a") == 3
-    assert again.commit([entry(2), entry(3)]) == []
+    assert again.commit([entry(3)]) == []
     assert sequences(again) == [("a", 3)]
     again.close()
 
@@ -178,20 +179,104 @@ def test_row_without_a_checksum_of_an_earlier_release_is_read(tmp_path: Path) ->
     groups=st.lists(st.lists(st.tuples(st.sampled_from("ab"), st.integers(1, 6)), max_size=5), max_size=6),
     deletions=st.sets(st.integers(0, 5)),
 )
-def test_every_agent_keeps_growing_sequences_once(
+def test_every_number_of_an_agent_is_kept_once(
     tmp_path_factory: pytest.TempPathFactory, groups: list[list[tuple[str, int]]], deletions: set[int]
 ) -> None:
-    inbox = Inbox(tmp_path_factory.mktemp("inbox") / "inbox.db")
+    inbox_path = tmp_path_factory.mktemp("inbox") / "inbox.db"
+    inbox = Inbox(inbox_path)
     taken: list[tuple[str, int]] = []
-    highest = {"a": 0, "b": 0}
     for number, group in enumerate(groups):
         stored = inbox.commit(entry(sequence, agent) for agent, sequence in group)
         for agent, sequence in group:
-            if sequence > highest[agent]:
-                highest[agent] = sequence
+            if (agent, sequence) not in taken:
                 taken.append((agent, sequence))
         assert [(e.agent, e.sequence) for e in stored] == taken[len(taken) - len(stored) :]
         if number in deletions and stored:
             inbox.delete(stored[-1].id)
+    highest = {agent: max((n for who, n in taken if who == agent), default=0) for agent in "ab"}
     assert {agent: inbox.acked(agent) for agent in "ab"} == highest
+    inbox.close()
+    again = Inbox(inbox_path)
+    for agent in "ab":
+        for sequence in range(1, 7):
+            new = again.known(entry(sequence, agent)) == Known.NEW
+            assert new == ((agent, sequence) not in taken)
+    again.close()
+
+
+def test_numbers_out_of_order_are_all_kept(inbox: Inbox) -> None:
+    for sequence in (3, 1, 2, 6, 5, 4):
+        inbox.commit([entry(sequence)])
+    assert sorted(sequences(inbox)) == [("a", n) for n in range(1, 7)]
+
+
+def test_lineages_of_one_agent_have_numbers_of_their_own(inbox: Inbox) -> None:
+    stored = inbox.commit(
+        [entry(1, data=b"0"), entry(1, data=b"1", lineage="x"), entry(1, data=b"2", lineage="y")]
+    )
+    assert len(stored) == 3
+    inbox.commit([entry(2, lineage="x")])
+    assert [inbox.acked("a", lineage) for lineage in ("", "x", "y", "z")] == [1, 2, 1, 0]
+    assert [one.lineage for one in inbox.after(0)] == ["", "x", "y", "x"]
+
+
+def test_another_batch_with_a_number_is_told_from_the_same_batch(tmp_path: Path) -> None:
+    first = Inbox(tmp_path / "inbox.db")
+    first.commit([entry(1, data=b"mine", lineage="x")])
+    assert first.known(entry(1, data=b"mine", lineage="x")) == Known.KEPT
+    assert first.known(entry(1, data=b"other", lineage="x")) == Known.TAKEN
+    assert first.known(entry(2, data=b"other", lineage="x")) == Known.NEW
+    first.close()
+    again = Inbox(tmp_path / "inbox.db")
+    assert again.known(entry(1, data=b"other", lineage="x")) == Known.TAKEN
+    again.close()
+
+
+def test_batch_without_a_lineage_that_cannot_be_compared_is_not_taken_for_kept(tmp_path: Path) -> None:
+    first = Inbox(tmp_path / "inbox.db")
+    stored = first.commit([entry(1), entry(1, lineage="x")])
+    first.delete(stored[-1].id)
+    first.close()
+    again = Inbox(tmp_path / "inbox.db")
+    assert again.known(entry(1)) == Known.TAKEN
+    assert again.known(entry(1, lineage="x")) == Known.KEPT
+    again.close()
+
+
+def test_lineages_used_longest_ago_are_forgotten(inbox: Inbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MAX_LINEAGES", 2)
+    inbox.commit([entry(1), entry(1, "other", lineage="x")])
+    for lineage in "xyxz":
+        inbox.commit([entry(inbox.acked("a", lineage) + 1, lineage=lineage)])
+    assert [inbox.acked("a", lineage) for lineage in ("", "x", "y", "z")] == [1, 2, 0, 1]
+    assert inbox.acked("other", "x") == 1
+
+
+def test_inbox_of_before_lineages_is_taken_over(tmp_path: Path) -> None:
+    path = tmp_path / "inbox.db"
+    before = sqlite3.connect(path)
+    before.executescript(
+        """
+        create table batch (
+            id integer primary key autoincrement, agent text not null, sequence integer not null,
+            node integer not null, received_ns integer not null, data blob not null,
+            unique (agent, sequence)
+        ) strict;
+        create table acked (agent text primary key, sequence integer not null) strict, without rowid;
+        insert into batch values
+            (7, 'a', 3, 1, 10, x'78'), (8, 'a', 4, 1, 10, x'78'), (9, 'b', 1, 1, 10, x'78');
+        delete from batch where id = 9;
+        insert into acked values ('a', 4), ('b', 1), ('spoiled', 9223372036854775807);
+        """
+    )
+    before.close()
+    for _ in range(2):
+        inbox = Inbox(path)
+        assert list(inbox.after(0)) == [entry(3)._replace(id=7), entry(4)._replace(id=8)]
+        assert [inbox.acked(agent) for agent in ("a", "b", "spoiled")] == [4, 1, 0]
+        assert inbox.last_id() == 9, "numbers of rows are never used again"
+        inbox.close()
+    inbox = Inbox(path)
+    (stored,) = inbox.commit([entry(5)])
+    assert stored.id == 10
     inbox.close()

@@ -1,0 +1,69 @@
+"""What is answered over HTTP, and to whom."""
+
+from __future__ import annotations
+
+import asyncio
+from http import HTTPStatus
+
+from ..access.audit import Audit
+from ..access.guard import BEARER, refusal
+from ..access.tokens import Tokens
+from ..errors import ServerError
+from . import metrics
+from .condition import to_json
+from .health import Health
+from .http import Answer, Request, Response
+
+READING = "/roofline.v1.Query/"  # who may call this may see numbers
+
+
+class Door:
+    """Asks for a reader's token."""
+
+    def __init__(self, tokens: Tokens, audit: Audit) -> None:
+        self._tokens, self._audit = tokens, audit
+
+    async def refused(self, request: Request) -> Response | None:
+        """None: it may come in."""
+        given = request.headers.get("authorization", "")
+        secret = given[len(BEARER) :] if given.startswith(BEARER) else ""
+        try:
+            token = await asyncio.to_thread(self._tokens.holder, secret) if secret else None
+        except ServerError as error:
+            return Response(HTTPStatus.SERVICE_UNAVAILABLE, f"{error}\n")
+        why = refusal(token, READING)
+        if why is None:
+            return None
+        self._audit.refused(request.path, token, why[1])
+        if token is not None:
+            return Response(HTTPStatus.FORBIDDEN, f"{why[1]}\n")
+        text = "it takes a reader's token: Authorization: Bearer TOKEN\n"
+        return Response(HTTPStatus.UNAUTHORIZED, text, headers={"WWW-Authenticate": "Bearer"})
+
+
+def routes(health: Health, door: Door | None = None) -> Answer:
+    """door: who passes may see numbers; None: everybody may."""
+
+    async def answer(request: Request) -> Response:
+        if request.path == "/healthz":  # the event loop answers: that is all it says
+            return Response(HTTPStatus.OK, "ok\n")
+        if request.path == "/readyz":
+            return _ready(health)
+        if request.path not in ("/metrics", "/status"):
+            paths = "/healthz, /readyz, /metrics, /status"
+            return Response(HTTPStatus.NOT_FOUND, f"there is nothing here but {paths}\n")
+        if door is not None and (refused := await door.refused(request)):
+            return refused
+        condition = await health.condition()
+        if request.path == "/status":
+            return Response(HTTPStatus.OK, to_json(condition), "application/json")
+        return Response(HTTPStatus.OK, metrics.text(condition), metrics.CONTENT_TYPE)
+
+    return answer
+
+
+def _ready(health: Health) -> Response:
+    why = health.reasons()
+    if not why:
+        return Response(HTTPStatus.OK, "ok\n")
+    return Response(HTTPStatus.SERVICE_UNAVAILABLE, "".join(f"{one}\n" for one in why))

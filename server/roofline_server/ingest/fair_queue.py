@@ -1,0 +1,115 @@
+"""Batches that wait for the disk, taken from the streams in turns: one with much to send delays no other.
+
+Bounded in bytes of memory, for each stream and for all. A stream asks for room before its batch is decoded,
+which takes more memory than the message; who gets none is not read from, and so the agent waits.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter, deque
+from collections.abc import Callable, Hashable
+from typing import Generic, NamedTuple, TypeVar
+
+T = TypeVar("T")
+S = TypeVar("S", bound=Hashable)
+
+
+class Queued(NamedTuple, Generic[S, T]):
+    """A batch that waits."""
+
+    stream: S
+    item: T
+    bytes: int
+
+
+class FairQueue(Generic[S, T]):
+    """Used in one event loop."""
+
+    def __init__(self, most_bytes: Callable[[], int], share: int = 8) -> None:
+        """share: into so many parts the bytes are divided, of which a stream has at most one. A stream that
+        holds nothing gets room as soon as anything is left."""
+        self._most_bytes, self._share = most_bytes, share
+        self._waiting: dict[S, deque[Queued[S, T]]] = {}  # in the order of their turns
+        self._held: Counter[S] = Counter()  # bytes of each stream, waiting and being committed
+        self._bytes = 0
+        self._count = 0  # of batches, likewise
+        self._arrived = asyncio.Event()  # something waits
+        self._changed = asyncio.Condition()  # there is more room
+
+    def __len__(self) -> int:
+        """Batches that wait or are being committed."""
+        return self._count
+
+    @property
+    def bytes(self) -> int:
+        """What they and those that have room take."""
+        return self._bytes
+
+    async def admit(self, stream: S, size: int) -> None:
+        """Wait until there is room for the stream, and take it: `put` or `release` follows."""
+        async with self._changed:
+            await self._changed.wait_for(lambda: self._has_room(stream))
+            self._hold(stream, size)
+
+    def _has_room(self, stream: S) -> bool:
+        most = self._most_bytes()
+        return self._bytes < most and self._held[stream] < max(1, most // self._share)
+
+    def _hold(self, stream: S, size: int) -> None:
+        self._held[stream] += size
+        self._bytes += size
+        if self._held[stream] <= 0:
+            del self._held[stream]
+
+    def release(self, stream: S, size: int) -> None:
+        """Give back the room that `admit` took, as the batch is not to be kept."""
+        self._hold(stream, -size)
+
+    def put(self, stream: S, item: T, admitted: int, size: int) -> None:
+        """Queue a batch. admitted: what `admit` was asked for; size: what it takes."""
+        self._hold(stream, size - admitted)
+        self._waiting.setdefault(stream, deque()).append(Queued(stream, item, size))
+        self._count += 1
+        self._arrived.set()
+
+    async def wait(self) -> None:
+        """Until something waits."""
+        await self._arrived.wait()
+
+    async def wake(self) -> None:
+        """Let those look again that wait for room; not at each batch, for they may be thousands."""
+        async with self._changed:
+            self._changed.notify_all()
+
+    def take(
+        self, most: int, most_bytes: int, allowed: Callable[[S], bool] = lambda stream: True
+    ) -> list[Queued[S, T]]:
+        """Batches of the streams that are allowed to, one of each in turns, the oldest of a stream first; at
+        least one, if there is one. `done` follows."""
+        found: list[Queued[S, T]] = []
+        size = 0
+        turns = deque(stream for stream in self._waiting if allowed(stream))
+        while turns and len(found) < most and size < most_bytes:
+            stream = turns.popleft()
+            mine = self._waiting.pop(stream)
+            found.append(mine.popleft())
+            size += found[-1].bytes
+            if mine:
+                self._waiting[stream] = mine  # behind all others
+                turns.append(stream)
+        if not self._waiting:
+            self._arrived.clear()
+        return found
+
+    async def done(self, taken: list[Queued[S, T]]) -> None:
+        """These are durable, and take no room any more."""
+        for one in taken:
+            self._hold(one.stream, -one.bytes)
+        self._count -= len(taken)
+        await self.wake()
+
+    async def drain(self) -> None:
+        """Wait until nothing waits and nothing is being committed."""
+        async with self._changed:
+            await self._changed.wait_for(lambda: self._count == 0)

@@ -1,0 +1,36 @@
+"""What one user's processes flood costs that user alone."""
+
+from __future__ import annotations
+
+from roofline_agent.uplink.bounds import FACTS_BYTES, MAX_BATCH_FACTS, ROWS_BYTES, BatchRoom
+
+
+def test_one_user_has_all_the_room() -> None:
+    room = BatchRoom()
+    assert room.take_rows(ROWS_BYTES, 1000)
+    assert not room.take_rows(1, 1000)
+
+
+def test_flood_of_rows_leaves_the_share_of_others() -> None:
+    room = BatchRoom(users=2)
+    while room.take_rows(64, 1000):
+        pass
+    assert room.take_rows(ROWS_BYTES // 2, 2000)
+    assert not room.take_rows(64, 2000)
+
+
+def test_flood_of_facts_leaves_the_share_of_others() -> None:
+    room = BatchRoom(users=4)
+    taken = 0
+    while room.take_fact("x" * 10, 1000):
+        taken += 1
+    assert taken == MAX_BATCH_FACTS // 4
+    assert room.take_fact("x" * (FACTS_BYTES // 8), 2000)
+
+
+def test_user_who_comes_later_finds_what_is_left() -> None:
+    room = BatchRoom()
+    room.take_rows(ROWS_BYTES // 2, 1000)
+    room.users = 2
+    assert not room.take_rows(64, 1000)
+    assert room.take_rows(ROWS_BYTES // 2, 2000)
