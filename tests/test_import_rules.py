@@ -270,13 +270,13 @@ SERVER = (
     ("__main__",),
 )
 STORE = (
-    ("__init__", "segments"),
+    ("__init__", "segments", "wal"),
     ("catalog", "raw_data"),
-    ("intake", "steps"),
-    ("view",),
+    ("intake", "steps", "usable"),
+    ("identity", "view"),
     ("retention",),
-    ("export", "sealing", "view_builder"),
-    ("store",),
+    ("check", "export", "sealing", "view_builder"),
+    ("backup", "store"),
 )
 
 

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from . import __version__
-from .commands import init, prune, status, tokens
+from .commands import backup, check, init, prune, status, tokens
 from .commands.options import DataOption, KeepDaysOption, KeepGbOption, KeepTaggedOption, data_of
 from .errors import ServerError
 from .log_limit import LogLimit
@@ -92,6 +92,8 @@ app.command(help=init.HELP)(init.init)
 app.command(help=prune.HELP)(prune.prune)
 app.command(help=status.HELP)(status.status)
 app.add_typer(tokens.app, name="token")
+app.command(help=check.HELP)(check.check)
+app.command(help=backup.HELP)(backup.backup)
 
 
 def main() -> None:

@@ -94,7 +94,7 @@ async def serve(options: Options) -> None:
     check_address(listen, guarded or options.insecure)
     http = _http_place(options.http, guarded or options.insecure)
     os.umask(0o077)
-    lock = _lock_directory(options.data)
+    lock = lock_directory(options.data)
     # Batches are thousands of small arrays that live until they are sealed and make no cycles.
     gc.set_threshold(50_000, 20, 50)
     store = await asyncio.to_thread(Store, options.data, decode_entry, options.catalog)
@@ -258,7 +258,7 @@ def _take(lock: int) -> None:
     fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
-def _lock_directory(data: Path) -> int:
+def lock_directory(data: Path) -> int:
     """Makes sure that no other server works there, until the descriptor is closed."""
     try:
         data.mkdir(parents=True, exist_ok=True)

@@ -7,19 +7,22 @@ takes little memory beside the tail, however much is in it.
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
+from sqlalchemy.exc import SQLAlchemyError
 
 from ..records import MAX_TIME_NS, NODE_JOB, Frame, Table, concatenate, rows, take
 from .catalog.catalog import Catalog, Progress, Sealing
 from .catalog.clocks import ClockRegistry, Clocks
 from .catalog.process_lifetimes import changed
+from .catalog.versions import COPY
 from .intake.inbox import Inbox
 from .intake.tail import Tail, Unsealed
 from .segments.compaction import Compaction
-from .segments.files import PARTS, Piece, Segment, write
+from .segments.files import PARTS, UNKNOWN_STORE, Piece, Segment, StoreIdentity, write
 from .segments.frames import tables_of
 from .segments.leases import Leases
 from .segments.reader import on_server_clock
@@ -32,6 +35,8 @@ log = logging.getLogger(__name__)
 DATA_ERRORS = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 
 PIECE_BYTES = 32 << 20  # of rows that are put together and written at once
+SMALL_CATALOG = 8 << 20  # bytes
+COPY_REST = 50  # times as long as it took to copy a larger one, until the next time
 
 
 class Sealer:
@@ -47,9 +52,12 @@ class Sealer:
         deltas: Deltas,
         steps: SealedSteps,
         leases: Leases,
+        identity: StoreIdentity = UNKNOWN_STORE,
     ) -> None:
+        self._identity = identity
         self._root, self._catalog, self._inbox, self._tail = root, catalog, inbox, tail
         self._clocks, self._deltas, self._steps, self._leases = clocks, deltas, steps, leases
+        self._next_copy = 0.0
 
     def seal(self) -> int:
         """Seal the tail as it is now; returns how many batches. Safe to be killed anywhere."""
@@ -62,21 +70,37 @@ class Sealer:
             self._catalog.seal(sealing)
             self._tail.forget(unsealed.batches)
         self._leases.replaced(sealing.replaced)
+        self.keep_copy()
         self._inbox.delete(sealing.through_id)
         self._leases.remove()
         return len(unsealed.batches)
+
+    def keep_copy(self, always: bool = False) -> None:
+        """Have a copy of the catalog, of which a lost or damaged one is made anew. Of a large one not each
+        time, so that it takes little time and disk."""
+        begin = time.monotonic()
+        if begin < self._next_copy and not always:
+            return
+        try:
+            if not self._catalog.copy(self._root / COPY):
+                return
+        except (OSError, SQLAlchemyError) as error:
+            log.warning("cannot copy the catalog (%s); trying again after the next sealing", error)
+            return
+        if (self._root / COPY).stat().st_size > SMALL_CATALOG:
+            self._next_copy = begin + COPY_REST * (time.monotonic() - begin)
 
     def _write(self, unsealed: Unsealed) -> Sealing:
         """Everything on disk, nothing of it true yet."""
         decoded = [batch.decoded for batch in unsealed.batches]
         number = unsealed.batches[-1].id
         sealing = Sealing([], [], {}, changed(unsealed.process_lifetimes, decoded), number)
-        compaction = Compaction(self._root, number)
+        compaction = Compaction(self._root, number, self._identity)
         frames = (frame for one in decoded for frame in one.frames if rows(frame.base))
         for name, mine in _grouped(frames, lambda frame: frame.job).items():
             lifetimes = self._deltas.lifetimes_of(name, unsealed.process_lifetimes)
             clocks = self._clocks.of_job(name, lifetimes)
-            job = _JobWriter(self._root, name, number, clocks, self._deltas)
+            job = _JobWriter(self._root, name, number, clocks, self._deltas, self._identity)
             segments, replaced, progress = job.write(mine), [], Progress()
             if name != NODE_JOB:
                 made = self._make_steps(job, segments, unsealed.reported)
@@ -106,8 +130,10 @@ class Sealer:
 class _JobWriter:
     """Writes what one sealing brings of a job."""
 
-    def __init__(self, root: Path, name: str, number: int, clocks: Clocks, deltas: Deltas) -> None:
-        self.name, self.clocks = name, clocks
+    def __init__(
+        self, root: Path, name: str, number: int, clocks: Clocks, deltas: Deltas, identity: StoreIdentity
+    ) -> None:
+        self.name, self.clocks, self._identity = name, clocks, identity
         self._root, self._number, self._deltas = root, number, deltas
         self._parts: dict[str, list[Table]] = {}
         self._latest: dict[str, list[Table]] = {}
@@ -115,14 +141,17 @@ class _JobWriter:
     def write(self, frames: Iterable[Frame]) -> list[Segment]:
         """Segments of all frames, and of the sums of parts in them."""
         segments = [
-            write(self._root, self.name, dataset, self._number, self._pieces(dataset, mine))
+            self._write(dataset, self._pieces(dataset, mine))
             for dataset, mine in _grouped(frames, lambda frame: frame.dataset).items()
         ]
         return segments + [self.put(f"{PARTS}{name}", concatenate(t)) for name, t in self._parts.items()]
 
     def put(self, dataset: str, table: Table) -> Segment:
         """Segment of a table that is on the server's clock."""
-        return write(self._root, self.name, dataset, self._number, [_piece(table, table)])
+        return self._write(dataset, [_piece(table, table)])
+
+    def _write(self, dataset: str, pieces: Iterable[Piece]) -> Segment:
+        return write(self._root, self.name, dataset, self._number, pieces, identity=self._identity)
 
     def latest(self) -> dict[str, Table]:
         """What makes step deltas outdated: marks, and of the rest the first row of each node."""

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import sqlalchemy.exc
 
-from ..errors import Unavailable
+from ..errors import BadBatch, Unavailable
 from ..records import ClockSample, DecodedBatch, Incarnation, Limit, Machine, NodeKey, RankKey, Removed
 from .catalog.catalog import Catalog, sqlite_url
 from .catalog.clocks import ClockRegistry, Clocks, moment, server_time
@@ -26,7 +26,9 @@ from .catalog.name_ids import NameIds
 from .catalog.owners import Owners
 from .catalog.process_lifetimes import ProcessLifetimes
 from .catalog.tags import Tags
+from .identity import agree, set_foreign_copy_apart
 from .intake.inbox import Entry, Inbox, Known
+from .intake.lost import lost_batch
 from .intake.tail import Tail
 from .raw_data import RawData
 from .retention.apply import Retention, finish
@@ -36,10 +38,14 @@ from .segments.reader import Reader
 from .segments.unknown import QUARANTINE, tidy
 from .steps.deltas import Deltas
 from .steps.sealed import SealedSteps
+from .usable import usable
 from .view import JobView
 from .view_builder import Needed, ViewBuilder
+from .wal import lost_transactions
 
 log = logging.getLogger(__name__)
+
+MOST_NAMED = 5  # agents
 
 __all__ = ["Decode", "Needed", "Store"]
 
@@ -53,16 +59,14 @@ class Store:
         """Open or create. Raises Unavailable when the directory cannot be used."""
         self._root = root
         self._sealing = threading.Lock()
-        try:
+        with usable(root):
             root.mkdir(parents=True, exist_ok=True)
+            _warn_of_damaged_logs(root)
             self._catalog = Catalog(catalog_url or sqlite_url(root / "catalog.db"))
             self._inbox = Inbox(root / "inbox.db")
+            self._identity = agree(root, self._catalog, self._inbox)
             self._open()
             self._recover(decode)
-        except (OSError, ImportError, sqlite3.Error, sqlalchemy.exc.SQLAlchemyError) as error:
-            # SQLAlchemy's own texts have many lines, and the driver's error in `orig`.
-            cause = str(getattr(error, "orig", None) or error).splitlines()[0]
-            raise Unavailable(f"cannot use the data directory {root}: {cause}") from None
 
     def _open(self) -> None:
         root = self._root
@@ -78,7 +82,15 @@ class Store:
         deltas = Deltas(self.name_ids, reader, self._members)
         steps = SealedSteps(self._catalog, reader, self.name_ids, self._clocks, deltas, self._members)
         self._sealer = Sealer(
-            root, self._catalog, self._inbox, self._tail, self._clocks, deltas, steps, leases
+            root,
+            self._catalog,
+            self._inbox,
+            self._tail,
+            self._clocks,
+            deltas,
+            steps,
+            leases,
+            self._identity,
         )
         self.retention = Retention(
             root,
@@ -123,19 +135,59 @@ class Store:
         sealed = self._catalog.sealed_through()
         self._check_inbox(sealed)
         self._inbox.delete(sealed)
+        if apart := set_foreign_copy_apart(self._root, self._catalog, self._identity):
+            log.warning(
+                "the catalog of %s is not the one that was here before, of which a copy is kept in %s",
+                self._root,
+                apart,
+            )
         finish(self._root, self._catalog)
         unknown = tidy(self._root, self._catalog.paths(), set(self._inbox.ids()))
         if unknown.set_apart:
             count, where = len(unknown.set_apart), self._root / QUARANTINE
             log.warning(
-                "%d files that the catalog does not know are set apart: see %s/README.txt", count, where
+                "%d files that the catalog does not know are set apart in %s: stop the server and run "
+                "`roofline-server check --repair`, which takes in again what it can",
+                count,
+                where,
             )
-        found = 0
-        for entry in self._inbox.after(sealed):
-            self._remember(entry, decode(entry, self.name_ids))
-            found += 1
+        found = self._take_from_inbox(sealed, decode)
         if found or unknown.removed:
             log.info("recovered %d unsealed batches, removed %d unfinished files", found, unknown.removed)
+
+    def _take_from_inbox(self, sealed: int, decode: Decode) -> int:
+        """How many batches were there, without those that are damaged: they cost their own rows alone."""
+        found, damaged = 0, []
+        for entry, is_sound in self._inbox.read(sealed):
+            if not is_sound:
+                damaged.append(entry)
+                self._note_damaged(entry)
+                continue
+            try:
+                decoded = decode(entry, self.name_ids)
+            except BadBatch as error:  # it was checked before it was stored, and has no checksum
+                log.error("batch %d of agent %s in the inbox: %s", entry.sequence, entry.agent[:8], error)
+                damaged.append(entry)
+                self._note_damaged(entry)
+                continue
+            self._remember(entry, decoded)
+            found += 1
+        if damaged:
+            self._inbox.set_apart(entry.id for entry in damaged)
+            named = ", ".join(sorted({entry.agent[:8] for entry in damaged})[:MOST_NAMED])
+            log.error(
+                "%d batches in the inbox are not as they were written and are left out (of agents %s); they "
+                "are kept in the table `damaged` of inbox.db",
+                len(damaged),
+                named,
+            )
+        return found
+
+    def _note_damaged(self, entry: Entry) -> None:
+        """Have the jobs of its node say that a batch is lost."""
+        known_ns = self._tail.now().reported.get(entry.node)
+        if known_ns is not None:
+            self._tail.add(entry, lost_batch(entry.sequence, entry.node, known_ns))
 
     def _check_inbox(self, sealed: int) -> None:
         """Raises Unavailable for one that is older than the catalog: its batches have numbers that others
@@ -298,8 +350,16 @@ class Store:
         """Seal what is left, where the disk takes it, and let go of the files."""
         self.retention.close()
         try:
-            self.seal()
+            if self.seal():
+                self._sealer.keep_copy(always=True)
         except (OSError, sqlite3.Error, sqlalchemy.exc.SQLAlchemyError) as error:
             log.error("cannot seal at the end (%s); the data stays in the inbox for the next start", error)
         self._inbox.close()
         self._catalog.close()
+
+
+def _warn_of_damaged_logs(root: Path) -> None:
+    """To be called before SQLite opens them, which drops what follows a damage without a word."""
+    for name in ("catalog.db-wal", "inbox.db-wal"):
+        if lost := lost_transactions(root / name):
+            log.error("%s is damaged: %d transactions that were durable are lost", root / name, lost)

@@ -16,10 +16,13 @@ from roofline.v1 import ingest_pb2 as pb
 from roofline_server.errors import BadBatch, Unavailable
 from roofline_server.ingest.service import decode_entry
 from roofline_server.records import ABSENT, ClockSample, rows
+from roofline_server.report.job.build import build
+from roofline_server.sentences import notes as texts
 from roofline_server.store import sealing
 from roofline_server.store.catalog.catalog import Catalog
 from roofline_server.store.catalog.clocks import ClockRegistry
 from roofline_server.store.intake.inbox import Inbox
+from roofline_server.store.intake.lost import WHAT
 from roofline_server.store.segments.reader import Reader
 from roofline_server.store.steps.deltas import Deltas
 from roofline_server.store.steps.sealed import SILENT_NS
@@ -328,6 +331,42 @@ def test_inbox_that_is_lost_costs_what_it_held_and_nothing_that_comes(tmp_path: 
     third.close()
 
 
+@pytest.mark.parametrize("at", [0, 3, 7], ids=["first", "middle", "last"])
+def test_damaged_batch_in_the_inbox_costs_itself_and_its_job_says_so(tmp_path: Path, at: int) -> None:
+    store = open_store(tmp_path)
+    greet(store)
+    A.put(store, *OF_A[:1])
+    B.put(store, *OF_B)
+    store.seal()
+    A.put(store, *OF_A[1:])
+    crash(store)
+    with contextlib.closing(sqlite3.connect(tmp_path / "inbox.db")) as db, db:
+        # Another that can be decoded: nothing but the checksum tells.
+        other = "(select data from batch where sequence = ?)"
+        sequences = OF_A[4].sequence, OF_A[max(at, 1)].sequence
+        db.execute(f"update batch set data = {other} where sequence = ?", sequences)
+    kept = [(A, one) for number, one in enumerate(OF_A) if number != max(at, 1)] + [(B, one) for one in OF_B]
+    again = open_store(tmp_path)
+    for _ in range(2):  # in the tail, and sealed
+        view = again.view(JOB)
+        assert raw_rows(again) == marks_in(kept)
+        assert [note for note in build(view).notes if note.startswith("lost")] == [texts.lost(WHAT, 1)]
+        again.seal()
+    assert again.acked("a") == len(OF_A)
+    again.close()
+    third = open_store(tmp_path)
+    assert raw_rows(third) == marks_in(kept)
+    assert [note for note in build(third.view(JOB)).notes if note.startswith("lost")]
+    third.close()
+
+
+def test_catalog_that_is_damaged_is_refused_with_what_to_do(tmp_path: Path) -> None:
+    open_store(tmp_path).close()
+    (tmp_path / "catalog.db").write_bytes(bytes(range(256)) * 64)
+    with pytest.raises(Unavailable, match="check --repair"):
+        open_store(tmp_path)
+
+
 def test_inbox_that_is_older_than_the_catalog_is_refused(tmp_path: Path) -> None:
     store = open_store(tmp_path)
     greet(store)
@@ -388,7 +427,7 @@ def test_disk_that_is_full_while_sealing_loses_nothing(store: Store, monkeypatch
     greet(store)
     A.put(store, *OF_A)
 
-    def full(*_: Any) -> Any:
+    def full(*_: Any, **__: Any) -> Any:
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patched:
@@ -402,7 +441,7 @@ def test_disk_that_is_full_while_sealing_loses_nothing(store: Store, monkeypatch
 def test_disk_that_is_full_at_the_start_is_unavailable(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def full(*_: Any) -> Any:
+    def full(*_: Any, **__: Any) -> Any:
         raise sqlite3.OperationalError("database or disk is full")
 
     open_store(tmp_path).close()

@@ -21,6 +21,7 @@ from .names import Names
 from .removals import Removal, Removals, note_removal
 from .tables import EXIT, FOOTER, INCARNATION, META, PROGRESS, SEGMENT, STATE
 from .times import Times
+from .versions import FORMAT, check_format, write_copy
 
 
 class Progress(NamedTuple):
@@ -53,10 +54,14 @@ class Catalog(Names, Times, Removals):
     """All reads and writes of the catalog. Safe to use from several threads."""
 
     def __init__(self, url: str) -> None:
+        """Open or create. Raises sqlalchemy.exc.SQLAlchemyError, Unavailable for a later format."""
         self._engine = sa.create_engine(url)
         if self._engine.dialect.name == "sqlite":
             sa.event.listen(self._engine, "connect", _make_durable)
+        check_format(self._engine)
         META.create_all(self._engine)
+        if self.state("format") != str(FORMAT):
+            self.put_state("format", str(FORMAT))
 
     def close(self) -> None:
         self._engine.dispose()
@@ -67,8 +72,17 @@ class Catalog(Names, Times, Removals):
             return db.execute(sa.select(STATE.c.value).where(STATE.c.name == name)).scalar()
 
     def put_state(self, name: str, value: str) -> None:
+        self.put_states({name: value})
+
+    def put_states(self, values: Mapping[str, str]) -> None:
+        """Keep values under their names, in one commit."""
         with self._engine.begin() as db:
-            _put_state(db, name, value)
+            for name, value in values.items():
+                _put_state(db, name, value)
+
+    def copy(self, target: Path) -> bool:
+        """See `write_copy`."""
+        return write_copy(self._engine, target)
 
     def process_lifetimes(self) -> dict[Incarnation, Lifetime]:
         with self._engine.connect() as db:
@@ -99,6 +113,11 @@ class Catalog(Names, Times, Removals):
             ]
         # Not sorted by the database: each has an order of its own for texts.
         return sorted(found, key=attrgetter("path"))
+
+    def jobs_with_segments(self) -> set[str]:
+        """Also the empty one, of what concerns nodes."""
+        with self._engine.connect() as db:
+            return set(db.execute(sa.select(SEGMENT.c.job).distinct()).scalars())
 
     def paths(self) -> set[str]:
         with self._engine.connect() as db:

@@ -18,7 +18,7 @@ from typing import NamedTuple
 import pyarrow.parquet as pq
 
 from ...records import MAX_TIME_NS, Table, concatenate, rows
-from .files import ROWS_PER_GROUP, Piece, Segment, write
+from .files import ROWS_PER_GROUP, UNKNOWN_STORE, Piece, Segment, StoreIdentity, write
 from .frames import common_columns, with_columns
 from .reader import DamagedSegment, batches, plain
 
@@ -52,8 +52,8 @@ class MergeLimit(NamedTuple):
 class Compaction:
     """That of one sealing: all jobs together are given MOST_BYTES."""
 
-    def __init__(self, root: Path, number: int) -> None:
-        self._root, self._number = root, number
+    def __init__(self, root: Path, number: int, identity: StoreIdentity = UNKNOWN_STORE) -> None:
+        self._root, self._number, self._identity = root, number, identity
         self._left = MOST_BYTES
 
     def merge(self, segments: Sequence[Segment], read_ns: int) -> Merged:
@@ -73,7 +73,7 @@ class Compaction:
                 continue
             self._left -= sum(segment.bytes for segment in run)
             try:
-                one = self._write(run)
+                one = self._write(run, newest)
             except (OSError, ValueError, TypeError, LookupError, DamagedSegment) as error:
                 # Nothing depends on it, and sealing must go on.
                 log.warning("segments of %s are not merged, all stay: %s", run[0].path, error)
@@ -82,9 +82,13 @@ class Compaction:
             merged.replaced.extend(segment.path for segment in run)
         return merged
 
-    def _write(self, run: Sequence[Segment]) -> Segment:
+    def _write(self, run: Sequence[Segment], among: Sequence[Segment]) -> Segment:
+        """among: all segments of the dataset, in order."""
         job, dataset, first = run[0].job, run[0].dataset, run[0].number
-        return write(self._root, job, dataset, self._number, _pieces(self._root, run), first)
+        pieces = _pieces(self._root, run)
+        follows = among[among.index(run[-1]) + 1 :]
+        last = (follows[0].number if follows else self._number) - 1
+        return write(self._root, job, dataset, self._number, pieces, first, self._identity, last)
 
 
 def longest_run(segments: Sequence[Segment], limit: MergeLimit) -> Sequence[Segment]:

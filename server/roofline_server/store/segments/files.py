@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import json
 import os
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import quote
@@ -79,27 +80,72 @@ class Piece(NamedTuple):
     end_ns: int
 
 
+class StoreIdentity(NamedTuple):
+    """See `store.identity`; empty where it is not known."""
+
+    store: str = ""
+    epoch: str = ""
+
+
+UNKNOWN_STORE = StoreIdentity()
+
+
+class Origin(NamedTuple):
+    """What a segment says of itself, for when no catalog does: it has all rows of its dataset of the sealings
+    from first to last, and no others."""
+
+    store: str = ""
+    epoch: str = ""
+    job: str = ""
+    dataset: str = ""
+    first: int = 0
+    last: int = 0
+
+
+ORIGIN = b"roofline"  # key of the metadata of a Parquet file
+
+
+def origin_of(metadata: Mapping[bytes, bytes] | None) -> Origin | None:
+    """What the metadata of a file says; None: nothing, as in files of before. Raises ValueError."""
+    text = (metadata or {}).get(ORIGIN)
+    if text is None:
+        return None
+    said = json.loads(text)
+    if not isinstance(said, dict):
+        raise ValueError("what it says of itself is not as it was written")
+    return Origin(**{name: said[name] for name in Origin._fields if name in said})
+
+
 def write(
-    root: Path, job: str, dataset: str, number: int, pieces: Iterable[Piece], first: int | None = None
+    root: Path,
+    job: str,
+    dataset: str,
+    number: int,
+    pieces: Iterable[Piece],
+    first: int | None = None,
+    identity: StoreIdentity = UNKNOWN_STORE,
+    last: int | None = None,
 ) -> Segment:
     """Write a segment durably: temporary file, fsync, rename, fsync of the directory. Raises OSError.
 
     pieces: at least one, all with the same columns; one of them is in memory at a time.
-    first: number of the first of the segments for which this one stands.
+    first, last: of the sealings whose segments this one stands for, where it is not of this sealing.
     """
+    since, until = number if first is None else first, number if last is None else last
+    origin = Origin(*identity, job, dataset, since, until)
     relative = path_of(job, dataset, number, first)
     final = root / relative
     final.parent.mkdir(parents=True, exist_ok=True)
     temporary = final.with_suffix(".tmp")
     try:
-        count, begin_ns, end_ns = _write_parquet(pieces, temporary)
-        _fsync(temporary)
+        count, begin_ns, end_ns = _write_parquet(pieces, temporary, origin)
+        fsync(temporary)
         size, footer = temporary.stat().st_size, footer_checksum(temporary)
         temporary.rename(final)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
-    _fsync(final.parent)
+    fsync(final.parent)
     return Segment(job, dataset, str(relative), count, size, begin_ns, end_ns, footer)
 
 
@@ -119,14 +165,14 @@ def footer_checksum(path: Path) -> int:
     return zlib.crc32(tail[-length:])
 
 
-def _write_parquet(pieces: Iterable[Piece], path: Path) -> tuple[int, int, int]:
+def _write_parquet(pieces: Iterable[Piece], path: Path, origin: Origin) -> tuple[int, int, int]:
     """Rows, and the times they span."""
     count, begins, ends = 0, [], []
     file: pq.ParquetWriter | None = None
     with contextlib.ExitStack() as stack:
         for table, begin_ns, end_ns in pieces:
             if file is None:
-                file = stack.enter_context(_writer(table, path))
+                file = stack.enter_context(_writer(table, path, origin))
             file.write_table(_arrow(table), row_group_size=ROWS_PER_GROUP)
             count += rows(table)
             begins.append(begin_ns)
@@ -142,7 +188,7 @@ def _arrow(table: Table) -> pa.Table:
     return pa.table(columns)
 
 
-def _writer(table: Table, path: Path) -> pq.ParquetWriter:
+def _writer(table: Table, path: Path, origin: Origin) -> pq.ParquetWriter:
     """For tables with the columns of this one."""
     encodings = {
         name: "DELTA_BINARY_PACKED" if column.dtype.kind == "i" else "BYTE_STREAM_SPLIT"
@@ -150,9 +196,10 @@ def _writer(table: Table, path: Path) -> pq.ParquetWriter:
         if column.dtype.kind in "if"
     }
     texts = [name for name, column in table.items() if column.dtype.kind == "O"]
+    schema = _arrow({name: column[:0] for name, column in table.items()}).schema
     return pq.ParquetWriter(
         path,
-        _arrow({name: column[:0] for name, column in table.items()}).schema,
+        schema.with_metadata({ORIGIN: json.dumps(origin._asdict()).encode()}),
         compression="zstd",
         use_dictionary=texts or False,
         column_encoding=encodings,
@@ -160,7 +207,8 @@ def _writer(table: Table, path: Path) -> pq.ParquetWriter:
     )
 
 
-def _fsync(path: Path) -> None:
+def fsync(path: Path) -> None:
+    """Make a file, or the names in a directory, durable. Raises OSError."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

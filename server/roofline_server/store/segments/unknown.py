@@ -13,14 +13,15 @@ from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from .files import is_derived
+from .files import STEPS
 
 QUARANTINE = "quarantine"
 NOTE = "README.txt"
 _EXPLAINED = """\
-Files of segments/ that the catalog of this data directory did not know when the server started. They are not
-read. A catalog that was lost, emptied or replaced by another one leaves the data of its jobs here: stop the
-server, put the right catalog.db and these files back, and start it again. If no job is missing, delete them.
+Files of segments/ that the catalog of this data directory did not know when the server started, or that are
+damaged. They are not read. A catalog that was lost, emptied or replaced by another one leaves the data of its
+jobs here, and its last copy in catalogs/. Stop the server and run `roofline-server check --repair`: it takes
+in again what it can. Or put the right catalog.db and these files back. If no job is missing, delete them.
 """
 
 
@@ -35,26 +36,32 @@ def tidy(root: Path, known: Collection[str], in_inbox: Collection[int]) -> Found
     known: paths of the catalog, relative to root; in_inbox: numbers of batches there. Raises OSError.
     """
     removed, apart = 0, []
-    merged, folders = _merged(known), set(map(os.path.dirname, known))
-    for path in list((root / "segments").rglob("*")):
-        relative = str(path.relative_to(root))
-        if not path.is_file() or relative in known:
-            continue
-        was_replaced = is_derived(path.parent.name) and os.path.dirname(relative) in folders
-        if path.suffix == ".tmp" or was_replaced or _is_rubbish(path, relative, merged, in_inbox):
+    for path, is_rubbish in list(unknown_files(root, known, in_inbox)):
+        if is_rubbish:
             path.unlink()
             removed += 1
         else:
-            apart.append(_set_apart(root, relative))
-    if apart:
-        (root / QUARANTINE / NOTE).write_text(_EXPLAINED)
+            apart.append(set_apart(root, str(path.relative_to(root))))
     return Found(removed, apart)
+
+
+def unknown_files(
+    root: Path, known: Collection[str], in_inbox: Collection[int]
+) -> Iterator[tuple[Path, bool]]:
+    """Files below root/segments that are not known, and whether each is rubbish. See `tidy`."""
+    merged, folders = _merged(known), set(map(os.path.dirname, known))
+    for path in sorted((root / "segments").rglob("*")):
+        relative = str(path.relative_to(root))
+        if not path.is_file() or relative in known:
+            continue
+        was_replaced = path.parent.name.startswith(STEPS) and os.path.dirname(relative) in folders
+        yield path, path.suffix == ".tmp" or was_replaced or _is_rubbish(path, relative, merged, in_inbox)
 
 
 def _is_rubbish(
     path: Path, relative: str, merged: dict[str, list[tuple[int, int]]], in_inbox: Collection[int]
 ) -> bool:
-    numbers = _numbers(path.name)
+    numbers = numbers_of(path.name)
     if numbers is None:
         return False
     if numbers[1] in in_inbox:  # a sealing that the catalog never took: it will be done again
@@ -67,13 +74,13 @@ def _merged(known: Iterable[str]) -> dict[str, list[tuple[int, int]]]:
     """Folder -> first and last sealing of each merged segment there."""
     found: dict[str, list[tuple[int, int]]] = {}
     for path in known:
-        numbers = _numbers(os.path.basename(path))
+        numbers = numbers_of(os.path.basename(path))
         if numbers is not None and numbers[0] < numbers[1]:
             found.setdefault(os.path.dirname(path), []).append(numbers)
     return found
 
 
-def _numbers(name: str) -> tuple[int, int] | None:
+def numbers_of(name: str) -> tuple[int, int] | None:
     """First and last sealing of "000000000007.parquet" and "000000000003-000000000009.parquet"."""
     stem, _, suffix = name.partition(".")
     first, _, last = stem.partition("-")
@@ -82,19 +89,27 @@ def _numbers(name: str) -> tuple[int, int] | None:
     return int(first), int(last or first)
 
 
-def _set_apart(root: Path, relative: str) -> str:
-    for place in _places(relative):
+def set_apart(root: Path, relative: str) -> str:
+    """Move a file of root to root/quarantine; returns where it is now, relative to root. Raises OSError."""
+    for place in _places(f"{QUARANTINE}/{relative}"):
         target = root / place
         target.parent.mkdir(parents=True, exist_ok=True)
         with contextlib.suppress(FileExistsError):  # of an earlier time
             os.link(root / relative, target)
             os.unlink(root / relative)
+            (root / QUARANTINE / NOTE).write_text(_EXPLAINED)
             return place
     raise AssertionError("there is always another place")
 
 
+def free_place(root: Path, relative: str) -> str:
+    """This path below root, or one like it where nothing is yet."""
+    places = (place for place in _places(relative) if not (root / place).exists())
+    return next(places)
+
+
 def _places(relative: str) -> Iterator[str]:
-    number, place = 1, Path(QUARANTINE, relative)
+    number, place = 1, Path(relative)
     yield str(place)
     while True:
         number += 1

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
@@ -119,6 +120,58 @@ def test_wal_with_full_sync_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert opened["new.db"].execute("pragma journal_mode").fetchone() == ("wal",)
     assert opened["new.db"].execute("pragma synchronous").fetchone() == (2,)
     inbox.close()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "data = zeroblob(length(data))",
+        "data = substr(data, 2)",
+        "node = 2",
+        "sequence = 7",
+        "received_ns = 11",
+        "agent = 'c'",
+        "crc32 = crc32 + 1",
+    ],
+)
+def test_row_that_is_not_as_it_was_written_costs_itself(tmp_path: Path, change: str) -> None:
+    first = Inbox(tmp_path / "inbox.db")
+    first.commit([entry(1), entry(2, data=b"two"), entry(3)])
+    first.close()
+    with contextlib.closing(sqlite3.connect(tmp_path / "inbox.db")) as db, db:
+        db.execute(f"update batch set {change} where id = 2")
+    again = Inbox(tmp_path / "inbox.db")
+    assert [e.id for e in again.after(0)] == [1, 3]
+    (damaged,) = (e for e, is_sound in again.read(0) if not is_sound)
+    again.set_apart([damaged.id])
+    again.delete(3)
+    assert [row.id for row in again.damaged()] == [2]
+    assert again.drop_damaged() == 1 and again.damaged() == []
+    again.close()
+
+
+def test_text_that_is_no_text_any_more_costs_its_row(tmp_path: Path) -> None:
+    first = Inbox(tmp_path / "inbox.db")
+    first.commit([entry(1, agent="agent-of-a-node"), entry(1, "b")])
+    first.close()
+    data = (tmp_path / "inbox.db").read_bytes()
+    at = data.index(b"agent-of-a-node\nx")
+    (tmp_path / "inbox.db").write_bytes(data[:at] + b"\xff" + data[at + 1 :])
+    again = Inbox(tmp_path / "inbox.db")
+    assert [e.agent for e in again.after(0)] == ["b"]
+    again.close()
+
+
+def test_row_without_a_checksum_of_an_earlier_release_is_read(tmp_path: Path) -> None:
+    first = Inbox(tmp_path / "inbox.db")
+    first.commit([entry(1)])
+    first.close()
+    with contextlib.closing(sqlite3.connect(tmp_path / "inbox.db")) as db:
+        db.execute("alter table batch drop column crc32")
+    again = Inbox(tmp_path / "inbox.db")
+    again.commit([entry(2)])
+    assert sequences(again) == [("a", 1), ("a", 2)]
+    again.close()
 
 
 @settings(max_examples=30, deadline=None)

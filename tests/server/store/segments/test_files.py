@@ -83,7 +83,7 @@ def test_failed_write_leaves_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyP
     def fail(_path: Path) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("roofline_server.store.segments.files._fsync", fail)
+    monkeypatch.setattr("roofline_server.store.segments.files.fsync", fail)
     with pytest.raises(OSError, match="No space"):
         put(tmp_path)
     assert not [p for p in tmp_path.rglob("*") if p.is_file()]
@@ -93,7 +93,7 @@ def test_file_is_on_disk_before_it_has_its_name(tmp_path: Path, monkeypatch: pyt
     synced: list[tuple[str, bool]] = []
     final = tmp_path / "segments/job-job/marks/000000000001.parquet"
     monkeypatch.setattr(
-        "roofline_server.store.segments.files._fsync",
+        "roofline_server.store.segments.files.fsync",
         lambda path: synced.append((path.suffix, final.exists())),
     )
     put(tmp_path)

@@ -1,0 +1,45 @@
+"""`roofline-server backup`: a copy of all data, also while the server runs."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from .check import lines
+from .options import DataOption, data_of
+
+HELP = (
+    "Copy the data directory to DIR, which must not exist yet. The server may run meanwhile.\n\n"
+    "Everything in the copy is read before it gets its name: what is called DIR is whole. An interrupted "
+    "backup is DIR.partial, and goes on when it is asked for again. To restore, start a server with --data "
+    "DIR.\n\n"
+    "Examples:\n\n"
+    "  roofline-server backup /backup/roofline-monday\n\n"
+    "  roofline-server backup --copy /backup/roofline      no links to the files of the server\n\n"
+    "Exit codes: 0 done, 1 something is damaged and DIR is not made, 2 usage, 6 a directory cannot be used."
+)
+
+
+def backup(
+    context: typer.Context,
+    target: Annotated[Path, typer.Argument(metavar="DIR", help="where the copy goes")],
+    copy: Annotated[
+        bool, typer.Option("--copy", help="copy all bytes, where else files that never change are linked")
+    ] = False,
+    data: DataOption = None,
+) -> None:
+    from ..store.backup import back_up
+
+    os.umask(0o077)
+    root = data_of(data, context.obj)
+    made = back_up(root, target, copy)
+    print("\n".join(lines(made.place, made.checked)))
+    if not made.is_whole:
+        print(
+            f"{target} is not made: stop the server, run `roofline-server check --repair`, and back up again"
+        )
+        raise typer.Exit(1)
+    print(f"backup of {root} in {made.place}; to restore, start `roofline-server --data {made.place}`")

@@ -1,0 +1,73 @@
+"""The format of a catalog, and the copies of it that are kept beside it.
+
+A catalog of a later format is refused. One of an earlier format is copied before it is changed. A copy is
+made whole or not at all, also while the catalog is written.
+"""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+import sqlalchemy as sa
+
+from ...errors import Unavailable
+from ..segments.files import fsync
+from .tables import STATE
+
+log = logging.getLogger(__name__)
+
+FORMAT = 2  # 1: without identity; 2: with it, and with checksums of inbox rows
+COPY = "catalog.copy.db"  # beside the catalog, as it was at the last sealing
+
+
+def check_format(engine: sa.Engine) -> None:
+    """To be called before anything is changed. Raises Unavailable for a format of a later release."""
+    tables = set(sa.inspect(engine).get_table_names())
+    if not tables:
+        return
+    found = _format_of(engine) if STATE.name in tables else 1
+    if found > FORMAT:
+        raise Unavailable(
+            f"the catalog has format {found}, and this roofline-server reads formats up to {FORMAT}: it was "
+            "written by a later release; start that one, or use another --data"
+        )
+    path = engine.url.database
+    if found < FORMAT and path and engine.dialect.name == "sqlite":
+        kept = Path(path).with_suffix(f".format{found}.db")
+        if not kept.exists():
+            write_copy(engine, kept)
+            log.info("the catalog gets format %d; as it was, it is kept in %s", FORMAT, kept)
+
+
+def _format_of(engine: sa.Engine) -> int:
+    with engine.connect() as db:
+        value = db.execute(sa.select(STATE.c.value).where(STATE.c.name == "format")).scalar()
+    if value is None:
+        return 1
+    if not str(value).isdecimal():
+        raise Unavailable(f"the catalog says that its format is {value!r}: it is damaged; {REPAIR}")
+    return int(value)
+
+
+REPAIR = "stop the server and run `roofline-server check --repair`"
+
+
+def write_copy(engine: sa.Engine, target: Path) -> bool:
+    """Write an SQLite catalog to another file, which appears whole or not at all; False: it is no SQLite.
+    Raises OSError, sqlalchemy.exc.SQLAlchemyError."""
+    if engine.dialect.name != "sqlite":
+        return False
+    temporary = target.with_name(f"{target.name}.tmp")
+    temporary.unlink(missing_ok=True)
+    try:
+        with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as db:
+            db.exec_driver_sql("vacuum into ?", (str(temporary),))
+        temporary.chmod(0o600)
+        fsync(temporary)
+        temporary.rename(target)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    fsync(target.parent)
+    return True

@@ -1,0 +1,179 @@
+from __future__ import annotations
+
+import shutil
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+from roofline_server.errors import Unavailable
+from roofline_server.store import backup
+from roofline_server.store.backup import LINKS, back_up
+from roofline_server.store.check.reading import check
+from roofline_server.store.store import Store
+
+from ..builders import crash, open_store, rank, training
+from .histories import ALL, JOB, OTHERS, A, B, greet, marks_in, raw_rows, segments, steps
+
+LONG = training(OTHERS, batches=60, first_ns=200 * 10**9, first_sequence=100)
+
+
+def filled(root: Path) -> Store:
+    store = open_store(root)
+    greet(store)
+    for node, one in ALL[:10]:
+        node.put(store, one)
+    store.seal()
+    for node, one in ALL[10:]:
+        node.put(store, one)
+    return store
+
+
+def inodes(root: Path) -> set[int]:
+    return {path.stat().st_ino for path in (root / "segments").rglob("*.parquet")}
+
+
+@pytest.mark.parametrize("copies", [False, True], ids=["links", "copies"])
+def test_backup_of_a_server_that_runs_answers_as_it_does(tmp_path: Path, copies: bool) -> None:
+    store = filled(tmp_path / "data")
+    before = steps(store)
+    made = back_up(tmp_path / "data", tmp_path / "copy", copies)
+    assert made.is_whole and made.place == tmp_path / "copy"
+    assert not inodes(tmp_path / "copy").isdisjoint(inodes(tmp_path / "data")) is not copies
+    assert not (tmp_path / "data" / LINKS).exists()
+    restored = open_store(tmp_path / "copy")
+    assert steps(restored) == before and raw_rows(restored) == marks_in(ALL)
+    restored.seal()
+    assert steps(restored) == before and raw_rows(restored) == marks_in(ALL)
+    restored.close()
+    assert steps(store) == before
+    store.close()
+    assert check(tmp_path / "data").findings == check(tmp_path / "copy").findings == []
+
+
+@pytest.mark.slow
+def test_backups_amid_sealing_and_merging_hold_what_was_acknowledged_when_they_began(tmp_path: Path) -> None:
+    store = filled(tmp_path / "data")
+    acknowledged, done = [0], threading.Event()
+
+    def ingest() -> None:
+        for at, one in enumerate(LONG):
+            B.put(store, one)
+            acknowledged[0] = at + 1
+            if at % 3 == 0:
+                store.seal()
+        done.set()
+
+    thread = threading.Thread(target=ingest)
+    thread.start()
+    least: list[int] = []
+    while not done.is_set() or not least:
+        least.append(acknowledged[0])
+        back_up(tmp_path / "data", tmp_path / f"copy{len(least)}")
+    thread.join()
+    store.close()
+    assert len(least) > 1
+    for number, count in enumerate(least, 1):
+        restored = open_store(tmp_path / f"copy{number}")
+        held = restored.acked("b") - LONG[0].sequence + 1 if restored.acked("b") >= LONG[0].sequence else 0
+        assert held >= count
+        wanted = marks_in(ALL) + marks_in([(B, one) for one in LONG[:held]])
+        assert raw_rows(restored) == wanted
+        restored.close()
+
+
+def test_sealing_between_inbox_and_catalog_has_both_read_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = filled(tmp_path / "data")
+    connect, opened = backup.sqlite3.connect, []
+
+    class Late(backup.sqlite3.Connection):
+        def execute(self, text: str, *given: Any) -> Any:
+            found = super().execute(text, *given)
+            if "sqlite_sequence" in text and len(opened) == 1:
+                opened.append("inbox read")
+                A.put(store, *training([rank()], batches=2, first_ns=900 * 10**9, first_sequence=50))
+                store.seal()
+            return found
+
+        def backup(self, *given: Any) -> None:
+            super().backup(*given)
+            opened.append("inbox copied")
+            A.put(store, *training([rank()], batches=2, first_ns=950 * 10**9, first_sequence=60))
+            store.seal()
+
+    def late(path: Any, **named: Any) -> Any:
+        if Path(path).name == "inbox.db" and Path(path).parent.name == "data":
+            opened.append("opened") if not opened else None
+            return connect(path, factory=Late, **named)
+        return connect(path, **named)
+
+    monkeypatch.setattr(backup.sqlite3, "connect", late)
+    assert back_up(tmp_path / "data", tmp_path / "copy").is_whole
+    monkeypatch.undo()
+    assert opened == ["opened", "inbox read", "inbox copied"]
+    whole = raw_rows(store, "samples_tcp")
+    store.close()
+    restored = open_store(tmp_path / "copy")
+    assert raw_rows(restored, "samples_tcp") == whole - 2 * 5 and restored.acked("a") == 51
+    restored.close()
+
+
+def test_damaged_data_are_no_backup(tmp_path: Path) -> None:
+    store = filled(tmp_path / "data")
+    (segment,) = segments(store, "samples_tcp")
+    crash(store)
+    path = tmp_path / "data" / segment.path
+    path.write_bytes(path.read_bytes()[:-9])
+    made = back_up(tmp_path / "data", tmp_path / "copy")
+    assert [(found.kind, found.job) for found in made.checked.problems] == [("damaged", JOB)]
+    assert made.place.name == "copy.partial" and not (tmp_path / "copy").exists()
+
+
+def test_interrupted_backup_looks_like_none_and_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = filled(tmp_path / "data")
+    whole = raw_rows(store)
+    store.close()
+    copyfile, copied = shutil.copyfile, []
+
+    def failing(source: Path, target: Path) -> None:
+        copyfile(source, target)
+        copied.append(Path(target).name)
+        if len(copied) == 3:
+            Path(target).write_bytes(b"half")
+            raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(shutil, "copyfile", failing)
+        with pytest.raises(Unavailable, match="No space left"):
+            back_up(tmp_path / "data", tmp_path / "copy", copies=True)
+    assert not (tmp_path / "copy").exists() and not (tmp_path / "data" / LINKS).exists()
+    kept = inodes(tmp_path / "copy.partial")
+    assert back_up(tmp_path / "data", tmp_path / "copy", copies=True).is_whole
+    assert len(inodes(tmp_path / "copy") & kept) >= 2
+    assert not (tmp_path / "copy.partial").exists()
+    restored = open_store(tmp_path / "copy")
+    assert raw_rows(restored) == whole
+    restored.close()
+
+
+def test_databases_of_two_backups_do_not_pass_for_one(tmp_path: Path) -> None:
+    filled(tmp_path / "data").close()
+    for name in ("first", "second"):
+        back_up(tmp_path / "data", tmp_path / name)
+    shutil.copyfile(tmp_path / "first/inbox.db", tmp_path / "second/inbox.db")
+    with pytest.raises(Unavailable, match="two copies of store"):
+        open_store(tmp_path / "second")
+
+
+def test_existing_directory_and_one_without_data_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "there").mkdir()
+    filled(tmp_path / "data").close()
+    with pytest.raises(Unavailable, match="exists already"):
+        back_up(tmp_path / "data", tmp_path / "there")
+    with pytest.raises(Unavailable, match="has no catalog"):
+        back_up(tmp_path / "there", tmp_path / "copy")
+    assert not (tmp_path / "copy.partial").exists()

@@ -1,0 +1,82 @@
+from __future__ import annotations
+
+import shutil
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from roofline_server.errors import Unavailable
+from roofline_server.store.catalog.versions import FORMAT
+from roofline_server.store.identity import copy_of, identity_of_catalog
+
+from ..builders import catalog_of, open_store
+from .histories import ALL, greet, marks_in, raw_rows
+
+
+def filled(root: Path) -> None:
+    store = open_store(root)
+    greet(store)
+    for node, one in ALL:
+        node.put(store, one)
+    store.close()
+
+
+def states(path: Path) -> dict[str, str]:
+    with closing(sqlite3.connect(path)) as db:
+        return dict(db.execute("select name, value from state"))
+
+
+def test_store_keeps_its_identity(tmp_path: Path) -> None:
+    filled(tmp_path)
+    with catalog_of(tmp_path) as catalog:
+        first = identity_of_catalog(catalog)
+    open_store(tmp_path).close()
+    with catalog_of(tmp_path) as catalog:
+        assert identity_of_catalog(catalog) == first
+    assert first and copy_of(tmp_path / "catalog.copy.db").identity == first
+
+
+@pytest.mark.parametrize("name", ["inbox.db", "catalog.db"])
+def test_files_of_two_stores_are_refused(tmp_path: Path, name: str) -> None:
+    for folder in ("one", "other"):
+        filled(tmp_path / folder)
+    shutil.copyfile(tmp_path / "other" / name, tmp_path / "one" / name)
+    with pytest.raises(Unavailable, match="of two stores"):
+        open_store(tmp_path / "one")
+    assert len(list((tmp_path / "one/segments").rglob("*.parquet"))) > 5
+
+
+def test_catalog_of_a_later_release_is_refused_and_left_as_it_is(tmp_path: Path) -> None:
+    filled(tmp_path)
+    with catalog_of(tmp_path) as catalog:
+        catalog.put_state("format", str(FORMAT + 1))
+    with pytest.raises(Unavailable, match=f"format {FORMAT + 1}.*later release"):
+        open_store(tmp_path)
+    assert states(tmp_path / "catalog.db")["format"] == str(FORMAT + 1)
+
+
+def test_catalog_of_an_earlier_release_is_copied_and_read(tmp_path: Path) -> None:
+    filled(tmp_path)
+    with closing(sqlite3.connect(tmp_path / "catalog.db")) as db, db:
+        db.execute("delete from state where name in ('format', 'store', 'epoch')")
+    with closing(sqlite3.connect(tmp_path / "inbox.db")) as db, db:
+        db.execute("drop table about")
+        db.execute("drop table damaged")
+        db.execute("alter table batch drop column crc32")
+    store = open_store(tmp_path)
+    assert raw_rows(store) == marks_in(ALL)
+    store.close()
+    assert "format" not in states(tmp_path / "catalog.format1.db")
+    assert states(tmp_path / "catalog.db")["format"] == str(FORMAT)
+
+
+def test_copy_that_another_catalog_left_is_set_apart(tmp_path: Path) -> None:
+    filled(tmp_path)
+    for path in tmp_path.glob("catalog.db*"):
+        path.unlink()
+    store = open_store(tmp_path)
+    greet(store)
+    store.close()
+    (apart,) = (tmp_path / "quarantine/catalogs").iterdir()
+    assert copy_of(apart).sealed_through == len(ALL)
