@@ -104,6 +104,7 @@ class Store:
             self._sealing,
             self.now_ns,
             self.run_called,
+            lambda: self._sealer.keep_copy(always=True),
         )
         self._views = ViewBuilder(
             root,

@@ -61,13 +61,16 @@ class Retention:
         sealing: threading.Lock,
         now_ns: Callable[[], int],
         run_called: Callable[[str], str | None],
+        keep_copy: Callable[[], None],
     ) -> None:
-        """sealing: held while segments change. run_called: see `Store.run_called`."""
+        """sealing: held while segments change. run_called: see `Store.run_called`. keep_copy: called when the
+        catalog has changed and before files go, so that its copy knows of none that are not there."""
         self._root, self._catalog, self._tail, self._clocks = root, catalog, tail, clocks
         self._deltas, self._steps, self._leases, self._tags = deltas, steps, leases, tags
         self._failed: set[Cut] = set()
         self._applying, self._closed = threading.Lock(), False
         self._sealing, self._now_ns, self._run_called = sealing, now_ns, run_called
+        self._keep_copy = keep_copy
 
     def plan(self, policy: Policy) -> list[Cut]:
         """What `apply` would do now. Raises UnknownJob, and BadRequest for a job that is not over."""
@@ -115,6 +118,8 @@ class Retention:
         if self._closed:
             return Done(cuts, 0)
         events = 0 if policy.job else self._cut_node_events()
+        if cuts or events:
+            self._keep_copy()
         self._delete_free()
         return Done(cuts, events)
 

@@ -10,6 +10,8 @@ from roofline.v1 import ingest_pb2 as pb
 from roofline_server.errors import BadRequest, UnknownJob
 from roofline_server.records import NODE_JOB, CutLevel, rows
 from roofline_server.store.catalog.catalog import Catalog
+from roofline_server.store.check.reading import check
+from roofline_server.store.check.repair import repair
 from roofline_server.store.retention import apply
 from roofline_server.store.retention.plan import Policy
 from roofline_server.store.segments import files as segment_files
@@ -343,3 +345,19 @@ def test_other_jobs_answer_as_before(tmp_path: Path) -> None:
     assert steps(store, "other") == before
     assert store.removed("other") is None
     store.close()
+
+
+@pytest.mark.parametrize("policy", [RAW_ONLY, STEPS_TOO, EVERYTHING])
+def test_catalog_made_anew_misses_nothing_that_was_removed(tmp_path: Path, policy: Policy) -> None:
+    store = filled(tmp_path)
+    store.retention.apply(policy, report)
+    before, gone = store.jobs(), store.removed(JOB)
+    crash(store)  # so that nothing is copied at its end
+    assert check(tmp_path).problems == []
+    for name in ("catalog.db", "catalog.db-wal", "catalog.db-shm"):
+        (tmp_path / name).unlink(missing_ok=True)
+    assert repair(tmp_path).left == []
+    assert check(tmp_path).problems == []
+    again = open_store(tmp_path)
+    assert (again.jobs(), again.removed(JOB)) == (before, gone)
+    again.close()
