@@ -14,6 +14,7 @@ from .launch import FORWARDED
 from .output import QUIET_S, OutputStream
 
 TURN_S = 0.2
+EARLY_S = 5.0  # so long turns are always as short: the agent must meet a command while it is alive
 GRACE_S = 0.05
 
 
@@ -25,16 +26,17 @@ def forward_output(
 ) -> None:
     """Forward output until the streams end, or until the command has ended and all it wrote is forwarded.
 
-    turn: called every turn_s, as the command ends, and once at the end.
+    turn: called every turn_s, at first every TURN_S, as the command ends, and once at the end.
     """
     with _end_of(child) as end:
-        if end is None:
-            turn_s = TURN_S  # it is asked then whether it has ended
-        due = time.monotonic() + turn_s
+        calm_from = time.monotonic() + EARLY_S
+        due = time.monotonic() + TURN_S
         while any(not output.ended for output in outputs):
             ended = _forward_some(outputs, due, end)
-            if ended or time.monotonic() >= due:
-                due = time.monotonic() + turn_s
+            now = time.monotonic()
+            if ended or now >= due:
+                # Without a descriptor of its end it is asked in each turn whether it has ended.
+                due = now + (TURN_S if now < calm_from or end is None else turn_s)
                 turn()
                 if child.poll() is not None and _leave_to_background(outputs):
                     break

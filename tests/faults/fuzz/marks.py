@@ -49,6 +49,9 @@ class _Packets:
         new, self._are_new = (list(self._links.items()) if self._are_new else []), False
         return new
 
+    def users(self) -> int:
+        return 1
+
     def read(self) -> Iterator[tuple[object, PeerProcess, bytes]]:
         links = list(self._links.items())
         for at, data in enumerate(self.waiting):
