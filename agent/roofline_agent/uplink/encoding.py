@@ -32,7 +32,7 @@ from ..records import (
 )
 from .bounds import MAX_BATCH, printable
 
-PROTOCOL = 1
+PROTOCOL = 2  # since batches hold Steps, which an older server would not see
 
 
 class Greeting(NamedTuple):

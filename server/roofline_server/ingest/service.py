@@ -34,7 +34,7 @@ from .together import Together
 
 log = logging.getLogger(__name__)
 
-PROTOCOL = 1
+PROTOCOLS = 1, 2  # since 2 batches may hold Steps
 MAX_BATCH_BYTES = 8 << 20
 MAX_STREAMS = 8192
 MAX_IDENTITY = 64  # characters
@@ -402,8 +402,9 @@ def ping_pauses() -> Iterator[float]:
 def _hello_problem(hello: Any) -> str:
     if hello is None or not hello.agent:
         return "the first message of a stream must be Hello with the agent's identity"
-    if hello.protocol != PROTOCOL:
-        return f"protocol {hello.protocol} is not spoken here, only {PROTOCOL}: update the older side"
+    if hello.protocol not in PROTOCOLS:
+        spoken = " and ".join(map(str, PROTOCOLS))
+        return f"protocol {hello.protocol} is not spoken here, only {spoken}: update the older side"
     identities = hello.agent, hello.boot, hello.instance, hello.lineage
     if max(map(len, identities)) > MAX_IDENTITY:
         return f"identities of agent, boot, instance and lineage have at most {MAX_IDENTITY} characters"

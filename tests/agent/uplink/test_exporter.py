@@ -152,7 +152,7 @@ def test_hello_describes_the_agent_and_its_machine(line: Line) -> None:
     script = line.up(Script(ack))
     line.start()
     (hello,) = wait_for(lambda: script.hellos)
-    assert (hello.protocol, hello.agent, hello.instance, hello.boot) == (1, "agent", "instance", "boot")
+    assert (hello.protocol, hello.agent, hello.instance, hello.boot) == (2, "agent", "instance", "boot")
     assert (hello.version, hello.interval_ns) == ("1.2", 5)
     assert (hello.machine.host, hello.machine.cpus, hello.machine.memory_bytes) == ("h", 4, 8)
     assert [(s.name, s.works, s.reason, s.advice) for s in hello.sources] == [

@@ -63,7 +63,7 @@ def test_stream_opens_with_a_welcome(tmp_path: Path) -> None:
         ([pb.AgentMessage(batch=batch())], "Hello"),
         ([pb.AgentMessage()], "Hello"),
         ([pb.AgentMessage(hello=pb.Hello(protocol=1))], "Hello"),
-        ([pb.AgentMessage(hello=pb.Hello(protocol=2, agent="a"))], "protocol 2"),
+        ([pb.AgentMessage(hello=pb.Hello(protocol=3, agent="a"))], "protocol 3"),
         ([pb.AgentMessage(hello=pb.Hello(protocol=1, agent="a"))], "host"),
         ([pb.AgentMessage(hello=pb.Hello(protocol=1, agent="a" * 65))], "64"),
     ],
