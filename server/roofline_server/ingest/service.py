@@ -7,7 +7,7 @@ import contextlib
 import itertools
 import logging
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
@@ -256,6 +256,7 @@ class IngestService:
             asyncio.create_task(stream.ping()),
         ]
         tasks[0].add_done_callback(lambda _: stream.outgoing.put_nowait(_END))
+        context.add_done_callback(lambda _: self._closed(stream, tasks))
         try:
             yield pb.ServerMessage(
                 welcome=pb.Welcome(
@@ -274,15 +275,22 @@ class IngestService:
         except BadBatch as error:
             await context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))
         finally:
-            self._agents.remove(stream.link)
-            for task in tasks:
-                task.cancel()
+            self._closed(stream, tasks)
             await asyncio.gather(*tasks, return_exceptions=True)
-            self._streams.discard(stream)
-            self._committer.counts.closed(stream.agent, stream.node)
-            self._sharing.closed(stream)
-            self._store.machines.stream_closed(stream.agent)
-            log.info("agent %s has gone (%d streams)", stream.agent[:8], len(self._streams))
+
+    def _closed(self, stream: _Stream, tasks: Sequence[asyncio.Task[None]]) -> None:
+        """The stream is over. Called once or twice: gRPC leaves a handler that is amid sending to the garbage
+        collector, so what it does at its end may come late."""
+        if stream not in self._streams:
+            return
+        self._streams.discard(stream)
+        for task in tasks:
+            task.cancel()
+        self._agents.remove(stream.link)
+        self._committer.counts.closed(stream.agent, stream.node)
+        self._sharing.closed(stream)
+        self._store.machines.stream_closed(stream.agent)
+        log.info("agent %s has gone (%d streams)", stream.agent[:8], len(self._streams))
 
     async def _greet(self, requests: AsyncIterator[bytes], context: Any) -> _Stream:
         if len(self._streams) >= MAX_STREAMS:
