@@ -62,19 +62,8 @@ class Updates:
             record, key = self._record, id(optimizer)
             now = _now()
             self.count += 1
-            if record.calm is not None:
-                if (
-                    key == record.turns.alone
-                    and not self._inside
-                    and not record.in_backward
-                    and _thread() == record.thread
-                ):
-                    self._inside.append(key)
-                    record.calm((OPTIMIZES, now))
-                    if record.sampled:
-                        record.spent += _now() - now
-                    return
-                record.disturb()
+            if record.calm is not None and self._calm_begin(record, key, now):
+                return
             if record.by_hand is not None:
                 record.leave_to_optimizers()
             if record.in_backward:
@@ -100,11 +89,7 @@ class Updates:
             sampled = record.sampled
             if record.in_backward:
                 return
-            if (
-                record.calm is not None
-                and self._inside == [record.turns.alone]
-                and _thread() == record.thread
-            ):
+            if record.calm is not None and self._inside and _thread() == record.thread:
                 self._calm_end(record, now)
                 return
             if self._inside and _thread() == record.thread:
@@ -133,12 +118,12 @@ class Updates:
     def _calm_begin(self, record: Recorder, key: int, now: int) -> bool:
         """Note the begin of an update in a calm step; False: it is none of those."""
         log = record.calm
-        if key != record.turns.alone or self._inside or record.in_backward or _thread() != record.thread:
+        is_plain = key == record.turns.alone and not self._inside and not record.in_backward
+        if log is None or not is_plain or _thread() != record.thread:
             record.disturb()
             return False
         self._inside.append(key)
-        if log is not None:
-            log((OPTIMIZES, now))
+        log((OPTIMIZES, now))
         if record.sampled:
             record.spent += _now() - now
         return True
