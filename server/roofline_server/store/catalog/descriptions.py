@@ -38,9 +38,15 @@ class _Fitted(NamedTuple):
 class Descriptions:
     """Thread-safe."""
 
-    def __init__(self, catalog: Catalog, count: Callable[[int | None, int], None]) -> None:
-        """count: called with a node and how many metrics it is the first to name; may raise BadBatch."""
-        self._catalog, self._count = catalog, count
+    def __init__(
+        self,
+        catalog: Catalog,
+        count: Callable[[int | None, int], None],
+        keep: Callable[[list[Metric], list[tuple[str, Metric]]], None],
+    ) -> None:
+        """count: called with a node and how many metrics it is the first to name; may raise BadBatch. keep:
+        called with new metrics, and with those that jobs describe otherwise, to be written."""
+        self._count, self._keep = count, keep
         self._lock = threading.Lock()
         self._first = catalog.metrics()  # by (counter set, name), whatever the job
         self._of_job = catalog.job_metrics()  # job -> (counter set, name) -> where it is not that
@@ -99,7 +105,7 @@ class Descriptions:
             if known[metric.name] != first and key not in exceptions:
                 own.append(metric)
         if new or own:
-            self._catalog.add_metrics(new, [(job, metric) for metric in own])
+            self._keep(new, [(job, metric) for metric in own])
         self._first.update({(counter_set, m.name): m for m in new})
         exceptions.update({(counter_set, m.name): m for m in own})
         return tuple(known[metric.name] for metric in sent)

@@ -34,11 +34,13 @@ class NameIds:
         """moment: server time of a node's time; None: nothing is known of its clock."""
         self._catalog = catalog
         self._lock, self._saving = threading.Lock(), threading.Lock()
-        self._new = NewNames({}, {})
+        self._new = NewNames({}, {}, [], [])
         self._nodes, self._ranks, self._kernels = catalog.name_ids()
         self._next_rank = count(max(self._ranks.values(), default=0) + 1)
         self._next_kernel = count(max(self._kernels.values(), default=0) + 1)
-        self._descriptions = Descriptions(catalog, lambda node, new: self._count(node, "metrics", new))
+        self._descriptions = Descriptions(
+            catalog, lambda node, new: self._count(node, "metrics", new), self._keep_metrics
+        )
         self.runs = Runs(catalog, self._ranks, moment)
         self._by_job: dict[str, dict[int, RankKey]] = {}
         for key, rank in self._ranks.items():
@@ -87,11 +89,16 @@ class NameIds:
                 self._ranks[key] = rank
         return [self._ranks[key] for key in keys]
 
+    def _keep_metrics(self, new: Sequence[Metric], of_jobs: Sequence[tuple[str, Metric]]) -> None:
+        with self._lock:
+            self._new.metrics.extend(new)
+            self._new.of_jobs.extend(of_jobs)
+
     def save(self) -> None:
         """Write the names that are new: to be called before what refers to them is kept."""
         with self._saving:  # nobody goes on while another thread still writes what they need
             with self._lock:
-                new, self._new = self._new, NewNames({}, {})
+                new, self._new = self._new, NewNames({}, {}, [], [])
             try:
                 self._catalog.add_names(new)
             except Exception:

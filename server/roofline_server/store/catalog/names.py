@@ -22,10 +22,17 @@ class NewNames(NamedTuple):
 
     ranks: dict[RankKey, int]
     kernels: dict[KernelKind, int]
+    metrics: list[Metric]
+    of_jobs: list[tuple[str, Metric]]  # metrics that jobs describe otherwise
 
     def before(self, later: NewNames) -> NewNames:
         """These and later ones."""
-        return NewNames(self.ranks | later.ranks, self.kernels | later.kernels)
+        return NewNames(
+            self.ranks | later.ranks,
+            self.kernels | later.kernels,
+            self.metrics + later.metrics,
+            self.of_jobs + later.of_jobs,
+        )
 
 
 class Names:
@@ -131,6 +138,10 @@ class Names:
                 db.execute(RANK.insert(), [{**key._asdict(), "id": id_} for key, id_ in new.ranks.items()])
             if new.kernels:
                 db.execute(KERNEL.insert(), [{**k._asdict(), "id": id_} for k, id_ in new.kernels.items()])
+            if new.metrics:
+                db.execute(METRIC.insert(), [_metric_row(metric) for metric in new.metrics])
+            if new.of_jobs:
+                db.execute(JOB_METRIC.insert(), [{"job": j, **_metric_row(m)} for j, m in new.of_jobs])
 
     def run_processes(self) -> dict[tuple[str, int, int, int], tuple[int, str]]:
         """(job, node, pid, start) -> number of its run, what starts it again."""
@@ -147,14 +158,6 @@ class Names:
             with self._engine.begin() as db:
                 values = [dict(zip(names, (*who, *what), strict=True)) for who, what in found.items()]
                 db.execute(RUN_PROCESS.insert(), values)
-
-    def add_metrics(self, metrics: Iterable[Metric], of_jobs: Iterable[tuple[str, Metric]] = ()) -> None:
-        """of_jobs: those that jobs describe otherwise. One commit for all."""
-        with self._engine.begin() as db:
-            for metric in metrics:
-                db.execute(METRIC.insert().values(_metric_row(metric)))
-            for job, metric in of_jobs:
-                db.execute(JOB_METRIC.insert().values({"job": job, **_metric_row(metric)}))
 
 
 def _metric(row: Any) -> Metric:

@@ -12,7 +12,7 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 
-from ...records import Incarnation, NodeKey, RankKey, Table
+from ...records import Incarnation, Metric, NodeKey, RankKey, Table
 from ..catalog.catalog import Catalog
 from ..catalog.names import NewNames
 from ..catalog.run_choice import job_and_number, run_name
@@ -62,11 +62,14 @@ def match(source: Catalog, target: Catalog, jobs: Collection[str]) -> Ids:
     new = {key: machines[node] for key, node in nodes.items() if key not in known_nodes}
     known_nodes |= target.add_nodes(new)
     renamed = {key: key._replace(job=names[key.job]) for key in ranks if key.job in names}
-    added = NewNames(_numbered(renamed.values(), known_ranks), _numbered(kernels, known_kernels))
+    added = NewNames(
+        _numbered(renamed.values(), known_ranks),
+        _numbered(kernels, known_kernels),
+        *_metrics(source, target, names),
+    )
     target.add_names(added)
     known_ranks |= added.ranks
     known_kernels |= added.kernels
-    _add_metrics(source, target, names)
     return Ids(
         names,
         {node: known_nodes[key] for key, node in nodes.items()},
@@ -81,8 +84,10 @@ def _numbered(names: Iterable[Name], known: Mapping[Name, int]) -> dict[Name, in
     return dict(zip(new, count(1 + max(known.values(), default=0))))
 
 
-def _add_metrics(source: Catalog, target: Catalog, names: Mapping[str, str]) -> None:
-    """Have each job go on with the descriptions that it had."""
+def _metrics(
+    source: Catalog, target: Catalog, names: Mapping[str, str]
+) -> tuple[list[Metric], list[tuple[str, Metric]]]:
+    """What the target lacks for each job to go on with the descriptions that it had."""
     described, firsts = source.metrics(), target.metrics()
     new = {key: metric for key, metric in described.items() if key not in firsts}
     firsts |= new
@@ -92,7 +97,7 @@ def _add_metrics(source: Catalog, target: Catalog, names: Mapping[str, str]) -> 
         for key, metric in {**described, **exceptions.get(job, {})}.items():
             if metric != firsts[key] and key not in known.get(name, {}):
                 own.append((name, metric))
-    target.add_metrics(new.values(), own)
+    return list(new.values()), own
 
 
 def _job_names(source: Catalog, target: Catalog, jobs: Collection[str]) -> dict[str, str]:

@@ -212,6 +212,7 @@ def test_first_description_of_a_metric_stays_in_its_job_alone(tmp_path: Path, ca
     assert found.metrics == (right, metric("b"))
     assert found.values is not None and found.values[:, 0].tolist() == [ABSENT, 1], "it cannot be compared"
     assert numbers.fit(sampled("42", right), 1).values is not None
+    numbers.save()
     again = NameIds(catalog)
     for one in (numbers, again):
         assert one.metrics_by_set("42")["process"] == [right, metric("b")]
@@ -222,8 +223,8 @@ def test_description_of_a_job_that_is_stored_holds_after_a_restart(catalog: Cata
     right, wrong = metric("a"), metric("a")._replace(kind=9)
     numbers = NameIds(catalog)
     assert numbers.rank_ids([RankKey("42", "worker", 0)]) == [WHO.rank]
-    numbers.save()
     numbers.fit(sampled("42", right), 1)
+    numbers.save()
     catalog.seal(sealing(Segment("42", "samples_process", "segments/9", 3, 100, 10, 20)))
     again = NameIds(catalog)
     assert again.fit(sampled("42", wrong), 1).metrics == (right,)
