@@ -108,7 +108,8 @@ def line(found: dict) -> str:
     findings = "; ".join(
         f"{one['rank']} {one['kind']} {1e3 * (one['cost_s'] or 0):.1f} ms" for one in said["findings"]
     )
-    before = f"{1e3 * truth['bare']['step_s']:.1f} -> " if truth["bare"] else ""
+    reference = truth.get("reference") or truth.get("bare")
+    before = f"{1e3 * reference['step_s']:.1f} -> " if reference else ""
     step = f"{before}{1e3 * truth['step_s']:.1f} ms"
     planted = f"planted {found['plan']['rank']} {cost} ({step})"
     return f"{scored(found).outcome}: {planted}; said {findings or said['kind']}"

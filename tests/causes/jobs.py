@@ -1,4 +1,4 @@
-"""Starts the ranks of one training, bare or wrapped, and reads what they kept of themselves."""
+"""Starts the ranks of one training, and reads what they kept of themselves."""
 
 from __future__ import annotations
 

@@ -1,13 +1,11 @@
-"""One run of a training, bare or profiled, with what is planted; and the training's own clock of it."""
+"""One run of a training, with or without what is planted; and the training's own clock of it."""
 
 from __future__ import annotations
 
 import contextlib
 import itertools
-import json
 import os
 import statistics
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,7 +17,6 @@ from .plans import HEALTHY, TORCH, Plan
 from .watch import Watch
 
 WARM_STEPS, WARM_SHARE = 24, 0.2  # left out of the training's own means
-BARE_SECONDS, BARE_LASTS_S = 5.0, 900.0
 # That cross the slow end of a link in a step: of `mlp` the gradients, of `wide` what two workers pull.
 UPLINK_BYTES = {"mlp": 4 * (512 * 768 + 768 * 768 + 768 * 10), "wide": 2 * 4 * (1024 * 1536 + 512 * 10)}
 SHARE_OF_WORK = 0.75  # of a step, about, that grows with the batch
@@ -77,18 +74,23 @@ def clock_of(ends_ns: dict[str, list[int]]) -> Clock:
 
 
 def observe(
-    plan: Plan, setting: Setting, folder: Path, bare: dict[str, Any], wrap: list[Any], environ: dict[str, str]
+    plan: Plan,
+    setting: Setting,
+    folder: Path,
+    reference: dict[str, Any],
+    wrap: list[Any],
+    environ: dict[str, str],
 ) -> Observed:
-    """Run it once with what is planted. bare: how it ran without; without `step_s` nothing is planted."""
-    watch, words = Watch(), words_for(plan, setting.seconds if wrap else BARE_SECONDS, bare)
+    """Run it once. reference: how it ran without what is planted; empty: nothing is planted."""
+    watch, words = Watch(), words_for(plan, setting.seconds, reference)
     planted = (
-        outside(plan.cause, plan.severity, core_of(plan), bare.get("cores", 1.0), plan.seed)
-        if bare
+        outside(plan.cause, plan.severity, core_of(plan), reference["cores"], plan.seed)
+        if reference
         else Outside()
     )
     python = setting.pythons["torch" if plan.framework in TORCH else "tensorflow"]
     with (
-        link(plan, bare),
+        link(plan, reference),
         training(plan, python, folder, wrap, environ, words) as job,
         disturbed(plan, job, planted, watch),
     ):
@@ -113,12 +115,12 @@ def disturbed(plan: Plan, job: Job, planted: Outside, watch: Watch) -> Iterator[
             one.end()
 
 
-def words_for(plan: Plan, seconds: float, bare: dict[str, Any]) -> list[str]:
+def words_for(plan: Plan, seconds: float, reference: dict[str, Any]) -> list[str]:
     words = [f"--model={plan.model}", f"--seconds={seconds}", f"--seed={plan.seed}"]
     words += ["--pinned"] if is_pinned(plan) else []
-    if not bare or plan.cause == HEALTHY:
+    if not reference or plan.cause == HEALTHY:
         return words
-    amount = plan.severity * bare["step_s"]
+    amount = plan.severity * reference["step_s"]
     more = plan.severity / SHARE_OF_WORK
     return [*words, f"--cause={plan.cause}", f"--amount={amount}", f"--more={more}", f"--on={plan.rank[-1]}"]
 
@@ -134,43 +136,11 @@ def core_of(plan: Plan) -> int:
 
 
 @contextlib.contextmanager
-def link(plan: Plan, bare: dict[str, Any]) -> Iterator[None]:
+def link(plan: Plan, reference: dict[str, Any]) -> Iterator[None]:
     if plan.cause != "uplink":
         yield
         return
-    rate = UPLINK_BYTES[plan.model] / (plan.severity * bare["step_s"]) if bare else 0
+    rate = UPLINK_BYTES[plan.model] / (plan.severity * reference["step_s"]) if reference else 0
     slow = 0 if plan.servers else int(plan.rank[-1])
     with uplink.linked(slow, rate):
         yield
-
-
-def bare_run(plan: Plan, setting: Setting, folder: Path) -> dict[str, Any]:
-    """How the training runs without plant and profiler: kept for a quarter of an hour, for all severities."""
-    alike = (
-        plan.framework,
-        plan.model,
-        plan.load,
-        plan.seed,
-        plan.servers,
-        is_pinned(plan),
-        plan.cause == "uplink",
-        plan.rank,
-    )
-    file, name = setting.raw / "bare.json", "/".join(map(str, alike))
-    known = json.loads(file.read_text()) if file.exists() else {}
-    if name in known and time.time() - known[name]["time"] < BARE_LASTS_S:
-        return known[name]
-    observed = observe(plan, setting, folder / "bare", {}, [], {"ROOFLINE_SOCKET": str(folder / "nobody")})
-    clock, used = observed.clock, observed.watch.cpu.get(plan.rank)
-    seconds = (clock.end_ns - clock.begin_ns) / 1e9
-    known[name] = {
-        "time": time.time(),
-        "step_s": clock.step_s,
-        "mean_s": clock.mean_s,
-        "median_s": clock.median_s,
-        "others": observed.watch.others,
-        "cores": used.between(clock.begin_ns, clock.end_ns) / seconds if used else 1.0,
-    }
-    setting.raw.mkdir(parents=True, exist_ok=True)
-    file.write_text(json.dumps(known))
-    return known[name]

@@ -7,7 +7,7 @@ import statistics
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
-from .plans import CAUSES, HEALTHY
+from .plans import CAUSES, HEALTHY, SELF_MEASURED
 
 FOREIGN_SHARE = (
     0.02  # of the step: more delay than the least of its like, and foreign load did fall on a rank
@@ -85,9 +85,9 @@ def scored(result: dict[str, Any]) -> Scored:
         is_planted and is_right and first is said["findings"][0],
         is_planted and is_right and names(first["kind"], plan["cause"]),
         f"{shown['kind']} {shown['rank']}".strip() if shown else said["kind"],
-        _error(first["cost_s"], truth["cost_s"]) if is_planted and is_right else None,
+        _cost_error(first, plan, truth) if is_planted and is_right else None,
         _without_error(first, truth) if is_planted and is_right else None,
-        _holds(first, truth["gain_s"]) if is_planted and is_right else None,
+        _holds(first, truth) if is_planted and is_right else None,
     )
 
 
@@ -186,17 +186,29 @@ def _error(said: float | None, true: float | None) -> float | None:
     return abs(said / true - 1) if said is not None and true is not None and true > 0 else None
 
 
+def _cost_error(first: dict[str, Any], plan: dict[str, Any], truth: dict[str, Any]) -> float | None:
+    if plan["cause"] not in SELF_MEASURED and not has_pair(truth):
+        return None
+    return _error(first["cost_s"], truth["cost_s"])
+
+
 def _without_error(first: dict[str, Any], truth: dict[str, Any]) -> float | None:
-    if first["gain_low_s"] is None:
+    if first["gain_low_s"] is None or not has_pair(truth):
         return None
     gain = (first["gain_low_s"] + first["gain_high_s"]) / 2
-    return _error(truth["step_s"] - gain, truth["bare"]["step_s"])
+    return _error(truth["step_s"] - gain, truth["reference"]["step_s"])
 
 
-def _holds(first: dict[str, Any], gain: float | None) -> bool | None:
-    if first["gain_low_s"] is None or gain is None:
+def _holds(first: dict[str, Any], truth: dict[str, Any]) -> bool | None:
+    if first["gain_low_s"] is None or not has_pair(truth):
         return None
-    return bool(first["gain_low_s"] <= gain <= first["gain_high_s"])
+    return bool(first["gain_low_s"] <= truth["gain_s"] <= first["gain_high_s"])
+
+
+def has_pair(truth: dict[str, Any]) -> bool:
+    """Whether the run was held against one that differs in the plant alone. Earlier ones were held against a
+    run without a server and an agent on the same CPUs, which make a step longer, too."""
+    return truth.get("reference") is not None
 
 
 def _median(values: Iterable[float | None]) -> float | None:

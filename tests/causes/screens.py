@@ -13,9 +13,9 @@ from pathlib import Path
 from ..end_to_end.conftest import COMMANDS
 from .__main__ import RAW, ROOT, SEEDS
 from .jobs import JobError
-from .observe import Setting, bare_run
+from .observe import Setting
 from .plans import HEALTHY, Plan, plans
-from .runs import JOB, profiled
+from .runs import JOB, profiled, reference_run
 
 PAGE = ROOT / "docs" / "answers.md"
 TRIES = 3
@@ -51,10 +51,10 @@ def screen(plan: Plan, setting: Setting) -> str:
     ceilings = calibrated(setting.raw / "state")
     with tempfile.TemporaryDirectory(prefix="roofline-screens-") as name:
         folder = Path(name)
-        bare = {} if plan.cause == HEALTHY else bare_run(plan, setting, folder)
+        reference = {} if plan.cause == HEALTHY else reference_run(plan, setting, folder / "reference")
         (folder / "agent").mkdir()
         shutil.copy(ceilings, folder / "agent")
-        with profiled(plan, setting, folder, bare) as (site, _):
+        with profiled(plan, setting, folder, reference) as (site, _):
             return str(site.ask("report", JOB).stdout)
 
 

@@ -43,7 +43,7 @@ def result(
             "cost_s": cost,
             "gain_s": cost,
             "step_s": 0.06,
-            "bare": {"step_s": 0.05},
+            "reference": {"step_s": 0.05},
             "others": 0.01,
             "delay_s": {"ddp:0": 0.0, "ddp:1": 0.0, **{k.replace("_", ":"): v for k, v in delay_s.items()}},
         },
@@ -60,6 +60,15 @@ def test_planted_rank_named_first_is_right() -> None:
     assert one.cost_error == pytest.approx(0.2)
     assert one.without_error == pytest.approx(0.04)  # 48 ms instead of 50
     assert one.holds_gain is False
+
+
+def test_run_whose_pair_had_no_profiler_tells_no_gain() -> None:
+    earlier = result(("more_work", "ddp:1", 0.012), cause="batch")
+    earlier["truth"]["bare"] = earlier["truth"].pop("reference")
+    one = scored(earlier)
+    assert (one.outcome, one.cost_error, one.without_error, one.holds_gain) == (RIGHT, None, None, None)
+    earlier["plan"]["cause"] = "sleep_step"  # what a plant measures of itself does not need the pair
+    assert scored(earlier).cost_error == pytest.approx(0.2)
 
 
 def test_another_rank_named_before_the_planted_one_is_wrong() -> None:
