@@ -1,8 +1,7 @@
-"""PyTorch: records the phases of a rank's training thread, step by step; called by the other torch hooks.
+"""PyTorch: notes what a rank's training thread does, and decides where steps end; called by the other torch
+hooks. What is sent of a step is made in torch_steps.py.
 
-Events are noted as they come, a byte and a time each, and are made into spans (torch_phases.py) at the border
-of their step; a step whose order of events is known is sent by a prepared layout (torch_alike.py). This
-imports no torch and reads no clock: the caller passes the time.
+This imports no torch and reads no clock: the caller passes the time.
 """
 
 from __future__ import annotations
@@ -11,18 +10,16 @@ import atexit
 import os
 import threading
 import weakref
-from bisect import bisect_left, bisect_right
-from typing import Any, Callable, Dict, List, Optional, Sequence
+from bisect import bisect_right
+from typing import Any, Callable, Dict, List, Optional
 
 from . import Marker
-from .torch_alike import AlikeSteps
 from .torch_batches import Batches
-from .torch_between import EVALUATION, Between
+from .torch_between import EVALUATION
 from .torch_borders import DEFERRED_NS, SHORT_NS, WaitingBorder, in_place_of
 from .torch_by_hand import ByHand
-from .torch_calm import MOST_DISTURBED, PLAIN_EVENTS, work_out
+from .torch_calm import MOST_DISTURBED, work_out
 from .torch_cost import HookCosts, is_before_sampled, next_before_sampled
-from .torch_joined import JoinedCollectives
 from .torch_phases import (
     BACKWARD,
     BACKWARDS,
@@ -35,13 +32,10 @@ from .torch_phases import (
     LEAVES,
     MAX_SPANS,
     OPTIMIZER,
-    OPTIMIZES,
     PHASES,
-    WORKS,
-    Phases,
-    Span,
     thinned,
 )
+from .torch_steps import Steps
 from .torch_turns import Turns
 
 __all__ = [
@@ -56,9 +50,7 @@ __all__ = [
     "thinned",
 ]
 
-MOST_SPANS = 4096  # that are kept; a process may fetch and communicate without ever stepping
-MOST_EVENTS = 2048  # likewise
-LONGEST = 64  # events of a step that may be like others
+MOST_EVENTS = 2048  # that are kept; a process may fetch and communicate without ever stepping
 SEEN_BY = "steps.seen_by"  # the fact that says so where it isn't optimizers all the time
 
 _identity = threading.get_ident
@@ -74,24 +66,21 @@ class Recorder:
         *("by_hand", "by_horovod", "capturing", "in_backward", "sampled", "skipped", "spent", "started"),
         "worked_ns",
         *("steps", "updated_in_backward", "waiting", "waits"),
-        *("_alike", "_at_border", "_border_ns", "_costed", "_costs", "_defer_to", "_deferred", "_events"),
-        "_first",
-        *("_fresh", "_handed_ns", "_held", "_joined", "_marker", "_may_defer", "_phases"),
+        *("_at_border", "_costed", "_costs", "_defer_to", "_deferred", "_events", "_first"),
+        *("_handed_ns", "_held", "_marker", "_may_defer"),
     )
 
     def __init__(self, marker: Marker) -> None:
         self._marker = marker
-        self.batches, self.between, self.turns = Batches(), Between(), Turns()
+        self.batches, self.turns, self.steps = Batches(), Turns(), Steps(marker)
         self.account = marker.account  # of the training thread
         self._at_border: List[Callable[[int], None]] = []
         self.by_horovod = False  # Horovod's optimizer was made: its hook ends the steps
         self.updates: Any = None  # of torch_optimizer
         self.graphs: Any = weakref.WeakSet()  # CUDA graphs that make an update
-        # What happened since the last border (events of torch_phases), and when. Only ever these two objects:
-        # the hooks that run in every step append to both, the event first, and settle() when they are long.
-        self._events, self.times = bytearray(), []  # type: bytearray, List[int]
-        self.event, self.at = self._events.append, self.times.append
-        self._alike = AlikeSteps(marker)
+        # What happened since the last border (events of torch_phases), and when: settle() when they are long.
+        self._events, self.times = self.steps.events, self.steps.times
+        self.event, self.at = self.steps.event, self.steps.at
         self._reset()
         os.register_at_fork(after_in_child=self._reset)
         defers = getattr(marker, "defers", None)
@@ -101,14 +90,9 @@ class Recorder:
     def _reset(self) -> None:
         # A forked child that trains has steps of its own; one that loads data has none.
         self.thread = threading.main_thread().ident
-        self.steps = 0
         self.waits = 0  # backwards to come that end with waiting for other ranks
         self.started = False
         self._first: Dict[str, int] = {}
-        self._joined = JoinedCollectives()
-        self._phases = Phases()
-        self._fresh = True  # nothing was open at the last border
-        self._border_ns = 0  # when it was
         self._held: List[WaitingBorder] = []
         self._deferred: List[WaitingBorder] = []  # borders that are sure, handed over together
         self._defer_to: Optional[int] = None  # borders of steps from this on are handed over at once
@@ -129,9 +113,9 @@ class Recorder:
         self._log: List[Any] = []
         self._disturbed = 0  # calm stretches in a row that were broken off
         self._short = False  # the last step was
-        self._drop_events()
+        self.steps.reset()
+        self.between = self.steps.between
         self.batches.clear()
-        self.between = Between()
         self.turns.reset()
 
     def in_training_thread(self) -> bool:
@@ -189,16 +173,11 @@ class Recorder:
         events, and when it ended."""
         if self._deferred:
             self.hand_over()
-        kind = self._alike.kind((PLAIN_EVENTS, sizes[1]))
-        open_ = self.times or self._phases.spans or self._joined.open or not self._fresh
-        if kind is None or not kind.layout or open_ or self.sampled or self.batches.pending():
+        before = steps[-2][-1] if len(steps) > 1 else self.steps.border_ns
+        if self.sampled or self.batches.pending() or not self.steps.send_plain(sizes, steps):
             return False
-        if not self._marker.send_layouts(kind.layout, self.steps, sizes[0], steps):
-            return False
-        self.steps += len(steps)
-        before = steps[-2][-1] if len(steps) > 1 else self._border_ns
-        self._border_ns = self._handed_ns = steps[-1][-1]
-        self._short = self._border_ns - before < SHORT_NS
+        self._handed_ns = self.steps.border_ns
+        self._short = self._handed_ns - before < SHORT_NS
         self._defer_to = None
         return True
 
@@ -215,16 +194,12 @@ class Recorder:
             return
         if self._defer_to is None:
             self._defer_to = self._deferred_to()
-        next_ = self.steps + len(self._deferred)
+        next_ = self.steps.sent + len(self._deferred)
         last = next_ + 1 if self.sampled and self._may_defer else self._defer_to
         self.calm_left = min(last, self.account.next) - next_
         if self.calm_left > 0:
             self.calm, self.calm_until_ns = self._log.append, self._handed_ns + DEFERRED_NS
             self.batches.holds = True
-
-    def _drop_events(self) -> None:
-        self._events.clear()
-        self.times.clear()
 
     def in_head(self) -> bool:
         """Whether no training was seen since the border, so that this may lie between two steps."""
@@ -270,28 +245,20 @@ class Recorder:
             self.catch_up()
         if self._deferred:
             self.hand_over()
-        phases = self._phases
-        if len(self._events) == len(self.times):
-            phases.process(self._events, self.times)
-        else:  # an exception of a signal's handler came between the two appends
-            phases.abandon()
-        self._drop_events()
-        self._fresh = False
+        self.steps.settle()
         self._held = [border._replace(events=0) for border in self._held]
-        if len(phases.spans) > MOST_SPANS:
+        if self.steps.has_many_spans:
             self.flush()
 
     def forget(self, name: str, since: int) -> None:
         """What was recorded as `name` since then was no part of training."""
         self.settle()
-        phases = self._phases
-        phases.spans = [span for span in phases.spans if span[0] is not name or span[1] < since]
-        phases.drop_forward()
+        self.steps.forget(name, since)
 
     def abandon(self) -> None:
         """An exception has left the phases that are open."""
         self.settle()
-        self._phases.abandon()
+        self.steps.phases.abandon()
 
     def waits_from(self, now: int) -> int:
         """Perhaps the training thread waits for other ranks from now on, or a moment later; blocked() or
@@ -316,10 +283,10 @@ class Recorder:
         """`count` collectives of one kind were asked for ("asked.KIND") or executed ("engine.KIND")."""
         if self.calm is not None:
             self.disturb()
-        done = self._joined.add(name, begin, end, size, count)
+        done = self.steps.joined.add(name, begin, end, size, count)
         if done is not None:
-            self._phases.spans.append(done)
-            if len(self._phases.spans) > MOST_SPANS:
+            self.steps.phases.spans.append(done)
+            if self.steps.has_many_spans:
                 self.flush()
 
     def fact(self, name: str, value: object) -> None:
@@ -350,14 +317,11 @@ class Recorder:
         fetch = self.batches.first_ns()
         begin = fetch if fetch is not None else self._first.get("wrapped", self._first.get("module", now))
         self._marker.border(-1, None, begin)
-        self._border_ns = begin
+        self.steps.border_ns = begin
         if not self.turns.any_made():
             self.by_hand = ByHand(self)
-        # What was there before is of no step.
         self.settle()
-        phases = self._phases
-        phases.spans = [span for span in phases.spans if span[2] > begin]
-        self._joined.forget_until(begin)
+        self.steps.begin_at(begin)
 
     def updating(self, key: int) -> None:
         """The update of an optimizer begins; key: of the optimizer."""
@@ -394,7 +358,7 @@ class Recorder:
     def leave_to_optimizers(self) -> None:
         """There is one, so what looked like updates by hand was none; those that were sent stay."""
         self.by_hand, self._held = None, []
-        if self.steps:
+        if self.steps.sent:
             self.fact(SEEN_BY, "optimizer")
 
     def updated_by_hand(self, begin: int, end: int) -> None:
@@ -433,9 +397,9 @@ class Recorder:
         held, self._held = self._held, []
         if not held:
             return
-        held[0] = held[0]._replace(spans=self._joined.take())
-        over, number = self._marker.over, self.steps
-        self._close_all([one._replace(counts=over(number + at, one.time_ns)) for at, one in enumerate(held)])
+        held[0] = held[0]._replace(spans=self.steps.joined.take())
+        over, number = self._marker.over, self.steps.sent
+        self._send([one._replace(counts=over(number + at, one.time_ns)) for at, one in enumerate(held)])
         self._over()
 
     def hand_over(self) -> None:
@@ -443,9 +407,10 @@ class Recorder:
         if self.calm is not None:
             self.catch_up()
         deferred, self._deferred = self._deferred, []
-        behind, self._phases.spans = self._phases.spans, []  # of the step that goes on
-        self._close_all(deferred)
-        self._phases.spans += behind
+        phases = self.steps.phases
+        behind, phases.spans = phases.spans, []  # of the step that goes on
+        self._send(deferred)
+        phases.spans += behind
         if len(deferred) > 1:
             self._marker.flush()  # in one packet
 
@@ -455,16 +420,15 @@ class Recorder:
         if self.turns.round:
             self.turns.over()
 
-    def _close_all(self, borders: List[WaitingBorder]) -> None:
-        done = 0
-        for border in borders:
-            at = max(0, border.events - done)
-            events, times = self._events[at:], self.times[at:]
-            del self._events[at:], self.times[at:]
-            self._close(border)
-            self._events.extend(events)
-            self.times.extend(times)
-            done = border.events
+    def _send(self, borders: List[WaitingBorder]) -> None:
+        """Send the steps that ended at these borders."""
+        first = self.steps.sent
+        self.steps.send_all(borders)
+        for number, border in enumerate(borders, first):
+            if self.sampled:
+                self._report_cost(number, border.time_ns)
+            elif is_before_sampled(number):
+                self.sampled = True
 
     def stepped(self, now: int) -> None:
         """The border between two steps is here."""
@@ -480,10 +444,10 @@ class Recorder:
         for call in self._at_border:
             self._try(call, now)
         deferred, account = self._deferred, self.account
-        number = self.steps + len(deferred)
+        number = self.steps.sent + len(deferred)
         counts = self._marker.over(number, now) if account.on or number >= account.next else None
         # Together short steps take a fraction of the time, as code and data for it lie in the caches.
-        before = deferred[-1].time_ns if deferred else self._border_ns
+        before = deferred[-1].time_ns if deferred else self.steps.border_ns
         self._short = now - before < SHORT_NS
         defers = self._short and now - self._handed_ns < DEFERRED_NS
         if defers and (self._at_border or self.between.stretches or self._held):
@@ -492,9 +456,7 @@ class Recorder:
             if self._defer_to is None:  # not known since the last one was handed over
                 self._defer_to = self._deferred_to()
             defers = number < self._defer_to
-        spans = self._joined.take() if self._joined.open else ()
-        if self._phases.spans:
-            spans, self._phases.spans = [*self._phases.spans, *spans], []
+        spans = self.steps.take_spans()
         deferred.append(WaitingBorder(len(self._events), now, examples, shapes, counts, spans))
         if not defers:
             self.hand_over()
@@ -505,78 +467,12 @@ class Recorder:
         """The first step from this one on whose border is to be handed over at once."""
         if not self._may_defer or self.by_hand is not None or self.by_horovod:
             return -1
-        sampled = self.steps if self.sampled else next_before_sampled(self.steps)
+        sampled = self.steps.sent if self.sampled else next_before_sampled(self.steps.sent)
         return min(self._marker.deferred_to(), sampled)
 
-    def _close(self, border: WaitingBorder) -> None:
-        """Send the step that ended there, of the events so far."""
-        now, counts = border.time_ns, border.counts
-        begin = self._begin(now) if self.between.stretches else None
-        if begin is not None:
-            counts = None  # they hold what lay between
-        if begin is not None or border.spans or not self._send_alike(border):
-            self._send(border, counts, begin)
-        if self.sampled:
-            self._report_cost(now)
-        elif is_before_sampled(self.steps):
-            self.sampled = True
-        self._border_ns = now
-        self.steps += 1
-
-    def _send_alike(self, border: WaitingBorder) -> bool:
-        """Send a step with nothing in it but its phases, if their order is known; False: nothing was sent."""
-        events, times, counts = bytes(self._events), self.times, border.counts
-        kind = self._alike.kind((events, border.shapes))
-        if kind is None or not kind.layout or not self._fresh or self._phases.spans:
-            return False
-        times.append(border.time_ns)
-        if (
-            self._marker.send_layout(kind.layout, self.steps, border.examples, times)
-            if counts is None
-            else self._alike.send_counted(kind, events, self.steps, border.examples, times, counts)
-        ):
-            self._events.clear()
-            times.clear()
-            return True
-        times.pop()
-        return False
-
-    def _send(self, border: WaitingBorder, counts: Any, begin: Optional[int]) -> None:
-        """Send a step of any kind."""
-        events = bytes(self._events)
-        kind = self._alike.kind((events, border.shapes))
-        whole = self._fresh and len(events) <= LONGEST
-        self._try(self._hand_spans, [*border.spans, *(() if counts is None else counts.spans())])
-        self._fresh = self._phases.clean()
-        like = self._alike.seen(kind, events, border.shapes) if whole and self._fresh else 0
-        self._marker.border(self.steps, border.examples, border.time_ns, like, begin)
-
-    def _begin(self, now: int) -> Optional[int]:
-        """When the step that ends now began; None: with the border before it, as most do. What lies between
-        the two is made into spans, and its events go."""
-        events, times, phases = self._events, self.times, self._phases
-        starts = [at for at in map(events.find, (BACKWARDS, OPTIMIZES, WORKS)) if at >= 0]
-        limit = times[min(starts)] if starts and len(events) == len(times) else now
-        found = self.between.before(self.steps, self._border_ns, limit, now)
-        if not found:
-            return None
-        begin = found[-1][2]
-        cut = bisect_left(times, begin)
-        phases.process(events[:cut], times[:cut])
-        forward = phases.drop_forward()
-        phases.abandon()
-        del events[:cut], times[:cut]
-        self._fresh = True
-        if forward:  # the batch was fetched before
-            events.insert(0, FORWARDS)
-            times.insert(0, begin)
-        phases.spans = [one for one in phases.spans if not (one[0].startswith("phase.") and one[1] < begin)]
-        phases.spans += [(kind, since, until, None, 1) for kind, since, until in found]
-        return begin
-
-    def _report_cost(self, now: int) -> None:
+    def _report_cost(self, number: int, now: int) -> None:
         self.sampled = False
-        steps, self._costed = self.steps - self._costed, self.steps
+        steps, self._costed = number - self._costed, number
         spent = self.spent + self.worked_ns // max(1, steps)
         self.spent = self.worked_ns = 0
         cost = self._costs.add(spent, now)
@@ -596,15 +492,7 @@ class Recorder:
             self.catch_up()
         if self._deferred:
             self.hand_over()
-        self._hand_spans(self._joined.take())
-
-    def _hand_spans(self, more: Sequence[Span]) -> None:
-        """Hand the marker the spans of the events so far, and `more`."""
-        if self.times:
-            self.settle()
-        spans, self._phases.spans = self._phases.spans, []
-        spans.extend(more)
-        self._marker.spans(spans if len(spans) <= MAX_SPANS else thinned(spans))
+        self.steps.send_spans(self.steps.joined.take())
 
 
 _of: Any = weakref.WeakKeyDictionary()

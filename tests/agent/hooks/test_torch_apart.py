@@ -67,7 +67,7 @@ def torch(marker: RecordingMarker, record: Recorder) -> Any:
     record.begun(0)
     for at in (0, 100, 200):
         step(record, at)
-    record._border_ns = made.border = now()
+    record.steps.border_ns = made.border = now()
     yield made
     Loader.__next__ = fetch  # type: ignore[method-assign]
 
