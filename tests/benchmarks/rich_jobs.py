@@ -17,6 +17,7 @@ from roofline.v1 import ingest_pb2 as pb
 from roofline.v1 import machine_pb2
 from roofline_client import connect
 
+from . import in_duckdb
 from .agent import load
 from .server import PROCESS, SECOND, STEP_NS, TCP, WINDOW, Stream, median_seconds
 from .site import COMMANDS, Node, Result, node, ranks
@@ -79,12 +80,14 @@ def _report(here: Node, server: psutil.Process, shape: Shape, most_served: float
     served = sorted(screens)[2]
     whole = median_seconds([str(COMMANDS / "roofline-client"), "report", "--job", shape.job], here)
     resident = server.memory_info().rss / 2**20
+    sums = in_duckdb.seconds(here.folder / "data" / "segments" / f"job-{shape.job}")
     return Result(
         f"report with phases and kernels, {shape.ranks:,} ranks x {shape.steps:,} steps",
         f"{most_served:g} s served, {most:g} s in all",
         f"{served:.2f} s served, {whole:.2f} s in all",
         served <= most_served and whole <= most,
         f"with all tables {tables:.2f} s served; the first time {first:.2f} s; "
+        f"DuckDB's plain sums over the same files {sums:.2f} s; "
         f"the server holds {resident:.0f} MB; {load()}",
     )
 
