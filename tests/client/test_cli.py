@@ -407,6 +407,12 @@ def test_stragglers_in_all_forms(site: Asked) -> None:
     assert json.loads(whole.stdout)["verdict"] == "no rank holds the others up"
 
 
+def test_stragglers_are_asked_for_by_steps(site: Asked) -> None:
+    assert asking(site, "stragglers", "--steps", "10:90").returncode == 0
+    assert (site.requests[-1].first_step, site.requests[-1].last_step) == (10, 90)
+    one_line(asking(site, "stragglers", "--steps", "10:", "--to", "90"), 2, "either --steps")
+
+
 def test_timeline_is_written_and_told_of(site: Asked, tmp_path: Path) -> None:
     done = asking(site, "timeline", "--kernels", "-o", tmp_path / "t.json")
     assert done.returncode == 0 and done.stdout == ""

@@ -95,11 +95,8 @@ RESOURCE_COLUMNS: Titled = (
 
 
 def as_text(report: Report) -> Group:
-    """All tables, those and their columns that hold nothing left out."""
-    parts: list[Any] = [_head(report)]
-    if report.verdict is None:
-        parts += about.section(wording.VERDICTS, report.verdicts)
-
+    """All tables, those and their columns that hold nothing left out. What a report is about stands above its
+    verdict, if it has one (screen.py)."""
     # What hardware counted stands before what shapes give, and its traffic after.
     columns = (*COUNTED_COLUMNS, *ROOFLINE_COLUMNS, *DRAM_COLUMNS)
     tables = [
@@ -111,11 +108,11 @@ def as_text(report: Report) -> Group:
         _parts(report.parts),
         _ceilings(report),
     ]
-    for table in tables:
-        if (shown := table.without_empty()) is not None:
-            parts += ["", shown]
+    head = [] if report.verdict else [_head(report), *about.section(wording.VERDICTS, report.verdicts)]
+    sections = [head, *([shown] for table in tables if (shown := table.without_empty()) is not None)]
     if report.cost.words:
-        parts += ["", Paragraph(report.cost.words)]
+        sections.append([Paragraph(report.cost.words)])
+    parts = [part for section in sections if section for part in ("", *section)][1:]
     parts += about.section(wording.FACTS, _facts(report.facts))
     parts += about.notes(report.notes)
     values = (named for rank in report.ranks for named in rank.summary.values.items())
