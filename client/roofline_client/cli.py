@@ -20,6 +20,7 @@ from .commands.jobs import jobs
 from .commands.join import join
 from .commands.machines import machines
 from .commands.options import DEFAULT_SERVER, EXIT_CODES, discard_output
+from .commands.page import page
 from .commands.plot import plot
 from .commands.report import report, with_seconds
 from .commands.roofline import roofline
@@ -30,7 +31,11 @@ from .commands.trajectory import trajectory
 from .commands.what_if import what_if
 from .errors import ClientError
 
-EXTRA = ("rich", "matplotlib", "pandas")  # what only the client extra installs
+# What only an extra installs.
+EXTRAS = {
+    "client": ("rich", "matplotlib", "pandas", "numpy"),
+    "page": ("starlette", "uvicorn", "sse_starlette", "jinja2", "plotly", "python_multipart", "multipart"),
+}
 
 
 class Command(NamedTuple):
@@ -104,6 +109,7 @@ COMMANDS = (
             "timeline --job 42 --rank worker:0 --kernels -o worker0.json",
         ),
     ),
+    Command(page, ("page", "page --server head:7642 --listen 127.0.0.1:8080")),
     Command(join, ("join head:7642 TOKEN", "join head:7642 -")),
     Command(export, ("export --job 42 -o raw-42", "export --job 42 -o raw-42 --force")),
 )
@@ -182,9 +188,10 @@ def _run() -> None:
         sys.exit(error.exit_code)
     except ModuleNotFoundError as error:
         missing = (error.name or "").partition(".")[0]
-        if missing not in EXTRA:
+        extra = next((extra for extra, modules in EXTRAS.items() if missing in modules), "")
+        if not extra:
             raise
-        advice = "pip install 'roofline-profiler[client]'"
+        advice = f"pip install 'roofline-profiler[{extra}]'"
         print(f"roofline-client: {missing} is not installed; {advice}", file=sys.stderr)
         sys.exit(1)
     except KeyboardInterrupt:

@@ -54,12 +54,13 @@ C = TypeVar("C", bound="Connection")
 class Connection:
     """Use as a context manager, or call close()."""
 
-    def __init__(self, server: str, timeout: float) -> None:
-        """server: HOST:PORT; "": the one joined last, else the one on this machine. Raises ClientError."""
+    def __init__(self, server: str, timeout: float, access: Access | None = None) -> None:
+        """server: HOST:PORT; "": the one joined last, else the one on this machine. access: what to reach it
+        with; None: what this user has from joining it. Raises ClientError."""
         servers = known_servers()
         self._server = server or servers.newest or DEFAULT_SERVER
         self._timeout = timeout
-        self._access = _in_time(self._server, servers.known.get(self._server))
+        self._access = access or _in_time(self._server, servers.known.get(self._server))
         options = (("grpc.max_receive_message_length", MAX_ANSWER_BYTES), ("grpc.enable_http_proxy", 0))
         self._channel = open_channel(grpc, self._server, self._access, options)
         self._query = query_pb2_grpc.QueryStub(self._channel)

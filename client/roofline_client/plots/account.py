@@ -21,23 +21,6 @@ MOST_BARS = 16
 BAR, WIDTH = 0.3, 5.6  # inches
 VISIBLE = 0.003  # share of the longest bar that is as wide as a line
 TITLED, UNDER = 0.32, 0.5  # inches above and under the bars
-# What computes is blue, what waits is pale, and what should not be there is strong.
-COLOURS = {
-    "input": "#CC8800",
-    "compute": "#6688BB",
-    "host": "#9DB7DD",
-    "gc": "#8866AA",
-    "contention": "#CC3311",
-    "stopped": "#882255",
-    "throttled": "#AA4499",
-    "paging": "#EE7733",
-    "disk": "#996633",
-    "transfer": "#77BBAA",
-    "wait_ranks": "#DDDDCC",
-    "wait_ps": "#EEDD88",
-    "blocked": "#EE3377",
-    "other": "#EEEEEE",
-}
 
 
 def figure(record: AccountOf) -> Figure:
@@ -87,7 +70,15 @@ def _draw(axis: Axes, shown: Sequence[RankAccount], verdict: Verdict) -> list[Ar
         begin = 0.0
         for part in one.parts:
             length = (part.time.value or 0.0) * scale
-            axis.barh(row, length, 0.72, begin, color=_colour(part.part), edgecolor="white", linewidth=0.4)
+            axis.barh(
+                row,
+                length,
+                0.72,
+                begin,
+                color=style.account_colour(part.part),
+                edgecolor="white",
+                linewidth=0.4,
+            )
             _label(axis, begin, length, row, part.share, longest * scale, part.part)
             begin += length
     axis.set_yticks(range(len(shown)), [_name(one) for one in shown])
@@ -98,7 +89,9 @@ def _draw(axis: Axes, shown: Sequence[RankAccount], verdict: Verdict) -> list[Ar
     axis.set_xlim(0, longest * scale * 1.02)
     axis.set_xlabel(f"Mean of a steady step ({unit})")
     axis.spines[["top", "right"]].set_visible(False)
-    return [Patch(facecolor=_colour(part), label=wording.part(part)) for part in dict.fromkeys(parts)]
+    return [
+        Patch(facecolor=style.account_colour(part), label=wording.part(part)) for part in dict.fromkeys(parts)
+    ]
 
 
 def _label(
@@ -107,7 +100,7 @@ def _label(
     """The share of a part that has room for it."""
     if length < 0.07 * longest:
         return
-    colour = style.ink_on(_colour(part))
+    colour = style.ink_on(style.account_colour(part))
     axis.text(
         begin + length / 2,
         row,
@@ -117,11 +110,6 @@ def _label(
         fontsize=style.SMALL,
         color=colour,
     )
-
-
-def _colour(part: str) -> str:
-    """Of a part that cannot be told apart that of its first name."""
-    return COLOURS.get(part.partition("|")[0], COLOURS["other"])
 
 
 def _name(account: RankAccount) -> str:

@@ -47,6 +47,23 @@ PARTS = {
     "network sent": "#882255",
     "network received": "#AA4499",
 }
+# Parts of an account: what computes is blue, what waits is pale, and what should not be there is strong.
+ACCOUNT = {
+    "input": "#CC8800",
+    "compute": "#6688BB",
+    "host": "#9DB7DD",
+    "gc": "#8866AA",
+    "contention": "#CC3311",
+    "stopped": "#882255",
+    "throttled": "#AA4499",
+    "paging": "#EE7733",
+    "disk": "#996633",
+    "transfer": "#77BBAA",
+    "wait_ranks": "#DDDDCC",
+    "wait_ps": "#EEDD88",
+    "blocked": "#EE3377",
+    "other": "#EEEEEE",
+}
 MORE_PARTS = (
     "#77AADD", "#EEDD88", "#44BB99", "#FFAABB", "#BBCC33", "#99DDFF", "#EE8866", "#AAAA00",
 )  # fmt: skip
@@ -98,3 +115,8 @@ def brightness(colour: str) -> float:
     """Of a colour on grey paper, 0 to 1 (luma of ITU-R BT.709)."""
     red, green, blue = (int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5))
     return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+def account_colour(part: str) -> str:
+    """The colour of a part of an account; of one that cannot be told apart that of its first name."""
+    return ACCOUNT.get(part.partition("|")[0], ACCOUNT["other"])

@@ -1,0 +1,49 @@
+"""`roofline-client page`."""
+
+from __future__ import annotations
+
+import secrets
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ..errors import UsageError
+from .options import DEFAULT_SERVER, ServerOption
+
+LISTEN = "127.0.0.1:7645"
+
+
+def page(
+    server: ServerOption = DEFAULT_SERVER,
+    listen: Annotated[str, typer.Option("--listen", help="HOST:PORT where browsers find the page")] = LISTEN,
+    tokens: Annotated[
+        bool, typer.Option("--tokens", help="each visitor logs in with a reader's token of his own")
+    ] = False,
+    certificate: Annotated[
+        Path | None, typer.Option("--certificate", help="speak TLS with this certificate (PEM)")
+    ] = None,
+    key: Annotated[Path | None, typer.Option("--key", help="the key of the certificate (PEM)")] = None,
+) -> None:
+    """Show jobs in a browser, live; until Ctrl-C.
+
+    Without --tokens it shows what you may see, to whoever has the address that it prints.
+    """
+    from ..page.serve import Place, run, settings
+
+    host, colon, port = listen.rpartition(":")
+    if not (colon and host and port.isdigit() and int(port) < 65536):
+        raise UsageError(f"--listen {listen!r} must be HOST:PORT, as {LISTEN}")
+    if bool(certificate) != bool(key):
+        raise UsageError("--certificate and --key belong together")
+    place = Place(host, int(port), certificate, key)
+    if not place.is_private and certificate is None:
+        raise UsageError(
+            f"--listen {listen} can be reached by others, who could read tokens on their way: add "
+            f"--certificate and --key, or listen on {LISTEN} and forward that port by ssh -L"
+        )
+    found = settings(server, place, "" if tokens else secrets.token_urlsafe(16))
+    behind = f"#{found.code}" if found.code else ""
+    print(f"roofline-client: the page is at {place.address}/{behind}  (Ctrl-C ends it)", file=sys.stderr)
+    run(found, place)

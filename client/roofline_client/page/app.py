@@ -1,0 +1,197 @@
+"""The page as an ASGI app: HTML, JSON documents, and events while a job runs.
+
+It asks the server as any other client does, with what the visitor brought, so that who may see what is
+decided in one place: the server.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from roofline.joining import Access, CannotJoin, authority_of, parse_token
+from sse_starlette.sse import EventSourceResponse
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import FileResponse, JSONResponse, RedirectResponse, Response
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
+from starlette.templating import Jinja2Templates
+
+from .. import __version__
+from ..errors import ClientError, NotFound
+from . import documents
+from .asking import Asking
+from .job_list import JobList
+from .live import Feeds
+from .shield import LOOPBACK, Shield
+from .visitors import COOKIE, Visitors
+from .watching import JobWatch
+
+HERE = Path(__file__).parent
+EVENTS_APART_S = 15  # a comment between events tells proxies and browsers that the page lives
+
+
+class Settings(NamedTuple):
+    """Where the page asks, and who may look."""
+
+    server: str  # HOST:PORT
+    own: Access | None = None  # of the user who started it: who has the code asks with it
+    code: str = ""  # secret that lets a browser in with `own`; "": there is none
+    is_open: bool = False  # the server asks for nothing, so nobody logs in
+    hosts: Iterable[str] | None = LOOPBACK  # names by which browsers reach it
+
+
+def create_app(settings: Settings) -> Shield:
+    """The app. Closing it closes its connections."""
+    return Shield(_Page(settings).app, settings.hosts)
+
+
+class _Page:
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._visitors, self._feeds = Visitors(), Feeds()
+        self._asking = Asking(settings.server, settings.own)
+        self._templates = Jinja2Templates(HERE / "templates")
+        self._templates.env.globals["version"] = __version__
+        routes = [
+            Route("/", self._seen(self._html("jobs.html"))),
+            Route("/job", self._seen(self._html("job.html"))),
+            Route("/login", self._login_page),
+            Route("/login", self._login, methods=["POST"]),
+            Route("/logout", self._logout, methods=["POST"]),
+            Route("/events/jobs", self._seen(self._job_events_of_list)),
+            Route("/events/job", self._seen(self._job_events)),
+            Route("/api/v1/openapi.json", self._description),
+            *(
+                Route(f"/api/v1/{name}", self._seen(self._document(one)))
+                for name, one in documents.ALL.items()
+            ),
+            Route("/static/plotly.js", _plotly),
+            Mount("/static", StaticFiles(directory=HERE / "static")),
+        ]
+        self.app = Starlette(
+            routes=routes, lifespan=self._lifespan, exception_handlers={ClientError: self._refused}
+        )
+
+    @contextlib.asynccontextmanager
+    async def _lifespan(self, app: Starlette) -> AsyncIterator[None]:
+        yield
+        self._asking.close()
+
+    # -- who looks ------------------------------------------------------------------------------------------
+
+    def _seen(self, handler: Callable[[Request], Awaitable[Response]]) -> Callable[[Request], Any]:
+        """Only for those who are logged in; others are shown where."""
+
+        async def checked(request: Request) -> Response:
+            name = request.cookies.get(COOKIE, "")
+            if self._settings.is_open or self._visitors.knows(name):
+                return await handler(request)
+            if request.url.path.startswith(("/api/", "/events/")):
+                return JSONResponse({"error": "log in first: POST /login with a token"}, 401)
+            return RedirectResponse("/login", 303)
+
+        return checked
+
+    def _access(self, request: Request) -> Access | None:
+        return None if self._settings.is_open else self._visitors.access(request.cookies[COOKIE])
+
+    async def _login_page(self, request: Request, problem: str = "", status: int = 200) -> Response:
+        return self._templates.TemplateResponse(request, "login.html", {"problem": problem}, status)
+
+    async def _login(self, request: Request) -> Response:
+        if not self._visitors.may_try():
+            return await self._login_page(request, "too many tries; wait a minute", 429)
+        async with request.form(max_fields=4) as form:
+            token = str(form.get("token", "")).strip()
+        code = self._settings.code
+        access = None
+        if not (code and secrets.compare_digest(token.encode(), code.encode())):
+            try:
+                access = await run_in_threadpool(_access_with, self._settings.server, token)
+            except CannotJoin as error:
+                return await self._login_page(request, str(error), 403)
+            if problem := await self._asking.works(access):
+                return await self._login_page(request, problem, 403)
+        response = RedirectResponse("/", 303)
+        secure = request.url.scheme == "https"
+        response.set_cookie(
+            COOKIE, self._visitors.open(access), httponly=True, samesite="strict", secure=secure, path="/"
+        )
+        return response
+
+    async def _logout(self, request: Request) -> Response:
+        self._visitors.close(request.cookies.get(COOKIE, ""))
+        response = RedirectResponse("/login", 303)
+        response.delete_cookie(COOKIE)
+        return response
+
+    # -- what is shown --------------------------------------------------------------------------------------
+
+    def _html(self, template: str) -> Callable[[Request], Awaitable[Response]]:
+        async def shown(request: Request) -> Response:
+            words = {"job": request.query_params.get("job", ""), "may_leave": not self._settings.is_open}
+            return self._templates.TemplateResponse(request, template, words)
+
+        return shown
+
+    async def _job_events_of_list(self, request: Request) -> Response:
+        return self._events(("jobs", self._access(request)), JobList(), self._access(request))
+
+    async def _job_events(self, request: Request) -> Response:
+        job = request.query_params.get("job", "")
+        return self._events((job, self._access(request)), JobWatch(job), self._access(request))
+
+    def _events(self, subject: Any, watch: Any, access: Access | None) -> Response:
+        async def ask() -> tuple[str, bool]:
+            try:
+                return await self._asking.ask(access, watch.look)
+            except ClientError as error:
+                return documents.problem(error), True
+
+        feed = self._feeds.feed(subject, ask)
+
+        async def messages() -> AsyncIterator[dict[str, str]]:
+            async for shown in feed.watch():
+                yield {"data": shown}
+
+        return EventSourceResponse(messages(), ping=EVENTS_APART_S, headers={"X-Accel-Buffering": "no"})
+
+    def _document(self, one: documents.Document) -> Callable[[Request], Awaitable[Response]]:
+        async def answered(request: Request) -> Response:
+            ask = one.question(dict(request.query_params))
+            found = await self._asking.ask(self._access(request), ask)
+            return Response(found, media_type="application/json")
+
+        return answered
+
+    async def _description(self, request: Request) -> Response:
+        return JSONResponse(documents.description())
+
+    async def _refused(self, request: Request, error: Exception) -> Response:
+        assert isinstance(error, ClientError)
+        status = 404 if isinstance(error, NotFound) else 503 if error.exit_code == 4 else 400
+        return Response(documents.problem(error), status, media_type="application/json")
+
+
+def _access_with(server: str, token: str) -> Access:
+    """What a token of a reader lets in with. Raises CannotJoin."""
+    found = parse_token(token)
+    if found.mutual:
+        raise CannotJoin(
+            "this server asks for certificates: `roofline-client join`, then `roofline-client page`"
+        )
+    return Access(authority_of(server, found.fingerprint), found.secret)
+
+
+async def _plotly(request: Request) -> Response:
+    """From the installed package."""
+    import plotly
+
+    file = Path(plotly.__file__).parent / "package_data" / "plotly.min.js"
+    return FileResponse(file, media_type="text/javascript", headers={"Cache-Control": "max-age=86400"})

@@ -1,0 +1,89 @@
+"""What many look at is asked for once: a feed asks while somebody watches, and gives all of them the newest.
+
+Who reads slowly misses what came between and harms nobody. A question that takes long is asked less often, so
+that all pages together take a small part of the server's time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Hashable
+from contextlib import suppress
+
+log = logging.getLogger(__name__)
+
+EVERY_S, SHARE = 1.0, 10.0  # so often; what takes over 0.2 s is asked for in a tenth of the time
+STILL_S = 15.0  # of what does not change any more
+
+# What to show, and whether it may still change.
+Shown = tuple[str, bool]
+
+
+class Feed:
+    """One subject; a task asks for it as long as there are watchers."""
+
+    def __init__(self, ask: Callable[[], Awaitable[Shown]]) -> None:
+        self._ask = ask
+        self._watchers: set[asyncio.Queue[str]] = set()
+        self._newest = ""
+        self._task: asyncio.Task[None] | None = None
+
+    async def watch(self) -> AsyncIterator[str]:
+        """The newest, whenever it has changed."""
+        queue: asyncio.Queue[str] = asyncio.Queue(1)
+        self._watchers.add(queue)
+        if self._newest:
+            queue.put_nowait(self._newest)
+        if self._task is None or self._task.done():
+            self._task = asyncio.create_task(self._run())
+        try:
+            while True:
+                yield await queue.get()
+        finally:
+            self._watchers.discard(queue)
+            if not self._watchers:
+                self._task.cancel()
+                self._newest = ""
+
+    @property
+    def is_watched(self) -> bool:
+        return bool(self._watchers)
+
+    async def _run(self) -> None:
+        while True:
+            begin, may_change = time.monotonic(), True
+            try:
+                shown, may_change = await self._ask()
+                self._show(shown)
+            except Exception:
+                log.exception("the page asked in vain; it tries again")
+            spent = time.monotonic() - begin
+            await asyncio.sleep(pause_s(spent) if may_change else STILL_S)
+
+    def _show(self, shown: str) -> None:
+        if shown == self._newest:
+            return
+        self._newest = shown
+        for queue in self._watchers:
+            with suppress(asyncio.QueueEmpty):
+                queue.get_nowait()
+            queue.put_nowait(shown)
+
+
+def pause_s(spent_s: float) -> float:
+    """How long to wait before asking again, when asking took so long."""
+    return max(0.0, EVERY_S - spent_s, SHARE * spent_s - EVERY_S)
+
+
+class Feeds:
+    """By subject."""
+
+    def __init__(self) -> None:
+        self._feeds: dict[Hashable, Feed] = {}
+
+    def feed(self, subject: Hashable, ask: Callable[[], Awaitable[Shown]]) -> Feed:
+        """The one of this subject; ask: how, if it is new."""
+        self._feeds = {one: feed for one, feed in self._feeds.items() if feed.is_watched or one == subject}
+        return self._feeds.setdefault(subject, Feed(ask))

@@ -1,0 +1,82 @@
+"""Serves the page with uvicorn, until it is told to stop."""
+
+from __future__ import annotations
+
+import ipaddress
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+import uvicorn
+from roofline.joining import speaks_tls
+
+from ..address import DEFAULT_SERVER, check_address, known_servers
+from ..errors import ClientError
+from .app import Settings, create_app
+from .shield import LOOPBACK
+
+MOST_CONNECTIONS = 512
+GRACE_S = 1  # for what is on its way when the page ends
+
+
+class CannotListen(ClientError):
+    """The text says why."""
+
+
+class Place(NamedTuple):
+    """Where browsers find the page. certificate, key: files for TLS, or None."""
+
+    host: str
+    port: int
+    certificate: Path | None = None
+    key: Path | None = None
+
+    @property
+    def is_private(self) -> bool:
+        """Whether only this machine reaches it."""
+        with suppress(ValueError):
+            return ipaddress.ip_address(self.host.strip("[]")).is_loopback
+        return self.host == "localhost"
+
+    @property
+    def address(self) -> str:
+        scheme = "https" if self.certificate else "http"
+        return f"{scheme}://{self.host}:{self.port}"
+
+
+def settings(server: str, place: Place, code: str) -> Settings:
+    """What the page is to know. code: lets a browser in with what this user has; "": each visitor has a token
+    of his own. Raises UsageError."""
+    check_address(server)
+    servers = known_servers()
+    server = server or servers.newest or DEFAULT_SERVER
+    own = servers.known.get(server)
+    is_open = own is None and not speaks_tls(server)
+    hosts = LOOPBACK if place.is_private else None
+    return Settings(server, own if code else None, "" if is_open else code if own else "", is_open, hosts)
+
+
+def run(found: Settings, place: Place) -> None:
+    """Raises CannotListen."""
+    config = uvicorn.Config(
+        create_app(found),
+        host=place.host.strip("[]"),
+        port=place.port,
+        log_level="warning",
+        access_log=False,  # addresses hold names of jobs
+        server_header=False,
+        limit_concurrency=MOST_CONNECTIONS,
+        timeout_graceful_shutdown=GRACE_S,
+        ssl_certfile=place.certificate,
+        ssl_keyfile=place.key,
+    )
+    server = uvicorn.Server(config)
+    try:
+        server.run()
+    except SystemExit:
+        if not server.started:
+            raise CannotListen(
+                f"cannot listen at {place.host}:{place.port}: the port is in use, or the address is not this "
+                "machine's; choose another --listen"
+            ) from None
+        raise

@@ -1,0 +1,63 @@
+"""What every answer of the page has, and which requests get none: a layer around the app."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import PlainTextResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+# Nothing comes from elsewhere; plotly writes styles into its pictures, and saves them as data.
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; "
+    "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
+HEADERS = {
+    "Content-Security-Policy": POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+}
+LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
+MOST_BODY = 16 << 10  # bytes
+
+
+class Shield:
+    """hosts: names by which the page is reached, as a browser writes them; another page's name that was made
+    to point here (DNS rebinding) gets nothing. None: any, behind TLS."""
+
+    def __init__(self, app: ASGIApp, hosts: Iterable[str] | None = LOOPBACK) -> None:
+        self._app, self._hosts = app, None if hosts is None else frozenset(hosts)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+
+        async def guarded(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                for name, value in HEADERS.items():
+                    headers[name] = value
+                if not scope["path"].startswith("/static/"):
+                    headers["Cache-Control"] = "no-store"
+            await send(message)
+
+        answer = refusal(Headers(scope=scope), str(scope["method"]), self._hosts)
+        await (answer or self._app)(scope, receive, guarded)
+
+
+def refusal(headers: Headers, method: str, hosts: frozenset[str] | None) -> PlainTextResponse | None:
+    """Why a request is not served; None: it is."""
+    host = headers.get("host", "")
+    if hosts is not None and host.rpartition(":")[0] not in hosts and host not in hosts:
+        return PlainTextResponse("this page has another name\n", 421)
+    if method == "POST":
+        origin = headers.get("origin", "")
+        if origin.partition("://")[2] != host:
+            return PlainTextResponse("a form of another page\n", 403)
+        if int(headers.get("content-length") or MOST_BODY + 1) > MOST_BODY:
+            return PlainTextResponse("too long\n", 413)
+    return None

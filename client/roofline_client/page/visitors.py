@@ -1,0 +1,58 @@
+"""Who looks at the page: sessions behind a cookie, each with what it may ask the server with.
+
+A token never stands in an address or a log: it comes in the body of one POST, and stays in this process.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Callable
+
+from roofline.joining import Access
+
+COOKIE = "roofline_session"
+LASTS_S = 12 * 3600.0  # since it was used last
+MOST = 1000  # sessions; the one used longest ago goes
+TRIES, TRIES_S = 10, 60.0  # tokens that may be tried in so many seconds, by all visitors together
+
+
+class Visitors:
+    """Sessions by their secret names."""
+
+    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
+        self._now = now
+        self._sessions: dict[str, tuple[float, Access | None]] = {}  # name -> last use, access
+        self._tries: list[float] = []
+
+    def open(self, access: Access | None) -> str:
+        """A new session's name; access None: the server asks for none, or this user's own does."""
+        while len(self._sessions) >= MOST:
+            del self._sessions[next(iter(self._sessions))]
+        name = secrets.token_urlsafe(32)
+        self._sessions[name] = self._now(), access
+        return name
+
+    def knows(self, name: str) -> bool:
+        """Whether this is a session, which is used now."""
+        used, access = self._sessions.pop(name, (-LASTS_S, None))
+        if self._now() - used >= LASTS_S:
+            return False
+        self._sessions[name] = self._now(), access
+        return True
+
+    def access(self, name: str) -> Access | None:
+        """What a known session asks with."""
+        return self._sessions[name][1]
+
+    def close(self, name: str) -> None:
+        self._sessions.pop(name, None)
+
+    def may_try(self) -> bool:
+        """Whether one more token may be tried now; counts it."""
+        now = self._now()
+        self._tries = [tried for tried in self._tries if now - tried < TRIES_S]
+        if len(self._tries) >= TRIES:
+            return False
+        self._tries.append(now)
+        return True

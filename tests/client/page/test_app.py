@@ -1,0 +1,206 @@
+"""The page as `roofline-client page` serves it: a real process, real HTTP, a real gRPC server behind it."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import grpc
+import pytest
+from roofline.v1 import query_pb2 as pb
+
+from .. import models
+from ..chunks import message, steps
+from ..fake_server import answer, chunks, refuse, serving
+from ..test_cli import run
+
+COMMAND = Path(sys.executable).parent / "roofline-client"
+EVIL = "<script>alert(1)</script>"
+
+
+class Page(NamedTuple):
+    port: int
+    process: subprocess.Popen[str]
+
+    def ask(self, path: str, method: str = "GET", body: str = "", **headers: str) -> tuple[int, str, Any]:
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=10)
+        try:
+            connection.request(method, path, body or None, headers)
+            response = connection.getresponse()
+            return response.status, response.read().decode(), response.headers
+        finally:
+            connection.close()
+
+    def close(self) -> int:
+        """End the process; its exit code."""
+        self.process.terminate()
+        self.process.communicate(timeout=20)
+        return self.process.returncode
+
+    def event(self, path: str) -> dict[str, Any]:
+        """The first event."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)
+        try:
+            connection.request("GET", path)
+            response = connection.getresponse()
+            assert response.headers["Content-Type"].startswith("text/event-stream")
+            while not (line := response.readline()).startswith(b"data:"):
+                pass
+            return json.loads(line[5:])  # type: ignore[no-any-return]
+        finally:
+            connection.close()
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def started(server: str, folder: Path, *options: str) -> Page:
+    port = free_port()
+    command = [COMMAND, "page", "--server", server, "--listen", f"127.0.0.1:{port}", *options]
+    environ = {**os.environ, "XDG_CONFIG_HOME": str(folder)}
+    process = subprocess.Popen(list(map(str, command)), stderr=subprocess.PIPE, text=True, env=environ)
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline and process.poll() is None:
+        with socket.socket() as probe:
+            if not probe.connect_ex(("127.0.0.1", port)):
+                return Page(port, process)
+        time.sleep(0.05)
+    process.kill()
+    raise AssertionError(process.communicate())
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
+    jobs = pb.ListJobsResponse(
+        jobs=[
+            pb.Job(
+                job="41",
+                begin_ns=1,
+                end_ns=2_000_000_000,
+                ranks=2,
+                roles=[pb.RoleCount(role="ddp", ranks=2)],
+                hosts=["node1"],
+            ),
+            pb.Job(job=EVIL, begin_ns=1, end_ns=2, running=True, tags={"a": EVIL}),
+        ]
+    )
+    report = pb.Report(job="41", running=True, ranks=[pb.RankReport(rank="worker:0", role="worker")])
+    scripts = {
+        "GetSteps": chunks(message("steps", steps(), [])),
+        "GetStragglers": refuse(grpc.StatusCode.NOT_FOUND, "no job nine"),
+        "GetRoofline": answer(models.roofline()),
+    }
+    with serving(answer(report), answer(jobs), **scripts) as asked:
+        found = started(asked.address, tmp_path_factory.mktemp("config"))
+        yield found
+        assert found.close() in (0, -signal.SIGTERM)
+
+
+def test_pages_come_with_all_they_need_and_nothing_from_elsewhere(page: Page) -> None:
+    for path in ("/", "/job?job=41", "/login", "/static/job.js", "/static/page.css", "/static/plotly.js"):
+        status, text, headers = page.ask(path)
+        assert status == 200, path
+        policy = headers["Content-Security-Policy"]
+        assert "default-src 'none'" in policy and "script-src 'self';" in policy
+        assert headers["X-Content-Type-Options"] == "nosniff" and headers["Referrer-Policy"] == "no-referrer"
+        if path.startswith(("/job", "/login")) or path == "/":
+            assert "http://" not in text and "https://" not in text and "<script>" not in text
+            assert headers["Cache-Control"] == "no-store"
+
+
+def test_the_list_of_jobs_comes_as_it_changes_running_first(page: Page) -> None:
+    jobs = page.event("/events/jobs")["jobs"]
+    assert [(job["job"], job["running"]) for job in jobs] == [(EVIL, True), ("41", False)]
+    assert jobs[1]["roles"] == "2 ddp" and jobs[1]["hosts"] == "node1"
+
+
+def test_a_job_comes_with_verdict_and_pictures(page: Page) -> None:
+    shown = page.event("/events/job?job=41")
+    assert set(shown["pictures"]) >= {"steps", "late", "roofline"}
+    (line,) = shown["pictures"]["steps"]["data"]
+    assert line["name"] == "worker:0" and len(line["x"]) == 3
+    assert 'class="roofline"' in shown["verdict"]
+
+
+def test_names_are_escaped_in_html(page: Page) -> None:
+    _, text, _ = page.ask("/job?job=%3Cscript%3Ealert(1)%3C/script%3E")
+    assert EVIL not in text and "&lt;script&gt;" in text
+
+
+@pytest.mark.parametrize("name", ["jobs", "report?job=41"])
+def test_documents_are_those_of_the_command_line(page: Page, name: str, request: Any) -> None:
+    status, text, headers = page.ask(f"/api/v1/{name}")
+    assert status == 200 and headers["Content-Type"] == "application/json"
+    command = name.partition("?")[0]
+    server = next(word for word in page.process.args if ":" in str(word))  # type: ignore[union-attr]
+    options = ("--job", "41") if "job=" in name else ()
+    assert text.strip() == run(command, *options, "--server", server, "--format", "json").stdout.strip()
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "words"),
+    [
+        ("/api/v1/report", 400, "job is missing"),
+        ("/api/v1/report?job=41&jbo=2", 400, "jbo is not known"),
+        ("/api/v1/report?job=41&steps=9:3", 400, "first comes after"),
+        ("/api/v1/stragglers?job=9", 404, "no job nine"),
+        ("/api/v1/nothing", 404, "Not Found"),
+        ("/static/../app.py", 404, ""),
+        ("/static/%2e%2e/app.py", 404, ""),
+    ],
+)
+def test_bad_requests_say_what_is_wrong(page: Page, path: str, status: int, words: str) -> None:
+    found, text, _ = page.ask(path)
+    assert (found, words in text) == (status, True), text
+
+
+def test_the_description_names_all_documents(page: Page) -> None:
+    _, text, _ = page.ask("/api/v1/openapi.json")
+    described = json.loads(text)
+    assert described["openapi"].startswith("3.") and len(described["paths"]) >= 8
+    parameters = described["paths"]["/api/v1/report"]["get"]["parameters"]
+    assert [(one["name"], one["required"]) for one in parameters] == [("job", True), ("steps", False)]
+
+
+def test_a_name_that_was_made_to_point_here_sees_nothing(page: Page) -> None:
+    status, text, _ = page.ask("/api/v1/jobs", Host="evil.example:7645")
+    assert status == 421 and "41" not in text
+
+
+def test_forms_of_other_pages_are_refused(page: Page) -> None:
+    form = {"Content-Type": "application/x-www-form-urlencoded", "Origin": "http://evil.example"}
+    assert page.ask("/login", "POST", "token=x", **form)[0] == 403
+    assert page.ask("/api/v1/jobs", "POST", "x", **form)[0] == 403
+
+
+def test_a_server_that_is_away_is_said_and_the_page_lives(tmp_path: Path) -> None:
+    away = started(f"127.0.0.1:{free_port()}", tmp_path)
+    try:
+        assert "no roofline-server answers" in away.event("/events/jobs")["error"]
+        status, text, _ = away.ask("/api/v1/jobs")
+        assert status == 503 and "no roofline-server answers" in text
+        assert away.ask("/")[0] == 200
+    finally:
+        away.close()
+
+
+def test_an_address_that_others_reach_needs_tls() -> None:
+    done = run("page", "--listen", "0.0.0.0:7645", "--server", "127.0.0.1:1")
+    assert done.returncode == 2 and "--certificate" in done.stderr and "ssh -L" in done.stderr
+
+
+def test_a_port_that_is_taken_is_one_line(page: Page) -> None:
+    done = run("page", "--listen", f"127.0.0.1:{page.port}", "--server", "127.0.0.1:1")
+    assert done.returncode == 1 and "cannot listen" in done.stderr and "Traceback" not in done.stderr

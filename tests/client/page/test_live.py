@@ -1,0 +1,97 @@
+"""What many watch is asked for once."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+from roofline_client.page import live
+from roofline_client.page.live import Feeds, Shown
+
+
+@pytest.fixture(autouse=True)
+def _quickly(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live, "EVERY_S", 0.01)
+
+
+class Counter:
+    """Counts how often it is asked."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    async def __call__(self) -> Shown:
+        self.asked += 1
+        return str(self.asked), True
+
+
+async def some(messages: AsyncIterator[str], count: int) -> list[str]:
+    found = []
+    async for message in messages:
+        found.append(message)
+        if len(found) == count:
+            break
+    await messages.aclose()  # type: ignore[attr-defined]
+    return found
+
+
+def test_all_watchers_of_a_subject_see_the_same_and_one_asks() -> None:
+    async def scenario() -> tuple[list[list[str]], int]:
+        feeds, ask = Feeds(), Counter()
+        watched = [some(feeds.feed("42", ask).watch(), 5) for _ in range(20)]
+        return await asyncio.gather(*watched), ask.asked
+
+    seen, asked = asyncio.run(scenario())
+    assert all(one == seen[0] for one in seen)
+    assert asked <= 7
+
+
+def test_nobody_is_asked_when_nobody_watches() -> None:
+    async def scenario() -> tuple[int, int]:
+        feeds, ask = Feeds(), Counter()
+        await some(feeds.feed("42", ask).watch(), 2)
+        await asyncio.sleep(0.05)
+        before = ask.asked
+        await asyncio.sleep(0.1)
+        return before, ask.asked
+
+    before, after = asyncio.run(scenario())
+    assert before == after
+
+
+def test_a_slow_reader_gets_the_newest_and_holds_nobody_up() -> None:
+    async def scenario() -> tuple[list[str], list[str]]:
+        feeds, ask = Feeds(), Counter()
+        slow = feeds.feed("42", ask).watch()
+        first = [await anext(slow)]
+        quick = await some(feeds.feed("42", ask).watch(), 20)
+        return [*first, await anext(slow)], quick
+
+    slow, quick = asyncio.run(scenario())
+    assert int(slow[1]) >= int(quick[-1]) - 1, "what came between is not kept for it"
+
+
+def test_subjects_that_nobody_watches_are_forgotten() -> None:
+    async def scenario() -> int:
+        feeds = Feeds()
+        for number in range(50):
+            await some(feeds.feed(number, Counter()).watch(), 1)
+        return len(feeds._feeds)
+
+    assert asyncio.run(scenario()) <= 2
+
+
+def test_a_failing_question_ends_no_feed() -> None:
+    async def scenario() -> list[str]:
+        asked = Counter()
+
+        async def sometimes() -> Shown:
+            await asked()
+            if asked.asked == 2:
+                raise RuntimeError("once")
+            return str(asked.asked), True
+
+        return await asyncio.wait_for(some(Feeds().feed("42", sometimes).watch(), 2), 5)
+
+    assert asyncio.run(scenario()) == ["1", "3"]

@@ -1,0 +1,72 @@
+"""Sessions of the page, and which requests are served."""
+
+from __future__ import annotations
+
+import pytest
+from roofline.joining import Access
+from roofline_client.page.shield import LOOPBACK, refusal
+from roofline_client.page.visitors import LASTS_S, MOST, TRIES, TRIES_S, Visitors
+from starlette.datastructures import Headers
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_a_session_asks_with_what_its_visitor_brought() -> None:
+    visitors = Visitors()
+    first, second = visitors.open(Access("pem", "one")), visitors.open(Access("pem", "two"))
+    assert first != second and visitors.knows(first) and visitors.knows(second)
+    assert visitors.access(second) == Access("pem", "two")
+    visitors.close(first)
+    assert not visitors.knows(first) and not visitors.knows("") and visitors.knows(second)
+
+
+def test_a_session_ends_when_it_is_not_used() -> None:
+    clock = Clock()
+    visitors = Visitors(clock)
+    name = visitors.open(None)
+    clock.now = LASTS_S - 1
+    assert visitors.knows(name)
+    clock.now += LASTS_S - 1
+    assert visitors.knows(name)
+    clock.now += LASTS_S
+    assert not visitors.knows(name) and not visitors.knows(name)
+
+
+def test_sessions_are_bounded_and_the_oldest_goes() -> None:
+    visitors = Visitors()
+    names = [visitors.open(None) for _ in range(MOST + 1)]
+    assert not visitors.knows(names[0]) and visitors.knows(names[1]) and visitors.knows(names[-1])
+
+
+def test_tokens_cannot_be_guessed_quickly() -> None:
+    clock = Clock()
+    visitors = Visitors(clock)
+    assert all(visitors.may_try() for _ in range(TRIES))
+    assert not visitors.may_try()
+    clock.now = TRIES_S
+    assert visitors.may_try()
+
+
+@pytest.mark.parametrize(
+    ("method", "headers", "status"),
+    [
+        ("GET", {"host": "127.0.0.1:7645"}, None),
+        ("GET", {"host": "localhost:7645"}, None),
+        ("GET", {"host": "[::1]:7645"}, None),
+        ("GET", {"host": "evil.example:7645"}, 421),  # a name that was made to point here
+        ("GET", {}, 421),
+        ("POST", {"host": "localhost:1", "origin": "http://localhost:1", "content-length": "9"}, None),
+        ("POST", {"host": "localhost:1", "origin": "http://evil.example", "content-length": "9"}, 403),
+        ("POST", {"host": "localhost:1", "content-length": "9"}, 403),
+        ("POST", {"host": "localhost:1", "origin": "http://localhost:1", "content-length": "99999"}, 413),
+        ("POST", {"host": "localhost:1", "origin": "http://localhost:1"}, 413),
+    ],
+)
+def test_which_requests_are_refused(method: str, headers: dict[str, str], status: int | None) -> None:
+    found = refusal(Headers(headers), method, frozenset(LOOPBACK))
+    assert (found.status_code if found else None) == status
