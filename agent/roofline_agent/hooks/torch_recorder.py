@@ -35,7 +35,7 @@ from .torch_phases import (
     PHASES,
     thinned,
 )
-from .torch_steps import Steps
+from .torch_steps import TorchSteps
 from .torch_turns import Turns
 
 __all__ = [
@@ -72,7 +72,7 @@ class Recorder:
 
     def __init__(self, marker: Marker) -> None:
         self._marker = marker
-        self.batches, self.turns, self.steps = Batches(), Turns(), Steps(marker)
+        self.batches, self.turns, self.steps = Batches(), Turns(), TorchSteps(marker)
         self.account = marker.account  # of the training thread
         self._at_border: List[Callable[[int], None]] = []
         self.by_horovod = False  # Horovod's optimizer was made: its hook ends the steps

@@ -22,7 +22,7 @@ MOST_SPANS = 4096  # that are kept; a process may fetch and communicate without 
 LONGEST = 64  # events of a step that may be like others
 
 
-class Steps:
+class TorchSteps:
     """Those of one process."""
 
     __slots__ = (  # they lie together: between two steps the training pushes all of this out of the caches
