@@ -33,7 +33,7 @@ Figure = dict[str, Any]
 Ints = NDArray[np.int64]
 
 
-class Line(NamedTuple):
+class RankSteps(NamedTuple):
     """Steps of a rank. own: of their time what it did not wait for others; ns."""
 
     number: Ints
@@ -87,7 +87,7 @@ def _hover(time: Value, share: Value) -> str:
     return plain(", ".join(part for part in parts if part))
 
 
-def step_times(lines: Mapping[str, Line], roles: Mapping[str, str]) -> Figure:
+def step_times(lines: Mapping[str, RankSteps], roles: Mapping[str, str]) -> Figure:
     """How long each step took: a line a rank; of many ranks by role the median rank, and the shortest and the
     longest step."""
     if len(lines) > MOST_LINES:
@@ -125,14 +125,14 @@ def _line(
     }
 
 
-def _by_role(lines: Mapping[str, Line], roles: Mapping[str, str]) -> list[tuple[str, list[Line]]]:
-    groups: dict[str, list[Line]] = {}
+def _by_role(lines: Mapping[str, RankSteps], roles: Mapping[str, str]) -> list[tuple[str, list[RankSteps]]]:
+    groups: dict[str, list[RankSteps]] = {}
     for rank, line in lines.items():
         groups.setdefault(roles.get(rank, ""), []).append(line)
     return sorted(groups.items())
 
 
-def _band(role: str, group: Sequence[Line]) -> Iterator[Figure]:
+def _band(role: str, group: Sequence[RankSteps]) -> Iterator[Figure]:
     numbers = np.concatenate([line.number for line in group])
     durations = np.concatenate([line.duration for line in group])
     order = np.lexsort((durations, numbers))
@@ -251,7 +251,7 @@ def _trail(point: RoofPoint, trail: Sequence[tuple[float, float, float]]) -> Fig
     }
 
 
-def lateness(lines: Mapping[str, Line], most: int = MOST_POINTS // 4) -> Figure:
+def lateness(lines: Mapping[str, RankSteps], most: int = MOST_POINTS // 4) -> Figure:
     """Rank by step: by how much longer than the median rank each one worked before it waited for the others.
     A late rank is a stripe, a late moment a column, a length that varies scatter."""
     ranks = sorted(lines)

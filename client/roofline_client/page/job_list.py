@@ -17,7 +17,7 @@ WITH_VERDICT = 20  # jobs, the newest
 MOST = 500  # jobs that are listed
 
 
-class Line(NamedTuple):
+class JobLine(NamedTuple):
     """A job in the list; all texts."""
 
     job: str
@@ -45,11 +45,11 @@ class JobList:
         lines = [self._line(client, job, at < WITH_VERDICT) for at, job in enumerate(jobs)]
         return json.dumps({"jobs": [line._asdict() for line in lines]}), True
 
-    def _line(self, client: Client, job: Job, with_verdict: bool) -> Line:
+    def _line(self, client: Client, job: Job, with_verdict: bool) -> JobLine:
         report = self._report(client, job) if with_verdict and not job.removed else None
         verdict = report.verdict if report else None
         rate = verdict.examples_per_second if verdict else None
-        return Line(
+        return JobLine(
             job=job.job,
             state=job.state or ("running" if job.running else "ended"),
             running=job.running,

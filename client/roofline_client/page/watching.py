@@ -30,7 +30,7 @@ class JobWatch:
 
     def __init__(self, job: str, now: Callable[[], float] = time.monotonic) -> None:
         self._job, self._now = job, now
-        self._lines: dict[str, figures.Line] = {}  # by rank
+        self._lines: dict[str, figures.RankSteps] = {}  # by rank
         self._begins: dict[str, figures.Ints] = {}  # of the same steps, ns
         self._trails: dict[str, deque[tuple[float, float, float]]] = {}  # label -> when, intensity, FLOP/s
 
@@ -63,7 +63,7 @@ class JobWatch:
             new = new[:, ::-1]
             number, at = np.unique(new[0], return_index=True)  # the newest of each number
             _, duration, own, begins = new[:, at][:, -most:]
-            self._lines[rank] = figures.Line(number[-most:], duration, own)
+            self._lines[rank] = figures.RankSteps(number[-most:], duration, own)
             self._begins[rank] = begins
 
     def _roofline(self, client: Client, report: Report) -> Roofline | None:

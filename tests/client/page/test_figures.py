@@ -8,15 +8,15 @@ import numpy as np
 from roofline.answers.roofline import Roofline
 from roofline.convert import from_message
 from roofline_client.page import figures
-from roofline_client.page.figures import Line
+from roofline_client.page.figures import RankSteps
 from roofline_client.plots import style
 
 from .. import models, verdicts
 
 
-def line(*own_ms: int, duration_ms: int = 100, first: int = 0) -> Line:
+def line(*own_ms: int, duration_ms: int = 100, first: int = 0) -> RankSteps:
     own = np.array(own_ms, np.int64) * 1_000_000
-    return Line(np.arange(first, first + len(own)), np.full(len(own), duration_ms * 1_000_000), own)
+    return RankSteps(np.arange(first, first + len(own)), np.full(len(own), duration_ms * 1_000_000), own)
 
 
 def test_an_account_adds_up_to_its_step_and_has_the_colours_of_plots() -> None:
