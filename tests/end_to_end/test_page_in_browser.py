@@ -1,0 +1,134 @@
+"""The live page in a real browser, with real ranks, agent and server; skipped where there is no Chromium.
+
+pip install playwright; apt-get install chromium
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import signal
+import socket
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from .conftest import COMMANDS, Site, wait_until
+
+CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
+sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.timeout(240),
+    pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here"),
+]
+PATIENCE_MS = 30_000
+
+
+class Browser:
+    """A tab, and what went wrong in it."""
+
+    def __init__(self, tab: Any, home: str) -> None:
+        self.tab, self._home = tab, home
+        self.problems: list[str] = []
+        self.elsewhere: list[str] = []
+        tab.on("console", lambda said: self.problems.append(said.text) if said.type == "error" else None)
+        tab.on("pageerror", lambda error: self.problems.append(str(error)))
+        tab.on("request", self._requested)
+
+    def _requested(self, request: Any) -> None:
+        if not request.url.startswith((self._home, "data:", "blob:")):
+            self.elsewhere.append(request.url)
+
+    def text(self, place: str) -> str:
+        return str(self.tab.inner_text(place))
+
+    def waits_for(self, place: str, words: str, milliseconds: int = PATIENCE_MS) -> None:
+        self.tab.locator(place).filter(has_text=re.compile(words)).first.wait_for(timeout=milliseconds)
+
+
+@pytest.fixture
+def page(site: Site) -> Iterator[Browser]:
+    """Of a server with an agent and two workers that train."""
+    site.server()
+    site.agent()
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        home = f"http://127.0.0.1:{probe.getsockname()[1]}"
+    site.start([COMMANDS / "roofline-client", "page", "--listen", home.removeprefix("http://")], "page.log")
+    for index in range(2):
+        site.rank("worker", index, 4000, 0.02, 8)
+    wait_until(lambda: site.steps("worker:1") > 20, what="the workers step")
+    with sync_api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        tab = browser.new_page(viewport={"width": 1280, "height": 1000})
+        found = Browser(tab, home)
+        tab.goto(home)
+        yield found
+        browser.close()
+
+
+def test_a_job_is_watched_while_it_runs(page: Browser, site: Site) -> None:
+    page.waits_for("tr", "42.*running")
+    page.tab.fill("#find", "no such job")
+    page.waits_for("tr", "no job is like this")
+    assert "find=no+such+job" in page.tab.url
+    page.tab.fill("#find", "")
+    page.tab.click("td a")
+    page.waits_for("#verdict", "Throughput")
+    for picture in ("account", "steps", "late", "roofline"):
+        page.tab.locator(f"#{picture} .main-svg").first.wait_for(timeout=PATIENCE_MS)
+
+    before = newest_step(page)
+    wait_until(lambda: newest_step(page) > before, 20, "steps arrive in the picture")
+    assert site.steps("worker:0") - newest_step(page) < 20 / 0.02, "what is drawn is not old"
+
+    asked = site.ask("report", "--job", "42", "--format", "json")
+    shown = page.tab.evaluate("fetch('/api/v1/report?job=42').then(answer => answer.json())")
+    printed = json.loads(asked.stdout)
+    assert shown.keys() == printed.keys()
+    assert [rank["rank"] for rank in shown["ranks"]] == [rank["rank"] for rank in printed["ranks"]]
+    assert page.problems == [] and page.elsewhere == []
+
+
+def test_a_rank_that_is_slowed_meanwhile_turns_up_in_the_verdict(page: Browser, site: Site) -> None:
+    page.tab.click("td a")
+    page.waits_for("#verdict", "Throughput")
+    worker = next(
+        one for one in psutil.process_iter(["cmdline", "environ"])
+        if "training.py" in " ".join((one.info["cmdline"] or [])[1:2])
+        and '"index": 0' in (one.info["environ"] or {}).get("TF_CONFIG", "")
+        and str(site.folder) in (one.info["environ"] or {}).get("ROOFLINE_SOCKET", "")
+    )  # fmt: skip
+    deadline = time.monotonic() + 90
+    while "worker:0 stopped" not in page.text("#verdict"):
+        assert time.monotonic() < deadline, page.text("#verdict")
+        worker.send_signal(signal.SIGSTOP)
+        time.sleep(0.15)
+        worker.send_signal(signal.SIGCONT)
+        time.sleep(0.1)
+
+
+def test_the_page_goes_on_when_the_server_is_back(page: Browser, site: Site, tmp_path: Path) -> None:
+    page.tab.click("td a")
+    page.waits_for("#verdict", "Throughput")
+    server = next(p for p in site._running if "roofline-server" in str(p.args))
+    server.kill()
+    server.wait()
+    page.waits_for("#link", "no roofline-server answers|away")
+    assert "Throughput" in page.text("#verdict"), "what was seen last stays"
+    site.server()
+    wait_until(lambda: page.text("#link") == "", 40, "the page knows that the server is back")
+    before = newest_step(page)
+    wait_until(lambda: newest_step(page) > before, 20, "steps arrive again")
+    assert page.problems == []
+
+
+def newest_step(page: Browser) -> int:
+    """That is drawn."""
+    return int(page.tab.evaluate("Math.max(...document.getElementById('steps').data.map(d => d.x.at(-1)))"))
