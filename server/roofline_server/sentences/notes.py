@@ -61,10 +61,14 @@ def steps_from(ranks: Sequence[str], origin: str) -> str:
     return f"steps of {', '.join(ranks)} are from {origin}"
 
 
-def damaged(files: Mapping[str, int]) -> str:
-    """files: path -> rows."""
+def damaged(files: Mapping[str, int], job: str = "") -> str:
+    """files: path -> rows. job: where an answer is about several."""
     names, count = first_of(sorted(files), 2), sum(files.values())
-    return f"{count:,} rows of this job cannot be read: {names} is damaged; what they said is missing here"
+    of = f"job {job}" if job else "this job"
+    return (
+        f"{count:,} rows of {of} cannot be read: damaged or missing is {names}; what they said is missing "
+        "here"
+    )
 
 
 def removed(job: str, rows: int, day: str, steps_too: bool) -> str:

@@ -107,7 +107,6 @@ class Store:
             lambda: self._sealer.keep_copy(always=True),
         )
         self._views = ViewBuilder(
-            root,
             self._catalog,
             reader,
             self._tail,
@@ -334,6 +333,10 @@ class Store:
     def raw(self, job: str) -> RawData | None:
         """Where the raw data of a job lies now; None when nothing of it is kept."""
         return self._views.raw(job)
+
+    def damaged_of(self, job: str) -> dict[str, int]:
+        """Files of a job that were found to be damaged or missing until now, and how many rows they had."""
+        return self._views.damaged_of(job)
 
     def removed(self, job: str) -> Removed | None:
         """What retention removed of a job; None: nothing."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -55,7 +54,6 @@ class ViewBuilder:
 
     def __init__(
         self,
-        root: Path,
         catalog: Catalog,
         reader: Reader,
         tail: Tail,
@@ -69,7 +67,7 @@ class ViewBuilder:
     ) -> None:
         """allows: whether a run is there for who asks; of another nothing is kept."""
         self._allows = allows
-        self._root, self._catalog, self._reader, self._tail = root, catalog, reader, tail
+        self._catalog, self._reader, self._tail = catalog, reader, tail
         self._name_ids, self._clocks, self._deltas = name_ids, clocks, deltas
         self._machines, self._tags, self._leases = machines, tags, leases
 
@@ -173,7 +171,7 @@ class ViewBuilder:
                 between=on_server_clock(between, clocks),
                 machine_notes=list(dict.fromkeys(use.note for use in used.values() if use.note)),
                 removed=removed,
-                damaged={s.path: s.rows for s in snapshot.segments if s.path in self._reader.damaged},
+                damaged=self._reader.damaged_of(snapshot.segments),
             )
             return as_they_turned_out(view)
 
@@ -188,7 +186,7 @@ class ViewBuilder:
             lifetimes = self._tail.lifetimes_of(ranks)
         clocks = self._clocks.of_job(job, lifetimes)
         return RawData(
-            self._root,
+            self._reader,
             own.segments,
             own.frames,
             of_nodes.segments,
@@ -201,6 +199,10 @@ class ViewBuilder:
             self._name_ids.metrics_by_set(job),
             lease,
         )
+
+    def damaged_of(self, job: str) -> dict[str, int]:
+        """See `Store.damaged_of`."""
+        return self._reader.damaged_of(self._catalog.segments(job))
 
     def _snapshot(self, job: str) -> Snapshot:
         return Snapshot(self._catalog.segments(job), self._catalog.progress(job), self._tail.frames(job))
@@ -230,7 +232,9 @@ class ViewBuilder:
             wanted = None if some is None else (*STEP_KEYS, *some)
             kept = self._reader.pieces(stored.get(name, ()), wanted)
             made = {n: column for n, column in new.get(name, {}).items() if wanted is None or n in wanted}
-            found[name] = grouped_by_rank([*kept, made])
+            # Without rows where all files of it are damaged.
+            if rows(table := grouped_by_rank([*kept, made])):
+                found[name] = table
         return found
 
     def _time_windows(

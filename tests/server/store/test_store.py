@@ -168,11 +168,11 @@ def test_no_row_is_lost_or_doubled_whatever_the_order_of_sealing_and_restarts(
     play(tmp_path_factory.mktemp("data"), actions, whole)
 
 
-def test_late_node_has_the_deltas_rebuilt(store: Store) -> None:
+def test_late_node_has_the_deltas_rebuilt(store: Store, tmp_path: Path) -> None:
     greet(store)
     A.put(store, *OF_A)
     store.seal()
-    root = store.raw(JOB).root
+    root = tmp_path / "data"
     old = {segment.path for segment in segments(store, "steps")}
     assert old and old < files(root)
     B.put(store, *OF_B)
