@@ -79,6 +79,7 @@ class Daemon:
         self._sampler = Sampler(self._sources)
         self._machine = read_machine()
         self._instance = uuid.uuid4().hex
+        self._boot = boot_id()
         self._agent = self._spool.identity(uuid.uuid4().hex)
         self._ceilings = Ceilings(self.state, self._machine)
         self._exporter = Exporter(
@@ -253,7 +254,7 @@ class Daemon:
         try:
             with self._spool.numbering:
                 sequence = self._spool.next_sequence()
-                data = encode_within(batch, sequence, lineage=self._spool.lineage)
+                data = encode_within(batch, sequence, lineage=self._spool.lineage, boot=self._boot)
                 self._spool.append(sequence, data)
         except Exception as error:
             # Whatever was in it, the agent must outlive it; the next batch says that this one is missing.
@@ -286,7 +287,7 @@ class Daemon:
         return Greeting(
             self._agent,
             self._instance,
-            boot_id(),
+            self._boot,
             __version__,
             self._machine,
             self._ceilings.all(),

@@ -54,18 +54,20 @@ EVENT_KIND_SOURCE_FAILED: EventKind
 EVENT_KIND_FACT: EventKind
 
 class AgentMessage(_message.Message):
-    __slots__ = ("hello", "batch", "pong", "result", "lineage")
+    __slots__ = ("hello", "batch", "pong", "result", "lineage", "boot")
     HELLO_FIELD_NUMBER: _ClassVar[int]
     BATCH_FIELD_NUMBER: _ClassVar[int]
     PONG_FIELD_NUMBER: _ClassVar[int]
     RESULT_FIELD_NUMBER: _ClassVar[int]
     LINEAGE_FIELD_NUMBER: _ClassVar[int]
+    BOOT_FIELD_NUMBER: _ClassVar[int]
     hello: Hello
     batch: Batch
     pong: Pong
     result: CommandResult
     lineage: str
-    def __init__(self, hello: _Optional[_Union[Hello, _Mapping]] = ..., batch: _Optional[_Union[Batch, _Mapping]] = ..., pong: _Optional[_Union[Pong, _Mapping]] = ..., result: _Optional[_Union[CommandResult, _Mapping]] = ..., lineage: _Optional[str] = ...) -> None: ...
+    boot: str
+    def __init__(self, hello: _Optional[_Union[Hello, _Mapping]] = ..., batch: _Optional[_Union[Batch, _Mapping]] = ..., pong: _Optional[_Union[Pong, _Mapping]] = ..., result: _Optional[_Union[CommandResult, _Mapping]] = ..., lineage: _Optional[str] = ..., boot: _Optional[str] = ...) -> None: ...
 
 class ServerMessage(_message.Message):
     __slots__ = ("welcome", "ack", "ping", "command", "rejection", "notice")

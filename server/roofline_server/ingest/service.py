@@ -54,6 +54,7 @@ DISK_RETRY_S = 1.0
 ROOM_LOOK_S = 0.05
 # Nodes report once a second; an agent that has been cut off needs some time more.
 RUN_WAIT_S, RUN_LOOK_S = 6.0, 0.1
+MAX_FORMER_BOOTS = 64  # of batches of one stream
 MAX_PINGS = 64  # unanswered ones that are remembered
 MAX_JUMP = 2**32  # of a number over the highest of its lineage: so many batches no agent makes
 TAKEN = (
@@ -193,6 +194,8 @@ class _Stream:
         self.instance: str = hello.instance
         self.lineage: str = hello.lineage
         self.node = node
+        self.boot: str = hello.boot
+        self.nodes_of_before: dict[str, int] = {}  # boot -> node, of batches that waited through a restart
         self.acked = acked  # highest sequence of its lineage when it opened
         self.outgoing: asyncio.Queue[pb.ServerMessage] = asyncio.Queue()
         self.pings: dict[int, int] = {}  # on their way: id -> when sent
@@ -321,7 +324,7 @@ class IngestService:
             message = parse(data)
             kind = message.WhichOneof("kind")
             if kind == "batch":
-                await self._receive_batch(stream, message.batch, message.lineage, data)
+                await self._receive_batch(stream, message, data)
             elif kind == "pong":
                 self._receive_pong(stream, message.pong)
             elif kind == "result":
@@ -331,10 +334,13 @@ class IngestService:
                 await self._hellos((key, decode_machine(message.hello)))
                 stream.link.hello = message.hello
 
-    async def _receive_batch(self, stream: _Stream, batch: Any, lineage: str, data: bytes) -> None:
-        entry = Entry(0, stream.agent, batch.sequence, stream.node, self._store.now_ns(), data, lineage)
+    async def _receive_batch(self, stream: _Stream, message: Any, data: bytes) -> None:
+        batch, now_ns = message.batch, self._store.now_ns()
+        entry = Entry(0, stream.agent, batch.sequence, stream.node, now_ns, data, message.lineage)
         try:
             self._check(entry)
+            if message.boot not in ("", stream.boot):
+                entry = await self._of_former_boot(stream, entry, message.boot)
             known = self._store.known(entry)
             if known == Known.TAKEN:
                 stream.refuse(batch.sequence, TAKEN, taken=True)
@@ -350,8 +356,8 @@ class IngestService:
             return
         try:
             if 0 < batch.end_ns < MAX_TIME_NS:
-                self._store.add_arrival(stream.node, batch.end_ns, entry.received_ns)
-            decoded = await self._decode(batch, stream.node, len(data) > IN_LOOP_BYTES)
+                self._store.add_arrival(entry.node, batch.end_ns, entry.received_ns)
+            decoded = await self._decode(batch, entry.node, len(data) > IN_LOOP_BYTES)
         except BaseException as error:
             await self._committer.give_back(stream, len(data))
             if not isinstance(error, BadBatch):
@@ -360,6 +366,20 @@ class IngestService:
             stream.refuse(batch.sequence, str(error))
             return
         self._committer.put(_Waiting(entry, decoded, stream), len(data))
+
+    async def _of_former_boot(self, stream: _Stream, entry: Entry, boot: str) -> Entry:
+        """A batch that waited through a restart of its node: its times are of another clock, as if of another
+        node, and were over when this boot began. Raises BadBatch."""
+        if boot not in stream.nodes_of_before:
+            if len(boot) > MAX_IDENTITY or len(stream.nodes_of_before) >= MAX_FORMER_BOOTS:
+                raise BadBatch(f"a boot of {len(boot)} characters, or too many of them")
+            key = NodeKey(stream.agent, boot)
+            node = self._store.name_ids.nodes().get(key)
+            if node is None:
+                node = await self._hellos((key, decode_machine(stream.link.hello)))
+            stream.nodes_of_before[boot] = node
+        began_ns = self._store.began_ns(stream.node)
+        return entry._replace(node=stream.nodes_of_before[boot], received_ns=min(entry.received_ns, began_ns))
 
     def _check(self, entry: Entry) -> None:
         """Raises BadBatch."""

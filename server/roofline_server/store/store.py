@@ -250,6 +250,10 @@ class Store:
         """Take when a message of a node arrived that was sent at sent_ns of its time."""
         self._clocks.add_arrival(node, sent_ns, received_ns)
 
+    def began_ns(self, node: int) -> int:
+        """Server time at which a node was started: its time 0; where its clock is not known, now."""
+        return moment(self._clocks.clock(node), 0) if self._clocks.knows(node) else self.now_ns()
+
     def add_clock_sample(self, node: int, sample: ClockSample) -> None:
         """Take a clock exchange of a node; it becomes durable with the next sealing."""
         self._clocks.add_sample(node, sample)
