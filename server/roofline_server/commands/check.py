@@ -12,7 +12,7 @@ import typer
 
 from ..errors import Unavailable
 from ..store.check.findings import Checked, Finding, Repaired
-from .options import DataOption, data_of
+from .options import CatalogOption, DataOption, FormatOption, data_of
 
 HELP = (
     "Read every page of every file, and say what is damaged, missing or unknown. The server must be "
@@ -32,16 +32,12 @@ MOST_LINES = 50  # of findings, as text
 def check(
     context: typer.Context,
     repair: Annotated[bool, typer.Option("--repair", help="mend what can be mended")] = False,
-    output: Annotated[str, typer.Option("--format", help="text or json")] = "text",
-    catalog: Annotated[
-        str, typer.Option(envvar="ROOFLINE_CATALOG", help="SQLAlchemy URL of the catalog [SQLite in --data]")
-    ] = "",
+    output: FormatOption = "text",
+    catalog: CatalogOption = "",
     data: DataOption = None,
 ) -> None:
     from ..serve import lock_directory
 
-    if output not in ("text", "json"):
-        raise typer.BadParameter(f"{output!r} is not one of text, json", param_hint="--format")
     root = data_of(data, context.obj)
     if not root.is_dir():
         raise Unavailable(f"there is no directory {root}: choose another --data")
