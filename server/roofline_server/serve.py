@@ -29,7 +29,7 @@ from .allocator import give_back
 from .counts import SealingCounts
 from .errors import ConfigError, Unavailable
 from .health.health import Health
-from .health.monitor import DEFAULT_HTTP, OFF, HttpPlace, monitored
+from .health.monitor import DEFAULT_HTTP, OFF, HttpPlace, monitored, status_line
 from .health.service import HealthService
 from .ingest.commands import Agents
 from .ingest.relieving import Relieving
@@ -212,6 +212,7 @@ async def _until_stopped(
     health.watch(tuple(tasks))
     tasks += map(asyncio.create_task, watching)
     health.serving = True
+    manager.status(status_line(health))  # before systemd says that it is started
     manager.ready()
     await stop.wait()
     health.stopping = True

@@ -114,14 +114,15 @@ async def _beat(health: Health, manager: ServiceManager) -> None:
     due = time.monotonic()
     while True:
         health.beat(max(0.0, time.monotonic() - due))
-        manager.status(_line(health))
+        manager.status(status_line(health))
         if health.makes_progress(manager.watchdog_s / 2):
             manager.alive()
         due = time.monotonic() + wait_s
         await asyncio.sleep(wait_s)
 
 
-def _line(health: Health) -> str:
+def status_line(health: Health) -> str:
+    """What `systemctl status` shows."""
     why = health.reasons()
     if why:
         return f"not ready: {'; '.join(why)}"
