@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated
@@ -37,16 +38,22 @@ def check(
     data: DataOption = None,
 ) -> None:
     from ..serve import lock_directory
+    from ..store.backup import ELSEWHERE as BACKUP_ELSEWHERE
+    from ..store.identity import catalog_is_elsewhere
 
     root = data_of(data, context.obj)
     if not root.is_dir():
         raise Unavailable(f"there is no directory {root}: choose another --data")
+    if not catalog and catalog_is_elsewhere(root):
+        raise Unavailable(f"the catalog of {root} is in another database: say with --catalog in which")
     os.umask(0o077)
     lock = lock_directory(root)
     try:
         found, done = _run(root, catalog, repair)
     finally:
         os.close(lock)
+    if catalog:
+        print(f"note: {BACKUP_ELSEWHERE.format(root=root)}", file=sys.stderr)
     print(_as_json(found, done) if output == "json" else "\n".join(lines(root, found, done)))
     if found.problems:
         raise typer.Exit(1)

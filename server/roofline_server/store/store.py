@@ -26,7 +26,7 @@ from .catalog.name_ids import NameIds
 from .catalog.owners import Owners
 from .catalog.process_lifetimes import ProcessLifetimes
 from .catalog.tags import Tags
-from .identity import agree, set_foreign_copy_apart
+from .identity import CATALOG, agree, note_place, set_foreign_copy_apart
 from .intake.inbox import Entry, Inbox, Known
 from .intake.lost import lost_batch
 from .intake.tail import Tail
@@ -62,8 +62,9 @@ class Store:
         with usable(root):
             root.mkdir(parents=True, exist_ok=True)
             _warn_of_damaged_logs(root)
-            self._catalog = Catalog(catalog_url or sqlite_url(root / "catalog.db"))
             self._inbox = Inbox(root / "inbox.db")
+            note_place(root, self._inbox, catalog_url)
+            self._catalog = Catalog(catalog_url or sqlite_url(root / CATALOG))
             self._identity = agree(root, self._catalog, self._inbox)
             self._open()
             self._recover(decode)
