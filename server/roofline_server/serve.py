@@ -14,7 +14,7 @@ import time
 from collections.abc import Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import grpc
 from roofline.joining import join_port
@@ -30,6 +30,7 @@ from .counts import SealingCounts
 from .errors import ConfigError, Unavailable
 from .health.health import Health
 from .health.monitor import DEFAULT_HTTP, OFF, HttpPlace, monitored, status_line
+from .health.routes import Door
 from .health.service import HealthService
 from .ingest.commands import Agents
 from .ingest.relieving import Relieving
@@ -37,6 +38,9 @@ from .ingest.service import MAX_BATCH_BYTES, MAX_STREAMS, Committer, IngestServi
 from .query import QueryService
 from .store.store import Store
 from .upkeep import Keep, retain_for_ever
+
+if TYPE_CHECKING:
+    from .access.certificates import Certificates
 
 log = logging.getLogger(__name__)
 
@@ -102,7 +106,8 @@ async def serve(options: Options) -> None:
         committer, sealings = Committer(store), SealingCounts()
         doors = (Tokens(folder), Audit(folder)) if guarded else None
         mutual = guarded and access.is_mutual(folder)
-        guard = _guard(folder, mutual, *doors) if doors else None
+        certificates = _certificates(folder, doors[0]) if doors and mutual else None
+        guard = Guard(*doors, certificates) if doors else None
         health = Health(store, committer, sealings, options.data, doors[1] if doors else None)
         agents = Agents()
         server = grpc_server(store, committer, guard, health, agents)
@@ -111,8 +116,9 @@ async def serve(options: Options) -> None:
         if mutual:
             _bind(server, f"{host}:{join_port(port)}", _credentials(folder))
         address = health.address = f"{host}:{port}"
+        door = Door(*doors, certificates) if doors else None
         manager = ServiceManager()
-        async with monitored(health, options.data, http, doors, manager):
+        async with monitored(health, options.data, http, door, manager):
             await server.start()
             how = " with TLS and tokens" if guarded else ""
             if mutual:
@@ -169,12 +175,10 @@ def grpc_server(
     return server
 
 
-def _guard(folder: Path, mutual: bool, tokens: Tokens, audit: Audit) -> Guard:
-    if not mutual:
-        return Guard(tokens, audit)
-    from .access.certificates import Certificates
+def _certificates(folder: Path, tokens: Tokens) -> Certificates:
+    from .access.certificates import Certificates  # cryptography, which not every server needs
 
-    return Guard(tokens, audit, Certificates(folder, tokens))
+    return Certificates(folder, tokens)
 
 
 def _credentials(folder: Path, mutual: bool = False) -> Any:
