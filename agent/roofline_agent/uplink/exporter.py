@@ -58,15 +58,16 @@ class Exporter(threading.Thread):
         server: str,
         spool: Spool,
         greeting: Callable[[], Greeting],
-        set_interval: Callable[[int, str], None] = lambda interval_ns, reason: None,
+        set_interval: Callable[[int, str, int], None] = lambda interval_ns, reason, fewer: None,
         clock: Callable[[], int] = time.monotonic_ns,
         net_bench: NetBench | None = None,
         access: Access | None = None,
         keep: Callable[[Access], None] = lambda access: None,
     ) -> None:
-        """set_interval: takes a sampling interval, 0 for the agent's own, and why. clock: node time, in which
-        the batches speak. net_bench: None where there is no node to measure. access: of a server that was
-        joined. keep: called with another one, of a newer certificate."""
+        """set_interval: takes a sampling interval, 0 for the agent's own, why, and of how many times fewer
+        steps kernels shall be recorded. clock: node time, in which the batches speak. net_bench: None where
+        there is no node to measure. access: of a server that was joined. keep: called with another one, of a
+        newer certificate."""
         super().__init__(name="exporter", daemon=True)
         self._clock = clock
         self._server = server
@@ -149,7 +150,7 @@ class Exporter(threading.Thread):
                 call.cancel()
                 if self._slowed:  # whoever asked for that cannot take it back any more
                     self._slowed = False
-                    self._set_interval(0, "")
+                    self._set_interval(0, "", 1)
                 # Whoever asked for it can get no answer any more.
                 if self._net_bench:
                     self._net_bench.stop()
@@ -240,8 +241,9 @@ class Exporter(threading.Thread):
 
         kind = command.WhichOneof("kind")
         if kind == "set_interval":
-            self._slowed = command.set_interval.interval_ns > 0
-            self._set_interval(command.set_interval.interval_ns, command.set_interval.reason)
+            asked, fewer = command.set_interval, max(1, command.set_interval.kernels)
+            self._slowed = asked.interval_ns > 0 or fewer > 1
+            self._set_interval(asked.interval_ns, asked.reason, fewer)
             answer(pb.CommandResult(id=command.id, done=True))
         elif self._net_bench and kind == "stop_net":
             # Elsewhere: an end takes a moment, and pings want an answer.

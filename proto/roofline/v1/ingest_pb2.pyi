@@ -394,12 +394,14 @@ class Command(_message.Message):
     def __init__(self, id: _Optional[int] = ..., set_interval: _Optional[_Union[SetInterval, _Mapping]] = ..., serve_net: _Optional[_Union[ServeNet, _Mapping]] = ..., measure_net: _Optional[_Union[MeasureNet, _Mapping]] = ..., stop_net: _Optional[_Union[StopNet, _Mapping]] = ...) -> None: ...
 
 class SetInterval(_message.Message):
-    __slots__ = ("interval_ns", "reason")
+    __slots__ = ("interval_ns", "reason", "kernels")
     INTERVAL_NS_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
+    KERNELS_FIELD_NUMBER: _ClassVar[int]
     interval_ns: int
     reason: str
-    def __init__(self, interval_ns: _Optional[int] = ..., reason: _Optional[str] = ...) -> None: ...
+    kernels: int
+    def __init__(self, interval_ns: _Optional[int] = ..., reason: _Optional[str] = ..., kernels: _Optional[int] = ...) -> None: ...
 
 class ServeNet(_message.Message):
     __slots__ = ("key", "seconds", "from_agent", "to_agent")

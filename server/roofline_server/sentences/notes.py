@@ -134,6 +134,13 @@ def slowed(interval: str, hosts: Sequence[str], times: Sequence[str], more: int,
     return f"{listed(hosts)} sampled every {interval} from {', '.join(times)}{others}: {why}"
 
 
+def fewer_kernels(factor: str, hosts: Sequence[str], times: Sequence[str], more: int, why: str) -> str:
+    """factor: of how many times fewer steps kernels were recorded; the others as in `slowed`."""
+    others = f" and {more} times more" if more else ""
+    when = f"from {', '.join(times)}{others}"
+    return f"{listed(hosts)} recorded kernels of {factor} times fewer steps {when}: {why}"
+
+
 def refused(what: str, count: int) -> str:
     return f"refused: {what} ({count} times)"
 

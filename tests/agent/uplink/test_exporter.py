@@ -238,7 +238,7 @@ def test_interval_is_set_on_command(line: Line) -> None:
     script.say(pb.ServerMessage(command=pb.Command(id=3, set_interval=pb.SetInterval(interval_ns=77))))
     script.say(pb.ServerMessage(command=pb.Command(id=4)))
     wait_for(lambda: len(script.others) == 2)
-    assert line.intervals == [(77, "")]
+    assert line.intervals == [(77, "", 1)]
     done, unknown = (message.result for message in script.others)
     assert (done.id, done.done, unknown.id, unknown.done) == (3, True, 4, False)
     assert "does not know" in unknown.reason
@@ -249,12 +249,23 @@ def test_interval_of_a_server_that_has_gone_is_taken_back(line: Line) -> None:
     script = line.up(Script(ack))
     line.start()
     wait_for(lambda: line.exporter.connected)
-    slower = pb.SetInterval(interval_ns=4_000_000_000, reason="the server was busy")
+    slower = pb.SetInterval(interval_ns=4_000_000_000, reason="the server was busy", kernels=4)
     script.say(pb.ServerMessage(command=pb.Command(id=3, set_interval=slower)))
     wait_for(lambda: line.intervals)
     line.down()
     wait_for(lambda: len(line.intervals) == 2)
-    assert line.intervals == [(4_000_000_000, "the server was busy"), (0, "")]
+    assert line.intervals == [(4_000_000_000, "the server was busy", 4), (0, "", 1)]
+
+
+def test_fewer_kernels_for_a_server_that_has_gone_are_taken_back(line: Line) -> None:
+    script = line.up(Script(ack))
+    line.start()
+    wait_for(lambda: line.exporter.connected)
+    script.say(pb.ServerMessage(command=pb.Command(id=3, set_interval=pb.SetInterval(kernels=2))))
+    wait_for(lambda: line.intervals)
+    line.down()
+    wait_for(lambda: len(line.intervals) == 2)
+    assert line.intervals == [(0, "", 2), (0, "", 1)]
 
 
 def test_rejected_batch_is_given_up_and_counted(line: Line) -> None:
