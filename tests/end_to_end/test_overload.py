@@ -108,7 +108,7 @@ def training(site: Site) -> subprocess.Popen[bytes]:
 
 
 def fewer_kernels(wrapper: subprocess.Popen[bytes]) -> int:
-    """Of how many times fewer steps kernels are wanted, as the hooks of a wrapped rank read it; 0: not said."""
+    """Of how many times fewer steps hooks of a wrapped rank read that kernels are wanted; 0: not said."""
     for child in Path(f"/proc/{wrapper.pid}/task/{wrapper.pid}/children").read_text().split():
         with contextlib.suppress(OSError):  # it has ended
             environ = Path(f"/proc/{child}/environ").read_bytes().decode()
