@@ -17,6 +17,7 @@ from roofline.v1 import query_pb2 as pb
 
 from ..builders import UNIX, Node, S, open_store, rank, spans, training
 from ..services import Served, serving
+from ..store.check.stores import flip
 
 JOB = "job"
 SUBJECT = {"job": JOB}
@@ -106,7 +107,7 @@ def make_unreadable(path: Path) -> None:
     path.symlink_to(path)
 
 
-WAYS: list[Callable[[Path], None]] = [Path.unlink, cut, empty, make_folder, make_unreadable]
+WAYS: list[Callable[[Path], None]] = [Path.unlink, cut, empty, make_folder, make_unreadable, flip]
 DATASETS = (
     *("calls", "events", "marks", "samples_process", "samples_tcp", "spans"),
     *("steps", "steps_kernels", "steps_process", "steps_spans", "steps_tcp"),
