@@ -33,8 +33,9 @@ from .health.monitor import DEFAULT_HTTP, OFF, HttpPlace, monitored, status_line
 from .health.routes import Door
 from .health.service import HealthService
 from .ingest.commands import Agents
+from .ingest.committer import Committer
 from .ingest.relieving import Relieving
-from .ingest.service import MAX_BATCH_BYTES, MAX_STREAMS, Committer, IngestService, decode_entry
+from .ingest.service import MAX_BATCH_BYTES, MAX_STREAMS, IngestService, decode_entry
 from .query import QueryService
 from .store.store import Store
 from .upkeep import Keep, retain_for_ever

@@ -1,4 +1,4 @@
-"""The gRPC service agents stream to: checks batches, has them committed in groups, acknowledges, pings."""
+"""The gRPC service agents stream to: checks batches, has them committed, pings."""
 
 from __future__ import annotations
 
@@ -6,29 +6,25 @@ import asyncio
 import contextlib
 import itertools
 import logging
-import time
 from collections.abc import AsyncIterator, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from typing import Any, NamedTuple
+from typing import Any
 
 import grpc
 from roofline.v1 import ingest_pb2 as pb
 
 from .. import __version__
 from ..clock_samples import exchange
-from ..counts import IngestCounts
 from ..errors import BadBatch
-from ..records import MAX_TIME_NS, DecodedBatch, NodeKey, memory_of, rows
+from ..records import MAX_TIME_NS, DecodedBatch, NodeKey
 from ..store.catalog.name_ids import NameIds
 from ..store.catalog.runs import Unclear
 from ..store.intake.inbox import Entry, Known
 from ..store.store import Store
 from .addresses import address_of
 from .commands import Agents, Link
+from .committer import TAKEN, Committer, WaitingBatch
 from .decode import decode, parse
-from .fair_queue import FairQueue
 from .machine import decode_machine
-from .overload import ServerLoad
 from .sharing import Sharing
 from .together import Together
 
@@ -38,11 +34,6 @@ PROTOCOLS = 1, 2  # since 2 batches may hold Steps
 MAX_BATCH_BYTES = 8 << 20
 MAX_STREAMS = 8192
 MAX_IDENTITY = 64  # characters
-GROUP_BATCHES = 1024
-# Of memory, as decoded.
-GROUP_BYTES = 8 << 20
-QUEUE_BYTES = 64 << 20
-MAX_UNSEALED_BYTES = 384 << 20  # until they are sealed; a few times what a sealing waits for
 IN_LOOP_BYTES = (
     128 << 10
 )  # larger messages are decoded in a thread, as pings and small batches want their answer
@@ -50,140 +41,16 @@ IN_LOOP_BYTES = (
 # at once and soon a baseline for its drift, then rarely: each wakes the agent.
 PINGS, PING_S = 4, 0.03
 FIRST_PINGS, PING_AGAIN_S, PING_EVERY_S = 8, 0.5, 10.0
-DISK_RETRY_S = 1.0
-ROOM_LOOK_S = 0.05
 # Nodes report once a second; an agent that has been cut off needs some time more.
 RUN_WAIT_S, RUN_LOOK_S = 6.0, 0.1
 MAX_FORMER_BOOTS = 64  # of batches of one stream
 MAX_PINGS = 64  # unanswered ones that are remembered
 MAX_JUMP = 2**32  # of a number over the highest of its lineage: so many batches no agent makes
-TAKEN = (
-    "another batch of this number was kept: two agents number their batches as one (a copied state "
-    "directory, or one put back from a backup); update the agent, or give each its own --state"
-)
 
 
 def decode_entry(entry: Entry, name_ids: NameIds) -> DecodedBatch:
     """The batch in an inbox row. Raises BadBatch (it was checked before it was stored)."""
     return decode(parse(entry.data).batch, entry.node, name_ids)
-
-
-class _Waiting(NamedTuple):
-    entry: Entry
-    decoded: DecodedBatch | None  # None: it is durable already
-    stream: _Stream
-
-
-class Committer:
-    """Gathers the batches of all streams and commits them in groups, one fsync a group."""
-
-    def __init__(self, store: Store) -> None:
-        self._store = store
-        self._queue: FairQueue[_Stream, _Waiting] = FairQueue(lambda: QUEUE_BYTES)
-        self.failure = ""  # why the inbox cannot be written now
-        self.is_full = False  # agents wait for a sealing
-        self._holding = False  # those do that send more than others
-        self.committing_since: float | None = None  # monotonic time, s; None: no commit is under way
-        self.counts = IngestCounts()
-        # A thread of its own: a commit must not queue behind queries and Hellos.
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="commit")
-
-    def load(self, lag_s: float) -> ServerLoad:
-        """How busy the server is now; lag_s: by how much its event loop is late."""
-        queue = self._queue.bytes / QUEUE_BYTES
-        return ServerLoad(self.is_full, queue, self._store.unsealed_bytes / MAX_UNSEALED_BYTES, lag_s)
-
-    @property
-    def queued(self) -> tuple[int, int]:
-        """Batches and bytes that wait for the inbox."""
-        return len(self._queue), self._queue.bytes
-
-    async def admit(self, stream: _Stream, size: int) -> None:
-        """Wait for room: with the disk behind, or much of the stream in the queue, the agent is held back."""
-        await self._queue.admit(stream, size)
-
-    def put(self, waiting: _Waiting, admitted: int) -> None:
-        """Queue a batch that has room."""
-        size = memory_of(waiting.decoded.frames) if waiting.decoded else 0
-        self._queue.put(waiting.stream, waiting, admitted, size + len(waiting.entry.data))
-
-    async def give_back(self, stream: _Stream, admitted: int) -> None:
-        """A batch that had room was refused."""
-        self._queue.release(stream, admitted)
-        await self._queue.wake()
-
-    async def run(self) -> None:
-        while True:
-            await self._queue.wait()
-            await self._wait_for_sealing()
-            group = self._queue.take(GROUP_BATCHES, GROUP_BYTES, self._may_commit)
-            if group:
-                await self._commit([queued.item for queued in group])
-                await self._queue.done(group)
-                self._holding = False
-            else:
-                if not self._holding:
-                    log.warning("sealing is behind; agents that send more than others wait")
-                self._holding = True
-                await asyncio.sleep(ROOM_LOOK_S)
-
-    def _may_commit(self, stream: _Stream) -> bool:
-        """Whether a node may add to what is not sealed: half of that is for those with less than others."""
-        share = MAX_UNSEALED_BYTES // 2
-        if self._store.unsealed_bytes <= share:
-            return True
-        return self._store.unsealed_bytes_of(stream.node) <= share // max(1, self._store.unsealed_nodes)
-
-    async def _wait_for_sealing(self) -> None:
-        while self._store.unsealed_bytes > MAX_UNSEALED_BYTES:
-            if not self.is_full:
-                log.warning("sealing is behind; agents wait")
-            self.is_full = True
-            await asyncio.sleep(ROOM_LOOK_S)
-        self.is_full = False
-
-    async def drain(self) -> None:
-        """Wait until all that is queued is durable."""
-        await self._queue.drain()
-
-    async def _commit(self, group: list[_Waiting]) -> None:
-        loop = asyncio.get_running_loop()
-        while True:
-            self.committing_since = begin = time.monotonic()
-            try:
-                batches = [(w.entry, w.decoded) for w in group if w.decoded is not None]
-                taken = await loop.run_in_executor(self._thread, self._store.commit, batches)
-                break
-            except Exception as error:
-                # Nothing is acknowledged: agents keep the batches until there is room again.
-                if not self.failure:
-                    log.error("cannot write the inbox (%s); agents wait, trying again", error)
-                self.failure = str(error) or type(error).__name__
-                self.committing_since = None
-                await asyncio.sleep(DISK_RETRY_S)
-        if self.failure:
-            log.warning("the inbox can be written again")
-        self.failure = ""
-        self.committing_since = None
-        seconds = time.monotonic() - begin
-        refused = set(map(id, taken))
-        highest: dict[_Stream, int] = {}
-        for waiting in group:
-            if id(waiting.entry) in refused:
-                waiting.stream.refuse(waiting.entry.sequence, TAKEN, taken=True)
-            else:
-                highest[waiting.stream] = max(waiting.entry.sequence, highest.get(waiting.stream, 0))
-        # After the refusals: an ack covers all numbers below it.
-        for stream, sequence in highest.items():
-            stream.send(pb.ServerMessage(ack=pb.Ack(sequence=sequence)))
-        self._count(group, seconds)
-
-    def _count(self, group: list[_Waiting], seconds: float) -> None:
-        kept = [waiting for waiting in group if waiting.decoded is not None]
-        self.counts.commit_seconds.add(seconds)
-        self.counts.batches += len(kept)
-        self.counts.bytes += sum(len(w.entry.data) for w in kept)
-        self.counts.rows += sum(rows(frame.base) for w in kept if w.decoded for frame in w.decoded.frames)
 
 
 class _Stream:
@@ -352,7 +219,7 @@ class IngestService:
         if known == Known.KEPT:
             self._committer.counts.doubled += 1
             # Sent again after a reconnect. In the queue, as its ack covers what was sent before it.
-            self._committer.put(_Waiting(entry._replace(data=b""), None, stream), len(data))
+            self._committer.put(WaitingBatch(entry._replace(data=b""), None, stream), len(data))
             return
         try:
             if 0 < batch.end_ns < MAX_TIME_NS:
@@ -365,7 +232,7 @@ class IngestService:
             self._committer.counts.refused += 1
             stream.refuse(batch.sequence, str(error))
             return
-        self._committer.put(_Waiting(entry, decoded, stream), len(data))
+        self._committer.put(WaitingBatch(entry, decoded, stream), len(data))
 
     async def _of_former_boot(self, stream: _Stream, entry: Entry, boot: str) -> Entry:
         """A batch that waited through a restart of its node: its times are of another clock, as if of another
