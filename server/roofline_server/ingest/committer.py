@@ -23,6 +23,7 @@ log = logging.getLogger(__name__)
 GROUP_BATCHES = 1024
 # Of memory, as decoded.
 GROUP_BYTES = 8 << 20
+STREAM_BYTES = 512 << 10  # of one stream in a group; a batch that takes more is committed alone
 QUEUE_BYTES = 64 << 20
 MAX_UNSEALED_BYTES = 384 << 20  # until they are sealed; a few times what a sealing waits for
 DISK_RETRY_S = 1.0
@@ -91,7 +92,7 @@ class Committer:
         while True:
             await self._queue.wait()
             await self._wait_for_sealing()
-            group = self._queue.take(GROUP_BATCHES, GROUP_BYTES, self._may_commit)
+            group = self._queue.take(GROUP_BATCHES, GROUP_BYTES, STREAM_BYTES, self._may_commit)
             if group:
                 await self._commit([queued.item for queued in group])
                 await self._queue.done(group)
