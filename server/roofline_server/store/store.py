@@ -120,7 +120,8 @@ class Store:
         )
 
     def _moment(self, node: int, node_ns: int) -> int | None:
-        return moment(self._clocks.clock(node), node_ns) if self._clocks.knows(node) else None
+        offset_ns = self._clocks.offset_about(node)
+        return None if offset_ns is None else node_ns + offset_ns
 
     def _began(self, node: int) -> int | None:
         """When a rank was first reported on a node, server time."""

@@ -20,6 +20,7 @@ from .catalog import Catalog
 from .name_ids import NameIds
 
 NO_SAMPLES = np.empty((0, 3), np.int64)
+NEWEST = 8  # exchanges of a node of which the best says about how far off it is
 
 
 class Clocks(dict[int, NodeClock]):
@@ -115,10 +116,18 @@ class ClockRegistry:
         """Node -> how far wrong its times can be in a job's stored step windows, ns; infinite: unknown."""
         return self._settled.get(job, {})
 
-    def knows(self, node: int) -> bool:
-        """Whether anything is known of a node's clock."""
-        known = node in self._kept or node in self._fresh or node in self._arrival
-        return known or node in self._name_ids.recordings
+    def offset_about(self, node: int) -> int | None:
+        """By how much the server's time is ahead of a node's now, by one of its newest exchanges: a clock is
+        exact, and takes a while to make. None: nothing is known."""
+        if node in self._name_ids.recordings:
+            return 0
+        with self._lock:
+            known = self._fresh.get(node, [])[-NEWEST:]
+            if not known:
+                known = [ClockSample(*row) for row in self._kept.get(node, NO_SAMPLES)[-NEWEST:].tolist()]
+            if not known:
+                return self._arrival.get(node)
+        return min(known, key=lambda sample: sample.rtt_ns).offset_ns
 
     def clocks(self) -> Clocks:
         """The clocks of all nodes, as they are known now."""
