@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import sqlalchemy
 from hypothesis import example, given
 from hypothesis import strategies as st
 from roofline.v1 import ingest_pb2 as pb
@@ -216,8 +217,9 @@ CRASHES: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
     "after the first segment": lambda m: kill_after(m, sealing, "write"),
     "between segments": lambda m: kill_after(m, sealing, "write", 4),
     "before a segment has its name": lambda m: kill_before(m, Path, "rename", 2),
-    "before the catalog": lambda m: kill_before(m, Catalog, "seal"),
-    "after the catalog": lambda m: kill_after(m, Catalog, "seal"),
+    "before the catalog": lambda m: kill_before(m, Catalog, "prepared"),
+    "before the catalog is durable": lambda m: kill_before(m, sqlalchemy.Connection, "commit"),
+    "after the catalog": lambda m: kill_after(m, sqlalchemy.Connection, "commit"),
     "before the inbox": lambda m: kill_before(m, Inbox, "delete"),
     "after the inbox": lambda m: kill_after(m, Inbox, "delete"),
     "before old deltas are removed": lambda m: kill_before(m, Path, "unlink"),

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import sqlite3
 import threading
+import time
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from enum import Enum
@@ -63,6 +64,8 @@ commit;
 """
 
 PAGE = 1024  # batches
+PART_BYTES, ROW_BYTES = 4 << 20, 256  # deleted at once; of a row beside its data
+GIVE_WAY_S = 0.001
 MAX_SEQUENCE = 2**53  # larger ones, which servers once took, are not believed
 MAX_LINEAGES = 64  # of an agent that are remembered; each of its processes begins one
 
@@ -110,6 +113,8 @@ class Inbox:
         # A damaged text can be no UTF-8.
         self._db.text_factory = lambda text: text.decode(errors="surrogateescape")
         self._db.executescript("pragma journal_mode=wal; pragma synchronous=full;")
+        # Some builds of SQLite write zeros over what is deleted, which here takes longer than all else.
+        self._db.execute("pragma secure_delete=off")
         columns = [row[1] for row in self._db.execute("pragma table_info(batch)")]
         before = columns and "lineage" not in columns
         self._db.executescript(_MOVE.format(schema=_SCHEMA) if before else _SCHEMA)
@@ -287,9 +292,25 @@ class Inbox:
             self._db.executemany("insert or replace into about values (?, ?)", values.items())
 
     def delete(self, through_id: int) -> None:
-        """Forget what the catalog says is sealed."""
+        """Forget what the catalog says is sealed; some at a time, as commits wait meanwhile."""
+        for last_id in self._parts(through_id):
+            with self._lock:
+                self._db.execute("delete from batch where id <= ?", (last_id,))
+            time.sleep(GIVE_WAY_S)  # a lock that is taken again at once is given to nobody else
+
+    def _parts(self, through_id: int) -> list[int]:
+        """The last id of each part of PART_BYTES of what is to be deleted."""
         with self._lock:
-            self._db.execute("delete from batch where id <= ?", (through_id,))
+            sizes = self._db.execute(
+                "select id, length(data) from batch where id <= ? order by id", (through_id,)
+            ).fetchall()
+        ends, size = [], 0
+        for id, bytes in sizes:
+            size += bytes + ROW_BYTES
+            if size >= PART_BYTES:
+                ends.append(id)
+                size = 0
+        return [*ends, through_id]
 
     def close(self) -> None:
         with self._lock:
