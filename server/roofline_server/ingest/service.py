@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import itertools
 import logging
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 import grpc
@@ -25,6 +25,7 @@ from .commands import Agents, Link
 from .committer import TAKEN, Committer, WaitingBatch
 from .decode import decode, parse
 from .machine import decode_machine
+from .pings import Turns
 from .sharing import Sharing
 from .together import Together
 
@@ -37,10 +38,6 @@ MAX_IDENTITY = 64  # characters
 IN_LOOP_BYTES = (
     128 << 10
 )  # larger messages are decoded in a thread, as pings and small batches want their answer
-# A few pings in a row: the fastest of them bounds the offset best. At first often, so that there is a clock
-# at once and soon a baseline for its drift, then rarely: each wakes the agent.
-PINGS, PING_S = 4, 0.03
-FIRST_PINGS, PING_AGAIN_S, PING_EVERY_S = 8, 0.5, 10.0
 # Nodes report once a second; an agent that has been cut off needs some time more.
 RUN_WAIT_S, RUN_LOOK_S = 6.0, 0.1
 MAX_FORMER_BOOTS = 64  # of batches of one stream
@@ -85,12 +82,6 @@ class _Stream:
         self.send(pb.ServerMessage(ping=pb.Ping(id=number)))
         return number
 
-    async def ping(self) -> None:
-        """Send pings until cancelled."""
-        for wait_s in ping_pauses():
-            self.ping_once()
-            await asyncio.sleep(wait_s)
-
 
 class IngestService:
     """Implements roofline.v1.Ingest."""
@@ -102,6 +93,7 @@ class IngestService:
         self._agents = agents
         self._streams: set[_Stream] = set()
         self._sharing = Sharing()
+        self._pings = Turns()
         self._decoding = asyncio.Semaphore(1)  # one large batch at a time
         self._hellos = Together(store.hellos)  # all agents of a cluster may come at once
 
@@ -123,7 +115,7 @@ class IngestService:
         log.info("agent %s connected (%d streams)", stream.agent[:8], len(self._streams))
         tasks = [
             asyncio.create_task(self._receive(stream, requests)),
-            asyncio.create_task(stream.ping()),
+            asyncio.create_task(self._pings.ping(stream.ping_once)),
         ]
         tasks[0].add_done_callback(lambda _: stream.outgoing.put_nowait(_END))
         context.add_done_callback(lambda _: self._closed(stream, tasks))
@@ -283,15 +275,6 @@ class IngestService:
 
 
 _END = pb.ServerMessage()
-
-
-def ping_pauses() -> Iterator[float]:
-    """Seconds to wait after each ping of a stream."""
-    pause, in_a_row = PING_AGAIN_S, FIRST_PINGS
-    while True:
-        yield from [PING_S] * (in_a_row - 1)
-        yield pause
-        pause, in_a_row = min(2 * pause, PING_EVERY_S), PINGS
 
 
 def _hello_problem(hello: Any) -> str:

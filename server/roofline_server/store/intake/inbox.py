@@ -12,10 +12,10 @@ import sqlite3
 import threading
 import time
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import Enum
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from .sequences import Checksums, Numbers, gaps_text, parse_gaps
 
@@ -64,6 +64,7 @@ commit;
 """
 
 PAGE = 1024  # batches
+ROWS_AT_ONCE = 32  # of an insert
 PART_BYTES, ROW_BYTES = 4 << 20, 256  # deleted at once; of a row beside its data
 GIVE_WAY_S = 0.001
 MAX_SEQUENCE = 2**53  # larger ones, which servers once took, are not believed
@@ -159,21 +160,18 @@ class Inbox:
             stored: list[Entry] = []
             self._db.execute("begin immediate")
             try:
+                last_id = self._last_id()
                 for entry in entries:
                     key = entry.agent, entry.lineage
                     numbers = after.get(key) or self._of(*key)
                     if numbers.has(entry.sequence):
                         continue
                     after[key] = numbers.with_kept(entry.sequence)
-                    cursor = self._db.execute(
-                        "insert into batch (agent, sequence, node, received_ns, data, lineage, crc32) "
-                        "values (?, ?, ?, ?, ?, ?, ?)",
-                        (*entry[1:], checksum(entry)),
-                    )
-                    stored.append(entry._replace(id=cursor.lastrowid or 0))
+                    stored.append(entry._replace(id=last_id + len(stored) + 1))
+                self._insert(f"insert into batch ({_COLUMNS})", [(*e, checksum(e)) for e in stored])
                 used_ns = {(e.agent, e.lineage): e.received_ns for e in stored}
-                self._db.executemany(
-                    "insert or replace into acked values (?, ?, ?, ?, ?, ?)",
+                self._insert(
+                    "insert or replace into acked",
                     [
                         (*key, n.highest, gaps_text(n.gaps), n.forgotten, used_ns[key])
                         for key, n in after.items()
@@ -196,6 +194,14 @@ class Inbox:
             for entry in stored:
                 self._remember(entry.agent, entry.lineage, entry.sequence, entry.data)
             return stored
+
+    def _insert(self, into: str, rows: Sequence[tuple[Any, ...]]) -> None:
+        """Many rows with one statement: after each one the thread waits for Python's lock again."""
+        for first in range(0, len(rows), ROWS_AT_ONCE):
+            some = rows[first : first + ROWS_AT_ONCE]
+            row = f"({', '.join('?' * len(some[0]))})"
+            values = [value for one in some for value in one]
+            self._db.execute(f"{into} values {', '.join([row] * len(some))}", values)
 
     def _of(self, agent: str, lineage: str) -> Numbers:
         return self._numbers.get(agent, {}).get(lineage) or Numbers()
@@ -221,7 +227,10 @@ class Inbox:
     def last_id(self) -> int:
         """The highest id that was ever given; 0: none was."""
         with self._lock:
-            row = self._db.execute("select seq from sqlite_sequence where name = 'batch'").fetchone()
+            return self._last_id()
+
+    def _last_id(self) -> int:
+        row = self._db.execute("select seq from sqlite_sequence where name = 'batch'").fetchone()
         return int(row[0]) if row else 0
 
     def begin_after(self, last_id: int) -> None:
