@@ -10,6 +10,7 @@ import ipaddress
 import logging
 import os
 import signal
+import sys
 import time
 from collections.abc import Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -50,6 +51,7 @@ SEAL_S = 30.0
 SEAL_BYTES = 96 << 20  # of memory, as decoded
 LOOK_S = 0.25
 GRACE_S = 2.0
+SWITCH_S = 0.001  # for which a sealing keeps the event loop waiting, each time it wants Python's lock
 LOCK_TRIES, LOCK_AGAIN_S = 5, 0.02
 
 
@@ -102,6 +104,7 @@ async def serve(options: Options) -> None:
     lock = lock_directory(options.data)
     # Batches are thousands of small arrays that live until they are sealed and make no cycles.
     gc.set_threshold(50_000, 20, 50)
+    sys.setswitchinterval(SWITCH_S)
     store = await asyncio.to_thread(Store, options.data, decode_entry, options.catalog)
     try:
         committer, sealings = Committer(store), SealingCounts()
