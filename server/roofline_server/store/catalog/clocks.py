@@ -40,7 +40,8 @@ class ClockRegistry:
 
     def __init__(self, catalog: Catalog, name_ids: NameIds) -> None:
         self._catalog, self._name_ids = catalog, name_ids
-        self._lock = threading.Lock()
+        # The first is never held while the catalog is written: batches that come wait for it.
+        self._lock, self._keeping = threading.Lock(), threading.Lock()
         # In the catalog too; rows of (node_ns, offset_ns, rtt_ns).
         self._kept = {node: _rows(samples) for node, samples in catalog.clock_samples().items()}
         self._fresh: dict[int, list[ClockSample]] = {}  # all that came since
@@ -157,12 +158,12 @@ class ClockRegistry:
 
     def _kept_for(self, job: str, node: int) -> list[ClockSample] | None:
         """The samples that a job that is over keeps of a node; None: it has none yet."""
-        with self._lock:
+        with self._keeping:
             kept = self._of_job.get((job, node))
             if kept is None:
-                rows = np.concatenate(
-                    [self._kept.get(node, NO_SAMPLES), _rows(self._fresh.get(node, []))]
-                ).tolist()
+                with self._lock:
+                    known = [self._kept.get(node, NO_SAMPLES), _rows(self._fresh.get(node, []))]
+                rows = np.concatenate(known).tolist()
                 if rows:
                     self._catalog.put_job_clock(job, node, rows)
                     kept = self._of_job[job, node] = [ClockSample(*row) for row in rows]
