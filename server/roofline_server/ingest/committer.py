@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 GROUP_BATCHES = 1024
 # Of memory, as decoded.
 GROUP_BYTES = 8 << 20
-STREAM_BYTES = 1 << 20  # of one stream in a group; a batch that takes more is committed alone
+STREAM_BYTES = 1 << 20  # of one stream in a group; what takes more is committed in groups of its own
 QUEUE_BYTES = 64 << 20
 MAX_UNSEALED_BYTES = 384 << 20  # until they are sealed; a few times what a sealing waits for
 DISK_RETRY_S = 1.0

@@ -94,14 +94,14 @@ class FairQueue(Generic[S, T]):
         """Batches of the streams that are allowed to, one of each in turns, the oldest of a stream first; at
         least one, if there is one. `done` follows.
 
-        most_of_one: bytes of one stream. A larger batch is taken alone, in turn with the groups of all that
-        are small: whoever sends little waits for one of them at most.
+        most_of_one: bytes of one stream. Larger batches are taken in groups of their own, of half as many
+        bytes or one batch, in turn with those of all that are small: who sends little waits for one at most.
         """
         turns = [stream for stream in self._waiting if allowed(stream)]
         large = [stream for stream in turns if self._waiting[stream][0].bytes > most_of_one]
         if large and (self._large_waited or len(large) == len(turns)):
             self._large_waited = False
-            found = [self._next_of(large[0])]
+            found = self._take_large(large, most_bytes // 2)
         else:
             self._large_waited = bool(large)
             found = self._take_small(turns, most, most_bytes, most_of_one)
@@ -125,6 +125,16 @@ class FairQueue(Generic[S, T]):
             size_of[stream] += one.bytes
             if stream in self._waiting:
                 turns.append(stream)
+        return found
+
+    def _take_large(self, streams: Iterable[S], most_bytes: int) -> list[Queued[S, T]]:
+        found: list[Queued[S, T]] = []
+        size = 0
+        for stream in streams:
+            size += self._waiting[stream][0].bytes
+            if found and size > most_bytes:
+                break
+            found.append(self._next_of(stream))
         return found
 
     def _next_of(self, stream: S) -> Queued[S, T]:

@@ -40,7 +40,7 @@ def test_streams_that_may_not_keep_what_they_have() -> None:
     assert [one.stream for one in queue.take(100, 1000, 1000)] == ["greedy", "greedy"]
 
 
-def test_large_batches_go_alone_in_turn_with_all_that_are_small() -> None:
+def test_large_batches_go_in_turn_with_all_that_are_small() -> None:
     queue: FairQueue[str, int] = FairQueue(lambda: 10_000)
     for stream in ("greedy", "hungry"):
         for item in range(2):
@@ -50,6 +50,15 @@ def test_large_batches_go_alone_in_turn_with_all_that_are_small() -> None:
     filled(queue, late=1)
     groups += [[one.stream for one in queue.take(100, 1000, 100)] for _ in range(5)]
     assert groups == [["calm", "other", "calm"], ["greedy"], ["late"], ["hungry"], ["greedy"], ["hungry"]]
+
+
+def test_large_batches_go_together_up_to_half_of_a_group() -> None:
+    queue: FairQueue[str, int] = FairQueue(lambda: 10_000)
+    for stream in "abc":
+        for item in range(2):
+            queue.put(stream, item, 0, 200)
+    groups = [[one.stream for one in queue.take(100, 1000, 100)] for _ in range(3)]
+    assert groups == [["a", "b"], ["c", "a"], ["b", "c"]]
 
 
 def test_stream_has_its_share_of_a_group_only() -> None:
