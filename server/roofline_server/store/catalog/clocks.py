@@ -117,6 +117,10 @@ class ClockRegistry:
         """Node -> how far wrong its times can be in a job's stored step windows, ns; infinite: unknown."""
         return self._settled.get(job, {})
 
+    def knows(self, node: int) -> bool:
+        """Whether anything is known of a node's clock."""
+        return self.offset_about(node) is not None
+
     def offset_about(self, node: int) -> int | None:
         """By how much the server's time is ahead of a node's now, by one of its newest exchanges: a clock is
         exact, and takes a while to make. None: nothing is known."""
