@@ -22,6 +22,7 @@ from ..identity import (
 from ..intake.inbox import Inbox
 from ..segments.files import STEPS, Segment, fsync
 from ..segments.unknown import QUARANTINE, free_place, set_apart, tidy
+from ..taking import end_taking
 from ..usable import usable
 from .adopt import adopt, can_be_made_anew
 from .findings import Repaired
@@ -53,6 +54,7 @@ def _repair(root: Path, catalog_url: str) -> Repaired:
         inbox = Inbox(root / INBOX)
         try:
             _join(root, catalog, inbox, found)
+            end_taking(root, catalog)
             _mend_inbox(root, catalog, inbox, found)
             for path in sorted((root / CATALOGS).glob("*.db*")):
                 if (
