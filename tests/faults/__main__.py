@@ -82,6 +82,14 @@ def write_table(options: argparse.Namespace) -> int:
     if options.kills:
         campaigns = [campaign_of(line) for line in Path(options.kills).read_text().splitlines()]
         write_section(PAGE, "kills", campaign_table(campaigns))
+    if options.soak:
+        from .soak import described, soak_of
+
+        write_section(PAGE, "soak", described(soak_of(Path(options.soak).read_text())))
+    if options.flips:
+        from .flips import flips_table
+
+        write_section(PAGE, "flips", flips_table(Path(options.flips).read_text().splitlines()))
     if options.fuzz:
         rows = [json.loads(line) for line in Path(options.fuzz).read_text().splitlines()]
         write_section(PAGE, "fuzz", fuzz_table(rows))
@@ -97,7 +105,9 @@ def fuzz_target(options: argparse.Namespace) -> int:
     if options.target == "all":
         folders = ["--keep", options.keep, "--corpus", options.corpus]
         path, goal = Path(options.json or "fuzz.json"), options.inputs or 10_000_000
-        done = fuzz_all(path, goal, options.seconds, options.turn, folders, lambda text: print(text, flush=True))
+        done = fuzz_all(
+            path, goal, options.seconds, options.turn, folders, lambda text: print(text, flush=True)
+        )
         return 0 if done else 1
     logging.disable(logging.CRITICAL)  # of the product: it may log what it refuses
     target, corpus = TARGETS[options.target](), Corpus()
@@ -115,8 +125,8 @@ def fuzz_target(options: argparse.Namespace) -> int:
         print(f"{failure.kind}: {failure.place}, input kept as {path}\n{failure.text}")
     print(
         f"{options.target}: {counts.inputs:,} inputs ({counts.parts:,} parts) in {counts.seconds:.0f} s, "
-        f"seed {options.seed}; {counts.lines:,} lines reached; {counts.crashes} crashes, {counts.hangs} hangs, "
-        f"{len(counts.failures)} different; slowest {counts.slowest_s * 1e3:.0f} ms; "
+        f"seed {options.seed}; {counts.lines:,} lines reached; {counts.crashes} crashes, "
+        f"{counts.hangs} hangs, {len(counts.failures)} different; slowest {counts.slowest_s * 1e3:.0f} ms; "
         f"memory +{counts.grown_bytes / 1e6:.0f} MB",
         flush=True,
     )
@@ -151,8 +161,21 @@ def kills(options: argparse.Namespace) -> int:
     return 0 if good else 1
 
 
+def flips(options: argparse.Namespace) -> int:
+    from .flips import SILENT, flips_table, run_flips
+
+    logging.getLogger().addHandler(logging.NullHandler())  # what the product logs is counted, not shown
+    rows = run_flips(options.seed, options.flips, lambda text: print(text, flush=True))
+    lines = [json.dumps(row) for row in rows]
+    print("\n".join(flips_table(lines)))
+    if options.json:
+        with open(options.json, "a") as file:
+            file.writelines(f"{line}\n" for line in lines)
+    return 1 if any(row.get(SILENT) or row.get("failed") for row in rows) else 0
+
+
 def soak(options: argparse.Namespace) -> int:
-    from .soak import described, run_soak
+    from .soak import described, run_soak, soak_json
 
     with tempfile.TemporaryDirectory(prefix="roofline-soak-") as name:
         library = _library(Path(name))
@@ -172,8 +195,8 @@ def soak(options: argparse.Namespace) -> int:
             return 1
     lines = described(result)
     print("\n".join(lines))
-    if options.write:
-        write_section(PAGE, "soak", lines)
+    if options.json:
+        Path(options.json).write_text(soak_json(result))
     return 0 if result.is_good else 1
 
 
@@ -190,11 +213,14 @@ def parsed(arguments: list[str]) -> argparse.Namespace:
     _add_matrix(commands.add_parser("matrix", help="fault x place, with real processes (the default)"))
     _add_kills(commands.add_parser("kills", help="one data directory, killed again and again"))
     _add_fuzz(commands.add_parser("fuzz", help="mutated input for one target"))
+    _add_flips(commands.add_parser("flips", help="single bits flipped in every file of a data directory"))
     _add_soak(commands.add_parser("soak", help="a steady load with random faults, for minutes or hours"))
     tables = commands.add_parser("table", help="write tables of docs/reliability.md from files of --json")
     tables.add_argument("results", nargs="*", metavar="FILE", help="of the matrix")
     tables.add_argument("--kills", metavar="FILE", help="of campaigns of kills")
     tables.add_argument("--fuzz", metavar="FILE", help="of fuzz targets")
+    tables.add_argument("--soak", metavar="FILE", help="of a soak")
+    tables.add_argument("--flips", metavar="FILE", help="of flipped bits")
     tables.set_defaults(work=write_table)
     if not arguments or (arguments[0].startswith("-") and arguments[0] not in ("-h", "--help")):
         arguments = ["matrix", *arguments]
@@ -214,7 +240,9 @@ def _add_matrix(parser: argparse.ArgumentParser) -> None:
 
 def _add_kills(parser: argparse.ArgumentParser) -> None:
     points = (*POINTS, "repair")
-    parser.add_argument("--point", nargs="*", choices=points, metavar="POINT", help=f"{', '.join(points)} [all]")
+    parser.add_argument(
+        "--point", nargs="*", choices=points, metavar="POINT", help=f"{', '.join(points)} [all]"
+    )
     parser.add_argument("--kills", type=int, default=300, help="at each point [300]")
     parser.add_argument("--minutes", type=float, help="at each point, at most")
     parser.add_argument("--seed", type=int, default=random.randrange(1 << 30))
@@ -234,8 +262,17 @@ def _add_fuzz(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seed", type=int, default=random.randrange(1 << 30))
     parser.add_argument("--json", metavar="FILE", help="add a line with the counts to it [all: fuzz.json]")
     parser.add_argument("--keep", metavar="FOLDER", default="fuzz-failures", help="for inputs that fail")
-    parser.add_argument("--corpus", metavar="FOLDER", default="fuzz-corpus", help="for inputs that reach new lines")
+    parser.add_argument(
+        "--corpus", metavar="FOLDER", default="fuzz-corpus", help="for inputs that reach more"
+    )
     parser.set_defaults(work=fuzz_target)
+
+
+def _add_flips(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--flips", type=int, default=1000, help="how many bits [1000]")
+    parser.add_argument("--seed", type=int, default=random.randrange(1 << 30))
+    parser.add_argument("--json", metavar="FILE", help="add lines with the counts to it")
+    parser.set_defaults(work=flips)
 
 
 def _add_soak(parser: argparse.ArgumentParser) -> None:
@@ -244,7 +281,7 @@ def _add_soak(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--every", type=float, default=15.0, help="mean seconds between faults, 0: none [15]")
     parser.add_argument("--seed", type=int, default=random.randrange(1 << 30))
     parser.add_argument("--keep", metavar="FOLDER", help="keep data and log there")
-    parser.add_argument("--write", action="store_true", help="write the result into docs/reliability.md")
+    parser.add_argument("--json", metavar="FILE", help="write the result there")
     parser.set_defaults(work=soak)
 
 

@@ -1,7 +1,8 @@
 """Campaigns of kills: one data directory, a process killed again and again, senders that go on meanwhile.
 
-What is drawn follows from the seed, the point and the number of the kill. What was acknowledged is held against what
-the server has every VERIFY_EVERY kills and at the end, by the same questions and the same sums as a round.
+What is drawn follows from the seed, the point and the number of the kill. What was acknowledged is held
+against what the server has every VERIFY_EVERY kills and at the end, by the same questions and the same sums
+as a round.
 """
 
 from __future__ import annotations
@@ -81,7 +82,7 @@ class CampaignResult(NamedTuple):
     @property
     def is_good(self) -> bool:
         exact = self.tally is not None and self.tally.is_exact and not self.forgotten
-        return exact and not self.tracebacks and not self.problem
+        return exact and not self.tracebacks and not self.apart and not self.problem
 
 
 class Campaign:
@@ -98,7 +99,8 @@ class Campaign:
         self.senders = made_senders(lambda: self.site.address)
         self.killed: dict[str, int] = {}
         self.missed = self.apart = self.starts = 0
-        self._checks, self._tally, self._verify_at = 0, None, 0
+        self._checks = self._verify_at = 0
+        self._tally: Tally | None = None
         self._is_making = True
 
     @property
@@ -117,7 +119,8 @@ class Campaign:
         try:
             await self._start()
             async with sending(self.senders, PAUSE_S, lambda: self._is_making):
-                await until(lambda: all(one.acked > 2 for one in self.senders), "the first batches are taken")
+                taken = "the first batches are taken"
+                await until(lambda: all(one.acked > 2 for one in self.senders), taken)
                 self._verify_at = self.chance.randint(*VERIFY_EVERY)
                 while self.kills < kills and time.monotonic() - began < seconds and self.is_exact:
                     await self.break_once()
@@ -155,7 +158,7 @@ class Campaign:
         return self._tally is None or self._tally.is_exact
 
     async def break_once(self) -> None:
-        """Kill the server at one call, be it while it starts or while it works, and leave it dead or alive."""
+        """Kill a process at one call, and leave a server that runs, or none."""
         raise NotImplementedError
 
     async def end(self) -> str:
@@ -186,8 +189,8 @@ class Campaign:
         self._is_making = True
         tally = self._tally
         report(
-            f"{self.point}, {(time.monotonic() - began) / 60:.1f} min: {self.kills} kills, {tally.acked:,} rows "
-            f"and {tally.steps:,} steps, {tally.lost + tally.steps_lost} lost, "
+            f"{self.point}, {(time.monotonic() - began) / 60:.1f} min: {self.kills} kills, {tally.acked:,} "
+            f"rows and {tally.steps:,} steps, {tally.lost + tally.steps_lost} lost, "
             f"{tally.doubled + tally.steps_doubled} doubled, {tally.unknown + tally.steps_unknown} never sent"
         )
 

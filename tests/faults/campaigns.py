@@ -14,8 +14,9 @@ def said(one: CampaignResult) -> str:
     verdict = "ok" if one.is_good else "FAILED"
     tally = one.tally
     counts = (
-        f"{tally.acked:,} rows acknowledged, {tally.lost} lost, {tally.doubled} doubled, {tally.unknown} never sent; "
-        f"{tally.steps:,} steps, {tally.steps_lost} lost, {tally.steps_doubled + tally.steps_unknown} too many"
+        f"{tally.acked:,} rows acknowledged, {tally.lost} lost, {tally.doubled} doubled, "
+        f"{tally.unknown} never sent; {tally.steps:,} steps, {tally.steps_lost} lost, "
+        f"{tally.steps_doubled + tally.steps_unknown} too many"
         if tally
         else "not counted"
     )
@@ -25,9 +26,9 @@ def said(one: CampaignResult) -> str:
     more += f"; {one.problem}" if one.problem else ""
     killed = "".join(f"\n    {count:>5} {name}" for name, count in sorted(one.killed.items()))
     return (
-        f"{verdict} {_name(one)}: {one.kills} kills, {one.missed} calls did not come, {one.starts} starts of a "
-        f"server, {one.checks} times verified, {one.seconds / 60:.1f} min, {one.cpu_seconds / 60:.1f} min of CPU, "
-        f"seed {one.seed}; {counts}{more}{killed}"
+        f"{verdict} {_name(one)}: {one.kills} kills, {one.missed} calls did not come, {one.starts} starts "
+        f"of a server, {one.checks} times verified, {one.seconds / 60:.1f} min, "
+        f"{one.cpu_seconds / 60:.1f} min of CPU, seed {one.seed}; {counts}{more}{killed}"
     )
 
 
@@ -45,14 +46,13 @@ def campaign_of(line: str) -> CampaignResult:
 def campaign_table(results: Sequence[CampaignResult]) -> list[str]:
     """Markdown: a line for each point, all its campaigns together."""
     lines = [
-        "| point | kills | places and kinds | verified | rows acknowledged | steps | lost | doubled | never sent "
-        "| CPU min | good |",
+        "| point | kills | places and kinds | verified | rows acknowledged | steps | lost | doubled "
+        "| never sent | CPU min | good |",
         "| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |",
     ]
-    for name in dict.fromkeys(map(_name, results)):
-        lines.append(_row(name, [one for one in results if _name(one) == name]))
-    lines.append(_row("**all**", results))
-    return lines
+    names = dict.fromkeys(map(_name, results))
+    lines += [_row(name, [one for one in results if _name(one) == name]) for name in names]
+    return [*lines, _row("**all**", results)]
 
 
 def _name(one: CampaignResult) -> str:
@@ -68,6 +68,6 @@ def _row(name: str, mine: Sequence[CampaignResult]) -> str:
     good = sum(one.is_good for one in mine)
     return (
         f"| {name} | {sum(one.kills for one in mine):,} | {len(kinds)} | {sum(one.checks for one in mine)} "
-        f"| {sum(t.acked for t in tallies):,} | {sum(t.steps for t in tallies):,} | {lost} | {doubled} | {unknown} "
-        f"| {sum(one.cpu_seconds for one in mine) / 60:.1f} | {good} of {len(mine)} |"
+        f"| {sum(t.acked for t in tallies):,} | {sum(t.steps for t in tallies):,} | {lost} | {doubled} "
+        f"| {unknown} | {sum(one.cpu_seconds for one in mine) / 60:.1f} | {good} of {len(mine)} |"
     )

@@ -1,9 +1,10 @@
-"""Servers that start without importing everything again: `python -m tests.faults.forking` has done so, and forks.
+"""Servers that start without importing everything again: a process that has done so forks them.
 
-What it forks runs `python -m roofline_server ARGUMENTS` as a fresh process does: no object of gRPC and no thread of
-Python exists before, signals have their defaults, standard output and error are the log, and the child ends by the
-interpreter's own end. shim.c counts and kills in it as in any other: its memory is shared. Not as in a fresh process:
-the places of code in memory are the same each time, and imports read no files.
+What `python -m tests.faults.forking` forks runs `python -m roofline_server ARGUMENTS` as a fresh process
+does: no object of gRPC and no thread of Python exists before, signals have their defaults, standard output
+and error are the log, and the child ends by the interpreter's own end. shim.c counts and kills in it as in
+any other: its memory is shared. Not as in a fresh process: imports read no files, code is at the same
+addresses each time, and the threads of numpy and pyarrow are made again by their own handlers of forks.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The campaign of kills of `roofline-server check --repair`: damage, a repair that is killed and run again, and load."""
+"""The campaign of kills of `check --repair`: load, damage, and a repair that is killed and run again."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import random
 import re
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from roofline_server.store.catalog.catalog import Catalog, sqlite_url
 
@@ -27,7 +28,9 @@ Undo = Callable[[], None]
 class Repairs(Campaign):
     """A server works and ends, something is damaged, and a repair is killed some times until it is let be."""
 
-    _calls: dict[tuple[str, str], int] = {}
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self._calls: dict[tuple[str, str], int] = {}  # of a whole repair: (damage, call) -> how many
 
     async def break_once(self) -> None:
         await self._work()
@@ -90,7 +93,7 @@ class Repairs(Campaign):
         return await self.site.ended("`roofline-server check` ends")
 
 
-# -- damage ----------------------------------------------------------------------------------------------------
+# -- damage ---------------------------------------------------------------------------------------------
 
 
 def nothing_more() -> None:

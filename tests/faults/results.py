@@ -89,8 +89,8 @@ def fuzz_table(rows: Sequence[dict[str, Any]]) -> list[str]:
         spent = sum(row["seconds"] for row in mine) / 60
         reached = f"{max(row.get('lines', 0) for row in mine):,}" if name != "**all**" else ""
         lines.append(
-            f"| {name} | {inputs:,} | {parts:,} | {spent:.1f} | {reached} | {crashes} | {hangs} | {slowest:.0f} ms "
-            f"| +{grown:.0f} MB |"
+            f"| {name} | {inputs:,} | {parts:,} | {spent:.1f} | {reached} | {crashes} | {hangs} "
+            f"| {slowest:.0f} ms | +{grown:.0f} MB |"
         )
     return lines
 

@@ -38,16 +38,23 @@ def next_target(done: Sequence[Mapping[str, Any]]) -> str:
 
 
 def fuzz_all(
-    path: Path, goal: int, seconds: float, turn_s: float, folders: Sequence[str], report: Callable[[str], None]
+    path: Path,
+    goal: int,
+    seconds: float,
+    turn_s: float,
+    folders: Sequence[str],
+    report: Callable[[str], None],
 ) -> bool:
-    """Until `goal` inputs are counted in the file at `path`, or so long; whether none failed. folders: options
-    of where inputs are kept."""
+    """Until `goal` inputs are counted in the file at `path`, or so long; whether none failed. folders:
+    options that say where inputs are kept."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         done = turns(path)
         count = sum(turn["inputs"] for turn in done)
         bad = sum(turn["crashes"] + turn["hangs"] for turn in done)
-        report(f"{count:,} of {goal:,} inputs in {sum(t['seconds'] for t in done) / 60:.1f} min, {bad} failed")
+        report(
+            f"{count:,} of {goal:,} inputs in {sum(t['seconds'] for t in done) / 60:.1f} min, {bad} failed"
+        )
         if count >= goal:
             return not bad
         name = next_target(done)

@@ -1,4 +1,4 @@
-"""Which lines of the product an input reaches, of a sample of all: inputs that reach new ones are mutated further."""
+"""Which lines of the product a sample of inputs reaches. Those that reach new ones are mutated further."""
 
 from __future__ import annotations
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import random
+import re
 import resource
 import signal
 import time
@@ -19,6 +20,7 @@ from .coverage import SAMPLED, Corpus
 KEPT = Path(__file__).parents[2] / "data" / "fuzz"
 HANG_S = 5.0
 TICKS = 5
+OTHERS = re.compile(r"site-packages|/lib/python3|tests/faults")
 MOST_KEPT = 20  # different failures
 
 
@@ -102,17 +104,17 @@ def _fed(feed: Callable[[list[bytes]], None], parts: list[bytes], watch: _Watch)
     try:
         feed(parts)
     except Hang as error:
-        return _failure("hang", error, parts)
+        return failure_of("hang", error, parts)
     except Exception as error:
-        return _failure("crash", error, parts)
+        return failure_of("crash", error, parts)
     finally:
         watch.end()
     return None
 
 
 class _Watch:
-    """Ends an input that takes so long of CPU time, as the machine may be busy with others; and, for what waits
-    for ever, 20 times as long on the clock. Looks TICKS times in that time, which costs an input nothing."""
+    """Ends an input that takes so long of CPU time, as the machine may be busy with others; and, for what
+    waits for ever, 20 times as long on the clock. It looks TICKS times meanwhile: inputs cost nothing."""
 
     def __init__(self, seconds: float) -> None:
         self._input, self._is_fed = 0, False
@@ -138,7 +140,7 @@ class _Watch:
 
     def __exit__(self, *_: object) -> None:
         for (timer, number, _), handler in zip(self._timers, self._before, strict=True):
-            signal.setitimer(timer, 0)
+            signal.setitimer(timer, 0.0)
             signal.signal(number, handler)
 
     def _look(self, number: int, frame: FrameType | None) -> None:
@@ -150,9 +152,9 @@ class _Watch:
             raise Hang
 
 
-def _failure(kind: str, error: BaseException, parts: list[bytes]) -> Failure:
+def failure_of(kind: str, error: BaseException, parts: list[bytes]) -> Failure:
     frames = traceback.extract_tb(error.__traceback__)
-    ours = [frame for frame in frames if "roofline" in frame.filename] or list(frames)
+    ours = [frame for frame in frames if not OTHERS.search(frame.filename)] or list(frames)
     place = f"{type(error).__name__} at {Path(ours[-1].filename).name}:{ours[-1].lineno}"
     text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
     return Failure(kind, place, text, parts)

@@ -82,7 +82,7 @@ class _Adoption:
         ids = match(self._source, self._target, by_job.keys() - {NODE_JOB})
         self._add_times(ids)
         done = [self._take(job, some, ids) for job, some in sorted(by_job.items())]
-        return Repaired(done, self._left)
+        return Repaired([text for text in done if text], self._left)
 
     def _waiting(self) -> Iterator[Waiting]:
         """Sound files in quarantine that the source knows, or that were sealed when it had been copied, and
@@ -241,7 +241,7 @@ class _Adoption:
     # -- segments ------------------------------------------------------------------------------------------
 
     def _take(self, job: str, some: Sequence[Waiting], ids: Ids) -> str:
-        """Take in files of one job; returns what was done."""
+        """Take in files of one job; returns what was done. Empty: there were step deltas alone."""
         name = ids.jobs.get(job, job)
         _, ranks, _ = self._source.name_ids()
         mine = [rank for key, rank in ranks.items() if key.job == job]
@@ -255,7 +255,7 @@ class _Adoption:
         old_steps = [] if whole else [s.path for s in present if s.dataset.startswith(STEPS)]
         done_with = [one.file.path for one in taken] + self._merged.get(job, [])
         # Of marks that are there step deltas are made anew.
-        done_with += left if can_be_made_anew([one.segment for one in some]) else []
+        done_with += left if can_be_made_anew([*present, *(one.segment for one in some)]) else []
         done_with += old_steps if can_be_made_anew(present) else []
         begin_taking(self._target, {path: one.file.path for path, one in places.items()}, done_with)
         segments = [self._fill(name, path, one, ids) for path, one in places.items()]
@@ -277,7 +277,7 @@ class _Adoption:
         for path in old_steps:
             if (self._root / path).exists():
                 set_apart(self._root, path)
-        return _said(job, name, segments)
+        return _said(job, name, segments) if segments else ""
 
     def _place_of(self, name: str, one: Waiting) -> str:
         """Where the file of a segment will be."""

@@ -108,7 +108,9 @@ def _job_names(source: Catalog, target: Catalog, jobs: Collection[str]) -> dict[
     for job in sorted(jobs):
         base, number = job_and_number(job)
         name = job
-        while name in found.values() or (name != job and name in jobs) or _is_another(name, job, ours, theirs):
+        while (
+            name in found.values() or (name != job and name in jobs) or _is_another(name, job, ours, theirs)
+        ):
             number += 1
             name = run_name(base, number)
         found[job] = name

@@ -65,7 +65,10 @@ def _repair(root: Path, catalog_url: str) -> Repaired:
                     _adopt(root, catalog, inbox, path, found)
             if not catalog_url and (copy := sound_copy(root)) and (root / QUARANTINE).exists():
                 # Files that were sealed after the copy was made, of which the catalog has been made anew.
-                found.done.extend(adopt(root, catalog, inbox, copy).done)
+                younger = adopt(root, catalog, inbox, copy).done
+                found.done.extend(younger)
+                if younger:
+                    catalog.copy(root / COPY)
         finally:
             inbox.close()
         _mend_segments(root, catalog, found)
@@ -189,6 +192,8 @@ def _adopt(root: Path, catalog: Catalog, inbox: Inbox, source: Path, found: Repa
     found.done.extend(taken.done)
     found.left.extend(taken.left)
     if not taken.left:
+        # Until the next sealing nothing else would know what the files hold that were taken in.
+        catalog.copy(root / COPY)
         for end in ("", "-wal", "-shm"):
             source.with_name(source.name + end).unlink(missing_ok=True)
         found.done.append(f"{source.relative_to(root)} (through batch {through}) is not needed any more")

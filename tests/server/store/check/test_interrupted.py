@@ -1,0 +1,101 @@
+"""Repairs that are killed, and run again: nothing is lost, nothing is there twice, nothing is left over."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from roofline_server.store.check import adopt
+from roofline_server.store.check.reading import check
+from roofline_server.store.check.repair import repair
+
+from ...builders import crash, open_store
+from ..histories import ALL, JOB, A, greet
+from .stores import answers, filled, kinds, lose
+
+
+class Killed(BaseException):
+    """Stands for SIGKILL: nothing catches it."""
+
+
+def begun_again(root: Path) -> object:
+    """A store whose catalog was lost, and another begun: what it answered before."""
+    store = filled(root)
+    before = answers(store)
+    store.close()
+    lose(root, "catalog")
+    store = open_store(root)  # what it finds is set apart
+    greet(store)
+    crash(store)
+    return before
+
+
+@pytest.mark.parametrize("when", ["files are written", "the transaction was made"])
+@pytest.mark.parametrize("between", [False, True], ids=["repaired again", "a server started first"])
+def test_killed_repair_leaves_nothing_twice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, when: str, between: bool
+) -> None:
+    before = begun_again(tmp_path)
+
+    def killed(*_: object) -> None:
+        raise Killed
+
+    with monkeypatch.context() as patched, pytest.raises(Killed):
+        if when == "files are written":
+            patched.setattr("roofline_server.store.catalog.catalog.Catalog.seal", killed)
+        else:
+            patched.setattr(adopt, "end_taking", killed)
+        repair(tmp_path)
+    if between:
+        crash(open_store(tmp_path))
+    assert repair(tmp_path).left == []
+    assert kinds(tmp_path) == []
+    assert not list((tmp_path / "quarantine/segments").rglob("*.parquet*"))
+    store = open_store(tmp_path)
+    assert answers(store) == before
+    store.close()
+
+
+def test_job_whose_processes_are_in_the_inbox_is_not_another_run(tmp_path: Path) -> None:
+    """The new catalog has sealed nothing yet: who its processes are is known of the batches alone."""
+    filled(tmp_path, len(ALL) - 1).close()
+    lose(tmp_path, "catalog")
+    store = open_store(tmp_path)
+    greet(store)
+    node, one = ALL[-1]
+    node.put(store, one)
+    crash(store)
+    repair(tmp_path)
+    store = open_store(tmp_path)
+    assert set(store.jobs()) == {JOB}
+    store.close()
+
+
+def test_repair_leaves_a_copy_of_what_it_took_in(tmp_path: Path) -> None:
+    before = begun_again(tmp_path)
+    repair(tmp_path)
+    lose(tmp_path, "catalog")
+    assert repair(tmp_path).left == []
+    store = open_store(tmp_path)
+    assert answers(store) == before
+    store.close()
+
+
+def test_log_of_a_former_copy_is_not_applied_to_a_new_one(tmp_path: Path) -> None:
+    store = filled(tmp_path)
+    copy = tmp_path / "catalog.copy.db"
+    with closing(sqlite3.connect(copy)) as db:  # as a repair opens it, which is killed
+        db.execute("pragma journal_mode=wal")
+        db.execute("create table other as select * from state")
+        db.commit()
+        log = copy.with_name("catalog.copy.db-wal").read_bytes()
+    copy.with_name("catalog.copy.db-wal").write_bytes(log)
+    A.put(store, ALL[0][1])
+    store._sealer.keep_copy(always=True)
+    store.close()
+    with closing(sqlite3.connect(copy)) as db:
+        assert db.execute("pragma integrity_check").fetchone() == ("ok",)
+        assert not db.execute("select name from sqlite_master where name = 'other'").fetchall()
+    assert check(tmp_path).problems == []
