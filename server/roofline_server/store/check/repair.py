@@ -22,7 +22,7 @@ from ..identity import (
 from ..intake.inbox import Inbox
 from ..segments.files import STEPS, Segment, fsync
 from ..segments.unknown import QUARANTINE, free_place, set_apart, tidy
-from ..taking import end_taking
+from ..taking import begin_taking, end_taking
 from ..usable import usable
 from .adopt import adopt, can_be_made_anew
 from .findings import Repaired
@@ -154,9 +154,9 @@ def _mend_segments(root: Path, catalog: Catalog, found: Repaired) -> None:
         steps = [segment for segment, _ in bad if segment.dataset.startswith(STEPS)]
         if steps and can_be_made_anew([s for s in segments if (s, "") not in bad]):
             every = [segment.path for segment in segments if segment.dataset.startswith(STEPS)]
+            begin_taking(catalog, {}, every)
             catalog.seal(Sealing([], every, {job: Progress()}, {}, catalog.sealed_through()))
-            for path in every:
-                (root / path).unlink(missing_ok=True)
+            end_taking(root, catalog)
             found.done.append(f"job {job!r}: its step deltas are damaged, and are made anew of its marks")
             bad = [(segment, why) for segment, why in bad if segment not in steps]
         for segment, why in bad:

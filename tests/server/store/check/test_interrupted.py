@@ -13,7 +13,7 @@ from roofline_server.store.check.repair import repair
 
 from ...builders import crash, open_store
 from ..histories import ALL, JOB, A, greet
-from .stores import answers, filled, kinds, lose
+from .stores import answers, filled, flip, kinds, lose
 
 
 class Killed(BaseException):
@@ -39,7 +39,7 @@ def test_killed_repair_leaves_nothing_twice(
 ) -> None:
     before = begun_again(tmp_path)
 
-    def killed(*_: object) -> None:
+    def killed(*_: object, **__: object) -> None:
         raise Killed
 
     with monkeypatch.context() as patched, pytest.raises(Killed):
@@ -99,3 +99,24 @@ def test_log_of_a_former_copy_is_not_applied_to_a_new_one(tmp_path: Path) -> Non
         assert db.execute("pragma integrity_check").fetchone() == ("ok",)
         assert not db.execute("select name from sqlite_master where name = 'other'").fetchall()
     assert check(tmp_path).problems == []
+
+
+def test_killed_repair_of_step_deltas_leaves_none_of_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = filled(tmp_path)
+    before = answers(store)
+    store.close()
+    flip(next((tmp_path / "segments/job-job/steps_process").iterdir()))
+
+    def killed(*_: object, **__: object) -> None:
+        raise Killed
+
+    with monkeypatch.context() as patched, pytest.raises(Killed):
+        patched.setattr(Path, "unlink", killed)
+        repair(tmp_path)
+    repair(tmp_path)
+    assert check(tmp_path).findings == []
+    store = open_store(tmp_path)
+    assert answers(store) == before
+    store.close()
