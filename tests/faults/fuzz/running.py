@@ -20,7 +20,7 @@ from .coverage import SAMPLED, Corpus
 KEPT = Path(__file__).parents[2] / "data" / "fuzz"
 HANG_S = 5.0
 TICKS = 5
-OTHERS = re.compile(r"site-packages|/lib/python3|tests/faults")
+OTHERS = re.compile(r"site-packages|pyarrow|/lib/python3|tests/faults")
 MOST_KEPT = 20  # different failures
 
 

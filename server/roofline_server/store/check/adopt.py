@@ -40,6 +40,7 @@ from .reading import DAMAGE, problem_of, segments_of
 from .younger import younger_files
 
 ROWS = 1 << 17
+CLOCK_NS = 1_000_000_000  # by which two estimates of a clock may differ
 FORK = "fork"  # state of a catalog: files up to this number are those of the catalog that it was copied from
 
 
@@ -321,10 +322,11 @@ class _Adoption:
 
 
 def can_be_made_anew(segments: Sequence[Segment]) -> bool:
-    """Whether there are marks from the first step delta on."""
+    """Whether there are marks from the first step delta on. Both were put on the server's clock, but not always
+    by the same estimate of the node's."""
     marks = [segment.begin_ns for segment in segments if segment.dataset == "marks"]
     steps = [segment.begin_ns for segment in segments if segment.dataset.startswith(STEPS)]
-    return not steps or (bool(marks) and min(marks) <= min(steps))
+    return not steps or (bool(marks) and min(marks) <= min(steps) + CLOCK_NS)
 
 
 def _span(path: str) -> range:

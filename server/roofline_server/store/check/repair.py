@@ -152,7 +152,8 @@ def _mend_segments(root: Path, catalog: Catalog, found: Repaired) -> None:
     for job, segments in by_job.items():
         bad = [(segment, why) for segment in segments if (why := problem_of(root, segment))]
         steps = [segment for segment, _ in bad if segment.dataset.startswith(STEPS)]
-        if steps and can_be_made_anew([s for s in segments if (s, "") not in bad]):
+        has_marks = not any(segment.dataset == "marks" for segment, _ in bad)
+        if steps and has_marks and can_be_made_anew(segments):
             every = [segment.path for segment in segments if segment.dataset.startswith(STEPS)]
             begin_taking(catalog, {}, every)
             catalog.seal(Sealing([], every, {job: Progress()}, {}, catalog.sealed_through()))

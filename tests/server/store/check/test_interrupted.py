@@ -10,6 +10,7 @@ import pytest
 from roofline_server.store.check import adopt
 from roofline_server.store.check.reading import check
 from roofline_server.store.check.repair import repair
+from roofline_server.store.segments.files import Segment
 
 from ...builders import crash, open_store
 from ..histories import ALL, JOB, A, greet
@@ -120,3 +121,21 @@ def test_killed_repair_of_step_deltas_leaves_none_of_them(
     store = open_store(tmp_path)
     assert answers(store) == before
     store.close()
+
+
+@pytest.mark.parametrize(("late_ns", "expected"), [(200_000, True), (20_000_000_000, False)])
+def test_marks_of_another_estimate_of_the_clock_are_those_of_the_steps(late_ns: int, expected: bool) -> None:
+    marks, steps = (Segment("job", name, name, 1, 1, 5, 9, 0) for name in ("marks", "steps_x"))
+    assert adopt.can_be_made_anew([marks._replace(begin_ns=5 + late_ns), steps]) == expected
+    assert not adopt.can_be_made_anew([steps])
+
+
+def test_step_deltas_are_not_made_anew_of_damaged_marks(tmp_path: Path) -> None:
+    filled(tmp_path).close()
+    marks = sorted((tmp_path / "segments/job-job/marks").iterdir())[-1]
+    steps = sorted((tmp_path / "segments/job-job/steps_process").iterdir())
+    flip(marks)
+    flip(steps[0])
+    repair(tmp_path)
+    assert all(path.exists() for path in steps[1:])
+    assert {finding.kind for finding in check(tmp_path).findings} == {"lost"}
