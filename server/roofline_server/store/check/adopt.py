@@ -322,8 +322,8 @@ class _Adoption:
 
 
 def can_be_made_anew(segments: Sequence[Segment]) -> bool:
-    """Whether there are marks from the first step delta on. Both were put on the server's clock, but not always
-    by the same estimate of the node's."""
+    """Whether there are marks from the first step delta on. Both were put on the server's clock, perhaps by
+    different estimates of that of the node."""
     marks = [segment.begin_ns for segment in segments if segment.dataset == "marks"]
     steps = [segment.begin_ns for segment in segments if segment.dataset.startswith(STEPS)]
     return not steps or (bool(marks) and min(marks) <= min(steps) + CLOCK_NS)
