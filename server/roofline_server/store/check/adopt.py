@@ -91,8 +91,13 @@ class _Adoption:
         found = list(self._known_to_source())
         others = {file.path for _, file in found}
         younger = younger_files(self._root, self._source, others)
-        # One that the target knows and lacks is put back as it is (`repair`).
-        found += [one for one in younger if (one[0].path, one[0].footer) not in self._known_files]
+        # One that the target knows and lacks is put back as it is (`repair`), or has been damaged.
+        lacking = {path for path in self._paths if not (self._root / path).exists()}
+        found += [
+            one
+            for one in younger
+            if (one[0].path, one[0].footer) not in self._known_files and one[0].path not in lacking
+        ]
         judged = []
         for segment, file in found:
             doubles = self._doubled(segment, file)

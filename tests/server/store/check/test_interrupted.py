@@ -139,3 +139,17 @@ def test_step_deltas_are_not_made_anew_of_damaged_marks(tmp_path: Path) -> None:
     repair(tmp_path)
     assert all(path.exists() for path in steps[1:])
     assert {finding.kind for finding in check(tmp_path).findings} == {"lost"}
+
+
+def test_file_whose_description_was_damaged_is_not_taken_in_again(tmp_path: Path) -> None:
+    """Its pages are sound, and of what it says of its columns only the catalog has a checksum."""
+    filled(tmp_path).close()
+    path = next((tmp_path / "segments/job-job/samples_tcp").iterdir())
+    spoilt = path.read_bytes().replace(b"rank", b"ranj")
+    path.write_bytes(spoilt)
+    repair(tmp_path)
+    repair(tmp_path)
+    assert not path.exists()
+    assert not list(path.parent.glob("*.parquet")) or all(
+        b"ranj" not in other.read_bytes() for other in path.parent.iterdir()
+    )
