@@ -6,6 +6,7 @@ when one of them was lost, and in every backup. Catalog and inbox of one store a
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import secrets
 import sqlite3
@@ -134,6 +135,8 @@ def set_foreign_copy_apart(root: Path, catalog: Catalog, identity: StoreIdentity
         return None
     place = free_place(root, f"{CATALOGS}/{COPY}")
     (root / place).parent.mkdir(parents=True, exist_ok=True)
+    with contextlib.suppress(sqlite3.Error), closing(sqlite3.connect(copy)) as db:
+        db.execute("pragma wal_checkpoint(truncate)")  # its log, if a repair was killed, would stay behind
     copy.rename(root / place)
     return root / place
 

@@ -38,6 +38,7 @@ from .segments.reader import Reader
 from .segments.unknown import QUARANTINE, tidy
 from .steps.deltas import Deltas
 from .steps.sealed import SealedSteps
+from .taking import end_taking
 from .usable import usable
 from .view import JobView
 from .view_builder import Needed, ViewBuilder
@@ -144,6 +145,7 @@ class Store:
                 apart,
             )
         finish(self._root, self._catalog)
+        end_taking(self._root, self._catalog)
         unknown = tidy(self._root, self._catalog.paths(), set(self._inbox.ids()))
         if unknown.set_apart:
             count, where = len(unknown.set_apart), self._root / QUARANTINE
