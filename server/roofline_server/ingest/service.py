@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import itertools
 import logging
 import time
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
@@ -24,12 +23,13 @@ from ..store.catalog.runs import Unclear
 from ..store.intake.inbox import Entry, Known
 from ..store.store import Store
 from .addresses import address_of
-from .commands import Agents, Link
+from .commands import Agents
 from .decode import decode, parse
 from .fair_queue import FairQueue
 from .machine import decode_machine
 from .overload import ServerLoad
 from .sharing import Sharing
+from .stream import AgentStream
 from .together import Together
 
 log = logging.getLogger(__name__)
@@ -46,16 +46,11 @@ MAX_UNSEALED_BYTES = 384 << 20  # until they are sealed; a few times what a seal
 IN_LOOP_BYTES = (
     128 << 10
 )  # larger messages are decoded in a thread, as pings and small batches want their answer
-# A few pings in a row: the fastest of them bounds the offset best. At first often, so that there is a clock
-# at once and soon a baseline for its drift, then rarely: each wakes the agent.
-PINGS, PING_S = 4, 0.03
-FIRST_PINGS, PING_AGAIN_S, PING_EVERY_S = 8, 0.5, 10.0
 DISK_RETRY_S = 1.0
 ROOM_LOOK_S = 0.05
 # Nodes report once a second; an agent that has been cut off needs some time more.
 RUN_WAIT_S, RUN_LOOK_S = 6.0, 0.1
 MAX_FORMER_BOOTS = 64  # of batches of one stream
-MAX_PINGS = 64  # unanswered ones that are remembered
 MAX_JUMP = 2**32  # of a number over the highest of its lineage: so many batches no agent makes
 TAKEN = (
     "another batch of this number was kept: two agents number their batches as one (a copied state "
@@ -71,7 +66,7 @@ def decode_entry(entry: Entry, name_ids: NameIds) -> DecodedBatch:
 class _Waiting(NamedTuple):
     entry: Entry
     decoded: DecodedBatch | None  # None: it is durable already
-    stream: _Stream
+    stream: AgentStream
 
 
 class Committer:
@@ -79,7 +74,7 @@ class Committer:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._queue: FairQueue[_Stream, _Waiting] = FairQueue(lambda: QUEUE_BYTES)
+        self._queue: FairQueue[AgentStream, _Waiting] = FairQueue(lambda: QUEUE_BYTES)
         self.failure = ""  # why the inbox cannot be written now
         self.is_full = False  # agents wait for a sealing
         self._holding = False  # those do that send more than others
@@ -98,7 +93,7 @@ class Committer:
         """Batches and bytes that wait for the inbox."""
         return len(self._queue), self._queue.bytes
 
-    async def admit(self, stream: _Stream, size: int) -> None:
+    async def admit(self, stream: AgentStream, size: int) -> None:
         """Wait for room: with the disk behind, or much of the stream in the queue, the agent is held back."""
         await self._queue.admit(stream, size)
 
@@ -107,7 +102,7 @@ class Committer:
         size = memory_of(waiting.decoded.frames) if waiting.decoded else 0
         self._queue.put(waiting.stream, waiting, admitted, size + len(waiting.entry.data))
 
-    async def give_back(self, stream: _Stream, admitted: int) -> None:
+    async def give_back(self, stream: AgentStream, admitted: int) -> None:
         """A batch that had room was refused."""
         self._queue.release(stream, admitted)
         await self._queue.wake()
@@ -127,7 +122,7 @@ class Committer:
                 self._holding = True
                 await asyncio.sleep(ROOM_LOOK_S)
 
-    def _may_commit(self, stream: _Stream) -> bool:
+    def _may_commit(self, stream: AgentStream) -> bool:
         """Whether a node may add to what is not sealed: half of that is for those with less than others."""
         share = MAX_UNSEALED_BYTES // 2
         if self._store.unsealed_bytes <= share:
@@ -167,15 +162,15 @@ class Committer:
         self.committing_since = None
         seconds = time.monotonic() - begin
         refused = set(map(id, taken))
-        highest: dict[_Stream, int] = {}
+        kept: dict[AgentStream, list[int]] = {}
         for waiting in group:
             if id(waiting.entry) in refused:
                 waiting.stream.refuse(waiting.entry.sequence, TAKEN, taken=True)
             else:
-                highest[waiting.stream] = max(waiting.entry.sequence, highest.get(waiting.stream, 0))
-        # After the refusals: an ack covers all numbers below it.
-        for stream, sequence in highest.items():
-            stream.send(pb.ServerMessage(ack=pb.Ack(sequence=sequence)))
+                kept.setdefault(waiting.stream, []).append(waiting.entry.sequence)
+        # After the refusals: an ack of older agents covers all numbers below it.
+        for stream, sequences in kept.items():
+            stream.acknowledge(sequences)
         self._count(group, seconds)
 
     def _count(self, group: list[_Waiting], seconds: float) -> None:
@@ -186,45 +181,6 @@ class Committer:
         self.counts.rows += sum(rows(frame.base) for w in kept if w.decoded for frame in w.decoded.frames)
 
 
-class _Stream:
-    """One agent's stream."""
-
-    def __init__(self, hello: Any, node: int, acked: int, address: str) -> None:
-        self.agent: str = hello.agent
-        self.instance: str = hello.instance
-        self.lineage: str = hello.lineage
-        self.node = node
-        self.boot: str = hello.boot
-        self.nodes_of_before: dict[str, int] = {}  # boot -> node, of batches that waited through a restart
-        self.acked = acked  # highest sequence of its lineage when it opened
-        self.outgoing: asyncio.Queue[pb.ServerMessage] = asyncio.Queue()
-        self.pings: dict[int, int] = {}  # on their way: id -> when sent
-        self._numbers = itertools.count(1)
-        self.link = Link(hello, self.send, address)
-
-    def send(self, message: pb.ServerMessage) -> None:
-        self.outgoing.put_nowait(message)
-
-    def refuse(self, sequence: int, reason: str, taken: bool = False) -> None:
-        """A batch is not kept."""
-        log.warning("batch %d of agent %s refused: %s", sequence, self.agent[:8], reason)
-        rejection = pb.Rejection(sequence=sequence, reason=reason, taken=taken)
-        self.send(pb.ServerMessage(rejection=rejection))
-
-    def ping_once(self) -> int:
-        """Send a ping; returns its number."""
-        number = next(self._numbers)
-        self.pings.pop(number - MAX_PINGS, None)
-        self.send(pb.ServerMessage(ping=pb.Ping(id=number)))
-        return number
-
-    async def ping(self) -> None:
-        """Send pings until cancelled."""
-        for wait_s in ping_pauses():
-            self.ping_once()
-            await asyncio.sleep(wait_s)
-
-
 class IngestService:
     """Implements roofline.v1.Ingest."""
 
@@ -233,7 +189,7 @@ class IngestService:
         self._store = store
         self._committer = committer
         self._agents = agents
-        self._streams: set[_Stream] = set()
+        self._streams: set[AgentStream] = set()
         self._sharing = Sharing()
         self._decoding = asyncio.Semaphore(1)  # one large batch at a time
         self._hellos = Together(store.hellos)  # all agents of a cluster may come at once
@@ -267,6 +223,7 @@ class IngestService:
                     server=__version__,
                     max_batch_bytes=MAX_BATCH_BYTES,
                     lineage=stream.lineage,
+                    exact_acks=stream.exact_acks,
                 )
             )
             while (message := await stream.outgoing.get()) is not _END:
@@ -281,7 +238,7 @@ class IngestService:
             self._closed(stream, tasks)
             await asyncio.gather(*tasks, return_exceptions=True)
 
-    def _closed(self, stream: _Stream, tasks: Sequence[asyncio.Task[None]]) -> None:
+    def _closed(self, stream: AgentStream, tasks: Sequence[asyncio.Task[None]]) -> None:
         """The stream is over. Called once or twice: gRPC leaves a handler that is amid sending to the garbage
         collector, so what it does at its end may come late."""
         if stream not in self._streams:
@@ -290,12 +247,15 @@ class IngestService:
         for task in tasks:
             task.cancel()
         self._agents.remove(stream.link)
+        if all(other.node != stream.node for other in self._streams):
+            # Who knows when it comes back: what it brings then has step deltas made anew.
+            self._store.expect(stream.node, 0, 0)
         self._committer.counts.closed(stream.agent, stream.node)
         self._sharing.closed(stream)
         self._store.machines.stream_closed(stream.agent)
         log.info("agent %s has gone (%d streams)", stream.agent[:8], len(self._streams))
 
-    async def _greet(self, requests: AsyncIterator[bytes], context: Any) -> _Stream:
+    async def _greet(self, requests: AsyncIterator[bytes], context: Any) -> AgentStream:
         if len(self._streams) >= MAX_STREAMS:
             await context.abort(
                 grpc.StatusCode.RESOURCE_EXHAUSTED, f"this server serves {MAX_STREAMS} agents"
@@ -317,9 +277,9 @@ class IngestService:
         if 0 < hello.node_ns < MAX_TIME_NS:
             self._store.add_arrival(node, hello.node_ns, received_ns)
         acked = self._store.acked(hello.agent, hello.lineage)
-        return _Stream(hello, node, acked, address_of(context.peer()))
+        return AgentStream(hello, node, acked, address_of(context.peer()))
 
-    async def _receive(self, stream: _Stream, requests: AsyncIterator[bytes]) -> None:
+    async def _receive(self, stream: AgentStream, requests: AsyncIterator[bytes]) -> None:
         async for data in requests:
             message = parse(data)
             kind = message.WhichOneof("kind")
@@ -327,6 +287,10 @@ class IngestService:
                 await self._receive_batch(stream, message, data)
             elif kind == "pong":
                 self._receive_pong(stream, message.pong)
+            elif kind == "backlog":
+                begin_ns, end_ns = message.backlog.begin_ns, message.backlog.end_ns
+                if 0 <= begin_ns <= end_ns < MAX_TIME_NS:
+                    self._store.expect(stream.node, begin_ns, end_ns)
             elif kind == "result":
                 stream.link.take(message.result)
             elif kind == "hello" and not _hello_problem(message.hello):
@@ -334,7 +298,7 @@ class IngestService:
                 await self._hellos((key, decode_machine(message.hello)))
                 stream.link.hello = message.hello
 
-    async def _receive_batch(self, stream: _Stream, message: Any, data: bytes) -> None:
+    async def _receive_batch(self, stream: AgentStream, message: Any, data: bytes) -> None:
         batch, now_ns = message.batch, self._store.now_ns()
         entry = Entry(0, stream.agent, batch.sequence, stream.node, now_ns, data, message.lineage)
         try:
@@ -367,7 +331,7 @@ class IngestService:
             return
         self._committer.put(_Waiting(entry, decoded, stream), len(data))
 
-    async def _of_former_boot(self, stream: _Stream, entry: Entry, boot: str) -> Entry:
+    async def _of_former_boot(self, stream: AgentStream, entry: Entry, boot: str) -> Entry:
         """A batch that waited through a restart of its node: its times are of another clock, as if of another
         node, and were over when this boot began. Raises BadBatch."""
         if boot not in stream.nodes_of_before:
@@ -403,7 +367,7 @@ class IngestService:
                 await asyncio.sleep(RUN_LOOK_S)
         raise AssertionError("who is not patient is never unclear")
 
-    def _receive_pong(self, stream: _Stream, pong: Any) -> None:
+    def _receive_pong(self, stream: AgentStream, pong: Any) -> None:
         now = self._store.now_ns()
         sent_ns = stream.pings.pop(pong.id, None)
         if sent_ns is not None:
@@ -416,15 +380,6 @@ class IngestService:
 
 
 _END = pb.ServerMessage()
-
-
-def ping_pauses() -> Iterator[float]:
-    """Seconds to wait after each ping of a stream."""
-    pause, in_a_row = PING_AGAIN_S, FIRST_PINGS
-    while True:
-        yield from [PING_S] * (in_a_row - 1)
-        yield pause
-        pause, in_a_row = min(2 * pause, PING_EVERY_S), PINGS
 
 
 def _hello_problem(hello: Any) -> str:

@@ -13,7 +13,7 @@ import pytest
 from roofline.v1 import ingest_pb2 as pb
 from roofline.v1 import ingest_pb2_grpc
 from roofline_server.clock import NodeClock
-from roofline_server.ingest import service
+from roofline_server.ingest import service, stream
 from roofline_server.records import NODE_JOB, rows
 
 from ..builders import S, batch, catalog_of, full_batch, rank, training
@@ -324,9 +324,9 @@ def test_pings_put_the_node_on_the_servers_clock(tmp_path: Path) -> None:
 
 
 def test_pings_are_many_at_first_and_few_later() -> None:
-    sent = list(itertools.accumulate(itertools.islice(service.ping_pauses(), 200)))
+    sent = list(itertools.accumulate(itertools.islice(stream.ping_pauses(), 200)))
     assert sum(moment < 2 for moment in sent) >= 12
-    assert sum(100 <= moment < 200 for moment in sent) <= 10 * service.PINGS + 1
+    assert sum(100 <= moment < 200 for moment in sent) <= 10 * stream.PINGS + 1
 
 
 def test_pong_that_answers_no_ping_is_ignored(tmp_path: Path) -> None:
