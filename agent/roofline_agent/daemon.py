@@ -36,6 +36,7 @@ from .sources.namespaces import why_unseen
 from .uplink.bounds import printable
 from .uplink.encoding import Greeting, encode_within
 from .uplink.exporter import Exporter
+from .uplink.order import Ends
 from .uplink.spool import Spool
 
 log = logging.getLogger(__name__)
@@ -106,6 +107,7 @@ class Daemon:
         self._reported_drops = 0
         self._ranks_came = False  # since the last batch: reports of their jobs show what the server has said
         self._sampled = False
+        self._ends = Ends()
         self._without_socket = False
         self._calm_reads = 0
         self._manager = ServiceManager(environ)
@@ -256,7 +258,7 @@ class Daemon:
             with self._spool.numbering:
                 sequence = self._spool.next_sequence()
                 data = encode_within(batch, sequence, lineage=self._spool.lineage, boot=self._boot)
-                self._spool.append(sequence, data)
+                self._spool.append(sequence, data, self._ends.has(batch))
         except Exception as error:
             # Whatever was in it, the agent must outlive it; the next batch says that this one is missing.
             log.exception("a batch could not be encoded and is lost")

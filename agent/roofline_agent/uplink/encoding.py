@@ -49,6 +49,7 @@ class Greeting(NamedTuple):
     node_ns: int = 0  # node time now; 0: not said
     lineage: str = ""  # of the batches that this process makes; "": numbered by agent alone
     own_interval_ns: int = 0  # sampling interval that was asked for here; 0: not said
+    exact_acks: bool = True  # it understands acks of single batches
 
 
 class _Numbering:
@@ -146,6 +147,12 @@ def renumbered(data: bytes, sequence: int, lineage: str) -> bytes:
 def lineage_of(data: bytes) -> str:
     """The lineage of an encoded batch."""
     return str(pb.AgentMessage.FromString(data).lineage)
+
+
+def extent_of(data: bytes) -> tuple[int, int]:
+    """Node time at which an encoded batch begins, and at which it ends."""
+    batch = pb.AgentMessage.FromString(data).batch
+    return batch.begin_ns, batch.end_ns
 
 
 def encode_within(

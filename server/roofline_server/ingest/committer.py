@@ -5,11 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple, Protocol
-
-from roofline.v1 import ingest_pb2 as pb
 
 from ..counts import IngestCounts
 from ..records import DecodedBatch, memory_of, rows
@@ -39,7 +37,7 @@ class Source(Hashable, Protocol):
 
     node: int
 
-    def send(self, message: pb.ServerMessage) -> None: ...
+    def acknowledge(self, sequences: Sequence[int]) -> None: ...
 
     def refuse(self, sequence: int, reason: str, taken: bool = False) -> None: ...
 
@@ -143,15 +141,15 @@ class Committer:
         self.committing_since = None
         seconds = time.monotonic() - begin
         refused = set(map(id, taken))
-        highest: dict[Source, int] = {}
+        kept: dict[Source, list[int]] = {}
         for waiting in group:
             if id(waiting.entry) in refused:
                 waiting.stream.refuse(waiting.entry.sequence, TAKEN, taken=True)
             else:
-                highest[waiting.stream] = max(waiting.entry.sequence, highest.get(waiting.stream, 0))
-        # After the refusals: an ack covers all numbers below it.
-        for stream, sequence in highest.items():
-            stream.send(pb.ServerMessage(ack=pb.Ack(sequence=sequence)))
+                kept.setdefault(waiting.stream, []).append(waiting.entry.sequence)
+        # After the refusals: an ack of older agents covers all numbers below it.
+        for stream, sequences in kept.items():
+            stream.acknowledge(sequences)
         self._count(group, seconds)
 
     def _count(self, group: list[WaitingBatch], seconds: float) -> None:

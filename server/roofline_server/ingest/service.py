@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import itertools
 import logging
 from collections.abc import AsyncIterator, Sequence
 from typing import Any
@@ -21,12 +20,13 @@ from ..store.catalog.runs import Unclear
 from ..store.intake.inbox import Entry, Known
 from ..store.store import Store
 from .addresses import address_of
-from .commands import Agents, Link
+from .commands import Agents
 from .committer import TAKEN, Committer, WaitingBatch
 from .decode import decode, parse
 from .machine import decode_machine
 from .pings import Turns
 from .sharing import Sharing
+from .stream import AgentStream
 from .together import Together
 
 log = logging.getLogger(__name__)
@@ -41,46 +41,12 @@ IN_LOOP_BYTES = (
 # Nodes report once a second; an agent that has been cut off needs some time more.
 RUN_WAIT_S, RUN_LOOK_S = 6.0, 0.1
 MAX_FORMER_BOOTS = 64  # of batches of one stream
-MAX_PINGS = 64  # unanswered ones that are remembered
 MAX_JUMP = 2**32  # of a number over the highest of its lineage: so many batches no agent makes
 
 
 def decode_entry(entry: Entry, name_ids: NameIds) -> DecodedBatch:
     """The batch in an inbox row. Raises BadBatch (it was checked before it was stored)."""
     return decode(parse(entry.data).batch, entry.node, name_ids)
-
-
-class _Stream:
-    """One agent's stream."""
-
-    def __init__(self, hello: Any, node: int, acked: int, address: str) -> None:
-        self.agent: str = hello.agent
-        self.instance: str = hello.instance
-        self.lineage: str = hello.lineage
-        self.node = node
-        self.boot: str = hello.boot
-        self.nodes_of_before: dict[str, int] = {}  # boot -> node, of batches that waited through a restart
-        self.acked = acked  # highest sequence of its lineage when it opened
-        self.outgoing: asyncio.Queue[pb.ServerMessage] = asyncio.Queue()
-        self.pings: dict[int, int] = {}  # on their way: id -> when sent
-        self._numbers = itertools.count(1)
-        self.link = Link(hello, self.send, address)
-
-    def send(self, message: pb.ServerMessage) -> None:
-        self.outgoing.put_nowait(message)
-
-    def refuse(self, sequence: int, reason: str, taken: bool = False) -> None:
-        """A batch is not kept."""
-        log.warning("batch %d of agent %s refused: %s", sequence, self.agent[:8], reason)
-        rejection = pb.Rejection(sequence=sequence, reason=reason, taken=taken)
-        self.send(pb.ServerMessage(rejection=rejection))
-
-    def ping_once(self) -> int:
-        """Send a ping; returns its number."""
-        number = next(self._numbers)
-        self.pings.pop(number - MAX_PINGS, None)
-        self.send(pb.ServerMessage(ping=pb.Ping(id=number)))
-        return number
 
 
 class IngestService:
@@ -91,7 +57,7 @@ class IngestService:
         self._store = store
         self._committer = committer
         self._agents = agents
-        self._streams: set[_Stream] = set()
+        self._streams: set[AgentStream] = set()
         self._sharing = Sharing()
         self._pings = Turns()
         self._decoding = asyncio.Semaphore(1)  # one large batch at a time
@@ -126,6 +92,7 @@ class IngestService:
                     server=__version__,
                     max_batch_bytes=MAX_BATCH_BYTES,
                     lineage=stream.lineage,
+                    exact_acks=stream.exact_acks,
                 )
             )
             while (message := await stream.outgoing.get()) is not _END:
@@ -140,7 +107,7 @@ class IngestService:
             self._closed(stream, tasks)
             await asyncio.gather(*tasks, return_exceptions=True)
 
-    def _closed(self, stream: _Stream, tasks: Sequence[asyncio.Task[None]]) -> None:
+    def _closed(self, stream: AgentStream, tasks: Sequence[asyncio.Task[None]]) -> None:
         """The stream is over. Called once or twice: gRPC leaves a handler that is amid sending to the garbage
         collector, so what it does at its end may come late."""
         if stream not in self._streams:
@@ -149,12 +116,15 @@ class IngestService:
         for task in tasks:
             task.cancel()
         self._agents.remove(stream.link)
+        if all(other.node != stream.node for other in self._streams):
+            # Who knows when it comes back: what it brings then has step deltas made anew.
+            self._store.expect(stream.node, 0, 0)
         self._committer.counts.closed(stream.agent, stream.node)
         self._sharing.closed(stream)
         self._store.machines.stream_closed(stream.agent)
         log.info("agent %s has gone (%d streams)", stream.agent[:8], len(self._streams))
 
-    async def _greet(self, requests: AsyncIterator[bytes], context: Any) -> _Stream:
+    async def _greet(self, requests: AsyncIterator[bytes], context: Any) -> AgentStream:
         if len(self._streams) >= MAX_STREAMS:
             await context.abort(
                 grpc.StatusCode.RESOURCE_EXHAUSTED, f"this server serves {MAX_STREAMS} agents"
@@ -176,9 +146,9 @@ class IngestService:
         if 0 < hello.node_ns < MAX_TIME_NS:
             self._store.add_arrival(node, hello.node_ns, received_ns)
         acked = self._store.acked(hello.agent, hello.lineage)
-        return _Stream(hello, node, acked, address_of(context.peer()))
+        return AgentStream(hello, node, acked, address_of(context.peer()))
 
-    async def _receive(self, stream: _Stream, requests: AsyncIterator[bytes]) -> None:
+    async def _receive(self, stream: AgentStream, requests: AsyncIterator[bytes]) -> None:
         async for data in requests:
             message = parse(data)
             kind = message.WhichOneof("kind")
@@ -186,6 +156,10 @@ class IngestService:
                 await self._receive_batch(stream, message, data)
             elif kind == "pong":
                 self._receive_pong(stream, message.pong)
+            elif kind == "backlog":
+                begin_ns, end_ns = message.backlog.begin_ns, message.backlog.end_ns
+                if 0 <= begin_ns <= end_ns < MAX_TIME_NS:
+                    self._store.expect(stream.node, begin_ns, end_ns)
             elif kind == "result":
                 stream.link.take(message.result)
             elif kind == "hello" and not _hello_problem(message.hello):
@@ -193,7 +167,7 @@ class IngestService:
                 await self._hellos((key, decode_machine(message.hello)))
                 stream.link.hello = message.hello
 
-    async def _receive_batch(self, stream: _Stream, message: Any, data: bytes) -> None:
+    async def _receive_batch(self, stream: AgentStream, message: Any, data: bytes) -> None:
         batch, now_ns = message.batch, self._store.now_ns()
         entry = Entry(0, stream.agent, batch.sequence, stream.node, now_ns, data, message.lineage)
         try:
@@ -226,7 +200,7 @@ class IngestService:
             return
         self._committer.put(WaitingBatch(entry, decoded, stream), len(data))
 
-    async def _of_former_boot(self, stream: _Stream, entry: Entry, boot: str) -> Entry:
+    async def _of_former_boot(self, stream: AgentStream, entry: Entry, boot: str) -> Entry:
         """A batch that waited through a restart of its node: its times are of another clock, as if of another
         node, and were over when this boot began. Raises BadBatch."""
         if boot not in stream.nodes_of_before:
@@ -262,7 +236,7 @@ class IngestService:
                 await asyncio.sleep(RUN_LOOK_S)
         raise AssertionError("who is not patient is never unclear")
 
-    def _receive_pong(self, stream: _Stream, pong: Any) -> None:
+    def _receive_pong(self, stream: AgentStream, pong: Any) -> None:
         now = self._store.now_ns()
         sent_ns = stream.pings.pop(pong.id, None)
         if sent_ns is not None:

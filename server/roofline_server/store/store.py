@@ -258,6 +258,11 @@ class Store:
         """Server time at which a node was started: its time 0; where its clock is not known, now."""
         return moment(self._clocks.clock(node), 0) if self._clocks.knows(node) else self.now_ns()
 
+    def expect(self, node: int, begin_ns: int, end_ns: int) -> None:
+        """A node sends what lies between these node times beside what is younger: step deltas wait for it.
+        0 and 0: nothing more."""
+        self._tail.expect(node, begin_ns, end_ns)
+
     def add_clock_sample(self, node: int, sample: ClockSample) -> None:
         """Take a clock exchange of a node; it becomes durable with the next sealing."""
         self._clocks.add_sample(node, sample)

@@ -25,7 +25,7 @@ from .catalog.machines import Machines, MachineVersion
 from .catalog.name_ids import NameIds
 from .catalog.run_choice import job_and_number, run_name
 from .catalog.tags import Tags
-from .intake.tail import Tail
+from .intake.tail import Tail, TailBatch, begins, frames_of, stretches
 from .raw_data import RawData, unsealed
 from .segments.files import STEPS, Segment
 from .segments.frames import by_dataset
@@ -46,7 +46,11 @@ class Snapshot(NamedTuple):
 
     segments: list[Segment]
     progress: Progress
-    frames: list[Frame]
+    fresh: list[TailBatch]
+
+    @property
+    def frames(self) -> list[Frame]:
+        return frames_of(self.fresh)
 
 
 class ViewBuilder:
@@ -140,9 +144,11 @@ class ViewBuilder:
             clocks = self._clocks.of_job(job, lifetimes)
             fresh = by_dataset(snapshot.frames)
             removed = self._catalog.removed(job)
-            if removed is None and self._deltas.are_outdated(job, snapshot.progress, fresh, clocks):
+            if removed is None and self._deltas.are_outdated(
+                job, snapshot.progress, fresh, begins(snapshot.fresh).get(job, {}), clocks
+            ):
                 segments = [s for s in snapshot.segments if not s.dataset.startswith(STEPS)]
-                snapshot = Snapshot(segments, Progress(), snapshot.frames)
+                snapshot = Snapshot(segments, Progress(), snapshot.fresh)
             steps = self._steps(job, snapshot, fresh, clocks, needed)
             events = on_server_clock(self._all("events", snapshot.segments, fresh.get("events", {})), clocks)
             between = self._all("between", snapshot.segments, fresh.get("between", {}))
@@ -163,7 +169,7 @@ class ViewBuilder:
                 clocks=clocks,
                 machines={**self._name_ids.machines(), **{node: use.machine for node, use in used.items()}},
                 metrics=self._name_ids.metrics_by_set(job),
-                parts=self._deltas.part_totals(job, snapshot.segments, fresh, clocks),
+                parts=self._deltas.part_totals(job, snapshot.segments, _by_stretch(snapshot, fresh), clocks),
                 recordings=self._name_ids.recordings,
                 facts=facts_of(events),
                 settled=self._clocks.settled(job),
@@ -205,7 +211,7 @@ class ViewBuilder:
         return self._reader.damaged_of(self._catalog.segments(job))
 
     def _snapshot(self, job: str) -> Snapshot:
-        return Snapshot(self._catalog.segments(job), self._catalog.progress(job), self._tail.frames(job))
+        return Snapshot(self._catalog.segments(job), self._catalog.progress(job), self._tail.of_job(job))
 
     def _steps(
         self,
@@ -260,3 +266,9 @@ class ViewBuilder:
     def _all(self, dataset: str, segments: Sequence[Segment], fresh: Table) -> Table:
         stored = self._reader.read(s for s in segments if s.dataset == dataset)
         return concatenate([stored, fresh])
+
+
+def _by_stretch(snapshot: Snapshot, fresh: Mapping[str, Table]) -> list[Mapping[str, Table]]:
+    """What is not sealed yet, a table a dataset and stretch; fresh: all of it together."""
+    parts = stretches(snapshot.fresh)
+    return [fresh] if len(parts) == 1 else [by_dataset(frames_of(part)) for part in parts]
