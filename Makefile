@@ -61,9 +61,10 @@ causes: $(VENV)/.ready $(TF_VENV)/.ready $(TORCH_VENV)/.horovod ## plant causes 
 	@$(VENV)/bin/python -m tests.causes run --torch-python $(TORCH_VENV)/bin/python --tensorflow-python $(TF_VENV)/bin/python $(CAUSES)
 	@$(VENV)/bin/python -m tests.causes score
 
-# Hours; SOAK="--minutes 5 --rows-per-second 20000" does another one. The fault matrix comes first, once.
+# Hours; SOAK="--minutes 5 --rows-per-second 20000" does another one. The fault matrix and 1,500 kills come first.
 soak: $(VENV)/.ready ## break servers, agents, disks and networks, and hold what is kept against what was sent
 	@$(VENV)/bin/python -m tests.faults matrix
+	@$(VENV)/bin/python -m tests.faults kills
 	@$(VENV)/bin/python -m tests.faults soak $(SOAK)
 
 fmt: $(VENV)/.ready ## format the code

@@ -273,7 +273,7 @@ STORE = (
     ("__init__", "segments", "wal"),
     ("catalog", "raw_data"),
     ("intake", "steps", "usable"),
-    ("identity", "view"),
+    ("identity", "taking", "view"),
     ("retention",),
     ("check", "export", "sealing", "view_builder"),
     ("backup", "store"),

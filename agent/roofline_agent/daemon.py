@@ -36,6 +36,7 @@ from .sources.namespaces import why_unseen
 from .uplink.bounds import printable
 from .uplink.encoding import Greeting, encode_within
 from .uplink.exporter import Exporter
+from .uplink.order import Ends
 from .uplink.spool import Spool
 
 log = logging.getLogger(__name__)
@@ -47,7 +48,8 @@ BUSY_STRIDE_S, CALM_STRIDE_S = 0.125, 0.5
 MANY, CALM_READS = 40, 10  # packets of one process at a read (its socket holds some 400), reads with fewer
 DRAIN_S = 3.0
 ROWS_S = 0.05  # a batch waits so long for the rows of a round that has just begun
-SLOWED = "sampling.slowed="  # how the text of that fact begins
+SLOWED, FEWER = "sampling.slowed=", "kernels.fewer="  # how the texts of these facts begin
+MOST_FEWER = 16  # times
 MAX_REASON = 100  # characters
 LAST_ROWS_S = 1.0  # and the last one of an agent's life so long
 
@@ -79,6 +81,7 @@ class Daemon:
         self._sampler = Sampler(self._sources)
         self._machine = read_machine()
         self._instance = uuid.uuid4().hex
+        self._boot = boot_id()
         self._agent = self._spool.identity(uuid.uuid4().hex)
         self._ceilings = Ceilings(self.state, self._machine)
         self._exporter = Exporter(
@@ -97,13 +100,14 @@ class Daemon:
         self._scanning = Task(SCAN_NS, now)
         self._sampling = Task(config.interval_ns, now)
         self._own_interval_ns = config.interval_ns
-        # Facts of the node while it samples less often than asked for here ("": it does not), since the last
-        # batch; the last one holds now.
-        self._slowed = [""]
+        # Facts of the node while it takes less than asked for here (none: it does not), since the last batch;
+        # the last ones hold now.
+        self._slowed: list[list[str]] = [[]]
         self._batching = Task(BATCH_NS, now + BATCH_NS)
         self._reported_drops = 0
         self._ranks_came = False  # since the last batch: reports of their jobs show what the server has said
         self._sampled = False
+        self._ends = Ends()
         self._without_socket = False
         self._calm_reads = 0
         self._manager = ServiceManager(environ)
@@ -235,7 +239,7 @@ class Daemon:
             events.append(Event(EventKind.LOST, self._begin_ns, end, None, dropped, "batches (spool full)"))
         slowed = list(self._slowed)
         del self._slowed[: len(slowed) - 1]
-        texts = dict.fromkeys(filter(None, slowed))
+        texts = dict.fromkeys(text for facts in slowed for text in facts)
         events += [Event(EventKind.FACT, self._begin_ns, end, None, text=text) for text in texts]
         batch = Batch(
             self._begin_ns,
@@ -253,8 +257,8 @@ class Daemon:
         try:
             with self._spool.numbering:
                 sequence = self._spool.next_sequence()
-                data = encode_within(batch, sequence, lineage=self._spool.lineage)
-                self._spool.append(sequence, data)
+                data = encode_within(batch, sequence, lineage=self._spool.lineage, boot=self._boot)
+                self._spool.append(sequence, data, self._ends.has(batch))
         except Exception as error:
             # Whatever was in it, the agent must outlive it; the next batch says that this one is missing.
             log.exception("a batch could not be encoded and is lost")
@@ -286,7 +290,7 @@ class Daemon:
         return Greeting(
             self._agent,
             self._instance,
-            boot_id(),
+            self._boot,
             __version__,
             self._machine,
             self._ceilings.all(),
@@ -297,14 +301,18 @@ class Daemon:
             self._own_interval_ns,
         )
 
-    def _set_interval(self, interval_ns: int, reason: str) -> None:
-        """What the server asks for; 0: the agent's own again. In the exporter's thread."""
+    def _set_interval(self, interval_ns: int, reason: str, fewer: int = 1) -> None:
+        """What the server asks for; 0: the agent's own again. fewer: kernels of so many times fewer steps. In
+        the exporter's thread."""
         wanted_ns = max(10_000_000, min(60_000_000_000, interval_ns or self._own_interval_ns))
         self._sampling.change(wanted_ns, time.monotonic_ns())
-        is_slow = reason and wanted_ns > self._own_interval_ns
-        self._slowed.append(
-            f"{SLOWED}{wanted_ns / 1e9:g} s: {printable(reason)[:MAX_REASON]}" if is_slow else ""
-        )
+        fewer = self._receiver.fewer = max(1, min(MOST_FEWER, fewer))
+        facts, why = [], printable(reason)[:MAX_REASON]
+        if why and wanted_ns > self._own_interval_ns:
+            facts.append(f"{SLOWED}{wanted_ns / 1e9:g} s: {why}")
+        if why and fewer > 1:
+            facts.append(f"{FEWER}{fewer}: {why}")
+        self._slowed.append(facts)
         self._exporter.greet_again()
 
     def _keep_net_ceilings(self, new: Sequence[Ceiling]) -> None:

@@ -11,7 +11,14 @@ import typer
 
 from . import __version__
 from .commands import backup, check, init, prune, status, tokens
-from .commands.options import DataOption, KeepDaysOption, KeepGbOption, KeepTaggedOption, data_of
+from .commands.options import (
+    CatalogOption,
+    DataOption,
+    KeepDaysOption,
+    KeepGbOption,
+    KeepTaggedOption,
+    data_of,
+)
 from .errors import ServerError
 from .log_limit import LogLimit
 
@@ -44,9 +51,7 @@ def serve(
         ),
     ] = "",
     data: DataOption = None,
-    catalog: Annotated[
-        str, typer.Option(envvar="ROOFLINE_CATALOG", help="SQLAlchemy URL of the catalog [SQLite in --data]")
-    ] = "",
+    catalog: CatalogOption = "",
     seal: Annotated[
         float, typer.Option(min=0.05, help="seconds at most until data moves from the inbox to Parquet")
     ] = 30.0,

@@ -10,11 +10,12 @@ import ipaddress
 import logging
 import os
 import signal
+import sys
 import time
 from collections.abc import Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import grpc
 from roofline.joining import join_port
@@ -29,14 +30,19 @@ from .allocator import give_back
 from .counts import SealingCounts
 from .errors import ConfigError, Unavailable
 from .health.health import Health
-from .health.monitor import DEFAULT_HTTP, OFF, HttpPlace, monitored
+from .health.monitor import DEFAULT_HTTP, OFF, HttpPlace, monitored, status_line
+from .health.routes import Door
 from .health.service import HealthService
 from .ingest.commands import Agents
+from .ingest.committer import Committer
 from .ingest.relieving import Relieving
-from .ingest.service import MAX_BATCH_BYTES, MAX_STREAMS, Committer, IngestService, decode_entry
+from .ingest.service import MAX_BATCH_BYTES, MAX_STREAMS, IngestService, decode_entry
 from .query import QueryService
 from .store.store import Store
 from .upkeep import Keep, retain_for_ever
+
+if TYPE_CHECKING:
+    from .access.certificates import Certificates
 
 log = logging.getLogger(__name__)
 
@@ -45,6 +51,7 @@ SEAL_S = 30.0
 SEAL_BYTES = 96 << 20  # of memory, as decoded
 LOOK_S = 0.25
 GRACE_S = 2.0
+SWITCH_S = 0.001  # for which a sealing keeps the event loop waiting, each time it wants Python's lock
 LOCK_TRIES, LOCK_AGAIN_S = 5, 0.02
 
 
@@ -97,12 +104,14 @@ async def serve(options: Options) -> None:
     lock = lock_directory(options.data)
     # Batches are thousands of small arrays that live until they are sealed and make no cycles.
     gc.set_threshold(50_000, 20, 50)
+    sys.setswitchinterval(SWITCH_S)
     store = await asyncio.to_thread(Store, options.data, decode_entry, options.catalog)
     try:
         committer, sealings = Committer(store), SealingCounts()
         doors = (Tokens(folder), Audit(folder)) if guarded else None
         mutual = guarded and access.is_mutual(folder)
-        guard = _guard(folder, mutual, *doors) if doors else None
+        certificates = _certificates(folder, doors[0]) if doors and mutual else None
+        guard = Guard(*doors, certificates) if doors else None
         health = Health(store, committer, sealings, options.data, doors[1] if doors else None)
         agents = Agents()
         server = grpc_server(store, committer, guard, health, agents)
@@ -111,8 +120,9 @@ async def serve(options: Options) -> None:
         if mutual:
             _bind(server, f"{host}:{join_port(port)}", _credentials(folder))
         address = health.address = f"{host}:{port}"
+        door = Door(*doors, certificates) if doors else None
         manager = ServiceManager()
-        async with monitored(health, options.data, http, doors, manager):
+        async with monitored(health, options.data, http, door, manager):
             await server.start()
             how = " with TLS and tokens" if guarded else ""
             if mutual:
@@ -169,12 +179,10 @@ def grpc_server(
     return server
 
 
-def _guard(folder: Path, mutual: bool, tokens: Tokens, audit: Audit) -> Guard:
-    if not mutual:
-        return Guard(tokens, audit)
-    from .access.certificates import Certificates
+def _certificates(folder: Path, tokens: Tokens) -> Certificates:
+    from .access.certificates import Certificates  # cryptography, which not every server needs
 
-    return Guard(tokens, audit, Certificates(folder, tokens))
+    return Certificates(folder, tokens)
 
 
 def _credentials(folder: Path, mutual: bool = False) -> Any:
@@ -212,6 +220,7 @@ async def _until_stopped(
     health.watch(tuple(tasks))
     tasks += map(asyncio.create_task, watching)
     health.serving = True
+    manager.status(status_line(health))  # before systemd says that it is started
     manager.ready()
     await stop.wait()
     health.stopping = True

@@ -8,7 +8,7 @@ import platform
 import sys
 from collections.abc import Callable, Iterator
 
-from . import agent, hooks, models, one_process, recordings, rich_jobs, server, slowdown
+from . import agent, hooks, models, one_process, recordings, rich_jobs, server, slowdown, streams
 from .site import REPOSITORY, Result
 
 TORCH = REPOSITORY / ".venv-torch" / "bin" / "python"  # what `make` sets up
@@ -42,7 +42,8 @@ def benchmarks(options: argparse.Namespace) -> dict[str, Callable[[], Result | I
         **torch,
         **tensorflow,
         "ingest": server.durable_ingest,
-        "streams": server.many_streams,
+        "streams": streams.many_streams,
+        "greedy": streams.beside_greedy,
         "visible": agent.visible_after,
         "report": server.long_report,
         "report-rich-64": rich_jobs.report_of_long_job,  # its timeline, too

@@ -60,7 +60,7 @@ class LeanStream(asyncio.Protocol):
         self.own = pb.AgentMessage(batch=own).SerializeToString()
         self._authority = authority
         self.acked = 0
-        self.latency: list[float] = []
+        self.latency: list[float] = []  # of its batches in their order
         self.failed = ""
         self.welcome = asyncio.Event()
         self._sent_at: dict[int, float] = {}
@@ -146,19 +146,23 @@ class Sent(NamedTuple):
 
     sent: int
     acked: int
-    latency: list[float]  # s from the sending of a batch to its ack
+    latency: list[list[float]]  # s from the sending of a batch to its ack, of all streams, second by second
     welcomed_s: float  # from the first connection to the last welcome
     failed: list[str]
 
 
-async def stream_openly(address: str, streams: int, seconds: int, metrics: int) -> Sent:
-    """So many agents that come within some seconds and then send a batch a second each, spread over it."""
+async def stream_openly(address: str, streams: int, seconds: int, metrics: int, first: int = 0) -> Sent:
+    """So many agents that come within some seconds and then send a batch a second each, spread over it.
+
+    first: number of the first of them, where others have been there before."""
     loop, (host, port) = asyncio.get_running_loop(), address.rsplit(":", 1)
     begin = time.monotonic()
     agents: list[LeanStream] = []
     for number in range(streams):
         await asyncio.sleep(max(0.0, begin + number * CONNECTING_S / streams - time.monotonic()))
-        _, agent = await loop.create_connection(lambda n=number: LeanStream(n, address), host, int(port))  # type: ignore[misc]
+        _, agent = await loop.create_connection(
+            lambda n=first + number: LeanStream(n, address), host, int(port)
+        )  # type: ignore[misc]
         agents.append(agent)
     for agent in agents:
         await agent.welcome.wait()
@@ -183,7 +187,7 @@ async def stream_openly(address: str, streams: int, seconds: int, metrics: int) 
     found = Sent(
         seconds * streams,
         sum(agent.acked for agent in agents),
-        sorted(delay for agent in agents for delay in agent.latency),
+        [[agent.latency[at] for agent in agents if at < len(agent.latency)] for at in range(seconds)],
         welcomed_s,
         [agent.failed for agent in agents if agent.failed],
     )

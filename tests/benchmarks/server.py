@@ -1,10 +1,9 @@
-"""What the server takes: durable rows a second, streams, a long job's report, memory under load."""
+"""What the server takes: durable rows a second, a long job's report, memory under load."""
 
 from __future__ import annotations
 
 import asyncio
 import os
-import resource
 import subprocess
 import sys
 import time
@@ -16,12 +15,10 @@ import grpc
 from roofline.v1 import ingest_pb2 as pb
 from roofline.v1.machine_pb2 import Machine
 
-from .lean_streams import stream_openly
 from .site import COMMANDS, Node, Result, hello, ints, node, ranks, sample_batch
 
 ROWS, METRICS = 80, 30
 INGEST_STREAMS, INGEST_BATCHES, WINDOW = 8, 1500, 64
-STREAMS, STREAM_SECONDS = 2000, 12
 LOAD_ROWS_PER_SECOND, LOAD_SECONDS = 80_000, 60
 REPORT_RANKS, REPORT_STEPS, STEP_NS = 64, 10_000, 100_000_000
 SECOND = 1_000_000_000
@@ -123,26 +120,6 @@ def _fsynced_file(path: Path, message: bytes, count: int) -> float:
             if number % WINDOW == WINDOW - 1:
                 os.fsync(file.fileno())
     return time.monotonic() - begin
-
-
-def many_streams() -> Result:
-    """Agents in open loop, a batch of 8 ranks a second each, on the machine of the server."""
-    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))  # a connection each
-    with node() as here, here.server() as server:
-        before, begin, mine = sum(server.cpu_times()[:2]), time.monotonic(), time.process_time()
-        found = asyncio.run(stream_openly(here.address, STREAMS, STREAM_SECONDS, METRICS))
-        seconds = time.monotonic() - begin
-        used = (sum(server.cpu_times()[:2]) - before) / seconds
-        senders, memory = (time.process_time() - mine) / seconds, server.memory_info().rss / 2**20
-    complete = found.acked == found.sent
-    p50, p95 = (found.latency[int(share * len(found.latency))] for share in (0.5, 0.95))
-    measured = f"{STREAMS:,}: {found.acked:,} of {found.sent:,} batches acknowledged, p95 after {p95:.2f} s"
-    noted = (
-        f"median {p50:.2f} s; all welcome {found.welcomed_s:.1f} s after the first came; server "
-        f"{used:.2f} of a core, {memory:.0f} MB; senders {senders:.2f} of a core"
-    )
-    return Result("streams on one server", "2,000, p95 0.5 s", measured, complete and p95 < 0.5, noted)
 
 
 def memory_under_load() -> Result:

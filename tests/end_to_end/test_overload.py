@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import subprocess
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import grpc
 import pytest
 from roofline.v1 import query_pb2, query_pb2_grpc
+from roofline_agent.hooks import NOTES, kernel_switch
 from roofline_server.ingest.commands import Agents
+from roofline_server.ingest.committer import Committer
 from roofline_server.ingest.overload import ServerLoad
 from roofline_server.ingest.relieving import Relieving
-from roofline_server.ingest.service import Committer
 from roofline_server.serve import grpc_server
 from roofline_server.store.store import Store
 
@@ -102,6 +105,37 @@ def training(site: Site) -> subprocess.Popen[bytes]:
     config = json.dumps({"cluster": {"worker": ["h:1"]}, "task": {"type": "worker", "index": 0}})
     environ = {"TF_CONFIG": config, "ROOFLINE_JOB": JOB}
     return site.start([sys.executable, TRAINING, 100_000, 0.05, 8], "rank.log", **environ)
+
+
+def fewer_kernels(wrapper: subprocess.Popen[bytes]) -> int:
+    """Of how many times fewer steps hooks of a wrapped rank read that kernels are wanted; 0: not said."""
+    for child in Path(f"/proc/{wrapper.pid}/task/{wrapper.pid}/children").read_text().split():
+        with contextlib.suppress(OSError):  # it has ended
+            environ = Path(f"/proc/{child}/environ").read_bytes().decode()
+            variables = dict(one.split("=", 1) for one in environ.split("\0") if "=" in one)
+            page = Path(variables.get(NOTES, "/nowhere")).read_bytes()
+            return int(kernel_switch.OTHERS.unpack_from(page, kernel_switch.FEWER_AT)[0])
+    return 0
+
+
+def test_hooks_of_wrapped_ranks_sample_fewer_steps_while_the_server_is_busy(site: Site) -> None:
+    async def work() -> None:
+        store = open_store(site.folder / "data")
+        server = Server(store)
+        assert server.grpc.add_insecure_port(site.address)
+        await server.grpc.start()
+        try:
+            await until(lambda: server.interval_ns() == OWN_NS)
+            server.load = ServerLoad(is_full=True)
+            server.look(20)
+            await until(lambda: fewer_kernels(rank) == 4)
+        finally:
+            await server.grpc.stop(0)  # whoever asked can take it back no more
+            store.close()
+        await until(lambda: fewer_kernels(rank) == 1)
+
+    with ended(site.agent(OWN_NS / 1e9)), ended(site.rank("worker", 0, 100_000, 0.05, 8)) as rank:
+        asyncio.run(work())
 
 
 def notes(store: Store) -> list[str]:

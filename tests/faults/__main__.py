@@ -1,4 +1,5 @@
-"""`python -m tests.faults`: the fault matrix; `... fuzz TARGET`: odd input; `... soak`: a long run."""
+"""`python -m tests.faults`: the fault matrix; `... kills`: campaigns of kills; `... fuzz TARGET`: odd input;
+`... flips`: bit flips; `... soak`: a long run."""
 
 from __future__ import annotations
 
@@ -16,6 +17,8 @@ from pathlib import Path
 
 import grpc
 
+from .campaign import POINTS
+from .campaigns import campaign_json, campaign_of, campaign_table, said
 from .network import network_rounds
 from .places import cells
 from .results import PAGE, from_json, fuzz_table, line, table, to_json, write_section
@@ -76,6 +79,17 @@ def write_table(options: argparse.Namespace) -> int:
     outcomes = [one for path in options.results for one in from_json(Path(path).read_text())]
     if outcomes:
         write_section(PAGE, "fault matrix", table(outcomes))
+    if options.kills:
+        campaigns = [campaign_of(line) for line in Path(options.kills).read_text().splitlines()]
+        write_section(PAGE, "kills", campaign_table(campaigns))
+    if options.soak:
+        from .soak import described, soak_of
+
+        write_section(PAGE, "soak", described(soak_of(Path(options.soak).read_text())))
+    if options.flips:
+        from .flips import flips_table
+
+        write_section(PAGE, "flips", flips_table(Path(options.flips).read_text().splitlines()))
     if options.fuzz:
         rows = [json.loads(line) for line in Path(options.fuzz).read_text().splitlines()]
         write_section(PAGE, "fuzz", fuzz_table(rows))
@@ -83,23 +97,38 @@ def write_table(options: argparse.Namespace) -> int:
 
 
 def fuzz_target(options: argparse.Namespace) -> int:
-    from .fuzz.running import fuzz, keep
+    from .fuzz.campaign import fuzz_all
+    from .fuzz.coverage import Corpus
+    from .fuzz.running import fuzz, keep, kept_in, unpacked
     from .fuzz.targets import TARGETS
 
+    if options.target == "all":
+        folders = ["--keep", options.keep, "--corpus", options.corpus]
+        path, goal = Path(options.json or "fuzz.json"), options.inputs or 10_000_000
+        done = fuzz_all(
+            path, goal, options.seconds, options.turn, folders, lambda text: print(text, flush=True)
+        )
+        return 0 if done else 1
     logging.disable(logging.CRITICAL)  # of the product: it may log what it refuses
-    target = TARGETS[options.target]()
+    target, corpus = TARGETS[options.target](), Corpus()
+    place = Path(options.corpus) / options.target
     try:
-        counts = fuzz(target, options.seconds, options.seed, options.inputs)
+        for path in kept_in(place):
+            corpus.feed(target.feed, unpacked(path.read_bytes()))
+        counts = fuzz(target, options.seconds, options.seed, options.inputs, corpus)
     finally:
         target.close()
+    for parts in corpus.inputs:
+        keep(place, parts)
     for failure in counts.failures:
         path = keep(Path(options.keep), failure.parts)
         print(f"{failure.kind}: {failure.place}, input kept as {path}\n{failure.text}")
     print(
         f"{options.target}: {counts.inputs:,} inputs ({counts.parts:,} parts) in {counts.seconds:.0f} s, "
-        f"seed {options.seed}; {counts.crashes} crashes, {counts.hangs} hangs, "
-        f"{len(counts.failures)} different; slowest {counts.slowest_s * 1e3:.0f} ms; "
-        f"memory +{counts.grown_bytes / 1e6:.0f} MB"
+        f"seed {options.seed}; {counts.lines:,} lines reached; {counts.crashes} crashes, "
+        f"{counts.hangs} hangs, {len(counts.failures)} different; slowest {counts.slowest_s * 1e3:.0f} ms; "
+        f"memory +{counts.grown_bytes / 1e6:.0f} MB",
+        flush=True,
     )
     if options.json:
         with open(options.json, "a") as file:
@@ -109,8 +138,44 @@ def fuzz_target(options: argparse.Namespace) -> int:
     return 1 if counts.failures else 0
 
 
+def kills(options: argparse.Namespace) -> int:
+    from .campaign import Kills
+    from .repairs import REPAIR, Repairs
+
+    good = True
+    with tempfile.TemporaryDirectory(prefix="roofline-kills-") as name:
+        library = _library(Path(name))
+        if library is None:
+            return 2
+        for number, point in enumerate(options.point or (*POINTS, REPAIR)):
+            folder = Path(options.keep or name) / f"{number}-{point}"
+            kind = Repairs if point == REPAIR else Kills
+            campaign = kind(point, folder, library, options.seed, options.power_cuts, not options.fresh)
+            seconds = 60 * options.minutes if options.minutes else float("inf")
+            result = asyncio.run(campaign.run(options.kills, seconds, lambda text: print(text, flush=True)))
+            print(said(result), flush=True)
+            good = good and result.is_good
+            if options.json:
+                with open(options.json, "a") as file:
+                    file.write(campaign_json(result) + "\n")
+    return 0 if good else 1
+
+
+def flips(options: argparse.Namespace) -> int:
+    from .flips import SILENT, flips_table, run_flips
+
+    logging.getLogger().addHandler(logging.NullHandler())  # what the product logs is counted, not shown
+    rows = run_flips(options.seed, options.flips, lambda text: print(text, flush=True))
+    lines = [json.dumps(row) for row in rows]
+    print("\n".join(flips_table(lines)))
+    if options.json:
+        with open(options.json, "a") as file:
+            file.writelines(f"{line}\n" for line in lines)
+    return 1 if any(row.get(SILENT) or row.get("failed") for row in rows) else 0
+
+
 def soak(options: argparse.Namespace) -> int:
-    from .soak import described, run_soak
+    from .soak import described, run_soak, soak_json
 
     with tempfile.TemporaryDirectory(prefix="roofline-soak-") as name:
         library = _library(Path(name))
@@ -130,8 +195,8 @@ def soak(options: argparse.Namespace) -> int:
             return 1
     lines = described(result)
     print("\n".join(lines))
-    if options.write:
-        write_section(PAGE, "soak", lines)
+    if options.json:
+        Path(options.json).write_text(soak_json(result))
     return 0 if result.is_good else 1
 
 
@@ -146,11 +211,16 @@ def parsed(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.faults", description=__doc__)
     commands = parser.add_subparsers(dest="command")
     _add_matrix(commands.add_parser("matrix", help="fault x place, with real processes (the default)"))
+    _add_kills(commands.add_parser("kills", help="one data directory, killed again and again"))
     _add_fuzz(commands.add_parser("fuzz", help="mutated input for one target"))
+    _add_flips(commands.add_parser("flips", help="single bits flipped in every file of a data directory"))
     _add_soak(commands.add_parser("soak", help="a steady load with random faults, for minutes or hours"))
     tables = commands.add_parser("table", help="write tables of docs/reliability.md from files of --json")
     tables.add_argument("results", nargs="*", metavar="FILE", help="of the matrix")
+    tables.add_argument("--kills", metavar="FILE", help="of campaigns of kills")
     tables.add_argument("--fuzz", metavar="FILE", help="of fuzz targets")
+    tables.add_argument("--soak", metavar="FILE", help="of a soak")
+    tables.add_argument("--flips", metavar="FILE", help="of flipped bits")
     tables.set_defaults(work=write_table)
     if not arguments or (arguments[0].startswith("-") and arguments[0] not in ("-h", "--help")):
         arguments = ["matrix", *arguments]
@@ -168,15 +238,41 @@ def _add_matrix(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(work=matrix)
 
 
-def _add_fuzz(parser: argparse.ArgumentParser) -> None:
-    names = ("ingest", "stored", "marks", "recorded", "questions", "joining")
-    parser.add_argument("target", choices=names)
-    parser.add_argument("--seconds", type=float, default=60.0, help="how long [60]")
-    parser.add_argument("--inputs", type=int, help="how many at most")
+def _add_kills(parser: argparse.ArgumentParser) -> None:
+    points = (*POINTS, "repair")
+    parser.add_argument(
+        "--point", nargs="*", choices=points, metavar="POINT", help=f"{', '.join(points)} [all]"
+    )
+    parser.add_argument("--kills", type=int, default=300, help="at each point [300]")
+    parser.add_argument("--minutes", type=float, help="at each point, at most")
     parser.add_argument("--seed", type=int, default=random.randrange(1 << 30))
-    parser.add_argument("--json", metavar="FILE", help="add a line with the counts to it")
+    parser.add_argument("--power-cuts", action="store_true", help="each kill takes what was not synced too")
+    parser.add_argument("--fresh", action="store_true", help="start each server afresh instead of forking it")
+    parser.add_argument("--json", metavar="FILE", help="add a line with the result to it")
+    parser.add_argument("--keep", metavar="FOLDER", help="keep data and logs there")
+    parser.set_defaults(work=kills)
+
+
+def _add_fuzz(parser: argparse.ArgumentParser) -> None:
+    names = ("all", "ingest", "stored", "marks", "recorded", "questions", "joining")
+    parser.add_argument("target", choices=names, help="all: in turns, until --inputs are counted in --json")
+    parser.add_argument("--seconds", type=float, default=60.0, help="how long, at most [60]")
+    parser.add_argument("--inputs", type=int, help="how many at most [all: 10,000,000]")
+    parser.add_argument("--turn", type=float, default=60.0, help="of all: seconds of a target at once [60]")
+    parser.add_argument("--seed", type=int, default=random.randrange(1 << 30))
+    parser.add_argument("--json", metavar="FILE", help="add a line with the counts to it [all: fuzz.json]")
     parser.add_argument("--keep", metavar="FOLDER", default="fuzz-failures", help="for inputs that fail")
+    parser.add_argument(
+        "--corpus", metavar="FOLDER", default="fuzz-corpus", help="for inputs that reach more"
+    )
     parser.set_defaults(work=fuzz_target)
+
+
+def _add_flips(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--flips", type=int, default=1000, help="how many bits [1000]")
+    parser.add_argument("--seed", type=int, default=random.randrange(1 << 30))
+    parser.add_argument("--json", metavar="FILE", help="add lines with the counts to it")
+    parser.set_defaults(work=flips)
 
 
 def _add_soak(parser: argparse.ArgumentParser) -> None:
@@ -185,7 +281,7 @@ def _add_soak(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--every", type=float, default=15.0, help="mean seconds between faults, 0: none [15]")
     parser.add_argument("--seed", type=int, default=random.randrange(1 << 30))
     parser.add_argument("--keep", metavar="FOLDER", help="keep data and log there")
-    parser.add_argument("--write", action="store_true", help="write the result into docs/reliability.md")
+    parser.add_argument("--json", metavar="FILE", help="write the result there")
     parser.set_defaults(work=soak)
 
 

@@ -118,6 +118,10 @@ class Control:
             at = CLOCK.size + number * RULE.size
             self._memory[at : at + 4] = bytes(4)
 
+    @property
+    def is_armed(self) -> bool:
+        return any(self._memory[CLOCK.size :: RULE.size])
+
     def seen(self, number: int = 0) -> int:
         """Calls that a rule was about, also those that it left alone."""
         return self._counts(number)[0]

@@ -16,6 +16,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from .forking import Forker, Process
 from .power import cut
 from .sender import Sender
 from .shim import Control
@@ -49,9 +50,10 @@ class Site:
         library: Path | None,
         seal_s: float = 0.1,
         power: random.Random | None = None,
+        forks: bool = False,
     ) -> None:
         """library: of shim.py; None: no call is ever touched. power: before each start the power was cut;
-        None: it never is."""
+        None: it never is. forks: servers are forked (forking.py) instead of started afresh."""
         folder.mkdir(parents=True, exist_ok=True)
         folder = folder.resolve()
         self.folder, self.data, self.address = folder, folder / "data", ""
@@ -64,10 +66,14 @@ class Site:
             self.environ |= {"ROOFLINE_JOURNAL": str(self._journal), "ROOFLINE_JOURNALED": str(self.data)}
         self._log = folder / "server.log"
         self.undone = 0  # writes and renames that power cuts took back
-        self._server: subprocess.Popen[bytes] | None = None
+        self._server: Process | None = None
+        self._forker = Forker(self._all_environ()) if forks else None
+
+    def _all_environ(self) -> dict[str, str]:
+        return {**self.environ, **(self.control.environ if self.control else {})}
 
     @property
-    def server(self) -> subprocess.Popen[bytes]:
+    def server(self) -> Process:
         assert self._server is not None
         return self._server
 
@@ -77,22 +83,26 @@ class Site:
 
     def spawn(self) -> None:
         """Start the server without waiting for it. Its port is a new one each time."""
-        command = [
-            *(sys.executable, "-m", "roofline_server", "--listen", "127.0.0.1:0"),
-            *("--data", str(self.data), "--seal", str(self._seal_s)),
-        ]
+        self.address = ""
+        self.begin("--listen", "127.0.0.1:0", "--data", str(self.data), "--seal", str(self._seal_s))
+
+    def begin(self, *arguments: str) -> None:
+        """Start `roofline-server` with these arguments without waiting for it."""
         if self._power is not None:
             self.undone += cut(self._journal, self._power)
-        environ = {**self.environ, **(self.control.environ if self.control else {})}
-        self.address = ""
-        self._logged = self._log.stat().st_size if self._log.exists() else 0
+        self._log.touch()
+        self._logged = self._log.stat().st_size
+        if self._forker is not None:
+            self._server = self._forker.start(arguments, self._log)
+            return
+        command = [sys.executable, "-m", "roofline_server", *arguments]
         with open(self._log, "ab") as log:
             self._server = subprocess.Popen(
-                command, env=environ, stdin=subprocess.DEVNULL, stdout=log, stderr=log
+                command, env=self._all_environ(), stdin=subprocess.DEVNULL, stdout=log, stderr=log
             )
 
     def has_started(self) -> bool:
-        found = STARTED.search(self._log.read_text(errors="replace")[self._logged :])
+        found = STARTED.search(self.new_log())
         if found:
             self.address = found[1]
         return bool(found)
@@ -120,6 +130,12 @@ class Site:
         self.server.send_signal(signal.SIGTERM)
         return await self.ended("the server stops at SIGTERM")
 
+    def new_log(self) -> str:
+        """What the last process that was started has logged."""
+        with open(self._log, "rb") as file:
+            file.seek(self._logged)
+            return file.read().decode(errors="replace")
+
     def log(self) -> str:
         return self._log.read_text(errors="replace") if self._log.exists() else ""
 
@@ -134,12 +150,17 @@ class Site:
         if self._server is not None and self._server.poll() is None:
             self._server.kill()
             self._server.wait()
+        if self._forker is not None:
+            self._forker.close()
+            self._forker = None
 
 
 @contextlib.asynccontextmanager
-async def sending(senders: Sequence[Sender], pause_s: float = PAUSE_S) -> AsyncIterator[Callable[[], None]]:
+async def sending(
+    senders: Sequence[Sender], pause_s: float = PAUSE_S, shall_make: Callable[[], bool] = lambda: True
+) -> AsyncIterator[Callable[[], None]]:
     """Senders that are connected and make batches; what is given ends the making, not the sending."""
-    making = asyncio.create_task(_make(senders, pause_s))
+    making = asyncio.create_task(_make(senders, pause_s, shall_make))
     running = [asyncio.create_task(sender.run()) for sender in senders]
     try:
         yield making.cancel
@@ -154,10 +175,11 @@ async def sending(senders: Sequence[Sender], pause_s: float = PAUSE_S) -> AsyncI
                     log.error("a sender failed", exc_info=task.exception())
 
 
-async def _make(senders: Sequence[Sender], pause_s: float) -> None:
+async def _make(senders: Sequence[Sender], pause_s: float, shall_make: Callable[[], bool]) -> None:
     due = time.monotonic()
     while True:
-        for sender in senders:
-            sender.make()
+        if shall_make():
+            for sender in senders:
+                sender.make()
         due = max(due + pause_s, time.monotonic() - 1)  # no burst after a long stop
         await asyncio.sleep(max(0.0, due - time.monotonic()))

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
+import os
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,13 +20,17 @@ from .proxy import Mode, Proxy
 from .rounds import made_senders
 from .shim import ALWAYS, Rule
 from .site import Site, StillNot, sending, until
-from .statistics import Slope, quantile, slope
+from .statistics import Slope, quantile, slope, slope_beside
 
 BATCH_S = 0.25  # a sender makes a batch every so often
 SEAL_S = 2.0
 SAMPLE_S = 0.5
-WARM_S = 20.0  # after a start, until memory counts: buffers fill
+WARM_S = 180.0  # after a start, until memory counts: buffers and caches fill
+BLOCK_S = 30.0  # of which the medians are taken: slopes are of these
+FEWEST = 20  # blocks of which a slope is told
+RESTARTS = 0.3  # of the time, at its beginning, has faults that end the server; then one process lives on
 SPELL_S = (0.2, 3.0)
+LAST = 20  # acks of each sender in a line of progress
 
 
 class MemorySample(NamedTuple):
@@ -33,6 +39,14 @@ class MemorySample(NamedTuple):
     at: float
     bytes: int
     start: int
+
+
+class Block(NamedTuple):
+    """Medians of BLOCK_S. elsewhere: cores that other programs of this machine took."""
+
+    at: float
+    value: float
+    elsewhere: float
 
 
 class SoakResult(NamedTuple):
@@ -46,15 +60,18 @@ class SoakResult(NamedTuple):
     forgotten: int
     tracebacks: int
     peak_bytes: int
+    memory_minutes: float  # of the process whose memory is told
     memory_per_hour: Slope | None  # MB; None: too short
     latency_median: float
     latency_p95: float
     latency_max: float
-    latency_per_hour: Slope | None  # of those outside faults
+    latency_per_hour: Slope | None  # of those outside faults, with what other programs took held
+    elsewhere: float  # cores that other programs took, median
+    problem: str = ""
 
     @property
     def is_good(self) -> bool:
-        return self.tally.is_exact and not self.forgotten and not self.tracebacks
+        return self.tally.is_exact and not self.forgotten and not self.tracebacks and not self.problem
 
 
 class Soak:
@@ -73,6 +90,7 @@ class Soak:
         self._faults: dict[str, int] = {}
         self._spells: list[tuple[float, float]] = []  # when faults were
         self._memory: list[MemorySample] = []
+        self._elsewhere: list[tuple[float, float]] = []
         self._starts = 0
 
     async def run(self, every_s: float, report: Callable[[str], None]) -> SoakResult:
@@ -103,8 +121,11 @@ class Soak:
 
     async def _watch(self, report: Callable[[str], None], began: float) -> None:
         """Memory of the server now and then, and a line a minute."""
-        minute = 0
+        minute, load = 0, OtherLoad()
         while True:
+            if time.monotonic() - load.since > BLOCK_S / 3:
+                own = [os.getpid()] if self._site.is_dead else [os.getpid(), self._site.server.pid]
+                self._elsewhere.append((time.monotonic(), load.cores(own)))
             try:
                 used = psutil.Process(self._site.server.pid).memory_info().rss
                 self._memory.append(MemorySample(time.monotonic(), used, self._starts))
@@ -114,7 +135,12 @@ class Soak:
                 minute += 1
                 rows = sum(sender.acked * sender.rows for sender in self._senders)
                 faults, used = sum(self._faults.values()), self._memory[-1].bytes / 1e6
-                report(f"{minute} min: {rows:,} rows acknowledged, {faults} faults, {used:.0f} MB")
+                last = [one.seconds for s in self._senders for one in s.latencies[-LAST:]]
+                report(
+                    f"{minute} of {self._seconds / 60:.0f} min: {rows:,} rows acknowledged, {faults} faults, "
+                    f"{used:.0f} MB, last acks after {quantile(last or [0.0], 0.5) * 1e3:.0f} ms, "
+                    f"{self._elsewhere[-1][1] if self._elsewhere else 0:.1f} cores taken by others"
+                )
             await asyncio.sleep(SAMPLE_S)
 
     async def _break_now_and_then(self, began: float, every_s: float) -> None:
@@ -124,16 +150,16 @@ class Soak:
             await asyncio.sleep(min(pause, max(0.0, end - time.monotonic())))
             if time.monotonic() < end:
                 begin = time.monotonic()
-                name = await self._break_once()
+                name = await self._break_once(begin - began < RESTARTS * self._seconds)
                 self._faults[name] = self._faults.get(name, 0) + 1
                 self._spells.append((begin, time.monotonic()))
 
-    async def _break_once(self) -> str:
-        """Have one fault and its end; its name."""
+    async def _break_once(self, kills: bool) -> str:
+        """Have one fault and its end; its name. kills: it may end the server."""
         spell = self._chance.uniform(*SPELL_S)
-        kind = self._chance.choice(("disk", "disk", "network", "reset", "kill"))
+        kind = self._chance.choice(("disk", "disk", "network", "reset", "kill" if kills else "network"))
         if kind == "disk" and self._site.control is not None:
-            return await self._break_disk(spell)
+            return await self._break_disk(spell, kills)
         if kind == "network":
             self._proxy.mode = self._chance.choice((Mode.PARTITION, Mode.DELAY, Mode.TRICKLE, Mode.REFUSE))
             name = f"network: {self._proxy.mode.value}"
@@ -147,11 +173,12 @@ class Soak:
         await self._start()
         return "kill -9"
 
-    async def _break_disk(self, spell: float) -> str:
+    async def _break_disk(self, spell: float, kills: bool) -> str:
         site, control = self._site, self._site.control
         assert control is not None
         # Power cuts need a journal of all writes, which would grow for hours.
         running = [one for one in cells() if one.place.when == RUNNING and not one.fault.cuts_power]
+        running = [one for one in running if kills or not one.fault.kills]
         cell = self._chance.choice(running)
         most = 1 if cell.fault.kills else self._chance.choice((1, 3, ALWAYS if cell.fault.error else 6))
         control.arm(Rule(cell.place.call, cell.place.pattern, cell.fault, 0, most))
@@ -168,7 +195,9 @@ class Soak:
     def _result(self, seconds: float, tally: Tally) -> SoakResult:
         latencies = [one for sender in self._senders for one in sender.latencies]
         calm = [one for one in latencies if not self._in_fault(one.at - one.seconds, one.at)]
-        spent = [one.seconds for one in calm]
+        spent, memory = [one.seconds for one in calm], self._settled_memory()
+        times = self._blocks([(one.at, one.seconds) for one in calm if one.at > latencies[0].at + WARM_S])
+        elsewhere = [cores for _, cores in self._elsewhere] or [0.0]
         return SoakResult(
             seconds,
             tally.acked / seconds,
@@ -178,11 +207,13 @@ class Soak:
             sum(sender.forgotten for sender in self._senders),
             self._site.tracebacks,
             max(one.bytes for one in self._memory),
-            _per_hour(self._settled_memory()),
+            (memory[-1][0] - memory[0][0]) / 60 if memory else 0.0,
+            per_hour(self._blocks(memory)),
             quantile(spent, 0.5),
             quantile(spent, 0.95),
             max(spent),
-            _per_hour(sorted((one.at, one.seconds) for one in calm)),
+            per_hour(times, beside_others=True),
+            quantile(elsewhere, 0.5),
         )
 
     def _in_fault(self, begin: float, end: float) -> bool:
@@ -197,11 +228,67 @@ class Soak:
         longest = max(runs.values(), key=len)
         return [(one.at, one.bytes / 1e6) for one in longest if one.at > longest[0].at + WARM_S]
 
+    def _blocks(self, points: Sequence[tuple[float, float]]) -> list[Block]:
+        """Medians, with what other programs took meanwhile."""
+        values: dict[int, list[float]] = {}
+        others: dict[int, list[float]] = {}
+        for at, value in points:
+            values.setdefault(int(at / BLOCK_S), []).append(value)
+        for at, cores in self._elsewhere:
+            others.setdefault(int(at / BLOCK_S), []).append(cores)
+        return [
+            Block(number * BLOCK_S, quantile(some, 0.5), quantile(others[number], 0.5))
+            for number, some in sorted(values.items())
+            if number in others
+        ]
 
-def _per_hour(points: list[tuple[float, float]]) -> Slope | None:
-    if len(points) < 20:
+
+class OtherLoad:
+    """CPU that programs take which are no part of a soak."""
+
+    def __init__(self) -> None:
+        self.since = time.monotonic()
+        self._busy, self._own = _busy_s(), dict[int, float]()
+
+    def cores(self, own: Sequence[int]) -> float:
+        """Since the last call."""
+        now, busy, mine = time.monotonic(), _busy_s(), {}
+        for pid in own:
+            with contextlib.suppress(psutil.Error):
+                times = psutil.Process(pid).cpu_times()
+                mine[pid] = times.user + times.system
+        spent = sum(used - self._own.get(pid, 0.0) for pid, used in mine.items())
+        taken = max(0.0, busy - self._busy - spent) / (now - self.since)
+        self.since, self._busy, self._own = now, busy, mine
+        return taken
+
+
+def _busy_s() -> float:
+    times = psutil.cpu_times()
+    return float(times.user + times.nice + times.system)
+
+
+def per_hour(blocks: Sequence[Block], beside_others: bool = False) -> Slope | None:
+    """Slope of medians; beside_others: with what other programs took held."""
+    if len(blocks) < FEWEST:
         return None
-    return Slope(*(3600 * part for part in slope([p[0] for p in points], [p[1] for p in points])))
+    at, values = [one.at for one in blocks], [one.value for one in blocks]
+    found = (
+        slope_beside(at, values, [one.elsewhere for one in blocks]) if beside_others else slope(at, values)
+    )
+    return Slope(*(3600 * part for part in found))
+
+
+def soak_json(result: SoakResult) -> str:
+    return json.dumps({**result._asdict(), "tally": result.tally._asdict(), "good": result.is_good}, indent=1)
+
+
+def soak_of(text: str) -> SoakResult:
+    row = json.loads(text)
+    row.pop("good")
+    for name in ("memory_per_hour", "latency_per_hour"):
+        row[name] = Slope(*row[name]) if row[name] else None
+    return SoakResult(**{**row, "tally": Tally(**row["tally"])})
 
 
 def described(result: SoakResult) -> list[str]:
@@ -216,11 +303,13 @@ def described(result: SoakResult) -> list[str]:
         f"{tally.steps_doubled + tally.steps_unknown} too many; {result.tracebacks} tracebacks.",
         f"- Faults: {sum(result.faults.values())} ({faults or 'none'}); the server was started again "
         f"{result.restarts} times.",
-        f"- Memory of the server: at most {result.peak_bytes / 1e6:.0f} MB; MB per hour of the longest time "
-        f"without a restart, 95 % interval: {memory or 'too short to tell'}.",
+        f"- Memory of the server: at most {result.peak_bytes / 1e6:.0f} MB; MB per hour of the longest life "
+        f"of a process less its first {WARM_S / 60:.0f} min ({result.memory_minutes:.0f} min), 95 % "
+        f"interval: {memory or 'too short to tell'}.",
         f"- Latency of an ack outside faults: median {result.latency_median * 1e3:.0f} ms, p95 "
         f"{result.latency_p95 * 1e3:.0f} ms, at most {result.latency_max * 1e3:.0f} ms; ms per hour: "
-        f"{Slope(*(1e3 * part for part in latency)) if latency else 'too short to tell'}.",
+        f"{Slope(*(1e3 * part for part in latency)) if latency else 'too short to tell'}. Other programs "
+        f"took {result.elsewhere:.1f} cores meanwhile (median), which is held in the slope.",
     ]
 
 

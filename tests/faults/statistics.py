@@ -44,6 +44,17 @@ def slope(x: Sequence[float], y: Sequence[float], seed: int = 0) -> Slope:
     return Slope(least_squares(x, y), found[cut], found[-1 - cut])
 
 
+def without(y: Sequence[float], z: Sequence[float]) -> list[float]:
+    """y less what goes with z, by least squares."""
+    per_z, mean = least_squares(z, y), sum(z) / len(z)
+    return [one - per_z * (other - mean) for one, other in zip(y, z, strict=True)]
+
+
+def slope_beside(x: Sequence[float], y: Sequence[float], z: Sequence[float]) -> Slope:
+    """`slope` of y over x with z held (Frisch, Waugh and Lovell): what z does to y is no trend."""
+    return slope(without(x, z), without(y, z))
+
+
 def quantile(values: Sequence[float], share: float) -> float:
     """Of at least one value."""
     return sorted(values)[min(len(values) - 1, int(share * len(values)))]

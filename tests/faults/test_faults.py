@@ -243,7 +243,7 @@ def test_table_has_a_line_for_each_place_and_the_sum(tmp_path: Path) -> None:
         write_section(page, "y", lines)
 
 
-@pytest.mark.parametrize("name", ["fault matrix", "fuzz", "soak"])
+@pytest.mark.parametrize("name", ["fault matrix", "kills", "flips", "fuzz", "soak"])
 def test_page_has_a_place_for_each_table(name: str) -> None:
     assert f"<!-- {name}: begin -->" in PAGE.read_text()
 

@@ -31,6 +31,7 @@ LATE_NS = 200000  # a border that was known so much later: kernels of its next s
 OURS = 0.25  # of the budget, that the lines may take when all else has used it up
 OTHERS = struct.Struct("<I")  # in the page of the wrapper, at OTHERS_AT: what agent and wrapper take, 1e-6
 OTHERS_AT = 4
+FEWER_AT, MOST_FEWER = 8, 16  # in that page, as OTHERS: how many times fewer steps the agent asks for
 NEVER = 1 << 62
 
 Switch = Callable[[int], Any]
@@ -42,15 +43,21 @@ class Sampling:
     def __init__(self, budget: float) -> None:
         """budget: share of the time that the lines may cost."""
         self.budget = budget
-        self.period = UNTIL_KNOWN
+        self.period = UNTIL_KNOWN  # by what they cost
+        self.fewer = 1  # times, as the agent asks for; a power of two
         self._excess: Deque[float] = deque(maxlen=JUDGED)
         self._judged = 0
+
+    @property
+    def every(self) -> int:
+        """One step in so many is in the sample."""
+        return min(self.period * self.fewer, max(MOST, self.period))
 
     def next(self, number: int) -> int:
         """The first step behind step `number` that is in the sample."""
         if number < BEHIND_FIRST - 1:
             return max(number + 1, FIRST)
-        lot = (number + 1) // self.period
+        lot = (number + 1) // self.every
         found = self._step_of(lot)
         return found if found > number else self._step_of(lot + 1)
 
@@ -58,7 +65,7 @@ class Sampling:
         """Of so many neighbours as the period has, the one in the sample. Its place differs from lot to lot
         (Owen scrambling): a sample of 1 in 128 is a part of that of 1 in 64, and no rhythm of the training
         falls in with it."""
-        number, bit = lot, self.period
+        number, bit = lot, self.every
         while bit > 1:
             bit //= 2
             number = 2 * number + bool(number * 2654435761 + bit * 40503 & 0x8000)
@@ -136,7 +143,7 @@ class KernelSwitch:
             self._late, again = False, True
         else:
             if self._other_ns and self.sampling.judge(end_ns - self._begin_ns, self._other_ns):
-                self._fact("cost.kernels", "1/%d" % self.sampling.period)
+                self._fact("cost.kernels", "1/%d" % self.sampling.every)
             again = number + 1 < BEHIND_FIRST
         self._begin_ns, self._other_ns = end_ns, 0.0
         if not again:
@@ -147,7 +154,7 @@ class KernelSwitch:
             self._on = False
 
     def _start(self, number: int, end_ns: int) -> None:
-        self._budget()
+        self._look_at_page()
         before, since_ns = self._since
         judged = number - before >= FEWEST and number >= BEHIND_FIRST
         self._other_ns = (end_ns - since_ns) / (number - before) if judged else 0.0
@@ -159,12 +166,18 @@ class KernelSwitch:
             self._set(1)
             self._on = True
 
-    def _budget(self) -> None:
+    def _look_at_page(self) -> None:
+        """What the others cost, and whether the agent asks for fewer steps."""
         try:
             others = OTHERS.unpack_from(self._page, OTHERS_AT)[0] / 1e6
+            asked = OTHERS.unpack_from(self._page, FEWER_AT)[0]
         except Exception:
-            others = 0.0
+            others, asked = 0.0, 1
         self.sampling.budget = max(self._overhead - others, OURS * self._overhead)
+        fewer = 1 << (min(max(asked, 1), MOST_FEWER).bit_length() - 1)
+        if fewer != self.sampling.fewer:
+            self.sampling.fewer = fewer
+            self._fact("cost.kernels", "1/%d" % self.sampling.every)
 
     def _set(self, level: int) -> None:
         for switch in self._switches:

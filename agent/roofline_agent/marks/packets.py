@@ -1,7 +1,8 @@
 """Parses and checks the packets of training processes and wrappers. No I/O.
 
 Marks, spans, steps, facts, descriptions of kernels and executed kernels have the formats of
-`roofline_step/_packets.py`. The wrapper (`run/agent_link.py`) also sends which process it wraps.
+`roofline_step/_packets.py`. The wrapper (`run/agent_link.py`) also sends which process it wraps; to it alone
+the agent sends something.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from ..uplink.bounds import MAX_BYTES, MAX_COUNT, MAX_TIME_NS, is_time, printabl
 MARK_KIND, SPANS_KIND, STEPS_KIND = b"MST"
 _NUMBER = struct.Struct("<q")
 WRAPPED = struct.Struct("<sxxxi")  # b"W", pid of the wrapped command
+FEWER = struct.Struct("<sxxxI")  # b"N", to a wrapper: record kernels of so many times fewer steps
 SPAN_NAME = re.compile(r"[a-z]+(\.[a-z0-9_-]+)+")
 COUNTS = ("flops", "bytes", "dram_bytes", "l1_bytes", "l2_bytes")
 

@@ -6,6 +6,7 @@ mark for another user's rank. What the server would not take is left out here, a
 
 from __future__ import annotations
 
+import contextlib
 import json
 import socket
 import struct
@@ -29,6 +30,7 @@ from ..uplink.bounds import (
 )
 from .listener import MarkListener, PeerProcess
 from .packets import (
+    FEWER,
     MARK_KIND,
     SPANS_KIND,
     STEPS_KIND,
@@ -81,6 +83,7 @@ class _Connection:
         self.shapes: dict[int, KernelShape] = {}
         self.described = 0  # bytes of them
         self.look_ns = 0  # when to look for the wrapped rank again
+        self.fewer = 1  # as the wrapper was asked
 
 
 class MarkReceiver:
@@ -100,6 +103,7 @@ class MarkReceiver:
         self._covered: dict[Rank, tuple[int, int]] = {}
         self._own_kernels: set[Rank] = set()  # ranks that send their kernels themselves
         self._refused: dict[str, int] = {}
+        self.fewer = 1  # wrappers are asked to record kernels of so many times fewer steps
         self._last_steps: dict[tuple[int, int, str], int] = {}  # that a process has finished
 
     def accept(self) -> None:
@@ -126,6 +130,16 @@ class MarkReceiver:
                 self._receive_packet(self._connections[link], peer, data)
             except (struct.error, ValueError, TypeError, KeyError, RecursionError):
                 self._refuse(MALFORMED)
+        self._ask_for_fewer()
+
+    def _ask_for_fewer(self) -> None:
+        fewer = self.fewer  # set by another thread
+        for link, connection in self._connections.items():
+            if connection.fewer != fewer and connection.wrapped_pid:
+                # One that reads nothing (an older one, one that is stopped) has room for some hundred.
+                with contextlib.suppress(OSError):
+                    link.send(FEWER.pack(b"N", fewer), socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL)
+                connection.fewer = fewer
 
     def take(self, now_ns: int) -> Received:
         """What was received since the last call; refusals and kernel coverage are summed into events."""

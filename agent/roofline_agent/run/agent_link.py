@@ -17,7 +17,7 @@ from typing import NamedTuple
 from roofline_step._packets import CALLS, FACT, KERNEL, MAX_SPANS, Span, pack_fact, pack_mark, pack_spans
 from roofline_step._sender import trusted
 
-from ..marks.packets import WRAPPED
+from ..marks.packets import FEWER, WRAPPED
 from ..records import KernelShape, MarkKind
 from ..verbose import KernelStretch, TimedCall
 
@@ -53,6 +53,7 @@ class AgentLink:
         self._packets: deque[bytes] = deque()
         self._dropped = 0
         self._facts: dict[str, str] = {}
+        self._fewer = 1
         self._connect()
 
     @property
@@ -69,6 +70,21 @@ class AgentLink:
         except OSError:
             return 0
         return int(_CREDENTIALS.unpack(credentials)[0])
+
+    def take_fewer(self) -> int:
+        """Of how many times fewer steps the agent wants kernels; 1: it does not ask, or there is none."""
+        try:
+            while self._socket is not None:
+                data = self._socket.recv(FEWER.size)
+                if not data:
+                    self.close()
+                elif len(data) == FEWER.size and data[:1] == b"N":
+                    self._fewer = max(1, int(FEWER.unpack(data)[1]))
+        except BlockingIOError:
+            pass  # that was all
+        except OSError:
+            self.close()
+        return self._fewer
 
     @property
     def waiting_packets(self) -> int:
@@ -139,7 +155,7 @@ class AgentLink:
         """End the connection; the next thing that is sent looks for an agent again."""
         if self._socket is not None:
             self._socket.close()
-        self._socket = None
+        self._socket, self._fewer = None, 1
 
     def _connect_if_due(self) -> bool:
         """Whether there is an agent; tries to find one once a second."""

@@ -1,5 +1,6 @@
-"""A page of memory that a wrapped rank's hooks read: whether they shall print notes of step borders, and what
-the wrapper and the agent cost, so that the hooks keep the whole within the budget.
+"""A page of memory that a wrapped rank's hooks read: whether they shall print notes of step borders, what the
+wrapper and the agent cost, so that the hooks keep the whole within the budget, and whether the agent asks for
+kernels of fewer steps.
 
 MKL's verbose lines carry no time; a note at each border lets the wrapper place them. A rank in which MKL
 prints nothing is spared the notes: each takes a microsecond there, and has to be read here.
@@ -12,7 +13,7 @@ import mmap
 import os
 
 from ..hooks import NOTES
-from ..hooks.kernel_switch import OTHERS, OTHERS_AT
+from ..hooks.kernel_switch import FEWER_AT, OTHERS, OTHERS_AT
 
 ENOUGH = 1000  # notes without a line of MKL's between them
 
@@ -42,6 +43,11 @@ class RankPage:
         """The share of the time that the wrapper and the agent take."""
         if self._page is not None:
             OTHERS.pack_into(self._page, OTHERS_AT, min(round(1e6 * share), 10**6))
+
+    def ask_for_fewer(self, times: int) -> None:
+        """Kernels of so many times fewer steps; 1: of as many as they cost."""
+        if self._page is not None:
+            OTHERS.pack_into(self._page, FEWER_AT, times)
 
     def close(self) -> None:
         """The rank has ended."""

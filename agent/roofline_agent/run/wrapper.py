@@ -287,6 +287,7 @@ class _WrappedCommand:
         now = time.monotonic_ns()
         if self._cost.is_due(now):
             self._page.show_cost(self._cost.share(now, self.link.agent))
+            self._page.ask_for_fewer(self.link.take_fewer())
             self.link.send_fact("cost.wrapper_cpu_ns", str(time.process_time_ns()))
 
     def _is_read(self, stdout: OutputStream) -> bool:

@@ -49,6 +49,7 @@ class Greeting(NamedTuple):
     node_ns: int = 0  # node time now; 0: not said
     lineage: str = ""  # of the batches that this process makes; "": numbered by agent alone
     own_interval_ns: int = 0  # sampling interval that was asked for here; 0: not said
+    exact_acks: bool = True  # it understands acks of single batches
 
 
 class _Numbering:
@@ -91,13 +92,16 @@ def _little_endian(column: array[Any]) -> bytes:
     return column.tobytes()
 
 
-def encode(batch: Batch, sequence: int, lineage: str = "") -> bytes:
-    """One AgentMessage with this batch, as it goes into the spool and over the wire."""
+def encode(batch: Batch, sequence: int, lineage: str = "", boot: str = "") -> bytes:
+    """One AgentMessage with this batch, as it goes into the spool and over the wire.
+
+    lineage, boot: those of now; by the time it is sent the node may have been started anew.
+    """
     # One statement for each field of the message; rows first, for they number what they name.
     ranks, sets, kernels, instances = _Numbering(), _Numbering(), _Numbering(), _Numbering()
     for rank in batch.ranks:
         ranks(rank)
-    whole = pb.AgentMessage(lineage=lineage)
+    whole = pb.AgentMessage(lineage=lineage, boot=boot)
     message = whole.batch
     message.sequence, message.begin_ns, message.end_ns = sequence, batch.begin_ns, batch.end_ns
     for counter_set, rows in batch.samples.items():
@@ -145,16 +149,24 @@ def lineage_of(data: bytes) -> str:
     return str(pb.AgentMessage.FromString(data).lineage)
 
 
-def encode_within(batch: Batch, sequence: int, limit: int = MAX_BATCH, lineage: str = "") -> bytes:
+def extent_of(data: bytes) -> tuple[int, int]:
+    """Node time at which an encoded batch begins, and at which it ends."""
+    batch = pb.AgentMessage.FromString(data).batch
+    return batch.begin_ns, batch.end_ns
+
+
+def encode_within(
+    batch: Batch, sequence: int, limit: int = MAX_BATCH, lineage: str = "", boot: str = ""
+) -> bytes:
     """The same, and never more than the server takes: where that is too little, the samples are lost."""
-    data = encode(batch, sequence, lineage)
+    data = encode(batch, sequence, lineage, boot)
     if len(data) <= limit:
         return data
     # Everything else is bounded already (bounds.py).
     count = sum(len(rows) for rows in batch.samples.values())
     what = "samples (more than a batch holds)"
     lost = Event(EventKind.LOST, batch.begin_ns, batch.end_ns, None, count, what)
-    return encode(batch._replace(samples={}, events=[*batch.events, lost]), sequence, lineage)
+    return encode(batch._replace(samples={}, events=[*batch.events, lost]), sequence, lineage, boot)
 
 
 def _samples(

@@ -1,8 +1,9 @@
 """Streams batches to the server and forgets them when they are durable.
 
-The stream comes and goes; the spool does not. After each connection sending continues behind what was
-acknowledged; the server keeps once what comes twice. Servers that know no lineages name the highest sequence
-they have of this agent, and sending continues behind that. What the messages hold: encoding.py.
+The stream comes and goes; the spool does not. After each connection all is sent that was not acknowledged,
+in the order that order.py says; the server keeps once what comes twice. Servers that know no lineages name
+the highest sequence they have of this agent, and sending continues behind that. What the messages hold:
+encoding.py.
 """
 
 from __future__ import annotations
@@ -22,14 +23,14 @@ from ..errors import Unreachable
 from ..netbench import wire as net_wire
 from ..netbench.bench import NetBench
 from .bounds import printable
-from .encoding import Greeting, encode_hello, lineage_of, renumbered
+from .encoding import Greeting, encode_hello, extent_of, lineage_of, renumbered
 from .grpc_setup import FEWER_WAKEUPS, grpc, wait_longer
 from .membership import Membership
+from .order import Order, Wanted
 from .spool import MAX_SEQUENCE, Spool
 
 log = logging.getLogger(__name__)
 
-WINDOW = 64  # batches on their way without an ack
 WELCOME_TIMEOUT_S = 10
 MAX_BEGUN = 16  # lineages of one process; a server that wants more is wrong
 MAX_NOTICES, MAX_NOTICE = 16, 1024  # different ones of a server, characters of one
@@ -58,15 +59,16 @@ class Exporter(threading.Thread):
         server: str,
         spool: Spool,
         greeting: Callable[[], Greeting],
-        set_interval: Callable[[int, str], None] = lambda interval_ns, reason: None,
+        set_interval: Callable[[int, str, int], None] = lambda interval_ns, reason, fewer: None,
         clock: Callable[[], int] = time.monotonic_ns,
         net_bench: NetBench | None = None,
         access: Access | None = None,
         keep: Callable[[Access], None] = lambda access: None,
     ) -> None:
-        """set_interval: takes a sampling interval, 0 for the agent's own, and why. clock: node time, in which
-        the batches speak. net_bench: None where there is no node to measure. access: of a server that was
-        joined. keep: called with another one, of a newer certificate."""
+        """set_interval: takes a sampling interval, 0 for the agent's own, why, and of how many times fewer
+        steps kernels shall be recorded. clock: node time, in which the batches speak. net_bench: None where
+        there is no node to measure. access: of a server that was joined. keep: called with another one, of a
+        newer certificate."""
         super().__init__(name="exporter", daemon=True)
         self._clock = clock
         self._server = server
@@ -79,7 +81,9 @@ class Exporter(threading.Thread):
         self._halt = threading.Event()
         self._lock = threading.Lock()
         self._outgoing: _Outgoing | None = None  # while the server is known to listen
-        self._sent = 0
+        self._order = Order(0)
+        self._exact = False  # this server acknowledges each batch
+        self._says_backlog = False  # it was told of a backlog, and not yet that it is over
         self._acked = 0
         self.connected = False
         self._call: Any = None
@@ -149,7 +153,7 @@ class Exporter(threading.Thread):
                 call.cancel()
                 if self._slowed:  # whoever asked for that cannot take it back any more
                     self._slowed = False
-                    self._set_interval(0, "")
+                    self._set_interval(0, "", 1)
                 # Whoever asked for it can get no answer any more.
                 if self._net_bench:
                     self._net_bench.stop()
@@ -157,18 +161,12 @@ class Exporter(threading.Thread):
     def _handle(self, message: Any, outgoing: _Outgoing) -> None:
         kind = message.WhichOneof("kind")
         if kind == "welcome":
-            begin = self._begin_after(message.welcome)
-            with self._lock:
-                self._sent = self._acked = begin
-                self._outgoing = outgoing
+            self._begin(message.welcome, outgoing)
             self.connected = True
             log.info("connected to server %s", self._server)
             self.push()
         elif kind == "ack":
-            # What was not sent cannot be there, whatever a server says.
-            acked = min(message.ack.sequence, self._sent)
-            self._acked = max(self._acked, acked)
-            self._spool.ack(acked)
+            self._take_ack(message.ack)
             self.push()
         elif kind == "ping":
             received_ns = self._clock()
@@ -185,12 +183,48 @@ class Exporter(threading.Thread):
             if not (refused.taken and self._send_anew(refused.sequence)):
                 log.error("the server refused batch %d: %s", refused.sequence, refused.reason)
                 self._spool.reject(refused.sequence)
-            self._acked = max(self._acked, min(refused.sequence, self._sent))
+            with self._lock:
+                self._order.arrived([refused.sequence], time.monotonic())
             self.push()
         elif kind == "notice":
             self._take_notice(message.notice)
         elif kind == "command":
             self._execute(message.command, outgoing)
+
+    def _begin(self, welcome: Any, outgoing: _Outgoing) -> None:
+        """Begin to send. Raises Unreachable."""
+        after = self._begin_after(welcome)
+        self._exact = bool(welcome.exact_acks and welcome.lineage)
+        with self._lock:
+            self._acked = max(self._acked, after)
+            newest = self._spool.next_sequence() - 1
+            self._order = Order(after, newest, self._spool.in_order_through) if self._exact else Order(after)
+            self._outgoing = outgoing
+            self._says_backlog = self._exact and self._say_backlog(after, newest, outgoing)
+
+    def _say_backlog(self, after: int, newest: int, outgoing: _Outgoing) -> bool:
+        """Tell the server what it lacks; False: nothing."""
+        waiting = [*self._spool.pending(after, 1, newest), *self._spool.pending(newest - 1, 1, newest)]
+        if not waiting:
+            return False
+        extents = [extent_of(one.data) for one in waiting]
+        missing = pb.Backlog(begin_ns=extents[0][0], end_ns=extents[-1][1])
+        outgoing.put(pb.AgentMessage(backlog=missing).SerializeToString())
+        return True
+
+    def _take_ack(self, ack: Any) -> None:
+        with self._lock:
+            # What was not sent cannot be there, whatever a server says.
+            kept = self._order.arrived(
+                ack.kept if self._exact else self._order.on_their_way(ack.sequence), time.monotonic()
+            )
+            if not kept:
+                return
+            self._acked = max(self._acked, *kept)
+            if self._exact:
+                self._spool.forget(kept)
+            else:
+                self._spool.ack(max(kept))
 
     def _begin_after(self, welcome: Any) -> int:
         """The sequence that sending continues behind. Raises Unreachable where that makes no sense."""
@@ -240,8 +274,9 @@ class Exporter(threading.Thread):
 
         kind = command.WhichOneof("kind")
         if kind == "set_interval":
-            self._slowed = command.set_interval.interval_ns > 0
-            self._set_interval(command.set_interval.interval_ns, command.set_interval.reason)
+            asked, fewer = command.set_interval, max(1, command.set_interval.kernels)
+            self._slowed = asked.interval_ns > 0 or fewer > 1
+            self._set_interval(asked.interval_ns, asked.reason, fewer)
             answer(pb.CommandResult(id=command.id, done=True))
         elif self._net_bench and kind == "stop_net":
             # Elsewhere: an end takes a moment, and pings want an answer.
@@ -263,12 +298,22 @@ class Exporter(threading.Thread):
         with self._lock:
             if self._outgoing is None:
                 return
-            room = WINDOW - (self._sent - self._acked)
-            if room <= 0:
-                return
-            for pending in self._spool.pending(self._sent, room):
-                self._sent = pending.sequence  # first: its ack may come at once
-                self._outgoing.put(pending.data)
+            self._send(self._order.new(), self._outgoing)
+            wanted = self._order.old()
+            if self._send(wanted, self._outgoing) < wanted.limit:
+                self._order.no_more_old()
+                self._send(self._order.new(), self._outgoing)  # what waited for the backlog
+            if self._says_backlog and self._order.backlog_is_over:
+                self._says_backlog = False
+                self._outgoing.put(pb.AgentMessage(backlog=pb.Backlog()).SerializeToString())
+
+    def _send(self, wanted: Wanted, outgoing: _Outgoing) -> int:
+        """How many batches of these there were."""
+        found = self._spool.pending(*wanted) if wanted.limit > 0 else []
+        for pending in found:
+            self._order.sends(pending.sequence, time.monotonic())  # first: its ack may come at once
+            outgoing.put(pending.data)
+        return len(found)
 
     def greet_again(self) -> None:
         """Send Hello anew: ceilings or sources have changed."""

@@ -18,7 +18,7 @@ import logging
 import sqlite3
 import threading
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -54,9 +54,11 @@ class Spool:
         self._memory: dict[int, bytes] = {}
         self._disk_failed = False
         self._newest: Pending | None = None  # on disk, when it is the last of all
-        self._stale = False  # the disk still has batches up to `_acked`
+        self._stale = False  # the disk still has batches up to `_acked`, or of `_kept`
+        self._kept: set[int] = set()  # above `_acked` at the server, and still on disk
         self.dropped = 0
         self.lineage = uuid.uuid4().hex  # of the batches that are made now
+        self.in_order_through = 0  # no batch may overtake those up to here
         self.numbering = threading.RLock()  # held from next_sequence() to append()
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -65,7 +67,7 @@ class Spool:
             self._db.executescript("pragma journal_mode=wal; pragma synchronous=off;" + _SCHEMA)
             self._acked = self._acked_before()
             newest = self._db.execute("select max(sequence) from batch").fetchone()[0]
-            self._last = max(newest or 0, self._acked)
+            self._last = self.in_order_through = max(newest or 0, self._acked)
             self._bytes = self._size(self._acked, self._last)
         except (OSError, sqlite3.Error) as error:
             raise Unavailable(f"cannot keep a spool at {path}: {error}; choose another --state") from None
@@ -111,10 +113,12 @@ class Spool:
         with self._lock:
             self._last = max(self._last, min(sequence, MAX_SEQUENCE))
 
-    def append(self, sequence: int, data: bytes) -> None:
-        """Keep a batch; on a full spool the oldest go."""
+    def append(self, sequence: int, data: bytes, has_ends: bool = False) -> None:
+        """Keep a batch; on a full spool the oldest go. has_ends: a process may have ended in it."""
         with self._lock:
             self._last = max(self._last, sequence)
+            if has_ends:
+                self.in_order_through = self._last
             try:
                 self._db.execute("begin")
                 if self._stale:
@@ -122,6 +126,7 @@ class Spool:
                 self._db.execute("insert into batch values (?, ?)", (sequence, data))
                 self._db.execute("commit")
                 self._stale = False
+                self._kept.clear()
             except sqlite3.Error as error:
                 with contextlib.suppress(sqlite3.Error):
                     self._db.execute("rollback")
@@ -140,6 +145,7 @@ class Spool:
 
     def _forget(self) -> None:
         self._db.execute("delete from batch where sequence <= ?", (self._acked,))
+        self._db.executemany("delete from batch where sequence = ?", [(one,) for one in self._kept])
 
     def _keep_in_memory(self, sequence: int, data: bytes, error: Exception) -> None:
         if not self._disk_failed:
@@ -152,18 +158,21 @@ class Spool:
             del self._memory[min(self._memory)]
             self.dropped += 1
 
-    def pending(self, after: int, limit: int) -> list[Pending]:
-        """The oldest batches with a sequence above `after`."""
+    def pending(self, after: int, limit: int, through: int = MAX_SEQUENCE) -> list[Pending]:
+        """The oldest batches that wait with a sequence above `after`, up to `through`."""
         with self._lock:
             after = max(after, self._acked)
             if self._newest is not None and after >= self._newest.sequence - 1:
-                return [self._newest][:limit] if after < self._newest.sequence else []
-            rows = self._db.execute(
-                "select sequence, data from batch where sequence > ? order by sequence limit ?",
-                (after, limit),
-            ).fetchall()
-            in_memory = [(s, d) for s, d in self._memory.items() if s > after]
-            return [Pending(*row) for row in sorted(rows + in_memory)[:limit]]
+                found = [self._newest] if after < self._newest.sequence <= through else []
+            else:
+                rows = self._db.execute(
+                    "select sequence, data from batch where sequence > ? and sequence <= ? "
+                    "order by sequence limit ?",
+                    (after, through, limit + len(self._kept)),
+                ).fetchall()
+                rows += [(s, d) for s, d in self._memory.items() if after < s <= through]
+                found = [Pending(*row) for row in sorted(rows)]
+            return [one for one in found if one.sequence not in self._kept][:limit]
 
     def ack(self, sequence: int) -> None:
         """Forget everything up to and including `sequence`."""
@@ -177,7 +186,22 @@ class Spool:
             if sequence >= self._last:
                 self._bytes = 0
             else:
-                self._bytes -= self._size(before, sequence)
+                counted = sum(self._size(one - 1, one) for one in self._kept if one <= sequence)
+                self._bytes -= self._size(before, sequence) - counted
+            self._kept = {one for one in self._kept if one > sequence}
+
+    def forget(self, sequences: Sequence[int]) -> None:
+        """These are at the server, whatever is with those before them."""
+        with self._lock:
+            for sequence in sequences:
+                self._memory.pop(sequence, None)
+                if self._acked < sequence <= self._last and sequence not in self._kept:
+                    self._bytes -= self._size(sequence - 1, sequence)
+                    self._kept.add(sequence)
+                    self._stale = True
+            if self._bytes == 0 and not self._memory:
+                self._acked = self._last
+                self._kept.clear()
 
     def reject(self, sequence: int) -> None:
         """Give up one batch that the server can never take."""
@@ -191,9 +215,8 @@ class Spool:
             self._newest = None
             self._memory.pop(sequence, None)
             with contextlib.suppress(sqlite3.Error):  # on a full disk it stays, and is refused once more
-                query = "select length(data) from batch where sequence = ? and sequence > ?"
-                found = self._db.execute(query, (sequence, self._acked))
-                self._bytes -= sum(size for (size,) in found)
+                if sequence > self._acked and sequence not in self._kept:
+                    self._bytes -= self._size(sequence - 1, sequence)
                 self._db.execute("delete from batch where sequence = ?", (sequence,))
 
     def identity(self, fresh: str) -> str:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Annotated
 
 import typer
+from roofline.answers.tables import TableChunk
 
 from .options import (
     DEFAULT_SERVER,
@@ -16,6 +18,7 @@ from .options import (
     ServerOption,
     one_job,
     resolve_job,
+    tell,
 )
 
 
@@ -33,10 +36,18 @@ def export(
     from ..api import connect
     from ..export import check_folder, write_folder
 
-    asked = one_job(which, job)
+    asked, notes = one_job(which, job), list[str]()
     check_folder(folder, force)
     progress = Progress(f"export of job {asked}")
     with connect(server) as client, progress:
-        chunks = client.export(resolve_job(client, asked))
+        chunks = _noting(client.export(resolve_job(client, asked)), notes)
         counts = write_folder(chunks, folder, force, lambda name, n: progress.say(f"{name}: {n:,} rows"))
+    tell(notes)
     print(f"{sum(counts.values()):,} rows of {len(counts)} datasets written to {folder}", file=sys.stderr)
+
+
+def _noting(chunks: Iterable[TableChunk], notes: list[str]) -> Iterator[TableChunk]:
+    """The chunks; what they say to people is put into `notes`."""
+    for chunk in chunks:
+        notes += chunk.notes
+        yield chunk

@@ -54,18 +54,22 @@ EVENT_KIND_SOURCE_FAILED: EventKind
 EVENT_KIND_FACT: EventKind
 
 class AgentMessage(_message.Message):
-    __slots__ = ("hello", "batch", "pong", "result", "lineage")
+    __slots__ = ("hello", "batch", "pong", "result", "backlog", "lineage", "boot")
     HELLO_FIELD_NUMBER: _ClassVar[int]
     BATCH_FIELD_NUMBER: _ClassVar[int]
     PONG_FIELD_NUMBER: _ClassVar[int]
     RESULT_FIELD_NUMBER: _ClassVar[int]
+    BACKLOG_FIELD_NUMBER: _ClassVar[int]
     LINEAGE_FIELD_NUMBER: _ClassVar[int]
+    BOOT_FIELD_NUMBER: _ClassVar[int]
     hello: Hello
     batch: Batch
     pong: Pong
     result: CommandResult
+    backlog: Backlog
     lineage: str
-    def __init__(self, hello: _Optional[_Union[Hello, _Mapping]] = ..., batch: _Optional[_Union[Batch, _Mapping]] = ..., pong: _Optional[_Union[Pong, _Mapping]] = ..., result: _Optional[_Union[CommandResult, _Mapping]] = ..., lineage: _Optional[str] = ...) -> None: ...
+    boot: str
+    def __init__(self, hello: _Optional[_Union[Hello, _Mapping]] = ..., batch: _Optional[_Union[Batch, _Mapping]] = ..., pong: _Optional[_Union[Pong, _Mapping]] = ..., result: _Optional[_Union[CommandResult, _Mapping]] = ..., backlog: _Optional[_Union[Backlog, _Mapping]] = ..., lineage: _Optional[str] = ..., boot: _Optional[str] = ...) -> None: ...
 
 class ServerMessage(_message.Message):
     __slots__ = ("welcome", "ack", "ping", "command", "rejection", "notice")
@@ -84,7 +88,7 @@ class ServerMessage(_message.Message):
     def __init__(self, welcome: _Optional[_Union[Welcome, _Mapping]] = ..., ack: _Optional[_Union[Ack, _Mapping]] = ..., ping: _Optional[_Union[Ping, _Mapping]] = ..., command: _Optional[_Union[Command, _Mapping]] = ..., rejection: _Optional[_Union[Rejection, _Mapping]] = ..., notice: _Optional[_Union[Notice, _Mapping]] = ...) -> None: ...
 
 class Hello(_message.Message):
-    __slots__ = ("protocol", "agent", "instance", "boot", "version", "machine", "sources", "interval_ns", "node_ns", "lineage", "own_interval_ns")
+    __slots__ = ("protocol", "agent", "instance", "boot", "version", "machine", "sources", "interval_ns", "node_ns", "lineage", "exact_acks", "own_interval_ns")
     PROTOCOL_FIELD_NUMBER: _ClassVar[int]
     AGENT_FIELD_NUMBER: _ClassVar[int]
     INSTANCE_FIELD_NUMBER: _ClassVar[int]
@@ -95,6 +99,7 @@ class Hello(_message.Message):
     INTERVAL_NS_FIELD_NUMBER: _ClassVar[int]
     NODE_NS_FIELD_NUMBER: _ClassVar[int]
     LINEAGE_FIELD_NUMBER: _ClassVar[int]
+    EXACT_ACKS_FIELD_NUMBER: _ClassVar[int]
     OWN_INTERVAL_NS_FIELD_NUMBER: _ClassVar[int]
     protocol: int
     agent: str
@@ -106,20 +111,31 @@ class Hello(_message.Message):
     interval_ns: int
     node_ns: int
     lineage: str
+    exact_acks: bool
     own_interval_ns: int
-    def __init__(self, protocol: _Optional[int] = ..., agent: _Optional[str] = ..., instance: _Optional[str] = ..., boot: _Optional[str] = ..., version: _Optional[str] = ..., machine: _Optional[_Union[_machine_pb2.Machine, _Mapping]] = ..., sources: _Optional[_Iterable[_Union[_machine_pb2.SourceStatus, _Mapping]]] = ..., interval_ns: _Optional[int] = ..., node_ns: _Optional[int] = ..., lineage: _Optional[str] = ..., own_interval_ns: _Optional[int] = ...) -> None: ...
+    def __init__(self, protocol: _Optional[int] = ..., agent: _Optional[str] = ..., instance: _Optional[str] = ..., boot: _Optional[str] = ..., version: _Optional[str] = ..., machine: _Optional[_Union[_machine_pb2.Machine, _Mapping]] = ..., sources: _Optional[_Iterable[_Union[_machine_pb2.SourceStatus, _Mapping]]] = ..., interval_ns: _Optional[int] = ..., node_ns: _Optional[int] = ..., lineage: _Optional[str] = ..., exact_acks: bool = ..., own_interval_ns: _Optional[int] = ...) -> None: ...
 
 class Welcome(_message.Message):
-    __slots__ = ("acked", "server", "max_batch_bytes", "lineage")
+    __slots__ = ("acked", "server", "max_batch_bytes", "lineage", "exact_acks")
     ACKED_FIELD_NUMBER: _ClassVar[int]
     SERVER_FIELD_NUMBER: _ClassVar[int]
     MAX_BATCH_BYTES_FIELD_NUMBER: _ClassVar[int]
     LINEAGE_FIELD_NUMBER: _ClassVar[int]
+    EXACT_ACKS_FIELD_NUMBER: _ClassVar[int]
     acked: int
     server: str
     max_batch_bytes: int
     lineage: str
-    def __init__(self, acked: _Optional[int] = ..., server: _Optional[str] = ..., max_batch_bytes: _Optional[int] = ..., lineage: _Optional[str] = ...) -> None: ...
+    exact_acks: bool
+    def __init__(self, acked: _Optional[int] = ..., server: _Optional[str] = ..., max_batch_bytes: _Optional[int] = ..., lineage: _Optional[str] = ..., exact_acks: bool = ...) -> None: ...
+
+class Backlog(_message.Message):
+    __slots__ = ("begin_ns", "end_ns")
+    BEGIN_NS_FIELD_NUMBER: _ClassVar[int]
+    END_NS_FIELD_NUMBER: _ClassVar[int]
+    begin_ns: int
+    end_ns: int
+    def __init__(self, begin_ns: _Optional[int] = ..., end_ns: _Optional[int] = ...) -> None: ...
 
 class Batch(_message.Message):
     __slots__ = ("sequence", "begin_ns", "end_ns", "ranks", "counter_sets", "samples", "marks", "kernels", "calls", "events", "instances", "spans", "steps")
@@ -334,10 +350,12 @@ class Event(_message.Message):
     def __init__(self, kind: _Optional[_Union[EventKind, str]] = ..., rank: _Optional[int] = ..., begin_ns: _Optional[int] = ..., end_ns: _Optional[int] = ..., count: _Optional[int] = ..., text: _Optional[str] = ..., status: _Optional[int] = ..., step: _Optional[int] = ...) -> None: ...
 
 class Ack(_message.Message):
-    __slots__ = ("sequence",)
+    __slots__ = ("sequence", "kept")
     SEQUENCE_FIELD_NUMBER: _ClassVar[int]
+    KEPT_FIELD_NUMBER: _ClassVar[int]
     sequence: int
-    def __init__(self, sequence: _Optional[int] = ...) -> None: ...
+    kept: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, sequence: _Optional[int] = ..., kept: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class Rejection(_message.Message):
     __slots__ = ("sequence", "reason", "taken")
@@ -392,12 +410,14 @@ class Command(_message.Message):
     def __init__(self, id: _Optional[int] = ..., set_interval: _Optional[_Union[SetInterval, _Mapping]] = ..., serve_net: _Optional[_Union[ServeNet, _Mapping]] = ..., measure_net: _Optional[_Union[MeasureNet, _Mapping]] = ..., stop_net: _Optional[_Union[StopNet, _Mapping]] = ...) -> None: ...
 
 class SetInterval(_message.Message):
-    __slots__ = ("interval_ns", "reason")
+    __slots__ = ("interval_ns", "reason", "kernels")
     INTERVAL_NS_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
+    KERNELS_FIELD_NUMBER: _ClassVar[int]
     interval_ns: int
     reason: str
-    def __init__(self, interval_ns: _Optional[int] = ..., reason: _Optional[str] = ...) -> None: ...
+    kernels: int
+    def __init__(self, interval_ns: _Optional[int] = ..., reason: _Optional[str] = ..., kernels: _Optional[int] = ...) -> None: ...
 
 class ServeNet(_message.Message):
     __slots__ = ("key", "seconds", "from_agent", "to_agent")

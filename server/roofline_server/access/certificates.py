@@ -23,10 +23,12 @@ class Certificates:
     def holder(self, context: Any) -> Token | None:
         """Who makes this call, by the certificate that its connection was made with; None: nobody we know."""
         shown = context.auth_context().get("x509_pem_cert")
-        if not shown:
-            return None
+        return self.holder_of(shown[0]) if shown else None
+
+    def holder_of(self, certificate: bytes) -> Token | None:
+        """Whose certificate this is (PEM), which TLS has verified."""
         try:
-            return self._tokens.certified(*authority.holder_of(shown[0]))
+            return self._tokens.certified(*authority.holder_of(certificate))
         except (ServerError, ValueError) as error:
             log.error("nobody is let in: %s", error)
             return None

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from ..errors import Unavailable
 from .check import lines
 from .options import DataOption, data_of
 
@@ -29,12 +30,15 @@ def backup(
     copy: Annotated[
         bool, typer.Option("--copy", help="copy all bytes, where else files that never change are linked")
     ] = False,
+    catalog: Annotated[str, typer.Option(envvar="ROOFLINE_CATALOG", hidden=True)] = "",
     data: DataOption = None,
 ) -> None:
-    from ..store.backup import back_up
+    from ..store.backup import ELSEWHERE, back_up
 
     os.umask(0o077)
     root = data_of(data, context.obj)
+    if catalog:  # of the server, as its environment says
+        raise Unavailable(ELSEWHERE.format(root=root))
     made = back_up(root, target, copy)
     print("\n".join(lines(made.place, made.checked)))
     if not made.is_whole:

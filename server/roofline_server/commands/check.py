@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated
@@ -12,7 +13,7 @@ import typer
 
 from ..errors import Unavailable
 from ..store.check.findings import Checked, Finding, Repaired
-from .options import DataOption, data_of
+from .options import CatalogOption, DataOption, FormatOption, data_of
 
 HELP = (
     "Read every page of every file, and say what is damaged, missing or unknown. The server must be "
@@ -32,25 +33,27 @@ MOST_LINES = 50  # of findings, as text
 def check(
     context: typer.Context,
     repair: Annotated[bool, typer.Option("--repair", help="mend what can be mended")] = False,
-    output: Annotated[str, typer.Option("--format", help="text or json")] = "text",
-    catalog: Annotated[
-        str, typer.Option(envvar="ROOFLINE_CATALOG", help="SQLAlchemy URL of the catalog [SQLite in --data]")
-    ] = "",
+    output: FormatOption = "text",
+    catalog: CatalogOption = "",
     data: DataOption = None,
 ) -> None:
     from ..serve import lock_directory
+    from ..store.backup import ELSEWHERE as BACKUP_ELSEWHERE
+    from ..store.identity import catalog_is_elsewhere
 
-    if output not in ("text", "json"):
-        raise typer.BadParameter(f"{output!r} is not one of text, json", param_hint="--format")
     root = data_of(data, context.obj)
     if not root.is_dir():
         raise Unavailable(f"there is no directory {root}: choose another --data")
+    if not catalog and catalog_is_elsewhere(root):
+        raise Unavailable(f"the catalog of {root} is in another database: say with --catalog in which")
     os.umask(0o077)
     lock = lock_directory(root)
     try:
         found, done = _run(root, catalog, repair)
     finally:
         os.close(lock)
+    if catalog:
+        print(f"note: {BACKUP_ELSEWHERE.format(root=root)}", file=sys.stderr)
     print(_as_json(found, done) if output == "json" else "\n".join(lines(root, found, done)))
     if found.problems:
         raise typer.Exit(1)

@@ -42,6 +42,19 @@ DataOption = Annotated[
     Path | None,
     typer.Option("--data", envvar="ROOFLINE_DATA", help="directory of all data [XDG state directory]"),
 ]
+CatalogOption = Annotated[
+    str, typer.Option(envvar="ROOFLINE_CATALOG", help="SQLAlchemy URL of the catalog [SQLite in --data]")
+]
+FORMATS = ("text", "json")
+
+
+def _format(given: str) -> str:
+    if given not in FORMATS:
+        raise typer.BadParameter(f"{given!r} is not one of {', '.join(FORMATS)}")
+    return given
+
+
+FormatOption = Annotated[str, typer.Option("--format", callback=_format, help=" or ".join(FORMATS))]
 
 
 def data_of(data: Path | None, before: Path | None = None) -> Path:

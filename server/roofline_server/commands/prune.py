@@ -16,7 +16,7 @@ from ..errors import BadRequest, ConfigError, Unavailable
 from ..records import CutLevel
 from ..store.retention.plan import DAY_NS, Cut, Policy
 from ..store.retention.requests import PruneRequest, ask, fulfil
-from .options import DataOption, data_of
+from .options import CatalogOption, DataOption, FormatOption, data_of
 
 HELP = (
     "Remove data of jobs that are over: by age, by size, or of one job.\n\n"
@@ -50,14 +50,10 @@ def prune(
     ] = None,
     leave: Annotated[str, typer.Option(help="what stays of a job: steps, report, nothing")] = "steps",
     dry_run: Annotated[bool, typer.Option("--dry-run", help="show what would go")] = False,
-    output: Annotated[str, typer.Option("--format", help="text or json")] = "text",
-    catalog: Annotated[
-        str, typer.Option(envvar="ROOFLINE_CATALOG", help="SQLAlchemy URL of the catalog [SQLite in --data]")
-    ] = "",
+    output: FormatOption = "text",
+    catalog: CatalogOption = "",
     data: DataOption = None,
 ) -> None:
-    if output not in ("text", "json"):
-        raise typer.BadParameter(f"{output!r} is not one of text, json", param_hint="--format")
     if leave not in LEAVE:
         raise typer.BadParameter(f"{leave!r} is not one of {', '.join(LEAVE)}", param_hint="--leave")
     if not (older_than or to_size or job):

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from .options import DataOption, data_of
+from .options import DataOption, FormatOption, data_of
 
 HELP = (
     "Show whether the server of a data directory runs, how it does, and what somebody should look at.\n\n"
@@ -22,15 +22,13 @@ HELP = (
 
 def status(
     context: typer.Context,
-    output: Annotated[str, typer.Option("--format", help="text or json")] = "text",
+    output: FormatOption = "text",
     timeout: Annotated[float, typer.Option(min=0.1, help="seconds to wait for an answer")] = 5.0,
     data: DataOption = None,
 ) -> None:
     from ..health import report
     from ..health.look import look
 
-    if output not in ("text", "json"):
-        raise typer.BadParameter(f"{output!r} is not one of text, json", param_hint="--format")
     found = look(data_of(data, context.obj), timeout)
     if output == "json":
         fields = {**asdict(found), "data": str(found.data)}

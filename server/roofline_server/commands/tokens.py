@@ -14,7 +14,7 @@ from ..access.audit import Audit
 from ..access.tokens import Token, Tokens
 from ..records import Limit
 from .init import DAYS, address, join_token
-from .options import DataOption, access_of
+from .options import DataOption, FormatOption, access_of
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -67,11 +67,9 @@ def new(
 @app.command("list", help="Show all tokens; their secrets are not kept.")
 def show(
     context: typer.Context,
-    output: Annotated[str, typer.Option("--format", help="text or json")] = "text",
+    output: FormatOption = "text",
     data: DataOption = None,
 ) -> None:
-    if output not in ("text", "json"):
-        raise typer.BadParameter(f"{output!r} is not one of text, json", param_hint="--format")
     tokens, now = Tokens(access_of(data, context.obj)).all(), time.time()
     if output == "json":
         rows = [{**asdict(token), "state": token.state(now)} for token in tokens]

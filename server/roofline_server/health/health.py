@@ -18,7 +18,7 @@ import numpy as np
 from .. import __version__
 from ..access.audit import Audit
 from ..counts import SealingCounts
-from ..ingest.service import MAX_UNSEALED_BYTES, QUEUE_BYTES, Committer
+from ..ingest.committer import MAX_UNSEALED_BYTES, QUEUE_BYTES, Committer
 from ..store.store import Store
 from .condition import Condition, Distribution
 from .disk import quarantined, room

@@ -27,6 +27,7 @@ class Request(NamedTuple):
     method: str
     path: str  # without the query
     headers: Mapping[str, str]
+    certificate: bytes = b""  # PEM, of who asks, which TLS has verified; empty: none was shown
 
 
 class Response(NamedTuple):
@@ -77,7 +78,7 @@ class HttpServer:
         try:
             if self._open > MOST_CONNECTIONS:
                 return
-            response, method = await _answered(reader, answer)
+            response, method = await _answered(reader, answer, _certificate(writer))
             if response is not None:
                 writer.write(_bytes(response, method))
                 writer.close()
@@ -89,10 +90,19 @@ class HttpServer:
             writer.transport.abort()
 
 
-async def _answered(reader: asyncio.StreamReader, answer: Answer) -> tuple[Response | None, str]:
+def _certificate(writer: asyncio.StreamWriter) -> bytes:
+    secured = writer.get_extra_info("ssl_object")
+    shown = secured.getpeercert(binary_form=True) if secured else None
+    return ssl.DER_cert_to_PEM_cert(shown).encode() if shown else b""
+
+
+async def _answered(
+    reader: asyncio.StreamReader, answer: Answer, certificate: bytes
+) -> tuple[Response | None, str]:
     """The response, and to which method; None where nobody waits for one."""
     try:
         request = parse(await asyncio.wait_for(reader.readuntil(_BLANK_LINE), REQUEST_S))
+        request = request._replace(certificate=certificate)
         return await asyncio.wait_for(answer(request), ANSWER_S), request.method
     except asyncio.LimitOverrunError:
         return _plain(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE), "GET"

@@ -15,8 +15,6 @@ from typing import NamedTuple
 from roofline.notify import ServiceManager
 
 from .. import __version__, access
-from ..access.audit import Audit
-from ..access.tokens import Tokens
 from ..errors import Unavailable
 from . import running
 from .health import Health
@@ -43,19 +41,19 @@ async def monitored(
     health: Health,
     data: Path,
     place: HttpPlace | None,
-    guarded: tuple[Tokens, Audit] | None,
+    door: Door | None,
     manager: ServiceManager,
 ) -> AsyncIterator[None]:
     """Show it while the context is open.
 
-    Raises Unavailable where an address that was asked for cannot be had. place: None for no HTTP. guarded:
-    whoever comes from elsewhere needs one of these tokens.
+    Raises Unavailable where an address that was asked for cannot be had. place: None for no HTTP. door:
+    whoever comes from elsewhere must pass it.
     """
     server = HttpServer()
     tasks = []
     try:
         if place is not None:
-            tasks += await _serve_http(server, health, data, place, guarded)
+            tasks += await _serve_http(server, health, data, place, door)
         await _show_locally(server, health, data)
         tasks.append(asyncio.create_task(_beat(health, manager)))
         yield
@@ -72,7 +70,7 @@ async def _serve_http(
     health: Health,
     data: Path,
     place: HttpPlace,
-    guarded: tuple[Tokens, Audit] | None,
+    door: Door | None,
 ) -> list[asyncio.Task[None]]:
     host, _, port = place.listen.rpartition(":")
     try:
@@ -86,9 +84,10 @@ async def _serve_http(
             ) from None
         log.info("no HTTP (health, metrics): %s cannot be had: %s; --http chooses another", place.listen, why)
         return []
-    secured, door = None, None
-    if guarded is not None and not place.private:
-        door = Door(*guarded)
+    secured = None
+    if place.private:
+        door = None
+    if door is not None:
         secured = _tls(data / access.FOLDER)
     await server.listen(at, routes(health, door), secured)
     scheme = "https" if secured else "http"
@@ -114,14 +113,15 @@ async def _beat(health: Health, manager: ServiceManager) -> None:
     due = time.monotonic()
     while True:
         health.beat(max(0.0, time.monotonic() - due))
-        manager.status(_line(health))
+        manager.status(status_line(health))
         if health.makes_progress(manager.watchdog_s / 2):
             manager.alive()
         due = time.monotonic() + wait_s
         await asyncio.sleep(wait_s)
 
 
-def _line(health: Health) -> str:
+def status_line(health: Health) -> str:
+    """What `systemctl status` shows."""
     why = health.reasons()
     if why:
         return f"not ready: {'; '.join(why)}"
@@ -137,6 +137,10 @@ def _tls(folder: Path) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.load_cert_chain(folder / authority.CERTIFICATE, folder / authority.KEY)
+    if access.is_mutual(folder):
+        # Who only asks whether the server lives has none.
+        context.verify_mode = ssl.CERT_OPTIONAL
+        context.load_verify_locations(folder / access.AUTHORITY)
     return context
 
 

@@ -4,31 +4,34 @@ from __future__ import annotations
 
 import asyncio
 from http import HTTPStatus
+from typing import TYPE_CHECKING
 
 from ..access.audit import Audit
 from ..access.guard import BEARER, refusal
-from ..access.tokens import Tokens
+from ..access.tokens import Token, Tokens
 from ..errors import ServerError
 from . import metrics
 from .condition import to_json
 from .health import Health
 from .http import Answer, Request, Response
 
+if TYPE_CHECKING:
+    from ..access.certificates import Certificates  # cryptography, which not every server needs
+
 READING = "/roofline.v1.Query/"  # who may call this may see numbers
 
 
 class Door:
-    """Asks for a reader's token."""
+    """Asks for a reader's token, or for a reader's certificate in its place."""
 
-    def __init__(self, tokens: Tokens, audit: Audit) -> None:
-        self._tokens, self._audit = tokens, audit
+    def __init__(self, tokens: Tokens, audit: Audit, certificates: Certificates | None = None) -> None:
+        """certificates: of a server to which tokens are good for joining alone."""
+        self._tokens, self._audit, self._certificates = tokens, audit, certificates
 
     async def refused(self, request: Request) -> Response | None:
         """None: it may come in."""
-        given = request.headers.get("authorization", "")
-        secret = given[len(BEARER) :] if given.startswith(BEARER) else ""
         try:
-            token = await asyncio.to_thread(self._tokens.holder, secret) if secret else None
+            token = await asyncio.to_thread(self._holder, request)
         except ServerError as error:
             return Response(HTTPStatus.SERVICE_UNAVAILABLE, f"{error}\n")
         why = refusal(token, READING)
@@ -37,8 +40,18 @@ class Door:
         self._audit.refused(request.path, token, why[1])
         if token is not None:
             return Response(HTTPStatus.FORBIDDEN, f"{why[1]}\n")
+        if self._certificates is not None:
+            return Response(HTTPStatus.FORBIDDEN, "it takes a reader's certificate\n")
         text = "it takes a reader's token: Authorization: Bearer TOKEN\n"
         return Response(HTTPStatus.UNAUTHORIZED, text, headers={"WWW-Authenticate": "Bearer"})
+
+    def _holder(self, request: Request) -> Token | None:
+        """Raises ServerError."""
+        if self._certificates is not None:
+            return self._certificates.holder_of(request.certificate) if request.certificate else None
+        given = request.headers.get("authorization", "")
+        secret = given[len(BEARER) :] if given.startswith(BEARER) else ""
+        return self._tokens.holder(secret) if secret else None
 
 
 def routes(health: Health, door: Door | None = None) -> Answer:

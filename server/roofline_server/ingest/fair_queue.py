@@ -1,4 +1,5 @@
-"""Batches that wait for the disk, taken from the streams in turns: one with much to send delays no other.
+"""Batches that wait for the disk, taken from the streams in turns and by their bytes: one with much to send
+hardly delays the others.
 
 Bounded in bytes of memory, for each stream and for all. A stream asks for room before its batch is decoded,
 which takes more memory than the message; who gets none is not read from, and so the agent waits.
@@ -8,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter, deque
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable
 from typing import Generic, NamedTuple, TypeVar
 
 T = TypeVar("T")
@@ -34,6 +35,7 @@ class FairQueue(Generic[S, T]):
         self._held: Counter[S] = Counter()  # bytes of each stream, waiting and being committed
         self._bytes = 0
         self._count = 0  # of batches, likewise
+        self._large_waited = False  # while small batches were taken
         self._arrived = asyncio.Event()  # something waits
         self._changed = asyncio.Condition()  # there is more room
 
@@ -83,24 +85,65 @@ class FairQueue(Generic[S, T]):
             self._changed.notify_all()
 
     def take(
-        self, most: int, most_bytes: int, allowed: Callable[[S], bool] = lambda stream: True
+        self,
+        most: int,
+        most_bytes: int,
+        most_of_one: int,
+        allowed: Callable[[S], bool] = lambda stream: True,
     ) -> list[Queued[S, T]]:
         """Batches of the streams that are allowed to, one of each in turns, the oldest of a stream first; at
-        least one, if there is one. `done` follows."""
-        found: list[Queued[S, T]] = []
-        size = 0
-        turns = deque(stream for stream in self._waiting if allowed(stream))
-        while turns and len(found) < most and size < most_bytes:
-            stream = turns.popleft()
-            mine = self._waiting.pop(stream)
-            found.append(mine.popleft())
-            size += found[-1].bytes
-            if mine:
-                self._waiting[stream] = mine  # behind all others
-                turns.append(stream)
+        least one, if there is one. `done` follows.
+
+        most_of_one: bytes of one stream. Larger batches are taken in groups of their own, of half as many
+        bytes or one batch, in turn with those of all that are small: who sends little waits for one at most.
+        """
+        turns = [stream for stream in self._waiting if allowed(stream)]
+        large = [stream for stream in turns if self._waiting[stream][0].bytes > most_of_one]
+        if large and (self._large_waited or len(large) == len(turns)):
+            self._large_waited = False
+            found = self._take_large(large, most_bytes // 2)
+        else:
+            self._large_waited = bool(large)
+            found = self._take_small(turns, most, most_bytes, most_of_one)
         if not self._waiting:
             self._arrived.clear()
         return found
+
+    def _take_small(
+        self, streams: Iterable[S], most: int, most_bytes: int, most_of_one: int
+    ) -> list[Queued[S, T]]:
+        found: list[Queued[S, T]] = []
+        size, size_of = 0, Counter[S]()
+        turns = deque(streams)
+        while turns and len(found) < most and size < most_bytes:
+            stream = turns.popleft()
+            if size_of[stream] + self._waiting[stream][0].bytes > most_of_one:
+                continue
+            one = self._next_of(stream)
+            found.append(one)
+            size += one.bytes
+            size_of[stream] += one.bytes
+            if stream in self._waiting:
+                turns.append(stream)
+        return found
+
+    def _take_large(self, streams: Iterable[S], most_bytes: int) -> list[Queued[S, T]]:
+        found: list[Queued[S, T]] = []
+        size = 0
+        for stream in streams:
+            size += self._waiting[stream][0].bytes
+            if found and size > most_bytes:
+                break
+            found.append(self._next_of(stream))
+        return found
+
+    def _next_of(self, stream: S) -> Queued[S, T]:
+        """The stream's oldest batch; its next one is behind those of all others."""
+        mine = self._waiting.pop(stream)
+        one = mine.popleft()
+        if mine:
+            self._waiting[stream] = mine
+        return one
 
     async def done(self, taken: list[Queued[S, T]]) -> None:
         """These are durable, and take no room any more."""

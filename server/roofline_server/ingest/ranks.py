@@ -62,7 +62,7 @@ class Ranks:
 
         Raises Unclear if it is patient and they can have none yet.
         """
-        name_ids.runs.take(self._reported, end_ns, exits, patient)
+        name_ids.runs.take(self._reported, begin_ns, end_ns, exits, patient)
         if self._ids is None:
             jobs = name_ids.runs.names_of(self._reported, begin_ns, end_ns)
             self._jobs = np.array([*jobs, NODE_JOB], object)

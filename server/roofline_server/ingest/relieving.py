@@ -1,4 +1,5 @@
-"""Looks at the load once a second, and has connected agents sample as often as the server can take."""
+"""Looks at the load once a second, and has connected agents sample as often, and record kernels of as many
+steps, as the server can take."""
 
 from __future__ import annotations
 
@@ -30,7 +31,7 @@ class Relieving:
         self.relief = Relief()
         self.changes = 0  # of the level
         self._agents, self._load, self._clock = agents, load, clock
-        self._asked: WeakKeyDictionary[Link, int] = WeakKeyDictionary()
+        self._asked: WeakKeyDictionary[Link, tuple[int, int]] = WeakKeyDictionary()
 
     async def run(self) -> None:
         while True:
@@ -55,7 +56,8 @@ class Relieving:
             log.info("the server is calm again: agents sample as often as before")
             return
         log.warning(
-            "agents sample %d times less often (queue %.0f %%, unsealed %.0f %%, event loop %.1f s late)",
+            "agents sample %d times less often, and kernels of so many times fewer steps "
+            "(queue %.0f %%, unsealed %.0f %%, event loop %.1f s late)",
             FACTORS[self.relief.level],
             100 * load.queue,
             100 * load.unsealed,
@@ -66,10 +68,11 @@ class Relieving:
         own_ns: int = link.hello.own_interval_ns
         if own_ns <= 0:
             return False
-        wanted_ns = interval_ns(own_ns, self.relief.level)
-        if self._asked.get(link, link.hello.interval_ns) == wanted_ns:
+        wanted_ns, fewer = interval_ns(own_ns, self.relief.level), FACTORS[self.relief.level]
+        if self._asked.get(link, (link.hello.interval_ns, 1)) == (wanted_ns, fewer):
             return False
-        self._asked[link] = wanted_ns
+        self._asked[link] = wanted_ns, fewer
         asked_ns = 0 if wanted_ns == own_ns else wanted_ns
-        link.command(set_interval=pb.SetInterval(interval_ns=asked_ns, reason=REASON if asked_ns else ""))
+        reason = REASON if asked_ns or fewer > 1 else ""
+        link.command(set_interval=pb.SetInterval(interval_ns=asked_ns, reason=reason, kernels=fewer))
         return True

@@ -24,6 +24,7 @@ from ..report.trajectory import trajectories
 from ..report.trajectory.experiments import jobs_of
 from ..report.waits import stragglers
 from ..report.what_if import what_if
+from ..sentences import notes as note_texts
 from ..store import export
 from ..store.catalog.runs import asked_as
 from ..store.raw_data import RawData
@@ -47,7 +48,7 @@ class Answers:
         subject = _subject(request.subject)
         view = self._view(subject.job, rooflines.needed(request.kind, request.points))
         found = rooflines.roofline(self._store, view, subject, request.kind, request.points)
-        return _noted(to_message(models_pb2.Roofline(), found), view)
+        return self._noted(to_message(models_pb2.Roofline(), found), view)
 
     def time_roofline(self, request: Any) -> Any:
         asked = time_rooflines.TimeRooflineQuery(
@@ -69,7 +70,7 @@ class Answers:
         subject = _subject(request.subject)
         view = self._view(subject.job, breakdowns.NEEDED)
         found = breakdowns.breakdown(self._store, view, subject, request.by)
-        return _noted(to_message(models_pb2.Breakdown(), found), view)
+        return self._noted(to_message(models_pb2.Breakdown(), found), view)
 
     def machines(self, request: Any) -> Any:
         versions = machine_versions(self._store, request.host, request.history)
@@ -94,7 +95,8 @@ class Answers:
             return kept
         view = self._view_of_steps(request, evidence.NEEDED)
         made = first_screen if request.first_screen else build
-        return _noted(to_message(query_pb2.Report(), made(view, _range(request), self._store.now_ns())), view)
+        found = to_message(query_pb2.Report(), made(view, _range(request), self._store.now_ns()))
+        return _with_removed(found, view)  # its verdict says what is damaged
 
     def report_to_keep(self, run: str) -> bytes:
         """What `report` shall answer once the step deltas of a run are removed."""
@@ -115,19 +117,23 @@ class Answers:
 
     def stragglers(self, request: Any) -> Any:
         view = self._view_of_steps(request, evidence.NEEDED)
-        return _noted(to_message(query_pb2.Stragglers(), stragglers.find(view, _range(request))), view)
+        found = to_message(query_pb2.Stragglers(), stragglers.find(view, _range(request)))
+        return self._noted(found, view)
 
     def comparison(self, request: Any) -> Any:
         first, second = (self._view(job, evidence.NEEDED) for job in (request.first, request.second))
         found = to_message(query_pb2.Comparison(), comparisons.compare(first, second, _range(request)))
-        return _noted(_noted(found, second), first)
+        named = {view.job: view for view in (second, first)}
+        for view in named.values():
+            self._noted(found, view, view.job if len(named) > 1 else "")
+        return found
 
     def what_if(self, request: Any) -> Any:
         view = self._view(request.job, what_if.NEEDED)
         numbers = ("ranks", "servers", "batch", "bandwidth", "bandwidth_times")
         given = {name: getattr(request, name) for name in numbers if request.HasField(name)}
         asked = what_if.WhatIfQuery(**given, fix=request.fix)
-        return _noted(to_message(query_pb2.WhatIf(), what_if.what_if(view, asked)), view)
+        return self._noted(to_message(query_pb2.WhatIf(), what_if.what_if(view, asked)), view)
 
     def steps(self, request: Any) -> Iterator[Any]:
         view = self._view_of_steps(request, steps.NEEDED)
@@ -154,12 +160,27 @@ class Answers:
         return view
 
     def _noted_of_jobs(self, message: Any, experiment: str, jobs: Sequence[str]) -> Any:
-        """The answer about an experiment or some jobs, with what retention has removed of each."""
+        """The answer about an experiment or some jobs, with what was removed of each, or cannot be read."""
         gone = self._store.all_removed()
-        names = jobs_of(self._store, experiment, jobs) if gone else []
-        for job in reversed([job for job in names if job in gone]):
-            message.notes.insert(0, removals.note(job, gone[job])[0])
+        names = jobs_of(self._store, experiment, jobs) if gone or self._store.damaged else []
+        for job in reversed(names):
+            for note in (*removals.note(job, gone.get(job)), *self._damage(job, job)):
+                message.notes.insert(0, note)
         return message
+
+    def _noted(self, message: Any, view: JobView, named: str = "") -> Any:
+        """The answer, with what was removed of the job, and what of it cannot be read, first among its notes.
+
+        named: as what job, where there are several.
+        """
+        for note in self._damage(view.job, named):
+            message.notes.insert(0, note)
+        return _with_removed(message, view)
+
+    def _damage(self, job: str, named: str = "") -> list[str]:
+        """What the reading for an answer has found to be damaged or missing."""
+        damaged = self._store.damaged_of(job)
+        return [note_texts.damaged(damaged, named)] if damaged else []
 
     def _view_of_steps(self, request: Any, needed: Needed) -> JobView:
         """Raises UnknownSteps where the job has steps, but none of those that the request is about."""
@@ -182,7 +203,7 @@ class Answers:
         return run
 
 
-def _noted(message: Any, view: JobView) -> Any:
+def _with_removed(message: Any, view: JobView) -> Any:
     """The answer, with what retention has removed of the job first among its notes."""
     for note in removals.note(view.job, view.removed):
         message.notes.insert(0, note)

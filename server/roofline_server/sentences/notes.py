@@ -61,10 +61,14 @@ def steps_from(ranks: Sequence[str], origin: str) -> str:
     return f"steps of {', '.join(ranks)} are from {origin}"
 
 
-def damaged(files: Mapping[str, int]) -> str:
-    """files: path -> rows."""
+def damaged(files: Mapping[str, int], job: str = "") -> str:
+    """files: path -> rows. job: where an answer is about several."""
     names, count = first_of(sorted(files), 2), sum(files.values())
-    return f"{count:,} rows of this job cannot be read: {names} is damaged; what they said is missing here"
+    of = f"job {job}" if job else "this job"
+    return (
+        f"{count:,} rows of {of} cannot be read: damaged or missing is {names}; what they said is missing "
+        "here"
+    )
 
 
 def removed(job: str, rows: int, day: str, steps_too: bool) -> str:
@@ -128,6 +132,13 @@ def slowed(interval: str, hosts: Sequence[str], times: Sequence[str], more: int,
     """interval: "4 s"; times: "12:00:00 to 12:05:00" of the first stretches; more: how many others."""
     others = f" and {more} times more" if more else ""
     return f"{listed(hosts)} sampled every {interval} from {', '.join(times)}{others}: {why}"
+
+
+def fewer_kernels(factor: str, hosts: Sequence[str], times: Sequence[str], more: int, why: str) -> str:
+    """factor: of how many times fewer steps kernels were recorded; the others as in `slowed`."""
+    others = f" and {more} times more" if more else ""
+    when = f"from {', '.join(times)}{others}"
+    return f"{listed(hosts)} recorded kernels of {factor} times fewer steps {when}: {why}"
 
 
 def refused(what: str, count: int) -> str:

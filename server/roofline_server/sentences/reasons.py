@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 # -- steps --------------------------------------------------------------------------------------------------
 
 NO_STEPS = "no steps"
+UNREADABLE = "cannot be read: files of the job are damaged or missing"
 NO_STEP_MARKS = "no step marks were received"
 NO_STEPS_SEEN = "no steps were seen"
 NO_RANK_HAS_STEPS = "no rank has steps"

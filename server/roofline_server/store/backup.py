@@ -24,7 +24,7 @@ from .catalog.catalog import Catalog, sqlite_url
 from .check.adopt import FORK
 from .check.findings import Checked
 from .check.reading import CATALOG, INBOX, check
-from .identity import BEFORE, identity_of_catalog, new_identity, put_identity
+from .identity import BEFORE, catalog_is_elsewhere, identity_of_catalog, new_identity, put_identity
 from .intake.inbox import Inbox
 from .segments.files import fsync
 from .usable import usable
@@ -33,6 +33,11 @@ PARTIAL = ".partial"
 LINKS = "backup.links"  # in the data directory, while segments are copied
 MOST_TRIES = 100  # a sealing would have to come in between each time
 ACCESS = "access"  # keys and tokens
+ELSEWHERE = (
+    "the catalog of {root} is in another database, which `backup` does not copy, and without it nothing says "
+    "what the files hold: stop the server, back up that database with its own tools and copy {root}, then "
+    "start it again; to restore, put both of one backup back"
+)
 
 
 class Backup(NamedTuple):
@@ -51,6 +56,8 @@ def back_up(root: Path, target: Path, copies: bool = False) -> Backup:
 
     Raises Unavailable.
     """
+    if catalog_is_elsewhere(root):
+        raise Unavailable(ELSEWHERE.format(root=root))
     if not (root / CATALOG).exists() or not (root / INBOX).exists():
         raise Unavailable(f"{root} has no {CATALOG} and {INBOX}: choose another --data")
     if target.exists():

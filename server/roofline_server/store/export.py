@@ -6,10 +6,9 @@ Data is read a file, or a piece of one, at a time: memory does not follow the le
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from ..chunks import Chunk, Column, split
@@ -26,12 +25,14 @@ from ..records import (
     rows,
     take,
 )
+from ..sentences import notes
 from .raw_data import SLACK_NS, RawData, unsealed
 from .segments.files import Segment
 from .segments.frames import by_dataset
-from .segments.reader import batches, on_server_clock, plain
+from .segments.reader import on_server_clock
 
 PIECE_ROWS = 50_000
+MISSING = "missing"  # dataset: what cannot be handed out
 
 # What each dataset calls its moments; `node_ns` is the first of them on the node's own clock.
 BEGINS = ("spans", "between", "calls", "events", "node_events")
@@ -43,15 +44,28 @@ WHY = {
     "start_ns": "when the process started: tells two that were one rank after each other apart",
     "sender": "who said so: the rank itself, or its coordinator",
 }
+WHY_MISSING = "how many of the file are not among the rows of its dataset"
+
+
+class Missing(NamedTuple):
+    """A segment of which so many rows cannot be read."""
+
+    segment: Segment
+    rows: int
+    why: str
 
 
 def export(raw: RawData) -> Iterator[Chunk]:
-    """All datasets, one after the other; all chunks of one have the same columns. Absent: ABSENT, NaN, ""."""
+    """All datasets, one after the other; all chunks of one have the same columns. Absent: ABSENT, NaN, "".
+
+    Where files are damaged or missing, the last dataset, `missing`, says what was in them.
+    """
     yield from split(Chunk("ranks", _rank_columns(raw)))
+    missing: list[Missing] = []
     fresh = by_dataset(raw.frames)
     for name in sorted({s.dataset for s in raw.segments if not s.is_derived} | fresh.keys()):
         segments = [s for s in raw.segments if s.dataset == name]
-        pieces = _pieces(raw, segments, fresh.get(name, {}))
+        pieces = _pieces(raw, segments, fresh.get(name, {}), missing)
         yield from _chunks(raw, name, pieces)
     # Events of the job's nodes, while the job was there.
     extents = [_on_clock(raw, who, lifetime) for who, lifetime in raw.process_lifetimes.items()]
@@ -60,20 +74,29 @@ def export(raw: RawData) -> Iterator[Chunk]:
     segments = [
         s for s in raw.node_segments if s.dataset == "events" and s.overlaps(begin_ns, end_ns, SLACK_NS)
     ]
-    pieces = _pieces(raw, segments, unsealed(raw.node_frames, "events"))
+    pieces = _pieces(raw, segments, unsealed(raw.node_frames, "events"), missing)
     yield from _chunks(raw, "node_events", _while_job_ran(raw, pieces))
+    if missing:
+        yield from split(_missing(missing))
 
 
-def _pieces(raw: RawData, segments: Sequence[Segment], fresh: Table) -> Iterator[Table]:
-    """The rows of one dataset; each piece has the columns that any segment has."""
+def _pieces(
+    raw: RawData, segments: Sequence[Segment], fresh: Table, missing: list[Missing]
+) -> Iterator[Table]:
+    """The rows of one dataset; each piece has the columns that any segment has. missing: gets the rest."""
     kinds = {name: column.dtype for name, column in fresh.items()}
     for segment in segments:
-        for name, column in plain(pq.read_schema(raw.root / segment.path).empty_table()).items():
+        for name, column in raw.reader.columns(segment).items():
             kinds.setdefault(name, column.dtype)
 
     def tables() -> Iterator[Table]:
         for segment in segments:
-            yield from batches(raw.root, segment, PIECE_ROWS)
+            left = segment.rows
+            for table in raw.reader.batches(segment, PIECE_ROWS):
+                left -= rows(table)
+                yield table
+            if left:
+                missing.append(Missing(segment, left, raw.reader.damaged.get(segment.path, "")))
         for first in range(0, rows(fresh), PIECE_ROWS):
             yield {name: column[first : first + PIECE_ROWS] for name, column in fresh.items()}
 
@@ -82,6 +105,17 @@ def _pieces(raw: RawData, segments: Sequence[Segment], fresh: Table) -> Iterator
         for name, kind in kinds.items():
             whole[name] = table[name] if name in table else absent(kind, rows(table))
         yield whole
+
+
+def _missing(found: Sequence[Missing]) -> Chunk:
+    texts = {
+        "of_dataset": [one.segment.dataset for one in found],
+        "file": [one.segment.path for one in found],
+        "why": [one.why for one in found],
+    }
+    columns = [Column(name, np.array(values, object)) for name, values in texts.items()]
+    columns.append(Column("rows", np.array([one.rows for one in found], np.int64), reason=WHY_MISSING))
+    return Chunk(MISSING, columns, [notes.damaged({one.segment.path: one.rows for one in found})])
 
 
 def _while_job_ran(raw: RawData, pieces: Iterable[Table]) -> Iterator[Table]:

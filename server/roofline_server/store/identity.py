@@ -6,15 +6,16 @@ when one of them was lost, and in every backup. Catalog and inbox of one store a
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import secrets
 import sqlite3
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import NamedTuple
 
 from ..errors import Unavailable
-from .catalog.catalog import Catalog
+from .catalog.catalog import Catalog, sqlite_url
 from .catalog.versions import COPY
 from .intake.inbox import Inbox
 from .segments.files import StoreIdentity
@@ -23,6 +24,8 @@ from .segments.unknown import QUARANTINE, free_place
 log = logging.getLogger(__name__)
 
 CATALOGS = f"{QUARANTINE}/catalogs"
+CATALOG = "catalog.db"
+PLACE, ELSEWHERE = "catalog", "elsewhere"  # what an inbox says of where the catalog is
 BEFORE = "before"  # what an inbox says of itself: its epochs with catalogs that were lost
 
 
@@ -53,6 +56,23 @@ def _identity(store: str | None, epoch: str | None) -> StoreIdentity | None:
 
 def put_identity(catalog: Catalog, identity: StoreIdentity) -> None:
     catalog.put_states(identity._asdict())
+
+
+def note_place(root: Path, inbox: Inbox, catalog_url: str) -> None:
+    """Keep where the catalog is, for who looks at the directory alone. Raises Unavailable for one that is
+    in another database, where none is named: a new one would know none of the files."""
+    is_here = catalog_url in ("", sqlite_url(root / CATALOG))
+    if is_here and inbox.about().get(PLACE) == ELSEWHERE and not (root / CATALOG).exists():
+        raise Unavailable(f"the catalog of {root} is in another database: say with --catalog in which")
+    inbox.put_about({PLACE: "" if is_here else ELSEWHERE})
+
+
+def catalog_is_elsewhere(root: Path) -> bool:
+    """Whether the catalog of a data directory is in another database. Files that cannot be read say no."""
+    with suppress(sqlite3.Error), closing(_opened(root / "inbox.db")) as db:
+        found = db.execute("select value from about where name = ?", (PLACE,)).fetchone()
+        return found is not None and found[0] == ELSEWHERE
+    return False
 
 
 def agree(root: Path, catalog: Catalog, inbox: Inbox) -> StoreIdentity:
@@ -115,14 +135,21 @@ def set_foreign_copy_apart(root: Path, catalog: Catalog, identity: StoreIdentity
         return None
     place = free_place(root, f"{CATALOGS}/{COPY}")
     (root / place).parent.mkdir(parents=True, exist_ok=True)
+    with contextlib.suppress(sqlite3.Error), closing(sqlite3.connect(copy)) as db:
+        db.execute("pragma wal_checkpoint(truncate)")  # its log, if a repair was killed, would stay behind
     copy.rename(root / place)
     return root / place
+
+
+def _opened(path: Path) -> sqlite3.Connection:
+    """To be read only."""
+    return sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
 
 
 def copy_of(path: Path) -> CopyOf:
     """What an SQLite catalog says of itself; of one that cannot be read, nothing."""
     try:
-        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as db:
+        with closing(_opened(path)) as db:
             states = dict(db.execute("select name, value from state"))
             through = int(states.get("sealed_through") or 0)
     except (sqlite3.Error, ValueError):

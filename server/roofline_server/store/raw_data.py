@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
+from operator import attrgetter
 from typing import NamedTuple
 
 import numpy as np
-import pyarrow.parquet as pq
 
 from ..clock import NodeClock
 from ..records import (
@@ -26,7 +25,7 @@ from ..records import (
 from .segments.files import Segment
 from .segments.frames import by_dataset
 from .segments.leases import Lease
-from .segments.reader import on_server_clock, plain
+from .segments.reader import Reader, on_server_clock
 
 SLACK_NS = 10_000_000_000  # a segment's times are those of its clock as it was known then
 
@@ -34,7 +33,7 @@ SLACK_NS = 10_000_000_000  # a segment's times are those of its clock as it was 
 class RawData(NamedTuple):
     """Where the raw data of one job lies at one moment, and the names for the ids in it."""
 
-    root: Path
+    reader: Reader
     segments: Sequence[Segment]
     frames: Sequence[Frame]
     node_segments: Sequence[Segment]  # of what concerns nodes and no job
@@ -46,6 +45,11 @@ class RawData(NamedTuple):
     kernels: Mapping[int, KernelKind]
     metrics: Mapping[str, Sequence[Metric]]
     lease: Lease | None = None  # while it is held the files of the segments stay
+
+    @property
+    def damaged(self) -> dict[str, int]:
+        """Files of the job that were found to be damaged or missing, and the rows that were in them."""
+        return self.reader.damaged_of(self.segments)
 
 
 def unsealed(frames: Sequence[Frame], dataset: str) -> Table:
@@ -65,21 +69,21 @@ def earliest(raw: RawData, datasets: Sequence[str]) -> int | None:
     for dataset in datasets:
         tables = [unsealed(raw.frames, dataset)]
         segments = [s for s in raw.segments if s.dataset == dataset]
-        if segments:
-            first = min(segments, key=lambda segment: segment.begin_ns)
-            arrow = pq.read_table(raw.root / first.path, columns=["time_ns", "node"])
-            tables.append(plain(arrow.combine_chunks()))
+        for segment in sorted(segments, key=attrgetter("begin_ns")):
+            if rows(table := raw.reader.read([segment], ("time_ns", "node"))):
+                tables.append(table)
+                break  # others are younger
         moments += [int(on_server_clock(t, raw.clocks)["time_ns"].min()) for t in tables if rows(t)]
     return min(moments, default=None)
 
 
 def of_ranks(raw: RawData, dataset: str, ranks: Sequence[int], begin_ns: int, end_ns: int) -> Table:
     """Rows of these ranks in a stretch of server time, on the server's clock, by rank in order of time."""
-    tables = []
-    for segment in raw.segments:
-        if segment.dataset == dataset and segment.overlaps(begin_ns, end_ns, SLACK_NS):
-            arrow = pq.read_table(raw.root / segment.path, filters=[("rank", "in", list(ranks))])
-            tables.append(plain(arrow.combine_chunks()))
+    tables = [
+        raw.reader.of_ranks(segment, ranks)
+        for segment in raw.segments
+        if segment.dataset == dataset and segment.overlaps(begin_ns, end_ns, SLACK_NS)
+    ]
     fresh = unsealed(raw.frames, dataset)
     if rows(fresh):
         tables.append(take(fresh, np.isin(fresh["rank"], list(ranks))))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +20,7 @@ from .catalog.clocks import ClockRegistry, Clocks
 from .catalog.process_lifetimes import changed
 from .catalog.versions import COPY
 from .intake.inbox import Inbox
-from .intake.tail import Tail, Unsealed
+from .intake.tail import Tail, Unsealed, begins, stretches
 from .segments.compaction import Compaction
 from .segments.files import PARTS, UNKNOWN_STORE, Piece, Segment, StoreIdentity, write
 from .segments.frames import tables_of
@@ -66,8 +66,9 @@ class Sealer:
             self._leases.remove()
             return 0
         sealing = self._write(unsealed)
-        with self._tail.lock:
-            self._catalog.seal(sealing)
+        # Batches that come wait for the lock, and the catalog takes long to write what 2,000 nodes changed.
+        with self._catalog.prepared(sealing) as commit, self._tail.lock:
+            commit()
             self._tail.forget(unsealed.batches)
         self._leases.replaced(sealing.replaced)
         self.keep_copy()
@@ -96,14 +97,18 @@ class Sealer:
         number = unsealed.batches[-1].id
         sealing = Sealing([], [], {}, changed(unsealed.process_lifetimes, decoded), number)
         compaction = Compaction(self._root, number, self._identity)
-        frames = (frame for one in decoded for frame in one.frames if rows(frame.base))
+        frames = [
+            [f for batch in part for f in batch.decoded.frames if rows(f.base)]
+            for part in stretches(unsealed.batches)
+        ]
+        begun = begins(unsealed.batches)
         for name, mine in _grouped(frames, lambda frame: frame.job).items():
             lifetimes = self._deltas.lifetimes_of(name, unsealed.process_lifetimes)
             clocks = self._clocks.of_job(name, lifetimes)
             job = _JobWriter(self._root, name, number, clocks, self._deltas, self._identity)
             segments, replaced, progress = job.write(mine), [], Progress()
             if name != NODE_JOB:
-                made = self._make_steps(job, segments, unsealed.reported)
+                made = self._make_steps(job, segments, unsealed.reported, begun[name])
                 segments += made.segments
                 replaced += made.replaced
                 progress = sealing.progress[name] = made.progress
@@ -117,8 +122,14 @@ class Sealer:
             sealing.replaced.extend([*replaced, *merged.replaced])
         return sealing
 
-    def _make_steps(self, job: _JobWriter, segments: Sequence[Segment], reported: dict[int, int]) -> NewSteps:
-        new = NewData(job.name, segments, job.latest(), job.clocks, reported)
+    def _make_steps(
+        self,
+        job: _JobWriter,
+        segments: Sequence[Segment],
+        reported: dict[int, int],
+        begun: Mapping[int, int],
+    ) -> NewSteps:
+        new = NewData(job.name, segments, job.latest(), job.clocks, reported, begun)
         try:
             return self._steps.make(new, job.put)
         except DATA_ERRORS:
@@ -138,8 +149,8 @@ class _JobWriter:
         self._parts: dict[str, list[Table]] = {}
         self._latest: dict[str, list[Table]] = {}
 
-    def write(self, frames: Iterable[Frame]) -> list[Segment]:
-        """Segments of all frames, and of the sums of parts in them."""
+    def write(self, frames: Sequence[Sequence[Frame]]) -> list[Segment]:
+        """Segments of all frames, and of the sums of parts of nodes in them. frames: by stretch."""
         segments = [
             self._write(dataset, self._pieces(dataset, mine))
             for dataset, mine in _grouped(frames, lambda frame: frame.dataset).items()
@@ -157,7 +168,7 @@ class _JobWriter:
         """What makes step deltas outdated: marks, and of the rest the first row of each node."""
         return {dataset: concatenate(tables) for dataset, tables in self._latest.items()}
 
-    def _pieces(self, dataset: str, frames: Sequence[Frame]) -> Iterator[Piece]:
+    def _pieces(self, dataset: str, frames: Sequence[Sequence[Frame]]) -> Iterator[Piece]:
         for table in tables_of(frames, PIECE_BYTES):
             if self.name != NODE_JOB:
                 self._latest.setdefault(dataset, []).append(_outline(dataset, table))
@@ -181,8 +192,10 @@ def _outline(dataset: str, table: Table) -> Table:
     return take({name: table[name] for name in ("node", "time_ns")}, by_time[first])
 
 
-def _grouped(frames: Iterable[Frame], key: Callable[[Frame], str]) -> dict[str, list[Frame]]:
-    found: dict[str, list[Frame]] = {}
-    for frame in frames:
-        found.setdefault(key(frame), []).append(frame)
+def _grouped(parts: Sequence[Sequence[Frame]], key: Callable[[Frame], str]) -> dict[str, list[list[Frame]]]:
+    """The frames of each key, in the same parts."""
+    found: dict[str, list[list[Frame]]] = {}
+    for number, frames in enumerate(parts):
+        for frame in frames:
+            found.setdefault(key(frame), [[] for _ in parts])[number].append(frame)
     return found

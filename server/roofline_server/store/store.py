@@ -26,7 +26,7 @@ from .catalog.name_ids import NameIds
 from .catalog.owners import Owners
 from .catalog.process_lifetimes import ProcessLifetimes
 from .catalog.tags import Tags
-from .identity import agree, set_foreign_copy_apart
+from .identity import CATALOG, agree, note_place, set_foreign_copy_apart
 from .intake.inbox import Entry, Inbox, Known
 from .intake.lost import lost_batch
 from .intake.tail import Tail
@@ -38,6 +38,7 @@ from .segments.reader import Reader
 from .segments.unknown import QUARANTINE, tidy
 from .steps.deltas import Deltas
 from .steps.sealed import SealedSteps
+from .taking import end_taking
 from .usable import usable
 from .view import JobView
 from .view_builder import Needed, ViewBuilder
@@ -62,8 +63,9 @@ class Store:
         with usable(root):
             root.mkdir(parents=True, exist_ok=True)
             _warn_of_damaged_logs(root)
-            self._catalog = Catalog(catalog_url or sqlite_url(root / "catalog.db"))
             self._inbox = Inbox(root / "inbox.db")
+            note_place(root, self._inbox, catalog_url)
+            self._catalog = Catalog(catalog_url or sqlite_url(root / CATALOG))
             self._identity = agree(root, self._catalog, self._inbox)
             self._open()
             self._recover(decode)
@@ -107,7 +109,6 @@ class Store:
             lambda: self._sealer.keep_copy(always=True),
         )
         self._views = ViewBuilder(
-            root,
             self._catalog,
             reader,
             self._tail,
@@ -120,7 +121,8 @@ class Store:
         )
 
     def _moment(self, node: int, node_ns: int) -> int | None:
-        return moment(self._clocks.clock(node), node_ns) if self._clocks.knows(node) else None
+        offset_ns = self._clocks.offset_about(node)
+        return None if offset_ns is None else node_ns + offset_ns
 
     def _began(self, node: int) -> int | None:
         """When a rank was first reported on a node, server time."""
@@ -143,6 +145,7 @@ class Store:
                 apart,
             )
         finish(self._root, self._catalog)
+        end_taking(self._root, self._catalog)
         unknown = tidy(self._root, self._catalog.paths(), set(self._inbox.ids()))
         if unknown.set_apart:
             count, where = len(unknown.set_apart), self._root / QUARANTINE
@@ -251,6 +254,15 @@ class Store:
         """Take when a message of a node arrived that was sent at sent_ns of its time."""
         self._clocks.add_arrival(node, sent_ns, received_ns)
 
+    def began_ns(self, node: int) -> int:
+        """Server time at which a node was started: its time 0; where its clock is not known, now."""
+        return moment(self._clocks.clock(node), 0) if self._clocks.knows(node) else self.now_ns()
+
+    def expect(self, node: int, begin_ns: int, end_ns: int) -> None:
+        """A node sends what lies between these node times beside what is younger: step deltas wait for it.
+        0 and 0: nothing more."""
+        self._tail.expect(node, begin_ns, end_ns)
+
     def add_clock_sample(self, node: int, sample: ClockSample) -> None:
         """Take a clock exchange of a node; it becomes durable with the next sealing."""
         self._clocks.add_sample(node, sample)
@@ -334,6 +346,10 @@ class Store:
     def raw(self, job: str) -> RawData | None:
         """Where the raw data of a job lies now; None when nothing of it is kept."""
         return self._views.raw(job)
+
+    def damaged_of(self, job: str) -> dict[str, int]:
+        """Files of a job that were found to be damaged or missing until now, and how many rows they had."""
+        return self._views.damaged_of(job)
 
     def removed(self, job: str) -> Removed | None:
         """What retention removed of a job; None: nothing."""

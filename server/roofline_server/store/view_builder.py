@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -26,7 +25,7 @@ from .catalog.machines import Machines, MachineVersion
 from .catalog.name_ids import NameIds
 from .catalog.run_choice import job_and_number, run_name
 from .catalog.tags import Tags
-from .intake.tail import Tail
+from .intake.tail import Tail, TailBatch, begins, frames_of, stretches
 from .raw_data import RawData, unsealed
 from .segments.files import STEPS, Segment
 from .segments.frames import by_dataset
@@ -47,7 +46,11 @@ class Snapshot(NamedTuple):
 
     segments: list[Segment]
     progress: Progress
-    frames: list[Frame]
+    fresh: list[TailBatch]
+
+    @property
+    def frames(self) -> list[Frame]:
+        return frames_of(self.fresh)
 
 
 class ViewBuilder:
@@ -55,7 +58,6 @@ class ViewBuilder:
 
     def __init__(
         self,
-        root: Path,
         catalog: Catalog,
         reader: Reader,
         tail: Tail,
@@ -69,7 +71,7 @@ class ViewBuilder:
     ) -> None:
         """allows: whether a run is there for who asks; of another nothing is kept."""
         self._allows = allows
-        self._root, self._catalog, self._reader, self._tail = root, catalog, reader, tail
+        self._catalog, self._reader, self._tail = catalog, reader, tail
         self._name_ids, self._clocks, self._deltas = name_ids, clocks, deltas
         self._machines, self._tags, self._leases = machines, tags, leases
 
@@ -142,9 +144,11 @@ class ViewBuilder:
             clocks = self._clocks.of_job(job, lifetimes)
             fresh = by_dataset(snapshot.frames)
             removed = self._catalog.removed(job)
-            if removed is None and self._deltas.are_outdated(job, snapshot.progress, fresh, clocks):
+            if removed is None and self._deltas.are_outdated(
+                job, snapshot.progress, fresh, begins(snapshot.fresh).get(job, {}), clocks
+            ):
                 segments = [s for s in snapshot.segments if not s.dataset.startswith(STEPS)]
-                snapshot = Snapshot(segments, Progress(), snapshot.frames)
+                snapshot = Snapshot(segments, Progress(), snapshot.fresh)
             steps = self._steps(job, snapshot, fresh, clocks, needed)
             events = on_server_clock(self._all("events", snapshot.segments, fresh.get("events", {})), clocks)
             between = self._all("between", snapshot.segments, fresh.get("between", {}))
@@ -165,7 +169,7 @@ class ViewBuilder:
                 clocks=clocks,
                 machines={**self._name_ids.machines(), **{node: use.machine for node, use in used.items()}},
                 metrics=self._name_ids.metrics_by_set(job),
-                parts=self._deltas.part_totals(job, snapshot.segments, fresh, clocks),
+                parts=self._deltas.part_totals(job, snapshot.segments, _by_stretch(snapshot, fresh), clocks),
                 recordings=self._name_ids.recordings,
                 facts=facts_of(events),
                 settled=self._clocks.settled(job),
@@ -173,7 +177,7 @@ class ViewBuilder:
                 between=on_server_clock(between, clocks),
                 machine_notes=list(dict.fromkeys(use.note for use in used.values() if use.note)),
                 removed=removed,
-                damaged={s.path: s.rows for s in snapshot.segments if s.path in self._reader.damaged},
+                damaged=self._reader.damaged_of(snapshot.segments),
             )
             return as_they_turned_out(view)
 
@@ -188,7 +192,7 @@ class ViewBuilder:
             lifetimes = self._tail.lifetimes_of(ranks)
         clocks = self._clocks.of_job(job, lifetimes)
         return RawData(
-            self._root,
+            self._reader,
             own.segments,
             own.frames,
             of_nodes.segments,
@@ -202,8 +206,12 @@ class ViewBuilder:
             lease,
         )
 
+    def damaged_of(self, job: str) -> dict[str, int]:
+        """See `Store.damaged_of`."""
+        return self._reader.damaged_of(self._catalog.segments(job))
+
     def _snapshot(self, job: str) -> Snapshot:
-        return Snapshot(self._catalog.segments(job), self._catalog.progress(job), self._tail.frames(job))
+        return Snapshot(self._catalog.segments(job), self._catalog.progress(job), self._tail.of_job(job))
 
     def _steps(
         self,
@@ -230,7 +238,9 @@ class ViewBuilder:
             wanted = None if some is None else (*STEP_KEYS, *some)
             kept = self._reader.pieces(stored.get(name, ()), wanted)
             made = {n: column for n, column in new.get(name, {}).items() if wanted is None or n in wanted}
-            found[name] = grouped_by_rank([*kept, made])
+            # Without rows where all files of it are damaged.
+            if rows(table := grouped_by_rank([*kept, made])):
+                found[name] = table
         return found
 
     def _time_windows(
@@ -256,3 +266,9 @@ class ViewBuilder:
     def _all(self, dataset: str, segments: Sequence[Segment], fresh: Table) -> Table:
         stored = self._reader.read(s for s in segments if s.dataset == dataset)
         return concatenate([stored, fresh])
+
+
+def _by_stretch(snapshot: Snapshot, fresh: Mapping[str, Table]) -> list[Mapping[str, Table]]:
+    """What is not sealed yet, a table a dataset and stretch; fresh: all of it together."""
+    parts = stretches(snapshot.fresh)
+    return [fresh] if len(parts) == 1 else [by_dataset(frames_of(part)) for part in parts]

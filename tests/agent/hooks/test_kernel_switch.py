@@ -205,3 +205,50 @@ def test_mkl_is_warmed_up_with_its_lines_on_and_left_silent(monkeypatch: pytest.
     monkeypatch.setattr(kernel_switch, "_function", lambda path, name: axpy if name == "saxpy_" else None)
     kernel_switch.warm_up([happened.append])
     assert happened == [1, 6, 0]
+
+
+# -- fewer, as the agent asks --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("fewer", [2, 4, 16])
+def test_fewer_steps_are_a_part_of_those_that_all_ranks_sample(fewer: int) -> None:
+    """Of two ranks one may be asked before the other: what both pay for stays in the same steps."""
+    usual, asked = sampling(64), sampling(64)
+    asked.fewer = fewer
+    every = sample(usual, 10, 64 * 200)
+    some = sample(asked, 10, 64 * 200)
+    assert set(some) <= set(every)
+    assert len(every) / len(some) == pytest.approx(fewer, rel=0.1)
+
+
+def test_rank_samples_fewer_steps_while_it_is_asked_to() -> None:
+    page = bytearray(16)
+    rank, steps = Rank(page=page), iter(range(-1, 10**6))  # type: ignore[arg-type]
+
+    def run(count: int) -> int:
+        on = 0
+        for _ in range(count):
+            on += rank.step(next(steps))
+        return on
+
+    rank.switch.sampling.judge = lambda *_: False  # type: ignore[method-assign]  # what they cost stays
+    run(64)
+    assert run(64 * 32) == pytest.approx(32, abs=1)
+    kernel_switch.OTHERS.pack_into(page, kernel_switch.FEWER_AT, 4)
+    run(64 * 4)  # until the next sampled step it does not know
+    assert rank.facts == {"cost.kernels": "1/256"}
+    assert run(64 * 32) == pytest.approx(8, abs=1)  # as they lie in lots of 256
+    kernel_switch.OTHERS.pack_into(page, kernel_switch.FEWER_AT, 1)
+    run(64 * 4)
+    assert rank.facts == {"cost.kernels": "1/64"}
+    assert run(64 * 32) == pytest.approx(32, abs=1)
+
+
+@pytest.mark.parametrize(("asked", "fewer"), [(0, 1), (1, 1), (3, 2), (1000, 16), (2**32 - 1, 16)])
+def test_odd_numbers_of_an_agent_are_bounded(asked: int, fewer: int) -> None:
+    page = bytearray(16)
+    kernel_switch.OTHERS.pack_into(page, kernel_switch.FEWER_AT, asked)
+    rank = Rank(page=bytes(page))
+    for number in range(-1, 200):
+        rank.step(number)
+    assert rank.switch.sampling.fewer == fewer

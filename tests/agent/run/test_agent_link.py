@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from roofline_agent.marks.listener import MarkListener
 from roofline_agent.marks.packets import parse_calls
+from roofline_agent.marks.receiver import MarkReceiver
+from roofline_agent.ranks.discovery import Discovery
 from roofline_agent.records import KernelShape
 from roofline_agent.run import agent_link
 from roofline_agent.run.agent_link import DROPPED, AgentLink, Border
@@ -84,3 +89,63 @@ def test_only_the_time_of_stretches_is_claimed(link: AgentLink, path: Path) -> N
         link.send_stretches([KernelStretch(100, 200, [call, call]), KernelStretch(500, 600, [call])])
         calls = [parse_calls(data) for _, data in agent.poll(0.2) if data[:1] == b"C"]
     assert [(c.begin, c.through, len(c.kernels)) for c in calls] == [(100, 200, 2), (500, 600, 1)]
+
+
+# -- what the agent asks for -----------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def receiving(path: Path) -> Iterator[MarkReceiver]:
+    listener = MarkListener(path, False)
+    receiver = MarkReceiver(listener, Discovery())
+    try:
+        yield receiver
+    finally:
+        listener.close()
+
+
+def test_wrappers_are_asked_for_fewer_kernels_and_nobody_else(link: AgentLink, path: Path) -> None:
+    with receiving(path) as receiver:
+        assert connect(link) and link.take_fewer() == 1
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as training:
+            training.connect(str(path))
+            training.setblocking(False)
+            receiver.accept()
+            for fewer in (4, 2, 1):
+                receiver.fewer = fewer
+                receiver.receive()
+                assert link.take_fewer() == fewer
+                assert link.take_fewer() == fewer, "until it is asked for something else"
+            with pytest.raises(BlockingIOError):
+                training.recv(100)
+
+
+def test_wrapper_that_comes_later_is_asked_too(link: AgentLink, path: Path) -> None:
+    with receiving(path) as receiver:
+        receiver.fewer = 4
+        receiver.receive()
+        assert connect(link)
+        receiver.accept()
+        receiver.receive()
+        assert link.take_fewer() == 4
+
+
+def test_what_an_agent_asked_for_ends_with_it(link: AgentLink, path: Path) -> None:
+    with receiving(path) as receiver:
+        assert connect(link)
+        receiver.accept()
+        receiver.fewer = 4
+        receiver.receive()
+        assert link.take_fewer() == 4
+        (connection,) = receiver._connections
+        connection.close()
+    assert link.take_fewer() == 1 and not link.connected
+
+
+def test_wrapper_that_reads_nothing_stops_no_agent(link: AgentLink, path: Path) -> None:
+    with receiving(path) as receiver:
+        assert connect(link)
+        receiver.accept()
+        for number in range(5000):
+            receiver.fewer = 1 + number % 2
+            receiver.receive()

@@ -87,6 +87,9 @@ def test_batch_is_never_larger_than_the_server_takes() -> None:
     mark = Mark(ONE, ONE, 3, 1, None, 5)
     batch = Batch(1, 2, {COUNTERS: rows}, [mark], ranks=[ONE])
     assert encode_within(batch, 1) == encode(batch, 1)
+    for limit in (100_000_000, 10_000):
+        message = pb.AgentMessage.FromString(encode_within(batch, 1, limit, "a" * 32, "boot of then"))
+        assert (message.lineage, message.boot) == ("a" * 32, "boot of then")
     sent = pb.AgentMessage.FromString(encode_within(batch, 1, 10_000)).batch
     assert (len(sent.samples), len(whole(sent.marks.time_ns))) == (0, 1)
     assert [(e.kind, e.count) for e in sent.events] == [(EventKind.LOST, 1000)]

@@ -5,9 +5,11 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from roofline_agent.errors import Unavailable
 from roofline_agent.uplink.spool import MAX_SEQUENCE, MEMORY_BATCHES, Spool
 
@@ -275,3 +277,82 @@ def test_batch_that_waits_can_be_had_and_taken_away_uncounted(spool: Spool) -> N
     assert (spool.get(2), spool.get(4)) == (b"\2", None)
     spool.remove(2)
     assert (spool.get(2), sequences(spool), spool.dropped, spool.bytes_waiting) == (None, [1, 3], 0, 2)
+
+
+def test_single_batches_leave_at_once_and_the_disk_with_the_next_one(spool: Spool, disk: Disk) -> None:
+    fill(spool, 5, 10)
+    spool.forget([2, 5])
+    assert sequences(spool) == [1, 3, 4]
+    assert sequences(spool, 1, 1) == [3]
+    assert spool.bytes_waiting == 30
+    assert disk.batches() == [1, 2, 3, 4, 5]
+    fill(spool, 1, 10)
+    assert disk.batches() == [1, 3, 4, 6]
+    spool.forget([1, 3, 4, 6])
+    assert spool.bytes_waiting == 0
+    assert spool.acked == 6
+
+
+def test_agent_killed_before_it_forgets_single_ones_sends_them_again(tmp_path: Path, disk: Disk) -> None:
+    spool = Spool(tmp_path / "spool.db", 1000, disk.connect)
+    fill(spool, 4)
+    spool.forget([3, 4])
+    disk.close()
+    again = Spool(tmp_path / "spool.db")
+    assert sequences(again) == [1, 2, 3, 4]
+    assert again.next_sequence() == 5
+    again.close()
+
+
+def test_none_overtakes_an_end_or_what_an_earlier_process_left(tmp_path: Path) -> None:
+    spool = Spool(tmp_path / "spool.db")
+    assert spool.in_order_through == 0
+    fill(spool, 3)
+    spool.append(4, b"ends", has_ends=True)
+    fill(spool, 3)
+    assert spool.in_order_through == 4
+    spool.close()
+    again = Spool(tmp_path / "spool.db")
+    assert again.in_order_through == 7
+    again.close()
+
+
+class Model(NamedTuple):
+    """What should wait: number -> bytes."""
+
+    waiting: dict[int, int]
+
+    def check(self, spool: Spool) -> None:
+        assert sequences(spool) == sorted(self.waiting)
+        assert spool.bytes_waiting == sum(self.waiting.values())
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from(("fill", "forget", "ack", "remove", "reopen")), st.integers(0, 40)))
+)
+def test_spool_holds_what_is_not_acknowledged_whatever_the_order_of_acks(
+    tmp_path_factory: pytest.TempPathFactory, does: list[tuple[str, int]]
+) -> None:
+    path = tmp_path_factory.mktemp("spool") / "spool.db"
+    spool, model = Spool(path), Model({})
+    for what, number in does:
+        if what == "fill":
+            model.waiting[spool.next_sequence()] = number
+            spool.append(spool.next_sequence(), bytes(number))
+        elif what == "forget":
+            some = [number, number + 2]
+            spool.forget([one for one in some if one < spool.next_sequence()])
+            for one in some:
+                model.waiting.pop(one, None)
+        elif what == "ack":
+            spool.ack(number)
+            for one in [one for one in model.waiting if one <= number]:
+                del model.waiting[one]
+        elif what == "remove":
+            spool.remove(number)
+            model.waiting.pop(number, None)
+        else:
+            spool.close()
+            spool = Spool(path)
+        model.check(spool)
+    spool.close()

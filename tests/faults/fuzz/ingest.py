@@ -213,10 +213,10 @@ def ask_everything(store: Store) -> None:
     answers.jobs()
     for name, request in QUESTIONS.items():
         for job in sorted(store.jobs())[:2]:
-            ask(answers, name, _about(request, job))
+            ask(answers, name, about(request, job))
 
 
-def _about(request: Any, job: str) -> Any:
+def about(request: Any, job: str) -> Any:
     """The same question about another job."""
     asked = type(request)()
     asked.CopyFrom(request)

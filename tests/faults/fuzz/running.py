@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import random
+import re
 import resource
 import signal
 import time
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from types import FrameType
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
+
+from .coverage import SAMPLED, Corpus
 
 KEPT = Path(__file__).parents[2] / "data" / "fuzz"
 HANG_S = 5.0
+TICKS = 5
+OTHERS = re.compile(r"site-packages|pyarrow|/lib/python3|tests/faults")
 MOST_KEPT = 20  # different failures
 
 
@@ -50,6 +55,7 @@ class Failure(NamedTuple):
 class Counts(NamedTuple):
     inputs: int
     parts: int
+    lines: int  # of the product that sampled inputs reached
     crashes: int
     hangs: int
     seconds: float
@@ -58,64 +64,97 @@ class Counts(NamedTuple):
     failures: list[Failure]  # one of each place
 
 
-def fuzz(target: Target, seconds: float, seed: int, most: int | None = None) -> Counts:
-    """Feed it for so long, or with so many inputs."""
-    chance = random.Random(seed)
+def fuzz(
+    target: Target, seconds: float, seed: int, most: int | None = None, corpus: Corpus | None = None
+) -> Counts:
+    """Feed it for so long, or with so many inputs. corpus: of earlier runs."""
+    chance, corpus = random.Random(seed), corpus or Corpus()
     found: dict[str, Failure] = {}
     inputs = parts = crashes = hangs = 0
     slowest = 0.0
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     began = now = time.monotonic()
-    while now - began < seconds and (most is None or inputs < most):
-        given = target.make(chance)
-        fed = time.monotonic()
-        failure = fed_once(target, given)
-        now = time.monotonic()
-        inputs, parts, slowest = inputs + 1, parts + len(given), max(slowest, now - fed)
-        if failure is not None:
-            crashes, hangs = crashes + (failure.kind == "crash"), hangs + (failure.kind == "hang")
-            if len(found) < MOST_KEPT:
-                found.setdefault(failure.place, failure)
+    with _Watch(HANG_S) as watch:
+        while now - began < seconds and (most is None or inputs < most):
+            given = corpus.make(target.make, chance)
+            is_sampled = chance.random() < SAMPLED
+            fed = time.monotonic()
+            failure = _fed(partial(corpus.feed, target.feed) if is_sampled else target.feed, given, watch)
+            now = time.monotonic()
+            inputs, parts = inputs + 1, parts + len(given)
+            if not is_sampled:
+                slowest = max(slowest, now - fed)
+            if failure is not None:
+                crashes, hangs = crashes + (failure.kind == "crash"), hangs + (failure.kind == "hang")
+                if len(found) < MOST_KEPT:
+                    found.setdefault(failure.place, failure)
     grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024
-    return Counts(inputs, parts, crashes, hangs, now - began, slowest, grown, list(found.values()))
+    lines = len(corpus.lines)
+    return Counts(inputs, parts, lines, crashes, hangs, now - began, slowest, grown, list(found.values()))
 
 
 def fed_once(target: Target, parts: list[bytes]) -> Failure | None:
     """What goes wrong with one input."""
+    with _Watch(HANG_S) as watch:
+        return _fed(target.feed, parts, watch)
+
+
+def _fed(feed: Callable[[list[bytes]], None], parts: list[bytes], watch: _Watch) -> Failure | None:
+    watch.begin()
     try:
-        with _limited(HANG_S):
-            target.feed(parts)
+        feed(parts)
     except Hang as error:
-        return _failure("hang", error, parts)
+        return failure_of("hang", error, parts)
     except Exception as error:
-        return _failure("crash", error, parts)
+        return failure_of("crash", error, parts)
+    finally:
+        watch.end()
     return None
 
 
-@contextlib.contextmanager
-def _limited(seconds: float) -> Iterator[None]:
-    def end(number: int, frame: FrameType | None) -> None:
-        raise Hang
+class _Watch:
+    """Ends an input that takes so long of CPU time, as the machine may be busy with others; and, for what
+    waits for ever, 20 times as long on the clock. It looks TICKS times meanwhile: inputs cost nothing."""
 
-    # CPU time, as the machine may be busy with others; and, for what waits for ever, some time on the clock.
-    timers = (
-        (signal.ITIMER_PROF, signal.SIGPROF, seconds),
-        (signal.ITIMER_REAL, signal.SIGALRM, 20 * seconds),
-    )
-    before = [signal.signal(number, end) for _, number, _ in timers]
-    for timer, _, limit in timers:
-        signal.setitimer(timer, limit)
-    try:
-        yield
-    finally:
-        for (timer, number, _), handler in zip(timers, before, strict=True):
-            signal.setitimer(timer, 0)
+    def __init__(self, seconds: float) -> None:
+        self._input, self._is_fed = 0, False
+        self._since = {signal.SIGPROF: (0, 0), signal.SIGALRM: (0, 0)}  # which input was seen, how often
+        self._timers = (
+            (signal.ITIMER_PROF, signal.SIGPROF, seconds / TICKS),
+            (signal.ITIMER_REAL, signal.SIGALRM, 20 * seconds / TICKS),
+        )
+        self._before: list[Any] = []
+
+    def begin(self) -> None:
+        self._input += 1
+        self._is_fed = True
+
+    def end(self) -> None:
+        self._is_fed = False
+
+    def __enter__(self) -> _Watch:
+        self._before = [signal.signal(number, self._look) for _, number, _ in self._timers]
+        for timer, _, every in self._timers:
+            signal.setitimer(timer, every, every)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for (timer, number, _), handler in zip(self._timers, self._before, strict=True):
+            signal.setitimer(timer, 0.0)
             signal.signal(number, handler)
 
+    def _look(self, number: int, frame: FrameType | None) -> None:
+        known, times = self._since[signal.Signals(number)]
+        times = times + 1 if known == self._input else 0
+        self._since[signal.Signals(number)] = (self._input, times)
+        if self._is_fed and times >= TICKS:
+            self._since[signal.Signals(number)] = (self._input, 0)
+            raise Hang
 
-def _failure(kind: str, error: BaseException, parts: list[bytes]) -> Failure:
+
+def failure_of(kind: str, error: BaseException, parts: list[bytes]) -> Failure:
     frames = traceback.extract_tb(error.__traceback__)
-    ours = [frame for frame in frames if "roofline" in frame.filename] or list(frames)
+    ours = [frame for frame in frames if not OTHERS.search(frame.filename)] or list(frames)
     place = f"{type(error).__name__} at {Path(ours[-1].filename).name}:{ours[-1].lineno}"
     text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
     return Failure(kind, place, text, parts)
@@ -148,4 +187,8 @@ def keep(folder: Path, parts: list[bytes]) -> Path:
 
 def kept(name: str) -> list[Path]:
     """Inputs that once failed a target."""
-    return sorted((KEPT / name).glob("*.bin"))
+    return kept_in(KEPT / name)
+
+
+def kept_in(folder: Path) -> list[Path]:
+    return sorted(folder.glob("*.bin"))

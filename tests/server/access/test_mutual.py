@@ -23,7 +23,7 @@ from roofline_server.access.certificates import Certificates
 from roofline_server.access.credentials import credentials
 from roofline_server.access.guard import BENCH_NET, ENROL, Guard
 from roofline_server.access.tokens import Token, Tokens
-from roofline_server.ingest.service import Committer
+from roofline_server.ingest.committer import Committer
 from roofline_server.records import Limit
 from roofline_server.serve import grpc_server
 

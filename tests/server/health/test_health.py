@@ -30,8 +30,8 @@ from roofline_server.health import monitor, service
 from roofline_server.health.health import Health
 from roofline_server.health.http import Request
 from roofline_server.health.routes import Door, routes
-from roofline_server.ingest import service as ingest
-from roofline_server.ingest.service import Committer
+from roofline_server.ingest import committer as ingest
+from roofline_server.ingest.committer import Committer
 from roofline_server.serve import grpc_server
 from roofline_server.store.store import Store
 

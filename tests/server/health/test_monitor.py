@@ -5,12 +5,17 @@ from __future__ import annotations
 import asyncio
 import ssl
 from http import HTTPStatus
+from http.client import HTTPSConnection
 from pathlib import Path
 
 import pytest
-from roofline_server.access import authority
+from roofline_server.access import MUTUAL, authority
+from roofline_server.access.audit import Audit
+from roofline_server.access.certificates import Certificates
+from roofline_server.access.tokens import Tokens
 from roofline_server.health import monitor
 from roofline_server.health.http import HttpServer, Request, Response, bound
+from roofline_server.health.routes import Door
 
 
 async def hello(_: Request) -> Response:
@@ -38,3 +43,68 @@ def test_new_certificate_is_shown_without_a_restart(tmp_path: Path, monkeypatch:
         server.close()
 
     asyncio.run(scenario())
+
+
+# -- certificates in place of tokens -------------------------------------------------------------------
+
+
+class Scraper:
+    """Asks over TLS; own: a certificate of its own."""
+
+    def __init__(self, folder: Path, port: int, own: authority.Certified | None = None) -> None:
+        # The server's name is not its address: it is in the certificate all the same.
+        self._context = ssl.create_default_context(cafile=folder / "authority.pem")
+        self._context.check_hostname = False
+        self._port = port
+        if own is not None:
+            file = folder / "scraper.pem"
+            file.write_text(own.key + own.certificate)
+            self._context.load_cert_chain(file)
+
+    def status(self, path: str = "/metrics", token: str = "") -> int:
+        connection = HTTPSConnection("127.0.0.1", self._port, context=self._context, timeout=20)
+        try:
+            connection.request("GET", path, headers={"Authorization": f"Bearer {token}"} if token else {})
+            return connection.getresponse().status
+        finally:
+            connection.close()
+
+
+def test_certificates_open_numbers_as_they_open_grpc(tmp_path: Path) -> None:
+    folder, other = tmp_path / "access", tmp_path / "other"
+    for one in (folder, other):
+        authority.create(one)
+    (folder / MUTUAL).touch()
+    tokens = Tokens(folder)
+    door = Door(tokens, Audit(folder), Certificates(folder, tokens))
+    of_before = tokens.new("reader", "of before")[1]
+
+    async def answer(request: Request) -> Response:
+        refused = None if request.path == "/healthz" else await door.refused(request)
+        return refused or Response(HTTPStatus.OK, "hello")
+
+    async def scenario() -> None:
+        server, at = HttpServer(), bound("127.0.0.1", 0)
+        await server.listen(at, answer, monitor._tls(folder))
+        port = at.getsockname()[1]
+
+        async def status(role: str = "", revoked: bool = False, of: Path = folder, **asked: str) -> int:
+            own = None
+            if role:
+                token, _ = tokens.new(role, "alice", certified=True)
+                own = authority.certify(of, token)
+                if revoked:
+                    tokens.revoke(token.id)
+            scraper = Scraper(folder, port, own)
+            return await asyncio.to_thread(lambda: scraper.status(**asked))
+
+        assert [await status("reader"), await status("admin")] == [HTTPStatus.OK] * 2
+        assert await status("agent") == HTTPStatus.FORBIDDEN
+        assert await status("reader", revoked=True) == HTTPStatus.FORBIDDEN
+        assert await status() == await status(token=of_before) == HTTPStatus.FORBIDDEN
+        assert await status(path="/healthz") == HTTPStatus.OK
+        with pytest.raises(OSError):  # TLS takes no certificate of another authority
+            await status("reader", of=other)
+        server.close()
+
+    asyncio.run(asyncio.wait_for(scenario(), 60))

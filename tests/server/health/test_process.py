@@ -196,7 +196,8 @@ def test_systemd_is_told(tmp_path: Path, systemd: socket.socket) -> None:
     command = [*SERVER, "--listen", "127.0.0.1:0", "--data", str(tmp_path / "data")]
     process = subprocess.Popen(command, env=environ, stderr=subprocess.DEVNULL)
     try:
-        until(systemd, "READY=1")
+        said = [one for one in until(systemd, "READY=1") if one.startswith("STATUS=")]
+        assert said[-1] == "STATUS=0 agents"  # whoever waits for the start sees no server that is starting
         for _ in range(3):
             until(systemd, "WATCHDOG=1")
         process.send_signal(signal.SIGTERM)

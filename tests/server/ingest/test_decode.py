@@ -37,7 +37,9 @@ NODE = 3
 class OneRunEach:
     """Every job has one run."""
 
-    def take(self, table: RankTable, end_ns: int, exits: Collection[int], patient: bool = False) -> None:
+    def take(
+        self, table: RankTable, begin_ns: int, end_ns: int, exits: Collection[int], patient: bool = False
+    ) -> None:
         pass
 
     def names_of(self, table: RankTable, begin_ns: int, end_ns: int) -> list[str]:

@@ -111,6 +111,7 @@ class Node:
 
     def __init__(self, agents: Agents, own_ns: int = S, now_ns: int = S, host: str = "a") -> None:
         self.asked: list[tuple[int, str]] = []
+        self.fewer: list[int] = []
         hello = pb.Hello(own_interval_ns=own_ns, interval_ns=now_ns, machine={"host": host})
         self.link = Link(hello, self._take)
         agents.add(self.link)
@@ -118,6 +119,7 @@ class Node:
     def _take(self, message: Any) -> None:
         asked = message.command.set_interval
         self.asked.append((asked.interval_ns, asked.reason))
+        self.fewer.append(asked.kernels)
 
 
 class Busy:
@@ -144,7 +146,18 @@ def test_agents_are_asked_once_for_each_change() -> None:
     server.load = CALM
     server.look(100)
     assert node.asked[2:] == [(2 * S, REASON), (0, "")]
+    assert node.fewer == [2, 4, 2, 1]
     assert server.relieving.changes == 4
+
+
+def test_agent_that_samples_seldom_is_asked_for_kernels_of_fewer_steps_alone() -> None:
+    server = Busy()
+    node = Node(server.agents, own_ns=30 * S, now_ns=30 * S)
+    server.load = BUSY
+    server.look(30)
+    server.load = CALM
+    server.look(100)
+    assert (node.asked, node.fewer) == ([(0, REASON), (0, REASON), (0, REASON), (0, "")], [2, 4, 2, 1])
 
 
 def test_agent_that_comes_while_the_server_is_busy_is_asked_too() -> None:
@@ -166,14 +179,6 @@ def test_agent_that_was_slowed_by_a_server_of_before_is_let_go() -> None:
 def test_agent_that_does_not_say_what_is_its_own_is_left_alone() -> None:
     server = Busy()
     node = Node(server.agents, own_ns=0)
-    server.load = BUSY
-    server.look(60)
-    assert node.asked == []
-
-
-def test_agent_that_samples_rarely_by_itself_is_left_alone() -> None:
-    server = Busy()
-    node = Node(server.agents, own_ns=20 * S, now_ns=20 * S)
     server.load = BUSY
     server.look(60)
     assert node.asked == []

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from roofline_server.errors import Unavailable
+from roofline_server.ingest.service import decode_entry
 from roofline_server.store import backup
 from roofline_server.store.backup import LINKS, back_up
 from roofline_server.store.check.reading import check
@@ -177,3 +178,48 @@ def test_existing_directory_and_one_without_data_are_refused(tmp_path: Path) -> 
     with pytest.raises(Unavailable, match="has no catalog"):
         back_up(tmp_path / "there", tmp_path / "copy")
     assert not (tmp_path / "copy.partial").exists()
+
+
+# -- a catalog in another database -----------------------------------------------------------------------
+
+
+def elsewhere(root: Path) -> str:
+    """A store whose catalog is not in its directory, where one of before may lie; the catalog's URL."""
+    url = f"sqlite:///{root}-catalog.db"
+    store = Store(root, decode_entry, url)
+    greet(store)
+    for node, one in ALL:
+        node.put(store, one)
+    store.close()
+    assert not (root / "catalog.db").exists()
+    return url
+
+
+@pytest.mark.parametrize("old", [False, True])
+def test_catalog_in_another_database_is_no_backup(tmp_path: Path, old: bool) -> None:
+    root = tmp_path / "data"
+    elsewhere(root)
+    if old:
+        (root / "catalog.db").touch()
+    with pytest.raises(Unavailable, match=r"in another database.*back up that database"):
+        back_up(root, tmp_path / "copy")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["data", "data-catalog.db"]
+
+
+def test_store_without_its_catalog_is_not_opened_with_a_new_one(tmp_path: Path) -> None:
+    root = tmp_path / "data"
+    url = elsewhere(root)
+    with pytest.raises(Unavailable, match="--catalog"):
+        open_store(root)
+    assert not (root / "catalog.db").exists() and not (root / "quarantine").exists()
+    again = Store(root, decode_entry, url)
+    assert raw_rows(again) == marks_in(ALL)
+    again.close()
+
+
+def test_catalog_that_came_back_is_backed_up(tmp_path: Path) -> None:
+    root = tmp_path / "data"
+    elsewhere(root)
+    shutil.copy(tmp_path / "data-catalog.db", root / "catalog.db")
+    open_store(root).close()
+    assert back_up(root, tmp_path / "copy").is_whole

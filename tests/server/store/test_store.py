@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import sqlalchemy
 from hypothesis import example, given
 from hypothesis import strategies as st
 from roofline.v1 import ingest_pb2 as pb
@@ -19,8 +20,10 @@ from roofline_server.records import ABSENT, ClockSample, rows
 from roofline_server.report.job.build import build
 from roofline_server.sentences import notes as texts
 from roofline_server.store import sealing
+from roofline_server.store.catalog import catalog as catalog_module
 from roofline_server.store.catalog.catalog import Catalog
 from roofline_server.store.catalog.clocks import ClockRegistry
+from roofline_server.store.intake import inbox as inbox_module
 from roofline_server.store.intake.inbox import Inbox
 from roofline_server.store.intake.lost import WHAT
 from roofline_server.store.segments.reader import Reader
@@ -168,11 +171,11 @@ def test_no_row_is_lost_or_doubled_whatever_the_order_of_sealing_and_restarts(
     play(tmp_path_factory.mktemp("data"), actions, whole)
 
 
-def test_late_node_has_the_deltas_rebuilt(store: Store) -> None:
+def test_late_node_has_the_deltas_rebuilt(store: Store, tmp_path: Path) -> None:
     greet(store)
     A.put(store, *OF_A)
     store.seal()
-    root = store.raw(JOB).root
+    root = tmp_path / "data"
     old = {segment.path for segment in segments(store, "steps")}
     assert old and old < files(root)
     B.put(store, *OF_B)
@@ -211,14 +214,22 @@ def test_node_that_is_silent_for_long_holds_up_nothing(store: Store) -> None:
 
 # -- crashes ---------------------------------------------------------------------------------------
 
+
+def kill_amid_deletion(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(inbox_module, "PART_BYTES", 1)
+    kill_before(monkeypatch, inbox_module.time, "sleep", 2)
+
+
 CRASHES: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
     "before the first segment": lambda m: kill_before(m, sealing, "write"),
     "after the first segment": lambda m: kill_after(m, sealing, "write"),
     "between segments": lambda m: kill_after(m, sealing, "write", 4),
     "before a segment has its name": lambda m: kill_before(m, Path, "rename", 2),
-    "before the catalog": lambda m: kill_before(m, Catalog, "seal"),
-    "after the catalog": lambda m: kill_after(m, Catalog, "seal"),
+    "before the catalog": lambda m: kill_before(m, Catalog, "prepared"),
+    "before the catalog is durable": lambda m: kill_before(m, sqlalchemy.Connection, "commit"),
+    "after the catalog": lambda m: kill_after(m, sqlalchemy.Connection, "commit"),
     "before the inbox": lambda m: kill_before(m, Inbox, "delete"),
+    "amid the inbox": kill_amid_deletion,
     "after the inbox": lambda m: kill_after(m, Inbox, "delete"),
     "before old deltas are removed": lambda m: kill_before(m, Path, "unlink"),
 }
@@ -436,6 +447,24 @@ def test_disk_that_is_full_while_sealing_loses_nothing(store: Store, monkeypatch
             store.seal()
     assert store.seal() == len(OF_A)
     assert steps(store) == all_at_once(store, [(A, one) for one in OF_A])
+
+
+def test_batches_are_kept_while_the_catalog_is_written(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    greet(store)
+    A.put(store, *OF_A[:2])
+    real = catalog_module._put_lifetimes
+
+    def put(*given: Any) -> None:
+        real(*given)
+        other = threading.Thread(target=A.put, args=(store, OF_A[2]))
+        other.start()
+        other.join(20)
+        assert not other.is_alive()
+
+    monkeypatch.setattr(catalog_module, "_put_lifetimes", put)
+    assert store.seal() == 2
+    assert store.unsealed_bytes > 0
+    assert steps(store) == all_at_once(store, [(A, one) for one in OF_A[:3]])
 
 
 def test_disk_that_is_full_at_the_start_is_unavailable(

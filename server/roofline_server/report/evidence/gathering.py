@@ -11,7 +11,9 @@ from ...correlate.steps import OWN
 from ...errors import BadRequest, UnknownSteps
 from ...model.evidence import RankEvidence
 from ...records import Table, rows, take
+from ...sentences.notes import damaged
 from ...sentences.reasons import none_in_range
+from ...sentences.wording import joined
 from ...store.view import JobView
 from ..questions import STEADY_STEPS, Steps
 from ..ranks.members import in_order
@@ -50,7 +52,8 @@ def check_seen(view: JobView, steps: Steps) -> None:
     every = view.steps.get("steps", {})
     if rows(every) and not rows(within(every, steps)):
         why = none_in_range(every["step"].min(), every["step"].max())
-        raise UnknownSteps(f"job {view.job}: {why}")
+        missing = damaged(view.damaged) if view.damaged else ""
+        raise UnknownSteps(f"job {view.job}: {joined(why, missing)}")
 
 
 def gather(view: JobView, steps: Steps = STEADY_STEPS) -> Gathered:

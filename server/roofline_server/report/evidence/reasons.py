@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from roofline.answers.machines import SourceStatus
@@ -20,7 +20,25 @@ SAMPLED = "cost.kernels"  # the fact of a rank whose kernels are recorded in a s
 HOOK = "hook."  # how the names of facts begin that are states of hooks
 
 
+# What is absent where files of a dataset cannot be read; all of it without the steps.
+HELD = {"process": "cpu", "tcp": "tcp", "kernels": "flops", "calls": "flops", "spans": "phases"}
+
+
 def reasons_of(view: JobView, number: int) -> dict[str, str]:
+    return _reported(view, number) | dict.fromkeys(unreadable(view), texts.UNREADABLE)
+
+
+def unreadable(view: JobView) -> Sequence[str]:
+    """The kinds of evidence that may be absent because files are damaged or missing."""
+    datasets = {path.split("/")[-2] for path in view.damaged}
+    if "steps" in datasets:
+        return KINDS
+    names = {dataset.removeprefix("steps_").removeprefix("samples_") for dataset in datasets}
+    kinds = {**HELD, **dict.fromkeys(DRAM, "dram"), **dict.fromkeys(ENERGY, "energy")}
+    return sorted({kinds[name] for name in names & kinds.keys()})
+
+
+def _reported(view: JobView, number: int) -> dict[str, str]:
     facts = view.facts.get(number, {})
     hooks = {name.removeprefix(HOOK): state for name, state in facts.items() if name.startswith(HOOK)}
     steps = {"steps": texts.no_step_marks(hooks)}

@@ -1,4 +1,4 @@
-"""Stretches in which nodes were sampled less often than their users asked for, as agents reported them."""
+"""Stretches in which less was recorded of nodes than their users asked for, as agents reported them."""
 
 from __future__ import annotations
 
@@ -11,9 +11,11 @@ from ...correlate.kernels import merge
 from ...records import EventKind, Ints, Table, rows, take
 from ...sentences import notes as texts
 from ...store.view import JobView
+from ..evidence.sampled import are_sampled
 from ..evidence.tables import where
 
-SLOWED = "sampling.slowed="  # fact of a node: "INTERVAL: REASON", from begin to end of a batch
+# Facts of a node, from begin to end of a batch: "INTERVAL: REASON", "TIMES: REASON".
+SLOWED, FEWER = "sampling.slowed=", "kernels.fewer="
 HOLE_NS = 5_000_000_000
 MOST = 3  # stretches that are named
 
@@ -26,15 +28,18 @@ def slowed_notes(view: JobView, events: Mapping[int, Table]) -> list[str]:
             continue
         facts = where(table, "kind", EventKind.FACT)
         said = facts["text"].astype(str) if rows(facts) else np.zeros(0, str)
-        for text in sorted({one for one in said.tolist() if one.startswith(SLOWED)}):
+        # Nodes do not know whether any of their ranks samples kernels.
+        wanted = (SLOWED, FEWER) if are_sampled(view) else (SLOWED,)
+        for text in sorted({one for one in said.tolist() if one.startswith(wanted)}):
             some, clock = take(facts, said == text), view.clocks[node]
             begin, end = (clock.to_server(some[name].astype(np.int64)) for name in ("time_ns", "end_ns"))
             found.setdefault(text, []).append((view.machines[node].host, begin, end))
-    return [_note(text.removeprefix(SLOWED), stretches) for text, stretches in sorted(found.items())]
+    return [_note(text, stretches) for text, stretches in sorted(found.items())]
 
 
 def _note(text: str, stretches: list[tuple[str, Ints, Ints]]) -> str:
-    interval, _, reason = text.partition(": ")
+    name, _, said = text.partition("=")
+    amount, _, reason = said.partition(": ")
     hosts = sorted({host for host, _, _ in stretches})
     begins, ends = merge(
         np.concatenate([begin for _, begin, _ in stretches]),
@@ -42,7 +47,8 @@ def _note(text: str, stretches: list[tuple[str, Ints, Ints]]) -> str:
         HOLE_NS,
     )
     times = [f"{_clock(b)} to {_clock(e)}" for b, e in zip(begins.tolist(), ends.tolist(), strict=True)]
-    return texts.slowed(interval, hosts, times[:MOST], max(0, len(times) - MOST), reason)
+    note = texts.slowed if SLOWED.startswith(name) else texts.fewer_kernels
+    return note(amount, hosts, times[:MOST], max(0, len(times) - MOST), reason)
 
 
 def _clock(at_ns: int) -> str:

@@ -9,9 +9,11 @@ import numpy as np
 from ...correlate.steps import SERVING_ROLES, TIME_WINDOW
 from ...records import ABSENT, EventKind, Table, rows
 from ...sentences import steps as texts
+from ...sentences.notes import damaged
+from ...sentences.reasons import UNREADABLE
 from ...store.view import JobView
 from ..evidence.collectives import FAMILIES, names_of
-from ..evidence.reasons import HOOK
+from ..evidence.reasons import HOOK, unreadable
 from ..evidence.replays import replayed_steps
 from ..questions import Steps
 from ..ranks.members import name_of
@@ -21,8 +23,9 @@ def write_notes(
     view: JobView, numbers: Sequence[int], tables: Sequence[tuple[int, Table]], steps: Steps, mode: str
 ) -> list[str]:
     """numbers: the ranks asked for; tables: of those that have steps, as `steps.rank_tables` gives them."""
-    # In the order in which a reader needs them: rows that are blurred, then ranks without rows.
-    notes = _short_steps(view, tables)
+    # In the order in which a reader needs them: rows that are missing or blurred, then ranks without rows.
+    notes = [damaged(view.damaged)] if view.damaged else []
+    notes += _short_steps(view, tables)
     serving = [name_of(view, number) for number, table in tables if (table["window"] >= 0).any()]
     if serving and mode == "synchronous":
         notes.append(texts.united_steps(serving))
@@ -91,6 +94,8 @@ def _unknown_collectives(view: JobView, tables: Sequence[tuple[int, Table]]) -> 
 
 
 def _why_none(view: JobView, number: int) -> str:
+    if "steps" in unreadable(view):
+        return UNREADABLE
     if view.ranks[number].role in SERVING_ROLES:
         return texts.NOTHING_SERVED
     facts = view.facts.get(number, {})

@@ -19,6 +19,7 @@ from ...correlate.steps import OWN
 from ...model.evidence import NS
 from ...records import ABSENT, KernelKind, Table, rows, take
 from ...sentences import steps as texts
+from ...sentences.notes import damaged
 from ...store import raw_data
 from ...store.raw_data import RawData
 from ...store.view import JobView
@@ -79,6 +80,9 @@ def timeline(
                 _kernels_of(view, raw.kernels, number, take(some, np.arange(min(calls, rows(some)))))
             )
             calls -= min(calls, rows(some))
+    if since := {path: count for path, count in raw.damaged.items() if path not in view.damaged}:
+        none = [Column(name, np.zeros(0, object)) for name in ("rank", "row", "name")]
+        yield Chunk(DATASET, none, [damaged(since)])
 
 
 Stretches = Mapping[int, tuple[int, int]]  # of time, by rank

@@ -6,8 +6,9 @@ the progress of the step deltas, and the inbox rows they replace, all or nothing
 
 from __future__ import annotations
 
+import contextlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter
 from pathlib import Path
 from types import MappingProxyType
@@ -138,12 +139,19 @@ class Catalog(Names, Times, Removals):
 
     def seal(self, sealing: Sealing) -> None:
         """Make a sealing true, whole or not at all."""
-        with self._engine.begin() as db:
+        with self.prepared(sealing) as commit:
+            commit()
+
+    @contextlib.contextmanager
+    def prepared(self, sealing: Sealing) -> Iterator[Callable[[], None]]:
+        """Write a sealing, which becomes true, whole or not at all, when the function is called."""
+        with self._engine.connect() as db:
             _replace_segments(db, sealing.replaced, sealing.segments)
             for job, progress in sealing.progress.items():
                 _put_progress(db, job, progress)
             _put_lifetimes(db, sealing.process_lifetimes)
             _put_state(db, "sealed_through", str(sealing.through_id))
+            yield db.commit
 
     def remove(self, removal: Removal, progress: Progress | None = None) -> None:
         """Make a removal true, whole or not at all; `progress` is the job's from now on, if it changes."""

@@ -20,6 +20,7 @@ from .catalog import Catalog
 from .name_ids import NameIds
 
 NO_SAMPLES = np.empty((0, 3), np.int64)
+NEWEST = 8  # exchanges of a node of which the best says about how far off it is
 
 
 class Clocks(dict[int, NodeClock]):
@@ -39,7 +40,8 @@ class ClockRegistry:
 
     def __init__(self, catalog: Catalog, name_ids: NameIds) -> None:
         self._catalog, self._name_ids = catalog, name_ids
-        self._lock = threading.Lock()
+        # The first is never held while the catalog is written: batches that come wait for it.
+        self._lock, self._keeping = threading.Lock(), threading.Lock()
         # In the catalog too; rows of (node_ns, offset_ns, rtt_ns).
         self._kept = {node: _rows(samples) for node, samples in catalog.clock_samples().items()}
         self._fresh: dict[int, list[ClockSample]] = {}  # all that came since
@@ -117,8 +119,20 @@ class ClockRegistry:
 
     def knows(self, node: int) -> bool:
         """Whether anything is known of a node's clock."""
-        known = node in self._kept or node in self._fresh or node in self._arrival
-        return known or node in self._name_ids.recordings
+        return self.offset_about(node) is not None
+
+    def offset_about(self, node: int) -> int | None:
+        """By how much the server's time is ahead of a node's now, by one of its newest exchanges: a clock is
+        exact, and takes a while to make. None: nothing is known."""
+        if node in self._name_ids.recordings:
+            return 0
+        with self._lock:
+            known = self._fresh.get(node, [])[-NEWEST:]
+            if not known:
+                known = [ClockSample(*row) for row in self._kept.get(node, NO_SAMPLES)[-NEWEST:].tolist()]
+            if not known:
+                return self._arrival.get(node)
+        return min(known, key=lambda sample: sample.rtt_ns).offset_ns
 
     def clocks(self) -> Clocks:
         """The clocks of all nodes, as they are known now."""
@@ -148,12 +162,12 @@ class ClockRegistry:
 
     def _kept_for(self, job: str, node: int) -> list[ClockSample] | None:
         """The samples that a job that is over keeps of a node; None: it has none yet."""
-        with self._lock:
+        with self._keeping:
             kept = self._of_job.get((job, node))
             if kept is None:
-                rows = np.concatenate(
-                    [self._kept.get(node, NO_SAMPLES), _rows(self._fresh.get(node, []))]
-                ).tolist()
+                with self._lock:
+                    known = [self._kept.get(node, NO_SAMPLES), _rows(self._fresh.get(node, []))]
+                rows = np.concatenate(known).tolist()
                 if rows:
                     self._catalog.put_job_clock(job, node, rows)
                     kept = self._of_job[job, node] = [ClockSample(*row) for row in rows]

@@ -1,10 +1,22 @@
-"""Which processes were ranks of jobs, and from when to when each was seen, as batches report it."""
+"""Which processes were ranks of jobs, and from when to when each was seen, as batches report it.
+
+A node's batches may come in any order, as long as a process's end comes after what was reported of it before.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
+from typing import NamedTuple
 
 from ...records import DecodedBatch, Incarnation, Lifetime
+
+
+class _Present(NamedTuple):
+    """The ranks of a node's last batches, and the extent of these batches."""
+
+    incarnations: list[Incarnation]
+    begin_ns: int
+    end_ns: int
 
 
 class ProcessLifetimes:
@@ -14,7 +26,7 @@ class ProcessLifetimes:
         """known, ranks: what the catalog has of earlier batches; ranks also those no agent watches."""
         self._lifetimes = known
         self._ranks = set(ranks)
-        self._present: dict[int, list[Incarnation]] = {}  # node -> its ranks in the newest batch
+        self._present: dict[int, _Present] = {}  # by node
         # node -> node time it has reported up to
         self.through: dict[int, int] = {}
         for who, lifetime in known.items():
@@ -22,37 +34,34 @@ class ProcessLifetimes:
 
     def add(self, node: int, batch: DecodedBatch) -> None:
         """Take the next batch of a node."""
-        if batch.incarnations is not self._present.get(node):
+        begin_ns, end_ns, present = batch.begin_ns, batch.end_ns, self._present.get(node)
+        if present is not None and batch.incarnations is present.incarnations:
+            begin_ns, end_ns = min(begin_ns, present.begin_ns), max(end_ns, present.end_ns)
+        else:
             self._settle(node)
-            self._present[node] = batch.incarnations
             self._ranks.update(batch.ranks)
             for who in batch.incarnations:
                 self._lifetimes.setdefault(who, Lifetime(batch.begin_ns, batch.end_ns, False))
+        self._present[node] = _Present(batch.incarnations, begin_ns, end_ns)
         for who, ending in batch.exited.items():
             lifetime = self._lifetimes.get(who, Lifetime(batch.begin_ns, batch.end_ns, True))
             if not lifetime.exited:  # it was present until now
-                last_ns = max(lifetime.last_ns, self.through.get(node, lifetime.last_ns))
-                lifetime = lifetime._replace(last_ns=last_ns)
+                lifetime = lifetime._replace(last_ns=max(lifetime.last_ns, batch.begin_ns))
             whole = lifetime.ending.with_later(ending)
             self._lifetimes[who] = lifetime._replace(exited=True, ending=whole)
         self.through[node] = max(batch.end_ns, self.through.get(node, 0))
 
     def _settle(self, node: int) -> None:
-        """Those of this node that may be present no more have lasted until its newest batch. Of this node
+        """Those of this node that may be present no more were there during its last batches. Of this node
         alone: with 2,000 nodes that come at once, all of them again for each would be their square."""
-        for who in self._present.get(node, ()):
-            lifetime = self._lifetimes[who]
-            if not lifetime.exited:
-                self._lifetimes[who] = lifetime._replace(last_ns=max(lifetime.last_ns, self.through[node]))
+        if node in self._present:
+            _extend(self._lifetimes, self._present[node])
 
     def now(self) -> dict[Incarnation, Lifetime]:
-        """All lifetimes; of processes that are present they last until their node's newest batch."""
+        """All lifetimes; of processes that are present they last until their node's last batch."""
         found = dict(self._lifetimes)
-        for node, present in self._present.items():
-            for who in present:
-                if found[who].exited:  # what was received of it since is from before
-                    continue
-                found[who] = found[who]._replace(last_ns=max(found[who].last_ns, self.through[node]))
+        for present in self._present.values():
+            _extend(found, present)
         return found
 
     def has_rank(self, rank: int) -> bool:
@@ -66,6 +75,14 @@ class ProcessLifetimes:
     def members(self, ranks: Collection[int]) -> list[Incarnation]:
         """All processes that ever were one of these ranks."""
         return [who for who in list(self._lifetimes) if who.rank in ranks]
+
+
+def _extend(lifetimes: dict[Incarnation, Lifetime], present: _Present) -> None:
+    for who in present.incarnations:
+        life = lifetimes[who]
+        # What is received of one that has exited is from before.
+        last_ns = life.last_ns if life.exited else max(life.last_ns, present.end_ns)
+        lifetimes[who] = life._replace(first_ns=min(life.first_ns, present.begin_ns), last_ns=last_ns)
 
 
 def changed(

@@ -156,17 +156,29 @@ class Runs:
 
     # -- what agents report --------------------------------------------------------------------------------
 
-    def take(self, table: RankTable, end_ns: int, exits: Collection[int], patient: bool = False) -> None:
-        """Take the ranks of the next batch of a node, which ends at end_ns of its time.
+    def take(
+        self,
+        table: RankTable,
+        begin_ns: int,
+        end_ns: int,
+        exits: Collection[int],
+        patient: bool = False,
+    ) -> None:
+        """Take the ranks of a batch of a node, from begin_ns to end_ns of its time.
 
-        exits: which of the ranks have ended. patient: raises Unclear where a later report of another node
-        may decide; nothing of the batch has been taken then but what ended.
+        Of one that comes after younger ones nothing follows for who is there now. exits: which of the ranks
+        have ended. patient: raises Unclear where a later report of another node may decide; nothing of the
+        batch has been taken then but what ended.
         """
         with self._lock:
             gone = {table.ids[at] for at in exits}
+            if end_ns < self._through.get(table.node, 0):
+                self._tables.pop(table.node, None)
+                self._choose(table, end_ns, gone, patient)
+                return
             known = self._tables.get(table.node) is table and not gone
             if not known:
-                self._note_ended(table, gone)
+                self._note_ended(table, begin_ns, gone)
             self._through[table.node] = max(end_ns, self._through.get(table.node, 0))
             self._live_on(table.node)
             if not known:
@@ -200,7 +212,7 @@ class Runs:
                 run_name(one.key.job, self._run_of(table, at, extent)) for at, one in enumerate(table.ranks)
             ]
 
-    def _note_ended(self, table: RankTable, gone: set[ProcessId]) -> None:
+    def _note_ended(self, table: RankTable, begin_ns: int, gone: set[ProcessId]) -> None:
         """Processes that a node does not report any more have ended, as those have that it reports to."""
         alive = self._alive.setdefault(table.node, set())
         through = self._through.get(table.node, 0)
@@ -208,9 +220,13 @@ class Runs:
         for one in alive - here | gone & self._number.keys():
             process = self._process(one)
             if process is not None and not process.ended:
-                process.last_ns, process.ended = max(process.last_ns, through), True
+                # Whose end is reported was there until then, though batches of before are still to come.
+                last_ns = max(through, begin_ns) if one in gone else through
+                process.last_ns, process.ended = max(process.last_ns, last_ns), True
             if process is not None and one in gone:
                 process.exited = True
+                if (offset := self._offset(table.node)) is not None:
+                    self._run(one[0], self._number[one]).lives(process.last_ns + offset)
         for one in alive - (here - gone):
             self._has_ended(one)
         for one in here - gone - alive:

@@ -65,6 +65,9 @@ def write_copy(engine: sa.Engine, target: Path) -> bool:
             db.exec_driver_sql("vacuum into ?", (str(temporary),))
         temporary.chmod(0o600)
         fsync(temporary)
+        # A repair that was killed leaves the log of the copy that is replaced: SQLite would apply it to this.
+        for end in ("-wal", "-shm"):
+            target.with_name(f"{target.name}{end}").unlink(missing_ok=True)
         temporary.rename(target)
     except BaseException:
         temporary.unlink(missing_ok=True)

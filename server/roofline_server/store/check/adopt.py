@@ -33,12 +33,14 @@ from ..segments.files import (
 )
 from ..segments.reader import batches
 from ..segments.unknown import QUARANTINE, numbers_of, set_apart
+from ..taking import begin_taking, end_taking
 from .findings import Repaired
 from .ids import Ids, match
 from .reading import DAMAGE, problem_of, segments_of
 from .younger import younger_files
 
 ROWS = 1 << 17
+CLOCK_NS = 1_000_000_000  # by which two estimates of a clock may differ
 FORK = "fork"  # state of a catalog: files up to this number are those of the catalog that it was copied from
 
 
@@ -70,7 +72,7 @@ class _Adoption:
         self._identity = identity or StoreIdentity()
         self._left: list[str] = []
         self._lasts: dict[str, int | None] = {}
-        self._merged: list[str] = []  # files whose rows are in others that are taken in
+        self._merged: dict[str, list[str]] = {}  # job -> files whose rows are in others that are taken in
 
     def run(self) -> Repaired:
         by_job: dict[str, list[Waiting]] = {}
@@ -81,9 +83,7 @@ class _Adoption:
         ids = match(self._source, self._target, by_job.keys() - {NODE_JOB})
         self._add_times(ids)
         done = [self._take(job, some, ids) for job, some in sorted(by_job.items())]
-        for path in self._merged:
-            (self._root / path).unlink()
-        return Repaired(done, self._left)
+        return Repaired([text for text in done if text], self._left)
 
     def _waiting(self) -> Iterator[Waiting]:
         """Sound files in quarantine that the source knows, or that were sealed when it had been copied, and
@@ -91,16 +91,24 @@ class _Adoption:
         found = list(self._known_to_source())
         others = {file.path for _, file in found}
         younger = younger_files(self._root, self._source, others)
-        # One that the target knows and lacks is put back as it is (`repair`).
-        found += [one for one in younger if (one[0].path, one[0].footer) not in self._known_files]
-        holds = {(os.path.dirname(s.path), self._holds(s.path, f.path)) for s, f in found}
+        # One that the target knows and lacks is put back as it is (`repair`), or has been damaged.
+        lacking = {path for path in self._paths if not (self._root / path).exists()}
+        found += [
+            one
+            for one in younger
+            if (one[0].path, one[0].footer) not in self._known_files and one[0].path not in lacking
+        ]
+        judged = []
         for segment, file in found:
             doubles = self._doubled(segment, file)
             why = problem_of(self._root, file) or self._why_not(segment, file, doubles)
-            if not why and self._is_within(segment, file, holds):
-                self._merged.append(file.path)
-            elif why:
+            judged.append((segment, file, doubles, why))
+        holds = {(os.path.dirname(s.path), self._holds(s.path, f.path)) for s, f, _, why in judged if not why}
+        for segment, file, doubles, why in judged:
+            if why:
                 self._left.append(f"{file.path} ({segment.rows:,} rows of job {segment.job!r}): {why}")
+            elif self._is_within(segment, file, holds):
+                self._merged.setdefault(segment.job, []).append(file.path)
             else:
                 yield Waiting(segment, file, doubles)
 
@@ -239,7 +247,7 @@ class _Adoption:
     # -- segments ------------------------------------------------------------------------------------------
 
     def _take(self, job: str, some: Sequence[Waiting], ids: Ids) -> str:
-        """Take in files of one job; returns what was done."""
+        """Take in files of one job; returns what was done. Empty: there were step deltas alone."""
         name = ids.jobs.get(job, job)
         _, ranks, _ = self._source.name_ids()
         mine = [rank for key, rank in ranks.items() if key.job == job]
@@ -248,10 +256,20 @@ class _Adoption:
         theirs = {segment.path for segment in self._source.segments(job)}
         whole = whole and {one.segment.path for one in some} == theirs
         taken = [one for one in some if whole or not one.segment.dataset.startswith(STEPS)]
-        segments = [self._place(name, one, ids) for one in taken]
-        steps = [] if whole else [s.path for s in present if s.dataset.startswith(STEPS)]
-        replaced = sorted({*steps, *(path for one in taken for path in one.replaced)})
+        places = {self._place_of(name, one): one for one in taken}
+        left = [one.file.path for one in some if one not in taken]
+        old_steps = [] if whole else [s.path for s in present if s.dataset.startswith(STEPS)]
+        done_with = [one.file.path for one in taken] + self._merged.get(job, [])
+        # Of marks that are there step deltas are made anew.
+        done_with += left if can_be_made_anew([*present, *(one.segment for one in some)]) else []
+        done_with += old_steps if can_be_made_anew(present) else []
+        begin_taking(self._target, {path: one.file.path for path, one in places.items()}, done_with)
+        segments = [self._fill(name, path, one, ids) for path, one in places.items()]
+        replaced = sorted({*old_steps, *(path for one in taken for path in one.replaced)})
         progress = self._source.progress(job) if whole else Progress()
+        if whole and job != NODE_JOB:
+            settled = self._source.settled().get(job, {})
+            self._target.put_settled(name, {ids.nodes[node]: error for node, error in settled.items()})
         self._target.seal(
             Sealing(
                 segments,
@@ -261,42 +279,33 @@ class _Adoption:
                 self._target.sealed_through(),
             )
         )
-        if whole and job != NODE_JOB:
-            settled = self._source.settled().get(job, {})
-            self._target.put_settled(name, {ids.nodes[node]: error for node, error in settled.items()})
-        for one in taken:
-            (self._root / one.file.path).unlink()  # what it holds is in the store
-        self._drop_steps([one.segment for one in some], [one.file.path for one in some if one not in taken])
-        self._drop_steps(present, [path for path in steps if (self._root / path).exists()])
-        return _said(job, name, segments)
+        end_taking(self._root, self._target)
+        for path in old_steps:
+            if (self._root / path).exists():
+                set_apart(self._root, path)
+        return _said(job, name, segments) if segments else ""
 
-    def _drop_steps(self, segments: Sequence[Segment], paths: Sequence[str]) -> None:
-        """Files of step deltas of which these are all segments: what marks are there for is made anew."""
-        if can_be_made_anew(segments):
-            for path in paths:
-                (self._root / path).unlink()
-        else:
-            for path in paths:
-                if not path.startswith(f"{QUARANTINE}/"):
-                    set_apart(self._root, path)
-
-    def _place(self, name: str, one: Waiting, ids: Ids) -> Segment:
-        """The file of a segment at its place, with the ids of the target."""
-        number = numbers_of(os.path.basename(one.segment.path)) or (0, 0)
-        path = f"segments/{directory_name(name)}/{one.segment.dataset}/{os.path.basename(one.segment.path)}"
-        file, place = self._root / one.file.path, self._root / path
-        if path in self._paths or place.exists() or number[1] in self._unsealed:
-            free = self._free_number(os.path.dirname(path), number[1])
-            number = free, free
-            place = place.with_name(f"{free:012d}.parquet")
-        path = str(place.relative_to(self._root))
+    def _place_of(self, name: str, one: Waiting) -> str:
+        """Where the file of a segment will be."""
+        folder = f"segments/{directory_name(name)}/{one.segment.dataset}"
+        path = f"{folder}/{os.path.basename(one.segment.path)}"
+        last = (numbers_of(os.path.basename(path)) or (0, 0))[1]
+        if path in self._paths or (self._root / path).exists() or last in self._unsealed:
+            last = self._free_number(folder, last)
+            path = f"{folder}/{last:012d}.parquet"
         self._paths.add(path)
-        self._inbox.begin_after(number[1])  # no sealing gets its number
+        self._inbox.begin_after(last)  # no sealing gets its number
+        return path
+
+    def _fill(self, name: str, path: str, one: Waiting, ids: Ids) -> Segment:
+        """The file of a segment at its place, with the ids of the target."""
+        file, place = self._root / one.file.path, self._root / path
         if name == one.segment.job and self._is_same(ids):
             place.parent.mkdir(parents=True, exist_ok=True)
             os.link(file, place)
             fsync(place.parent)
             return one.segment._replace(path=path)
+        number = numbers_of(place.name) or (0, 0)
         first = number[0] if number[0] != number[1] else None
         pieces = _pieces(self._root, one.file, ids)
         last = self._may_hold(path, one.file.path)[1] if first is not None else None
@@ -318,10 +327,11 @@ class _Adoption:
 
 
 def can_be_made_anew(segments: Sequence[Segment]) -> bool:
-    """Whether there are marks from the first step delta on."""
+    """Whether there are marks from the first step delta on. Both were put on the server's clock, perhaps by
+    different estimates of that of the node."""
     marks = [segment.begin_ns for segment in segments if segment.dataset == "marks"]
     steps = [segment.begin_ns for segment in segments if segment.dataset.startswith(STEPS)]
-    return not steps or (bool(marks) and min(marks) <= min(steps))
+    return not steps or (bool(marks) and min(marks) <= min(steps) + CLOCK_NS)
 
 
 def _span(path: str) -> range:

@@ -18,6 +18,7 @@ from ..catalog.names import NewNames
 from ..catalog.run_choice import job_and_number, run_name
 
 Name = TypeVar("Name")
+_Processes = dict[str, set[tuple[NodeKey, int, int]]]
 _RANK_COLUMNS = ("rank", "sender")
 
 
@@ -101,28 +102,34 @@ def _metrics(
 
 
 def _job_names(source: Catalog, target: Catalog, jobs: Collection[str]) -> dict[str, str]:
-    """Under which names the jobs of a source go on."""
+    """Under which names the jobs of a source go on: also after a repair that was killed, the same."""
     theirs, ours = _processes(source), _processes(target)
-    taken = set(ours)
-    found = {}
+    found: dict[str, str] = {}
     for job in sorted(jobs):
+        base, number = job_and_number(job)
         name = job
-        if job in ours and job in theirs and ours[job].isdisjoint(theirs[job]):
-            base, number = job_and_number(job)
-            while name in taken or name in jobs:
-                number += 1
-                name = run_name(base, number)
-        taken.add(name)
+        while (
+            name in found.values() or (name != job and name in jobs) or _is_another(name, job, ours, theirs)
+        ):
+            number += 1
+            name = run_name(base, number)
         found[job] = name
     return found
 
 
-def _processes(catalog: Catalog) -> dict[str, set[tuple[NodeKey, int, int]]]:
-    """Job -> the processes of its ranks, by names and not by ids."""
+def _is_another(name: str, job: str, ours: _Processes, theirs: _Processes) -> bool:
+    """Whether the target has another job of this name: both have processes, and none in common."""
+    return bool(ours.get(name)) and bool(theirs.get(job)) and ours[name].isdisjoint(theirs[job])
+
+
+def _processes(catalog: Catalog) -> _Processes:
+    """Job -> the processes of its ranks, by names and not by ids; also those of batches in the inbox."""
     nodes, ranks, _ = catalog.name_ids()
     key_of: dict[int, RankKey] = {rank: key for key, rank in ranks.items()}
     node_of = {node: key for key, node in nodes.items()}
-    found: dict[str, set[tuple[NodeKey, int, int]]] = {key.job: set() for key in ranks}
+    found: _Processes = {key.job: set() for key in ranks}
     for who in catalog.process_lifetimes():
         found[key_of[who.rank].job].add((node_of[who.node], who.pid, who.start_ns))
+    for (job, node, pid, start_ns), (number, _) in catalog.run_processes().items():
+        found.setdefault(run_name(job, number), set()).add((node_of[node], pid, start_ns))
     return found

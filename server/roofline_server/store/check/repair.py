@@ -22,6 +22,7 @@ from ..identity import (
 from ..intake.inbox import Inbox
 from ..segments.files import STEPS, Segment, fsync
 from ..segments.unknown import QUARANTINE, free_place, set_apart, tidy
+from ..taking import begin_taking, end_taking
 from ..usable import usable
 from .adopt import adopt, can_be_made_anew
 from .findings import Repaired
@@ -53,6 +54,7 @@ def _repair(root: Path, catalog_url: str) -> Repaired:
         inbox = Inbox(root / INBOX)
         try:
             _join(root, catalog, inbox, found)
+            end_taking(root, catalog)
             _mend_inbox(root, catalog, inbox, found)
             for path in sorted((root / CATALOGS).glob("*.db*")):
                 if (
@@ -63,7 +65,10 @@ def _repair(root: Path, catalog_url: str) -> Repaired:
                     _adopt(root, catalog, inbox, path, found)
             if not catalog_url and (copy := sound_copy(root)) and (root / QUARANTINE).exists():
                 # Files that were sealed after the copy was made, of which the catalog has been made anew.
-                found.done.extend(adopt(root, catalog, inbox, copy).done)
+                younger = adopt(root, catalog, inbox, copy).done
+                found.done.extend(younger)
+                if younger:
+                    catalog.copy(root / COPY)
         finally:
             inbox.close()
         _mend_segments(root, catalog, found)
@@ -147,11 +152,12 @@ def _mend_segments(root: Path, catalog: Catalog, found: Repaired) -> None:
     for job, segments in by_job.items():
         bad = [(segment, why) for segment in segments if (why := problem_of(root, segment))]
         steps = [segment for segment, _ in bad if segment.dataset.startswith(STEPS)]
-        if steps and can_be_made_anew([s for s in segments if (s, "") not in bad]):
+        has_marks = not any(segment.dataset == "marks" for segment, _ in bad)
+        if steps and has_marks and can_be_made_anew(segments):
             every = [segment.path for segment in segments if segment.dataset.startswith(STEPS)]
+            begin_taking(catalog, {}, every)
             catalog.seal(Sealing([], every, {job: Progress()}, {}, catalog.sealed_through()))
-            for path in every:
-                (root / path).unlink(missing_ok=True)
+            end_taking(root, catalog)
             found.done.append(f"job {job!r}: its step deltas are damaged, and are made anew of its marks")
             bad = [(segment, why) for segment, why in bad if segment not in steps]
         for segment, why in bad:
@@ -187,6 +193,8 @@ def _adopt(root: Path, catalog: Catalog, inbox: Inbox, source: Path, found: Repa
     found.done.extend(taken.done)
     found.left.extend(taken.left)
     if not taken.left:
+        # Until the next sealing nothing else would know what the files hold that were taken in.
+        catalog.copy(root / COPY)
         for end in ("", "-wal", "-shm"):
             source.with_name(source.name + end).unlink(missing_ok=True)
         found.done.append(f"{source.relative_to(root)} (through batch {through}) is not needed any more")

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import sqlite3
 import threading
+import time
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import Enum
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from .sequences import Checksums, Numbers, gaps_text, parse_gaps
 
@@ -63,6 +64,9 @@ commit;
 """
 
 PAGE = 1024  # batches
+ROWS_AT_ONCE = 32  # of an insert
+PART_BYTES, ROW_BYTES = 4 << 20, 256  # deleted at once; of a row beside its data
+GIVE_WAY_S = 0.001
 MAX_SEQUENCE = 2**53  # larger ones, which servers once took, are not believed
 MAX_LINEAGES = 64  # of an agent that are remembered; each of its processes begins one
 
@@ -110,6 +114,8 @@ class Inbox:
         # A damaged text can be no UTF-8.
         self._db.text_factory = lambda text: text.decode(errors="surrogateescape")
         self._db.executescript("pragma journal_mode=wal; pragma synchronous=full;")
+        # Some builds of SQLite write zeros over what is deleted, which here takes longer than all else.
+        self._db.execute("pragma secure_delete=off")
         columns = [row[1] for row in self._db.execute("pragma table_info(batch)")]
         before = columns and "lineage" not in columns
         self._db.executescript(_MOVE.format(schema=_SCHEMA) if before else _SCHEMA)
@@ -154,21 +160,18 @@ class Inbox:
             stored: list[Entry] = []
             self._db.execute("begin immediate")
             try:
+                last_id = self._last_id()
                 for entry in entries:
                     key = entry.agent, entry.lineage
                     numbers = after.get(key) or self._of(*key)
                     if numbers.has(entry.sequence):
                         continue
                     after[key] = numbers.with_kept(entry.sequence)
-                    cursor = self._db.execute(
-                        "insert into batch (agent, sequence, node, received_ns, data, lineage, crc32) "
-                        "values (?, ?, ?, ?, ?, ?, ?)",
-                        (*entry[1:], checksum(entry)),
-                    )
-                    stored.append(entry._replace(id=cursor.lastrowid or 0))
+                    stored.append(entry._replace(id=last_id + len(stored) + 1))
+                self._insert(f"insert into batch ({_COLUMNS})", [(*e, checksum(e)) for e in stored])
                 used_ns = {(e.agent, e.lineage): e.received_ns for e in stored}
-                self._db.executemany(
-                    "insert or replace into acked values (?, ?, ?, ?, ?, ?)",
+                self._insert(
+                    "insert or replace into acked",
                     [
                         (*key, n.highest, gaps_text(n.gaps), n.forgotten, used_ns[key])
                         for key, n in after.items()
@@ -191,6 +194,14 @@ class Inbox:
             for entry in stored:
                 self._remember(entry.agent, entry.lineage, entry.sequence, entry.data)
             return stored
+
+    def _insert(self, into: str, rows: Sequence[tuple[Any, ...]]) -> None:
+        """Many rows with one statement: after each one the thread waits for Python's lock again."""
+        for first in range(0, len(rows), ROWS_AT_ONCE):
+            some = rows[first : first + ROWS_AT_ONCE]
+            row = f"({', '.join('?' * len(some[0]))})"
+            values = [value for one in some for value in one]
+            self._db.execute(f"{into} values {', '.join([row] * len(some))}", values)
 
     def _of(self, agent: str, lineage: str) -> Numbers:
         return self._numbers.get(agent, {}).get(lineage) or Numbers()
@@ -216,7 +227,10 @@ class Inbox:
     def last_id(self) -> int:
         """The highest id that was ever given; 0: none was."""
         with self._lock:
-            row = self._db.execute("select seq from sqlite_sequence where name = 'batch'").fetchone()
+            return self._last_id()
+
+    def _last_id(self) -> int:
+        row = self._db.execute("select seq from sqlite_sequence where name = 'batch'").fetchone()
         return int(row[0]) if row else 0
 
     def begin_after(self, last_id: int) -> None:
@@ -287,9 +301,25 @@ class Inbox:
             self._db.executemany("insert or replace into about values (?, ?)", values.items())
 
     def delete(self, through_id: int) -> None:
-        """Forget what the catalog says is sealed."""
+        """Forget what the catalog says is sealed; some at a time, as commits wait meanwhile."""
+        for last_id in self._parts(through_id):
+            with self._lock:
+                self._db.execute("delete from batch where id <= ?", (last_id,))
+            time.sleep(GIVE_WAY_S)  # a lock that is taken again at once is given to nobody else
+
+    def _parts(self, through_id: int) -> list[int]:
+        """The last id of each part of PART_BYTES of what is to be deleted."""
         with self._lock:
-            self._db.execute("delete from batch where id <= ?", (through_id,))
+            sizes = self._db.execute(
+                "select id, length(data) from batch where id <= ? order by id", (through_id,)
+            ).fetchall()
+        ends, size = [], 0
+        for id, bytes in sizes:
+            size += bytes + ROW_BYTES
+            if size >= PART_BYTES:
+                ends.append(id)
+                size = 0
+        return [*ends, through_id]
 
     def close(self) -> None:
         with self._lock:

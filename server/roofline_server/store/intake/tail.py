@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from ...records import DecodedBatch, Frame, Incarnation, Lifetime, RankKey, memory_of
@@ -26,7 +26,7 @@ class Unsealed(NamedTuple):
 
     batches: list[TailBatch]
     process_lifetimes: dict[Incarnation, Lifetime]
-    reported: dict[int, int]  # node -> node time it has reported up to
+    reported: dict[int, int]  # node -> node time up to which it has reported everything, as far as it says
 
 
 class Tail:
@@ -37,6 +37,7 @@ class Tail:
         self.bytes = 0  # of memory that its batches take
         self.bytes_of: Counter[int] = Counter()  # likewise, by node
         self._processes = processes
+        self._missing: dict[int, tuple[int, int]] = {}  # node -> node time from which to which batches follow
         self._batches: list[TailBatch] = []
 
     def add(self, entry: Entry, decoded: DecodedBatch) -> None:
@@ -47,10 +48,24 @@ class Tail:
             self.bytes += size
             self.bytes_of[entry.node] += size
             self._processes.add(entry.node, decoded)
+            begin_ns, end_ns = self._missing.get(entry.node, (0, 0))
+            if begin_ns <= decoded.begin_ns < end_ns:  # the oldest come first
+                self._missing[entry.node] = decoded.end_ns, end_ns
+
+    def expect(self, node: int, begin_ns: int, end_ns: int) -> None:
+        """A node will send what lies between these node times, beside what is younger; none: nothing more."""
+        with self.lock:
+            self._missing.pop(node, None)
+            if begin_ns < end_ns:
+                self._missing[node] = begin_ns, end_ns
 
     def now(self) -> Unsealed:
         with self.lock:
-            return Unsealed(list(self._batches), self._processes.now(), dict(self._processes.through))
+            reported = dict(self._processes.through)
+            for node, (begin_ns, end_ns) in self._missing.items():
+                if node in reported and begin_ns < end_ns:
+                    reported[node] = min(begin_ns, reported[node])
+            return Unsealed(list(self._batches), self._processes.now(), reported)
 
     def forget(self, batches: Iterable[TailBatch]) -> None:
         """These are sealed."""
@@ -63,10 +78,16 @@ class Tail:
                 if not self.bytes_of[batch.node]:
                     del self.bytes_of[batch.node]
 
-    def frames(self, job: str) -> list[Frame]:
-        """All frames of a job."""
+    def of_job(self, job: str) -> list[TailBatch]:
+        """The batches that hold something of a job, with nothing else in them."""
         with self.lock:
-            return [frame for batch in self._batches for frame in batch.decoded.frames if frame.job == job]
+            batches = list(self._batches)
+        found = []
+        for batch in batches:
+            frames = [frame for frame in batch.decoded.frames if frame.job == job]
+            if frames:
+                found.append(batch._replace(decoded=batch.decoded._replace(frames=frames)))
+        return found
 
     def reported(self, ranks: Mapping[int, RankKey]) -> dict[int, RankKey]:
         """Those of these ranks that are in a batch that was kept."""
@@ -81,3 +102,34 @@ class Tail:
         """All processes that ever were one of these ranks."""
         with self.lock:
             return self._processes.members(ranks)
+
+
+def stretches(batches: Sequence[TailBatch]) -> list[list[TailBatch]]:
+    """The batches in as many parts as needed for those of a node to follow each other without a hole in each
+    part: what comes later than younger data lies in none of them. Else in order of their ids."""
+    ends: dict[int, tuple[int, int]] = {}  # node -> of its part: number, end
+    part: dict[int, int] = {}
+    for batch in sorted(batches, key=lambda batch: batch.decoded.begin_ns):
+        number, end_ns = ends.get(batch.node, (0, batch.decoded.begin_ns))
+        number += batch.decoded.begin_ns > end_ns
+        ends[batch.node] = number, max(end_ns, batch.decoded.end_ns)
+        part[batch.id] = number
+    found: list[list[TailBatch]] = [[] for _ in range(max(part.values(), default=-1) + 1)]
+    for batch in batches:
+        found[part[batch.id]].append(batch)
+    return found
+
+
+def begins(batches: Iterable[TailBatch]) -> dict[str, dict[int, int]]:
+    """Job -> node -> node time at which the oldest batch begins that has something of both."""
+    found: dict[str, dict[int, int]] = {}
+    for batch in batches:
+        for job in {frame.job for frame in batch.decoded.frames}:
+            nodes = found.setdefault(job, {})
+            nodes[batch.node] = min(batch.decoded.begin_ns, nodes.get(batch.node, batch.decoded.begin_ns))
+    return found
+
+
+def frames_of(batches: Iterable[TailBatch]) -> list[Frame]:
+    """All that they hold."""
+    return [frame for batch in batches for frame in batch.decoded.frames]

@@ -170,7 +170,7 @@ class Retention:
             return write(self._root, job, dataset, number, [piece], number)
 
         through = max(s.end_ns for s in segments) + SLACK_NS
-        made = self._steps.make(NewData(job, [], {}, clocks, {}), put, through)
+        made = self._steps.make(NewData(job, [], {}, clocks, {}, {}), put, through)
         # What comes late is read whole: of the time before there are no raw data to be left out.
         return made._replace(progress=made.progress._replace(resume_ns=1))
 

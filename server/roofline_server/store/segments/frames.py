@@ -25,23 +25,25 @@ def by_dataset(frames: Iterable[Frame]) -> dict[str, Table]:
     return {dataset: concatenate(tables) for dataset, tables in parts.items()}
 
 
-def tables_of(frames: Sequence[Frame], most_bytes: int) -> Iterator[Table]:
-    """The rows of frames of one dataset in tables of about most_bytes, all with the same columns."""
+def tables_of(parts: Sequence[Sequence[Frame]], most_bytes: int) -> Iterator[Table]:
+    """The rows of frames of one dataset in tables of about most_bytes, each of one part, all with the same
+    columns."""
     # As above; and frames of one schema have the same columns.
-    alike = {(id(frame.metrics), *frame.base): frame for frame in frames}
+    alike = {(id(frame.metrics), *frame.base): frame for frames in parts for frame in frames}
     kinds = common_columns(frame.table for frame in alike.values())
-    held: list[Frame] = []
-    size = 0
-    for frame in frames:
-        own = sum(column.nbytes for column in frame.base.values())
-        own += 0 if frame.values is None else frame.values.nbytes
-        if held and size + own > most_bytes:
+    for frames in parts:
+        held: list[Frame] = []
+        size = 0
+        for frame in frames:
+            own = sum(column.nbytes for column in frame.base.values())
+            own += 0 if frame.values is None else frame.values.nbytes
+            if held and size + own > most_bytes:
+                yield with_columns(kinds, next(iter(by_dataset(held).values())))
+                held, size = [], 0
+            held.append(frame)
+            size += own
+        if held:
             yield with_columns(kinds, next(iter(by_dataset(held).values())))
-            held, size = [], 0
-        held.append(frame)
-        size += own
-    if held:
-        yield with_columns(kinds, next(iter(by_dataset(held).values())))
 
 
 def common_columns(tables: Iterable[Table]) -> dict[str, np.dtype[np.generic]]:

@@ -55,13 +55,44 @@ class Reader:
         found: list[Table] = []
         for segment in segments:
             if segment.rows:
-                try:
+                with self._noting(segment):
                     found.extend(self._of(segment, columns))
-                except DamagedSegment as error:
-                    if segment.path not in self.damaged:
-                        log.error("%s; its %d rows are left out", error, segment.rows)
-                    self.damaged[segment.path] = str(error)
         return found
+
+    def batches(
+        self, segment: Segment, most_rows: int, columns: Collection[str] | None = None
+    ) -> Iterator[Table]:
+        """See `batches`; those of a damaged segment end where the damage is."""
+        with self._noting(segment):
+            yield from batches(self._root, segment, most_rows, columns)
+
+    def of_ranks(self, segment: Segment, ranks: Sequence[int]) -> Table:
+        """The rows of some ranks; none of a damaged segment."""
+        with self._noting(segment), _opened(self._root / segment.path, segment.footer):
+            mine = [("rank", "in", list(ranks))]
+            arrow = pq.read_table(self._root / segment.path, filters=mine, page_checksum_verification=True)
+            return plain(arrow.combine_chunks())
+        return {}
+
+    def columns(self, segment: Segment) -> Table:
+        """The columns that a segment has, without rows; none of a damaged one."""
+        with self._noting(segment), _opened(self._root / segment.path, segment.footer) as file:
+            return plain(file.schema_arrow.empty_table())
+        return {}
+
+    def damaged_of(self, segments: Iterable[Segment]) -> dict[str, int]:
+        """Of these segments those that were found to be damaged or missing: path -> rows."""
+        return {segment.path: segment.rows for segment in segments if segment.path in self.damaged}
+
+    @contextlib.contextmanager
+    def _noting(self, segment: Segment) -> Iterator[None]:
+        """What comes of a damaged segment ends what is done in it, and no more."""
+        try:
+            yield
+        except DamagedSegment as error:
+            if segment.path not in self.damaged:
+                log.error("%s; its %d rows are left out", error, segment.rows)
+            self.damaged[segment.path] = str(error).replace(f"{self._root}/", "")  # readers see it
 
     def _of(self, segment: Segment, columns: Sequence[str] | None) -> list[Table]:
         with _opened(self._root / segment.path, segment.footer) as file:
@@ -145,12 +176,15 @@ def on_server_clock(table: Table, clocks: Mapping[int, NodeClock]) -> Table:
     """The table with time_ns and end_ns moved from each row's node's clock to the server's."""
     if not rows(table):
         return table
-    moved, nodes = dict(table), distinct(table["node"])
-    for name in ("time_ns", "end_ns"):
-        if name in table:
-            column = table[name].astype(np.int64)
-            for node in nodes:
-                mine = table["node"] == node if len(nodes) > 1 else slice(None)
-                column[mine] = clocks[node].to_server(column[mine])
-            moved[name] = column
+    names = [name for name in ("time_ns", "end_ns") if name in table]
+    # Rows of a node one behind the other: to look for them in all rows takes long with thousands of nodes.
+    order = np.argsort(table["node"], kind="stable")
+    times, nodes = np.stack([table[name].astype(np.int64)[order] for name in names]), table["node"][order]
+    edges = [0, *(np.flatnonzero(np.diff(nodes)) + 1).tolist(), len(nodes)]
+    for begin, end in pairwise(edges):
+        times[:, begin:end] = clocks[int(nodes[begin])].to_server(times[:, begin:end])
+    moved = dict(table)
+    for name, ordered in zip(names, times, strict=True):
+        moved[name] = np.empty_like(ordered)
+        moved[name][order] = ordered
     return moved

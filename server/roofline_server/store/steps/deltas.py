@@ -11,7 +11,7 @@ from ...correlate import windows as step_windows
 from ...correlate.steps import SERVING_ROLES, JobTables, by_time, correlate
 from ...records import MAX_TIME_NS, Bools, Incarnation, Lifetime, MarkKind, Table, concatenate, rows, take
 from ..catalog.catalog import Progress
-from ..catalog.clocks import Clocks
+from ..catalog.clocks import Clocks, moment
 from ..catalog.name_ids import NameIds
 from ..segments.files import PARTS, Segment
 from ..segments.reader import Reader, on_server_clock
@@ -96,9 +96,19 @@ class Deltas:
             steps.pop(name, None)
         return found, latest
 
-    def are_outdated(self, job: str, progress: Progress, raw: Mapping[str, Table], clocks: Clocks) -> bool:
+    def are_outdated(
+        self,
+        job: str,
+        progress: Progress,
+        raw: Mapping[str, Table],
+        begins: Mapping[int, int],
+        clocks: Clocks,
+    ) -> bool:
         """Whether stored step deltas are not what they would be now: a node reported late, a serving rank
-        came since, or one that was given the workers' steps marks its own."""
+        came since, or one that was given the workers' steps marks its own.
+
+        raw: what came since; begins: of each node in it, when its oldest batch of that begins.
+        """
         if not progress.through_ns:
             return False
         if not set(self.serving(job)) <= set(progress.serving):
@@ -106,7 +116,9 @@ class Deltas:
         given = set(progress.serving) - progress.stepped
         if given and not given.isdisjoint(step_windows.stepping(raw.get("marks", {}))):
             return True
-        return _earliest(raw, clocks) <= progress.through_ns
+        # A late batch may bring a begin, or a span, alone.
+        began = (moment(clocks[node], begin_ns) for node, begin_ns in begins.items())
+        return min([_earliest(raw, clocks), *began]) <= progress.through_ns
 
     def lifetimes_of(
         self, job: str, lifetimes: Mapping[Incarnation, Lifetime]
@@ -144,17 +156,25 @@ class Deltas:
         return {name: table for name, table in found.items() if rows(table)}
 
     def part_totals(
-        self, job: str, segments: Iterable[Segment], fresh: Mapping[str, Table], clocks: Clocks
+        self,
+        job: str,
+        segments: Iterable[Segment],
+        fresh: Iterable[Mapping[str, Table]],
+        clocks: Clocks,
     ) -> list[part_sums.PartTotal]:
-        """What parts counted over the whole job."""
-        metrics, new = self._name_ids.metrics_by_set(job), self.sum_parts(job, fresh, clocks)
+        """What parts counted over the whole job. fresh: a stretch each."""
+        metrics = self._name_ids.metrics_by_set(job)
+        new: dict[str, list[Table]] = {}
+        for raw in fresh:
+            for name, table in self.sum_parts(job, raw, clocks).items():
+                new.setdefault(name, []).append(table)
         stored: dict[str, list[Segment]] = {}
         for segment in segments:
             if segment.dataset.startswith(PARTS):
                 stored.setdefault(segment.dataset.removeprefix(PARTS), []).append(segment)
         found = []
         for name in sorted(stored.keys() | new.keys()):
-            table = concatenate([self._reader.read(stored.get(name, ())), new.get(name, {})])
+            table = concatenate([self._reader.read(stored.get(name, ())), *new.get(name, ())])
             found += part_sums.totals(table, metrics.get(name, []))
         return found
 

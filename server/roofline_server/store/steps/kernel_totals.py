@@ -12,7 +12,7 @@ from ...records import Floats, Table, concatenate, rows, take
 from ..raw_data import RawData
 from ..segments.files import ROWS_PER_GROUP
 from ..segments.frames import by_dataset
-from ..segments.reader import batches, on_server_clock
+from ..segments.reader import on_server_clock
 
 PIECE_ROWS = 1 << 17
 BATCH_ROWS = ROWS_PER_GROUP // 2  # of a file at a time: across its row groups would cost three times as much
@@ -69,7 +69,7 @@ def _pieces(
     for segment in raw.segments:
         if segment.dataset != dataset or (extent and not segment.overlaps(*extent, SLACK_NS)):
             continue
-        for piece in batches(raw.root, segment, BATCH_ROWS, columns):
+        for piece in raw.reader.batches(segment, BATCH_ROWS, columns):
             held.append(piece)
             if sum(map(rows, held)) >= PIECE_ROWS:
                 yield concatenate(held)

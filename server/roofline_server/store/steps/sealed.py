@@ -38,7 +38,8 @@ class NewData(NamedTuple):
     segments: Sequence[Segment]  # its raw data; the catalog does not know them yet
     latest: dict[str, Table]  # see `Deltas.are_outdated`
     clocks: Clocks
-    reported: dict[int, int]  # node -> node time it has reported up to
+    reported: dict[int, int]  # node -> node time up to which it has reported everything
+    begins: Mapping[int, int]  # node -> node time at which the oldest of its new batches begins
 
 
 class NewSteps(NamedTuple):
@@ -74,7 +75,7 @@ class SealedSteps:
         progress, stored, replaced = self._catalog.progress(new.job), self._catalog.segments(new.job), []
         if self._catalog.removed(new.job) is not None:
             log.debug("job %s: its raw data were removed, its step deltas stay", new.job)
-        elif self._deltas.are_outdated(new.job, progress, new.latest, new.clocks):
+        elif self._deltas.are_outdated(new.job, progress, new.latest, new.begins, new.clocks):
             log.info("job %s: a node or a server reported late, its step deltas are rebuilt", new.job)
             replaced = [s.path for s in stored if s.dataset.startswith(STEPS)]
             progress = Progress()

@@ -1,12 +1,13 @@
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 from roofline_server.clock_samples import FIRST_SAMPLES, MOST_SAMPLES
-from roofline_server.records import MAX_TIME_NS, RECORDING, ClockSample, NodeKey, Table
+from roofline_server.records import MAX_TIME_NS, RECORDING, ClockSample, Incarnation, Lifetime, NodeKey, Table
 from roofline_server.store.catalog.catalog import Catalog, sqlite_url
 from roofline_server.store.catalog.clocks import ClockRegistry
 from roofline_server.store.catalog.name_ids import NameIds
@@ -161,3 +162,36 @@ def test_what_was_stored_before_any_ping_is_known_to_nobody(catalog: Catalog) ->
     registry.add_arrival(1, 0, UNIX)
     registry.settle("job", windows((7, UNIX, UNIX + S)), {7: 1}, anew=False, clocks=registry.clocks())
     assert registry_of(catalog).settled("job") == {1: np.inf}
+
+
+def test_offset_about_now_is_that_of_the_best_of_the_newest_exchanges(catalog: Catalog) -> None:
+    registry = registry_of(catalog)
+    assert registry.offset_about(1) is None
+    registry.add_arrival(1, 10, 25)
+    assert registry.offset_about(1) == 15
+    registry.add_sample(1, ClockSample(0, 7, 1))  # too long ago when others have come
+    for number in range(8):
+        registry.add_sample(1, ClockSample(S + number, 100 + number, 50 if number == 3 else 90))
+    assert registry.offset_about(1) == 103
+    registry.save()
+    assert registry.offset_about(1) == 103
+    assert registry_of(catalog).offset_about(1) == 103
+
+
+def test_batches_do_not_wait_for_the_clock_of_a_job_that_is_over(
+    catalog: Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    registry, real = registry_of(catalog), catalog.put_job_clock
+    registry.add_sample(1, ClockSample(0, 7, 100))
+
+    def put(job: str, node: int, samples: list[list[int]]) -> None:
+        other = threading.Thread(target=registry.add_sample, args=(1, ClockSample(S, 8, 100)))
+        other.start()
+        other.join(20)
+        assert not other.is_alive()
+        real(job, node, samples)
+
+    monkeypatch.setattr(catalog, "put_job_clock", put)
+    who = Incarnation(1, 1, 5, 1, "", 1, "")
+    assert registry.of_job("job", {who: Lifetime(1, 2, True)})[1].is_measured
+    assert registry.offset_about(1) in (7, 8)

@@ -204,6 +204,32 @@ def test_every_number_of_an_agent_is_kept_once(
     again.close()
 
 
+def test_commits_go_on_while_much_is_deleted(inbox: Inbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    stored = inbox.commit(entry(number, data=b"x" * 100) for number in range(1, 8))
+    left: list[int] = []
+
+    def give_way(_: float) -> None:
+        assert not inbox._lock.locked()
+        left.append(len(inbox.ids()))
+        inbox.commit([entry(7 + len(left))])
+
+    monkeypatch.setattr(module, "PART_BYTES", 2 * (100 + module.ROW_BYTES))
+    monkeypatch.setattr(module.time, "sleep", give_way)
+    inbox.delete(stored[-1].id)
+    assert left == [5, 4, 3, 3]  # two go each time, and one has come meanwhile
+    assert sequences(inbox) == [("a", number) for number in range(8, 12)]
+
+
+def test_many_batches_of_one_commit_have_ids_in_their_order(inbox: Inbox) -> None:
+    for first in (1, 101):
+        inbox.commit(entry(number, data=b"%d" % number) for number in range(first, first + 70))
+    kept = list(inbox.after(0))
+    assert [e.id for e in kept] == list(range(1, 141))
+    assert all(e.data == b"%d" % e.sequence for e in kept)
+    inbox.delete(kept[-1].id)
+    assert [e.id for e in inbox.commit([entry(500)])] == [141]
+
+
 def test_numbers_out_of_order_are_all_kept(inbox: Inbox) -> None:
     for sequence in (3, 1, 2, 6, 5, 4):
         inbox.commit([entry(sequence)])

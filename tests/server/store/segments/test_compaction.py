@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+import sqlalchemy
 from hypothesis import given
 from hypothesis import strategies as st
 from roofline.v1 import ingest_pb2 as pb
@@ -306,8 +307,8 @@ CRASHES: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
     "while one is written": lambda m: kill_after(m, compaction, "with_columns"),
     "after the first is merged": lambda m: kill_after(m, compaction, "write"),
     "after some are merged": lambda m: kill_after(m, compaction, "write", 4),
-    "before the catalog": lambda m: kill_before(m, Catalog, "seal"),
-    "after the catalog": lambda m: kill_after(m, Catalog, "seal"),
+    "before the catalog": lambda m: kill_before(m, Catalog, "prepared"),
+    "after the catalog": lambda m: kill_after(m, sqlalchemy.Connection, "commit"),
     "before the inbox": lambda m: kill_before(m, Inbox, "delete"),
     "before the first is removed": lambda m: kill_before(m, Path, "unlink"),
     "after the first is removed": lambda m: kill_after(m, Path, "unlink"),
@@ -371,7 +372,7 @@ def seal_each(store: Store, sent: list[pb.Batch]) -> None:
 
 @pytest.mark.slow
 def test_files_stay_for_whoever_reads_them_and_go_when_he_is_done(
-    store: Store, monkeypatch: pytest.MonkeyPatch
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(compaction, "FEWEST", 2)
     A.greet(store)
@@ -379,7 +380,7 @@ def test_files_stay_for_whoever_reads_them_and_go_when_he_is_done(
     seal_each(store, sent[:6])
     raw = store.raw(JOB)
     assert raw
-    chunks, root = export.export(raw), raw.root
+    chunks, root = export.export(raw), tmp_path / "data"
     held = {segment.path for segment in raw.segments}
     del raw
     next(chunks)

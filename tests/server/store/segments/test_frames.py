@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -38,25 +39,25 @@ def size(of: Frame) -> int:
 
 def test_frames_that_fit_are_one_table() -> None:
     frames = [frame(0), frame(10), frame(20)]
-    (table,) = tables_of(frames, 3 * size(frames[0]))
+    (table,) = tables_of([frames], 3 * size(frames[0]))
     assert table["time_ns"].tolist() == list(range(30))
     assert table["a"].tolist() == [0] * 10 + [10] * 10 + [20] * 10
 
 
 def test_frames_that_do_not_fit_are_several_tables_in_order() -> None:
     frames = [frame(10 * i) for i in range(5)]
-    found = list(tables_of(frames, 2 * size(frames[0])))
+    found = list(tables_of([frames], 2 * size(frames[0])))
     assert [rows(table) for table in found] == [20, 20, 10]
     assert np.concatenate([table["time_ns"] for table in found]).tolist() == list(range(50))
 
 
 def test_frame_larger_than_a_piece_is_a_table_of_its_own() -> None:
-    assert [rows(table) for table in tables_of([frame(0), frame(10)], 1)] == [10, 10]
+    assert [rows(table) for table in tables_of([[frame(0), frame(10)]], 1)] == [10, 10]
 
 
 def test_tables_have_the_columns_of_all_frames() -> None:
     texts = np.array(["x"] * ROWS, object)
-    first, second = tables_of([frame(0), frame(10, OTHER, instance=texts)], 1)
+    first, second = tables_of([[frame(0), frame(10, OTHER, instance=texts)]], 1)
     assert list(first) == list(second)
     assert [c.dtype for c in first.values()] == [c.dtype for c in second.values()]
     assert first["instance"].tolist() == [""] * ROWS
@@ -66,7 +67,7 @@ def test_tables_have_the_columns_of_all_frames() -> None:
 
 
 def test_sealing_in_small_pieces_loses_and_changes_nothing(
-    store: Store, monkeypatch: pytest.MonkeyPatch
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sealing, "PIECE_BYTES", 1)
     monkeypatch.setattr(sealed, "SHARE_BYTES", 1)
@@ -84,7 +85,7 @@ def test_sealing_in_small_pieces_loses_and_changes_nothing(
     after = store.view(JOB)
     assert after
     files = {segment.dataset: segment for segment in segments(store)}
-    assert pq.ParquetFile(store.raw(JOB).root / files["marks"].path).num_row_groups == len(sent)
+    assert pq.ParquetFile(tmp_path / "data" / files["marks"].path).num_row_groups == len(sent)
     assert files["steps"].rows > 10
     assert canonical(after.steps) == canonical(before.steps)
     assert canonical(after.steps) == canonical(steps_of_all(store, JOB, [(node, one) for one in sent]))

@@ -1,0 +1,55 @@
+"""When agents are sent pings, which put their nodes on the server's clock."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+# A few pings in a row: the fastest of them bounds the offset best. At first often, so that there is a clock
+# at once and soon a baseline for its drift, then rarely: each wakes the agent.
+PINGS, FIRST_ROUNDS, PING_S = 4, 2, 0.03
+PING_AGAIN_S, PING_EVERY_S = 0.5, 10.0
+# To all agents together: thousands that come at once shall not delay their own acks.
+MOST_PER_SECOND = 500
+
+
+class Round(NamedTuple):
+    """So many pings in a row, and the seconds until the next round."""
+
+    pings: int
+    pause_s: float
+
+
+def rounds() -> Iterator[Round]:
+    """The pings of a stream."""
+    for _ in range(FIRST_ROUNDS - 1):
+        yield Round(PINGS, PING_S)
+    pause_s = PING_AGAIN_S
+    while True:
+        yield Round(PINGS, pause_s)
+        pause_s = min(2 * pause_s, PING_EVERY_S)
+
+
+class Turns:
+    """Gives each stream its turn to send a round."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._free_s = 0.0  # when all that have a turn have had it
+
+    def wait_s(self, pings: int) -> float:
+        """Take the next turn; returns how long it is until then."""
+        now = self._clock()
+        begin = max(now, self._free_s)
+        self._free_s = begin + pings / MOST_PER_SECOND
+        return begin - now
+
+    async def ping(self, send: Callable[[], object]) -> None:
+        """Send pings of one stream until cancelled."""
+        for some in rounds():
+            await asyncio.sleep(self.wait_s(some.pings))
+            for number in range(some.pings):
+                send()
+                await asyncio.sleep(PING_S if number < some.pings - 1 else some.pause_s)

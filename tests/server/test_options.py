@@ -1,0 +1,42 @@
+"""Options that several commands share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from roofline_server.cli import app
+from roofline_server.ingest.service import decode_entry
+from roofline_server.store.store import Store
+from typer.testing import CliRunner, Result
+
+
+def run(*given: str, **environ: str) -> Result:
+    return CliRunner().invoke(app, given, env=environ)
+
+
+@pytest.mark.parametrize("command", ["status", "check", "prune --job 42", "token list"])
+def test_commands_take_the_same_formats(tmp_path: Path, command: str) -> None:
+    found = run(*command.split(), "--data", str(tmp_path), "--format", "xml")
+    assert found.exit_code == 2
+    assert "'xml' is not one of text, json" in found.output
+    assert "--format" in found.output
+
+
+@pytest.mark.parametrize("command", ["", "check", "prune"])
+def test_commands_take_the_catalog_from_the_environment_too(command: str) -> None:
+    found = run(*command.split(), "--help")
+    assert "--catalog" in found.output and "ROOFLINE_CATALOG" in found.output
+
+
+def test_check_and_backup_say_what_holds_for_a_catalog_in_another_database(tmp_path: Path) -> None:
+    root, url = tmp_path / "data", f"sqlite:///{tmp_path}/catalog.db"
+    Store(root, decode_entry, url).close()
+    found = run("check", "--data", str(root), "--catalog", url)
+    assert found.exit_code == 0
+    assert "`backup` does not copy" in found.stderr and "no problems found" in found.stdout
+    refused = run("backup", str(tmp_path / "copy"), "--data", str(root), ROOFLINE_CATALOG=url)
+    assert "in another database" in str(refused.exception)
+    without = run("check", "--data", str(root))
+    assert "say with --catalog" in str(without.exception)
+    assert not (root / "catalog.db").exists()
