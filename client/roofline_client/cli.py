@@ -34,7 +34,7 @@ from .errors import ClientError
 # What only an extra installs.
 EXTRAS = {
     "client": ("rich", "matplotlib", "pandas", "numpy"),
-    "page": ("starlette", "uvicorn", "sse_starlette", "jinja2", "plotly", "python_multipart", "multipart"),
+    "page": ("starlette", "uvicorn", "sse_starlette", "jinja2", "plotly", "python_multipart"),
 }
 
 
