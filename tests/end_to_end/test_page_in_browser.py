@@ -1,7 +1,4 @@
-"""The live page in a real browser, with real ranks, agent and server; skipped where there is no Chromium.
-
-pip install playwright; apt-get install chromium
-"""
+"""The live page in a real browser, with real ranks, agent and server; skipped where there is no Chromium."""
 
 from __future__ import annotations
 
@@ -17,11 +14,11 @@ from typing import Any
 
 import psutil
 import pytest
+from playwright.sync_api import sync_playwright
 
 from .conftest import COMMANDS, Site, wait_until
 
 CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
-sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.timeout(240),
@@ -64,7 +61,7 @@ def page(site: Site) -> Iterator[Browser]:
     for index in range(2):
         site.rank("worker", index, 4000, 0.02, 8)
     wait_until(lambda: site.steps("worker:1") > 20, what="the workers step")
-    with sync_api.sync_playwright() as playwright:
+    with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         tab = browser.new_page(viewport={"width": 1280, "height": 1000})
         found = Browser(tab, home)
