@@ -27,6 +27,7 @@ TRAIL_S = (10.0, 60.0, 600.0)  # where a role was so long ago
 MOST_LINES = 12  # ranks with a line of their own
 LATE_COLOURS = [[0, "#5E3C99"], [0.5, "#F7F7F7"], [1, "#E66101"]]
 FAINT = 0.45
+USUAL, LEAST_MS = 0.98, 0.1  # of the colours of lateness
 DASHES = ("solid", "dash", "dot", "dashdot")  # of ranks of one role
 ABOVE = {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0}
 Figure = dict[str, Any]
@@ -210,7 +211,7 @@ def _roof_line(host: str, line: Any) -> Figure:
         "name": plain(line.label),
         "x": line.intensity,
         "y": line.flops,
-        "line": {"color": style.DIM, "width": 1.5},
+        "line": {"color": style.FAINT, "width": 1.5},
         "hovertemplate": "%{fullData.name} of " + _literal(host) + f" ({line.provenance})<extra></extra>",
         "showlegend": False,
     }
@@ -262,13 +263,16 @@ def lateness(lines: Mapping[str, RankSteps], most: int = MOST_POINTS // 4) -> Fi
     if len(numbers):
         table -= np.nanmedian(table, axis=0)
     shown, firsts = _pooled(table, most)
+    late = np.abs(shown[np.isfinite(shown)])
+    most_ms = float(np.quantile(late, USUAL)) if len(late) else 0.0  # what is later has the last colour, too
     data = {
         "type": "heatmap",
         "x": numbers[firsts].tolist(),
         "y": [plain(rank) for rank in ranks],
         "z": [[None if np.isnan(cell) else round(float(cell), 3) for cell in row] for row in shown],
         "colorscale": LATE_COLOURS,
-        "zmid": 0,
+        "zmin": -max(most_ms, LEAST_MS),
+        "zmax": max(most_ms, LEAST_MS),
         "colorbar": {"title": {"text": "ms late"}, "thickness": 10},
         "hovertemplate": "%{y}, step %{x}: %{z:.3g} ms later than the median rank<extra></extra>",
     }
