@@ -63,6 +63,14 @@ def serve(
             show_default=False,
         ),
     ] = "",
+    page: Annotated[
+        str,
+        typer.Option(
+            envvar="ROOFLINE_PAGE",
+            help="HOST:PORT of the live page, as 127.0.0.1:7645 [none]",
+            show_default=False,
+        ),
+    ] = "",
     insecure: Annotated[
         bool, typer.Option("--insecure", help="at any address without TLS and tokens: everybody is let in")
     ] = False,
@@ -90,7 +98,7 @@ def serve(
     from .upkeep import Keep
 
     keep = Keep(keep_days, keep_gb, tuple(keep_tagged or ()))
-    asyncio.run(run(Options(listen, data_of(data), catalog, insecure, seal, http, keep)))
+    asyncio.run(run(Options(listen, data_of(data), catalog, insecure, seal, http, page, keep)))
 
 
 app.command(help=init.HELP)(init.init)

@@ -37,6 +37,8 @@ from .ingest.commands import Agents
 from .ingest.committer import Committer
 from .ingest.relieving import Relieving
 from .ingest.service import MAX_BATCH_BYTES, MAX_STREAMS, IngestService, decode_entry
+from .page import check_page, keep_page
+from .page import command as page_command
 from .query import QueryService
 from .store.store import Store
 from .upkeep import Keep, retain_for_ever
@@ -62,6 +64,7 @@ class Options(NamedTuple):
     insecure: bool = False
     seal_s: float = SEAL_S
     http: str = ""  # HOST:PORT, or "off"; "": loopback, if its port is free
+    page: str = ""  # HOST:PORT of the live page; "": there is none
     keep: Keep = Keep()
 
 
@@ -100,6 +103,9 @@ async def serve(options: Options) -> None:
     listen = options.listen or (ALL_ADDRESSES if guarded else DEFAULT_LISTEN)
     check_address(listen, guarded or options.insecure)
     http = _http_place(options.http, guarded or options.insecure)
+    if options.page:
+        check_address(options.page, guarded, "--page")
+        check_page()
     os.umask(0o077)
     lock = lock_directory(options.data)
     # Batches are thousands of small arrays that live until they are sealed and make no cycles.
@@ -131,11 +137,21 @@ async def serve(options: Options) -> None:
             watching = [guard.watch()] if guard is not None else []
             watching.append(retain_for_ever(store, options.data, options.keep))
             watching.append(Relieving(agents, committer.load).run())
+            if options.page:
+                watching.append(keep_page(_page_command(options.page, listen, port, folder)))
             sealing = _seal_for_ever(store, options.seal_s, sealings)
             await _until_stopped(server, committer, sealing, watching, health, manager)
     finally:
         await asyncio.to_thread(store.close)
         os.close(lock)
+
+
+def _page_command(page: str, listen: str, port: int, folder: Path) -> list[str]:
+    """It asks over loopback, where the server listens there; others reach it over TLS alone."""
+    host = listen.rpartition(":")[0]
+    host = "127.0.0.1" if host in ("0.0.0.0", "[::]", "*") else host
+    identity = () if _is_private(page) else (folder / access.CERTIFICATE, folder / access.KEY)
+    return page_command(page, f"{host}:{port}", identity)
 
 
 def _http_place(http: str, safe: bool) -> HttpPlace | None:

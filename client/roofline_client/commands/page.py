@@ -24,6 +24,7 @@ def page(
     certificate: Annotated[
         Path | None, typer.Option("--certificate", help="speak TLS with this certificate (PEM)")
     ] = None,
+    until_stdin_ends: Annotated[bool, typer.Option("--until-stdin-ends", hidden=True)] = False,
     key: Annotated[Path | None, typer.Option("--key", help="the key of the certificate (PEM)")] = None,
 ) -> None:
     """Show jobs in a browser, live; until Ctrl-C.
@@ -46,4 +47,4 @@ def page(
     found = settings(server, place, "" if tokens else secrets.token_urlsafe(16))
     behind = f"#{found.code}" if found.code else ""
     print(f"roofline-client: the page is at {place.address}/{behind}  (Ctrl-C ends it)", file=sys.stderr)
-    run(found, place)
+    run(found, place, until_stdin_ends)

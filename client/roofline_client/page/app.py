@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from roofline.joining import Access, CannotJoin, authority_of, parse_token
+from roofline.joining import Access, CannotJoin
 from sse_starlette.sse import EventSourceResponse
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
@@ -23,8 +23,9 @@ from starlette.staticfiles import StaticFiles
 from starlette.templating import Jinja2Templates
 
 from .. import __version__
-from ..errors import ClientError, NotFound
-from . import documents
+from ..connection import enrolled
+from ..errors import ClientError, NotFound, Unreachable
+from . import answers, documents
 from .asking import Asking
 from .job_list import JobList
 from .live import Feeds
@@ -33,6 +34,7 @@ from .visitors import COOKIE, Visitors
 from .watching import JobWatch
 
 HERE = Path(__file__).parent
+MEMBER = "a visitor of the live page"  # as `roofline-server token list` shows who has logged in
 EVENTS_APART_S = 15  # a comment between events tells proxies and browsers that the page lives
 
 
@@ -61,6 +63,7 @@ class _Page:
         routes = [
             Route("/", self._seen(self._html("jobs.html"))),
             Route("/job", self._seen(self._html("job.html"))),
+            *(Route(f"/{name}", self._seen(self._answer(one))) for name, one in answers.ALL.items()),
             Route("/login", self._login_page),
             Route("/login", self._login, methods=["POST"]),
             Route("/logout", self._logout, methods=["POST"]),
@@ -113,7 +116,7 @@ class _Page:
         access = None
         if not (code and secrets.compare_digest(token.encode(), code.encode())):
             try:
-                access = await run_in_threadpool(_access_with, self._settings.server, token)
+                access = await run_in_threadpool(_joined, self._settings.server, token)
             except CannotJoin as error:
                 return await self._login_page(request, str(error), 403)
             if problem := await self._asking.works(access):
@@ -137,6 +140,33 @@ class _Page:
         async def shown(request: Request) -> Response:
             words = {"job": request.query_params.get("job", ""), "may_leave": not self._settings.is_open}
             return self._templates.TemplateResponse(request, template, words)
+
+        return shown
+
+    def _answer(self, one: answers.AnswerPage) -> Callable[[Request], Awaitable[Response]]:
+        """The answer to what is asked for, above it the form to ask again."""
+
+        async def shown(request: Request) -> Response:
+            given = {name: request.query_params.get(name, "").strip() for name in one.fields}
+            answer, problem, status, title = "", "", 200, one.title.format(**given)
+            if answers.is_complete(one, given):
+                try:
+                    answer = await self._asking.ask(
+                        self._access(request), lambda client: one.ask(client, given)
+                    )
+                except ClientError as error:
+                    problem, status = str(error), status_of(error)
+            else:
+                title = one.title.partition("{")[0].strip() or "Compare jobs"
+            words = {
+                "title": title,
+                "given": given,
+                "fields": one.fields,
+                "answer": answer,
+                "problem": problem,
+            }
+            may_leave = {"may_leave": not self._settings.is_open}
+            return self._templates.TemplateResponse(request, "answer.html", {**words, **may_leave}, status)
 
         return shown
 
@@ -175,18 +205,17 @@ class _Page:
 
     async def _refused(self, request: Request, error: Exception) -> Response:
         assert isinstance(error, ClientError)
-        status = 404 if isinstance(error, NotFound) else 503 if error.exit_code == 4 else 400
-        return Response(documents.problem(error), status, media_type="application/json")
+        return Response(documents.problem(error), status_of(error), media_type="application/json")
 
 
-def _access_with(server: str, token: str) -> Access:
-    """What a token of a reader lets in with. Raises CannotJoin."""
-    found = parse_token(token)
-    if found.mutual:
-        raise CannotJoin(
-            "this server asks for certificates: `roofline-client join`, then `roofline-client page`"
-        )
-    return Access(authority_of(server, found.fingerprint), found.secret)
+def _joined(server: str, token: str) -> Access:
+    """Join as `roofline-client join` does, for this visitor alone. Raises CannotJoin."""
+    return enrolled(server, token, MEMBER)[0]
+
+
+def status_of(error: ClientError) -> int:
+    """Of HTTP."""
+    return 404 if isinstance(error, NotFound) else 503 if isinstance(error, Unreachable) else 400
 
 
 async def _plotly(request: Request) -> Response:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ipaddress
+import sys
+import threading
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -56,7 +58,7 @@ def settings(server: str, place: Place, code: str) -> Settings:
     return Settings(server, own if code else None, "" if is_open else code if own else "", is_open, hosts)
 
 
-def run(found: Settings, place: Place) -> None:
+def run(found: Settings, place: Place, until_stdin_ends: bool = False) -> None:
     """Raises CannotListen."""
     config = uvicorn.Config(
         create_app(found),
@@ -71,6 +73,8 @@ def run(found: Settings, place: Place) -> None:
         ssl_keyfile=place.key,
     )
     server = uvicorn.Server(config)
+    if until_stdin_ends:
+        threading.Thread(target=_end_with_stdin, args=(server,), daemon=True).start()
     try:
         server.run()
     except SystemExit:
@@ -80,3 +84,9 @@ def run(found: Settings, place: Place) -> None:
                 "machine's; choose another --listen"
             ) from None
         raise
+
+
+def _end_with_stdin(server: uvicorn.Server) -> None:
+    """Whoever started the page has ended."""
+    sys.stdin.buffer.read()
+    server.should_exit = True

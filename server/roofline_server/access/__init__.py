@@ -7,6 +7,7 @@ from pathlib import Path
 
 FOLDER = "access"  # of the data directory
 AUTHORITY = "authority.pem"
+CERTIFICATE, KEY = "server.pem", "server.key"  # what the server shows
 MUTUAL = "mutual"  # a file: who connects shows a certificate too, instead of a token
 
 

@@ -23,14 +23,14 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from roofline.joining import SERVER_NAME
 
 from ..errors import ConfigError
-from . import AUTHORITY
+from . import AUTHORITY, CERTIFICATE, KEY
 from .tokens import Token
 
 AUTHORITY_DAYS, CERTIFICATE_DAYS, RENEW_DAYS = 3650, 365, 30
 MEMBER_DAYS = 90  # of nodes and users, who exchange theirs in its last third
 MOST_OF_SUBJECT = 64  # characters of each part, by X.520
 BEFORE = datetime.timedelta(minutes=10)  # clocks of nodes differ
-AUTHORITY_KEY, CERTIFICATE, KEY = "authority.key", "server.pem", "server.key"
+AUTHORITY_KEY = "authority.key"
 
 
 class Identity(NamedTuple):

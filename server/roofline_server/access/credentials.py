@@ -11,7 +11,7 @@ from typing import Any
 import grpc
 
 from ..errors import ServerError
-from . import AUTHORITY, authority
+from . import AUTHORITY, CERTIFICATE, authority
 
 log = logging.getLogger(__name__)
 
@@ -49,4 +49,4 @@ class _Newest:
             return None
 
     def _version(self) -> int:
-        return os.stat(self._folder / authority.CERTIFICATE).st_mtime_ns
+        return os.stat(self._folder / CERTIFICATE).st_mtime_ns

@@ -136,7 +136,7 @@ def _tls(folder: Path) -> ssl.SSLContext:
     authority.identity(folder)  # renews one that ends soon
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
-    context.load_cert_chain(folder / authority.CERTIFICATE, folder / authority.KEY)
+    context.load_cert_chain(folder / access.CERTIFICATE, folder / access.KEY)
     if access.is_mutual(folder):
         # Who only asks whether the server lives has none.
         context.verify_mode = ssl.CERT_OPTIONAL
@@ -146,13 +146,12 @@ def _tls(folder: Path) -> ssl.SSLContext:
 
 async def _renew(secured: ssl.SSLContext, folder: Path) -> None:
     """Show a certificate that was made anew (gRPC's port makes one in time), without a restart."""
-    from ..access import authority
 
-    shown = os.stat(folder / authority.CERTIFICATE).st_mtime_ns
+    shown = os.stat(folder / access.CERTIFICATE).st_mtime_ns
     while True:
         await asyncio.sleep(60 * BEAT_S)
         with contextlib.suppress(OSError):  # ssl.SSLError is one: between two files that are being replaced
-            found = os.stat(folder / authority.CERTIFICATE).st_mtime_ns
+            found = os.stat(folder / access.CERTIFICATE).st_mtime_ns
             if found != shown:
-                secured.load_cert_chain(folder / authority.CERTIFICATE, folder / authority.KEY)
+                secured.load_cert_chain(folder / access.CERTIFICATE, folder / access.KEY)
                 shown = found

@@ -101,6 +101,8 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
         "GetSteps": chunks(message("steps", steps(), [])),
         "GetStragglers": refuse(grpc.StatusCode.NOT_FOUND, "no job nine"),
         "GetRoofline": answer(models.roofline()),
+        "GetBreakdown": answer(models.breakdown()),
+        "GetMachines": answer(models.machines()),
     }
     with serving(answer(report), answer(jobs), **scripts) as asked:
         found = started(asked.address, tmp_path_factory.mktemp("config"))
@@ -164,6 +166,37 @@ def test_documents_are_those_of_the_command_line(page: Page, name: str, request:
 def test_bad_requests_say_what_is_wrong(page: Page, path: str, status: int, words: str) -> None:
     found, text, _ = page.ask(path)
     assert (found, words in text) == (status, True), text
+
+
+@pytest.mark.parametrize(
+    ("path", "words"),
+    [
+        ("/full?job=41", "Job 41, in full"),
+        ("/breakdown?job=41", "what a step is made of"),
+        ("/compare", "Compare jobs"),
+        ("/compare?first=41", 'value="41"'),
+        ("/machines", "node1"),
+        ("/trajectory", "Experiment"),
+    ],
+)
+def test_answers_are_pages(page: Page, path: str, words: str) -> None:
+    status, text, _ = page.ask(path)
+    assert (status, words in text) == (200, True), text
+    assert 'role="alert"' not in text
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "words"),
+    [("/stragglers?job=9", 404, "no job nine"), ("/full?job=41&steps=9:3", 400, "the first comes after")],
+)
+def test_an_answer_that_cannot_be_says_why(page: Page, path: str, status: int, words: str) -> None:
+    found, text, _ = page.ask(path)
+    assert (found, words in text) == (status, True), text
+
+
+def test_what_is_asked_for_is_escaped(page: Page) -> None:
+    _, text, _ = page.ask("/full?job=%3Cscript%3Ealert(1)%3C/script%3E&steps=%22%3E%3Cscript%3E1:")
+    assert "<script>" not in text
 
 
 def test_the_description_names_all_documents(page: Page) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from cryptography import x509
 from roofline.joining import SERVER_NAME
-from roofline_server.access import AUTHORITY, authority
+from roofline_server.access import AUTHORITY, CERTIFICATE, authority
 from roofline_server.errors import ConfigError
 
 NOW = datetime.datetime(2027, 1, 1, tzinfo=datetime.timezone.utc)
@@ -19,7 +19,7 @@ DAY = datetime.timedelta(days=1)
 
 
 def certificate(folder: Path) -> x509.Certificate:
-    return x509.load_pem_x509_certificate((folder / authority.CERTIFICATE).read_bytes())
+    return x509.load_pem_x509_certificate((folder / CERTIFICATE).read_bytes())
 
 
 def test_certificate_is_signed_by_the_authority_for_the_name_that_is_asked_for(tmp_path: Path) -> None:
@@ -62,7 +62,7 @@ def test_certificate_is_made_anew_before_it_ends(tmp_path: Path, days: int, rene
 
 def test_broken_certificate_is_said(tmp_path: Path) -> None:
     authority.create(tmp_path)
-    (tmp_path / authority.CERTIFICATE).write_text("no certificate")
+    (tmp_path / CERTIFICATE).write_text("no certificate")
     with pytest.raises(ConfigError, match="init --renew"):
         authority.identity(tmp_path)
     (tmp_path / authority.AUTHORITY_KEY).write_text("no key")

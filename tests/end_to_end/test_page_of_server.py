@@ -1,0 +1,129 @@
+"""`roofline-server --page`: the page comes and goes with the server, and lets in who has a token."""
+
+from __future__ import annotations
+
+import http.client
+import signal
+import socket
+import ssl
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+
+import psutil
+import pytest
+
+from .conftest import COMMANDS, Site, wait_until
+from .test_access import Person
+
+pytestmark = pytest.mark.slow
+MEMBER = "a visitor of the live page"
+
+
+def free_place() -> str:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return f"127.0.0.1:{probe.getsockname()[1]}"
+
+
+def ask(place: str, path: str, method: str = "GET", body: str = "", **headers: str) -> Any:
+    """Status, headers and text; None: nobody answers."""
+    kind: Any = http.client.HTTPSConnection if headers.pop("tls", "") else http.client.HTTPConnection
+    more = {"context": ssl._create_unverified_context()} if kind is http.client.HTTPSConnection else {}
+    connection = kind(place, timeout=20, **more)
+    try:
+        connection.request(method, path, body or None, headers)
+        response = connection.getresponse()
+        return response.status, response.headers, response.read().decode()
+    except OSError:
+        return None
+    finally:
+        connection.close()
+
+
+def log_in(place: str, token: str, **more: str) -> Any:
+    scheme = "https" if more else "http"
+    form = {"Content-Type": "application/x-www-form-urlencoded", "Origin": f"{scheme}://{place}"}
+    return ask(place, "/login", "POST", urlencode({"token": token}), **form, **more)
+
+
+def pages() -> list[psutil.Process]:
+    found = (one for one in psutil.process_iter(["cmdline"]) if "page" in (one.info["cmdline"] or [])[3:4])
+    return list(found)
+
+
+def test_the_page_ends_with_a_server_that_is_killed_and_begins_again_when_it_is_killed(site: Site) -> None:
+    place = free_place()
+    server = site.server("--page", place)
+    wait_until(lambda: ask(place, "/api/v1/jobs"), 30, "the page answers")
+    assert ask(place, "/api/v1/jobs")[0] == 200, "this server asks for no tokens"
+    (page,) = (one for one in pages() if place in one.cmdline())
+    page.kill()
+    wait_until(lambda: ask(place, "/"), 30, "the page is back")
+    server.send_signal(signal.SIGKILL)
+    wait_until(lambda: ask(place, "/") is None, 10, "the page has ended with its server")
+
+
+@pytest.fixture
+def guarded(site: Site, tmp_path: Path) -> tuple[Person, str]:
+    """A server with tokens and a page."""
+    owner = Person(tmp_path / "head", site.address)
+    owner.said("roofline-server", "init")
+    place = free_place()
+    site.start([COMMANDS / "roofline-server", "--page", place], "server.log", **owner.environ)
+    wait_until(lambda: ask(place, "/login"), 30, "the page answers")
+    return owner, place
+
+
+def test_who_has_a_readers_token_sees_jobs_until_it_is_revoked(guarded: tuple[Person, str]) -> None:
+    owner, place = guarded
+    assert ask(place, "/api/v1/jobs")[0] == 401
+    assert ask(place, "/")[1]["Location"] == "/login"
+    token = owner.token("--role", "reader", "--name", "browser")
+    status, headers, _ = log_in(place, token)
+    assert (status, headers["Location"]) == (303, "/")
+    cookie = headers["Set-Cookie"]
+    assert "HttpOnly" in cookie and "SameSite=strict" in cookie and token not in cookie
+    session = {"Cookie": cookie.partition(";")[0]}
+    assert ask(place, "/api/v1/jobs", **session)[0] == 200
+    (member,) = (
+        line.split()[0]
+        for line in owner.said("roofline-server", "token", "list").splitlines()
+        if MEMBER in line
+    )
+    owner.said("roofline-server", "token", "revoke", member)
+    wait_until(lambda: ask(place, "/api/v1/jobs", **session)[0] != 200, 20, "the token is refused")
+    ask(place, "/logout", "POST", "x", Origin=f"http://{place}", **session)
+    assert ask(place, "/api/v1/jobs", **session)[0] == 401
+
+
+def test_other_tokens_are_refused_and_said_why(guarded: tuple[Person, str]) -> None:
+    owner, place = guarded
+    for token, why in (
+        ("no token", "no join token"),
+        (owner.token("--role", "agent"), ""),
+        (owner.token("--role", "reader")[:-4] + "abcd", ""),
+    ):
+        status, headers, text = log_in(place, token)
+        assert status == 403 and why in text and "Set-Cookie" not in headers and f'"{token}"' not in text
+    log = Path(owner.home).parent.joinpath("server.log").read_text()
+    assert "roofline1." not in log, "tokens stand in no log"
+
+
+def test_a_page_that_others_reach_speaks_tls(site: Site, tmp_path: Path) -> None:
+    owner = Person(tmp_path / "head", site.address)
+    owner.said("roofline-server", "init")
+    place = free_place()
+    everywhere = place.replace("127.0.0.1", "0.0.0.0")
+    site.start([COMMANDS / "roofline-server", "--page", everywhere], "server.log", **owner.environ)
+    wait_until(lambda: ask(place, "/login", tls="yes"), 30, "the page answers")
+    status, headers, _ = log_in(place, owner.token("--role", "reader"), tls="yes")
+    assert status == 303 and "Secure" in headers["Set-Cookie"]
+
+
+def test_a_page_that_others_reach_without_tokens_is_refused(site: Site) -> None:
+    done = site.start(
+        [COMMANDS / "roofline-server", "--page", "0.0.0.0:7645", "--listen", site.address], "log"
+    )
+    assert done.wait(20) == 3
+    assert "--page 0.0.0.0:7645 can be reached by others" in site.log("log")
