@@ -337,8 +337,8 @@ def test_spool_holds_what_is_not_acknowledged_whatever_the_order_of_acks(
     spool, model = Spool(path), Model({})
     for what, number in does:
         if what == "fill":
-            model.waiting[spool.next_sequence()] = number
-            spool.append(spool.next_sequence(), bytes(number))
+            model.waiting[spool.next_sequence()] = number + 1  # no batch is empty
+            spool.append(spool.next_sequence(), bytes(number + 1))
         elif what == "forget":
             some = [number, number + 2]
             spool.forget([one for one in some if one < spool.next_sequence()])
