@@ -15,6 +15,7 @@ from contextlib import suppress
 log = logging.getLogger(__name__)
 
 EVERY_S, SHARE = 1.0, 10.0  # so often; what takes over 0.2 s is asked for in a tenth of the time
+KEPT = 16  # subjects that nobody watches, for who comes back
 STILL_S = 15.0  # of what does not change any more
 
 # What to show, and whether it may still change.
@@ -45,7 +46,6 @@ class Feed:
             self._watchers.discard(queue)
             if not self._watchers:
                 self._task.cancel()
-                self._newest = ""
 
     @property
     def is_watched(self) -> bool:
@@ -85,5 +85,9 @@ class Feeds:
 
     def feed(self, subject: Hashable, ask: Callable[[], Awaitable[Shown]]) -> Feed:
         """The one of this subject; ask: how, if it is new."""
-        self._feeds = {one: feed for one, feed in self._feeds.items() if feed.is_watched or one == subject}
-        return self._feeds.setdefault(subject, Feed(ask))
+        found = self._feeds.pop(subject, None) or Feed(ask)
+        idle = [one for one, feed in self._feeds.items() if not feed.is_watched]
+        for one in idle[: max(0, len(idle) - KEPT)]:
+            del self._feeds[one]
+        self._feeds[subject] = found
+        return found

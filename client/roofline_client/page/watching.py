@@ -20,7 +20,7 @@ from ..tables import screen
 from . import figures
 from .live import Shown
 
-MOST_ROWS = 200_000  # steps of all ranks that are held
+MOST_ROWS = 60_000  # the last steps, of all ranks, that are held and shown
 LIVE_S, TRAIL_EVERY_S = 10.0, 5.0  # the roofline is that of so many last seconds
 MOST_TRAIL = 130  # places that are remembered
 
@@ -37,7 +37,7 @@ class JobWatch:
     def look(self, client: Client) -> Shown:
         """What is to be shown now. Raises ClientError."""
         report = client.report(self._job, first_screen=True)
-        self._add(client.steps(self._job, first_step=self._next_step()), report)
+        self._add(client.steps(self._job, first_step=self._next_step(report)), report)
         pictures = {
             "steps": figures.step_times(self._lines, {rank.rank: rank.role for rank in report.ranks}),
             "late": figures.lateness(self._lines),
@@ -51,12 +51,15 @@ class JobWatch:
         words = {"state": report.state, "verdict": html(screen.as_text(report))}
         return json.dumps({**words, "pictures": pictures}, allow_nan=False), report.running
 
-    def _next_step(self) -> int:
+    def _next_step(self, report: Report) -> int:
         """From where on steps are asked for: what is there already may be of ranks that are behind."""
-        return min((int(line.number[-1]) for line in self._lines.values()), default=0)
+        if self._lines:
+            return min(int(line.number[-1]) for line in self._lines.values())
+        newest = max((rank.last_step or 0 for rank in report.exits), default=0)
+        return max(0, newest - _most(report))
 
     def _add(self, chunks: Iterable[TableChunk], report: Report) -> None:
-        most = max(50, MOST_ROWS // max(1, len(report.ranks)))
+        most = _most(report)
         for rank, new in _by_rank(chunks).items():
             if rank in self._lines:
                 new = np.concatenate([[*self._lines[rank], self._begins[rank]], new], axis=1)
@@ -92,6 +95,11 @@ class JobWatch:
             if intensity and flops and (not trail or now - trail[-1][0] >= TRAIL_EVERY_S):
                 trail.append((now, intensity, flops))
         return {label: _so_long_ago(trail, now) for label, trail in self._trails.items()}
+
+
+def _most(report: Report) -> int:
+    """Steps of a rank that are held."""
+    return max(50, MOST_ROWS // max(1, len(report.ranks)))
 
 
 def _by_rank(chunks: Iterable[TableChunk]) -> dict[str, figures.Ints]:
