@@ -18,9 +18,16 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import IO, Protocol
 
 REPOSITORY = Path(__file__).parents[2]
+
+
+def _has_more(output: IO[bytes]) -> bool:
+    """Whether something can be read at once."""
+    look = select.poll()  # takes any descriptor; select() none above 1023
+    look.register(output, select.POLLIN)
+    return bool(look.poll(0))
 
 
 class Process(Protocol):
@@ -62,7 +69,7 @@ class Forker:
         """The next that it says: a process id, then how that process ended. None: nothing yet."""
         output = self._process.stdout
         assert output is not None
-        if not waits and not select.select([output], [], [], 0)[0]:
+        if not waits and not _has_more(output):
             return None
         # Eight bytes are written at once, and so are never read in parts.
         data = os.read(output.fileno(), 8)
