@@ -30,6 +30,7 @@ from .identity import CATALOG, agree, note_place, set_foreign_copy_apart
 from .intake.inbox import Entry, Inbox, Known
 from .intake.lost import lost_batch
 from .intake.tail import Tail
+from .integrity import refuse_damaged
 from .raw_data import RawData
 from .retention.apply import Retention, finish
 from .sealing import Sealer
@@ -65,6 +66,8 @@ class Store:
             _warn_of_damaged_logs(root)
             self._inbox = Inbox(root / "inbox.db")
             note_place(root, self._inbox, catalog_url)
+            if not catalog_url:
+                refuse_damaged(root / CATALOG)
             self._catalog = Catalog(catalog_url or sqlite_url(root / CATALOG))
             self._identity = agree(root, self._catalog, self._inbox)
             self._open()
@@ -161,8 +164,12 @@ class Store:
 
     def _take_from_inbox(self, sealed: int, decode: Decode) -> int:
         """How many batches were there, without those that are damaged: they cost their own rows alone."""
-        found, damaged = 0, []
+        found, damaged, homeless = 0, [], []
+        agents = {node: key.agent for key, node in self.name_ids.nodes().items()}
         for entry, is_sound in self._inbox.read(sealed):
+            if is_sound and agents.get(entry.node) != entry.agent:
+                homeless.append(entry)
+                continue
             if not is_sound:
                 damaged.append(entry)
                 self._note_damaged(entry)
@@ -176,16 +183,22 @@ class Store:
                 continue
             self._remember(entry, decoded)
             found += 1
-        if damaged:
-            self._inbox.set_apart(entry.id for entry in damaged)
-            named = ", ".join(sorted({entry.agent[:8] for entry in damaged})[:MOST_NAMED])
-            log.error(
-                "%d batches in the inbox are not as they were written and are left out (of agents %s); they "
-                "are kept in the table `damaged` of inbox.db",
-                len(damaged),
-                named,
-            )
+        self._set_apart(damaged, "are not as they were written")
+        self._set_apart(homeless, "are of nodes that the catalog, which was damaged or lost, does not know,")
         return found
+
+    def _set_apart(self, entries: Sequence[Entry], why: str) -> None:
+        if not entries:
+            return
+        self._inbox.set_apart(entry.id for entry in entries)
+        named = ", ".join(sorted({entry.agent[:8] for entry in entries})[:MOST_NAMED])
+        log.error(
+            "%d batches in the inbox %s and are left out (of agents %s); they are kept in the table "
+            "`damaged` of inbox.db",
+            len(entries),
+            why,
+            named,
+        )
 
     def _note_damaged(self, entry: Entry) -> None:
         """Have the jobs of its node say that a batch is lost."""

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import contextlib
 import json
+import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import sqlalchemy as sa
 
@@ -20,9 +21,12 @@ from ...records import Ending, Incarnation, Lifetime
 from ..segments.files import Segment
 from .names import Names
 from .removals import Removal, Removals, note_removal
+from .sums import add_function, begin_sums
 from .tables import EXIT, FOOTER, INCARNATION, META, PROGRESS, SEGMENT, STATE
 from .times import Times
 from .versions import FORMAT, check_format, write_copy
+
+_STATE_OF = sa.select(STATE.c.value).where(STATE.c.name == sa.bindparam("name"))
 
 
 class Progress(NamedTuple):
@@ -60,9 +64,15 @@ class Catalog(Names, Times, Removals):
         if self._engine.dialect.name == "sqlite":
             sa.event.listen(self._engine, "connect", _make_durable)
         check_format(self._engine)
-        META.create_all(self._engine)
-        if self.state("format") != str(FORMAT):
-            self.put_state("format", str(FORMAT))
+        with self._engine.begin() as db:
+            is_sqlite = self._engine.dialect.name == "sqlite"
+            if is_sqlite:
+                db.exec_driver_sql("begin immediate")  # else each table is a transaction
+            META.create_all(db)
+            if db.execute(_STATE_OF, {"name": "format"}).scalar() != str(FORMAT):
+                _put_state(db, "format", str(FORMAT))
+            if is_sqlite:
+                begin_sums(cast(sqlite3.Connection, db.connection.driver_connection))
 
     def close(self) -> None:
         self._engine.dispose()
@@ -70,7 +80,7 @@ class Catalog(Names, Times, Removals):
     def state(self, name: str) -> str | None:
         """A value kept under a name; None when there is none."""
         with self._engine.connect() as db:
-            return db.execute(sa.select(STATE.c.value).where(STATE.c.name == name)).scalar()
+            return db.execute(_STATE_OF, {"name": name}).scalar()
 
     def put_state(self, name: str, value: str) -> None:
         self.put_states({name: value})
@@ -211,6 +221,7 @@ def _replace(db: sa.Connection, table: sa.Table, rows: Mapping[tuple[int, int, i
 
 
 def _make_durable(connection: Any, _record: Any) -> None:
+    add_function(connection)
     connection.execute("pragma journal_mode=wal")
     connection.execute("pragma synchronous=full")
     connection.execute("pragma busy_timeout=10000")

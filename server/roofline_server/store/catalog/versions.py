@@ -13,11 +13,13 @@ import sqlalchemy as sa
 
 from ...errors import Unavailable
 from ..segments.files import fsync
+from .sums import wrong_sums
 from .tables import STATE
 
 log = logging.getLogger(__name__)
 
-FORMAT = 2  # 1: without identity; 2: with it, and with checksums of inbox rows
+# 1: without identity; 2: with it, and with checksums of inbox rows; 3: with checksums of the catalog (SQLite)
+FORMAT = 3
 COPY = "catalog.copy.db"  # beside the catalog, as it was at the last sealing
 
 
@@ -63,6 +65,8 @@ def write_copy(engine: sa.Engine, target: Path) -> bool:
     try:
         with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as db:
             db.exec_driver_sql("vacuum into ?", (str(temporary),))
+        if why := wrong_sums(temporary):  # the copy that there is shall not be replaced by it
+            raise OSError(f"the catalog is damaged ({why}): {REPAIR}")
         temporary.chmod(0o600)
         fsync(temporary)
         # A repair that was killed leaves the log of the copy that is replaced: SQLite would apply it to this.

@@ -5,9 +5,7 @@ A database is opened only after SQLite has found it whole: opening one that is m
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 
 import pyarrow as pa
@@ -18,6 +16,7 @@ from ..catalog.catalog import Catalog, sqlite_url
 from ..catalog.versions import COPY
 from ..identity import CATALOGS, copy_of, why_apart
 from ..intake.inbox import Inbox
+from ..integrity import integrity
 from ..segments.files import Origin, Segment, origin_of
 from ..segments.reader import DamagedSegment, batches
 from ..segments.unknown import NOTE, QUARANTINE, unknown_files
@@ -87,19 +86,6 @@ def database_findings(root: Path, name: str) -> list[Finding]:
     return [*found, Finding("damaged", name, why)] if why else found
 
 
-def integrity(path: Path) -> str:
-    """What is wrong with an SQLite database; empty: nothing. Nothing is changed but its log, which is applied
-    as every opening does."""
-    try:
-        with closing(sqlite3.connect(path)) as db:
-            if db.execute("select count(*) from sqlite_master").fetchone() == (0,):
-                return "it is empty"
-            found = [str(row[0]) for row in db.execute("pragma integrity_check(3)")]
-    except sqlite3.Error as error:
-        return str(error)
-    return "" if found == ["ok"] else "; ".join(found).replace("\n", " ")
-
-
 def problem_of(root: Path, segment: Segment) -> str:
     """What is wrong with the file of a segment; empty: nothing."""
     if not (root / segment.path).exists():
@@ -132,8 +118,11 @@ def _inbox_findings(inbox: Inbox, catalog: Catalog | None) -> tuple[int, list[Fi
             why = "it is not as it was written"
             found.append(Finding("damaged batch", what, why, jobs.get(entry.node)))
     for row in inbox.damaged():
-        what, why = f"{INBOX} batch {row.id} of agent {row.agent[:8]}", "it was damaged, and set apart"
-        found.append(Finding("apart", what, why, jobs.get(row.node)))
+        what = f"{INBOX} batch {row.id} of agent {row.agent[:8]}"
+        if row.is_sound:
+            found.append(Finding("lost", what, "the catalog did not know its node: it is kept, and not read"))
+        else:
+            found.append(Finding("apart", what, "it was damaged, and set apart", jobs.get(row.node)))
     return count, found
 
 

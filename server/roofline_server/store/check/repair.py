@@ -20,13 +20,14 @@ from ..identity import (
     set_foreign_copy_apart,
 )
 from ..intake.inbox import Inbox
+from ..integrity import integrity
 from ..segments.files import STEPS, Segment, fsync
 from ..segments.unknown import QUARANTINE, free_place, set_apart, tidy
 from ..taking import begin_taking, end_taking
 from ..usable import usable
 from .adopt import adopt, can_be_made_anew
 from .findings import Repaired
-from .reading import CATALOG, INBOX, LOST, apart_of, integrity, problem_of, segments_of, sound_copy
+from .reading import CATALOG, INBOX, LOST, apart_of, problem_of, segments_of, sound_copy
 
 NOT_MADE_ANEW = (
     "no sound copy of the catalog is left, so nothing says what the numbers in the files of segments/ stand "
@@ -126,9 +127,9 @@ def _belongs(root: Path, copy: Path) -> bool:
 
 def _mend_inbox(root: Path, catalog: Catalog, inbox: Inbox, found: Repaired) -> None:
     """Forget damaged rows that a start has set apart; set files apart that the catalog does not know."""
-    sealed, damaged = catalog.sealed_through(), inbox.damaged()
+    sealed, damaged = catalog.sealed_through(), [row for row in inbox.damaged() if not row.is_sound]
     if damaged:
-        inbox.drop_damaged()
+        inbox.drop(damaged)
         named = ", ".join(f"{row.sequence} of agent {row.agent[:8]}" for row in damaged)
         found.done.append(f"{len(damaged)} damaged batches are dropped: {named}")
     for entry, is_sound in inbox.read(sealed):

@@ -92,12 +92,13 @@ class Entry(NamedTuple):
 
 
 class DamagedRow(NamedTuple):
-    """A row that is not as it was written; any of what it says may be wrong."""
+    """A row that was set apart. Of one that is not as it was written, any of what it says may be wrong."""
 
     id: int
     agent: str
     sequence: int
     node: int
+    is_sound: bool = False  # it is as it was written, but the catalog did not know its node
 
 
 def checksum(entry: Entry) -> int:
@@ -281,13 +282,14 @@ class Inbox:
     def damaged(self) -> list[DamagedRow]:
         """Those that were set apart."""
         with self._lock:
-            found = self._db.execute("select id, agent, sequence, node from damaged order by id").fetchall()
-        return [DamagedRow(row[0], str(row[1]), _number(row[2]), _number(row[3])) for row in found]
+            found = self._db.execute(f"select {_COLUMNS} from damaged order by id").fetchall()
+        return [_set_apart(Entry(*said), crc32) for *said, crc32 in found]
 
-    def drop_damaged(self) -> int:
-        """Forget those that were set apart; returns how many."""
-        with self._lock:
-            return self._db.execute("delete from damaged").rowcount
+    def drop(self, rows: Iterable[DamagedRow]) -> None:
+        """Forget these of those that were set apart."""
+        with self._lock, self._db:
+            self._db.execute("begin immediate")
+            self._db.executemany("delete from damaged where id = ?", [(row.id,) for row in rows])
 
     def about(self) -> dict[str, str]:
         """What the inbox says of itself, by name."""
@@ -331,6 +333,11 @@ def _is_possible(entry: Entry) -> bool:
     numbers = (entry.sequence, entry.node, entry.received_ns)
     texts = isinstance(entry.agent, str) and isinstance(entry.data, bytes)
     return texts and all(isinstance(number, int) for number in numbers)
+
+
+def _set_apart(entry: Entry, crc32: int | None) -> DamagedRow:
+    is_sound = crc32 is not None and _is_possible(entry) and checksum(entry) == crc32
+    return DamagedRow(entry.id, str(entry.agent), _number(entry.sequence), _number(entry.node), is_sound)
 
 
 def _number(value: object) -> int:

@@ -12,6 +12,7 @@ from roofline_server.store.catalog.catalog import Catalog
 from roofline_server.store.store import Store
 
 from ...builders import DRAM, PEAK_F32, UNIX, Node, S, catalog_of, crash, machine, open_store, rank, training
+from ..histories import without_sums
 
 HOST = "host-a"
 
@@ -205,10 +206,12 @@ def test_host_that_is_known_from_files_alone_is_one(store: Store) -> None:
 
 
 def as_before(root: Path) -> None:
-    """Make the catalog one of the last release, which had no versions."""
+    """Make the catalog one of a former release, which had no versions."""
+    without_sums(root / "catalog.db")
     catalog = sqlite3.connect(root / "catalog.db")
     catalog.execute("drop table machine")
     catalog.execute("drop table tag")
+    catalog.execute("delete from state where name = 'format'")
     catalog.commit()
     catalog.close()
 
