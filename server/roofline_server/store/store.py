@@ -43,7 +43,7 @@ from .taking import end_taking
 from .usable import usable
 from .view import JobView
 from .view_builder import Needed, ViewBuilder
-from .wal import lost_transactions
+from .wal import warn_of_damaged_logs
 
 log = logging.getLogger(__name__)
 
@@ -63,7 +63,7 @@ class Store:
         self._sealing = threading.Lock()
         with usable(root):
             root.mkdir(parents=True, exist_ok=True)
-            _warn_of_damaged_logs(root)
+            warn_of_damaged_logs(root)
             self._inbox = Inbox(root / "inbox.db")
             note_place(root, self._inbox, catalog_url)
             if not catalog_url:
@@ -164,11 +164,11 @@ class Store:
 
     def _take_from_inbox(self, sealed: int, decode: Decode) -> int:
         """How many batches were there, without those that are damaged: they cost their own rows alone."""
-        found, damaged, homeless = 0, [], []
+        found, damaged, of_unknown = 0, [], []
         agents = {node: key.agent for key, node in self.name_ids.nodes().items()}
         for entry, is_sound in self._inbox.read(sealed):
             if is_sound and agents.get(entry.node) != entry.agent:
-                homeless.append(entry)
+                of_unknown.append(entry)
                 continue
             if not is_sound:
                 damaged.append(entry)
@@ -184,7 +184,9 @@ class Store:
             self._remember(entry, decoded)
             found += 1
         self._set_apart(damaged, "are not as they were written")
-        self._set_apart(homeless, "are of nodes that the catalog, which was damaged or lost, does not know,")
+        self._set_apart(
+            of_unknown, "are of nodes that the catalog, which was damaged or lost, does not know,"
+        )
         return found
 
     def _set_apart(self, entries: Sequence[Entry], why: str) -> None:
@@ -386,10 +388,3 @@ class Store:
             log.error("cannot seal at the end (%s); the data stays in the inbox for the next start", error)
         self._inbox.close()
         self._catalog.close()
-
-
-def _warn_of_damaged_logs(root: Path) -> None:
-    """To be called before SQLite opens them, which drops what follows a damage without a word."""
-    for name in ("catalog.db-wal", "inbox.db-wal"):
-        if lost := lost_transactions(root / name):
-            log.error("%s is damaged: %d transactions that were durable are lost", root / name, lost)
