@@ -21,6 +21,7 @@ from ..errors import BadBatch, Unavailable
 from ..records import ClockSample, DecodedBatch, Incarnation, Limit, Machine, NodeKey, RankKey, Removed
 from .catalog.catalog import Catalog, sqlite_url
 from .catalog.clocks import ClockRegistry, Clocks, moment, server_time
+from .catalog.integrity import refuse_damaged
 from .catalog.machines import Machines, MachineVersion
 from .catalog.name_ids import NameIds
 from .catalog.owners import Owners
@@ -30,7 +31,6 @@ from .identity import CATALOG, agree, note_place, set_foreign_copy_apart
 from .intake.inbox import Entry, Inbox, Known
 from .intake.lost import lost_batch
 from .intake.tail import Tail
-from .integrity import refuse_damaged
 from .raw_data import RawData
 from .retention.apply import Retention, finish
 from .sealing import Sealer

@@ -13,10 +13,10 @@ import pyarrow.parquet as pq
 
 from ...errors import Unavailable
 from ..catalog.catalog import Catalog, sqlite_url
+from ..catalog.integrity import integrity
 from ..catalog.versions import COPY
 from ..identity import CATALOGS, copy_of, why_apart
 from ..intake.inbox import Inbox
-from ..integrity import integrity
 from ..segments.files import Origin, Segment, origin_of
 from ..segments.reader import DamagedSegment, batches
 from ..segments.unknown import NOTE, QUARANTINE, unknown_files

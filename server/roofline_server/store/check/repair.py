@@ -11,6 +11,7 @@ from pathlib import Path
 
 from ...errors import Unavailable
 from ..catalog.catalog import Catalog, Progress, Sealing, sqlite_url
+from ..catalog.integrity import integrity
 from ..catalog.versions import COPY
 from ..identity import (
     CATALOGS,
@@ -20,7 +21,6 @@ from ..identity import (
     set_foreign_copy_apart,
 )
 from ..intake.inbox import Inbox
-from ..integrity import integrity
 from ..segments.files import STEPS, Segment, fsync
 from ..segments.unknown import QUARANTINE, free_place, set_apart, tidy
 from ..taking import begin_taking, end_taking

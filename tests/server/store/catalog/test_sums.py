@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from roofline_server.errors import Unavailable
 from roofline_server.records import ClockSample, Incarnation, Lifetime, NodeKey
 from roofline_server.store.catalog.catalog import Catalog, Progress, Sealing, sqlite_url
+from roofline_server.store.catalog.integrity import integrity
 from roofline_server.store.catalog.sums import FUNCTION, TABLE, _sums, add_function, begin_sums, wrong_sums
 from roofline_server.store.catalog.versions import COPY, FORMAT
 from roofline_server.store.check.repair import repair
-from roofline_server.store.integrity import integrity
 from roofline_server.store.segments.files import Segment
 
 from ...builders import crash, machine, open_store

@@ -6,9 +6,9 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
-from ..errors import Unavailable
-from .catalog.sums import wrong_sums
-from .catalog.versions import REPAIR
+from ...errors import Unavailable
+from .sums import wrong_sums
+from .versions import REPAIR
 
 EMPTY = "it is empty"
 
