@@ -261,7 +261,7 @@ SERVER = (
     ("model",),
     ("chunks",),
     ("store",),
-    ("access", "ingest", "report"),
+    ("access", "ingest", "page", "report"),
     ("health", "query"),
     ("upkeep",),
     ("serve",),

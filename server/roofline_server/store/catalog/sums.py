@@ -15,7 +15,7 @@ from pathlib import Path
 TABLE = "checksum"
 SCHEMA = " schema"  # no table has such a name
 FUNCTION = "row_crc"
-FIRST_FORMAT = "3"  # of catalogs that have them
+FIRST_FORMAT = 3  # of catalogs that have them
 
 _TABLES = "select name from sqlite_master where type = 'table' and name <> ? order by name"
 
@@ -86,7 +86,9 @@ def wrong_sums(path: Path) -> str:
 
 def _should_have(db: sqlite3.Connection) -> bool:
     found = db.execute("select value from state where name = 'format'").fetchone()
-    return found is not None and str(found[0]) >= FIRST_FORMAT
+    if found is None:
+        return False
+    return not str(found[0]).isdigit() or int(found[0]) >= FIRST_FORMAT
 
 
 def _sums(db: sqlite3.Connection, table: str) -> tuple[int, int]:
