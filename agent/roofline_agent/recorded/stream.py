@@ -168,7 +168,7 @@ class StreamReader:
             return
         peak = self.found.facts.get(f"gpu_{gpu}_peak_bytes_per_s")
         share = float(match[7]) / 100 if match[7] else None
-        if isinstance(peak, float) and share and not 0.95 < value / peak / share < 1.05:
+        if isinstance(peak, float) and peak > 0 and share and not 0.95 < value / (peak * share) < 1.05:
             self.found.warn(
                 "rate and share of the peak do not agree; rates are taken as GB/s", self.text.line
             )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 
 import pytest
 from hypothesis import given
@@ -101,6 +102,13 @@ def test_best_of_a_sweep_is_the_ceiling() -> None:
 
 def test_share_of_the_peak_that_does_not_fit_is_said() -> None:
     assert said(read(SWEEP.replace("90.00 90.00", "90.00 45.00")), "do not agree")
+
+
+@pytest.mark.parametrize("peak", ["0", "0.0", "." + 330 * "0" + "1"])
+def test_peak_of_nothing_is_no_peak(peak: str) -> None:
+    found = read(re.sub(r"[\d.]+ GB/s PEAK", f"{peak} GB/s PEAK", SWEEP))
+    assert ceilings(found) == {"dram.copy": 90e9}
+    assert not said(found, "do not agree")
 
 
 @pytest.mark.parametrize(
