@@ -131,7 +131,7 @@ def target_of(found: Collector, path: str, request: ImportRequest) -> Target:
     if index is None:
         index = recorded if isinstance(recorded, int) else 0
     begin = found.started_ns
-    if begin is None or not 0 <= begin <= LATEST_NS:
+    if begin is None or not 0 < begin <= LATEST_NS:
         written_ns = time.time_ns()
         with contextlib.suppress(OSError):
             written_ns = os.stat(path).st_mtime_ns

@@ -197,7 +197,7 @@ def _keep(settings: dict[str, str], found: Collector) -> None:
     if settings.get("HOSTNAME"):
         found.facts["host"] = settings["HOSTNAME"]
     started = number(settings.get("TIMESTAMP_DATA", ""))
-    if started is not None and 0 < started < 1e11:
+    if started is not None and 1 <= started < 1e11:
         started_ns = int(started * 1e9)
         found.started_ns = started_ns if found.started_ns is None else min(found.started_ns, started_ns)
 

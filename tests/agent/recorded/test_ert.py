@@ -76,6 +76,11 @@ def test_settings_stand_in_the_method() -> None:
     assert (found.version, found.facts["host"], found.started_ns) == ("1.1.0", "box", 1_000_500_000_000)
 
 
+@pytest.mark.parametrize("time", ["5e-324", "0", "-3", "1e300"])
+def test_time_that_no_clock_shows_is_left_out(time: str) -> None:
+    assert read(JSON.replace("1000.5", time)).started_ns is None
+
+
 def test_text_of_a_point_is_read() -> None:
     found = read(SUM)
     assert ert.sniff(SUM) == 85
