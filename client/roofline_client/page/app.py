@@ -171,11 +171,11 @@ class _Page:
         return shown
 
     async def _job_events_of_list(self, request: Request) -> Response:
-        return self._events(("jobs", self._access(request)), JobList(), self._access(request))
+        return self._events("jobs", JobList(), self._access(request))
 
     async def _job_events(self, request: Request) -> Response:
         job = request.query_params.get("job", "")
-        return self._events((job, self._access(request)), JobWatch(job), self._access(request))
+        return self._events(("job", job), JobWatch(job), self._access(request))
 
     def _events(self, subject: Any, watch: Any, access: Access | None) -> Response:
         async def ask() -> tuple[str, bool]:
@@ -184,7 +184,7 @@ class _Page:
             except ClientError as error:
                 return documents.problem(error), True
 
-        feed = self._feeds.feed(subject, ask)
+        feed = self._feeds.feed((subject, access), ask)  # nobody sees what another asked for
 
         async def messages() -> AsyncIterator[dict[str, str]]:
             async for shown in feed.watch():

@@ -136,6 +136,11 @@ def test_a_job_comes_with_verdict_and_pictures(page: Page) -> None:
     assert 'class="roofline"' in shown["verdict"]
 
 
+def test_a_job_may_be_called_as_the_list_is(page: Page) -> None:
+    assert "jobs" in page.event("/events/jobs")
+    assert "pictures" in page.event("/events/job?job=jobs")
+
+
 def test_names_are_escaped_in_html(page: Page) -> None:
     _, text, _ = page.ask("/job?job=%3Cscript%3Ealert(1)%3C/script%3E")
     assert EVIL not in text and "&lt;script&gt;" in text
