@@ -17,7 +17,7 @@ from .torch_batches import examples_in, shapes_in
 from .torch_module import leave_to_python
 from .torch_recorder import Recorder, recorder
 
-SHARE = 500  # asking DDP for its times (some 25 us) may take one part in so many of the time between
+SHARE = 2000  # asking DDP for its times (some 25 us) may take one part in so many of the time between
 
 
 def patch(module: Any, marker: Marker) -> None:

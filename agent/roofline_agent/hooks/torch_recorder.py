@@ -450,7 +450,7 @@ class Recorder:
         before = deferred[-1].time_ns if deferred else self.steps.border_ns
         self._short = now - before < SHORT_NS
         defers = self._short and now - self._handed_ns < DEFERRED_NS
-        if defers and (self._at_border or self.between.stretches or self._held):
+        if defers and (self.between.stretches or self._held):
             defers = False
         if defers:
             if self._defer_to is None:  # not known since the last one was handed over
