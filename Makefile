@@ -23,7 +23,7 @@ except ImportError:
 endef
 export CHECK_PYTHON
 
-.PHONY: help demo pictures test test-slow coverage frameworks test-frameworks causes soak fmt lint types proto bench clean
+.PHONY: help demo pictures test test-laws test-slow coverage frameworks test-frameworks causes soak fmt lint types proto bench clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -37,9 +37,12 @@ pictures: $(VENV)/.ready $(TF_VENV)/.ready $(TORCH_VENV)/.ready ## run real trai
 test: $(VENV)/.ready ## run the quick tests (no training framework needed, under four minutes of CPU time)
 	@$(VENV)/bin/python -m pytest -n auto --maxprocesses 8 --dist loadfile
 
+test-laws: $(VENV)/.ready ## run the tests of laws, with many examples
+	@ROOFLINE_EXAMPLES=thorough $(VENV)/bin/python -m pytest -n auto --maxprocesses 8 --dist loadfile -m 'law and not framework'
+
 # One after the other: some of them measure this machine.
-test-slow: $(VENV)/.ready ## run the slow tests, and those of laws with many examples
-	@ROOFLINE_EXAMPLES=thorough $(VENV)/bin/python -m pytest -m '(slow or law) and not framework'
+test-slow: $(VENV)/.ready ## run the slow tests
+	@$(VENV)/bin/python -m pytest -m 'slow and not law and not framework' --durations 15
 
 coverage: $(VENV)/.ready ## run both, and list the lines that no test runs
 	@$(VENV)/bin/python -m coverage run -m pytest -m 'not framework'

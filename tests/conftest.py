@@ -12,7 +12,7 @@ from hypothesis import is_hypothesis_test, settings
 from tests import recordings
 
 # A busy machine is no fault of the code: no example is timed. `make test` tries few examples of each
-# law, the same every time, and `make test-slow` many.
+# law, the same every time, and `make test-laws` many.
 settings.register_profile("quick", deadline=None, max_examples=25, derandomize=True)
 settings.register_profile("thorough", deadline=None, max_examples=200)
 settings.load_profile(os.environ.get("ROOFLINE_EXAMPLES", "quick"))
