@@ -34,6 +34,9 @@ def import_files(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="show what is in the files, send nothing")
     ] = False,
+    launches: Annotated[
+        bool, typer.Option("--launches", help="list every single launch too; with --dry-run --format json")
+    ] = False,
     output: Annotated[
         str, typer.Option("--format", help="text or json (one object a line and file)")
     ] = "text",
@@ -56,6 +59,7 @@ def import_files(
     4 server unreachable.
     """
     from ..config import known_servers
+    from ..ranks.identity import MAX_NAME
     from ..recorded import command
 
     if not abs(step_time_offset) <= MAX_OFFSET_S:
@@ -63,6 +67,10 @@ def import_files(
     if host is not None and not (0 < len(host) <= 256 and host.isprintable()):
         raise typer.BadParameter("1 to 256 printable characters", param_hint="--host")
     check_format(output)
+    if launches and output != "json":
+        raise typer.BadParameter("needs --format json", param_hint="--launches")
+    if job is not None and len(job) > MAX_NAME:
+        raise typer.BadParameter(f"longer than {MAX_NAME} characters", param_hint="--job")
     config = load_config(context, server=server)
     silence_grpc()
 
@@ -83,6 +91,7 @@ def import_files(
         output,
         config.server,
         known_servers(config.state_directory()).known.get(config.server),
+        launches,
     )
     try:
         failed = command.import_files(request, sys.stdout, report, line.show)

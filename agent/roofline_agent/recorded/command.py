@@ -37,6 +37,7 @@ class ImportRequest(NamedTuple):
     output: str  # "text" or "json"
     server: str
     access: Access | None = None  # of a server that was joined
+    launches: bool = False  # every single one in the JSON
 
 
 def import_files(
@@ -55,7 +56,8 @@ def import_files(
     for path in request.files:
         companions = [head for other, head in heads.items() if other != path]
         try:
-            found = read(path, companions, not request.dry_run, _reading(path, progress))
+            keeps = not request.dry_run or request.launches
+            found = read(path, companions, keeps, _reading(path, progress))
         except RecordedError as error:
             report(printable(str(error)))
             failed += 1
@@ -65,14 +67,20 @@ def import_files(
             failed += 1
             continue
         if request.output == "json":
-            write_json(found, path, out)
+            write_json(found, path, out, request.launches)
         else:
             out.writelines(f"{printable(line)}\n" for line in summarise(found, path))
         out.flush()
+        if found.is_empty:
+            report(printable(f"{path}: no value could be read of it{_reasons(found)}"))
         sends = not found.is_empty and not request.dry_run
         gave += _send(found, path, request, report, progress) if sends else not found.is_empty
         found.close()
     return failed if gave else len(request.files)
+
+
+def _reasons(found: Collector) -> str:
+    return "".join(f"; {warning(one)}" for one in found.warnings[:3])
 
 
 def _reading(path: str, progress: Callable[[str], None]) -> Callable[[int], None]:
@@ -111,12 +119,13 @@ def _send(
         lambda n: progress(printable(f"{path}: {n} batches sent")),
         request.access,
     )
-    for one in found.warnings:
-        if one not in known:
-            report(printable(f"{path}: {warning(one)}"))
+    new = [one for one in found.warnings if one not in known]
     where = f"job {target.job}, {target.role}:{target.index}"
     refused = f"; the server refused {sent.refused}" if sent.refused else ""
-    report(printable(f"{path} is at {request.server} as {where} ({sent.batches} batches{refused})"))
+    for one in new:
+        report(printable(f"{path}: {warning(one)}"))
+    part = "in part, without what was named above, " if new else ""
+    report(printable(f"{path} is {part}at {request.server} as {where} ({sent.batches} batches{refused})"))
     return True
 
 

@@ -8,11 +8,11 @@ from collections.abc import Iterable
 from typing import IO, Any
 
 from .collector import Collector, FileWarning
-from .recording import LEVELS, Counter, Kernel
+from .recording import LEVELS, Counter, Kernel, Launch
 
 
-def write_json(collector: Collector, name: str, out: IO[str]) -> None:
-    """One line. Keys of docs/import.md; a value that the file does not hold is null, never 0."""
+def write_json(collector: Collector, name: str, out: IO[str], launches: bool = False) -> None:
+    """One line. launches: with every single launch. Keys of docs/import.md; a value that the file does not hold is null, never 0."""
     out.write("{")
     _pair(out, "tool", collector.tool)
     out.write(", ")
@@ -20,6 +20,8 @@ def write_json(collector: Collector, name: str, out: IO[str]) -> None:
     out.write(", ")
     _pair(out, "file", name)
     _list(out, "kernels", (kernel(k) for k in collector.kernels))
+    if launches:
+        _list(out, "launches", (launch(one) for one in collector.launches or ()))
     _list(out, "counters", (counter(c) for c in collector.counters))
     _list(out, "phases", (p._asdict() for p in collector.phases))
     throughput: dict[str, Any] | None = None
@@ -52,6 +54,21 @@ def kernel(one: Kernel) -> dict[str, Any]:
         "intensity": dict.fromkeys(levels) | one.intensity,
         "flops_per_s": one.flops_per_s,
         "precision": one.precision or None,
+        "note": one.note or None,
+    }
+
+
+def launch(one: Launch) -> dict[str, Any]:
+    """One execution of a kernel, or `count` of them where the tool has summed them up."""
+    return {
+        "name": one.name,
+        "count": one.count,
+        "start_s": one.start_s,
+        "time_s": one.time_s,
+        "flops": one.flops,
+        "bytes": dict.fromkeys(LEVELS) | dict(one.bytes),
+        "precision": one.precision or None,
+        "problem": one.problem or None,
         "note": one.note or None,
     }
 

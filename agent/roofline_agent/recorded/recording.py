@@ -100,10 +100,11 @@ class RecordedCeiling(NamedTuple):
     """A limit that a benchmark measured. Names as `calibrate` gives them: "dram.triad", "peak.f64.512"."""
 
     name: str
-    kind: str  # "memory" or "compute"
+    kind: str  # "memory", "compute" or "network"
     level: str  # "dram", "l3", ...; "" for compute
     precision: str  # "f64", ...; "" for memory
     value: float
     unit: str  # "byte/s" or "FLOP/s"
     method: str
     width: int = 0
+    device: str = ""  # "" the CPUs, "gpu 0"

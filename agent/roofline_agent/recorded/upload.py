@@ -137,6 +137,7 @@ def ceilings(found: Collector) -> Sequence[Ceiling]:
             0.0,
             c.method,
             found.started_ns or 0,
+            device=c.device,
             provenance=int(Provenance.REPORTED),
             operation=next((one for one in _OPERATIONS if c.name.startswith(f"{c.level}.{one}")), ""),
         )

@@ -27,6 +27,16 @@ _LABELS = {
 }
 _PER_CYCLE = "smsp__sass_thread_inst_executed_op_{}_pred_on.sum.per_cycle_elapsed"
 _LABELS |= {
+    (f"theoretical predicated-on {op} thread instructions executed", "inst/cycle"): (
+        f"sm__sass_thread_inst_executed_op_{op}_pred_on.sum.peak_sustained"
+    )
+    for op in ("ffma", "dfma", "hfma")
+}
+_LABELS |= {
+    ("theoretical dram bytes accessible", "byte/cycle"): "dram__bytes.sum.peak_sustained",
+    ("dram frequency", "Hz"): "dram__cycles_elapsed.avg.per_second",
+}
+_LABELS |= {
     (f"predicated-on {op} thread instructions executed per cycle", "inst/cycle"): _PER_CYCLE.format(op)
     for op in ("fadd", "fmul", "ffma", "dadd", "dmul", "dfma", "hadd", "hmul", "hfma")
 }

@@ -9,10 +9,11 @@ from __future__ import annotations
 import re
 
 from ..collector import Collector
-from ..recording import Counter, Launch
+from ..recording import Counter, Launch, RecordedCeiling
 from ..text import Text
 from . import flops as ncu_flops
 from . import metrics as ncu_metrics
+from . import roofs as ncu_roofs
 from .metrics import Elapsed, LaunchMetrics
 from .other_lines import OtherLines
 from .table import PrintedLaunch, is_header, launches
@@ -55,6 +56,7 @@ class _NcuReader:
 
     def __init__(self, found: Collector, decimal_comma: bool, cc: str) -> None:
         self.launches = 0
+        self._roofs: dict[str, RecordedCeiling] = {}
         self._found = found
         self._decimal_comma = decimal_comma
         self._cc = cc  # of the whole file, for pages of old versions that have no such column
@@ -94,7 +96,20 @@ class _NcuReader:
             count=times,
         )
         self._found.launch(launch)
+        for roof in ncu_roofs.roofs(values, printed.device):
+            self._keep_roof(roof)
+        if time is None and flops.flops is None:
+            for rate in ncu_roofs.rates(values, printed.device):
+                self._found.counters.append(rate)
         self._keep_others(printed, values)
+
+    def _keep_roof(self, roof: RecordedCeiling) -> None:
+        """The highest of all launches, whose clocks differ a little."""
+        key = f"{roof.device} {roof.name}"
+        known = self._roofs.get(key)
+        if known is None or roof.value > known.value:
+            self._roofs[key] = roof
+            self._found.ceilings = list(self._roofs.values())
 
     def _describe(self, printed: PrintedLaunch, values: LaunchMetrics) -> str:
         """The launch's compute capability; name and capability of its GPU become facts."""

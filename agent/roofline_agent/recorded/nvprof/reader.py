@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from ..collector import Collector
 from ..ncu.other_lines import PERMISSION
-from ..ncu.values import number, unit
+from ..ncu.values import number
 from ..recording import Launch
 from ..text import Text
 from .kernels import Kernels, MeanMetric, binary_unit, bytes_of, convert, flops_of
@@ -70,9 +70,9 @@ class _NvprofHeader(NamedTuple):
         return row[at] if at is not None and at < len(row) else ""
 
     def seconds(self, row: list[str], name: str) -> float | None:
-        value = number(self.cell(row, name))
-        printed = unit(self.cell(self.units or [], name))
-        return value * printed.factor if value is not None and printed.base == "s" else None
+        """Its unit stands in the row of units, or, in summaries without one, behind the number ("542.36ms")."""
+        value, base, *_ = convert(self.cell(row, name), self.cell(self.units or [], name))
+        return value if base == "s" else None
 
 
 class _CsvTables:

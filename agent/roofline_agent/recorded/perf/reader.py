@@ -44,6 +44,8 @@ def sniff(head: str) -> int:
         before = line if not before and perf_csv.lacks_event(line) else ""
         if perf_json.is_json(line) and any(perf_json.rows(line)):
             return 100
+        if line.startswith("{") and perf_json.looks_metrics_alone(line):
+            return 100
         if perf_human.header(line):
             inside, best = True, max(best, 70)
         elif row := perf_human.row(line, inside):
@@ -106,6 +108,10 @@ class _PerfReader:
         elif perf_json.is_json(line):
             for row in perf_json.rows(line):
                 self._take(row)
+            if alone := perf_json.derived_alone(line):
+                self._derived(alone, self._whole(None), None, None)
+        elif line.startswith("{") and (table := perf_json.metrics_alone(line)):
+            self._take_table(*table)
         elif head := perf_human.header(line):
             self.inside = True
             if self.run.last_s is None or self.run.elapsed_s is not None:
@@ -165,11 +171,13 @@ class _PerfReader:
         self.columns = self.columns if table else perf_metric_only.names(line)
         if table is None:
             return bool(self.columns)
-        t_s, where, found = table
+        self._take_table(*table)
+        return True
+
+    def _take_table(self, t_s: float | None, where: str, found: list[DerivedMetric]) -> None:
         self.run.note_time(t_s)
         for one in found:
             self._derived(one, where or self._whole(None), None, t_s)
-        return True
 
     def _take(self, row: PerfRow) -> None:
         if row.t_s is None and self.run.last_s is not None:

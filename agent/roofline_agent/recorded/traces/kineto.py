@@ -1,8 +1,8 @@
 """Reads a PyTorch profiler (Kineto) trace: GPU kernels, copies, collectives, profiler steps, operators.
 
-GPU time and CPU time never add up here: kernels are the GPU's, and operators on the CPU that have FLOPs stand
-beside them without a time. Only where a trace has no GPU kernel at all do all operators count, each with the
-time that it spends outside the operators it calls, and a warning says so. Times of a trace are microseconds,
+GPU time and CPU time never add up here: kernels are the GPU's, and have the FLOPs of the operators on the CPU
+that launched them (joined.py). Only where a trace has no GPU kernel at all do all operators count, each with
+the time that it spends outside the operators it calls, and a warning says so. Times of a trace are microseconds,
 whatever its "displayTimeUnit" is: that is for the viewer (Chrome's Trace Event Format).
 
 On an accelerator of MTIA every event of the device has one category: transfers, waits, and the parts that a
@@ -21,7 +21,8 @@ from ..text import Text
 from .activities import Activities
 from .collectives import Collectives
 from .cupti import measured
-from .operators import Operators
+from .joined import KernelLog
+from .operators import Operators, flops_of
 from .streams import Streams
 from .trace import Trace, arguments, number
 
@@ -75,6 +76,7 @@ class _Profile:
         self._activities = Activities()
         self._collectives = Collectives()
         self._operators = Operators(found)
+        self._log = KernelLog()
         self._streams = Streams()
         self._kernels = 0
         self._ranges = 0
@@ -90,6 +92,9 @@ class _Profile:
             "cpu_op": self._operator,
             "user_annotation": self._annotation,
             "cuda_profiler_range": self._measured_range,
+            "cuda_runtime": self._runtime,
+            "cuda_driver": self._runtime,
+            "hip_runtime": self._runtime,
         }
 
     def add(self, event: dict[str, Any]) -> None:
@@ -113,23 +118,22 @@ class _Profile:
 
     def _kernel(self, event: dict[str, Any], at_us: float, duration_us: float, library: str = "") -> None:
         name, args = str(event.get("name", "")), arguments(event)
-        flops = _flops(args)
+        flops = flops_of(args)
         shape = [f"{key} {args[key]}" for key in ("grid", "block") if isinstance(args.get(key), list)]
         self._kernels += 1
         if "cat" in event:  # the old profiler names no stream
             self._streams.add((str(event.get("pid")), str(event.get("tid"))), at_us, duration_us)
         self._kernel_flops |= flops is not None
         self._collectives.kernel(name, duration_us * MICROSECOND, args)
-        self._found.launch(
-            Launch(
-                name,
-                duration_us * MICROSECOND,
-                flops,
-                start_s=at_us * MICROSECOND,
-                library=library or self._library(),
-                problem=" ".join(shape)[:80],
-            )
+        launch = Launch(
+            name,
+            duration_us * MICROSECOND,
+            flops,
+            start_s=at_us * MICROSECOND,
+            library=library,
+            problem=" ".join(shape)[:80],
         )
+        self._log.add(launch, args.get("External id"), args.get("correlation"))
 
     def _library(self) -> str:
         devices = self._trace.values.get("deviceProperties")
@@ -162,7 +166,13 @@ class _Profile:
             return  # up to torch 1.9 steps are operators
         thread = f"{event.get('pid')} {event.get('tid')}"
         self._collectives.call(name, duration_us * MICROSECOND, args)
-        self._operators.add(thread, at_us, duration_us, name, _flops(args))
+        self._operators.add(thread, at_us, duration_us, name, args)
+
+    def _runtime(self, event: dict[str, Any], at_us: float, duration_us: float) -> None:
+        """A call of CUDA or HIP, within the operator that made it."""
+        args = arguments(event)
+        thread = f"{event.get('pid')} {event.get('tid')}"
+        self._log.launched(thread, at_us, args.get("External id"), args.get("correlation"))
 
     def _annotation(self, event: dict[str, Any], at_us: float, duration_us: float) -> None:
         name = str(event.get("name", ""))
@@ -189,7 +199,7 @@ class _Profile:
         self._collectives.finish(self._found)
         self._streams.finish(self._found)
         on_gpu = self._kernels + self._ranges > 0
-        self._operators.finish(on_gpu, with_flops=not (self._kernel_flops or self._ranges))
+        self._finish_kernels(on_gpu)
         if self._ranges:
             self._found.warn(
                 f"{self._ranges} kernels were measured by CUPTI's range profiler: the trace has their counts "
@@ -205,6 +215,16 @@ class _Profile:
             whole_us = int(self._zero_us)  # a float of today's nanoseconds has no digits left for them
             fraction_ns = round((self._zero_us - whole_us) * 1000)
             self._found.started_ns = int(base_ns or 0) + whole_us * 1000 + fraction_ns
+
+    def _finish_kernels(self, on_gpu: bool) -> None:
+        """The kernels with the FLOPs of the operators that launched them, and the operators left over."""
+        self._operators.put_in_order()
+        library, joined = self._library(), set()
+        for launch, call in self._log.join(self._operators):
+            joined.add(call)
+            self._found.launch(launch if launch.library else launch._replace(library=library))
+        self._log.close()
+        self._operators.finish(on_gpu, joined, with_flops=not (self._kernel_flops or self._ranges))
 
     def _add_facts(self) -> None:
         # Each only where the trace has it, in the type that the profiler writes.
@@ -235,14 +255,6 @@ def _kind(event: dict[str, Any]) -> str:
         return _KINDS.get(lower, lower)
     pid = event.get("pid")
     return _LEGACY.get(pid, "") if isinstance(pid, str) else ""
-
-
-def _flops(args: dict[str, Any]) -> float | None:
-    for key in ("flops", "Flops", "FLOPs", "FLOPS", "kernel_flop"):
-        value = number(args.get(key))
-        if value is not None and value > 0:  # torch writes 0 where it has no formula
-            return value
-    return None
 
 
 def _are_objects(items: list[Any]) -> bool:

@@ -1,103 +1,195 @@
-"""Turns the nested operators of a CPU trace into times that add up: what each spends outside those it calls.
+"""Turns the nested operators of a trace into times that add up: what each spends outside those it calls.
 
-An operator that has FLOPs owns everything it calls, so that neither its time nor its FLOPs count twice.
+An operator that has FLOPs owns everything it calls, so that neither its time nor its FLOPs count twice. Which
+kernels of the GPU it launched is found by joined.py.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any, NamedTuple
 
+from ...by_shape.torch_operators import FORMULAS, Arguments, OperatorWork, work_of
 from ..collector import MAX_KERNELS, OTHERS, Collector
 from ..recording import Launch
+from .trace import number
 
 BATCH = 100_000  # operators put in order at a time; traces of old versions list the inner ones first
+MAX_CALLS = 1_000_000  # of operators with FLOPs that kernels are searched for
 MICROSECOND = 1e-6
-NOTE = "operator; FLOPs by torch's formulas"
+BY_SHAPES, BY_TORCH = "FLOPs by its shapes", "FLOPs by torch's formulas"
+_SHAPES = ("Input Dims", "Input dims")
+
+
+class OperatorCall(NamedTuple):
+    """One call of an operator with FLOPs."""
+
+    name: str
+    work: OperatorWork
+    thread: str
+    begin_us: float
+    end_us: float
 
 
 @dataclass
 class _OpenOperator:
     end_us: float
     name: str
-    flops: float | None
+    work: OperatorWork | None
     time_us: float  # its own so far
+    call: int  # -1: it has no FLOPs
 
 
-@dataclass
 class _OperatorSum:
-    count: int = 0
-    time_us: float = 0.0
-    flops: float = 0.0
+    """Calls of one operator."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.time_us = self.flops = self.bytes = 0.0
+        self.precision = self.note = ""
+        self._has_bytes = True
+
+    def add(self, time_us: float, work: OperatorWork | None) -> None:
+        self.count += 1
+        self.time_us += max(0.0, time_us)
+        if work is not None:
+            self.flops += work.flops
+            self.bytes += work.bytes or 0.0
+            self._has_bytes = self._has_bytes and work.bytes is not None
+            self.precision, self.note = work.precision, work.note
+
+    def launch(self, name: str, has_time: bool, has_flops: bool) -> Launch:
+        moved = {"minimum": self.bytes} if has_flops and self._has_bytes else {}
+        return Launch(
+            name,
+            self.time_us * MICROSECOND if has_time else None,
+            self.flops if has_flops else None,
+            moved,
+            precision=self.precision,
+            library="torch",
+            note="; ".join(filter(None, ("operator", self.note))),
+            count=self.count,
+        )
 
 
 class Operators:
     """The operators of one trace."""
 
     def __init__(self, found: Collector) -> None:
+        self.calls: list[OperatorCall] = []
+        self.owners: dict[int, int] = {}  # External id of an operator -> the call that owns it
         self._found = found
-        self._batch: list[tuple[str, float, float, str, float | None]] = []
+        self._batch: list[tuple[str, float, float, str, OperatorWork | None, Any]] = []
         self._stacks: dict[str, list[_OpenOperator]] = {}
         self._plain: dict[str, _OperatorSum] = {}
         self._known: dict[str, _OperatorSum] = {}  # those that have FLOPs
 
-    def add(self, thread: str, at_us: float, duration_us: float, name: str, flops: float | None) -> None:
+    def add(self, thread: str, at_us: float, duration_us: float, name: str, args: dict[str, Any]) -> None:
         # The longer of two that begin together is the outer one.
-        self._batch.append((thread, at_us, -duration_us, name, flops))
+        work = _work(name, args)
+        self._batch.append((thread, at_us, -duration_us, name, work, args.get("External id")))
         if len(self._batch) >= BATCH:
             self._nest()
 
-    def finish(self, on_gpu: bool, with_flops: bool) -> None:
-        """on_gpu: the trace has GPU kernels, so operators get no time. with_flops: no kernel has FLOPs."""
+    def put_in_order(self) -> None:
+        """The calls and owners are complete once this was called behind the last operator."""
         self._nest()
         for stack in self._stacks.values():
             while stack:
                 self._close(stack)
-        if not self._known and (on_gpu or not self._plain):
-            return
-        if on_gpu and not with_flops:
+
+    def finish(self, on_gpu: bool, joined: set[int], with_flops: bool) -> None:
+        """on_gpu: the trace has GPU kernels, so operators get no time. joined: calls whose kernels
+        were found. with_flops: no kernel has FLOPs of its own."""
+        if not on_gpu:
+            self._finish_on_cpu()
+        elif self._known and not with_flops:
             self._found.warn(
                 "operators have FLOPs too; those of the kernels are taken, for they are the same"
             )
-        elif on_gpu:
-            self._found.warn(
-                "the FLOPs belong to operators and the time to GPU kernels: the trace does not say which "
-                "kernel did how many"
-            )
-            for name, one in self._known.items():
-                self._launch(name, None, one.flops, one.count)
-        else:
-            self._found.warn(
-                "the trace has no GPU kernel: the kernels listed are operators on the CPU, each with the "
-                "time it spends outside the operators it calls"
-            )
-            for name, one in self._plain.items():
-                self._launch(name, one.time_us * MICROSECOND, None, one.count)
-            for name, one in self._known.items():
-                label = f"{name} (with FLOPs)" if name in self._plain else name
-                self._launch(label, one.time_us * MICROSECOND, one.flops, one.count)
+        elif self._known:
+            self._finish_without_kernels(joined)
 
-    def _launch(self, name: str, time_s: float | None, flops: float | None, count: int) -> None:
-        note = NOTE if flops is not None else "operator"
-        self._found.launch(Launch(name, time_s, flops, library="torch", note=note, count=count))
+    def _finish_on_cpu(self) -> None:
+        if not self._known and not self._plain:
+            return
+        self._found.warn(
+            "the trace has no GPU kernel: the kernels listed are operators on the CPU, each with the "
+            "time it spends outside the operators it calls"
+        )
+        for name, one in self._plain.items():
+            self._found.launch(one.launch(name, has_time=True, has_flops=False))
+        for name, one in self._known.items():
+            label = f"{name} (with FLOPs)" if name in self._plain else name
+            self._found.launch(one.launch(label, has_time=True, has_flops=True))
+
+    def _finish_without_kernels(self, joined: set[int]) -> None:
+        """Calls whose kernels the trace does not show keep their FLOPs, without a time."""
+        left: dict[str, _OperatorSum] = {}
+        for at, call in enumerate(self.calls):
+            if at not in joined:
+                left.setdefault(call.name, _OperatorSum()).add(0.0, call.work)
+        if not left:
+            return
+        missing = sum(one.count for one in left.values())
+        self._found.warn(
+            f"of {missing} of {len(self.calls)} operators with FLOPs the trace does not say which kernels "
+            "they launched: they are listed without a time"
+        )
+        for name, one in left.items():
+            self._found.launch(one.launch(name, has_time=False, has_flops=True))
 
     def _nest(self) -> None:
         self._batch.sort(key=lambda one: one[:3])
-        for thread, at_us, minus_us, name, flops in self._batch:
+        for thread, at_us, minus_us, name, work, key in self._batch:
             stack, duration_us = self._stacks.setdefault(thread, []), -minus_us
             while stack and stack[-1].end_us <= at_us:
                 self._close(stack)
-            if stack and stack[-1].flops is not None:
+            if stack and stack[-1].work is not None:
+                self._own(key, stack[-1].call)
                 continue  # inside an operator that owns it
             if stack:
                 stack[-1].time_us -= min(duration_us, stack[-1].end_us - at_us)
-            stack.append(_OpenOperator(at_us + duration_us, name, flops, duration_us))
+            call = -1
+            if work is not None and len(self.calls) < MAX_CALLS:
+                call = len(self.calls)
+                self.calls.append(OperatorCall(name, work, thread, at_us, at_us + duration_us))
+                self._own(key, call)
+            stack.append(_OpenOperator(at_us + duration_us, name, work, duration_us, call))
         self._batch.clear()
+
+    def _own(self, key: Any, call: int) -> None:
+        if type(key) is int and call >= 0:
+            self.owners[key] = call
 
     def _close(self, stack: list[_OpenOperator]) -> None:
         one = stack.pop()
-        sums = self._plain if one.flops is None else self._known
+        sums = self._plain if one.work is None else self._known
         name = one.name if one.name in sums or len(sums) < MAX_KERNELS else OTHERS
-        added = sums.setdefault(name, _OperatorSum())
-        added.count += 1
-        added.time_us += max(0.0, one.time_us)
-        added.flops += one.flops or 0.0
+        sums.setdefault(name, _OperatorSum()).add(one.time_us, one.work)
+
+
+def _work(name: str, args: dict[str, Any]) -> OperatorWork | None:
+    """By its shapes, else the FLOPs that torch has written."""
+    if name in FORMULAS:
+        shapes = next((args[key] for key in _SHAPES if isinstance(args.get(key), list)), None)
+        types, values = args.get("Input type"), args.get("Concrete Inputs")
+        if shapes is not None:
+            given = Arguments(
+                shapes, types if isinstance(types, list) else (), values if isinstance(values, list) else ()
+            )
+            work = work_of(name, given)
+            if work is not None:
+                return work._replace(note="; ".join(filter(None, (BY_SHAPES, work.note))))
+    printed = flops_of(args)
+    return None if printed is None else OperatorWork(printed, None, "", 1, BY_TORCH)
+
+
+def flops_of(args: dict[str, Any]) -> float | None:
+    """What the profiler itself wrote of an event."""
+    for key in ("flops", "Flops", "FLOPs", "FLOPS", "kernel_flop"):
+        if key in args:
+            value = number(args[key])
+            if value is not None and value > 0:  # torch writes 0 where it has no formula
+                return value
+    return None

@@ -23,6 +23,7 @@ _DRAWN = re.compile(
 )
 _VERBOSE_2 = re.compile(r"^\s*(?:-\s*\d+s\b|\d+s - \w+: )")  # the second: Keras 1.0 to 2.0
 _PER = re.compile(r"\b(\d+(?:\.\d+)?)\s*(us|\u00b5s|\u03bcs|ms|s)/(step|sample|batch)\b")
+_PER_EPOCH = re.compile(r"\b(\d+(?:\.\d+)?)\s*(us|\u00b5s|\u03bcs|ms|s)/epoch\b")
 _CLOCK = re.compile(r"(?:^|[\s-])(?:(\d+):)?(\d{1,2}):(\d{2})(?=\s|$)")
 _SECONDS = re.compile(r"(?:^|[\s-])(\d+)s(?=\s|$)")
 _LOSS = re.compile(r"(?<!\w)loss: ([-+]?(?:\d+\.?\d*(?:[eE][-+]?\d+)?|nan|inf))")
@@ -119,7 +120,7 @@ class KerasLog:
             self._samples = total
         # Before the end, the time printed is an estimate of what is left.
         ended = (total is None or done >= total) and "ETA" not in rest
-        seconds = _elapsed_s(rest) if ended else None
+        seconds = (_epoch_s(rest) or _elapsed_s(rest)) if ended else None
         each, each_s = _PER.search(rest), None
         if each:
             each_s = float(each.group(1)) * _UNITS.get(each.group(2), 1e-6) or None
@@ -187,6 +188,12 @@ class KerasLog:
         else:
             self._found.warn("Keras does not print the batch size: how many examples a second is not known")
         self._found.throughput = Throughput("examples", rate, self._last_rate, self._lines)
+
+
+def _epoch_s(text: str) -> float | None:
+    """What Keras 2 prints of an epoch with verbose=2 ("358ms/epoch"): finer than its whole seconds."""
+    match = _PER_EPOCH.search(text)
+    return float(match.group(1)) * _UNITS.get(match.group(2), 1e-6) if match else None
 
 
 def _elapsed_s(text: str) -> float | None:

@@ -1,0 +1,199 @@
+"""FLOPs and least traffic of PyTorch's operators, by the arguments that its profiler and its dispatcher show.
+
+Only operators that are executed as they are have a formula, so that `aten::matmul`, `aten::linear` or
+`aten::scaled_dot_product_attention`, which call them, do not count again. Argument positions are those of
+aten/src/ATen/native/native_functions.yaml of torch 1.8 to 2.13.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Callable, NamedTuple, Sequence  # noqa: UP035  # hooks may import this on Python 3.8
+
+from .types import element_type
+from .work import (
+    ATTENTION_BACKWARD,
+    BACKWARD,
+    FORWARD,
+    Window,
+    Work,
+    attention,
+    convolution,
+    convolution_backward,
+    linear,
+    product,
+    recurrent,
+)
+
+
+class Arguments(NamedTuple):
+    """Of one call, an entry for each parameter: the shape of a tensor ([] for anything else), shapes of a
+    list of tensors; its type ("float", "Scalar", "TensorList"); the value of a scalar as text, "" unknown."""
+
+    shapes: Sequence[Any]
+    types: Sequence[str]
+    values: Sequence[str] = ()
+
+    def shape(self, at: int) -> Sequence[int]:
+        """() where it is no tensor."""
+        found = self.shapes[at] if at < len(self.shapes) else ()
+        return found if isinstance(found, (list, tuple)) and all(type(n) is int for n in found) else ()
+
+    def value(self, at: int) -> str:
+        return str(self.values[at]) if at < len(self.values) else ""
+
+    def flag(self, at: int) -> bool | None:
+        return {"True": True, "False": False}.get(self.value(at))
+
+    def numbers(self, at: int) -> list[int]:
+        """A list of numbers, or one number; [] where it is not recorded."""
+        return [int(one) for one in re.findall(r"-?\d{1,9}", self.value(at))]
+
+
+class OperatorWork(NamedTuple):
+    """What one call must do at least. bytes: each tensor moved once, None where a type's size is unknown."""
+
+    flops: float
+    bytes: float | None
+    precision: str
+    parts: int
+    note: str
+
+
+Formula = Callable[[Arguments], "Work | None"]
+
+
+def work_of(name: str, given: Arguments) -> OperatorWork | None:
+    """None for operators without a formula, and where the arguments do not say enough. Never raises for what
+    a trace holds."""
+    formula = FORMULAS.get(name)
+    if formula is None:
+        return None
+    try:
+        work = formula(given)
+    except (TypeError, ValueError, IndexError, OverflowError):
+        return None
+    if work is None or not 0 < work.flops < 1e30:
+        return None
+    kinds = (element_type(one) for one in given.types if isinstance(one, str))
+    kind = next((one for one in kinds if one is not None), None)
+    if kind is None:
+        return OperatorWork(work.flops, None, "", work.parts, work.note)
+    return OperatorWork(
+        work.flops * kind.flops, float(work.elements * kind.size), kind.precision, work.parts, work.note
+    )
+
+
+def _product(a: int, b: int) -> Formula:
+    return lambda given: product(given.shape(a), given.shape(b))
+
+
+def _linear(given: Arguments) -> Work | None:
+    return linear(given.shape(0), given.shape(1))
+
+
+def _convolution(
+    stride: int, padding: int, dilation: int, transposed: int | bool = False, output_padding: int = -1
+) -> Formula:
+    """The numbers are positions; `transposed` may be what it always is."""
+
+    def formula(given: Arguments) -> Work | None:
+        known = transposed if isinstance(transposed, bool) else given.flag(transposed)
+        window = [given.numbers(at) for at in (stride, padding, dilation)]
+        if known is None or not all(window):
+            return None
+        more = given.numbers(output_padding) if output_padding >= 0 else []
+        return convolution(given.shape(0), given.shape(1), Window(*window, known, more or [0]))
+
+    return formula
+
+
+def _convolution_backward(given: Arguments) -> Work | None:
+    is_transposed = given.flag(7)
+    mask = [one == "True" for one in re.findall("True|False", given.value(10))]
+    if is_transposed is None:
+        return None
+    return convolution_backward(given.shape(0), given.shape(1), given.shape(2), is_transposed, mask)
+
+
+def _attention(causal: int, first: int = 0, factor: float = FORWARD) -> Formula:
+    def formula(given: Arguments) -> Work | None:
+        query, key, value = (given.shape(first + i) for i in range(3))
+        return attention(query, key, value, given.flag(causal), factor)
+
+    return formula
+
+
+def _flash_attention(causal: int, first: int = 0, factor: float = FORWARD) -> Formula:
+    """The flash_attn package's own operators have (batch, length, heads, width)."""
+
+    def formula(given: Arguments) -> Work | None:
+        shapes = (given.shape(first + i) for i in range(3))
+        query, key, value = ([s[0], s[2], s[1], s[3]] for s in shapes)
+        return attention(query, key, value, given.flag(causal), factor)
+
+    return formula
+
+
+def _recurrent(factor: float = FORWARD) -> Formula:
+    """Weights are the list of tensors that are all matrices and vectors."""
+
+    def formula(given: Arguments) -> Work | None:
+        lists = (one for one in given.shapes if isinstance(one, (list, tuple)) and one)
+        weights = next((one for one in lists if all(_is_weight(shape) for shape in one)), [])
+        return recurrent(given.shape(0), weights, factor)
+
+    return formula
+
+
+def _is_weight(shape: Any) -> bool:
+    return isinstance(shape, (list, tuple)) and len(shape) in (1, 2)
+
+
+def _onednn_recurrent(factor: float = FORWARD) -> Formula:
+    return lambda given: recurrent(given.shape(0), [given.shape(1), given.shape(2)], factor)
+
+
+FORMULAS: dict[str, Formula] = {
+    "aten::mm": _product(0, 1),
+    "aten::addmm": _product(1, 2),
+    "aten::_addmm_activation": _product(1, 2),
+    "aten::bmm": _product(0, 1),
+    "aten::baddbmm": _product(1, 2),
+    "aten::mv": _product(0, 1),
+    "aten::addmv": _product(1, 2),
+    "aten::dot": _product(0, 1),
+    "aten::vdot": _product(0, 1),
+    "aten::_int_mm": _product(0, 1),
+    "aten::_scaled_mm": _product(0, 1),
+    "aten::mkldnn_linear": _linear,
+    "mkldnn::_linear_pointwise": _linear,
+    "mkl::_mkl_linear": _linear,
+    "aten::convolution": _convolution(3, 4, 5, transposed=6, output_padding=7),
+    "aten::_convolution": _convolution(3, 4, 5, transposed=6, output_padding=7),
+    "aten::convolution_overrideable": _convolution(3, 4, 5, transposed=6, output_padding=7),
+    "aten::mkldnn_convolution": _convolution(4, 3, 5),
+    "aten::cudnn_convolution": _convolution(3, 2, 4),
+    "aten::cudnn_convolution_transpose": _convolution(4, 2, 5, transposed=True, output_padding=3),
+    "aten::miopen_convolution": _convolution(4, 3, 5),
+    "aten::convolution_backward": _convolution_backward,
+    "aten::_scaled_dot_product_flash_attention": _attention(4),
+    "aten::_scaled_dot_product_flash_attention_for_cpu": _attention(4),
+    "aten::_scaled_dot_product_efficient_attention": _attention(6),
+    "aten::_scaled_dot_product_cudnn_attention": _attention(6),
+    "aten::_scaled_dot_product_flash_attention_backward": _attention(11, 1, ATTENTION_BACKWARD),
+    "aten::_scaled_dot_product_flash_attention_for_cpu_backward": _attention(7, 1, ATTENTION_BACKWARD),
+    "aten::_scaled_dot_product_efficient_attention_backward": _attention(11, 1, ATTENTION_BACKWARD),
+    "aten::_scaled_dot_product_cudnn_attention_backward": _attention(14, 1, ATTENTION_BACKWARD),
+    "flash_attn::_flash_attn_forward": _flash_attention(5),
+    "aten::lstm": _recurrent(),
+    "aten::gru": _recurrent(),
+    "aten::rnn_tanh": _recurrent(),
+    "aten::rnn_relu": _recurrent(),
+    "aten::_cudnn_rnn": _recurrent(),
+    "aten::miopen_rnn": _recurrent(),
+    "aten::_cudnn_rnn_backward": _recurrent(BACKWARD),
+    "aten::miopen_rnn_backward": _recurrent(BACKWARD),
+    "aten::mkldnn_rnn_layer": _onednn_recurrent(),
+    "aten::mkldnn_rnn_layer_backward": _onednn_recurrent(BACKWARD),
+}

@@ -1,0 +1,150 @@
+"""Joins the kernels of a trace with the operators that launched them, which have the FLOPs.
+
+A kernel has the `External id` of its operator, or only the `correlation` of the launch, which was made on a
+thread at a moment within the operator. Its FLOPs are shared by the kernels of a call that compute (as many as
+the operator has parts of equal size, as the two gradients of a convolution: equally; else by their time);
+kernels beside them that copy, reduce or convert get none.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from ..collector import RecordLog
+from ..recording import Launch
+from .operators import OperatorCall, Operators
+
+_HELPS = re.compile(
+    r"^void epilogue::|split_?k_?reduce|reduce_kernel|To(?:Nhwc|Nchw)"
+    r"|transpose|elementwise|copy|fill|convert|memset|im2col",
+    re.I,
+)
+_COMPUTES = re.compile(
+    r"gemm|gemv|conv|mma|cutlass|wgrad|dgrad|fprop|winograd|Cijk_|flash|attention|attn|rnn|lstm|gru|matmul",
+    re.I,
+)
+
+
+class TracedKernel(NamedTuple):
+    """A kernel of the trace. external, correlation: its ids, -1 where it has none."""
+
+    launch: Launch
+    external: int
+    correlation: int
+
+
+class _TracedLaunch(NamedTuple):
+    thread: str
+    at_us: float
+    correlation: int
+
+
+class _Share(NamedTuple):
+    """The kernels of one call so far: those whose names say that they compute, and those of unknown names."""
+
+    computing: int = 0
+    computing_s: float = 0.0
+    unknown_s: float = 0.0
+
+
+class KernelLog:
+    """The kernels of one trace, kept on disk until all of its operators are known."""
+
+    def __init__(self) -> None:
+        self._kernels: RecordLog[TracedKernel] = RecordLog(TracedKernel)
+        self._launches: RecordLog[_TracedLaunch] = RecordLog(_TracedLaunch)
+
+    def add(self, launch: Launch, external: object, correlation: object) -> None:
+        """A kernel and the ids in its args."""
+        kernel = TracedKernel(launch, _id(external), _id(correlation))
+        self._kernels.append(kernel._replace(launch=tuple(launch)))  # type: ignore[arg-type]
+
+    def launched(self, thread: str, at_us: float, external: object, correlation: object) -> None:
+        """A call of the runtime. Where it has its operator's id, so have its kernels."""
+        number = _id(correlation)
+        if number >= 0 and _id(external) in (-1, number):
+            self._launches.append(_TracedLaunch(thread, at_us, number))
+
+    def join(self, operators: Operators) -> Iterator[tuple[Launch, int]]:
+        """Every kernel in the file's order, and the call that it belongs to, -1 for none. Kernels of a call
+        have their share of its FLOPs and bytes."""
+        by_correlation = _owners_of(self._launches, operators.calls) if operators.calls else {}
+        shares: dict[int, _Share] = {}
+        if operators.calls:
+            for kernel, call in self._with_calls(operators, by_correlation):
+                if call >= 0:
+                    shares[call] = _with(shares.get(call, _Share()), kernel)
+        for kernel, call in self._with_calls(operators, by_correlation):
+            if call >= 0 and kernel.flops is None:
+                kernel = _shared(kernel, operators.calls[call], shares[call])
+            yield kernel, call
+
+    def _with_calls(
+        self, operators: Operators, by_correlation: dict[int, int]
+    ) -> Iterator[tuple[Launch, int]]:
+        owners = operators.owners
+        for launch, external, correlation in self._kernels:
+            call = by_correlation.get(correlation, -1)
+            if call < 0 and external != correlation:  # the same number: it is not an operator's
+                call = owners.get(external, -1)
+            yield Launch(*launch), call
+
+    def close(self) -> None:
+        self._kernels.close()
+        self._launches.close()
+
+
+def _owners_of(launches: RecordLog[_TracedLaunch], calls: list[OperatorCall]) -> dict[int, int]:
+    """Correlation -> the call within which it was launched."""
+    by_thread: dict[str, list[tuple[float, float, int]]] = {}
+    for at, call in enumerate(calls):
+        by_thread.setdefault(call.thread, []).append((call.begin_us, call.end_us, at))
+    begins: dict[str, list[float]] = {}
+    for thread, spans in by_thread.items():
+        spans.sort()
+        begins[thread] = [span[0] for span in spans]
+    owners: dict[int, int] = {}
+    for launch in launches:
+        at = bisect_right(begins.get(launch.thread, []), launch.at_us) - 1
+        if at >= 0 and launch.at_us <= by_thread[launch.thread][at][1]:
+            owners[launch.correlation] = by_thread[launch.thread][at][2]
+    return owners
+
+
+def _with(share: _Share, kernel: Launch) -> _Share:
+    time_s = kernel.time_s or 0.0
+    if _HELPS.search(kernel.name):
+        return share
+    if _COMPUTES.search(kernel.name):
+        return _Share(share.computing + 1, share.computing_s + time_s, share.unknown_s)
+    return share._replace(unknown_s=share.unknown_s + time_s)
+
+
+def _shared(kernel: Launch, call: OperatorCall, share: _Share) -> Launch:
+    time_s, part = kernel.time_s or 0.0, 0.0
+    if _HELPS.search(kernel.name):
+        return kernel
+    if not share.computing:
+        part = time_s / share.unknown_s if share.unknown_s else 0.0
+    elif not _COMPUTES.search(kernel.name):
+        return kernel
+    elif share.computing == call.work.parts:
+        part = 1 / call.work.parts
+    elif share.computing_s:
+        part = time_s / share.computing_s
+    if not part:
+        return kernel
+    work = call.work
+    return kernel._replace(
+        flops=work.flops * part,
+        bytes={} if work.bytes is None else {"minimum": work.bytes * part},
+        precision=work.precision,
+        note=f"{call.name}: {work.note}",
+    )
+
+
+def _id(value: object) -> int:
+    return value if type(value) is int and value >= 0 else -1

@@ -1,0 +1,179 @@
+"""FLOPs by shapes against analytic counts and of torch 1.8 to 2.13."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from roofline_agent.by_shape.torch_operators import FORMULAS, Arguments, OperatorWork, work_of
+from roofline_agent.by_shape.work import CAUSAL_UNKNOWN
+
+
+def work(
+    name: str, shapes: list[Any], values: dict[int, str] | None = None, kind: str = "float"
+) -> OperatorWork:
+    found = work_if_known(name, shapes, values, kind)
+    assert found is not None
+    return found
+
+
+def work_if_known(
+    name: str, shapes: list[Any], values: dict[int, str] | None = None, kind: str = "float"
+) -> OperatorWork | None:
+    length = max([len(shapes), *(at + 1 for at in values or {})])
+    given = [shapes[at] if at < len(shapes) else [] for at in range(length)]
+    texts = [(values or {}).get(at, "") for at in range(length)]
+    return work_of(name, Arguments(given, [kind] * length, texts))
+
+
+@pytest.mark.parametrize(
+    ("name", "shapes", "flops", "elements"),
+    [
+        ("aten::mm", [[64, 16], [16, 48]], 2 * 64 * 16 * 48, 64 * 16 + 16 * 48 + 64 * 48),
+        ("aten::addmm", [[48], [32, 16], [16, 48]], 2 * 32 * 16 * 48, 32 * 16 + 16 * 48 + 32 * 48),
+        ("aten::bmm", [[5, 4, 3], [5, 3, 2]], 2 * 5 * 4 * 3 * 2, 5 * (4 * 3 + 3 * 2 + 4 * 2)),
+        ("aten::baddbmm", [[5, 4, 2], [5, 4, 3], [5, 3, 2]], 240, 130),
+        ("aten::mv", [[7, 3], [3]], 42, 21 + 3 + 7),
+        ("aten::dot", [[9], [9]], 18, 9 + 9 + 1),
+        ("aten::mkldnn_linear", [[2, 5, 3], [4, 3]], 2 * 10 * 3 * 4, 30 + 12 + 40),
+    ],
+)
+def test_products(name: str, shapes: list[Any], flops: float, elements: int) -> None:
+    found = work(name, shapes)
+    assert (found.flops, found.bytes, found.precision) == (flops, 4.0 * elements, "f32")
+
+
+@pytest.mark.parametrize(
+    "shapes", [[[2, 3], [4, 5]], [[2, 3]], [], [[2, 3], ["x", 5]], [[2, 3, 4], [9, 4, 2]]]
+)
+def test_product_of_shapes_that_do_not_fit_is_unknown(shapes: list[Any]) -> None:
+    assert work_if_known("aten::mm", shapes) is None
+
+
+def test_types_give_precision_and_bytes_and_complex_numbers_count_four_times() -> None:
+    found = {
+        kind: work("aten::mm", [[2, 2], [2, 2]], kind=kind)
+        for kind in ("c10::Half", "c10::BFloat16", "double", "c10::complex<float>", "Unheard")
+    }
+    assert [one.precision for one in found.values()] == ["f16", "bf16", "f64", "f32", ""]
+    assert [one.bytes for one in found.values()] == [24, 24, 96, 96, None]
+    assert [one.flops for one in found.values()] == [16, 16, 16, 64, 16]
+
+
+# ResNet-50's first layer: 3x224x224 -> 64x112x112 by 7x7.
+_FIRST = [[32, 3, 224, 224], [64, 3, 7, 7]]
+_FIRST_FLOPS = 2 * 32 * 64 * 112 * 112 * 3 * 49
+
+
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [
+        ("aten::convolution", {3: "[2, 2]", 4: "[3, 3]", 5: "[1, 1]", 6: "False", 7: "[0, 0]"}),
+        ("aten::mkldnn_convolution", {3: "[3, 3]", 4: "[2, 2]", 5: "[1, 1]"}),
+        ("aten::cudnn_convolution", {2: "[3, 3]", 3: "[2, 2]", 4: "[1, 1]"}),
+        ("aten::miopen_convolution", {3: "[3, 3]", 4: "[2, 2]", 5: "[1, 1]"}),
+    ],
+)
+def test_convolution_whatever_the_order_of_its_arguments(name: str, values: dict[int, str]) -> None:
+    found = work(name, _FIRST, values)
+    assert found.flops == _FIRST_FLOPS
+    assert found.bytes == 4 * (32 * 3 * 224 * 224 + 64 * 3 * 49 + 32 * 64 * 112 * 112)
+
+
+def test_convolution_without_its_stride_is_unknown() -> None:
+    assert work_if_known("aten::convolution", _FIRST) is None
+    assert work_if_known("aten::convolution", _FIRST, {3: "[2, 2]", 4: "[3, 3]", 5: "[1, 1]"}) is None
+
+
+def test_grouped_dilated_and_transposed_convolutions() -> None:
+    window = {3: "[1, 1]", 4: "[1, 1]", 5: "[1, 1]", 6: "False"}
+    grouped = work("aten::convolution", [[2, 8, 16, 16], [8, 2, 3, 3]], window)
+    assert grouped.flops == 2 * 2 * 8 * 16 * 16 * 2 * 9
+    dilated = work("aten::convolution", [[1, 1, 9], [1, 1, 3]], window | {4: "[0]", 5: "[2]"})
+    assert dilated.flops == 2 * 5 * 3
+    across = work(
+        "aten::convolution", [[2, 8, 16, 16], [8, 4, 2, 2]], window | {3: "[2, 2]", 4: "[0, 0]", 6: "True"}
+    )
+    assert across.flops == 2 * 2 * 16 * 16 * 8 * 4 * 4
+    assert across.bytes == 4 * (2 * 8 * 16 * 16 + 8 * 4 * 4 + 2 * 4 * 32 * 32)
+
+
+@pytest.mark.parametrize(("mask", "parts"), [("[True, True, True]", 2), ("[False, True, True]", 1)])
+def test_gradients_of_a_convolution_are_one_forward_each(mask: str, parts: int) -> None:
+    values = {4: "[2, 2]", 5: "[3, 3]", 6: "[1, 1]", 7: "False", 9: "1", 10: mask}
+    found = work("aten::convolution_backward", [[32, 64, 112, 112], *_FIRST], values)
+    assert (found.flops, found.parts) == (parts * _FIRST_FLOPS, parts)
+
+
+def test_gradients_of_a_transposed_convolution() -> None:
+    shapes = [[2, 4, 32, 32], [2, 8, 16, 16], [8, 4, 2, 2]]
+    found = work("aten::convolution_backward", shapes, {7: "True", 10: "[True, True, True]"})
+    assert found.flops == 2 * (2 * 2 * 16 * 16 * 8 * 4 * 4)
+
+
+_QKV = [[2, 8, 128, 64]] * 3
+_SDPA = "aten::_scaled_dot_product_"
+
+
+def test_attention_counts_what_the_mask_leaves() -> None:
+    whole = 2 * 2 * 8 * 128 * 128 * (64 + 64)
+    assert work(f"{_SDPA}flash_attention", _QKV, {4: "False"}).flops == whole
+    assert work(f"{_SDPA}efficient_attention", _QKV, {6: "True"}).flops == whole * 129 / 256
+    unknown = work(f"{_SDPA}cudnn_attention", _QKV)
+    assert (unknown.flops, unknown.note) == (whole, CAUSAL_UNKNOWN)
+
+
+def test_heads_may_share_keys_and_lengths_may_differ() -> None:
+    shapes = [[1, 32, 10, 128], [1, 8, 1000, 128], [1, 8, 1000, 128]]
+    assert work(f"{_SDPA}flash_attention", shapes, {4: "False"}).flops == 2 * 32 * 10 * 1000 * 256
+
+
+@pytest.mark.parametrize(
+    ("name", "causal"),
+    [
+        ("flash_attention", 11),
+        ("flash_attention_for_cpu", 7),
+        ("efficient_attention", 11),
+        ("cudnn_attention", 14),
+    ],
+)
+def test_backward_of_attention_is_five_products_where_the_forward_has_two(name: str, causal: int) -> None:
+    forward = work(f"{_SDPA}flash_attention", _QKV, {4: "False"})
+    found = work(f"{_SDPA}{name}_backward", [_QKV[0], *_QKV, _QKV[0]], {causal: "False"})
+    assert found.flops == 2.5 * forward.flops
+
+
+def test_package_of_flash_attention_has_lengths_before_heads() -> None:
+    shapes = [[2, 128, 8, 64]] * 3
+    found = work("flash_attn::_flash_attn_forward", shapes, {5: "False"})
+    assert found.flops == work(f"{_SDPA}flash_attention", _QKV, {4: "False"}).flops
+
+
+def test_recurrent_layers_apply_each_matrix_once_a_step_and_sample() -> None:
+    hidden, batch, steps, features = 16, 2, 32, 32
+    gates = {"lstm": 4, "gru": 3}
+    for name, many in gates.items():
+        layer = [[many * hidden, features], [many * hidden, hidden], [many * hidden], [many * hidden]]
+        second = [[many * hidden, hidden], [many * hidden, hidden], [many * hidden], [many * hidden]]
+        state: list[Any] = [[2, 2, 16], [2, 2, 16]] if name == "lstm" else [2, 2, 16]
+        found = work(f"aten::{name}", [[batch, steps, features], state, layer + second])
+        assert found.flops == 2 * batch * steps * many * hidden * (features + hidden + hidden + hidden)
+
+
+def test_cudnn_rnn_and_its_backward() -> None:
+    weights = [[64, 32], [64, 16], [64], [64]]
+    forward = work("aten::_cudnn_rnn", [[32, 2, 32], weights])
+    assert forward.flops == 2 * 64 * (64 * 32 + 64 * 16)
+    assert work("aten::_cudnn_rnn_backward", [[32, 2, 32], weights]).flops == 2 * forward.flops
+    onednn = work("aten::mkldnn_rnn_layer", [[32, 2, 32], *weights])
+    assert onednn.flops == forward.flops
+
+
+def test_operators_that_call_others_have_no_formula() -> None:
+    assert not FORMULAS.keys() & {
+        "aten::matmul",
+        "aten::linear",
+        "aten::conv2d",
+        "aten::einsum",
+        "aten::relu",
+    }
