@@ -29,6 +29,17 @@ FORMATS = {  # folder of ours -> the format that its files are told to be
     "perf": "perf stat",
     "stream": "stream",
     "training": "training log",
+    "nsys": "nsys",
+    "rocprof": "rocprof",
+    "xplane": "xplane",
+    "trainers": "trainer log",
+    "trainer_state": "trainer state",
+    "mllog": "mllog",
+    "lightning": "lightning",
+    "nvidia_smi": "nvidia-smi",
+    "nccl": "nccl",
+    "nvbandwidth": "nvbandwidth",
+    "hpl": "hpl",
 }
 
 

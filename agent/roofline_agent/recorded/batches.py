@@ -35,7 +35,12 @@ _MAX_COUNT = 2**62
 LONGEST_S = 50 * 366 * 86400.0  # nothing is recorded for half a century: a larger number is no time
 IMPOSSIBLE = "{} at times that cannot be are not sent"
 # Tools whose counters are those of a live source go where its values go, and so fill the same of a report.
-SETS = {"perf stat": ("perf", "perf_system"), "likwid": ("likwid", "likwid"), "dcgm": ("dcgm", "dcgm")}
+SETS = {
+    "perf stat": ("perf", "perf_system"),
+    "likwid": ("likwid", "likwid"),
+    "dcgm": ("dcgm", "dcgm"),
+    "nvidia-smi": ("nvml", "nvml"),
+}
 
 T = TypeVar("T")
 
@@ -176,7 +181,7 @@ def set_name(tool: str, process: bool, gauges: bool) -> str:
     knows one kind of metric by a name.
     """
     known = next((sets for name, sets in SETS.items() if tool.lower().startswith(name)), None)
-    if known and (not gauges or known[0] == "dcgm"):
+    if known and (not gauges or known[0] in ("dcgm", "nvml")):
         return known[0 if process else 1]
     made = "recorded_" + (re.sub(r"[^a-z0-9]+", "_", tool.lower()).strip("_")[:40] or "file")
     return f"{made}_gauges" if gauges else made

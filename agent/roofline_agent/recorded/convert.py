@@ -17,8 +17,12 @@ from collections.abc import Mapping
 from typing import IO
 
 from .errors import NotReadable, NotText
+from .tables.nsys_database import MAGIC as SQLITE_MAGIC
+from .tables.nsys_database import TraceOfDatabase
+from .traces.xplane_file import TextOfXplane, is_xplane
 
 MAGIC = b"NVR\0"  # how every .ncu-rep begins (extras/FileFormat of Nsight Compute's packages)
+HEAD_BYTES = 1 << 16
 STOP_S = 5.0  # for a killed child to be gone
 
 
@@ -36,7 +40,7 @@ def opened(stream: IO[bytes], path: str, environ: Mapping[str, str] = os.environ
     except OSError:
         return stream  # reading on will fail likewise
     if beginning != MAGIC:
-        return stream
+        return _converted_here(stream, path)
     stream.close()
     argument = f"./{path}" if path.startswith("-") else path
     arguments = ["--import", argument, "--csv", "--page", "raw"]
@@ -52,6 +56,24 @@ def opened(stream: IO[bytes], path: str, environ: Mapping[str, str] = os.environ
     except OSError as error:
         raise NotReadable(f"{path} is a report of Nsight Compute; {error.strerror}") from None
     return text
+
+
+def _converted_here(stream: IO[bytes], path: str) -> IO[bytes]:
+    """The text of a database of nsys or of an XPlane file; any other stream as it is."""
+    head = stream.read(HEAD_BYTES)
+    stream.seek(0)
+    makes: type[TraceOfDatabase | TextOfXplane]
+    if head.startswith(SQLITE_MAGIC):
+        makes = TraceOfDatabase
+    elif is_xplane(head):
+        makes = TextOfXplane
+    else:
+        return stream
+    stream.close()
+    try:
+        return io.BufferedReader(makes(path))
+    except OSError as error:
+        raise NotReadable(f"{path}: {error.strerror or error}") from None
 
 
 class ChildOutput(io.RawIOBase):

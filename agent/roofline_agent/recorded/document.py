@@ -12,7 +12,10 @@ from .recording import LEVELS, Counter, Kernel, Launch
 
 
 def write_json(collector: Collector, name: str, out: IO[str], launches: bool = False) -> None:
-    """One line. launches: with every single launch. Keys of docs/import.md; a value that the file does not hold is null, never 0."""
+    """One line. launches: with every single launch.
+
+    Keys of docs/import.md; a value that the file does not hold is null, never 0.
+    """
     out.write("{")
     _pair(out, "tool", collector.tool)
     out.write(", ")

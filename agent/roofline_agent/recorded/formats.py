@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from . import ert, likwid_bench, stream, verbose_log
+from .benchmarks import hpl, nccl, nvbandwidth
 from .collector import Collector
 from .dcgm import reader as dcgm
 from .errors import NotRecognised
@@ -13,8 +14,10 @@ from .likwid import reader as likwid
 from .ncu import reader as ncu
 from .nvprof import reader as nvprof
 from .perf import reader as perf_stat
+from .tables import lightning, nsys, nvidia_smi, rocprof
 from .text import Text
-from .traces import horovod, kineto
+from .traces import horovod, kineto, xplane
+from .training import mllog, trainer_state, trainers
 from .training import reader as training_log
 
 
@@ -40,6 +43,17 @@ FORMATS: tuple[Format, ...] = (
     Format("likwid-bench", likwid_bench.sniff, likwid_bench.read),
     Format("stream", stream.sniff, stream.read),
     Format("ert", ert.sniff, ert.read),
+    Format("nsys", nsys.sniff, nsys.read),
+    Format("rocprof", rocprof.sniff, rocprof.read),
+    Format("xplane", xplane.sniff, xplane.read),
+    Format("trainer log", trainers.sniff, trainers.read),
+    Format("trainer state", trainer_state.sniff, trainer_state.read),
+    Format("mllog", mllog.sniff, mllog.read),
+    Format("lightning", lightning.sniff, lightning.read),
+    Format("nvidia-smi", nvidia_smi.sniff, nvidia_smi.read),
+    Format("nccl", nccl.sniff, nccl.read),
+    Format("nvbandwidth", nvbandwidth.sniff, nvbandwidth.read),
+    Format("hpl", hpl.sniff, hpl.read),
 )
 
 

@@ -70,7 +70,7 @@ class _NvprofHeader(NamedTuple):
         return row[at] if at is not None and at < len(row) else ""
 
     def seconds(self, row: list[str], name: str) -> float | None:
-        """Its unit stands in the row of units, or, in summaries without one, behind the number ("542.36ms")."""
+        """Its unit stands in the row of units, or, where there is none, behind the number ("542.36ms")."""
         value, base, *_ = convert(self.cell(row, name), self.cell(self.units or [], name))
         return value if base == "s" else None
 

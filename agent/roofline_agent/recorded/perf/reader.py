@@ -105,19 +105,25 @@ class _PerfReader:
                 return
         if line.startswith("#"):
             self._started(line)
-        elif perf_json.is_json(line):
-            for row in perf_json.rows(line):
-                self._take(row)
-            if alone := perf_json.derived_alone(line):
-                self._derived(alone, self._whole(None), None, None)
-        elif line.startswith("{") and (table := perf_json.metrics_alone(line)):
-            self._take_table(*table)
+        elif line.startswith("{") or perf_json.is_json(line):
+            self._take_json(line)
         elif head := perf_human.header(line):
             self.inside = True
             if self.run.last_s is None or self.run.elapsed_s is not None:
                 self._next_run(PerfRun(head.target, head.runs))
         elif not self._time(line):
             self._row(line)
+
+    def _take_json(self, line: str) -> None:
+        if not perf_json.is_json(line):
+            table = perf_json.metrics_alone(line)
+            if table is not None:
+                self._take_table(*table)
+            return
+        for row in perf_json.rows(line):
+            self._take(row)
+        if alone := perf_json.derived_alone(line):
+            self._derived(alone, self._whole(None), None, None)
 
     def _started(self, line: str) -> None:
         match = _STARTED.match(line)

@@ -2,8 +2,8 @@
 
 GPU time and CPU time never add up here: kernels are the GPU's, and have the FLOPs of the operators on the CPU
 that launched them (joined.py). Only where a trace has no GPU kernel at all do all operators count, each with
-the time that it spends outside the operators it calls, and a warning says so. Times of a trace are microseconds,
-whatever its "displayTimeUnit" is: that is for the viewer (Chrome's Trace Event Format).
+the time that it spends outside the operators it calls, and a warning says so. Times are microseconds,
+whatever "displayTimeUnit" is: that is for the viewer (Chrome's Trace Event Format).
 
 On an accelerator of MTIA every event of the device has one category: transfers, waits, and the parts that a
 kernel is executed in are phases there, for as kernels they would count twice or count waiting as work.

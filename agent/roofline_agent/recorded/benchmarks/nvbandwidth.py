@@ -1,0 +1,82 @@
+"""Reads NVIDIA's nvbandwidth, text or --json: copies between host and GPUs.
+
+Copies within a GPU's memory are its ceiling; those over PCIe and NVLink are counters: no level of a roofline.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+from ..collector import Collector
+from ..recording import Counter, RecordedCeiling
+from ..tables.rows import number
+from ..text import Text
+
+GIGABYTE = 1e9
+MAX_JSON = 64 << 20
+_RUNNING = re.compile(r"\s*Running (\w+)\.")
+_VERSION = re.compile(r"nvbandwidth Version: v?([\d.]+)")
+_DEVICE = re.compile(r"\s*Device (\d+): (.+?)(?:\s*\([0-9A-Fa-f:.]+\))?\s*$")
+_MATRIX = re.compile(r"\s*(\d+)((?:\s+(?:[\d.]+|N/A))+)\s*$")
+_LOCAL = "device_local_copy"
+
+
+def sniff(head: str) -> int:
+    return 96 if "nvbandwidth Version" in head or re.match(r'\s*\{\s*"nvbandwidth"\s*:', head) else 0
+
+
+def read(text: Text, found: Collector) -> None:
+    found.tool = "nvbandwidth"
+    if text.head.lstrip().startswith("{"):
+        _read_json("".join(text.chunks())[:MAX_JSON], found)
+        return
+    test, is_below = "", False
+    for line in text.lines():
+        if version := _VERSION.search(line):
+            found.version = version[1]
+        elif device := _DEVICE.match(line):
+            found.facts.setdefault("device", device[2])
+        elif running := _RUNNING.match(line):
+            test, is_below = running[1], False
+        elif test and "(GB/s)" in line:
+            is_below = True  # a line of column numbers follows, then the rows
+        elif line.lstrip().startswith("SUM"):
+            is_below = False
+        elif is_below and (row := _MATRIX.match(line)) and "." in line:
+            for column, cell in enumerate(row[2].split()):
+                _add(test, int(row[1]), column, number(cell), found)
+
+
+def _read_json(content: str, found: Collector) -> None:
+    try:
+        report: Any = json.loads(content)["nvbandwidth"]
+        tests = report["testcases"]
+    except (ValueError, RecursionError, KeyError, TypeError) as error:
+        found.warn(f"no whole report of nvbandwidth ({error})")
+        return
+    found.version = str(report.get("git_version", "")).lstrip("v")
+    for test in tests if isinstance(tests, list) else []:
+        matrix = test.get("bandwidth_matrix") if isinstance(test, dict) else None
+        for at, row in enumerate(matrix if isinstance(matrix, list) else []):
+            for column, cell in enumerate(row if isinstance(row, list) else []):
+                _add(str(test.get("name", "")), at, column, number(str(cell)), found)
+
+
+def _add(test: str, row: int, column: int, value: float | None, found: Collector) -> None:
+    if value is None or value <= 0:
+        return
+    rate = value * GIGABYTE
+    if test.startswith(_LOCAL):
+        method = f"nvbandwidth: {test}"
+        gpu = f"gpu {column}"
+        found.ceilings.append(
+            RecordedCeiling("hbm.copy", "memory", "hbm", "", rate, "byte/s", method, 0, gpu)
+        )
+        return
+    name = f"nvbandwidth.{test}"
+    scope = f"gpu {column}" if row == 0 or "host" in test else f"gpu {row} to gpu {column}"
+    found.counters.append(
+        Counter(name, name, rate, "byte/s", scope, kind="gauge", printed=value, printed_unit="GB/s")
+    )

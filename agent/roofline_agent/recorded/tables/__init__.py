@@ -1,0 +1,1 @@
+"""Tools that write plain CSV: Nsight Systems, rocprof, nvidia-smi, Lightning."""

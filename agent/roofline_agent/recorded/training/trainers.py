@@ -1,0 +1,208 @@
+"""Reads the step lines that trainers print: Megatron-LM, DeepSpeed, torchtitan and Hugging Face's Trainer.
+
+A line of several ranks or of other programs is passed over. Where two print the same step (DeepSpeed below
+Megatron), the first that was seen is followed.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Callable
+from datetime import datetime
+from typing import NamedTuple
+
+from ..collector import Collector
+from ..recording import StepLine, Throughput
+from ..tables.rows import number
+from ..text import Text
+from .ranks import split_rank
+
+_ESCAPE = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
+_STAMP = re.compile(r"(\d{4})-(\d\d)-(\d\d)[ T](\d\d):(\d\d):(\d\d)(?:[.,](\d{1,6}))?")
+_MEGATRON = re.compile(r"\biteration\s+(\d{1,12})/\s*(?:\d+|infinity) \|(.*elapsed time per iteration.*)")
+_DEEPSPEED = re.compile(
+    r"(?:global_step=|\b\d+/)(\d{1,12}), RunningAvgSamplesPerSec=([\d.einf]+), CurrSamplesPerSec=([\d.einf]+)"
+)
+_TITAN = re.compile(r"\bstep:\s*(\d{1,12})\s+loss:\s*(\S+)\s.*\btps:\s*([\d,]+)")
+_TITAN_MORE = re.compile(r"\b(tflops|mfu):\s*([\d.,]+)(%?)")
+_HUGGING_FACE = re.compile(r"\{'(?:loss|train_runtime)': [^{}]{1,2000}\}")
+_KEY = re.compile(r"\s*([^:|]+?):\s*([^|]*?)\s*(?:\||$)")
+_SIGNS = (_MEGATRON, _DEEPSPEED, _TITAN, _HUGGING_FACE)
+
+
+class TrainerStep(NamedTuple):
+    """What a line says of one step; the unit is of its rate."""
+
+    tool: str
+    step: int
+    rate: float | None
+    unit: str
+    step_time_s: float | None
+    loss: float | None
+    speaks_for: str = ""
+    batch: int | None = None
+    facts: tuple[tuple[str, float], ...] = ()
+    total: float | None = None  # the rate of the whole run, where the line states it
+
+
+def sniff(head: str) -> int:
+    """Megatron, DeepSpeed and torchtitan are unmistakable; a dict of the Trainer's could be another's."""
+    plain = _ESCAPE.sub("", head)
+    if any(pattern.search(plain) for pattern in _SIGNS[:3]):
+        return 93
+    return 75 if _HUGGING_FACE.search(plain) and "'epoch':" in plain else 0
+
+
+def read(text: Text, found: Collector) -> None:
+    """Adds the steps and the throughput."""
+    log = _TrainerLog(found)
+    for line in text.lines():
+        if "|" in line or "=" in line or ":" in line:
+            log.add(_ESCAPE.sub("", line) if "\x1b" in line else line, text.line)
+    log.finish()
+
+
+class _TrainerLog:
+    """One log; the first trainer and the first rank are followed."""
+
+    def __init__(self, found: Collector) -> None:
+        self._found = found
+        self._rank: str | None = None
+        self._zero_s: float | None = None
+        self._lines = 0
+        self._first = self._last = TrainerStep("", 0, None, "examples", None, None)
+        self._weighted = [0.0, 0.0]  # examples and seconds of the lines that have both
+        self._total: float | None = None
+
+    def add(self, line: str, at: int) -> None:
+        parsed = next((step for read in READERS if (step := read(line)) is not None), None)
+        if parsed is None:
+            return
+        rank, _ = split_rank(line)
+        self._rank = rank if self._rank is None else self._rank
+        if rank != self._rank or (self._lines and parsed.tool != self._first.tool):
+            self._found.warn("several ranks or programs print steps: the first that does is followed", at)
+            return
+        self._total = parsed.total or self._total
+        self._found.facts.update(parsed.facts)
+        if parsed.step < 0:
+            return
+        if self._lines == 0:
+            self._first = parsed
+        t_s = self._time(line)
+        self._found.steps.append(StepLine(parsed.step, parsed.rate, t_s, parsed.loss, parsed.step_time_s))
+        self._lines += 1
+        if parsed.rate:
+            many = max(1, parsed.step - self._last.step)
+            self._weighted[0] += many
+            self._weighted[1] += many / parsed.rate
+        self._last = parsed
+
+    def _time(self, line: str) -> float | None:
+        """Seconds since the first step line. A stamp has no zone: it is taken for this machine's."""
+        match = _STAMP.search(line)
+        if not match:
+            return None
+        try:
+            moment = datetime(*(int(part) for part in match.groups()[:6])).timestamp()  # type: ignore[arg-type]
+        except (ValueError, OverflowError, OSError):
+            return None
+        moment += float(f"0.{match[7] or 0}")
+        if self._zero_s is None:
+            self._zero_s = moment
+            self._found.started_ns = round(moment * 1e9)
+        return moment - self._zero_s
+
+    def finish(self) -> None:
+        found, first = self._found, self._first
+        if not self._lines and self._total is None:
+            return
+        found.tool = first.tool or "transformers"
+        mean = self._total or (self._weighted[0] / self._weighted[1] if self._weighted[1] else None)
+        found.throughput = Throughput(
+            first.unit, mean, self._last.rate, self._lines, first.batch, first.speaks_for
+        )
+
+
+def _megatron(line: str) -> TrainerStep | None:
+    """Megatron-LM's training_log: the batch is of all ranks, the step's time a mean over the log's interval."""
+    match = _MEGATRON.search(line)
+    if not match:
+        return None
+    fields = {key.strip(): value for key, value in _KEY.findall(match[2])}
+    milliseconds = number(fields.get("elapsed time per iteration (ms)", ""))
+    batch, loss = number(fields.get("global batch size", "")), number(fields.get("lm loss", ""))
+    seconds = milliseconds / 1e3 if milliseconds else None
+    facts = [("global_batch_size", batch)]
+    for key, value in fields.items():
+        if "TFLOP/s/GPU" in key and (rate := number(value)) is not None:
+            facts.append(("printed_flops_per_s_per_gpu", rate * 1e12))
+    return TrainerStep(
+        "megatron",
+        int(match[1]),
+        batch / seconds if batch and seconds else None,
+        "examples",
+        seconds,
+        loss,
+        "all ranks",
+        int(batch) if batch else None,
+        tuple((name, value) for name, value in facts if value is not None),
+    )
+
+
+def _deepspeed(line: str) -> TrainerStep | None:
+    """DeepSpeed's ThroughputTimer: samples of all ranks."""
+    match = _DEEPSPEED.search(line)
+    if not match:
+        return None
+    rate, mean = number(match[3]), number(match[2])
+    return TrainerStep(
+        "deepspeed", int(match[1]), rate, "examples", None, None, "all ranks", total=mean or None
+    )
+
+
+def _titan(line: str) -> TrainerStep | None:
+    """torchtitan's metrics: tokens a second of one GPU."""
+    match = _TITAN.search(line)
+    if not match:
+        return None
+    more = {name: number(value.replace(",", "")) for name, value, _ in _TITAN_MORE.findall(line)}
+    facts: list[tuple[str, float]] = []
+    if (rate := more.get("tflops")) is not None:
+        facts.append(("printed_flops_per_s_per_gpu", rate * 1e12))
+    if (mfu := more.get("mfu")) is not None:
+        facts.append(("printed_mfu", mfu / 100))
+    tokens = number(match[3].replace(",", ""))
+    return TrainerStep(
+        "torchtitan", int(match[1]), tokens, "tokens", None, number(match[2]), "this rank", facts=tuple(facts)
+    )
+
+
+def _hugging_face(line: str) -> TrainerStep | None:
+    """The Trainer's dicts name no step; the last one has the rates of the run."""
+    match = _HUGGING_FACE.search(line)
+    if not match:
+        return None
+    try:
+        values = ast.literal_eval(match[0])
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return None
+    rate = number(str(values.get("train_samples_per_second", "")))
+    known = {name: number(str(value)) for name, value in values.items()}
+    names = ("train_runtime", "train_steps_per_second", "epoch", "train_loss", "num_input_tokens_seen")
+    facts = [(name, value) for name in names if rate is not None and (value := known.get(name)) is not None]
+    return TrainerStep(
+        "transformers",
+        -1,
+        None,
+        "examples",
+        None,
+        known.get("loss"),
+        "all ranks",
+        facts=tuple(facts),
+        total=rate,
+    )
+
+
+READERS: tuple[Callable[[str], TrainerStep | None], ...] = (_megatron, _deepspeed, _titan, _hugging_face)
