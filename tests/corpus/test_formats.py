@@ -18,6 +18,8 @@ def format_of(path: Path) -> str:
     """What a file is; "" for a program's own output and for what others made of a recording."""
     if "stream" in path.name and "stdout" in path.name:
         return "stream"
+    if "hpl" in path.name and "stdout" in path.name:
+        return "hpl"
     return "" if "app_stdout" in path.name or "published" in path.name else FOLDERS[path.parent.name]
 
 

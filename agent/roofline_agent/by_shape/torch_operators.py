@@ -15,8 +15,8 @@ from .work import (
     ATTENTION_BACKWARD,
     BACKWARD,
     FORWARD,
-    Window,
-    Work,
+    ConvolutionWindow,
+    ShapeWork,
     attention,
     convolution,
     convolution_backward,
@@ -60,7 +60,7 @@ class OperatorWork(NamedTuple):
     note: str
 
 
-Formula = Callable[[Arguments], "Work | None"]
+Formula = Callable[[Arguments], "ShapeWork | None"]
 
 
 def work_of(name: str, given: Arguments) -> OperatorWork | None:
@@ -88,7 +88,7 @@ def _product(a: int, b: int) -> Formula:
     return lambda given: product(given.shape(a), given.shape(b))
 
 
-def _linear(given: Arguments) -> Work | None:
+def _linear(given: Arguments) -> ShapeWork | None:
     return linear(given.shape(0), given.shape(1))
 
 
@@ -97,18 +97,22 @@ def _convolution(
 ) -> Formula:
     """The numbers are positions; `transposed` may be what it always is."""
 
-    def formula(given: Arguments) -> Work | None:
+    def formula(given: Arguments) -> ShapeWork | None:
         known = transposed if isinstance(transposed, bool) else given.flag(transposed)
-        window = [given.numbers(at) for at in (stride, padding, dilation)]
-        if known is None or not all(window):
+        strides, paddings, dilations = (given.numbers(at) for at in (stride, padding, dilation))
+        if known is None or not (strides and paddings and dilations):
             return None
         more = given.numbers(output_padding) if output_padding >= 0 else []
-        return convolution(given.shape(0), given.shape(1), Window(*window, known, more or [0]))
+        return convolution(
+            given.shape(0),
+            given.shape(1),
+            ConvolutionWindow(strides, paddings, dilations, known, more or [0]),
+        )
 
     return formula
 
 
-def _convolution_backward(given: Arguments) -> Work | None:
+def _convolution_backward(given: Arguments) -> ShapeWork | None:
     is_transposed = given.flag(7)
     mask = [one == "True" for one in re.findall("True|False", given.value(10))]
     if is_transposed is None:
@@ -117,7 +121,7 @@ def _convolution_backward(given: Arguments) -> Work | None:
 
 
 def _attention(causal: int, first: int = 0, factor: float = FORWARD) -> Formula:
-    def formula(given: Arguments) -> Work | None:
+    def formula(given: Arguments) -> ShapeWork | None:
         query, key, value = (given.shape(first + i) for i in range(3))
         return attention(query, key, value, given.flag(causal), factor)
 
@@ -127,7 +131,7 @@ def _attention(causal: int, first: int = 0, factor: float = FORWARD) -> Formula:
 def _flash_attention(causal: int, first: int = 0, factor: float = FORWARD) -> Formula:
     """The flash_attn package's own operators have (batch, length, heads, width)."""
 
-    def formula(given: Arguments) -> Work | None:
+    def formula(given: Arguments) -> ShapeWork | None:
         shapes = (given.shape(first + i) for i in range(3))
         query, key, value = ([s[0], s[2], s[1], s[3]] for s in shapes)
         return attention(query, key, value, given.flag(causal), factor)
@@ -138,7 +142,7 @@ def _flash_attention(causal: int, first: int = 0, factor: float = FORWARD) -> Fo
 def _recurrent(factor: float = FORWARD) -> Formula:
     """Weights are the list of tensors that are all matrices and vectors."""
 
-    def formula(given: Arguments) -> Work | None:
+    def formula(given: Arguments) -> ShapeWork | None:
         lists = (one for one in given.shapes if isinstance(one, (list, tuple)) and one)
         weights = next((one for one in lists if all(_is_weight(shape) for shape in one)), [])
         return recurrent(given.shape(0), weights, factor)

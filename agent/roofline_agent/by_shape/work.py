@@ -15,7 +15,7 @@ ATTENTION_BACKWARD = 2.5  # five products where the forward has two: scores agai
 CAUSAL_UNKNOWN = "whether the mask is causal is not recorded: an upper bound"
 
 
-class Work(NamedTuple):
+class ShapeWork(NamedTuple):
     """Of one call. elements: of all tensors, each once; parts: products of equal size that it consists of."""
 
     flops: float
@@ -24,25 +24,25 @@ class Work(NamedTuple):
     note: str = ""
 
 
-def product(a: Sequence[int], b: Sequence[int], times: float = 1.0) -> Work | None:
+def product(a: Sequence[int], b: Sequence[int], times: float = 1.0) -> ShapeWork | None:
     """a (..., m, k) times b (..., k, n), with the same batches; also with a vector b (k)."""
     if len(b) == 1 and a and a[-1] == b[0]:
-        return Work(times * 2.0 * prod(a), prod(a) + b[0] + prod(a[:-1]))
+        return ShapeWork(times * 2.0 * prod(a), prod(a) + b[0] + prod(a[:-1]))
     if len(a) < 2 or len(b) < 2 or a[-1] != b[-2] or a[:-2] != b[:-2]:
         return None
     out = prod(a[:-1]) * b[-1]
-    return Work(times * 2.0 * out * a[-1], prod(a) + prod(b) + out)
+    return ShapeWork(times * 2.0 * out * a[-1], prod(a) + prod(b) + out)
 
 
-def linear(x: Sequence[int], weight: Sequence[int]) -> Work | None:
+def linear(x: Sequence[int], weight: Sequence[int]) -> ShapeWork | None:
     """x (..., k) times the transpose of weight (n, k)."""
     if not x or len(weight) != 2 or x[-1] != weight[1]:
         return None
     out = prod(x[:-1]) * weight[0]
-    return Work(2.0 * out * weight[1], prod(x) + prod(weight) + out)
+    return ShapeWork(2.0 * out * weight[1], prod(x) + prod(weight) + out)
 
 
-class Window(NamedTuple):
+class ConvolutionWindow(NamedTuple):
     """How a convolution's kernel goes over its input: one number per spatial dimension, or one for all."""
 
     stride: Sequence[int]
@@ -52,7 +52,7 @@ class Window(NamedTuple):
     output_padding: Sequence[int] = (0,)
 
 
-def convolution(x: Sequence[int], weight: Sequence[int], window: Window) -> Work | None:
+def convolution(x: Sequence[int], weight: Sequence[int], window: ConvolutionWindow) -> ShapeWork | None:
     """x (n, c_in, *in), weight (c_out, c_in / groups, *kernel), its first two exchanged if transposed."""
     spatial = len(weight) - 2
     if spatial < 1 or len(x) not in (len(weight), len(weight) - 1):
@@ -65,10 +65,10 @@ def convolution(x: Sequence[int], weight: Sequence[int], window: Window) -> Work
     places = prod(inside if window.is_transposed else out)
     channels = weight[1] if window.is_transposed else weight[0]
     moved = prod(x) + prod(weight) + batch * channels * prod(out)
-    return Work(2.0 * batch * places * prod(weight), moved)
+    return ShapeWork(2.0 * batch * places * prod(weight), moved)
 
 
-def _out(window: Window, size: int, kernel: int, at: int) -> int:
+def _out(window: ConvolutionWindow, size: int, kernel: int, at: int) -> int:
     """Size of the output in one dimension (torch.nn.Conv2d, torch.nn.ConvTranspose2d)."""
     stride, padding = _of(window.stride, at), _of(window.padding, at)
     reach = _of(window.dilation, at) * (kernel - 1)
@@ -83,14 +83,14 @@ def _of(values: Sequence[int], at: int) -> int:
 
 def convolution_backward(
     grad: Sequence[int], x: Sequence[int], weight: Sequence[int], is_transposed: bool, mask: Sequence[bool]
-) -> Work | None:
+) -> ShapeWork | None:
     """Gradients of input and weight, those that `mask` asks for; each is as many FLOPs as the forward."""
     if not len(grad) == len(x) == len(weight) > 2 or len(mask) < 2:
         return None
     parts = sum(mask[:2])
     places = prod((x if is_transposed else grad)[2:])
     moved = prod(grad) + (parts + 1) * prod(weight) * bool(parts) + prod(x) * (1 + mask[0])
-    return Work(2.0 * parts * x[0] * places * prod(weight), moved, max(1, parts))
+    return ShapeWork(2.0 * parts * x[0] * places * prod(weight), moved, max(1, parts))
 
 
 def attention(
@@ -99,7 +99,7 @@ def attention(
     value: Sequence[int],
     is_causal: bool | None,
     factor: float = FORWARD,
-) -> Work | None:
+) -> ShapeWork | None:
     """query (batch, heads, length, width), key and value the same with their own length, and heads that a
     number of query heads may share. is_causal None: nobody knows."""
     if not len(query) == len(key) == len(value) == 4 or query[3] != key[3] or key[2] != value[2]:
@@ -109,7 +109,7 @@ def attention(
     flops = 2.0 * batch * heads * pairs * (width + value[3])
     moved = prod(query) + prod(key) + prod(value) + batch * heads * length * value[3]
     times = 1 if factor == FORWARD else 2  # backward: the gradients too
-    return Work(factor * flops, times * moved, 1, "" if is_causal is not None else CAUSAL_UNKNOWN)
+    return ShapeWork(factor * flops, times * moved, 1, "" if is_causal is not None else CAUSAL_UNKNOWN)
 
 
 def _causal_pairs(queries: int, keys: int) -> int:
@@ -118,7 +118,9 @@ def _causal_pairs(queries: int, keys: int) -> int:
     return whole * (whole + 1) // 2 + (queries - whole) * keys
 
 
-def recurrent(x: Sequence[int], weights: Sequence[Sequence[int]], factor: float = FORWARD) -> Work | None:
+def recurrent(
+    x: Sequence[int], weights: Sequence[Sequence[int]], factor: float = FORWARD
+) -> ShapeWork | None:
     """LSTM, GRU or RNN over x (..., features), by all of its weights of all layers and directions.
 
     Each matrix is applied once to every element of the sequence (input, recurrent and projection weights).
@@ -129,4 +131,4 @@ def recurrent(x: Sequence[int], weights: Sequence[Sequence[int]], factor: float 
     # Of what is between the layers nothing need leave the chip; the last layer is as wide as its recurrence.
     rows, width = prod(x[:-1]), next(one[1] for one in reversed(weights) if len(one) == 2)
     moved = prod(x) + rows * width + sum(map(prod, weights))
-    return Work(factor * 2.0 * rows * sum(matrices), int(factor) * moved)
+    return ShapeWork(factor * 2.0 * rows * sum(matrices), int(factor) * moved)

@@ -120,10 +120,27 @@ class Text:
 
     def lines(self) -> Iterator[str]:
         """All lines without their ends (LF, CRLF or CR LF mixed); one pass. An endless line is cut."""
+        for block in self.blocks():
+            if isinstance(block, str):
+                yield block
+                continue
+            before = self.line - len(block)
+            for at, line in enumerate(block, before + 1):
+                self.line = at
+                yield line
+
+    def blocks(self) -> Iterator[list[str] | str]:
+        """All lines, those of a chunk at a time; one pass. A list is of whole lines, and `line` the number of
+        its last; single lines are handed out as such."""
         rest, skipping = "", False
         for chunk in self.chunks():
             pieces = (rest + chunk).split("\n")
             rest = pieces.pop()
+            if pieces and not skipping and _is_plain(pieces, chunk):
+                self.line += len(pieces)
+                has_returns = "\r" in chunk or "\r" in pieces[0]
+                yield [piece.rstrip("\r") for piece in pieces] if has_returns else pieces
+                pieces = []
             for piece in pieces:
                 if skipping:
                     skipping = False  # the end of a line whose beginning was handed out already
@@ -143,6 +160,11 @@ class Text:
             self.long_lines += 1
             text = text[:MAX_LINE]
         return text.rstrip("\r")
+
+
+def _is_plain(lines: list[str], chunk: str) -> bool:
+    """Whether none of the lines of a chunk is endless or has zeros at its end."""
+    return "\0" not in chunk and "\0" not in lines[0] and max(map(len, lines)) <= MAX_LINE
 
 
 def open_binary(path: str) -> IO[bytes]:

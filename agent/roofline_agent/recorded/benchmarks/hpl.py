@@ -1,4 +1,4 @@
-"""Reads the output of HPL (netlib, Intel's, AMD's, NVIDIA's): the best run is the machine's sustained FP64 peak.
+"""Reads the output of HPL (netlib's and those of vendors): the best run is a sustained FP64 peak.
 
 HPL counts 2/3 N^3 + 3/2 N^2 FLOPs. With more than one process the rate is of all nodes together, which is no
 ceiling of one: it stays a fact.

@@ -60,7 +60,7 @@ class _NcclTests:
             if match := _COLLECTIVE.search(line):
                 self._collective = self._collective or (match[1] or match[2])
             return
-        # size count type redop root | time algbw busbw #wrong | time algbw busbw #wrong: some lack redop or root
+        # size count type redop root, then time algbw busbw #wrong twice; some lack redop or root
         numbers = [number(word) for word in words]
         ends = [numbers[i] for i in (-2, -6) if len(numbers) >= 6 + (i == -6) * 4]
         rates = [rate for rate in ends if rate is not None]
@@ -131,8 +131,10 @@ def _collective(event: Any, ranks: set[int], found: Collector, line: int) -> Non
     perf, header = event.get("coll_perf"), event.get("header")
     if not isinstance(perf, dict) or not isinstance(header, dict):
         return
+    time_us: Any
+    size: Any
     time_us, size = perf.get("coll_exec_time_us"), perf.get("coll_msg_size_bytes")
-    if not all(isinstance(one, (int, float)) and 0 <= one < 1e18 for one in (time_us, size)):
+    if not (_is_quantity(time_us) and _is_quantity(size)):
         found.warn("a collective without a time or a size; it is left out", line)
         return
     if isinstance(header.get("rank"), int):
@@ -144,6 +146,10 @@ def _collective(event: Any, ranks: set[int], found: Collector, line: int) -> Non
         found.version = found.version or str(metadata.get("inspector_output_format_version", ""))[:20]
         _place(metadata.get("dump_timestamp_us"), found)
     found.phase(f"nccl {str(perf.get('coll', 'collective')).lower()[:60]}", time_us * 1e-6, 1, float(size))
+
+
+def _is_quantity(value: Any) -> bool:
+    return isinstance(value, (int, float)) and 0 <= value < 1e18
 
 
 def _place(stamp_us: Any, found: Collector) -> None:

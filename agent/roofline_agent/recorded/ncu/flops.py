@@ -21,6 +21,7 @@ if the kernel does FP32 or FP64 arithmetic, the hfma are taken for moves, not fo
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import NamedTuple
 
 from .metrics import Elapsed, LaunchMetrics
@@ -63,6 +64,7 @@ class Flops(NamedTuple):
     notes: tuple[str, ...] = ()
 
 
+@lru_cache(maxsize=1024)
 def architecture(text: str) -> str:
     """The compute capability that a kernel's or GPU's name shows, "" where none does.
 
@@ -71,6 +73,7 @@ def architecture(text: str) -> str:
     return next((cc for pattern, cc in reversed(_ARCHITECTURES) if pattern.search(text)), "")
 
 
+@lru_cache(maxsize=1024)
 def is_of_tensor_cores(kernel: str) -> bool:
     """Whether a kernel's name shows that it uses them."""
     return bool(_TENSOR_NAME.search(kernel))

@@ -11,8 +11,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import NamedTuple
 
-from .table import MetricCell
-from .values import number, unit
+from .linear import LinearReading
+from .table import MetricCell, MetricTable
+from .values import number, quick_number, unit
 
 SECTOR_BYTES = 32.0  # L1 and L2 sectors and DRAM sectors of every GPU that Nsight Compute knows
 
@@ -47,6 +48,7 @@ _NEEDED = re.compile(
     r"gpu__time_duration|__cycles_elapsed\.|(?:dram_|lts__t|l1tex__t)_(?:bytes|sectors)(?:_op)?(?:_read|_write)?\.sum"
     r"|sass_thread_inst_executed_ops?_[dfh]|inst_executed_pipe_tensor(?:_op_[hid]mma)?\.sum|ops_path_tensor.*\.sum"
 )
+_TOTALS = ("", ".per_cycle_elapsed", ".per_second")  # how a count may be printed: itself, or a rate
 _LONGEST = 300  # characters of a name: longer ones are no metrics, and would fill the caches
 _CLUTTER = ("device__", "launch__", "profiler__", "c2clink__", "nvlink__", "numa__", "pmsampling:")
 
@@ -127,7 +129,7 @@ class LaunchMetrics:
     def total(self, name: str, elapsed: Elapsed) -> float | None:
         """A count as `count` has it, else its rate times what has elapsed."""
         value = self.count(name)
-        for ending, by in ((".per_cycle_elapsed", elapsed.cycles), (".per_second", elapsed.time_s)):
+        for ending, by in zip(_TOTALS[1:], (elapsed.cycles, elapsed.time_s), strict=True):
             if value is None and by is not None and (rate := self.count(name + ending)) is not None:
                 value = rate * by
         return value
@@ -139,6 +141,83 @@ class LaunchMetrics:
     def left(self) -> Iterator[tuple[str, MetricValue]]:
         """All others."""
         for name in self._cells:
+            if name not in self._used and (value := self.get(name)) is not None:
+                yield name, value
+
+
+class CompiledMetrics:
+    """How a table of metrics is read: worked out once for its names and units."""
+
+    def __init__(self, table: MetricTable, decimal_comma: bool) -> None:
+        names = [canonical(n[:_LONGEST], u[:_LONGEST]) for n, u in zip(table.names, table.units, strict=True)]
+        self.decimal_comma = decimal_comma
+        self.table = table
+        self.at = {name: i for i, name in enumerate(names)}
+        self.is_plain = len(self.at) == len(names)  # no metric stands in it twice
+        self.units = [unit(one[:_LONGEST]) for one in table.units]
+        self.counts: dict[str, str] = {}  # metric of an SM -> the name that is here, "" none
+        self.totals: dict[str, bool] = {}  # whether the table has a total in any form
+        self.seen: dict[tuple[str, str], int] = {}  # (kernel, compute capability) -> launches
+        self.linear: dict[tuple[str, str], LinearReading | None] = {}
+
+
+class CompiledLaunch(LaunchMetrics):
+    """The same for a launch whose table was compiled."""
+
+    def __init__(self, compiled: CompiledMetrics, cells: tuple[str, ...]) -> None:
+        self.compiled = self._compiled = compiled
+        self._texts = cells
+        self._numbers: list[float | None] | None = None
+        self._used: set[str] = set()
+
+    @property
+    def names(self) -> list[str]:
+        return list(self._compiled.at)
+
+    def get(self, name: str) -> MetricValue | None:
+        at = self._compiled.at.get(name)
+        if at is None:
+            return None
+        text, mark, _ = self._texts[at].partition("%")
+        table, base = self._compiled.table, self._compiled.units[at]
+        printed_unit = "%" if mark and not table.units[at] else table.units[at]
+        if mark and not table.units[at]:
+            base = unit("%")
+        printed = number(text, self._compiled.decimal_comma)
+        value = None if printed is None else printed * base.factor
+        return MetricValue(value, base.base, table.names[at], self._texts[at], printed, printed_unit)
+
+    def take(self, name: str, base: str = "") -> float | None:
+        compiled = self._compiled
+        at = compiled.at.get(name)
+        if at is None or (base and compiled.units[at].base != base):
+            return None
+        printed = quick_number(self._texts[at], compiled.decimal_comma)
+        if printed is None:
+            return None
+        self._used.add(name)
+        return printed * compiled.units[at].factor
+
+    def count(self, name: str) -> float | None:
+        here = self._compiled.counts.get(name)
+        if here is None:
+            both = ("sm__" + name, "smsp__" + name)
+            known = [one for one in both if one in self._compiled.at]
+            if len(known) == 2:  # the first that has a value: not known before
+                return super().count(name)
+            here = self._compiled.counts[name] = known[0] if known else ""
+        return self.take(here) if here else None
+
+    def total(self, name: str, elapsed: Elapsed) -> float | None:
+        known = self._compiled.totals.get(name)
+        if known is None:
+            here = self._compiled.at
+            forms = (part + name + end for part in ("sm__", "smsp__") for end in _TOTALS)
+            known = self._compiled.totals[name] = any(one in here for one in forms)
+        return super().total(name, elapsed) if known else None
+
+    def left(self) -> Iterator[tuple[str, MetricValue]]:
+        for name in self._compiled.at:
             if name not in self._used and (value := self.get(name)) is not None:
                 yield name, value
 

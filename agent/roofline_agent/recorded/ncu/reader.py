@@ -14,12 +14,14 @@ from ..text import Text
 from . import flops as ncu_flops
 from . import metrics as ncu_metrics
 from . import roofs as ncu_roofs
-from .metrics import Elapsed, LaunchMetrics
+from .linear import Reading, linear
+from .metrics import CompiledLaunch, CompiledMetrics, Elapsed, LaunchMetrics
 from .other_lines import OtherLines
 from .table import PrintedLaunch, is_header, launches
 from .text_tables import NcuTextTables
 from .values import has_decimal_commas
 
+MAX_FORMS = 10_000  # of tables' linear forms that are kept
 MAX_COUNTERS = 20_000  # a raw page has hundreds of columns; what is read is bounded, not what may be imported
 
 _SIGNS = (
@@ -71,37 +73,81 @@ class _NcuReader:
         if printed.count < 1:
             self._found.warn("a row of 0 invocations; it is left out", printed.line)
             return
-        values = LaunchMetrics(printed.metrics, self._decimal_comma)
+        if self._take_linear(printed):
+            return
+        values = self._values(printed)
         cc = self._describe(printed, values)
-        time, time_note = ncu_metrics.time_s(values)
-        moved, notes = ncu_metrics.moved(values, time)
-        flops = ncu_flops.count(values, printed.kernel, cc, Elapsed(time, _cycles(values, time)))
-        for caveat in flops.notes:
-            self._found.warn(caveat, printed.line)
-
-        # A summary page prints means over its launches; a record of several launches holds their sums.
-        times = printed.count
-        shape = [
-            f"{what} {size}" for what, size in (("grid", printed.grid), ("block", printed.block)) if size
-        ]
-        launch = Launch(
-            printed.kernel or "(no name)",
-            None if time is None else time * times,
-            None if flops.flops is None else flops.flops * times,
-            {level: value * times for level, value in moved.items()},
-            precision=flops.precision,
-            library="cuda",
-            problem=", ".join(shape),
-            note="; ".join(filter(None, (time_note, *notes, *flops.notes))),
-            count=times,
-        )
-        self._found.launch(launch)
+        reading = _reading(values, printed.kernel, cc)
+        self._add(printed, reading)
         for roof in ncu_roofs.roofs(values, printed.device):
             self._keep_roof(roof)
-        if time is None and flops.flops is None:
+        if reading.time_s is None and reading.flops is None:
             for rate in ncu_roofs.rates(values, printed.device):
                 self._found.counters.append(rate)
+        if isinstance(values, CompiledLaunch):
+            self._find_linear(values, printed.kernel, cc)
         self._keep_others(printed, values)
+
+    def _add(self, printed: PrintedLaunch, reading: Reading) -> None:
+        for caveat in reading.caveats:
+            self._found.warn(caveat, printed.line)
+        # A summary page prints means over its launches; a record of several launches holds their sums.
+        times = printed.count
+        grid = f"grid {printed.grid}" if printed.grid else ""
+        block = f"block {printed.block}" if printed.block else ""
+        self._found.launch(
+            Launch(
+                printed.kernel or "(no name)",
+                None if reading.time_s is None else reading.time_s * times,
+                None if reading.flops is None else reading.flops * times,
+                {level: value * times for level, value in reading.bytes.items()},
+                precision=reading.precision,
+                library="cuda",
+                problem=f"{grid}, {block}" if grid and block else grid or block,
+                note=reading.note,
+                count=times,
+            )
+        )
+
+    def _take_linear(self, printed: PrintedLaunch) -> bool:
+        """Whether the launch could be read by the linear form of its table."""
+        compiled = printed.table.reading if printed.table is not None else None
+        if not isinstance(compiled, CompiledMetrics):
+            return False
+        form = compiled.linear.get((printed.kernel, printed.cc or self._cc))
+        reading = form.of(printed.values, self._decimal_comma) if form is not None else None
+        if form is None or reading is None:
+            return False
+        self._add(printed, reading)
+        if form.left:
+            values = CompiledLaunch(compiled, printed.values)
+            values.mark(name for name in compiled.at if name not in form.left)
+            self._keep_others(printed, values)
+        return True
+
+    def _find_linear(self, values: CompiledLaunch, kernel: str, cc: str) -> None:
+        """The form of a kernel's table, when it is seen for the second time: finding it costs as much as some
+        launches."""
+        compiled, key = values.compiled, (kernel, cc)
+        compiled.seen[key] = compiled.seen.get(key, 0) + 1
+        if compiled.seen[key] != 2 or len(compiled.linear) >= MAX_FORMS:
+            return
+        left = [name for name, _ in values.left()]
+
+        def read(cells: tuple[str, ...]) -> Reading:
+            return _reading(CompiledLaunch(compiled, cells), kernel, cc)
+
+        compiled.linear[key] = linear(compiled.table.names, read, left)
+
+    def _values(self, printed: PrintedLaunch) -> LaunchMetrics:
+        table = printed.table
+        if table is None:
+            return LaunchMetrics(printed.metrics, self._decimal_comma)
+        if table.reading is None:
+            table.reading = CompiledMetrics(table, self._decimal_comma)
+        if isinstance(table.reading, CompiledMetrics) and table.reading.is_plain:
+            return CompiledLaunch(table.reading, printed.values)
+        return LaunchMetrics(table.metrics(printed.values), self._decimal_comma)
 
     def _keep_roof(self, roof: RecordedCeiling) -> None:
         """The highest of all launches, whose clocks differ a little."""
@@ -140,6 +186,14 @@ class _NcuReader:
                 printed_unit=value.printed_unit,
             )
             self._found.counters.append(counter)
+
+
+def _reading(values: LaunchMetrics, kernel: str, cc: str) -> Reading:
+    time, time_note = ncu_metrics.time_s(values)
+    moved, notes = ncu_metrics.moved(values, time)
+    flops = ncu_flops.count(values, kernel, cc, Elapsed(time, _cycles(values, time)))
+    note = "; ".join(filter(None, (time_note, *notes, *flops.notes)))
+    return Reading(time, flops.flops, moved, flops.precision, note, flops.notes)
 
 
 def _cycles(values: LaunchMetrics, time: float | None) -> float | None:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 _PLAIN = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?")
 _GROUPS = re.compile(r"[-+]?\d{1,3}(?:[,'\u00a0\u202f ]\d{3})+(?:\.\d+)?")
+_COMMONLY_GROUPED = re.compile(r"\d{1,3}(?:,\d{3})*(?:\.\d+)?")
 _COMMA_GROUPS = re.compile(r"[-+]?\d{1,3}(?:[.'\u00a0\u202f ]\d{3})+(?:,\d+)?")
 _COMMA = re.compile(r"[-+]?\d+,\d+")
 _LONGEST = 64  # characters of a number
@@ -65,6 +66,16 @@ def number(text: str, decimal_comma: bool = False) -> float | None:
     if _GROUPS.fullmatch(text):
         return _finite(re.sub(r"[^\d.+-]", "", text))
     return _plain(text)
+
+
+def quick_number(text: str, decimal_comma: bool = False) -> float | None:
+    """The same as `number`, sooner for what most cells hold."""
+    if not decimal_comma and len(text) <= _LONGEST:
+        if text.isdecimal() and text.isascii():
+            return float(text)
+        if _COMMONLY_GROUPED.fullmatch(text):
+            return float(text.replace(",", ""))
+    return None if "%" in text and text.partition("%")[2] else number(text.partition("%")[0], decimal_comma)
 
 
 def _plain(text: str) -> float | None:

@@ -1,4 +1,4 @@
-"""FLOPs and HBM bytes of AMD's CDNA counters, as rocprof-compute's roofline and AMD's documentation have them.
+"""FLOPs and HBM bytes of AMD's CDNA counters, as in rocprof-compute's roofline and AMD's manuals.
 
 A vector instruction is executed by 64 lanes; an MFMA counter counts blocks of 512 operations. Atomics and
 transcendental operations count one each.

@@ -1,7 +1,7 @@
-"""Reads what `nsys stats --format csv` prints, and a `.sqlite` of nsys as its own trace report would print it.
+"""Reads what `nsys stats --format csv` prints, and its `.sqlite` as its trace report would print it.
 
-Kernels have launches and times, no FLOPs: Nsight Systems counts none. API calls, NVTX ranges, copies and fills
-are phases; a size report beside a time report gives the copies their bytes.
+Kernels have launches and times, no FLOPs: Nsight Systems counts none. API calls, NVTX ranges, copies and
+fills are phases; a size report beside a time report gives the copies their bytes.
 """
 
 from __future__ import annotations

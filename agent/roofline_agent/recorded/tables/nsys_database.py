@@ -17,8 +17,8 @@ _COPIES = {1: "Host-to-Device", 2: "Device-to-Host", 8: "Device-to-Device", 10: 
 _KERNELS = """SELECT k.start, k.end - k.start, k.correlationId, k.gridX, k.gridY, k.gridZ, k.blockX, k.blockY,
     k.blockZ, NULL, k.deviceId, k.streamId, s.value FROM CUPTI_ACTIVITY_KIND_KERNEL k
     LEFT JOIN StringIds s ON s.id = k.demangledName ORDER BY k.start"""
-_MEMORY = """SELECT start, end - start, correlationId, NULL, NULL, NULL, NULL, NULL, NULL, bytes, deviceId, streamId,
-    {} FROM {} ORDER BY start"""
+_MEMORY = """SELECT start, end - start, correlationId, NULL, NULL, NULL, NULL, NULL, NULL, bytes,
+    deviceId, streamId, {} FROM {} ORDER BY start"""
 _RANGES = """SELECT n.start, n.end - n.start, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0,
     '[NVTX ' || coalesce(n.text, s.value) || ']' FROM NVTX_EVENTS n LEFT JOIN StringIds s ON s.id = n.textId
     WHERE n.end IS NOT NULL AND coalesce(n.text, s.value) IS NOT NULL"""
@@ -42,7 +42,8 @@ class TraceOfDatabase(io.RawIOBase):
         if "StringIds" not in tables or not any(one.startswith("CUPTI_ACTIVITY_") for one in tables):
             self.close()
             raise OSError(
-                "it has no GPU activities of Nsight Systems: record with --trace=cuda, then `nsys export --type sqlite`"
+                "it has no GPU activities of Nsight Systems: record with --trace=cuda, "
+                "then `nsys export --type sqlite`"
             )
         self._lines = self._text(self._database, tables)
 

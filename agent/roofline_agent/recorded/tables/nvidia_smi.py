@@ -81,7 +81,18 @@ class _SmiReader:
             shown = (match[2] if match else "") or unit or ("C" if name.startswith("temperature") else "")
             factor, base = _UNITS.get(shown, (1.0, shown or "1"))
             self._found.counters.append(
-                Counter(_OURS.get(name, name), name, printed * factor, base, f"gpu {gpu}", None, t_s, "gauge", printed, shown)
+                Counter(
+                    _OURS.get(name, name),
+                    name,
+                    printed * factor,
+                    base,
+                    f"gpu {gpu}",
+                    None,
+                    t_s,
+                    "gauge",
+                    printed,
+                    shown,
+                )
             )
 
     def _time(self, row: TableRow) -> float | None:

@@ -1,4 +1,4 @@
-"""Reads AMD's profilers: CSV of rocprofv3 (kernels, copies, statistics, counters), pmc_perf.csv of rocprof-compute.
+"""Reads AMD's profilers: CSV of rocprofv3, and pmc_perf.csv of rocprof-compute.
 
 FLOPs and HBM bytes follow from the counters that were collected (amd.py); other counters stay counters.
 """
@@ -15,9 +15,11 @@ NANOSECOND = 1e-9
 MAX_COUNTERS = 20_000  # values that are neither FLOPs nor bytes
 _BEGIN, _END = ("start_timestamp", "begin_ns"), ("end_timestamp", "end_ns")
 _USED = ("sq_insts_valu_", "tcc_ea", "tcc_bubble")
-_IDENTITY = frozenset(
-    ["kind", "guid", "agent_id", "queue_id", "stream_id", "process_id", "thread_id", "dispatch_id", "kernel_id", "kernel_name", "correlation_id", "lds_block_size", "lds_block_size_v", "scratch_size", "scratch_per_workitem", "vgpr_count", "accum_vgpr_count", "sgpr_count", "arch_vgpr", "accum_vgpr", "sgpr", "wave_size", "grid_size", "workgroup_size", "lds_per_workgroup", "gpu_id", "node_id", "pid", "tid", "queue_index", "private_segment_size", "group_segment_size", "start_timestamp", "end_timestamp"]
-)
+_WORDS = """kind guid agent_id queue_id stream_id process_id thread_id dispatch_id kernel_id kernel_name
+correlation_id lds_block_size lds_block_size_v scratch_size scratch_per_workitem vgpr_count accum_vgpr_count
+sgpr_count arch_vgpr accum_vgpr sgpr wave_size grid_size workgroup_size lds_per_workgroup gpu_id node_id
+pid tid queue_index private_segment_size group_segment_size start_timestamp end_timestamp"""
+_IDENTITY = frozenset(_WORDS.split())
 
 
 def sniff(head: str) -> int:

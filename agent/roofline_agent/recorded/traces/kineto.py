@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 from ..collector import Collector
@@ -27,6 +28,7 @@ from .streams import Streams
 from .trace import Trace, arguments, number
 
 MICROSECOND = 1e-6
+_ENDLESS = 1e300
 UNIX_US = 1e14  # later than this a time counts from 1970, before it from the node's start
 _STEP = re.compile(r"ProfilerStep\s*#\s*(\d{1,15})")
 _STEPS = "ProfilerStep"
@@ -103,14 +105,18 @@ class _Profile:
             return
         kind = _kind(event)
         take = self._takers.get(kind)
-        at_us, duration_us = number(event.get("ts")), number(event.get("dur"))
+        at_us, duration_us = event.get("ts"), event.get("dur")
+        if type(at_us) is not float or type(duration_us) is not float:
+            at_us, duration_us = number(at_us), number(duration_us)
         is_lost = at_us == duration_us == 0 and kind in _LOST
-        if at_us is None or duration_us is None or duration_us < 0 or is_lost:
+        if at_us is None or duration_us is None or not 0 <= duration_us < _ENDLESS or is_lost:
             if take is not None:
                 self._found.warn("an event has no time or no duration; it is left out")
             return
-        self._first_us = min(self._first_us, at_us)
-        self._last_us = max(self._last_us, at_us + duration_us)
+        if at_us < self._first_us:
+            self._first_us = at_us
+        if at_us + duration_us > self._last_us:
+            self._last_us = at_us + duration_us
         if self._zero_us is None:
             self._zero_us = at_us
         if take is not None:
@@ -251,10 +257,15 @@ class _Profile:
 def _kind(event: dict[str, Any]) -> str:
     kind = event.get("cat")
     if isinstance(kind, str):
-        lower = kind.lower()
-        return _KINDS.get(lower, lower)
+        return _kind_of(kind)
     pid = event.get("pid")
     return _LEGACY.get(pid, "") if isinstance(pid, str) else ""
+
+
+@lru_cache(maxsize=256)
+def _kind_of(category: str) -> str:
+    lower = category.lower()
+    return _KINDS.get(lower, lower)
 
 
 def _are_objects(items: list[Any]) -> bool:

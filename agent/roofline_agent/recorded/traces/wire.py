@@ -1,4 +1,4 @@
-"""Fields of a protobuf message without its schema: what XPlane files need, at no cost of a generated module."""
+"""Fields of a protobuf message without its schema: enough for XPlane files, without a generated module."""
 
 from __future__ import annotations
 

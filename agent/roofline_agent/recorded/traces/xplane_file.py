@@ -168,5 +168,7 @@ def _event(event: memoryview, tables: _Tables, zero_ns: int, is_device: bool) ->
         return {"step": values["step_num"], **times}
     if not is_device and "hlo_op" not in values:
         return None
-    known = {one: values[one] for one in ("flops", "bytes_accessed", "hlo_module") if one in values}
+    known: dict[str, Any] = {
+        one: values[one] for one in ("flops", "bytes_accessed", "hlo_module") if one in values
+    }
     return {"kernel": name, **times, **known}

@@ -1,4 +1,4 @@
-"""Reads MLPerf's logs (":::MLLOG {...}"): phases between their start and stop, throughput, batch and result."""
+"""Reads MLPerf's logs (":::MLLOG {...}"): phases from start to stop, throughput, batch, result."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Reads trainer_state.json of Hugging Face's Trainer: steps with their loss, the rates of the run, its FLOPs.
 
-`total_flos` is the Trainer's own estimate (6 parameters tokens) and stays a fact. The file says neither when a
-step was nor, but for its end, how long it took.
+`total_flos` is the Trainer's own estimate (6 parameters tokens) and stays a fact. The file says neither when
+a step was nor, but for its end, how long it took.
 """
 
 from __future__ import annotations

@@ -126,7 +126,7 @@ class _TrainerLog:
 
 
 def _megatron(line: str) -> TrainerStep | None:
-    """Megatron-LM's training_log: the batch is of all ranks, the step's time a mean over the log's interval."""
+    """Megatron-LM's training_log: the batch is of all ranks, the time a mean over the log's interval."""
     match = _MEGATRON.search(line)
     if not match:
         return None
@@ -134,7 +134,7 @@ def _megatron(line: str) -> TrainerStep | None:
     milliseconds = number(fields.get("elapsed time per iteration (ms)", ""))
     batch, loss = number(fields.get("global batch size", "")), number(fields.get("lm loss", ""))
     seconds = milliseconds / 1e3 if milliseconds else None
-    facts = [("global_batch_size", batch)]
+    facts: list[tuple[str, float | None]] = [("global_batch_size", batch)]
     for key, value in fields.items():
         if "TFLOP/s/GPU" in key and (rate := number(value)) is not None:
             facts.append(("printed_flops_per_s_per_gpu", rate * 1e12))

@@ -1,0 +1,127 @@
+"""A launch's time, FLOPs and bytes as sums of its values times constants, which they are for most tables.
+
+The constants are found by trying the reading of the table itself on values that are known, so that there is
+one account of what metrics mean. A table in which anything depends on the values otherwise (rates times a
+time, counts that may be register moves, several precisions) has no such form and is read value by value.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from .values import quick_number
+
+_NOT_LINEAR = re.compile(r"tensor|_op_h(?:add|mul|fma)|hadd|per_second|per_cycle|cycles_elapsed|attribute")
+_EXACT = 1e-9
+_LARGE = 1e9
+
+Terms = tuple[tuple[int, float], ...]  # index of the value, constant
+
+
+class Reading(NamedTuple):
+    """Time in s, bytes by level, FLOPs and what is to be said of them."""
+
+    time_s: float | None
+    flops: float | None
+    bytes: dict[str, float]
+    precision: str
+    note: str
+    caveats: tuple[str, ...]  # of its note, those to warn of
+
+
+class LinearReading(NamedTuple):
+    """How the reading follows from the numbers of a launch."""
+
+    used: tuple[int, ...]
+    time_s: Terms | None
+    flops: Terms | None
+    bytes: tuple[tuple[str, Terms], ...]
+    precision: str
+    note: str
+    caveats: tuple[str, ...]
+    left: tuple[str, ...]  # metrics that are neither
+
+    def of(self, cells: Sequence[str], decimal_comma: bool) -> Reading | None:
+        """None where a value is missing, or where time or FLOPs are zero, which is a case of its own."""
+        numbers: dict[int, float] = {}
+        for at in self.used:
+            value = quick_number(cells[at], decimal_comma)
+            if value is None or value < 0:
+                return None
+            numbers[at] = value
+        time_s = None if self.time_s is None else _sum(self.time_s, numbers)
+        flops = None if self.flops is None else _sum(self.flops, numbers)
+        if time_s == 0 or flops == 0:
+            return None
+        moved = {level: _sum(terms, numbers) for level, terms in self.bytes}
+        return Reading(time_s, flops, moved, self.precision, self.note, self.caveats)
+
+
+def _sum(terms: Terms, numbers: dict[int, float]) -> float:
+    total = 0.0
+    for at, by in terms:
+        total += numbers[at] * by
+    return total
+
+
+def linear(
+    names: Sequence[str], read: Callable[[tuple[str, ...]], Reading], left: Sequence[str]
+) -> LinearReading | None:
+    """The linear form of `read`, which takes a launch's cells; None where it has none. left: metrics of which
+    it makes nothing."""
+    if any(_NOT_LINEAR.search(name) for name in names):
+        return None
+    base = [float(3 + at) for at in range(len(names))]
+    first = read(_cells(base))
+    gradients: list[Reading] = []
+    for at in range(len(names)):
+        twice = read(_cells([*base[:at], 2 * base[at], *base[at + 1 :]]))
+        large = read(_cells([*base[:at], _LARGE * base[at], *base[at + 1 :]]))
+        if any(_form(one) != _form(first) for one in (twice, large)):
+            return None
+        gradients.append(twice)
+    time_s = _terms(first.time_s, [one.time_s for one in gradients], base)
+    flops = _terms(first.flops, [one.flops for one in gradients], base)
+    levels = {
+        level: _terms(value, [one.bytes[level] for one in gradients], base)
+        for level, value in first.bytes.items()
+    }
+    if time_s is None or flops is None or any(terms is None for terms in levels.values()):
+        return None
+    moved = tuple((level, terms) for level, terms in levels.items() if terms)
+    used = {at for terms in (time_s, flops, *(terms for _, terms in moved)) for at, _ in terms}
+    return LinearReading(
+        tuple(sorted(used)),
+        time_s or None,
+        flops or None,
+        moved,
+        first.precision,
+        first.note,
+        first.caveats,
+        tuple(left),
+    )
+
+
+def _form(reading: Reading) -> tuple[object, ...]:
+    """What must not depend on the values."""
+    known = reading.time_s is None, reading.flops is None
+    return (*known, tuple(reading.bytes), reading.precision, reading.note, reading.caveats)
+
+
+def _cells(values: Sequence[float]) -> tuple[str, ...]:
+    return tuple(f"{value:.0f}" for value in values)
+
+
+def _terms(value: float | None, doubled: Sequence[float | None], base: Sequence[float]) -> Terms | None:
+    """() where it is unknown; None where it is not linear. doubled: it, with one of the values doubled."""
+    if value is None:
+        return ()
+    terms = [
+        (at, (twice - value) / base[at])
+        for at, twice in enumerate(doubled)
+        if twice is not None and twice != value
+    ]
+    total = sum(base[at] * by for at, by in terms)
+    return tuple(terms) if abs(total - value) <= _EXACT * abs(value) else None
