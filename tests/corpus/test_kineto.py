@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import math
 from pathlib import Path
 
 import pytest
@@ -49,3 +50,28 @@ def test_every_file_gives_its_kernels(path: Path) -> None:
         )
     steps = [e for e in events if e.get("cat") == "user_annotation" and "ProfilerStep#" in e["name"]]
     assert len(got.steps) == len(steps)
+
+
+_PRODUCTS = {"aten::mm": (0, 1), "aten::addmm": (1, 2), "aten::bmm": (0, 1)}
+
+
+@pytest.mark.parametrize(
+    "name", ["hta_mi250_rocm62", "hta_rank_not_found", "hta_world128_rank0", "hta_world128_rank1"]
+)
+def test_trace_with_shapes_gives_roofline_points(name: str) -> None:
+    """All products of the trace, counted apart, are the FLOPs of its kernels; nothing else there has any."""
+    path = Path(corpus(f"kineto/{name}.json.gz"))
+    events = json.loads(gzip.decompress(path.read_bytes()))["traceEvents"]
+    expected = 0
+    for event in events:
+        shapes = event.get("args", {}).get("Input Dims")
+        if event.get("cat") == "cpu_op" and event["name"] in _PRODUCTS and shapes:
+            a, b = (shapes[at] for at in _PRODUCTS[event["name"]])
+            expected += 2 * math.prod(a) * b[-1]
+    got = read_once(str(path))
+    with_flops = [one for one in got.kernels if one.flops is not None]
+    points = [one for one in with_flops if one.time_s and one.bytes.get("minimum")]
+    partly = sum("splitKreduce" in one.text or "epilogue" in one.text for one in got.warnings)
+    assert sum(one.flops or 0 for one in with_flops) == pytest.approx(expected, rel=1e-9)
+    assert points and not partly
+    assert sum(one.flops or 0 for one in points) > 0.98 * expected, "the trace lacks kernels of a few"

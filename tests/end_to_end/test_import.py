@@ -119,6 +119,25 @@ def test_dry_run_needs_no_server_and_prints_one_object_a_file(site: Site) -> Non
     assert read == [2000 * 2**20, None]
 
 
+def test_single_launches_are_listed_where_they_are_asked_for(site: Site) -> None:
+    ncu = written(site, "b", NCU)
+    done = run(site, "--dry-run", "--format", "json", "--launches", ncu)
+    (launch,) = json.loads(done.stdout)["launches"]
+    assert (launch["flops"], launch["bytes"]["dram"], launch["count"]) == (6e6, 1.5e6, 1)
+    assert launch["time_s"] == pytest.approx(2e-3)
+    assert "launches" not in json.loads(run(site, "--dry-run", "--format", "json", ncu).stdout)
+
+
+def test_file_without_a_value_says_why_in_either_form(site: Site) -> None:
+    cut = written(
+        site, "c", '"Type","Time(%)","Time","Calls","Avg","Min","Max","Name"\n"GPU activities",1,2\n'
+    )
+    for form in ("text", "json"):
+        done = run(site, "--dry-run", "--format", form, cut)
+        assert done.returncode == 1
+        assert "no value could be read of it; line 2: row cut short" in done.stderr
+
+
 def test_file_whose_numbers_have_no_time_is_not_sent(site: Site) -> None:
     site.server()
     path = written(site, "perf.csv", "5,,cycles,1,100.00,,\n")

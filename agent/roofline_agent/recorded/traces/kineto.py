@@ -109,7 +109,8 @@ class _Profile:
         if type(at_us) is not float or type(duration_us) is not float:
             at_us, duration_us = number(at_us), number(duration_us)
         is_lost = at_us == duration_us == 0 and kind in _LOST
-        if at_us is None or duration_us is None or not 0 <= duration_us < _ENDLESS or is_lost:
+        has_times = at_us is not None and duration_us is not None and _are_times(at_us, duration_us)
+        if at_us is None or duration_us is None or not has_times or is_lost:
             if take is not None:
                 self._found.warn("an event has no time or no duration; it is left out")
             return
@@ -227,7 +228,8 @@ class _Profile:
         self._operators.put_in_order()
         library, joined = self._library(), set()
         for launch, call in self._log.join(self._operators):
-            joined.add(call)
+            if launch.flops is not None:  # else only its helpers are in the trace
+                joined.add(call)
             self._found.launch(launch if launch.library else launch._replace(library=library))
         self._log.close()
         self._operators.finish(on_gpu, joined, with_flops=not (self._kernel_flops or self._ranges))
@@ -252,6 +254,10 @@ class _Profile:
             self._found.duration_s = (self._last_us - self._first_us) * MICROSECOND
             facts["span_s"] = self._found.duration_s
         self._found.facts.update(facts)
+
+
+def _are_times(at_us: float, duration_us: float) -> bool:
+    return -_ENDLESS < at_us < _ENDLESS and 0 <= duration_us < _ENDLESS
 
 
 def _kind(event: dict[str, Any]) -> str:
