@@ -14,6 +14,7 @@ from .recording import Counter, Kernel, Launch, Phase, RecordedCeiling, StepLine
 MAX_KERNELS = 30_000
 MAX_PHASES = 10_000
 MAX_WARNINGS = 200
+AT_ONCE = 256  # records are written together
 MEMORY_BYTES = 8 << 20  # of one list before it goes to disk
 OTHERS = "(other kernels)"
 _LENGTH = struct.Struct("<I")
@@ -28,22 +29,32 @@ class RecordLog(Generic[T]):
         self._kind = kind
         self._file = tempfile.SpooledTemporaryFile(MEMORY_BYTES)  # noqa: SIM115
         self._count = 0
+        self._some: list[tuple[Any, ...]] = []  # not written yet
         # Whoever drops a collector half way (a reader that fails) leaves no file open.
         weakref.finalize(self, self._file.close)
 
     def append(self, record: T) -> None:
-        # A private file of this process, millions of records long: nothing is faster than marshal.
-        data = marshal.dumps(tuple(record))
-        self._file.write(_LENGTH.pack(len(data)) + data)
+        self._some.append(tuple(record))
         self._count += 1
+        if len(self._some) >= AT_ONCE:
+            self._write()
+
+    def _write(self) -> None:
+        # A private file of this process, millions of records long: nothing is faster than marshal.
+        data = marshal.dumps(self._some)
+        self._file.write(_LENGTH.pack(len(data)) + data)
+        self._some.clear()
 
     def __len__(self) -> int:
         return self._count
 
     def __iter__(self) -> Iterator[T]:
+        if self._some:
+            self._write()
         self._file.seek(0)
         while head := self._file.read(_LENGTH.size):
-            yield self._kind(*marshal.loads(self._file.read(*_LENGTH.unpack(head))))
+            for record in marshal.loads(self._file.read(*_LENGTH.unpack(head))):
+                yield self._kind(*record)
         self._file.seek(0, 2)
 
     def close(self) -> None:

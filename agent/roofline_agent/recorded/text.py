@@ -29,7 +29,7 @@ _BOMS = (
 )
 _KNOWN_BINARY = (
     (b"\x7fELF", "a program, not a recording"),
-    (b"SQLite format 3", "an SQLite file (nsys export?): export it as text first, e.g. `nsys stats`"),
+    (b"SQLite format 3", "an SQLite file, packed or from a pipe: name the unpacked file itself"),
     (b"PK\x03\x04", "a zip archive: unpack it first"),
     (b"\x28\xb5\x2f\xfd", "compressed with zstd: unpack it first (zstd -d)"),
     (b"BZh", "compressed with bzip2: unpack it first"),

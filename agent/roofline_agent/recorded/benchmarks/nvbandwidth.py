@@ -51,7 +51,7 @@ def read(text: Text, found: Collector) -> None:
 
 def _read_json(content: str, found: Collector) -> None:
     try:
-        report: Any = json.loads(content)["nvbandwidth"]
+        report: Any = json.loads(content.rstrip("\0"))["nvbandwidth"]
         tests = report["testcases"]
     except (ValueError, RecursionError, KeyError, TypeError) as error:
         found.warn(f"no whole report of nvbandwidth ({error})")

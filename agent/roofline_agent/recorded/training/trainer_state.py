@@ -32,7 +32,7 @@ def read(text: Text, found: Collector) -> None:
             found.warn(f"longer than {MAX_CHARACTERS >> 20} MB: not read")
             return
     try:
-        state = json.loads(content)
+        state = json.loads(content.rstrip("\0"))
     except (ValueError, RecursionError) as error:
         found.warn(f"no whole JSON ({error}): was it cut off?")
         return
