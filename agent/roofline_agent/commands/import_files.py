@@ -44,10 +44,10 @@ def import_files(
     """Import files of other tools into the server, as if an agent had sampled them.
 
     Read are: ncu CSV and .ncu-rep, nvprof, nsys CSV and .sqlite, rocprof CSV, perf stat (any form), LIKWID,
-    oneDNN and MKL verbose logs, PyTorch traces, XPlane, Horovod timelines, DCGM, nvidia-smi, NCCL inspector,
-    logs of trainings (tf_cnn_benchmarks, Keras, Hugging Face, Lightning, Megatron, DeepSpeed, torchtitan,
-    MLPerf), results of STREAM, ERT, HPL, nccl-tests, nvbandwidth (as ceilings). The format is recognised by the
-    content. A file sent twice counts once.
+    oneDNN and MKL verbose logs, PyTorch traces, XPlane, Horovod timelines, DCGM, nvidia-smi, NCCL inspector;
+    logs of tf_cnn_benchmarks, Keras, Hugging Face, Lightning, Megatron, DeepSpeed, torchtitan and MLPerf; as
+    ceilings STREAM, ERT, HPL, nccl-tests and nvbandwidth. The format is recognised by the content. A file sent
+    twice counts once.
 
     Examples:
 

@@ -1,0 +1,129 @@
+"""What recorded files of other tools do where they are unusual; their numbers are in tests/data/recorded."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+import pytest
+from roofline_agent.recorded import reader
+from roofline_agent.recorded.benchmarks import nccl
+from roofline_agent.recorded.errors import NotReadable
+from roofline_agent.recorded.tables import lightning, nsys, rocprof
+from roofline_agent.recorded.tables.amd import NO_MATRIX, work_of
+from roofline_agent.recorded.traces import wire
+from roofline_agent.recorded.training import mllog, trainer_state, trainers
+
+from tests.recordings import OURS
+
+from .traces import claimed, found_in, read, warned
+
+
+def test_database_of_something_else_says_what_is_missing(tmp_path: Path) -> None:
+    path = tmp_path / "other.sqlite"
+    with sqlite3.connect(path) as database:
+        database.execute("CREATE TABLE notes(text TEXT)")
+    database.close()
+    with pytest.raises(NotReadable, match="no GPU activities of Nsight Systems: record with --trace=cuda"):
+        reader.read(str(path))
+
+
+def test_database_whose_kernels_have_other_columns_is_an_error_and_not_empty(tmp_path: Path) -> None:
+    path = tmp_path / "old.sqlite"
+    with sqlite3.connect(path) as database:
+        database.execute("CREATE TABLE StringIds(id INTEGER, value TEXT)")
+        database.execute("CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL(start INTEGER, end INTEGER)")
+    database.close()
+    found = read(str(path))
+    assert found.kernels == []
+    assert warned(found, "not those of nsys")
+
+
+def test_database_is_left_as_it_was(tmp_path: Path) -> None:
+    path = tmp_path / "export.sqlite"
+    path.write_bytes((OURS / "nsys" / "export.sqlite").read_bytes())
+    before = path.read_bytes()
+    path.chmod(0o444)
+    assert read(str(path)).kernels[0].launches == 2
+    assert path.read_bytes() == before
+    assert [one.name for one in tmp_path.iterdir()] == ["export.sqlite"]
+
+
+@pytest.mark.parametrize("left", [0.3, 0.6, 0.9])
+def test_cut_xplane_gives_what_it_has_and_says_so(left: float, tmp_path: Path) -> None:
+    whole = (OURS / "xplane" / "jax_0.10_cpu.xplane.pb").read_bytes()
+    path = tmp_path / "cut.xplane.pb"
+    path.write_bytes(whole[: int(len(whole) * left)])
+    assert warned(read(str(path)), "cut off")
+
+
+@pytest.mark.parametrize("message", [b"\x0a", b"\x0a\x05ab", b"\xff" * 12, b"\x0b\x00", b"\x0d\x01"])
+def test_damaged_message_is_a_value_error(message: bytes) -> None:
+    with pytest.raises(ValueError, match=r"cut off|no protobuf"):
+        list(wire.fields(memoryview(message)))
+
+
+def test_counters_of_an_operation_alone_are_no_flops() -> None:
+    assert work_of({"SQ_INSTS_VALU_FMA_F32": 5.0}).flops is None
+    vector = {f"SQ_INSTS_VALU_{kind}_F32": 1.0 for kind in ("ADD", "MUL", "FMA")}
+    assert work_of(vector)[::3] == (256.0, NO_MATRIX)
+    assert work_of(dict.fromkeys(vector, 0.0)).flops is None, "zero of what was counted is not zero"
+
+
+def test_reads_and_writes_of_which_some_were_not_counted_are_no_bytes() -> None:
+    assert work_of({"TCC_EA_RDREQ_sum": 10.0, "TCC_EA_RDREQ_32B_sum": 2.0}).hbm_bytes is None
+
+
+def test_table_of_several_ranks_or_trainers_follows_the_first() -> None:
+    line = "micro_step={0}/global_step={0}, RunningAvgSamplesPerSec={1}, CurrSamplesPerSec={1}, Mem=1GB\n"
+    log = "".join(f"{rank}: {line.format(step, 100 + rank)}" for step in (1, 2) for rank in (0, 1))
+    found = found_in(log, trainers.read)
+    assert [(one.step, one.examples_per_s) for one in found.steps] == [(1, 100), (2, 100)]
+    assert warned(found, "several ranks")
+
+
+def test_infinite_rates_and_losses_are_unknown() -> None:
+    line = "epoch=0/micro_step=1/global_step=1, RunningAvgSamplesPerSec=inf, CurrSamplesPerSec=inf, Mem=1GB\n"
+    (step,) = found_in(line, trainers.read).steps
+    assert step.examples_per_s is None
+    titan = "step:  1  loss: nan  memory: 1.0GiB(1%)  tps: 1,000  tflops: 1.0  mfu: 1.0%\n"
+    assert next(iter(found_in(titan, trainers.read).steps)).loss is None
+
+
+def test_state_that_was_cut_off_says_so() -> None:
+    text = (OURS / "trainer_state" / "ended.json").read_text()
+    found = found_in(text[:300], trainer_state.read)
+    assert found.is_empty and warned(found, "was it cut off?")
+
+
+def test_interval_without_an_end_or_a_beginning_is_named() -> None:
+    event = ':::MLLOG {{"time_ms": {}, "event_type": "INTERVAL_{}", "key": "{}", "value": null}}\n'
+    log = event.format(1000, "END", "eval_stop") + event.format(2000, "START", "run_start")
+    found = found_in(log, mllog.read)
+    assert found.phases == []
+    assert warned(found, "eval ends without a beginning") and warned(found, "run was not ended")
+
+
+def test_wrong_results_of_a_collective_are_named() -> None:
+    text = (OURS / "nccl" / "all_reduce_2hosts.txt").read_text().replace("22.50      0", "22.50      7")
+    assert warned(found_in(text, nccl.read), "#wrong")
+
+
+def test_rows_that_lack_columns_are_named(tmp_path: Path) -> None:
+    text = (OURS / "nsys" / "old_2020.csv").read_text() + "1.0,5,6\n"
+    found = found_in(text, nsys.read)
+    assert found.kernels[0].launches == 4992
+    assert warned(found, "another number of columns")
+
+
+def test_kernel_that_ends_before_it_begins_is_left_out() -> None:
+    lines = (OURS / "rocprof" / "kernel_trace.csv").read_text().replace("172352210055000", "1")
+    found = found_in(lines, rocprof.read)
+    assert found.kernels[0].launches == 1 and warned(found, "it is left out")
+
+
+def test_table_with_steps_is_no_metrics_of_lightning_unless_it_has_epochs(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("step,loss\n1,2\n")
+    assert claimed(path) == set()
+    assert lightning.sniff("epoch,step,loss\n") > 0
