@@ -46,8 +46,8 @@ def import_files(
     Read are: ncu CSV and .ncu-rep, nvprof, nsys CSV and .sqlite, rocprof CSV, perf stat (any form), LIKWID,
     oneDNN and MKL verbose logs, PyTorch traces, XPlane, Horovod timelines, DCGM, nvidia-smi, NCCL inspector;
     logs of tf_cnn_benchmarks, Keras, Hugging Face, Lightning, Megatron, DeepSpeed, torchtitan and MLPerf; as
-    ceilings STREAM, ERT, HPL, nccl-tests and nvbandwidth. The format is recognised by the content. A file sent
-    twice counts once.
+    ceilings STREAM, ERT, HPL, nccl-tests, nvbandwidth. The format is recognised by the content.
+    A file that is sent twice counts once.
 
     Examples:
 

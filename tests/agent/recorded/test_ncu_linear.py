@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from roofline_agent.recorded.collector import Collector
 from roofline_agent.recorded.ncu import reader as ncu
-from roofline_agent.recorded.ncu.linear import Reading, linear
+from roofline_agent.recorded.ncu.linear import LaunchReading, linear
 from roofline_agent.recorded.ncu.values import number, quick_number
 from roofline_agent.recorded.text import Text
 
@@ -21,7 +21,11 @@ FADD, FMUL, FFMA = (
     (f"smsp__sass_thread_inst_executed_op_{op}_pred_on.sum", "inst") for op in ("fadd", "fmul", "ffma")
 )
 HFMA = ("smsp__sass_thread_inst_executed_op_hfma_pred_on.sum", "inst")
+TENSOR = ("sm__inst_executed_pipe_tensor.sum", "inst")
+DFMA = ("smsp__sass_thread_inst_executed_op_dfma_pred_on.sum", "inst")
 TABLES = (
+    [TIME, DRAM, FFMA, HFMA, TENSOR],
+    [TIME, FFMA, DFMA],
     [TIME, DRAM, FADD, FMUL, FFMA],
     [TIME, FFMA],
     [FFMA, DRAM],
@@ -83,22 +87,27 @@ def test_linear_form_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
     calls = []
     whole = ncu._reading
     monkeypatch.setattr(ncu, "_reading", lambda *given: (calls.append(1), whole(*given))[1])
-    found = read(content(TABLES[0], [["2", "1", "10", "20", "30"]] * 400), 20_000, monkeypatch)
+    found = read(content(TABLES[2], [["2", "1", "10", "20", "30"]] * 400), 20_000, monkeypatch)
     assert found.kernels[0].launches == 200
     assert found.kernels[0].flops == pytest.approx(200 * (10 + 20 + 2 * 30))
     assert len(calls) < 120, "the first block, launches at the ends of blocks, and some to find the form"
 
 
 def test_what_is_no_sum_has_no_linear_form() -> None:
-    def squared(cells: tuple[str, ...]) -> Reading:
-        return Reading(float(cells[0]) ** 2, None, {}, "", "", ())
+    def squared(cells: tuple[str, ...]) -> LaunchReading:
+        return LaunchReading(float(cells[0]) ** 2, None, {}, "", "", ())
 
-    def noted(cells: tuple[str, ...]) -> Reading:
-        return Reading(float(cells[0]), None, {}, "f32" if float(cells[0]) > 10 else "f64", "", ())
+    def noted(cells: tuple[str, ...]) -> LaunchReading:
+        return LaunchReading(float(cells[0]), None, {}, "f32" if float(cells[0]) > 10 else "f64", "", ())
 
-    assert linear(["a"], squared, []) is None
-    assert linear(["a"], noted, []) is None
-    assert linear(["a__tensor"], lambda cells: Reading(float(cells[0]), None, {}, "", "", ()), []) is None
+    assert linear(["a"], squared, [], (False,)) is None
+    assert linear(["a"], noted, [], (False,)) is None
+    assert (
+        linear(
+            ["a__tensor"], lambda cells: LaunchReading(float(cells[0]), None, {}, "", "", ()), [], (False,)
+        )
+        is None
+    )
 
 
 @pytest.mark.law

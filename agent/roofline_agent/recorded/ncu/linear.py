@@ -1,8 +1,9 @@
 """A launch's time, FLOPs and bytes as sums of its values times constants, which they are for most tables.
 
 The constants are found by trying the reading of the table itself on values that are known, so that there is
-one account of what metrics mean. A table in which anything depends on the values otherwise (rates times a
-time, counts that may be register moves, several precisions) has no such form and is read value by value.
+one account of what metrics mean. It depends on which values are zero. Where
+anything depends on the others otherwise (rates times a time, counts that may be register moves, several
+precisions) there is no such form, and launches are read value by value.
 """
 
 from __future__ import annotations
@@ -17,10 +18,12 @@ _NOT_LINEAR = re.compile(r"tensor|_op_h(?:add|mul|fma)|hadd|per_second|per_cycle
 _EXACT = 1e-9
 _LARGE = 1e9
 
+_ZEROS = frozenset({"0", "0.0", "0.00", "0.000000"})
+Pattern = tuple[bool, ...]
 Terms = tuple[tuple[int, float], ...]  # index of the value, constant
 
 
-class Reading(NamedTuple):
+class LaunchReading(NamedTuple):
     """Time in s, bytes by level, FLOPs and what is to be said of them."""
 
     time_s: float | None
@@ -43,7 +46,7 @@ class LinearReading(NamedTuple):
     caveats: tuple[str, ...]
     left: tuple[str, ...]  # metrics that are neither
 
-    def of(self, cells: Sequence[str], decimal_comma: bool) -> Reading | None:
+    def of(self, cells: Sequence[str], decimal_comma: bool) -> LaunchReading | None:
         """None where a value is missing, or where time or FLOPs are zero, which is a case of its own."""
         numbers: dict[int, float] = {}
         for at in self.used:
@@ -56,7 +59,7 @@ class LinearReading(NamedTuple):
         if time_s == 0 or flops == 0:
             return None
         moved = {level: _sum(terms, numbers) for level, terms in self.bytes}
-        return Reading(time_s, flops, moved, self.precision, self.note, self.caveats)
+        return LaunchReading(time_s, flops, moved, self.precision, self.note, self.caveats)
 
 
 def _sum(terms: Terms, numbers: dict[int, float]) -> float:
@@ -66,26 +69,37 @@ def _sum(terms: Terms, numbers: dict[int, float]) -> float:
     return total
 
 
+def zeros(cells: Sequence[str]) -> Pattern:
+    """Which of a launch's values are zero: most counters of other precisions than the kernel's are."""
+    return tuple(map(_ZEROS.__contains__, cells))
+
+
 def linear(
-    names: Sequence[str], read: Callable[[tuple[str, ...]], Reading], left: Sequence[str]
+    names: Sequence[str],
+    read: Callable[[tuple[str, ...]], LaunchReading],
+    left: Sequence[str],
+    pattern: Pattern,
 ) -> LinearReading | None:
     """The linear form of `read`, which takes a launch's cells; None where it has none. left: metrics of which
-    it makes nothing."""
-    if any(_NOT_LINEAR.search(name) for name in names):
+    it makes nothing; pattern: the values that are zero in the launches it is for."""
+    others = [at for at, is_zero in enumerate(pattern) if not is_zero]
+    if any(_NOT_LINEAR.search(names[at]) for at in others):
         return None
-    base = [float(3 + at) for at in range(len(names))]
+    base = [0.0 if is_zero else float(3 + at) for at, is_zero in enumerate(pattern)]
     first = read(_cells(base))
-    gradients: list[Reading] = []
-    for at in range(len(names)):
+    if 0 in (first.time_s, first.flops, *first.bytes.values()):
+        return None
+    gradients = dict.fromkeys(range(len(names)), first)
+    for at in others:
         twice = read(_cells([*base[:at], 2 * base[at], *base[at + 1 :]]))
         large = read(_cells([*base[:at], _LARGE * base[at], *base[at + 1 :]]))
         if any(_form(one) != _form(first) for one in (twice, large)):
             return None
-        gradients.append(twice)
-    time_s = _terms(first.time_s, [one.time_s for one in gradients], base)
-    flops = _terms(first.flops, [one.flops for one in gradients], base)
+        gradients[at] = twice
+    time_s = _terms(first.time_s, [one.time_s for one in gradients.values()], base)
+    flops = _terms(first.flops, [one.flops for one in gradients.values()], base)
     levels = {
-        level: _terms(value, [one.bytes[level] for one in gradients], base)
+        level: _terms(value, [one.bytes[level] for one in gradients.values()], base)
         for level, value in first.bytes.items()
     }
     if time_s is None or flops is None or any(terms is None for terms in levels.values()):
@@ -104,7 +118,7 @@ def linear(
     )
 
 
-def _form(reading: Reading) -> tuple[object, ...]:
+def _form(reading: LaunchReading) -> tuple[object, ...]:
     """What must not depend on the values."""
     known = reading.time_s is None, reading.flops is None
     return (*known, tuple(reading.bytes), reading.precision, reading.note, reading.caveats)

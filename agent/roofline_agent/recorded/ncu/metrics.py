@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import NamedTuple
 
-from .linear import LinearReading
+from .linear import LinearReading, Pattern
 from .table import MetricCell, MetricTable
 from .values import number, quick_number, unit
 
@@ -145,6 +145,9 @@ class LaunchMetrics:
                 yield name, value
 
 
+FormKey = tuple[str, str, Pattern]  # kernel, compute capability, which values are zero
+
+
 class CompiledMetrics:
     """How a table of metrics is read: worked out once for its names and units."""
 
@@ -157,8 +160,8 @@ class CompiledMetrics:
         self.units = [unit(one[:_LONGEST]) for one in table.units]
         self.counts: dict[str, str] = {}  # metric of an SM -> the name that is here, "" none
         self.totals: dict[str, bool] = {}  # whether the table has a total in any form
-        self.seen: dict[tuple[str, str], int] = {}  # (kernel, compute capability) -> launches
-        self.linear: dict[tuple[str, str], LinearReading | None] = {}
+        self.seen: dict[FormKey, int] = {}  # launches
+        self.linear: dict[FormKey, LinearReading | None] = {}
 
 
 class CompiledLaunch(LaunchMetrics):
@@ -166,7 +169,7 @@ class CompiledLaunch(LaunchMetrics):
 
     def __init__(self, compiled: CompiledMetrics, cells: tuple[str, ...]) -> None:
         self.compiled = self._compiled = compiled
-        self._texts = cells
+        self.cells = self._texts = cells
         self._numbers: list[float | None] | None = None
         self._used: set[str] = set()
 

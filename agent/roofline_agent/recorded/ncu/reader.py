@@ -14,7 +14,7 @@ from ..text import Text
 from . import flops as ncu_flops
 from . import metrics as ncu_metrics
 from . import roofs as ncu_roofs
-from .linear import Reading, linear
+from .linear import LaunchReading, linear, zeros
 from .metrics import CompiledLaunch, CompiledMetrics, Elapsed, LaunchMetrics
 from .other_lines import OtherLines
 from .table import PrintedLaunch, is_header, launches
@@ -88,7 +88,7 @@ class _NcuReader:
             self._find_linear(values, printed.kernel, cc)
         self._keep_others(printed, values)
 
-    def _add(self, printed: PrintedLaunch, reading: Reading) -> None:
+    def _add(self, printed: PrintedLaunch, reading: LaunchReading) -> None:
         for caveat in reading.caveats:
             self._found.warn(caveat, printed.line)
         # A summary page prints means over its launches; a record of several launches holds their sums.
@@ -114,7 +114,7 @@ class _NcuReader:
         compiled = printed.table.reading if printed.table is not None else None
         if not isinstance(compiled, CompiledMetrics):
             return False
-        form = compiled.linear.get((printed.kernel, printed.cc or self._cc))
+        form = compiled.linear.get((printed.kernel, printed.cc or self._cc, zeros(printed.values)))
         reading = form.of(printed.values, self._decimal_comma) if form is not None else None
         if form is None or reading is None:
             return False
@@ -128,16 +128,17 @@ class _NcuReader:
     def _find_linear(self, values: CompiledLaunch, kernel: str, cc: str) -> None:
         """The form of a kernel's table, when it is seen for the second time: finding it costs as much as some
         launches."""
-        compiled, key = values.compiled, (kernel, cc)
+        compiled, pattern = values.compiled, zeros(values.cells)
+        key = kernel, cc, pattern
         compiled.seen[key] = compiled.seen.get(key, 0) + 1
         if compiled.seen[key] != 2 or len(compiled.linear) >= MAX_FORMS:
             return
         left = [name for name, _ in values.left()]
 
-        def read(cells: tuple[str, ...]) -> Reading:
+        def read(cells: tuple[str, ...]) -> LaunchReading:
             return _reading(CompiledLaunch(compiled, cells), kernel, cc)
 
-        compiled.linear[key] = linear(compiled.table.names, read, left)
+        compiled.linear[key] = linear(compiled.table.names, read, left, pattern)
 
     def _values(self, printed: PrintedLaunch) -> LaunchMetrics:
         table = printed.table
@@ -188,12 +189,12 @@ class _NcuReader:
             self._found.counters.append(counter)
 
 
-def _reading(values: LaunchMetrics, kernel: str, cc: str) -> Reading:
+def _reading(values: LaunchMetrics, kernel: str, cc: str) -> LaunchReading:
     time, time_note = ncu_metrics.time_s(values)
     moved, notes = ncu_metrics.moved(values, time)
     flops = ncu_flops.count(values, kernel, cc, Elapsed(time, _cycles(values, time)))
     note = "; ".join(filter(None, (time_note, *notes, *flops.notes)))
-    return Reading(time, flops.flops, moved, flops.precision, note, flops.notes)
+    return LaunchReading(time, flops.flops, moved, flops.precision, note, flops.notes)
 
 
 def _cycles(values: LaunchMetrics, time: float | None) -> float | None:

@@ -313,7 +313,7 @@ class _LongPage:
             if table is None and len(self._tables) < MAX_TABLES:
                 table = self._tables[key] = MetricTable(names, units)
             if table is not None:
-                yield _printed(self._columns, one, {}, line)._replace(table=table, values=values)
+                yield _printed(self._columns, one, {}, line, table, values)
                 return
         for one in group:
             yield from self.add(one, line)
@@ -368,10 +368,16 @@ class _WidePage:
 
 
 def _printed(
-    columns: _Columns, row: list[str], metrics: dict[str, list[MetricCell]], line: int
+    columns: _Columns,
+    row: list[str],
+    metrics: dict[str, list[MetricCell]],
+    line: int,
+    table: MetricTable | None = None,
+    values: tuple[str, ...] = (),
 ) -> PrintedLaunch:
     cells = [row[at].strip() if 0 <= at < len(row) else "" for at in columns.identity]
     kernel, device, cc, grid, block, times = cells
     count = times.replace(",", "") if times else ""
     is_count = count.isascii() and count.isdigit() and len(count) < 15
-    return PrintedLaunch(kernel, metrics, line, device, cc, grid, block, int(count) if is_count else 1)
+    many = int(count) if is_count else 1
+    return PrintedLaunch(kernel, metrics, line, device, cc, grid, block, many, table, values)
