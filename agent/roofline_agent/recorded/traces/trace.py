@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from ..collector import Collector
@@ -24,8 +24,11 @@ _EVENT = re.compile(r"\{\s*\"")
 _NEXT_EVENT = re.compile(r"\s*\{")
 _FEW = 4096  # characters
 _decoder = json.JSONDecoder()
+_loads: Callable[[str], Any]
 try:
-    from orjson import loads as _loads  # three times as fast; not on every node
+    import orjson  # three times as fast; not on every node
+
+    _loads = orjson.loads
 except ImportError:
     _loads = json.loads
 
@@ -104,9 +107,9 @@ class Trace:
             return []
         piece = self._buffer[self._at : last + 1]
         try:
-            events = _loads(f"[{piece}]")
+            events: list[dict[str, Any]] = _loads(f"[{piece}]")
         except (ValueError, RecursionError):
-            events = None
+            events = []
         if not events or not all(type(one) is dict and "ph" in one for one in events):
             self._slow_until = len(self._buffer)  # event by event, up to what is read next
             return []
