@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 
+from tests.recordings import OURS
+
 from .conftest import COMMANDS, Site, values
 
 PERF = """\
@@ -167,6 +169,29 @@ def test_recording_is_reported_and_sent_twice_counts_once(site: Site) -> None:
     assert found["intensity.dram"] == pytest.approx(4)
     assert found["flops_per_second.measured"] == pytest.approx(32e6 / 2)
     assert found["flops_per_step"] is None
+
+
+@pytest.mark.slow
+def test_files_of_every_kind_are_taken_by_the_server(site: Site) -> None:
+    site.server()
+    names = (
+        "nvidia_smi/loop.csv",
+        "xplane/jax_0.10_cpu.xplane.pb",
+        "nsys/export.sqlite",
+        "nccl/all_reduce_2hosts.txt",
+        "nvbandwidth/v0.5.txt",
+        "rocprof/counter_collection.csv",
+        "trainers/megatron_core.log",
+        "mllog/bert.log",
+        "kineto/torch_2.13_shapes.json.gz",
+        "ncu/rooflinechart_roofs.csv",
+        "hpl/one_process.out",
+    )
+    done = run(site, "--job", "kinds", "--host", "nodea", *(OURS / name for name in names))
+    assert done.returncode == 0, done.stderr
+    sent = [line for line in done.stderr.splitlines() if f"at {site.address} as job kinds" in line]
+    assert len(sent) == len(names), done.stderr
+    assert "refused" not in done.stderr
 
 
 @pytest.mark.slow
