@@ -38,14 +38,14 @@ test: $(VENV)/.ready ## run the quick tests (no training framework needed, under
 	@$(VENV)/bin/python -m pytest -n auto --maxprocesses 8 --dist loadfile
 
 test-laws: $(VENV)/.ready ## run the tests of laws, with many examples
-	@ROOFLINE_EXAMPLES=thorough $(VENV)/bin/python -m pytest -n auto --maxprocesses 8 --dist loadfile -m 'law and not framework'
+	@ROOFLINE_EXAMPLES=thorough $(VENV)/bin/python -m pytest -n auto --maxprocesses 8 --dist loadfile -m 'law and not framework and not cluster'
 
 # One after the other: some of them measure this machine.
 test-slow: $(VENV)/.ready ## run the slow tests
-	@$(VENV)/bin/python -m pytest -m 'slow and not law and not framework' --durations 15
+	@$(VENV)/bin/python -m pytest -m 'slow and not law and not framework and not cluster' --durations 15
 
 coverage: $(VENV)/.ready ## run both, and list the lines that no test runs
-	@$(VENV)/bin/python -m coverage run -m pytest -m 'not framework'
+	@$(VENV)/bin/python -m coverage run -m pytest -m 'not framework and not cluster'
 	@$(VENV)/bin/python -m coverage report
 
 frameworks: $(TF_VENV)/.horovod $(TORCH_VENV)/.horovod $(JAX_VENV)/.ready $(RAY_VENV)/.ready $(TRAINERS_VENV)/.ready $(KERAS3_VENV)/.ready ## install what test-frameworks needs (about 15 minutes, once)

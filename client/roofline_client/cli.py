@@ -51,6 +51,7 @@ COMMANDS = (
             "report 42",
             "report last --watch 5",
             "report --job 42 --full",
+            "report $SLURM_JOB_ID --brief --wait 10",
             "report --job 42 --steps 10: --plot roofline.png",
             "report --job 42 --format html > 42.html",
             "report --job 42 --format json | jq .verdict",

@@ -25,6 +25,7 @@ from .identity import (
     Identity,
     identify,
     identify_from_inside,
+    is_disabled,
     may_name_a_rank,
     named_job,
     told_apart,
@@ -213,7 +214,11 @@ class Discovery:
         if self._children.pop(pid, None) is not None:
             self._update()
             return self._ranks.get(pid)
-        job = self._default_job or job_of(self.processes, pid, of_session=False)
+        environ = self._environ(pid)
+        if is_disabled(environ):
+            return None
+        # A batch script without srun: Slurm names the job, and no rank.
+        job = named_job(environ, self._default_job) or job_of(self.processes, pid, of_session=False)
         taken = {rank.index for rank in self._ranks.values() if (rank.job, rank.role) == (job, "worker")}
         index = next(number for number in itertools.count() if number not in taken)
         identity = Identity(job, "worker", index, 0, "marks")
@@ -359,6 +364,8 @@ class Discovery:
             if not variables and not may_name_a_rank(data):
                 return None
             environ = parse_environ(data)
+            if is_disabled(environ):
+                return None
             identity, status = identify(environ, self._default_job), self.processes.status(pid)
             if status is None or self._is_of_other_agent(environ):
                 return None
