@@ -23,7 +23,7 @@ except ImportError:
 endef
 export CHECK_PYTHON
 
-.PHONY: help demo pictures test test-laws test-slow coverage frameworks test-frameworks causes soak fmt lint types proto bench clean
+.PHONY: help demo pictures test test-laws test-slow coverage frameworks test-frameworks test-slurm test-deploy causes soak fmt lint types proto bench clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -58,6 +58,15 @@ test-frameworks: $(VENV)/.ready frameworks ## run the tests on real TensorFlow, 
 		ROOFLINE_TRAINERS_PYTHON=$(abspath $(TRAINERS_VENV))/bin/python \
 		ROOFLINE_KERAS3_PYTHON=$(abspath $(KERAS3_VENV))/bin/python \
 		$(VENV)/bin/python -m pytest -m framework --reruns 2 --durations 15
+
+# Takes root, and Debian's slurm-wlm and munge: a Slurm of its own is started on loopback.
+test-slurm: $(VENV)/.ready $(TF_VENV)/.ready $(TORCH_VENV)/.ready ## run jobs of a real Slurm on this machine, a PS and a DDP training among them
+	@ROOFLINE_TF_PYTHON=$(abspath $(TF_VENV))/bin/python ROOFLINE_TORCH_PYTHON=$(abspath $(TORCH_VENV))/bin/python \
+		$(VENV)/bin/python -m pytest -m cluster tests/cluster/test_slurm.py --durations 15
+
+# What is not installed (slurm-wlm, munge, prometheus) is skipped and named.
+test-deploy: $(VENV)/.ready ## try what deploy/ has: Prometheus, MLflow, Slurm with short jobs
+	@$(VENV)/bin/python -m pytest -m cluster -rs --durations 15
 
 # Hours, all of it; stopped and started again it goes on where it was. CAUSES="--minutes 60 --only ddp" does a part.
 causes: $(VENV)/.ready $(TF_VENV)/.ready $(TORCH_VENV)/.horovod ## plant causes in real trainings, and score what reports say of them in docs/accuracy.md

@@ -137,6 +137,7 @@ async def serve(options: Options) -> None:
             log.info("roofline-server %s at %s%s, data in %s", __version__, address, how, options.data)
             watching = [guard.watch()] if guard is not None else []
             watching.append(retain_for_ever(store, options.data, options.keep))
+            watching.append(health.jobs.run())
             watching.append(Relieving(agents, committer.load).run())
             if options.page:
                 watching.append(keep_page(_page_command(options.page, listen, port, folder)))
