@@ -17,6 +17,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from roofline_agent.ranks.slurm import parse_shown
+
 NODES = ("n1", "n2")
 CPUS = 8  # that Slurm believes a node to have
 PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch", "srun", "scontrol", "unshare", "nsenter", "setpriv")
@@ -198,7 +200,7 @@ class SlurmCluster:
     def show(self, job: str) -> dict[str, str]:
         """What Slurm says of a job."""
         text = self.command("scontrol", "-o", "show", "job", job, check=False).stdout
-        return dict(word.split("=", 1) for word in text.split() if "=" in word)
+        return parse_shown(text, job)
 
     def wait(self, job: str, seconds: float = 60) -> dict[str, str]:
         """Until a job has ended and its epilog is done; what Slurm says of it."""

@@ -39,7 +39,7 @@ def tell(environ: Mapping[str, str], agent: Path, show: Shown) -> None:
     job = environ.get("SLURM_JOB_ID", "")
     if not job:
         return
-    shown = slurm.parse_shown(show(job))
+    shown = slurm.parse_shown(show(job), job)
     end = slurm.ended(environ, shown, environ.get("ROOFLINE_SLURM_RESTARTS", ""))
     if end is None:
         return

@@ -104,10 +104,17 @@ def _state(code: str, shown: Mapping[str, str]) -> str:
     return "CANCELLED" if reason == "None" and code.startswith("0:") else "FAILED"
 
 
-def parse_shown(text: str) -> dict[str, str]:
-    """What `scontrol -o show job` prints, of its first line."""
-    words = (text.splitlines() or [""])[0].split(" ")
-    return dict(word.split("=", 1) for word in words if "=" in word)
+def parse_shown(text: str, job: str) -> dict[str, str]:
+    """What `scontrol -o show job` prints of a job; empty: nothing.
+
+    By the number of an array, which is that of one of its tasks too, it shows all tasks, and by that of a
+    heterogeneous job all parts.
+    """
+    for line in text.splitlines():
+        found = dict(word.split("=", 1) for word in line.split(" ") if "=" in word)
+        if found.get("JobId") == job:
+            return found
+    return {}
 
 
 def packed(end: End) -> str:

@@ -24,7 +24,13 @@ SHOWN = "JobId=7 JobName=a b   JobState=COMPLETING Reason={reason} Dependency=(n
 
 
 def shown(reason: str, code: str) -> dict[str, str]:
-    return parse_shown(SHOWN.format(reason=reason, code=code))
+    return parse_shown(SHOWN.format(reason=reason, code=code), "7")
+
+
+def test_of_an_array_the_line_of_the_task_counts() -> None:
+    text = "JobId=8 ArrayJobId=7 JobState=COMPLETED\nJobId=7 ArrayJobId=7 JobState=FAILED\n"
+    assert parse_shown(text, "7")["JobState"] == "FAILED"
+    assert parse_shown(text, "9") == {} == parse_shown("", "7")
 
 
 def test_attributes_of_a_task() -> None:
