@@ -8,6 +8,7 @@ RAY_VENV := .venv-ray
 KERAS3_VENV := .venv-keras3
 TRAINERS_VENV := .venv-frameworks
 PROTO_VENV := .venv-proto
+MLFLOW_VENV := .venv-mlflow
 PIP_INSTALL := -m pip install --quiet --disable-pip-version-check
 export PIP_NO_WARN_SCRIPT_LOCATION := 1
 
@@ -65,8 +66,8 @@ test-slurm: $(VENV)/.ready $(TF_VENV)/.ready $(TORCH_VENV)/.ready ## run jobs of
 		$(VENV)/bin/python -m pytest -m cluster tests/cluster/test_slurm.py --durations 15
 
 # What is not installed (slurm-wlm, munge, prometheus) is skipped and named.
-test-deploy: $(VENV)/.ready ## try what deploy/ has: Prometheus, MLflow, Slurm with short jobs
-	@$(VENV)/bin/python -m pytest -m cluster -rs --durations 15
+test-deploy: $(VENV)/.ready $(MLFLOW_VENV)/.ready ## try Slurm (short jobs), Prometheus and MLflow for real
+	@ROOFLINE_MLFLOW_PYTHON=$(abspath $(MLFLOW_VENV))/bin/python $(VENV)/bin/python -m pytest -m cluster -rs --durations 15
 
 # Hours, all of it; stopped and started again it goes on where it was. CAUSES="--minutes 60 --only ddp" does a part.
 causes: $(VENV)/.ready $(TF_VENV)/.ready $(TORCH_VENV)/.horovod ## plant causes in real trainings, and score what reports say of them in docs/accuracy.md
@@ -98,7 +99,7 @@ bench: $(VENV)/.ready $(TF_VENV)/.ready $(TORCH_VENV)/.ready ## measure what the
 	@$(VENV)/bin/python -m tests.benchmarks --training-python $(TF_VENV)/bin/python --torch-python $(TORCH_VENV)/bin/python
 
 clean: ## remove environments, caches and the demo's data
-	rm -rf $(VENV) $(TF_VENV) $(TORCH_VENV) $(JAX_VENV) $(RAY_VENV) $(TRAINERS_VENV) $(KERAS3_VENV) $(PROTO_VENV) demo pictures .coverage .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(TF_VENV) $(TORCH_VENV) $(JAX_VENV) $(RAY_VENV) $(TRAINERS_VENV) $(KERAS3_VENV) $(PROTO_VENV) $(MLFLOW_VENV) demo pictures .coverage .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 $(VENV)/.ready: pyproject.toml
 	@$(PYTHON) -c "$$CHECK_PYTHON"
@@ -162,6 +163,13 @@ if command -v cmake >/dev/null && command -v g++ >/dev/null; then \
 	bash tests/frameworks/build_horovod.sh $(abspath $(1))/bin/python $(2) && touch $(1)/.horovod; \
 else echo "Horovod is not built for $(2): install cmake and g++ (and libopenmpi-dev for MPI)"; fi
 endef
+
+$(MLFLOW_VENV)/.ready: tests/cluster/mlflow_requirements.txt
+	@$(PYTHON) -c "$$CHECK_PYTHON"
+	@echo "installing MLflow's server into $(MLFLOW_VENV) (about a minute, once)"
+	@$(PYTHON) -m venv $(MLFLOW_VENV)
+	@$(MLFLOW_VENV)/bin/python $(PIP_INSTALL) -r $<
+	@touch $@
 
 $(PROTO_VENV)/.ready: Makefile
 	@$(PYTHON) -c "$$CHECK_PYTHON"

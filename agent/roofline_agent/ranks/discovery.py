@@ -54,6 +54,7 @@ class _Names(NamedTuple):
     job: str
     launch: str
     user: str
+    environ: dict[str, str]  # as it was then: a rank may end before its facts are gathered
 
 
 class Discovery:
@@ -85,6 +86,9 @@ class Discovery:
         self._ticks = os.sysconf("SC_CLK_TCK")
         self._host = socket_module.gethostname()
         self._names: dict[int, _Names] = {}  # by pid
+        # Of ranks that have begun and ended since the last call of `changes`, and before it: their variables.
+        self._begun_and_ended: dict[Rank, dict[str, str]] = {}
+        self._brief: dict[Rank, dict[str, str]] = {}
         self._gone: dict[int, Rank] = {}  # the newest that have ended, by pid
         self._ranks: dict[int, Rank] = {}
         self._reported: dict[int, Rank] = {}
@@ -112,9 +116,11 @@ class Discovery:
             self._forget(ended)
             self._update()
         before, self._reported = self._reported, dict(self._ranks)
+        brief, self._brief = list(self._begun_and_ended), self._begun_and_ended
+        self._begun_and_ended = {}
         started = [rank for pid, rank in self._ranks.items() if before.get(pid) != rank]
         gone = [rank for pid, rank in before.items() if self._ranks.get(pid) != rank]
-        return started, gone
+        return started + brief, gone + brief
 
     def scan_young(self) -> None:
         """Look at processes that are new, young, launchers or due again, and forget those that have gone."""
@@ -157,6 +163,9 @@ class Discovery:
 
     def _forget(self, pids: Iterable[int]) -> None:
         for pid in pids:
+            rank = self._ranks.get(pid)
+            if rank is not None and self._reported.get(pid) != rank:
+                self._begun_and_ended[rank] = self._names[pid].environ
             self._young.pop(pid, None)
             self._settled.discard(pid)
             self._of_kernel.discard(pid)
@@ -188,7 +197,7 @@ class Discovery:
 
     def environment(self, rank: Rank) -> dict[str, str]:
         """The variables a rank was started with; empty when it has gone or is not ours to read."""
-        return self._environ(rank.pid)
+        return self._brief.get(rank) or self._environ(rank.pid)
 
     def _environ(self, pid: int) -> dict[str, str]:
         try:
@@ -333,8 +342,10 @@ class Discovery:
             else:
                 job = told_apart(identity.job, self._host, user_of(self.processes, one.pid))
             launch = launch_of(self.processes, one.pid)
-            user = submitter(one.uid, self._environ(one.pid))
-            known = self._names[one.pid] = _Names(one.start_ticks, identity, job[:MAX_NAME], launch, user)
+            environ = self._environ(one.pid)
+            user = submitter(one.uid, environ)
+            known = _Names(one.start_ticks, identity, job[:MAX_NAME], launch, user, environ)
+            self._names[one.pid] = known
         return known
 
     def _choose(self) -> Iterator[Candidate]:

@@ -65,7 +65,7 @@ def start(
 def become(command: Sequence[str]) -> NoReturn:
     """Run the command in place of this process, as if nobody had wrapped it. Raises StartError."""
     try:
-        os.execvp(command[0], command)
+        os.execvp(command[0], list(command))
     except FileNotFoundError:
         raise StartError(f"{command[0]}: no such command", NOT_FOUND) from None
     except OSError as error:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -142,10 +141,10 @@ def _number(values: Mapping[str, Value], name: str) -> float | None:
 def _shares(accounts: Iterable[RankAccount]) -> dict[str, float]:
     """The mean over those ranks that have an account; a part that one of them lacks took none of its step."""
     known = [account for account in accounts if account.parts]
-    total: Counter[str] = Counter()
+    total: dict[str, float] = {}
     for account in known:
         for part in account.parts:
-            total[part.part] += part.share.value or 0.0
+            total[part.part] = total.get(part.part, 0.0) + (part.share.value or 0.0)
     return {name: share / len(known) for name, share in total.items()}
 
 

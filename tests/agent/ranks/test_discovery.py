@@ -473,6 +473,17 @@ def test_adopted_process_is_a_rank_until_it_ends(tmp_path: Path) -> None:
     assert discovery.adopt(4711, 5) is None
 
 
+def test_rank_that_ends_before_it_was_reported_is_reported_with_its_variables(tmp_path: Path) -> None:
+    add_process(tmp_path, 11, SLURM)
+    discovery = Discovery(str(tmp_path))
+    rank = discovery.look_at(11)
+    assert rank is not None
+    (tmp_path / "11").rename(tmp_path / "gone")
+    assert discovery.changes() == ([rank], [rank])
+    assert discovery.environment(rank)["SLURM_JOB_ID"] == "99"
+    assert discovery.changes() == ([], []) and discovery.environment(rank) == {}
+
+
 def test_process_of_a_batch_script_that_marks_is_of_slurms_job(tmp_path: Path) -> None:
     add_process(tmp_path, 11, {"SLURM_JOB_ID": "99", "SLURM_PROCID": "0", "SLURM_NTASKS": "2"})
     discovery = Discovery(str(tmp_path))
