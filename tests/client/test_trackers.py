@@ -39,6 +39,7 @@ def test_folder_of_tensorboard_holds_numbers_texts_and_pictures(tmp_path: Path, 
     assert (number.simple_value, event.wall_time) == (0.25, 9.0)
     picture = found["roofline/account"][1].image
     assert (picture.height, picture.width) == (4, 6)
+    assert picture.encoded_image_string == files[1].read_bytes()
     (name,) = [name for name in found if name.startswith("roofline/verdict")]
     assert b"Job 42" in found[name][1].tensor.string_val[0]
 

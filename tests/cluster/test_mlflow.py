@@ -62,7 +62,8 @@ def tracked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tracked]:
 def test_run_holds_verdict_numbers_and_pictures(tracked: Tracked, tmp_path: Path) -> None:
     from mlflow.tracking import MlflowClient
 
-    run_id = tracked.publish().split()[4]
+    *said, run_id, _, _, _, uri = tracked.publish().split()
+    assert (said, uri) == (["job", "42", "is", "run"], tracked.uri)
     client = MlflowClient(tracking_uri=tracked.uri)
     run = client.get_run(run_id)
     assert run.info.status == "FINISHED"

@@ -20,6 +20,7 @@ def write(found: Published, uri: str, experiment: str, files: Iterable[Path], ru
     # Its own are two minutes and seven times.
     os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", TIMEOUT_S)
     os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", RETRIES)
+    os.environ.setdefault("MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT", "true")
     from mlflow.exceptions import MlflowException
     from mlflow.tracking import MlflowClient
 
