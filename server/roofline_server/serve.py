@@ -50,7 +50,7 @@ log = logging.getLogger(__name__)
 
 DEFAULT_LISTEN, ALL_ADDRESSES = "127.0.0.1:7642", "0.0.0.0:7642"
 SEAL_S = 30.0
-SEAL_ENDED_S = 2.0  # at least between two sealings because Slurm has ended jobs
+SEAL_ENDED_S = 10.0  # at least between two sealings because Slurm has ended jobs: arrays end many
 SEAL_BYTES = 96 << 20  # of memory, as decoded
 LOOK_S = 0.25
 GRACE_S = 2.0
