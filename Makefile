@@ -8,6 +8,7 @@ RAY_VENV := .venv-ray
 KERAS3_VENV := .venv-keras3
 TRAINERS_VENV := .venv-frameworks
 PROTO_VENV := .venv-proto
+MLFLOW_VENV := .venv-mlflow
 PIP_INSTALL := -m pip install --quiet --disable-pip-version-check
 export PIP_NO_WARN_SCRIPT_LOCATION := 1
 
@@ -23,7 +24,7 @@ except ImportError:
 endef
 export CHECK_PYTHON
 
-.PHONY: help demo pictures test test-laws test-slow coverage frameworks test-frameworks causes soak fmt lint types proto bench clean
+.PHONY: help demo pictures test test-laws test-slow coverage frameworks test-frameworks test-slurm test-deploy causes soak fmt lint types proto bench clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -38,14 +39,14 @@ test: $(VENV)/.ready ## run the quick tests (no training framework needed, under
 	@$(VENV)/bin/python -m pytest -n auto --maxprocesses 8 --dist loadfile
 
 test-laws: $(VENV)/.ready ## run the tests of laws, with many examples
-	@ROOFLINE_EXAMPLES=thorough $(VENV)/bin/python -m pytest -n auto --maxprocesses 8 --dist loadfile -m 'law and not framework'
+	@ROOFLINE_EXAMPLES=thorough $(VENV)/bin/python -m pytest -n auto --maxprocesses 8 --dist loadfile -m 'law and not framework and not cluster'
 
 # One after the other: some of them measure this machine.
 test-slow: $(VENV)/.ready ## run the slow tests
-	@$(VENV)/bin/python -m pytest -m 'slow and not law and not framework' --durations 15
+	@$(VENV)/bin/python -m pytest -m 'slow and not law and not framework and not cluster' --durations 15
 
 coverage: $(VENV)/.ready ## run both, and list the lines that no test runs
-	@$(VENV)/bin/python -m coverage run -m pytest -m 'not framework'
+	@$(VENV)/bin/python -m coverage run -m pytest -m 'not framework and not cluster'
 	@$(VENV)/bin/python -m coverage report
 
 frameworks: $(TF_VENV)/.horovod $(TORCH_VENV)/.horovod $(JAX_VENV)/.ready $(RAY_VENV)/.ready $(TRAINERS_VENV)/.ready $(KERAS3_VENV)/.ready ## install what test-frameworks needs (about 15 minutes, once)
@@ -58,6 +59,15 @@ test-frameworks: $(VENV)/.ready frameworks ## run the tests on real TensorFlow, 
 		ROOFLINE_TRAINERS_PYTHON=$(abspath $(TRAINERS_VENV))/bin/python \
 		ROOFLINE_KERAS3_PYTHON=$(abspath $(KERAS3_VENV))/bin/python \
 		$(VENV)/bin/python -m pytest -m framework --reruns 2 --durations 15
+
+# Takes root, and Debian's slurm-wlm and munge: a Slurm of its own is started on loopback.
+test-slurm: $(VENV)/.ready $(TF_VENV)/.ready $(TORCH_VENV)/.ready ## run jobs of a real Slurm on this machine, a PS and a DDP training among them
+	@ROOFLINE_TF_PYTHON=$(abspath $(TF_VENV))/bin/python ROOFLINE_TORCH_PYTHON=$(abspath $(TORCH_VENV))/bin/python \
+		$(VENV)/bin/python -m pytest -m cluster tests/cluster/test_slurm.py --durations 15
+
+# What is not installed (slurm-wlm, munge, prometheus) is skipped and named.
+test-deploy: $(VENV)/.ready $(MLFLOW_VENV)/.ready ## try Slurm (short jobs), Prometheus and MLflow for real
+	@ROOFLINE_MLFLOW_PYTHON=$(abspath $(MLFLOW_VENV))/bin/python $(VENV)/bin/python -m pytest -m cluster -rs --durations 15
 
 # Hours, all of it; stopped and started again it goes on where it was. CAUSES="--minutes 60 --only ddp" does a part.
 causes: $(VENV)/.ready $(TF_VENV)/.ready $(TORCH_VENV)/.horovod ## plant causes in real trainings, and score what reports say of them in docs/accuracy.md
@@ -89,7 +99,7 @@ bench: $(VENV)/.ready $(TF_VENV)/.ready $(TORCH_VENV)/.ready ## measure what the
 	@$(VENV)/bin/python -m tests.benchmarks --training-python $(TF_VENV)/bin/python --torch-python $(TORCH_VENV)/bin/python
 
 clean: ## remove environments, caches and the demo's data
-	rm -rf $(VENV) $(TF_VENV) $(TORCH_VENV) $(JAX_VENV) $(RAY_VENV) $(TRAINERS_VENV) $(KERAS3_VENV) $(PROTO_VENV) demo pictures .coverage .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(TF_VENV) $(TORCH_VENV) $(JAX_VENV) $(RAY_VENV) $(TRAINERS_VENV) $(KERAS3_VENV) $(PROTO_VENV) $(MLFLOW_VENV) demo pictures .coverage .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 $(VENV)/.ready: pyproject.toml
 	@$(PYTHON) -c "$$CHECK_PYTHON"
@@ -153,6 +163,13 @@ if command -v cmake >/dev/null && command -v g++ >/dev/null; then \
 	bash tests/frameworks/build_horovod.sh $(abspath $(1))/bin/python $(2) && touch $(1)/.horovod; \
 else echo "Horovod is not built for $(2): install cmake and g++ (and libopenmpi-dev for MPI)"; fi
 endef
+
+$(MLFLOW_VENV)/.ready: tests/cluster/mlflow_requirements.txt
+	@$(PYTHON) -c "$$CHECK_PYTHON"
+	@echo "installing MLflow's server into $(MLFLOW_VENV) (about a minute, once)"
+	@$(PYTHON) -m venv $(MLFLOW_VENV)
+	@$(MLFLOW_VENV)/bin/python $(PIP_INSTALL) -r $<
+	@touch $@
 
 $(PROTO_VENV)/.ready: Makefile
 	@$(PYTHON) -c "$$CHECK_PYTHON"

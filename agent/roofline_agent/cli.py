@@ -12,6 +12,7 @@ from .commands.doctor import doctor
 from .commands.hooks import hooks
 from .commands.import_files import import_files
 from .commands.join import join
+from .commands.slurm_epilog import slurm_epilog
 
 app = typer.Typer(
     name="roofline-agent",
@@ -45,3 +46,4 @@ app.command("import")(import_files)
 app.command()(join)
 app.command()(calibrate)
 app.command()(doctor)
+app.command(hidden=True)(slurm_epilog)

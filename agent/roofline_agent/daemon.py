@@ -224,6 +224,8 @@ class Daemon:
         # Who is in a batch was alive at its end, so that whoever starts after it is seen to be another run.
         self._report(*self._discovery.changes(), end)
         received = self._receiver.take(end)
+        ended, self._receiver.ended = self._receiver.ended, []
+        self._events += self._rank_facts.of_ended(ended, end)
         # In the batch with the first marks of those that they turned out to be.
         for rank in self._discovery.take_left():
             self._events.append(Event(EventKind.FACT, end, end, rank, text=LEFT))

@@ -19,9 +19,11 @@ from .commands.export import export
 from .commands.jobs import jobs
 from .commands.join import join
 from .commands.machines import machines
+from .commands.mcp import mcp
 from .commands.options import DEFAULT_SERVER, EXIT_CODES, discard_output
 from .commands.page import page
 from .commands.plot import plot
+from .commands.publish import publish
 from .commands.report import report, with_seconds
 from .commands.roofline import roofline
 from .commands.steps import steps
@@ -34,6 +36,9 @@ from .errors import ClientError
 # What only an extra installs.
 EXTRAS = {
     "client": ("rich", "matplotlib", "pandas", "numpy"),
+    "mcp": ("mcp",),
+    "mlflow": ("mlflow",),
+    "tensorboard": ("tensorboardX",),
     "page": ("starlette", "uvicorn", "sse_starlette", "jinja2", "plotly", "python_multipart"),
 }
 
@@ -51,6 +56,7 @@ COMMANDS = (
             "report 42",
             "report last --watch 5",
             "report --job 42 --full",
+            "report $SLURM_JOB_ID --brief --wait 10",
             "report --job 42 --steps 10: --plot roofline.png",
             "report --job 42 --format html > 42.html",
             "report --job 42 --format json | jq .verdict",
@@ -109,6 +115,8 @@ COMMANDS = (
             "timeline --job 42 --rank worker:0 --kernels -o worker0.json",
         ),
     ),
+    Command(mcp, ("mcp", "mcp --server head:7642")),
+    Command(publish, ("publish 42 --mlflow http://head:5000", "publish --job 42 --tensorboard ./runs")),
     Command(page, ("page", "page --server head:7642 --listen 127.0.0.1:8080")),
     Command(join, ("join head:7642 TOKEN", "join head:7642 -")),
     Command(export, ("export --job 42 -o raw-42", "export --job 42 -o raw-42 --force")),

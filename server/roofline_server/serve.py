@@ -50,6 +50,7 @@ log = logging.getLogger(__name__)
 
 DEFAULT_LISTEN, ALL_ADDRESSES = "127.0.0.1:7642", "0.0.0.0:7642"
 SEAL_S = 30.0
+SEAL_ENDED_S = 10.0  # at least between two sealings because Slurm has ended jobs: arrays end many
 SEAL_BYTES = 96 << 20  # of memory, as decoded
 LOOK_S = 0.25
 GRACE_S = 2.0
@@ -136,6 +137,7 @@ async def serve(options: Options) -> None:
             log.info("roofline-server %s at %s%s, data in %s", __version__, address, how, options.data)
             watching = [guard.watch()] if guard is not None else []
             watching.append(retain_for_ever(store, options.data, options.keep))
+            watching.append(health.jobs.run())
             watching.append(Relieving(agents, committer.load).run())
             if options.page:
                 watching.append(keep_page(_page_command(options.page, listen, port, folder)))
@@ -258,7 +260,8 @@ async def _seal_for_ever(store: Store, seal_s: float, counts: SealingCounts) -> 
     while True:
         await asyncio.sleep(min(LOOK_S, seal_s))
         waited += min(LOOK_S, seal_s)
-        if waited < seal_s and store.unsealed_bytes < SEAL_BYTES:
+        soon = store.job_ended and waited >= SEAL_ENDED_S
+        if waited < seal_s and store.unsealed_bytes < SEAL_BYTES and not soon:
             continue
         waited = 0.0
         begin = time.monotonic()

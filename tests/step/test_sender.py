@@ -69,6 +69,17 @@ def run(code: str, path: Path, *flags: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+def test_who_opts_out_sends_nothing(
+    sender: Sender, agent: FakeAgent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ROOFLINE_DISABLE", "1")
+    roofline_step.mark(1)
+    assert agent.poll(0.05) == []
+    monkeypatch.setenv("ROOFLINE_DISABLE", "0")
+    roofline_step.mark(2)
+    assert [mark.step for mark in agent.marks(1)] == [2]
+
+
 def test_mark_carries_step_examples_and_the_time_it_happened(sender: Sender, agent: FakeAgent) -> None:
     before = time.monotonic_ns()
     roofline_step.mark(7, examples=64)

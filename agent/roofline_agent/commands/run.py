@@ -62,6 +62,8 @@ of rank 0, which slows a training that needs all cores by a quarter and more. A 
 have the option hangs in its first step, because Horovod needs HOROVOD_TIMELINE in all ranks or in none. A
 timeline you request yourself (HOROVOD_TIMELINE) is read without this option.
 
+With ROOFLINE_DISABLE=1 the command runs as without this.
+
 Exit code: the command's own; 126 or 127 when it cannot be started.
 """
 
@@ -122,6 +124,7 @@ def run(
     quiet: QuietOption = False,
 ) -> None:
     """Start one rank as HELP says."""
+    from ..ranks.identity import is_disabled
     from ..run import launch, wrapper
     from ..run.rank_environment import Naming, RecordedKernels
     from ..run.step_log import PatternError, compile_pattern
@@ -147,6 +150,8 @@ def run(
     naming = Naming(job or settings["job"], role, rank, name)
     _check_lengths(naming)
     try:
+        if is_disabled(os.environ):
+            launch.become(command)
         status = wrapper.run(
             command, naming, environ, _notify, recorded, steps, profiled, watchers, step_pattern, quiet
         )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import socket
 import struct
 import time
@@ -17,6 +18,7 @@ from typing import NamedTuple
 
 from roofline_step._packets import FACT, KERNEL, MAX_FACT, VARIABLES, StepForm
 
+from ..ranks import slurm
 from ..ranks.discovery import Discovery
 from ..records import Call, Event, EventKind, KernelShape, Mark, MarkKind, Rank, Span, StepRows
 from ..uplink.bounds import (
@@ -58,6 +60,7 @@ SENDER_GONE = "a mark from a process that has gone"
 SENDER_ELSEWHERE = "a mark from another PID namespace: start the agent in the same one or on the host"
 WRAPPER_ELSEWHERE = "a wrapper from another PID namespace: start the agent in the same one or on the host"
 RANK_OF_OTHER_USER = "a mark for a rank of another user"
+END_BY_OTHER_USER = "the end of a Slurm job, from another user than root"
 PROCESS_OF_OTHER_USER = "what a wrapper says of another user's process"
 SEVERAL_RANKS = "what a wrapper says of a command that is several ranks; wrap each rank by itself"
 
@@ -103,6 +106,7 @@ class MarkReceiver:
         self._covered: dict[Rank, tuple[int, int]] = {}
         self._own_kernels: set[Rank] = set()  # ranks that send their kernels themselves
         self._refused: dict[str, int] = {}
+        self.ended: list[slurm.End] = []  # jobs that Slurm has ended, since the last batch
         self.fewer = 1  # wrappers are asked to record kernels of so many times fewer steps
         self._last_steps: dict[tuple[int, int, str], int] = {}  # that a process has finished
 
@@ -283,12 +287,18 @@ class MarkReceiver:
         return parsed.size
 
     def _add_fact(self, connection: _Connection, peer: PeerProcess, text: str) -> None:
+        name, _, value = text.partition("=")
+        if name == slurm.ENDED:
+            if peer.uid not in (0, os.getuid()):
+                self._refuse(END_BY_OTHER_USER)
+            elif len(self.ended) < slurm.MOST_JOBS:
+                self.ended.append(slurm.parse_end(value))
+            return
         # A process does not become a rank by having imported something, so this adopts none.
         if connection.wrapped_pid:
             connection.rank = self._wrapped_rank(connection, peer)
         elif connection.rank is None and peer.pid > 0:
             connection.rank = self._discovery.look_at(peer.pid)
-        name = text.partition("=")[0]
         if name == EXIT and connection.wrapped_pid:
             self._add_exit(connection, text[len(EXIT) + 1 :])
         elif name == VARIABLES:

@@ -25,6 +25,7 @@ from .identity import (
     Identity,
     identify,
     identify_from_inside,
+    is_disabled,
     may_name_a_rank,
     named_job,
     told_apart,
@@ -53,6 +54,7 @@ class _Names(NamedTuple):
     job: str
     launch: str
     user: str
+    environ: dict[str, str]  # as it was then: a rank may end before its facts are gathered
 
 
 class Discovery:
@@ -84,6 +86,9 @@ class Discovery:
         self._ticks = os.sysconf("SC_CLK_TCK")
         self._host = socket_module.gethostname()
         self._names: dict[int, _Names] = {}  # by pid
+        # Of ranks that have begun and ended since the last call of `changes`, and before it: their variables.
+        self._begun_and_ended: dict[Rank, dict[str, str]] = {}
+        self._brief: dict[Rank, dict[str, str]] = {}
         self._gone: dict[int, Rank] = {}  # the newest that have ended, by pid
         self._ranks: dict[int, Rank] = {}
         self._reported: dict[int, Rank] = {}
@@ -111,9 +116,11 @@ class Discovery:
             self._forget(ended)
             self._update()
         before, self._reported = self._reported, dict(self._ranks)
+        brief, self._brief = list(self._begun_and_ended), self._begun_and_ended
+        self._begun_and_ended = {}
         started = [rank for pid, rank in self._ranks.items() if before.get(pid) != rank]
         gone = [rank for pid, rank in before.items() if self._ranks.get(pid) != rank]
-        return started, gone
+        return started + brief, gone + brief
 
     def scan_young(self) -> None:
         """Look at processes that are new, young, launchers or due again, and forget those that have gone."""
@@ -156,6 +163,9 @@ class Discovery:
 
     def _forget(self, pids: Iterable[int]) -> None:
         for pid in pids:
+            rank = self._ranks.get(pid)
+            if rank is not None and self._reported.get(pid) != rank:
+                self._begun_and_ended[rank] = self._names[pid].environ
             self._young.pop(pid, None)
             self._settled.discard(pid)
             self._of_kernel.discard(pid)
@@ -187,7 +197,7 @@ class Discovery:
 
     def environment(self, rank: Rank) -> dict[str, str]:
         """The variables a rank was started with; empty when it has gone or is not ours to read."""
-        return self._environ(rank.pid)
+        return self._brief.get(rank) or self._environ(rank.pid)
 
     def _environ(self, pid: int) -> dict[str, str]:
         try:
@@ -213,7 +223,11 @@ class Discovery:
         if self._children.pop(pid, None) is not None:
             self._update()
             return self._ranks.get(pid)
-        job = self._default_job or job_of(self.processes, pid, of_session=False)
+        environ = self._environ(pid)
+        if is_disabled(environ):
+            return None
+        # A batch script without srun: Slurm names the job, and no rank.
+        job = named_job(environ, self._default_job) or job_of(self.processes, pid, of_session=False)
         taken = {rank.index for rank in self._ranks.values() if (rank.job, rank.role) == (job, "worker")}
         index = next(number for number in itertools.count() if number not in taken)
         identity = Identity(job, "worker", index, 0, "marks")
@@ -328,8 +342,10 @@ class Discovery:
             else:
                 job = told_apart(identity.job, self._host, user_of(self.processes, one.pid))
             launch = launch_of(self.processes, one.pid)
-            user = submitter(one.uid, self._environ(one.pid))
-            known = self._names[one.pid] = _Names(one.start_ticks, identity, job[:MAX_NAME], launch, user)
+            environ = self._environ(one.pid)
+            user = submitter(one.uid, environ)
+            known = _Names(one.start_ticks, identity, job[:MAX_NAME], launch, user, environ)
+            self._names[one.pid] = known
         return known
 
     def _choose(self) -> Iterator[Candidate]:
@@ -359,6 +375,8 @@ class Discovery:
             if not variables and not may_name_a_rank(data):
                 return None
             environ = parse_environ(data)
+            if is_disabled(environ):
+                return None
             identity, status = identify(environ, self._default_job), self.processes.status(pid)
             if status is None or self._is_of_other_agent(environ):
                 return None

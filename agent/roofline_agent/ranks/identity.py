@@ -9,9 +9,12 @@ import zlib
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from . import slurm
+
 MAX_NAME = 128
 MAX_INDEX = 2**31 - 1
 SLURM_FIRST_SPECIAL_STEP = 0xFFFFFFF0  # batch, extern and interactive steps lie above it
+DISABLE = "ROOFLINE_DISABLE"
 NO_JOB = "default"  # nothing names the job: names.py does
 LOCAL_JOB = "ROOFLINE_LOCAL_JOB"  # variable: what a wrapper calls the job if nothing else names it
 _LOOPBACK = re.compile(r"localhost(\.localdomain)?|127\.[0-9.]+|\[?::1\]?")
@@ -68,6 +71,11 @@ class Identity(NamedTuple):
 def may_name_a_rank(environ: bytes) -> bool:
     """Whether the bytes of /proc/PID/environ are worth parsing: this rules out most processes."""
     return any(name in environ for name in _NAMING)
+
+
+def is_disabled(environ: Mapping[str, str]) -> bool:
+    """Whether the user wants nothing of this process to be recorded."""
+    return environ.get(DISABLE, "0") != "0"
 
 
 def identify(environ: Mapping[str, str], default_job: str = "") -> Identity | None:
@@ -133,8 +141,8 @@ def told_apart(job: str, host: str, user: str) -> str:
 
 
 def _scheduler_job(environ: Mapping[str, str]) -> str:
-    if environ.get("SLURM_JOB_ID"):
-        return environ["SLURM_JOB_ID"]
+    if number := slurm.number_of(environ):
+        return number
     run_id = environ.get("TORCHELASTIC_RUN_ID", "")
     if run_id and run_id != "none":  # torchrun's default
         return run_id

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 
 from ..records import Event, EventKind, Rank
 from ..uplink.bounds import printable
-from . import tags
+from . import slurm, tags
 
 log = logging.getLogger(__name__)
 
@@ -96,6 +96,7 @@ class RankFacts:
 
     def __init__(self) -> None:
         self._most: dict[str, int] = {}  # ranks of a job on this node at one time
+        self._of_slurm: dict[str, Rank] = {}  # by the number of the job: the rank found last
 
     def of_started(
         self, started: Iterable[tuple[Rank, Mapping[str, str]]], alive: list[Rank], now: int
@@ -109,7 +110,9 @@ class RankFacts:
             found = tags.from_environ(environ)
             for problem in found.problems:
                 log.warning("%s of job %s: %s", rank.key, rank.job, problem)
-            for name, value in found.tags.items():
+            by_slurm = slurm.attributes(environ)
+            self._keep(slurm.number_of(environ), rank)
+            for name, value in (by_slurm | found.tags).items():
                 facts.append(_fact(rank, f"{tags.FACT}{name}={value}", now))
         by_job: dict[str, list[Rank]] = {}
         for rank in alive:
@@ -121,6 +124,23 @@ class RankFacts:
                 self._most[job] = len(ranks)
                 facts += [_fact(rank, f"setting.processes_per_node={len(ranks)}", now) for rank in ranks]
         return facts
+
+    def _keep(self, number: str, rank: Rank) -> None:
+        if number:
+            self._of_slurm.pop(number, None)
+            self._of_slurm[number] = rank
+            while len(self._of_slurm) > slurm.MOST_JOBS:
+                del self._of_slurm[next(iter(self._of_slurm))]
+
+    def of_ended(self, ends: Iterable[slurm.End], now: int) -> list[Event]:
+        """Facts of jobs that Slurm has ended, where ranks of them were here."""
+        known = ((self._of_slurm.pop(end.job, None), end) for end in ends)
+        return [
+            _fact(rank, f"{tags.FACT}{name}={value}", now)
+            for rank, end in known
+            if rank is not None
+            for name, value in end.tags().items()
+        ]
 
 
 def _fact(rank: Rank, text: str, now: int) -> Event:

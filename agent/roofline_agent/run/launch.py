@@ -10,6 +10,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
+from typing import NoReturn
 
 FORWARDED = (
     signal.SIGHUP,
@@ -55,6 +56,16 @@ def start(
         return subprocess.Popen(
             command, stdout=stdout, stderr=stderr, env=env, close_fds=False, preexec_fn=in_child
         )
+    except FileNotFoundError:
+        raise StartError(f"{command[0]}: no such command", NOT_FOUND) from None
+    except OSError as error:
+        raise StartError(f"{command[0]}: {error.strerror}", NOT_EXECUTABLE) from None
+
+
+def become(command: Sequence[str]) -> NoReturn:
+    """Run the command in place of this process, as if nobody had wrapped it. Raises StartError."""
+    try:
+        os.execvp(command[0], list(command))
     except FileNotFoundError:
         raise StartError(f"{command[0]}: no such command", NOT_FOUND) from None
     except OSError as error:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import time
 from collections.abc import Callable, Sequence
+from math import ceil
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from ..errors import UsageError
+from ..errors import NotFound, UsageError
 from ..step_range import parse_steps
 from ..tables.names import is_number
 from .options import (
@@ -30,6 +32,7 @@ from .options import (
 
 REPORT_FORMATS = ("text", "json", "csv", "md", "html")
 WATCH, EVERY_S = "--watch", 2.0
+AGAIN_S = 0.5
 
 
 def report(
@@ -40,6 +43,15 @@ def report(
     full: Annotated[
         bool, typer.Option("--full", help="also all tables; json and csv always have them")
     ] = False,
+    brief: Annotated[
+        bool, typer.Option("--brief", help="the verdict in ten lines, as for the end of a job's output")
+    ] = False,
+    wait: Annotated[
+        float,
+        typer.Option(
+            min=0, metavar="SECONDS", help="first wait so long for the job to end, and for its last data"
+        ),
+    ] = 0.0,
     steps: StepsOption = "",
     watch: Annotated[
         float | None,
@@ -61,12 +73,14 @@ def report(
 
     with connect(server) as client:
         asked = resolve_job(client, asked)
+        if wait:
+            _wait(lambda: client.report(asked, first, last, first_screen=True), wait)
         if watch is not None:
             _watch(lambda: client.report(asked, first, last, first_screen=True), watch)
             return
         found = client.report(asked, first, last, first_screen=output in ("text", "md") and not full)
         drawn = None if plot is None else client.roofline(asked, first_step=first, last_step=last)
-    _show(output, found, full)
+    _show(output, found, full, brief)
     if plot is not None:
         from ..plots import draw
 
@@ -74,9 +88,22 @@ def report(
         print(f"roofline written to {plot}", file=sys.stderr)
 
 
-def _show(output: str, found: Any, full: bool) -> None:
-    from ..tables import screen
+def _wait(ask: Callable[[], Any], seconds: float, sleep: Callable[[float], None] = time.sleep) -> None:
+    """Until the job runs no more, or so long. A job that nobody knows may be one that has only just begun."""
+    for _ in range(ceil(seconds / AGAIN_S)):
+        with contextlib.suppress(NotFound):
+            if not ask().running:
+                return
+        sleep(AGAIN_S)
 
+
+def _show(output: str, found: Any, full: bool, brief: bool = False) -> None:
+    from ..tables import screen, text
+
+    if brief and output == "text":
+        with reader_may_leave():
+            text.show(screen.in_brief(found))
+        return
     if output == "html":
         from ..results.page import document
 
@@ -88,8 +115,6 @@ def _show(output: str, found: Any, full: bool) -> None:
         with reader_may_leave():
             print(safe(markdown(screen.in_full(found) if full else screen.as_text(found))), end="")
     elif output == "text" and full:
-        from ..tables import text
-
         with reader_may_leave():
             text.show(screen.in_full(found))
     else:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from roofline.answers.jobs import Job
 
@@ -10,6 +10,9 @@ from . import flat, units
 from .columns import Column, Columns
 from .documents import document
 from .names import tagged
+
+SLURM = "slurm."
+SHOWN = ("slurm.account", "slurm.array")
 
 
 def as_text(jobs: Sequence[Job]) -> Columns:
@@ -22,8 +25,13 @@ def as_text(jobs: Sequence[Job]) -> Columns:
         state = job.state or ("running" if job.running else "ended")
         if job.removed:
             state += f"; removed: {job.removed}"
-        table.add(job.job, state, since, seconds, roles, ", ".join(job.hosts), tagged(job.tags))
+        table.add(job.job, state, since, seconds, roles, ", ".join(job.hosts), tagged(_shown(job.tags)))
     return table
+
+
+def _shown(tags: Mapping[str, str]) -> dict[str, str]:
+    """Of what Slurm says only what tells jobs of a list apart; JSON and CSV have all of it."""
+    return {name: text for name, text in tags.items() if name in SHOWN or not name.startswith(SLURM)}
 
 
 def as_csv(jobs: Sequence[Job]) -> str:

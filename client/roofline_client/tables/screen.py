@@ -23,6 +23,7 @@ from .reports import as_json as as_json
 from .reports import tables as tables
 
 LINES = 30
+BRIEF = 10
 NAME = 28  # columns of a rank's name
 PARTS = 7  # parts of an account that have columns of their own
 SMALL = 0.005  # largest share of a part that has none
@@ -59,6 +60,26 @@ def as_text(report: Report) -> Group:
     if report.verdict is None:
         return reports.as_text(report)
     return Group(*_spaced(_fitting_blocks(report, report.verdict)))
+
+
+def in_brief(report: Report) -> Group:
+    """The verdict alone in at most BRIEF lines: for the end of a job's output."""
+    if report.verdict is None:
+        return reports.as_text(report)
+    for limits in LIMITS:
+        blocks = _brief_blocks(report, report.verdict, limits)
+        if sum(len(block.lines(WIDTH)) for block in blocks) <= BRIEF:
+            break
+    return Group(*blocks)
+
+
+def _brief_blocks(report: Report, verdict: Verdict, limits: Limits) -> list[Labelled]:
+    blocks = [_head(report, verdict), _verdict(verdict, limits)]
+    if verdict.also and limits.also:
+        blocks.append(_also(verdict, limits))
+    more = Labelled()
+    more.add("More", f"roofline-client report {report.job}")
+    return [block for block in (*blocks, more) if block.rows]
 
 
 def in_full(report: Report) -> Group:

@@ -10,6 +10,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Collection, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,6 +23,7 @@ from ..ingest.committer import MAX_UNSEALED_BYTES, QUEUE_BYTES, Committer
 from ..store.store import Store
 from .condition import Condition, Distribution
 from .disk import quarantined, room
+from .jobs import FiguresOfJobs, look
 from .readiness import Facts, makes_progress, reasons
 
 RATE_S = 10.0  # over which batches/s are counted, and for which a late event loop is remembered
@@ -54,6 +56,7 @@ class Health:
         self.address = self.http = ""
         self.serving = self.stopping = False
         self.started = time.time()
+        self.jobs = FiguresOfJobs(partial(look, store))
         self._workers: Sequence[asyncio.Task[Any]] = ()
         self._beats: deque[Beat] = deque()
         self._asking = asyncio.Lock()

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import accumulate
 from typing import NamedTuple
 
 from .condition import Condition, Distribution
+from .jobs import Figures, JobFigures
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 GAUGE, COUNTER = "gauge", "counter"
@@ -22,9 +23,19 @@ class MetricValue(NamedTuple):
     labels: Mapping[str, str] = {}
 
 
-def text(now: Condition) -> str:
-    """What /metrics answers; docs/operations.md explains the names."""
+class Family(NamedTuple):
+    """A number of several things, each with labels of its own."""
+
+    name: str
+    help: str
+    values: Iterable[tuple[Mapping[str, str], float | None]]
+
+
+def text(now: Condition, jobs: Figures | None = None) -> str:
+    """What /metrics answers; docs/operations.md explains the names. jobs: None where nothing is known yet."""
     lines = [line for reading in _readings(now) for line in _reading(reading)]
+    if jobs is not None:
+        lines += [line for family in _of_jobs(jobs) for line in _family(family)]
     lines += _histogram("roofline_commit_seconds", "Time of a commit of batches to the inbox.", now.commit)
     lines += _histogram("roofline_seal_seconds", "Time of a sealing.", now.seal)
     return "\n".join(lines) + "\n"
@@ -80,6 +91,50 @@ def _process(now: Condition) -> Iterator[MetricValue]:
     yield MetricValue("process_start_time_seconds", GAUGE, "UNIX time of the start.", now.started)
     yield MetricValue("process_open_fds", GAUGE, "Open files and connections.", now.open_files)
     yield MetricValue("process_threads", GAUGE, "Threads.", now.threads)
+
+
+# -- jobs that run: their attributes stand in one metric, so that a job's label does not multiply series ----
+
+
+def _of_jobs(found: Figures) -> Iterator[Family]:
+    jobs = found.jobs
+    yield Family("roofline_jobs_running", "Jobs that run.", [({}, len(jobs) + found.omitted)])
+    yield Family("roofline_job_info", "Who and what a job is.", [(_info(job), 1) for job in jobs])
+    for name, help_text, value in _NUMBERS:
+        yield Family(f"roofline_job_{name}", help_text, [({"job": job.job}, value(job)) for job in jobs])
+    roles = [({"job": job.job, "role": role.role}, role) for job in jobs for role in job.roles]
+    yield Family("roofline_job_ranks", "Ranks of a role.", [(of, role.ranks) for of, role in roles])
+    flops = [(of, role.flops_per_second) for of, role in roles]
+    yield Family("roofline_job_flops_per_second", "FLOP/s of all ranks of a role.", flops)
+    shares = [(of, role.roof_share) for of, role in roles]
+    yield Family("roofline_job_roof_share", "FLOP/s over what the roof lets the role attain.", shares)
+    parts = [({**of, "part": part}, share) for of, role in roles for part, share in role.shares.items()]
+    yield Family("roofline_job_part_share", "Share of the mean step, mean over the ranks of a role.", parts)
+    held = [
+        ({"job": job.job, "kind": job.bottleneck}, job.bottleneck_share) for job in jobs if job.bottleneck
+    ]
+    yield Family("roofline_job_bottleneck_share", "Share of the step that the bottleneck costs.", held)
+
+
+_NUMBERS: tuple[tuple[str, str, Callable[[JobFigures], float | None]], ...] = (
+    ("nodes", "Nodes with ranks of a job.", lambda job: job.nodes),
+    ("seconds", "Since a job's begin.", lambda job: job.seconds),
+    ("step_seconds", "Median of the steady steps.", lambda job: job.step_seconds),
+    ("examples_per_second", "Throughput in the steady steps.", lambda job: job.examples_per_second),
+    ("peak_share", "FLOP/s over the compute peaks of all devices (MFU).", lambda job: job.peak_share),
+)
+
+
+def _info(job: JobFigures) -> dict[str, str]:
+    """Labels: the job, what Slurm says of it and its experiment; "" what is not known."""
+    tags = {name: job.tags.get(f"slurm.{name}", "") for name in ("user", "account", "partition", "name")}
+    return {"job": job.job, **tags, "experiment": job.tags.get("experiment", "")}
+
+
+def _family(family: Family) -> list[str]:
+    shown = [(labels, value) for labels, value in family.values if value is not None]
+    lines = [f"{family.name}{_labels(labels)} {_number(value)}" for labels, value in shown]
+    return [*_head(family.name, GAUGE, family.help), *lines] if lines else []
 
 
 def _reading(reading: MetricValue) -> list[str]:

@@ -70,7 +70,7 @@ def routes(health: Health, door: Door | None = None) -> Answer:
         condition = await health.condition()
         if request.path == "/status":
             return Response(HTTPStatus.OK, to_json(condition), "application/json")
-        return Response(HTTPStatus.OK, metrics.text(condition), metrics.CONTENT_TYPE)
+        return Response(HTTPStatus.OK, metrics.text(condition, health.jobs.asked()), metrics.CONTENT_TYPE)
 
     return answer
 

@@ -17,6 +17,7 @@ from ..store.view import JobView
 from .ceilings.nodes import ROOFING, ceilings, hosts
 from .evidence.tables import by_rank, where
 from .job.gaps import alignment_of
+from .job.notes import SLURM
 from .ranks.members import extent, nodes_of
 
 
@@ -42,7 +43,9 @@ def about(views: Sequence[JobView], experiment: str = "") -> About:
         alignment=alignment,
         step_time=_step_time(views),
         tags={
-            name: text for name, text in tags.items() if all(view.tags.get(name) == text for view in views)
+            name: text
+            for name, text in tags.items()
+            if not name.startswith(SLURM) and all(view.tags.get(name) == text for view in views)
         },
     )
 

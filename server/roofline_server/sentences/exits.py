@@ -36,6 +36,14 @@ def finished(unknown: int) -> str:
     return f"finished (exit 0; not known of {ranks})" if unknown else "finished (exit 0)"
 
 
+def by_slurm(state: str, code: str) -> str:
+    """state: COMPLETED, FAILED, TIMEOUT, ...; code: "3", of a signal "0:15"; "": not known."""
+    if state == "COMPLETED":
+        return finished(0)
+    end = "ended" if state in ("CANCELLED", "REQUEUED", "PREEMPTED") else "failed"
+    return f"{end}: Slurm says {state}" + (f" (exit {code})" if end == "failed" and code else "")
+
+
 def _after(last_step: int | None) -> str:
     return "" if last_step is None else f" after step {last_step}"
 

@@ -289,6 +289,11 @@ class Store:
         """Memory that the batches take that are not sealed yet."""
         return self._tail.bytes
 
+    @property
+    def job_ended(self) -> bool:
+        """Whether Slurm has ended a job since the last sealing."""
+        return self._tags.job_ended
+
     def unsealed_bytes_of(self, node: int) -> int:
         """The same of one node."""
         return self._tail.bytes_of[node]

@@ -29,6 +29,7 @@ from roofline_agent.marks.receiver import (
     RANK_OF_OTHER_USER,
     MarkReceiver,
 )
+from roofline_agent.ranks import slurm
 from roofline_agent.ranks.discovery import Discovery
 from roofline_agent.ranks.names import job_of
 from roofline_agent.records import Batch, Call, Event, EventKind, KernelShape, Mark, Rank, Span, StepRows
@@ -276,6 +277,29 @@ link.connect(sys.argv[1])
 for packet in sys.argv[2:]: link.send(bytes.fromhex(packet))
 print(flush=True); sys.stdin.read()
 """
+
+
+def test_end_of_a_job_from_slurms_epilog(site: Site) -> None:
+    end = slurm.End("7", "FAILED", "3", "4")
+    site.connect().send(pack_fact(slurm.ENDED, slurm.packed(end)))
+    site.connect().send(pack_fact(slurm.ENDED, "nonsense"))
+    _, _, events = site.take()
+    assert site.receiver.ended == [end]
+    assert [(event.kind, event.text) for event in events] == [(EventKind.REFUSED, receiver.MALFORMED)]
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="needs root to have a process of another user")
+def test_other_users_cannot_end_a_job() -> None:
+    with socket_folder() as folder:
+        site = Site(folder)
+        packet = pack_fact(slurm.ENDED, slurm.packed(slurm.End("7", "FAILED", "3")))
+        command = [sys.executable, "-c", NOBODY, str(site.listener.path), packet.hex()]
+        with ended(subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)) as child:
+            child.stdout.readline()
+            _, _, events = site.take()
+        assert [event.text for event in events] == [receiver.END_BY_OTHER_USER]
+        assert site.receiver.ended == []
+        site.close()
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="needs root to have a process of another user")

@@ -473,6 +473,33 @@ def test_adopted_process_is_a_rank_until_it_ends(tmp_path: Path) -> None:
     assert discovery.adopt(4711, 5) is None
 
 
+def test_rank_that_ends_before_it_was_reported_is_reported_with_its_variables(tmp_path: Path) -> None:
+    add_process(tmp_path, 11, SLURM)
+    discovery = Discovery(str(tmp_path))
+    rank = discovery.look_at(11)
+    assert rank is not None
+    (tmp_path / "11").rename(tmp_path / "gone")
+    assert discovery.changes() == ([rank], [rank])
+    assert discovery.environment(rank)["SLURM_JOB_ID"] == "99"
+    assert discovery.changes() == ([], []) and discovery.environment(rank) == {}
+
+
+def test_process_of_a_batch_script_that_marks_is_of_slurms_job(tmp_path: Path) -> None:
+    add_process(tmp_path, 11, {"SLURM_JOB_ID": "99", "SLURM_PROCID": "0", "SLURM_NTASKS": "2"})
+    discovery = Discovery(str(tmp_path))
+    assert discovery.scan() == ([], []), "a script without srun is no rank by itself"
+    rank = discovery.adopt(11, 5)
+    assert rank is not None and (rank.job, rank.key) == ("99", "worker:0")
+
+
+def test_who_opts_out_is_no_rank(tmp_path: Path) -> None:
+    add_process(tmp_path, 11, {**SLURM, "ROOFLINE_DISABLE": "1"})
+    add_process(tmp_path, 12, {**SLURM, "SLURM_PROCID": "4", "ROOFLINE_DISABLE": "0"})
+    discovery = Discovery(str(tmp_path))
+    assert [rank.index for rank in discovery.scan()[0]] == [4]
+    assert discovery.adopt(11, 5) is None and discovery.look_at(11) is None
+
+
 def test_two_adopted_processes_are_two_ranks(tmp_path: Path) -> None:
     discovery = Discovery(str(tmp_path), "agents")
     for pid in (11, 12):

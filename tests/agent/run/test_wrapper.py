@@ -87,6 +87,12 @@ def test_death_by_a_signal_is_seen_by_the_parent(environ: dict[str, str], number
     assert run(environ, "sh", "-c", f"kill -{int(number)} $$").returncode == -number
 
 
+def test_command_that_opts_out_runs_as_without_a_wrapper(environ: dict[str, str]) -> None:
+    done = run({**environ, "ROOFLINE_DISABLE": "1"}, "sh", "-c", "echo ${ROOFLINE_WRAPPED-unwrapped}; exit 3")
+    assert (done.returncode, done.stdout, done.stderr) == (3, b"unwrapped\n", b"")
+    assert run({**environ, "ROOFLINE_DISABLE": "1"}, "no-such-command").returncode == 127
+
+
 def test_command_that_is_not_there(environ: dict[str, str]) -> None:
     done = run(environ, "/nonexistent/program")
     assert done.returncode == 127

@@ -91,6 +91,35 @@ def test_no_colours_when_piped_and_none_with_no_color(site: Asked) -> None:
     assert b"BOTTLENECK" in shown and b"31m" not in shown
 
 
+def test_brief_is_the_verdict_in_ten_lines(site: Asked) -> None:
+    done = run("report", "42", "--brief", "--server", site.address)
+    assert done.returncode == 0 and len(done.stdout.splitlines()) <= 10
+    assert done.stdout.startswith("Job 42 ") and "BOTTLENECK" in done.stdout
+
+
+def test_wait_ends_with_the_job(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("roofline_client.commands.report.AGAIN_S", 0.01)
+    running, over = answer(message(verdict(), running=True)), answer(message(verdict()))
+    asked: list[int] = []
+
+    def ends(request: Any, context: Any) -> Any:
+        asked.append(1)
+        return (running if len(asked) < 3 else over)(request, context)
+
+    with serving(report=ends, jobs=JOBS) as server:
+        assert run("report", "42", "--wait", "10", "--server", server.address).returncode == 0
+        assert len(asked) == 4, "until it is over, and then the report"
+        assert run("report", "42", "--server", server.address).returncode == 0
+        assert len(asked) == 5
+
+
+def test_wait_is_as_long_as_was_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("roofline_client.commands.report.AGAIN_S", 0.01)
+    with serving(report=answer(message(verdict(), running=True)), jobs=JOBS) as asked:
+        assert run("report", "42", "--wait", "0.05", "--server", asked.address).returncode == 0
+    assert len(asked.requests) == 6
+
+
 # -- watching -----------------------------------------------------------------------------------------------
 
 HIDDEN, SHOWN = b"\x1b[?25l", b"\x1b[?25h"

@@ -48,6 +48,22 @@ def test_bottleneck_its_cost_and_what_fixing_it_gives() -> None:
     assert shown[at + 5].startswith("  try        1. ") and shown[at + 6].startswith("             2. ")
 
 
+@pytest.mark.parametrize(
+    "found", [made(), report(SEVERAL, verdict=healthy()), report(SEVERAL, verdict=unknown())]
+)
+def test_brief_is_the_verdict_in_ten_lines(found: Report) -> None:
+    shown = rendered(screen.in_brief(found)).splitlines()
+    assert len(shown) <= 10 and all(cell_len(one) <= 100 for one in shown)
+    assert shown[0].startswith("Job 42 ") and shown[-1].endswith("roofline-client report 42")
+    assert any(one.startswith(("BOTTLENECK", "VERDICT")) for one in shown)
+
+
+def test_brief_of_much_is_ten_lines_too() -> None:
+    much = finding(evidence=["word " * 60] * 5, tries=["word " * 60] * 5, why="word " * 60)
+    shown = rendered(screen.in_brief(made(bottleneck=much, also=[much] * 5))).splitlines()
+    assert len(shown) <= 10, shown
+
+
 def test_time_between_steps_is_said_where_it_is_much() -> None:
     evaluates = rank("worker:1")
     for metric, value in {"share": 0.424, "evaluation.count": 19.0, "other.count": 1.0}.items():

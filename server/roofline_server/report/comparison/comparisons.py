@@ -27,6 +27,8 @@ from ..verdict.build import accounts_of, rate_of, trainers
 
 MEASURED, ESTIMATED = Provenance.MEASURED, Provenance.ESTIMATED
 # Facts that say how a run was watched, or that change all the time: no settings.
+# Tags by Slurm that no two jobs share.
+OF_ONE_JOB = ("slurm.job", "slurm.array", "slurm.restarts", "slurm.state", "slurm.exit")
 NOT_SETTINGS = ("cost.", "rank.", "source.", "steps.", "horovod.timeline", "tag.")
 NAMED = 3  # parts in the headline
 SMALL = 0.01  # of the step: less is not in the headline
@@ -86,6 +88,8 @@ def _facts(side: _Side) -> dict[str, str]:
             if not name.startswith(NOT_SETTINGS):
                 found.setdefault(name, set()).add(text)
     for name, text in side.view.tags.items():
+        if name in OF_ONE_JOB:
+            continue
         found[f"tag {name}"] = {text}
     for role, count in Counter(rank.role for rank in side.evidence.values()).items():
         found[f"ranks {role}"] = {str(count)}

@@ -17,6 +17,7 @@ from ..ranks.members import host_of, name_of, on_clock
 from .slowed import slowed_notes
 
 ALIGNMENT_LIMIT = 0.05  # of the median step time
+SLURM = "slurm."  # how the tags that Slurm gives begin: a step's ranks may have others than another's
 TAG = "tag."  # how the names of facts begin that are tags
 CLAIMED = "rank.claimed"  # fact: the processes of a node that say they are this rank
 TOGETHER_NS = 5_000_000_000  # an agent may see the end of a process so late
@@ -59,7 +60,7 @@ def tag_notes(view: JobView) -> list[tuple[str, str]]:
     return [
         (tag, texts.tag_differs(tag, values, view.tags[tag]))
         for tag, values in sorted(ranks_of.items())
-        if len(values) > 1 and tag in view.tags
+        if len(values) > 1 and tag in view.tags and not tag.startswith(SLURM)
     ]
 
 

@@ -16,6 +16,8 @@ from ...store.catalog.clocks import moment
 from ...store.view import JobView
 from .members import RUNNING_NS, in_order, name_of
 
+SLURM_STATE, SLURM_EXIT = "slurm.state", "slurm.exit"  # tags, once Slurm has ended the job
+
 
 def rank_ends(view: JobView, now_ns: int) -> list[RankEnd]:
     """Of each rank that was a process, how the newest of its processes ended; in the order of roles.
@@ -59,11 +61,17 @@ def exit_codes(exits: Iterable[RankExit]) -> dict[str, str]:
 
 
 def state_of(view: JobView, now_ns: int) -> str:
-    """ "running", "finished (exit 0)", "failed: worker:1 exited with 3 after step 20"."""
+    """ "running", "finished (exit 0)", "failed: worker:1 exited with 3 after step 20".
+
+    Where no rank is known to have failed, what Slurm says of the whole job counts.
+    """
     ends = rank_ends(view, now_ns)
     if not ends:
         return texts.RECORDED
     state, first, others = job_state(ends)
+    said = view.tags.get(SLURM_STATE, "")
+    if said and state not in (RUNNING, FAILED):
+        return texts.by_slurm(said, view.tags.get(SLURM_EXIT, ""))
     if state == RUNNING:
         return texts.running_without(first.rank, _words(first), others) if first else texts.RUNNING
     if state == FINISHED:

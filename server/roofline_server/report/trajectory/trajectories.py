@@ -26,7 +26,7 @@ from ..about import about
 from ..ceilings.limits import of_ranks
 from ..evidence.gathering import gather
 from ..evidence.ranks import NEEDED
-from ..job.notes import tag_notes
+from ..job.notes import SLURM, tag_notes
 from ..questions import STEADY_STEPS, Steps
 from ..ranks.members import is_running, role_order
 from .experiments import (
@@ -209,6 +209,8 @@ def _pooled_notes(over: str, at: str, jobs: Sequence[str], tags: Tags) -> list[s
     """Jobs of one stop of which another tag differs too: their median is mixed."""
     differ = []
     for name in sorted({name for job in jobs for name in tags[job]} - {over, EXPERIMENT}):
+        if name.startswith(SLURM):
+            continue  # each job has a number of its own
         values = {tags[job].get(name, "none") for job in jobs}
         if len(values) > 1:
             differ.append(texts.differing_tag(name, [text for same in in_order(values) for text in same]))

@@ -20,6 +20,7 @@ from .catalog import Catalog
 TAG = re.compile(r"tag\.([a-z][a-z0-9_.-]{0,63})=(.{1,256})", re.DOTALL)
 MAX_TAGS, MAX_VALUES = 64, 64  # names of a job, values of one name: ranks can report anything
 EXPERIMENT = "experiment"
+ENDED = "slurm.state"  # reported once, when Slurm has ended a job
 
 
 class _Tag(NamedTuple):
@@ -36,6 +37,7 @@ class Tags:
         self._lock = threading.Lock()
         self._jobs: dict[str, dict[str, dict[str, int]]] = {}  # job -> name -> value -> when last reported
         self._unsaved: dict[_Tag, int] = {}
+        self.job_ended = False  # Slurm has ended a job since the last sealing
         for job, name, value, reported_ns in catalog.tags():
             self._jobs.setdefault(job, {}).setdefault(name, {})[value] = reported_ns
 
@@ -65,11 +67,13 @@ class Tags:
                 return
             names[tag.name] = {**values, tag.value: reported_ns}
             self._unsaved[tag] = reported_ns
+            self.job_ended |= tag.name == ENDED
 
     def save(self) -> None:
         """Make durable what is new."""
         with self._lock:
             unsaved, self._unsaved = self._unsaved, {}
+            self.job_ended = False
         try:
             self._catalog.put_tags((*tag, reported_ns) for tag, reported_ns in unsaved.items())
         except Exception:

@@ -1,0 +1,99 @@
+"""What assistants may ask over the Model Context Protocol: it only reads, and answers as on a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from mcp.server.mcpserver import MCPServer
+from mcp.server.mcpserver.exceptions import ToolError
+from mcp.types import ToolAnnotations
+
+from . import __version__
+from .api import connect
+from .commands.options import resolve_job
+from .errors import ClientError
+from .step_range import parse_steps
+from .tables import job_comparisons, screen, text
+from .tables import jobs as job_list
+from .tables import stragglers as waits
+from .tables import what_if as predictions
+
+INSTRUCTIONS = """Roofline profiles of deep-learning trainings on this cluster. Begin with `jobs`, then
+`report`. A job is named as `jobs` names it ("42", "42/2"), or "last". A "-" is a value that was
+not measured, never zero. Evidence and confidence stand beside each cause: do not claim more than they say."""
+READS = ToolAnnotations(read_only_hint=True, idempotent_hint=True, open_world_hint=False)
+MOST_JOBS = 50
+
+
+def tools(server: str) -> MCPServer:
+    """The questions as tools. server: HOST:PORT; "": the one joined last."""
+    offered = MCPServer("roofline", instructions=INSTRUCTIONS, version=__version__)
+
+    def answer(ask: Callable[[Any], Any]) -> str:
+        """What is asked of a client, as text."""
+        try:
+            with connect(server) as client:
+                return text.rendered(ask(client))
+        except ClientError as error:
+            raise ToolError(str(error)) from None
+
+    @offered.tool(annotations=READS)
+    def jobs(most: int = MOST_JOBS) -> str:
+        """List jobs, newest first: name, state, begin, seconds, ranks, nodes, tags. most: how many lines."""
+        return answer(lambda client: job_list.as_text(client.jobs()[: max(1, most)]))
+
+    @offered.tool(annotations=READS)
+    def report(job: str, full: bool = False, steps: str = "") -> str:
+        """What holds a job back, what that costs, what to try, and where the steps of each rank go.
+
+        job: its name, or "last". full: all tables too. steps: "FIRST:LAST", "all"; default the steady ones.
+        """
+        first, last = _steps(steps)
+        form = screen.in_full if full else screen.as_text
+        return answer(lambda client: form(client.report(resolve_job(client, job), first, last)))
+
+    @offered.tool(annotations=READS)
+    def stragglers(job: str, steps: str = "all") -> str:
+        """Which rank the others wait for, with the evidence. job: its name, or "last"."""
+        first, last = _steps(steps)
+        return answer(lambda client: waits.as_text(client.stragglers(resolve_job(client, job), first, last)))
+
+    @offered.tool(annotations=READS)
+    def what_if(
+        job: str,
+        ranks: int | None = None,
+        servers: int | None = None,
+        batch: float | None = None,
+        bandwidth_times: float | None = None,
+        fix: str = "",
+    ) -> str:
+        """Predict steps and examples/s with something changed; give at least one change.
+
+        ranks: so many train. servers: parameter servers. batch: examples of a rank and step.
+        bandwidth_times: links so many times as fast. fix: a rank ("ddp:1", "ps:0") or a part of the steps
+        ("input") that is mended, alone.
+        """
+        changes = {"ranks": ranks, "servers": servers, "batch": batch, "bandwidth_times": bandwidth_times}
+        return answer(
+            lambda client: predictions.as_text(client.what_if(resolve_job(client, job), **changes, fix=fix))
+        )
+
+    @offered.tool(annotations=READS)
+    def compare(first: str, second: str, steps: str = "") -> str:
+        """Two jobs side by side: what differed in their settings, and what that did to their steps."""
+        asked = _steps(steps)
+        return answer(
+            lambda client: job_comparisons.as_text(
+                client.compare(resolve_job(client, first), resolve_job(client, second), *asked)
+            )
+        )
+
+    return offered
+
+
+def _steps(steps: str) -> tuple[int | None, int | None]:
+    try:
+        return parse_steps(steps)
+    except ClientError as error:
+        raise ToolError(str(error)) from None

@@ -1,0 +1,12 @@
+"""`roofline-client mcp`."""
+
+from __future__ import annotations
+
+from .options import DEFAULT_SERVER, ServerOption
+
+
+def mcp(server: ServerOption = DEFAULT_SERVER) -> None:
+    """Let an assistant ask for jobs, report, stragglers, what-if and compare: MCP over stdin and stdout."""
+    from ..assistants import tools
+
+    tools(server).run("stdio")

@@ -1,0 +1,96 @@
+"""`roofline-client publish`."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from .options import (
+    DEFAULT_SERVER,
+    JobArgument,
+    OptionalJobOption,
+    ServerOption,
+    one_job,
+    resolve_job,
+)
+
+UriOption = Annotated[
+    str, typer.Option("--mlflow", metavar="URI", help="of MLflow's tracking server, or file:FOLDER")
+]
+NameOption = Annotated[
+    str,
+    typer.Option(
+        "--mlflow-experiment", help="[the job's tag `experiment`, else roofline]", show_default=False
+    ),
+]
+RunOption = Annotated[
+    str, typer.Option("--mlflow-run", help="add to this run, which the training has begun, by its id")
+]
+FolderOption = Annotated[
+    Path | None, typer.Option("--tensorboard", metavar="FOLDER", help="that TensorBoard reads")
+]
+
+
+def publish(
+    which: JobArgument = "",
+    job: OptionalJobOption = "",
+    mlflow: UriOption = "",
+    experiment: NameOption = "",
+    run: RunOption = "",
+    tensorboard: FolderOption = None,
+    server: ServerOption = DEFAULT_SERVER,
+) -> None:
+    """Put verdict, account, numbers and pictures of a job into an experiment tracker."""
+    asked = one_job(which, job)
+    if not (mlflow or tensorboard):
+        raise typer.BadParameter("where to? give --mlflow URI or --tensorboard FOLDER")
+    from ..api import connect
+    from ..trackers import mlflow_runs, tensorboard_logs
+    from ..trackers.published import published
+
+    with connect(server) as client, tempfile.TemporaryDirectory(prefix="roofline-") as folder:
+        report = client.report(resolve_job(client, asked))
+        files = [*_texts(report, Path(folder)), *_pictures(client, report, Path(folder))]
+        found = published(report)
+        if mlflow:
+            name = experiment or report.tags.get("experiment", "") or "roofline"
+            made = mlflow_runs.write(found, mlflow, name, files, run)
+            print(f"job {report.job} is run {made} of MLflow at {mlflow}")
+        if tensorboard:
+            print(f"job {report.job} is in {tensorboard_logs.write(found, tensorboard, files)}")
+
+
+def _texts(report: Any, folder: Path) -> list[Path]:
+    """The verdict as the terminal shows it, the whole report as a page, and as JSON."""
+    from ..results.page import document
+    from ..tables import screen, text
+
+    made = {
+        "verdict.txt": text.rendered(screen.as_text(report)) + "\n",
+        "report.html": document(f"Job {report.job}", screen.in_full(report)),
+        "report.json": screen.as_json(report),
+    }
+    for name, content in made.items():
+        (folder / name).write_text(content)
+    return [folder / name for name in made]
+
+
+def _pictures(client: Any, report: Any, folder: Path) -> list[Path]:
+    """Account and roofline; one that would be empty is left out."""
+    from ..errors import NotFound
+    from ..plots import AccountOf, draw
+
+    roofline = client.roofline(report.job)
+    about = client.roofline(report.job, points="role").about
+    made = []
+    for kind, answer in (("account", AccountOf(report, about)), ("roofline", roofline)):
+        path = folder / f"{kind}.png"
+        try:
+            draw(kind, answer, path)
+        except NotFound:
+            continue
+        made.append(path)
+    return made

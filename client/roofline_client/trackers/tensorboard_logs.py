@@ -1,0 +1,45 @@
+"""Writes a job into a folder that TensorBoard reads, at the job's last step."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from ..errors import ClientError
+from .published import Published
+
+
+def write(found: Published, folder: Path, files: Iterable[Path]) -> Path:
+    """The folder of the job, below that folder: each has a name of its own in TensorBoard. Raises ClientError
+    where it cannot be written."""
+    from tensorboardX import SummaryWriter
+
+    place = folder / found.job.replace("/", "_")
+    when = found.end_ns / 1e9
+    try:
+        with SummaryWriter(str(place)) as log:
+            for name, value in found.metrics.items():
+                log.add_scalar(f"roofline/{name}", value, 0, walltime=when)
+            tags = "\n".join(f"- {name}: {text}" for name, text in sorted(found.tags.items()))
+            log.add_text("roofline/tags", tags, 0, walltime=when)
+            for file in files:
+                if file.suffix == ".png":
+                    log.file_writer.add_summary(_picture(file), 0, when)
+                elif file.suffix == ".txt":
+                    fenced = f"```\n{file.read_text()}```"
+                    log.add_text(f"roofline/{file.stem}", fenced, 0, walltime=when)
+    except OSError as error:
+        raise ClientError(f"TensorBoard's folder {place} cannot be written: {error.strerror}") from None
+    return place
+
+
+def _picture(file: Path) -> Any:
+    """A PNG as it is, which has its size in its first chunk (ISO/IEC 15948, 11.2.2)."""
+    from tensorboardX.proto.summary_pb2 import Summary
+
+    data = file.read_bytes()
+    width, height = struct.unpack_from(">II", data, 16)
+    image = Summary.Image(width=width, height=height, colorspace=4, encoded_image_string=data)
+    return Summary(value=[Summary.Value(tag=f"roofline/{file.stem}", image=image)])

@@ -1,0 +1,12 @@
+#!/bin/sh
+# Epilog= of slurm.conf: runs as root on each node after a job. That of the job's first node reports how it ended.
+kept=/run/roofline-slurm/$SLURM_JOB_ID
+ROOFLINE_SLURM_RESTARTS=$(sed -n 1p "$kept" 2>/dev/null)
+export ROOFLINE_SLURM_RESTARTS
+rm -f "$kept"
+first=$(scontrol show hostnames "$SLURM_NODELIST" 2>/dev/null | sed -n 1p)
+if [ "${first:-$SLURMD_NODENAME}" = "$SLURMD_NODENAME" ]; then
+    timeout 10 /opt/roofline/bin/roofline-agent --socket /run/roofline/agent.sock slurm-epilog \
+        >/dev/null 2>&1
+fi
+exit 0 # another exit code drains the node

@@ -1,0 +1,20 @@
+#!/bin/sh
+# TaskProlog= of slurm.conf: runs as the user before each task and batch script, which get the variables it prints.
+# Ranks then mark their steps without `roofline-agent run`, but those of a job with --comment=noroofline.
+case "$(cat "/run/roofline-slurm/$SLURM_JOB_ID" 2>/dev/null) ${SLURM_JOB_COMMENT:-}" in
+*noroofline*)
+    echo "export ROOFLINE_DISABLE=1"
+    exit 0
+    ;;
+esac
+# Of the whole job: a step of it has a number of its own.
+tasks=${ROOFLINE_SLURM_TASKS:-${SLURM_NTASKS:-}}
+[ -z "$tasks" ] || echo "export ROOFLINE_SLURM_TASKS=$tasks"
+# The folder is what `/opt/roofline/bin/roofline-agent hooks` prints, without the quarter of a second that takes.
+for hooks in /opt/roofline/lib/python3*/site-packages/roofline_agent/hooks/inject; do
+    case ":${PYTHONPATH:-}:" in
+    *":$hooks:"*) ;;
+    *) [ ! -d "$hooks" ] || echo "export PYTHONPATH=$hooks${PYTHONPATH:+:$PYTHONPATH}" ;;
+    esac
+done
+exit 0

@@ -1,0 +1,50 @@
+"""What a tracker has of a job after `publish`, read back as the tracker reads it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import matplotlib.image
+import numpy as np
+import pytest
+from roofline_client.errors import ClientError
+from roofline_client.trackers import tensorboard_logs
+from roofline_client.trackers.published import Published
+
+FOUND = Published(
+    "42/2", 1_000_000_000, 9_000_000_000, False, {"step_median_seconds": 0.25}, {"a": "b"}, "healthy"
+)
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> list[Path]:
+    (tmp_path / "verdict.txt").write_text("Job 42\n")
+    matplotlib.image.imsave(tmp_path / "account.png", np.zeros((4, 6, 3)))
+    return [tmp_path / "verdict.txt", tmp_path / "account.png"]
+
+
+def test_folder_of_tensorboard_holds_numbers_texts_and_pictures(tmp_path: Path, files: list[Path]) -> None:
+    from tensorboardX.proto.event_pb2 import Event
+
+    place = tensorboard_logs.write(FOUND, tmp_path / "runs", files)
+    assert place == tmp_path / "runs" / "42_2", "a run has a folder of its own"
+    (log,) = place.iterdir()
+    data, at, found = log.read_bytes(), 0, {}
+    while at < len(data):  # TFRecord: length, its checksum, the record, its checksum
+        size = int.from_bytes(data[at : at + 8], "little")
+        event = Event.FromString(data[at + 12 : at + 12 + size])
+        found |= {value.tag: (event, value) for value in event.summary.value}
+        at += size + 16
+    event, number = found["roofline/step_median_seconds"]
+    assert (number.simple_value, event.wall_time) == (0.25, 9.0)
+    picture = found["roofline/account"][1].image
+    assert (picture.height, picture.width) == (4, 6)
+    assert picture.encoded_image_string == files[1].read_bytes()
+    (name,) = [name for name in found if name.startswith("roofline/verdict")]
+    assert b"Job 42" in found[name][1].tensor.string_val[0]
+
+
+def test_folder_that_cannot_be_written_is_said(tmp_path: Path, files: list[Path]) -> None:
+    (tmp_path / "runs").write_text("a file")
+    with pytest.raises(ClientError, match="cannot be written"):
+        tensorboard_logs.write(FOUND, tmp_path / "runs", files)

@@ -1,0 +1,69 @@
+"""The state of a job where Slurm has a word in it."""
+
+from __future__ import annotations
+
+import pytest
+from roofline.v1 import ingest_pb2 as pb
+from roofline_server.report.ranks.exits import state_of
+from roofline_server.sentences.exits import by_slurm
+from roofline_server.store.store import Store
+
+from ...builders import UNIX, Node, S, batch, rank, training
+
+NODE = Node("a", UNIX, "hosta")
+END_NS = 140 * S + UNIX
+
+
+@pytest.mark.parametrize(
+    ("state", "code", "words"),
+    [
+        ("COMPLETED", "0", "finished (exit 0)"),
+        ("FAILED", "3", "failed: Slurm says FAILED (exit 3)"),
+        ("TIMEOUT", "0:15", "failed: Slurm says TIMEOUT (exit 0:15)"),
+        ("NODE_FAIL", "", "failed: Slurm says NODE_FAIL"),
+        ("CANCELLED", "0:15", "ended: Slurm says CANCELLED"),
+        ("REQUEUED", "", "ended: Slurm says REQUEUED"),
+    ],
+)
+def test_words_for_what_slurm_says(state: str, code: str, words: str) -> None:
+    assert by_slurm(state, code) == words
+
+
+def ended(store: Store, *tags: str, status: int | None = None) -> str:
+    """The state of a job of one rank that has ended. status: as its wrapper has reported."""
+    NODE.greet(store)
+    last = batch(99, 139 * S, 140 * S, ranks=[rank()])
+    more = {} if status is None else {"status": status}
+    last.events.add(kind=pb.EVENT_KIND_RANK_EXITED, rank=0, begin_ns=139 * S, end_ns=139 * S, **more)
+    for tag in tags:
+        last.events.add(
+            kind=pb.EVENT_KIND_FACT, rank=0, begin_ns=139 * S, end_ns=139 * S, text=f"tag.slurm.{tag}"
+        )
+    NODE.put(store, *training([rank()]), last)
+    view = store.view("job")
+    assert view
+    return state_of(view, END_NS)
+
+
+def test_slurm_knows_how_a_job_ended_where_its_ranks_do_not(store: Store) -> None:
+    assert ended(store, "state=TIMEOUT", "exit=0:15") == "failed: Slurm says TIMEOUT (exit 0:15)"
+
+
+def test_rank_that_failed_is_named_before_what_slurm_says(store: Store) -> None:
+    assert ended(store, "state=FAILED", "exit=1", status=3).startswith("failed: worker:0 exited with 3")
+
+
+def test_ranks_that_ended_well_do_not_make_a_failed_job_good(store: Store) -> None:
+    assert ended(store, "state=FAILED", "exit=1", status=0) == "failed: Slurm says FAILED (exit 1)"
+
+
+def test_without_a_word_of_slurm_nothing_changes(store: Store) -> None:
+    assert ended(store, "account=physics") == "ended (exit codes not known)"
+
+
+def test_end_of_a_job_asks_for_a_sealing(store: Store) -> None:
+    assert not store.job_ended
+    ended(store, "state=COMPLETED")
+    assert store.job_ended
+    store.seal()
+    assert not store.job_ended
