@@ -67,3 +67,7 @@ class BadBatch(ServerError):
 
 class Unavailable(ServerError):
     exit_code = 6
+
+
+class SealingFailed(ServerError):
+    """Nothing is lost: what was to be sealed is in the inbox."""

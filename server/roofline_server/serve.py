@@ -40,6 +40,7 @@ from .ingest.service import MAX_BATCH_BYTES, MAX_STREAMS, IngestService, decode_
 from .page import check_page, keep_page
 from .page import command as page_command
 from .query import QueryService
+from .store.sealing.process import SealingProcess
 from .store.store import Store
 from .upkeep import Keep, retain_for_ever
 
@@ -54,8 +55,9 @@ SEAL_ENDED_S = 10.0  # at least between two sealings because Slurm has ended job
 SEAL_BYTES = 96 << 20  # of memory, as decoded
 LOOK_S = 0.25
 GRACE_S = 2.0
+CHECKPOINT_S = 0.1
 SWITCH_S = 0.001  # for which a sealing keeps the event loop waiting, each time it wants Python's lock
-LOCK_TRIES, LOCK_AGAIN_S = 5, 0.02
+LOCK_TRIES, LOCK_AGAIN_S = 25, 0.02  # what sealed for a killed server ends within that time
 
 
 class Options(NamedTuple):
@@ -112,7 +114,8 @@ async def serve(options: Options) -> None:
     # Batches are thousands of small arrays that live until they are sealed and make no cycles.
     gc.set_threshold(50_000, 20, 50)
     sys.setswitchinterval(SWITCH_S)
-    store = await asyncio.to_thread(Store, options.data, decode_entry, options.catalog)
+    process = SealingProcess(options.data, (lock,))
+    store = await asyncio.to_thread(Store, options.data, decode_entry, options.catalog, process)
     try:
         committer, sealings = Committer(store), SealingCounts()
         doors = (Tokens(folder), Audit(folder)) if guarded else None
@@ -136,13 +139,14 @@ async def serve(options: Options) -> None:
                 how = f" with TLS and certificates, for joining port {join_port(port)}"
             log.info("roofline-server %s at %s%s, data in %s", __version__, address, how, options.data)
             watching = [guard.watch()] if guard is not None else []
+            watching.append(_checkpoint_for_ever(store))
             watching.append(retain_for_ever(store, options.data, options.keep))
             watching.append(health.jobs.run())
             watching.append(Relieving(agents, committer.load).run())
             if options.page:
                 watching.append(keep_page(_page_command(options.page, listen, port, folder)))
             sealing = _seal_for_ever(store, options.seal_s, sealings)
-            await _until_stopped(server, committer, sealing, watching, health, manager)
+            await _until_stopped(process, server, committer, sealing, watching, health, manager)
     finally:
         await asyncio.to_thread(store.close)
         os.close(lock)
@@ -223,6 +227,7 @@ def _bind(server: grpc.aio.Server, listen: str, secured: Any = None) -> int:
 
 
 async def _until_stopped(
+    process: SealingProcess,
     server: grpc.aio.Server,
     committer: Committer,
     sealing: Coroutine[Any, Any, None],
@@ -244,6 +249,8 @@ async def _until_stopped(
     health.stopping = True
     manager.stopping()
     log.info("stopping: taking what is on its way, then sealing")
+    tasks[1].cancel()  # else it would report that the sealing failed
+    await asyncio.to_thread(process.stop)  # the next start seals what it would have
     await server.stop(GRACE_S)
     with contextlib.suppress(TimeoutError, asyncio.TimeoutError):
         await asyncio.wait_for(committer.drain(), GRACE_S)
@@ -274,6 +281,14 @@ async def _seal_for_ever(store: Store, seal_s: float, counts: SealingCounts) -> 
             if not counts.failure:
                 log.error("cannot seal (%s); the data stays in the inbox, trying again", error)
             counts.was_failure(str(error) or type(error).__name__)
+
+
+async def _checkpoint_for_ever(store: Store) -> None:
+    """Commits of large batches would take twice as long if they did that."""
+    thread = ThreadPoolExecutor(1, thread_name_prefix="checkpoint")
+    while True:
+        await asyncio.sleep(CHECKPOINT_S)
+        await asyncio.get_running_loop().run_in_executor(thread, store.checkpoint)
 
 
 def _take(lock: int) -> None:

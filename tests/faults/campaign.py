@@ -40,6 +40,9 @@ MERGING = (
 )
 
 
+APART = "sealing apart"
+
+
 def _named(*beginnings: str) -> tuple[Place, ...]:
     return tuple(place for place in PLACES if place.name.startswith(beginnings))
 
@@ -49,6 +52,8 @@ POINTS: dict[str, tuple[Place, ...]] = {
     "catalog": _named("catalog commit"),
     "sealing": _named("sealing"),
     "merging": MERGING,
+    # What is killed there is the process that seals; the server is killed a moment later, or goes on.
+    APART: _named("sealing"),
 }
 FAULTS: dict[str, tuple[Fault, ...]] = {
     "write": (KILL_BEFORE, KILL_AFTER, TORN),
@@ -95,7 +100,8 @@ class Campaign:
         self.point, self.seed = point, seed
         self.chance = random.Random(f"{seed} {point}")
         self._power = random.Random(f"{seed} {point} power") if power else None
-        self.site = Site(folder, library, SEAL_S, self._power, forks)
+        apart = point == APART
+        self.site = Site(folder, library, SEAL_S, self._power, forks or apart, apart)
         self.senders = made_senders(lambda: self.site.address)
         self.killed: dict[str, int] = {}
         self.missed = self.apart = self.starts = 0
@@ -219,11 +225,26 @@ class Kills(Campaign):
             self.missed += 1
             self.control.clear()
             return
+        if self.point == APART:
+            await self._after_sealing()
+            self.count(place.name, fault)
+            return
         code = await self.site.ended("the fault ends the server")
         self.control.clear()
         if code != KILLED or not self.control.fired():
             raise StillNot(f"SIGKILL at {place.name} has ended the server: {code}; {self.site.last_line()}")
         self.count(place.name, fault)
+
+    async def _after_sealing(self) -> None:
+        """The process that seals was killed: the server is killed too, or goes on."""
+        self.control.clear()
+        if self.site.is_dead:
+            raise StillNot(f"the server outlives what seals for it; {self.site.last_line()}")
+        if self.chance.random() < 0.5:
+            await self.site.kill()
+            return
+        before = [one.acked for one in self.senders]
+        await until(lambda: any_more(self.senders, before), "batches are taken after the sealing was killed")
 
 
 def any_more(senders: list[Sender], before: list[int]) -> bool:

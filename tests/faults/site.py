@@ -16,7 +16,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from .forking import Forker, Process
+from .forking import APART, Forker, Process
 from .power import cut
 from .sender import Sender
 from .shim import Control
@@ -51,14 +51,18 @@ class Site:
         seal_s: float = 0.1,
         power: random.Random | None = None,
         forks: bool = False,
+        seals_apart: bool = False,
     ) -> None:
         """library: of shim.py; None: no call is ever touched. power: before each start the power was cut;
-        None: it never is. forks: servers are forked (forking.py) instead of started afresh."""
+        None: it never is. forks: servers are forked (forking.py) instead of started afresh; of these
+        alone, seals_apart: each sealing is done by a process of its own."""
         folder.mkdir(parents=True, exist_ok=True)
         folder = folder.resolve()
         self.folder, self.data, self.address = folder, folder / "data", ""
         self.control = Control(folder / "control", library) if library else None
         self.environ = {k: v for k, v in os.environ.items() if not k.startswith("ROOFLINE_")}
+        if seals_apart:
+            self.environ[APART] = "1"
         self._seal_s = seal_s
         self._power, self._journal = power, folder / "journal"
         if power is not None:

@@ -13,6 +13,7 @@ import hmac
 import json
 import os
 import secrets
+import threading
 import time
 from collections.abc import Collection, Iterator
 from dataclasses import asdict, dataclass, replace
@@ -65,6 +66,7 @@ class Tokens:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._path = folder / FILE
+        self._reading = threading.Lock()  # calls, and those that join in threads, read it at the same time
         self._read: tuple[int, int, int] | None = None  # which version of the file
         self._known: dict[str, Token] = {}  # by digest
 
@@ -154,6 +156,10 @@ class Tokens:
         raise BadRequest(f"no token {number!r}: `roofline-server token list` shows them")
 
     def _refresh(self) -> None:
+        with self._reading:
+            self._read_new()
+
+    def _read_new(self) -> None:
         try:
             status = os.stat(self._path)
             version = (status.st_mtime_ns, status.st_size, status.st_ino)
@@ -193,7 +199,8 @@ class Tokens:
             os.replace(new, self._path)
         except OSError as error:
             raise ConfigError(f"the tokens in {self._folder} cannot be changed: {error.strerror}") from None
-        self._read = None
+        with self._reading:
+            self._read = None  # its times may be those of the one before
 
 
 def _check(role: str, name: str, limit: Limit) -> None:

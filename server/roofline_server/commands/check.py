@@ -61,13 +61,14 @@ def check(
 
 def _run(root: Path, catalog: str, mends: bool) -> tuple[Checked, Repaired]:
     """What is found (after the repair, where it is asked for), and what was done. Raises Unavailable."""
+    from ..ingest.decode import origin_of
     from ..store.check.reading import check as read
     from ..store.check.repair import repair
 
     done = Repaired([], [])
     found = read(root, catalog)
     if mends and found.findings:
-        done = repair(root, catalog)
+        done = repair(root, catalog, origin_of)
         found = read(root, catalog)
     return found, done
 

@@ -34,6 +34,13 @@ def parse(data: bytes) -> Any:
         raise BadBatch(f"not a message of an agent ({error})") from None
 
 
+def origin_of(data: bytes) -> tuple[str, int]:
+    """The boot that a batch is of, "" where it does not say so, and the node time at which it ends. Raises
+    BadBatch."""
+    message = parse(data)
+    return message.boot, message.batch.end_ns
+
+
 def decode(batch: Any, node: int, name_ids: NameIds, patient: bool = False) -> DecodedBatch:
     """Frames of a batch from `node`. Raises BadBatch with what is wrong; nothing is kept then.
 

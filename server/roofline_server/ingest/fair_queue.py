@@ -50,6 +50,9 @@ class FairQueue(Generic[S, T]):
 
     async def admit(self, stream: S, size: int) -> None:
         """Wait until there is room for the stream, and take it: `put` or `release` follows."""
+        if self._has_room(stream):
+            self._hold(stream, size)
+            return
         async with self._changed:
             await self._changed.wait_for(lambda: self._has_room(stream))
             self._hold(stream, size)

@@ -11,8 +11,9 @@ from typing import NamedTuple
 # at once and soon a baseline for its drift, then rarely: each wakes the agent.
 PINGS, FIRST_ROUNDS, PING_S = 4, 2, 0.03
 PING_AGAIN_S, PING_EVERY_S = 0.5, 10.0
-# To all agents together: thousands that come at once shall not delay their own acks.
-MOST_PER_SECOND = 500
+# To all agents together: a ping takes the server as long as a batch, and shall not delay acks. Of 2,000
+# agents each has its round every 32 s, in which a clock drifts by 0.5 ms at most from what is known of it.
+MOST_PER_SECOND = 250
 
 
 class Round(NamedTuple):

@@ -33,7 +33,8 @@ from .intake.lost import lost_batch
 from .intake.tail import Tail
 from .raw_data import RawData
 from .retention.apply import Retention, finish
-from .sealing import Sealer
+from .sealing.process import SealingProcess, is_large, writer_of
+from .sealing.sealer import Sealer
 from .segments.leases import Leases
 from .segments.reader import Reader
 from .segments.unknown import QUARANTINE, tidy
@@ -50,21 +51,24 @@ log = logging.getLogger(__name__)
 MOST_NAMED = 5  # agents
 
 __all__ = ["Decode", "Needed", "Store"]
-
 Decode = Callable[[Entry, NameIds], DecodedBatch]
 
 
 class Store:
     """One data directory."""
 
-    def __init__(self, root: Path, decode: Decode, catalog_url: str = "") -> None:
-        """Open or create. Raises Unavailable when the directory cannot be used."""
-        self._root = root
+    def __init__(
+        self, root: Path, decode: Decode, catalog_url: str = "", process: SealingProcess | None = None
+    ) -> None:
+        """Open or create. process: writes the files of large sealings; None: this one writes all. Raises
+        Unavailable when the directory cannot be used."""
+        self._root, self._process = root, process
         self._sealing = threading.Lock()
         with usable(root):
             root.mkdir(parents=True, exist_ok=True)
             warn_of_damaged_logs(root)
             self._inbox = Inbox(root / "inbox.db")
+            self.checkpoint = self._inbox.checkpoint
             note_place(root, self._inbox, catalog_url)
             if not catalog_url:
                 refuse_damaged(root / CATALOG)
@@ -85,16 +89,18 @@ class Store:
         self._tags, self._owners = Tags(self._catalog), Owners(self._catalog)
         self.machines = Machines(self._catalog, self.name_ids.nodes(), self._began)
         deltas = Deltas(self.name_ids, reader, self._members)
-        steps = SealedSteps(self._catalog, reader, self.name_ids, self._clocks, deltas, self._members)
+        steps = SealedSteps(self._catalog, reader, self.name_ids, self._clocks.settled, deltas, self._members)
         self._sealer = Sealer(
             root,
             self._catalog,
             self._inbox,
             self._tail,
+            self.name_ids,
             self._clocks,
-            deltas,
-            steps,
+            self._members,
             leases,
+            self.damaged,
+            writer_of(root, self._process),
             self._identity,
         )
         self.retention = Retention(
@@ -384,10 +390,14 @@ class Store:
         return self._catalog.kept_report(job)
 
     def close(self) -> None:
-        """Seal what is left, where the disk takes it, and let go of the files."""
+        """Seal what is left, where that takes little time and the disk takes it, and let go of the files."""
+        if self._process is not None:
+            self._process.stop()
         self.retention.close()
         try:
-            if self.seal():
+            if self._process is not None and is_large(self.unsealed_bytes):
+                log.info("what is not sealed stays in the inbox: the next start seals it")
+            elif self.seal():
                 self._sealer.keep_copy(always=True)
         except (OSError, sqlite3.Error, sqlalchemy.exc.SQLAlchemyError) as error:
             log.error("cannot seal at the end (%s); the data stays in the inbox for the next start", error)

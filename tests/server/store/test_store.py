@@ -19,13 +19,13 @@ from roofline_server.ingest.service import decode_entry
 from roofline_server.records import ABSENT, ClockSample, rows
 from roofline_server.report.job.build import build
 from roofline_server.sentences import notes as texts
-from roofline_server.store import sealing
 from roofline_server.store.catalog import catalog as catalog_module
 from roofline_server.store.catalog.catalog import Catalog
 from roofline_server.store.catalog.clocks import ClockRegistry
 from roofline_server.store.intake import inbox as inbox_module
 from roofline_server.store.intake.inbox import Inbox
 from roofline_server.store.intake.lost import WHAT
+from roofline_server.store.sealing import writing
 from roofline_server.store.segments.reader import Reader
 from roofline_server.store.steps.deltas import Deltas
 from roofline_server.store.steps.sealed import SILENT_NS
@@ -221,9 +221,9 @@ def kill_amid_deletion(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 CRASHES: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
-    "before the first segment": lambda m: kill_before(m, sealing, "write"),
-    "after the first segment": lambda m: kill_after(m, sealing, "write"),
-    "between segments": lambda m: kill_after(m, sealing, "write", 4),
+    "before the first segment": lambda m: kill_before(m, writing, "write"),
+    "after the first segment": lambda m: kill_after(m, writing, "write"),
+    "between segments": lambda m: kill_after(m, writing, "write", 4),
     "before a segment has its name": lambda m: kill_before(m, Path, "rename", 2),
     "before the catalog": lambda m: kill_before(m, Catalog, "prepared"),
     "before the catalog is durable": lambda m: kill_before(m, sqlalchemy.Connection, "commit"),
@@ -442,7 +442,7 @@ def test_disk_that_is_full_while_sealing_loses_nothing(store: Store, monkeypatch
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patched:
-        patched.setattr(sealing, "write", full)
+        patched.setattr(writing, "write", full)
         with pytest.raises(OSError, match="No space"):
             store.seal()
     assert store.seal() == len(OF_A)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Callable, Mapping
+from typing import NamedTuple
 
 import numpy as np
 
@@ -21,6 +22,13 @@ from .name_ids import NameIds
 
 NO_SAMPLES = np.empty((0, 3), np.int64)
 NEWEST = 8  # exchanges of a node of which the best says about how far off it is
+
+
+class ClockFacts(NamedTuple):
+    """What a node's clock is made of: rows of (node_ns, offset_ns, rtt_ns), and its offset by arrival."""
+
+    samples: Ints
+    arrival_ns: int | None
 
 
 class Clocks(dict[int, NodeClock]):
@@ -92,26 +100,11 @@ class ClockRegistry:
         self._catalog.put_clocks(self._added, self._dropped, arrivals)
         self._added, self._dropped = [], []
 
-    def settle(
-        self, job: str, steps: Table, homes: Mapping[int, int], anew: bool, clocks: Mapping[int, NodeClock]
-    ) -> None:
-        """Step windows of a job are about to be stored for good, on these clocks.
-
-        A clock known better later does not move them: what could be wrong with them stays true.
-        homes: rank -> node. anew: all that was stored before is replaced.
-        """
-        before = {} if anew else self.settled(job)
-        after = dict(before)
-        nodes = np.array([homes.get(rank, -1) for rank in steps["rank"].tolist()], np.int64)
-        for node in set(nodes.tolist()) - {-1}:
-            mine = nodes == node
-            extent = np.array([steps["begin_ns"][mine].min(), steps["end_ns"][mine].max()], np.int64)
-            clock = clocks[node]
-            error = clock.worst_error(*clock.to_node(extent).tolist())
-            after[node] = max(after.get(node, 0.0), math.inf if error is None else error)
-        if anew or after != before:
+    def settle(self, job: str, after: Mapping[int, float]) -> None:
+        """Step windows of a job are about to be stored for good; after: see `settled_after`."""
+        if after != self.settled(job):
             self._catalog.put_settled(job, after)
-            self._settled[job] = after
+            self._settled[job] = dict(after)
 
     def settled(self, job: str) -> Mapping[int, float]:
         """Node -> how far wrong its times can be in a job's stored step windows, ns; infinite: unknown."""
@@ -153,12 +146,31 @@ class ClockRegistry:
         the numbers of a job that is over, by next to nothing.
         """
         found = self.clocks()
-        if lifetimes and all(life.exited for life in lifetimes.values()):
-            for node in {who.node for who in lifetimes} - self._name_ids.recordings:
-                kept = self._kept_for(job, node)
-                if kept is not None:
-                    found[node] = NodeClock(kept)
+        for node, kept in self.kept_of_job(job, lifetimes).items():
+            found[node] = NodeClock(kept)
         return found
+
+    def kept_of_job(
+        self, job: str, lifetimes: Mapping[Incarnation, Lifetime]
+    ) -> dict[int, list[ClockSample]]:
+        """Node -> what a job that is over keeps of its clock."""
+        if not lifetimes or not all(life.exited for life in lifetimes.values()):
+            return {}
+        nodes = {who.node for who in lifetimes} - self._name_ids.recordings
+        kept = {node: self._kept_for(job, node) for node in nodes}
+        return {node: samples for node, samples in kept.items() if samples is not None}
+
+    def known(self, node: int) -> ClockFacts:
+        """What a node's clock is made of now."""
+        if node in self._name_ids.recordings:
+            # A recording knows nothing of the clock that it was made by: its times stand as they are.
+            return ClockFacts(_rows([ClockSample(0, 0, 0)]), None)
+        with self._lock:
+            return self._known(node)
+
+    def _known(self, node: int) -> ClockFacts:
+        samples = [self._kept.get(node, NO_SAMPLES), _rows(self._fresh.get(node, []))]
+        return ClockFacts(np.concatenate(samples), self._arrival.get(node))
 
     def _kept_for(self, job: str, node: int) -> list[ClockSample] | None:
         """The samples that a job that is over keeps of a node; None: it has none yet."""
@@ -175,10 +187,30 @@ class ClockRegistry:
 
     def _make(self, node: int) -> NodeClock:
         if node in self._name_ids.recordings:
-            # A recording knows nothing of the clock that it was made by: its times stand as they are.
             return NodeClock((ClockSample(0, 0, 0),))
-        known = [self._kept.get(node, NO_SAMPLES), _rows(self._fresh.get(node, []))]
-        return NodeClock(np.concatenate(known), self._arrival.get(node))
+        return NodeClock(*self._known(node))
+
+
+def settled_after(
+    before: Mapping[int, float] | None,
+    steps: Table,
+    homes: Mapping[int, int],
+    clocks: Mapping[int, NodeClock],
+) -> dict[int, float]:
+    """Node -> how far wrong its times can be in a job's stored step windows, ns, once `steps` are among them.
+
+    A clock known better later does not move them: what could be wrong with them stays true.
+    before: of those that are stored; None: all of them are replaced. homes: rank -> node.
+    """
+    after = dict(before or {})
+    nodes = np.array([homes.get(rank, -1) for rank in steps["rank"].tolist()], np.int64)
+    for node in set(nodes.tolist()) - {-1}:
+        mine = nodes == node
+        extent = np.array([steps["begin_ns"][mine].min(), steps["end_ns"][mine].max()], np.int64)
+        clock = clocks[node]
+        error = clock.worst_error(*clock.to_node(extent).tolist())
+        after[node] = max(after.get(node, 0.0), math.inf if error is None else error)
+    return after
 
 
 def moment(clock: NodeClock, node_ns: int) -> int:

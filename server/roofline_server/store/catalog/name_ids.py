@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import count
 from typing import Any
 
@@ -134,6 +134,10 @@ class NameIds:
     def machines(self) -> dict[int, Machine]:
         """What each node reported last, whatever it was when a job ran there."""
         return dict(self._machines)
+
+    def intervals_ns(self, nodes: Iterable[int]) -> list[int]:
+        """How long it is between two samples of each node."""
+        return [self._machines[node].interval_ns for node in nodes]
 
     def kernels(self) -> dict[int, KernelKind]:
         return {kernel: kind for kind, kernel in list(self._kernels.items())}

@@ -120,10 +120,13 @@ def _inbox_findings(inbox: Inbox, catalog: Catalog | None) -> tuple[int, list[Fi
     for row in inbox.damaged():
         what = f"{INBOX} batch {row.id} of agent {row.agent[:8]}"
         if row.is_sound:
-            found.append(Finding("lost", what, "the catalog did not know its node: it is kept, and not read"))
+            found.append(Finding("lost", what, f"the catalog did not know its node: {READ_AGAIN}"))
         else:
             found.append(Finding("apart", what, "it was damaged, and set apart", jobs.get(row.node)))
     return count, found
+
+
+READ_AGAIN = "`check --repair` reads it, once its agent has connected again"
 
 
 def _jobs_on(catalog: Catalog) -> dict[int, str]:

@@ -26,6 +26,7 @@ from ..segments.unknown import QUARANTINE, free_place, set_apart, tidy
 from ..taking import begin_taking, end_taking
 from ..usable import usable
 from .adopt import adopt, can_be_made_anew
+from .apart import Origin, take_again
 from .findings import Repaired
 from .reading import CATALOG, INBOX, LOST, apart_of, problem_of, segments_of, sound_copy
 
@@ -35,13 +36,14 @@ NOT_MADE_ANEW = (
 )
 
 
-def repair(root: Path, catalog_url: str = "") -> Repaired:
-    """Raises Unavailable where a file must be put back first, or the disk does not let it."""
+def repair(root: Path, catalog_url: str = "", origin_of: Origin | None = None) -> Repaired:
+    """origin_of: of batches that were set apart; None: these stay. Raises Unavailable where a file must be
+    put back first, or the disk does not let it."""
     with usable(root):
-        return _repair(root, catalog_url)
+        return _repair(root, catalog_url, origin_of)
 
 
-def _repair(root: Path, catalog_url: str) -> Repaired:
+def _repair(root: Path, catalog_url: str, origin_of: Origin | None) -> Repaired:
     found = Repaired([], [])
     if (root / INBOX).exists() and (why := integrity(root / INBOX)):
         raise Unavailable(
@@ -70,6 +72,8 @@ def _repair(root: Path, catalog_url: str) -> Repaired:
                 found.done.extend(younger)
                 if younger:
                     catalog.copy(root / COPY)
+            if origin_of is not None:
+                take_again(catalog, inbox, origin_of, found)
         finally:
             inbox.close()
         _mend_segments(root, catalog, found)

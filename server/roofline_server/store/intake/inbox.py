@@ -8,6 +8,7 @@ Each row has a checksum: one that is not as it was written is set apart.
 
 from __future__ import annotations
 
+import logging
 import sqlite3
 import threading
 import time
@@ -18,6 +19,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from .sequences import Checksums, Numbers, gaps_text, parse_gaps
+
+log = logging.getLogger(__name__)
 
 _SCHEMA = """
 create table if not exists batch (
@@ -67,6 +70,7 @@ PAGE = 1024  # batches
 ROWS_AT_ONCE = 32  # of an insert
 PART_BYTES, ROW_BYTES = 4 << 20, 256  # deleted at once; of a row beside its data
 GIVE_WAY_S = 0.001
+PAGE_BYTES, LOG_BYTES, LONGEST_LOG = 4096, 2 << 20, 64 << 20
 MAX_SEQUENCE = 2**53  # larger ones, which servers once took, are not believed
 MAX_LINEAGES = 64  # of an agent that are remembered; each of its processes begins one
 
@@ -111,17 +115,23 @@ class Inbox:
     def __init__(self, path: Path) -> None:
         """Open or create. Raises sqlite3.Error or OSError when the file cannot be used."""
         self._lock = threading.Lock()
+        self._path, self._log = path, path.with_name(f"{path.name}-wal")
+        self._logged = self._log.stat().st_size if self._log.exists() else 0
         self._db = sqlite3.connect(path, check_same_thread=False, isolation_level=None)
         # A damaged text can be no UTF-8.
         self._db.text_factory = lambda text: text.decode(errors="surrogateescape")
         self._db.executescript("pragma journal_mode=wal; pragma synchronous=full;")
         # Some builds of SQLite write zeros over what is deleted, which here takes longer than all else.
         self._db.execute("pragma secure_delete=off")
+        # Of those who commit; `checkpoint` keeps the log far below that, and makes nobody wait.
+        self._db.execute(f"pragma wal_autocheckpoint={LONGEST_LOG // PAGE_BYTES}")
         columns = [row[1] for row in self._db.execute("pragma table_info(batch)")]
         before = columns and "lineage" not in columns
         self._db.executescript(_MOVE.format(schema=_SCHEMA) if before else _SCHEMA)
         if "crc32" not in {row[1] for row in self._db.execute("pragma table_info(batch)")}:
             self._db.execute(_ADDED)
+        self._checkpoints: sqlite3.Connection | None = None
+        self._checkpointing, self._is_closed = threading.Lock(), False
         self._numbers: dict[str, dict[str, Numbers]] = {}  # agent -> lineage, the one used last at the end
         self._checksums: dict[tuple[str, str], Checksums] = {}
         rows = self._db.execute(
@@ -194,7 +204,22 @@ class Inbox:
                 lineages[lineage] = numbers
             for entry in stored:
                 self._remember(entry.agent, entry.lineage, entry.sequence, entry.data)
+                self._logged += len(entry.data) + PAGE_BYTES
             return stored
+
+    def checkpoint(self) -> None:
+        """Move what is in SQLite's log to its place, if it is much, while others commit."""
+        with self._checkpointing:
+            if self._logged < LOG_BYTES or self._is_closed:
+                return
+            self._logged = 0
+            try:
+                if self._checkpoints is None:
+                    self._checkpoints = sqlite3.connect(self._path, check_same_thread=False)
+                    self._checkpoints.execute("pragma synchronous=full")
+                self._checkpoints.execute("pragma wal_checkpoint(passive)").fetchall()
+            except sqlite3.Error as error:
+                log.warning("cannot empty the log of %s (%s); trying again", self._path.name, error)
 
     def _insert(self, into: str, rows: Sequence[tuple[Any, ...]]) -> None:
         """Many rows with one statement: after each one the thread waits for Python's lock again."""
@@ -285,6 +310,22 @@ class Inbox:
             found = self._db.execute(f"select {_COLUMNS} from damaged order by id").fetchall()
         return [_set_apart(Entry(*said), crc32) for *said, crc32 in found]
 
+    def sound_apart(self) -> list[Entry]:
+        """Those of them that are as they were written."""
+        with self._lock:
+            found = self._db.execute(f"select {_COLUMNS} from damaged order by id").fetchall()
+        return [Entry(*said) for *said, crc32 in found if _set_apart(Entry(*said), crc32).is_sound]
+
+    def put_back(self, entries: Sequence[Entry]) -> None:
+        """Have these, which were set apart, as new ones; their numbers are known already."""
+        with self._lock, self._db:
+            self._db.execute("begin immediate")
+            for table in ("damaged", "batch"):  # the second keeps them too until a sealing
+                self._db.executemany(f"delete from {table} where id = ?", [(entry.id,) for entry in entries])
+            first = self._last_id() + 1
+            new = [entry._replace(id=first + at) for at, entry in enumerate(entries)]
+            self._insert(f"insert into batch ({_COLUMNS})", [(*entry, checksum(entry)) for entry in new])
+
     def drop(self, rows: Iterable[DamagedRow]) -> None:
         """Forget these of those that were set apart."""
         with self._lock, self._db:
@@ -324,7 +365,10 @@ class Inbox:
         return [*ends, through_id]
 
     def close(self) -> None:
-        with self._lock:
+        with self._checkpointing, self._lock:
+            self._is_closed = True
+            if self._checkpoints is not None:
+                self._checkpoints.close()
             self._db.close()
 
 

@@ -171,6 +171,8 @@ class Retention:
 
         through = max(s.end_ns for s in segments) + SLACK_NS
         made = self._steps.make(NewData(job, [], {}, clocks, {}, {}), put, through)
+        if made.settled is not None:
+            self._clocks.settle(job, made.settled)
         # What comes late is read whole: of the time before there are no raw data to be left out.
         return made._replace(progress=made.progress._replace(resume_ns=1))
 

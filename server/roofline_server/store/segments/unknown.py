@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from .files import STEPS
+from .files import STEPS, directory_name
 
 QUARANTINE = "quarantine"
 NOTE = "README.txt"
@@ -78,6 +78,16 @@ def _merged(known: Iterable[str]) -> dict[str, list[tuple[int, int]]]:
         if numbers is not None and numbers[0] < numbers[1]:
             found.setdefault(os.path.dirname(path), []).append(numbers)
     return found
+
+
+def remove_unfinished(root: Path, jobs: Iterable[str], number: int) -> None:
+    """Remove what a sealing that failed has written of these jobs: the catalog knows none of it, and a later
+    one has another number."""
+    for job in jobs:
+        for path in (root / "segments" / directory_name(job)).glob("*/*"):
+            if path.suffix == ".tmp" or (numbers_of(path.name) or (0, 0))[1] == number:
+                with contextlib.suppress(OSError):
+                    path.unlink(missing_ok=True)
 
 
 def numbers_of(name: str) -> tuple[int, int] | None:

@@ -4,15 +4,27 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Protocol
 
 from ...clock import NodeClock
 from ...correlate import parts as part_sums
 from ...correlate import windows as step_windows
 from ...correlate.steps import SERVING_ROLES, JobTables, by_time, correlate
-from ...records import MAX_TIME_NS, Bools, Incarnation, Lifetime, MarkKind, Table, concatenate, rows, take
+from ...records import (
+    MAX_TIME_NS,
+    Bools,
+    Incarnation,
+    Lifetime,
+    MarkKind,
+    Metric,
+    RankKey,
+    Table,
+    concatenate,
+    rows,
+    take,
+)
 from ..catalog.catalog import Progress
 from ..catalog.clocks import Clocks, moment
-from ..catalog.name_ids import NameIds
 from ..segments.files import PARTS, Segment
 from ..segments.reader import Reader, on_server_clock
 
@@ -22,11 +34,21 @@ SLACK_NS = 5_000_000_000
 SAMPLES = "samples_"
 
 
+class JobNames(Protocol):
+    """As much as is asked of `NameIds`."""
+
+    def ranks_of(self, job: str) -> dict[int, RankKey]: ...
+
+    def metrics_by_set(self, job: str | None = None) -> dict[str, list[Metric]]: ...
+
+    def intervals_ns(self, nodes: Iterable[int]) -> list[int]: ...
+
+
 class Deltas:
     """Computes; keeps nothing. members: all processes that ever took part in a job, for each job."""
 
     def __init__(
-        self, name_ids: NameIds, reader: Reader, members: Callable[[str], Iterable[Incarnation]]
+        self, name_ids: JobNames, reader: Reader, members: Callable[[str], Iterable[Incarnation]]
     ) -> None:
         self._name_ids = name_ids
         self._reader = reader
@@ -133,8 +155,8 @@ class Deltas:
 
     def margin_ns(self, job: str) -> int:
         """How far around a window samples may lie that are needed to read its borders."""
-        machines, nodes = self._name_ids.machines(), {who.node for who in self._members(job)}
-        return max(SLACK_NS, *(2 * machines[node].interval_ns for node in nodes), 0)
+        nodes = {who.node for who in self._members(job)}
+        return max(SLACK_NS, *(2 * interval_ns for interval_ns in self._name_ids.intervals_ns(nodes)), 0)
 
     def by_time(
         self, job: str, segments: Sequence[Segment], fresh: Mapping[str, Table], clocks: Clocks

@@ -8,17 +8,16 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from ...correlate import windows as step_windows
 from ...correlate.steps import NODE_SETS, counted
-from ...records import Incarnation, Table, rows
-from ..catalog.catalog import Catalog, Progress
-from ..catalog.clocks import ClockRegistry, Clocks, moment
-from ..catalog.name_ids import NameIds
+from ...records import Incarnation, Removed, Table, rows
+from ..catalog.catalog import Progress
+from ..catalog.clocks import Clocks, moment, settled_after
 from ..segments.files import STEPS, Segment
 from ..segments.reader import Reader, on_server_clock
-from .deltas import SAMPLES, Deltas
+from .deltas import SAMPLES, Deltas, JobNames
 
 log = logging.getLogger(__name__)
 
@@ -48,22 +47,33 @@ class NewSteps(NamedTuple):
     segments: list[Segment]
     replaced: list[str]
     progress: Progress
+    settled: Mapping[int, float] | None = None  # see `settled_after`
+
+
+class StoredJobs(Protocol):
+    """What is stored of jobs."""
+
+    def progress(self, job: str) -> Progress: ...
+
+    def segments(self, job: str) -> list[Segment]: ...
+
+    def removed(self, job: str) -> Removed | None: ...
 
 
 class SealedSteps:
-    """members: all processes that ever took part in a job, for each job."""
+    """members: all processes that ever took part in a job, for each job. settled: see `ClockRegistry`."""
 
     def __init__(
         self,
-        catalog: Catalog,
+        catalog: StoredJobs,
         reader: Reader,
-        name_ids: NameIds,
-        clocks: ClockRegistry,
+        name_ids: JobNames,
+        settled: Callable[[str], Mapping[int, float]],
         deltas: Deltas,
-        members: Callable[[str], list[Incarnation]],
+        members: Callable[[str], Sequence[Incarnation]],
     ) -> None:
         self._catalog, self._reader, self._name_ids = catalog, reader, name_ids
-        self._clocks, self._deltas, self._members = clocks, deltas, members
+        self._settled, self._deltas, self._members = settled, deltas, members
 
     def make(
         self, new: NewData, put: Callable[[str, Table], Segment], through: int | None = None
@@ -91,9 +101,10 @@ class SealedSteps:
             new.job, {name: needed[name] for name in names}, {}, progress.stepped, new.clocks
         )
         found, latest = self._deltas.new_steps(new.job, tables, progress, through)
+        settled = None
         if "steps" in found:
-            anew = not progress.through_ns
-            self._clocks.settle(new.job, found["steps"], tables.homes, anew, new.clocks)
+            before = self._settled(new.job) if progress.through_ns else None
+            settled = settled_after(before, found["steps"], tables.homes, new.clocks)
         segments = [put(name, table) for name, table in found.items()]
         for name, table in self._counters(new, found.get("steps", {}), needed, tables.homes):
             segments.append(put(name, table))
@@ -101,7 +112,8 @@ class SealedSteps:
         # An open step of a rank that died must not hold the rest back for ever.
         resume = max(resume, through - SILENT_NS)
         done = {**progress.done, **latest}
-        return NewSteps(segments, replaced, Progress(through, resume, done, self._deltas.serving(new.job)))
+        after = Progress(through, resume, done, self._deltas.serving(new.job))
+        return NewSteps(segments, replaced, after, settled)
 
     def _complete_through(self, new: NewData) -> int:
         """Server time up to which all nodes of the job have reported everything."""

@@ -9,7 +9,7 @@ import pytest
 from roofline_server.clock_samples import FIRST_SAMPLES, MOST_SAMPLES
 from roofline_server.records import MAX_TIME_NS, RECORDING, ClockSample, Incarnation, Lifetime, NodeKey, Table
 from roofline_server.store.catalog.catalog import Catalog, sqlite_url
-from roofline_server.store.catalog.clocks import ClockRegistry
+from roofline_server.store.catalog.clocks import ClockRegistry, settled_after
 from roofline_server.store.catalog.name_ids import NameIds
 
 from ...builders import MS, UNIX, S, machine
@@ -130,29 +130,25 @@ def windows(*found: tuple[int, int, int]) -> Table:
     return dict(zip(("rank", "begin_ns", "end_ns"), np.array(found, np.int64).T, strict=True))
 
 
+def settle(registry: ClockRegistry, steps: Table, anew: bool = False) -> None:
+    """Rank 7 is on node 1."""
+    before = None if anew else registry.settled("job")
+    registry.settle("job", settled_after(before, steps, {7: 1}, registry.clocks()))
+
+
 def test_what_was_stored_on_a_badly_known_clock_stays_so(catalog: Catalog) -> None:
     registry = registry_of(catalog)
     for at in range(0, 60, 10):
         registry.add_sample(1, ClockSample(at * S, UNIX, 10 * MS))
-    registry.settle(
-        "job",
-        windows((7, UNIX + 10 * S, UNIX + 20 * S), (8, UNIX, UNIX + S)),
-        {7: 1},
-        anew=False,
-        clocks=registry.clocks(),
-    )
+    settle(registry, windows((7, UNIX + 10 * S, UNIX + 20 * S), (8, UNIX, UNIX + S)))
     assert 5 * MS < registry.settled("job")[1] < 7 * MS
     for at in range(0, 60, 10):
         registry.add_sample(1, ClockSample(at * S, UNIX, 100))
     assert registry.clocks()[1].worst_error(10 * S, 20 * S) < 0.1 * MS
-    registry.settle(
-        "job", windows((7, UNIX + 20 * S, UNIX + 30 * S)), {7: 1}, anew=False, clocks=registry.clocks()
-    )
+    settle(registry, windows((7, UNIX + 20 * S, UNIX + 30 * S)))
     assert 5 * MS < registry.settled("job")[1] < 7 * MS
     assert registry_of(catalog).settled("job") == registry.settled("job")
-    registry.settle(
-        "job", windows((7, UNIX + 10 * S, UNIX + 30 * S)), {7: 1}, anew=True, clocks=registry.clocks()
-    )
+    settle(registry, windows((7, UNIX + 10 * S, UNIX + 30 * S)), anew=True)
     assert registry.settled("job")[1] < 0.1 * MS
     assert registry.settled("other") == {}
 
@@ -160,7 +156,7 @@ def test_what_was_stored_on_a_badly_known_clock_stays_so(catalog: Catalog) -> No
 def test_what_was_stored_before_any_ping_is_known_to_nobody(catalog: Catalog) -> None:
     registry = registry_of(catalog)
     registry.add_arrival(1, 0, UNIX)
-    registry.settle("job", windows((7, UNIX, UNIX + S)), {7: 1}, anew=False, clocks=registry.clocks())
+    settle(registry, windows((7, UNIX, UNIX + S)))
     assert registry_of(catalog).settled("job") == {1: np.inf}
 
 

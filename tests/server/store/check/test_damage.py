@@ -7,12 +7,17 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from roofline.v1 import ingest_pb2 as pb
+from roofline_server.ingest.decode import origin_of
+from roofline_server.ingest.service import decode_entry
+from roofline_server.records import NodeKey
 from roofline_server.store.check.reading import check
 from roofline_server.store.check.repair import repair
+from roofline_server.store.store import Store
 
-from ...builders import catalog_of, crash, open_store
-from ..histories import JOB, OF_A, A, greet
-from .stores import answers, filled, flip, kinds
+from ...builders import catalog_of, crash, machine, open_store
+from ..histories import JOB, OF_A, A, B, greet
+from .stores import answers, filled, flip, kinds, lose
 
 # -- segments ------------------------------------------------------------------------------------------
 
@@ -99,3 +104,59 @@ def test_inbox_of_another_store_is_found(tmp_path: Path) -> None:
         filled(tmp_path / name).close()
     shutil.copyfile(tmp_path / "other/inbox.db", tmp_path / "one/inbox.db")
     assert kinds(tmp_path / "one") == ["foreign"]
+
+
+def put(store: Store, one: pb.Batch, boot: str) -> None:
+    """A batch of node A, as agents send it that say its boot, or not."""
+    entry = A.entry(store, one)
+    data = pb.AgentMessage(batch=one, boot=boot).SerializeToString()
+    store.commit([(entry._replace(data=data), decode_entry(entry, store.name_ids))])
+
+
+def without_catalog(root: Path, store: Store) -> None:
+    """The server is killed, its catalog is lost, and the next one sets apart what it does not know."""
+    crash(store)
+    lose(root, "catalog")
+    (root / "catalog.copy.db").unlink(missing_ok=True)
+    crash(open_store(root))
+
+
+@pytest.mark.parametrize("boot", ["boot", ""])
+def test_batches_of_a_lost_catalog_are_read_once_their_agent_has_come_back(tmp_path: Path, boot: str) -> None:
+    store = open_store(tmp_path)
+    greet(store)
+    for one in OF_A:
+        put(store, one, boot)
+    before = answers(store)
+    without_catalog(tmp_path, store)
+    assert ["does not know its agent" in text for text in repair(tmp_path, "", origin_of).left] == [
+        True
+    ] * len(OF_A)
+    store = open_store(tmp_path)
+    for node in (B, A):  # which get other numbers than they had
+        node.greet(store)
+    store.seal()  # which makes the clocks durable
+    crash(store)
+    (done,) = repair(tmp_path, "", origin_of).done
+    assert f"{len(OF_A)} batches" in done
+    store = open_store(tmp_path)
+    assert answers(store) == before
+    store.close()
+    assert check(tmp_path).findings == []
+    again = open_store(tmp_path)
+    assert answers(again) == before
+    assert again.acked("a") == len(OF_A)
+    again.close()
+
+
+def test_batch_of_a_boot_that_nobody_knows_any_more_is_kept_and_said(tmp_path: Path) -> None:
+    store = open_store(tmp_path)
+    greet(store)
+    put(store, OF_A[0], "boot")
+    without_catalog(tmp_path, store)
+    store = open_store(tmp_path)
+    store.hello(NodeKey("a", "later"), machine("host-a"))
+    crash(store)
+    (left,) = repair(tmp_path, "", origin_of).left
+    assert "started anew" in left
+    assert [finding.kind for finding in check(tmp_path).findings] == ["lost"]

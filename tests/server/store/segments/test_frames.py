@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 from roofline.answers.values import Provenance, Scope
 from roofline_server.records import ABSENT, Frame, Metric, rows
-from roofline_server.store import sealing
+from roofline_server.store.sealing import source
 from roofline_server.store.segments.frames import tables_of
 from roofline_server.store.steps import sealed
 from roofline_server.store.store import Store
@@ -69,7 +69,7 @@ def test_tables_have_the_columns_of_all_frames() -> None:
 def test_sealing_in_small_pieces_loses_and_changes_nothing(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sealing, "PIECE_BYTES", 1)
+    monkeypatch.setattr(source, "PIECE_BYTES", 1)
     monkeypatch.setattr(sealed, "SHARE_BYTES", 1)
     node = Node("a")
     node.greet(store)

@@ -1,0 +1,1 @@
+"""Sealing: moves what is in the tail and the inbox into segments."""

@@ -1,0 +1,114 @@
+"""Moves what is in the tail and the inbox into segments, all of it or nothing."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from sqlalchemy.exc import SQLAlchemyError
+
+from ...records import Incarnation
+from ..catalog.catalog import Catalog, Sealing
+from ..catalog.clocks import ClockRegistry
+from ..catalog.name_ids import NameIds
+from ..catalog.process_lifetimes import changed
+from ..catalog.versions import COPY
+from ..intake.inbox import Inbox
+from ..intake.tail import Tail, Unsealed
+from ..segments.files import UNKNOWN_STORE, StoreIdentity
+from ..segments.leases import Leases
+from ..segments.unknown import remove_unfinished
+from .source import SealingSource
+from .writing import Written
+
+log = logging.getLogger(__name__)
+
+SMALL_CATALOG = 8 << 20  # bytes
+COPY_REST = 50  # times as long as it took to copy a larger one, until the next time
+
+
+# Writes the files of a source, whose batches take so many bytes of memory.
+Writer = Callable[[SealingSource, int], Written]
+
+
+class Sealer:
+    """Seals one data directory. The caller sees to it that one thread at a time does."""
+
+    def __init__(
+        self,
+        root: Path,
+        catalog: Catalog,
+        inbox: Inbox,
+        tail: Tail,
+        name_ids: NameIds,
+        clocks: ClockRegistry,
+        members: Callable[[str], list[Incarnation]],
+        leases: Leases,
+        damaged: dict[str, str],
+        writer: Writer,
+        identity: StoreIdentity = UNKNOWN_STORE,
+    ) -> None:
+        """damaged: path -> why, of segments that were found to be; more may be found."""
+        self._identity, self._writer, self._damaged = identity, writer, damaged
+        self._root, self._catalog, self._inbox, self._tail = root, catalog, inbox, tail
+        self._name_ids, self._clocks, self._members, self._leases = name_ids, clocks, members, leases
+        self._next_copy = 0.0
+
+    def seal(self) -> int:
+        """Seal the tail as it is now; returns how many batches. Safe to be killed anywhere."""
+        unsealed = self._tail.now()
+        if not unsealed.batches:
+            self._leases.remove()
+            return 0
+        sealing = self._write(unsealed)
+        # Batches that come wait for the lock, and the catalog takes long to write what 2,000 nodes changed.
+        with self._catalog.prepared(sealing) as commit, self._tail.lock:
+            commit()
+            self._tail.forget(unsealed.batches)
+        self._leases.replaced(sealing.replaced)
+        self.keep_copy()
+        self._inbox.delete(sealing.through_id)
+        self._leases.remove()
+        return len(unsealed.batches)
+
+    def keep_copy(self, always: bool = False) -> None:
+        """Have a copy of the catalog, of which a lost or damaged one is made anew. Of a large one not each
+        time, so that it takes little time and disk."""
+        begin = time.monotonic()
+        if begin < self._next_copy and not always:
+            return
+        try:
+            if not self._catalog.copy(self._root / COPY):
+                return
+        except (OSError, SQLAlchemyError) as error:
+            log.warning("cannot copy the catalog (%s); trying again after the next sealing", error)
+            return
+        if (self._root / COPY).stat().st_size > SMALL_CATALOG:
+            self._next_copy = begin + COPY_REST * (time.monotonic() - begin)
+
+    def _write(self, unsealed: Unsealed) -> Sealing:
+        """Everything on disk, nothing of it true yet."""
+        decoded = [batch.decoded for batch in unsealed.batches]
+        source = SealingSource(
+            unsealed,
+            self._identity,
+            self._catalog,
+            self._name_ids,
+            self._clocks,
+            self._members,
+            self._damaged,
+        )
+        task = source.task()
+        try:
+            written = self._writer(source, sum(batch.bytes for batch in unsealed.batches))
+        except Exception:
+            # What comes next has another number, and nothing would know these files.
+            remove_unfinished(self._root, task.datasets, task.number)
+            raise
+        self._damaged.update(written.damaged)
+        for job, settled in written.settled.items():
+            self._clocks.settle(job, settled)
+        lifetimes = changed(unsealed.process_lifetimes, decoded)
+        return Sealing(written.segments, written.replaced, written.progress, lifetimes, task.number)
