@@ -15,6 +15,7 @@ from ..store.intake.inbox import Entry
 from ..store.store import Store
 from .fair_queue import FairQueue
 from .overload import ServerLoad
+from .resting import Resting
 
 log = logging.getLogger(__name__)
 
@@ -54,6 +55,7 @@ class Committer:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._queue: FairQueue[Source, WaitingBatch] = FairQueue(lambda: QUEUE_BYTES)
+        self._resting: Resting[Source] = Resting()
         self.failure = ""  # why the inbox cannot be written now
         self.is_full = False  # agents wait for a sealing
         self._holding = False  # those do that send more than others
@@ -92,9 +94,14 @@ class Committer:
             await self._wait_for_sealing()
             group = self._queue.take(GROUP_BATCHES, GROUP_BYTES, STREAM_BYTES, self._may_commit)
             if group:
+                begin, is_large = time.monotonic(), group[0].bytes > STREAM_BYTES
                 await self._commit([queued.item for queued in group])
                 await self._queue.done(group)
+                streams = {queued.stream for queued in group}
+                self._resting.committed(streams, is_large, begin, time.monotonic())
                 self._holding = False
+            elif rest_s := self._resting.wait_s(time.monotonic()):
+                await self._queue.wait_for_more(min(rest_s, ROOM_LOOK_S))
             else:
                 if not self._holding:
                     log.warning("sealing is behind; agents that send more than others wait")
@@ -103,6 +110,8 @@ class Committer:
 
     def _may_commit(self, stream: Source) -> bool:
         """Whether a node may add to what is not sealed: half of that is for those with less than others."""
+        if self._resting.rests(stream, time.monotonic()):
+            return False
         share = MAX_UNSEALED_BYTES // 2
         if self._store.unsealed_bytes <= share:
             return True

@@ -8,6 +8,7 @@ which takes more memory than the message; who gets none is not read from, and so
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections import Counter, deque
 from collections.abc import Callable, Hashable, Iterable
 from typing import Generic, NamedTuple, TypeVar
@@ -81,6 +82,14 @@ class FairQueue(Generic[S, T]):
     async def wait(self) -> None:
         """Until something waits."""
         await self._arrived.wait()
+
+    async def wait_for_more(self, seconds: float) -> None:
+        """Until something else comes, at most so long."""
+        self._arrived.clear()
+        with contextlib.suppress(TimeoutError, asyncio.TimeoutError):
+            await asyncio.wait_for(self._arrived.wait(), seconds)
+        if self._waiting:
+            self._arrived.set()
 
     async def wake(self) -> None:
         """Let those look again that wait for room; not at each batch, for they may be thousands."""
