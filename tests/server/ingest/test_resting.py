@@ -4,7 +4,7 @@ import asyncio
 
 from pytest import approx
 from roofline_server.ingest.fair_queue import FairQueue
-from roofline_server.ingest.resting import LATELY_S, SHARE, Resting
+from roofline_server.ingest.resting import LATELY_S, LONGEST_S, SHARE, Resting
 
 
 def test_large_batches_of_a_stream_take_their_share_of_the_time_beside_small_ones() -> None:
@@ -26,6 +26,13 @@ def test_nobody_rests_where_nobody_sends_small_batches() -> None:
     resting.committed({"calm"}, False, 9.5, 9.6)
     assert resting.rests("greedy", 9.6)
     assert not resting.rests("greedy", 9.6 + LATELY_S)
+
+
+def test_disk_that_hung_costs_nobody_a_long_rest() -> None:
+    resting = Resting[str]()
+    resting.committed({"calm"}, False, 9.0, 9.5)
+    resting.committed({"greedy"}, True, 9.5, 9.9)
+    assert resting.wait_s(9.9) == LONGEST_S
 
 
 def test_streams_of_one_group_share_its_time() -> None:
