@@ -8,8 +8,8 @@ from typing import Generic, TypeVar
 
 S = TypeVar("S", bound=Hashable)
 
-# Of the time, that large batches of one stream may take: some 10 MB/s.
-SHARE = 0.05
+# Of the time, that large batches of one stream may take: some 7 MB/s.
+SHARE = 0.02
 LONGEST_S = 1.0  # of a rest: a disk that hung is not what the stream took
 LATELY_S = 1.0  # so long after small batches their senders are taken to send more
 
