@@ -248,7 +248,7 @@ async def _until_stopped(
     await stop.wait()
     health.stopping = True
     manager.stopping()
-    log.info("stopping: taking what is on its way, then sealing")
+    log.info("stopping: taking what is on its way")
     tasks[1].cancel()  # else it would report that the sealing failed
     await asyncio.to_thread(process.stop)  # the next start seals what it would have
     await server.stop(GRACE_S)
