@@ -59,6 +59,7 @@ class Site:
         self.folder, self.data, self.address = folder, folder / "data", ""
         self.control = Control(folder / "control", library) if library else None
         self.environ = {k: v for k, v in os.environ.items() if not k.startswith("ROOFLINE_")}
+        self.environ["ROOFLINE_PAGE"] = "off"
         self._seal_s = seal_s
         self._power, self._journal = power, folder / "journal"
         if power is not None:

@@ -9,8 +9,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Hashable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Hashable, Sequence
 from contextlib import suppress
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from ..api import Client
 
 log = logging.getLogger(__name__)
 
@@ -22,6 +26,13 @@ STILL_S = 15.0  # of what does not change any more
 Shown = tuple[str, bool]
 
 
+class Watch(Protocol):
+    """Knows what to ask for, again and again."""
+
+    def look(self, client: Client) -> Shown:
+        """What is to be shown now. Raises ClientError."""
+
+
 class Feed:
     """One subject; a task asks for it as long as there are watchers."""
 
@@ -31,7 +42,7 @@ class Feed:
         self._newest = ""
         self._task: asyncio.Task[None] | None = None
 
-    async def watch(self) -> AsyncIterator[str]:
+    async def watch(self) -> AsyncGenerator[str, None]:
         """The newest, whenever it has changed."""
         queue: asyncio.Queue[str] = asyncio.Queue(1)
         self._watchers.add(queue)
@@ -70,6 +81,25 @@ class Feed:
             with suppress(asyncio.QueueEmpty):
                 queue.get_nowait()
             queue.put_nowait(shown)
+
+
+async def merged(feeds: Sequence[Feed]) -> AsyncIterator[str]:
+    """What any of them shows, as it comes."""
+    streams = [feed.watch() for feed in feeds]
+    next_of = {asyncio.ensure_future(anext(stream)): stream for stream in streams}
+    try:
+        while True:
+            done, _ = await asyncio.wait(next_of, return_when=asyncio.FIRST_COMPLETED)
+            for one in done:
+                stream = next_of.pop(one)
+                yield one.result()
+                next_of[asyncio.ensure_future(anext(stream))] = stream
+    finally:
+        for waiting in next_of:
+            waiting.cancel()
+        await asyncio.gather(*next_of, return_exceptions=True)
+        for stream in streams:
+            await stream.aclose()
 
 
 def pause_s(spent_s: float) -> float:

@@ -1,0 +1,109 @@
+"""How soon the live page of a large job is there and follows a pick of steps, in a real Chromium."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import statistics
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from .agent import load
+from .rich_jobs import LONG, WIDE, Shape, served_job
+from .site import COMMANDS, Node, Result, connects, free_port, wait_until
+
+PAINT_S, BRUSH_S = 1.0, 0.1
+ROUNDS = 5
+PATIENCE_MS = 180_000
+
+# Picks steps as the mouse does, and waits for the frame that shows it.
+PICK = """async (steps) => {
+  const begin = performance.now();
+  pick({ steps });
+  await new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
+  return (performance.now() - begin) / 1000;
+}"""
+FIRST_PAINT = "performance.getEntriesByName('first-contentful-paint')[0].startTime / 1000"
+NOW = "performance.now() / 1000"
+DRAWN = "document.querySelector('#{} .main-svg') !== null"
+ANSWERED = "!document.getElementById('verdict').hasAttribute('aria-busy')"
+
+
+class Seen(NamedTuple):
+    """Seconds, medians: since the page was opened, and since steps were picked."""
+
+    paint: float
+    steps: float
+    verdict: float
+    picked: float
+    answered: float
+
+
+def large_jobs() -> Iterator[Result]:
+    """1,000 ranks x 1,000 steps, and 64 ranks x 10,000 steps."""
+    if shutil.which("chromium") is None:
+        yield Result("live page", "a Chromium", "not measured", False, "there is no Chromium here")
+        return
+    for shape in (WIDE, LONG):
+        with served_job(shape) as (here, _):
+            yield result(shape, looked(here, shape.job))
+
+
+def result(shape: Shape, seen: Seen) -> Result:
+    return Result(
+        f"live page, {shape.ranks:,} ranks x {shape.steps:,} steps",
+        f"first paint {PAINT_S:g} s, brush {1e3 * BRUSH_S:.0f} ms",
+        f"{seen.paint:.2f} s, {1e3 * seen.picked:.0f} ms",
+        seen.paint <= PAINT_S and seen.picked <= BRUSH_S,
+        f"step times drawn after {seen.steps:.1f} s, the verdict after {seen.verdict:.1f} s; of picked steps "
+        f"{seen.answered:.1f} s after the pick; {load()}",
+    )
+
+
+@contextlib.contextmanager
+def chromium(node: Node) -> Iterator[tuple[Any, str]]:
+    """A browser, and the address of a page that asks the node's server."""
+    from playwright.sync_api import sync_playwright
+
+    port = free_port()
+    with (
+        node.running(COMMANDS / "roofline-client", "page", "--listen", f"127.0.0.1:{port}"),
+        sync_playwright() as playwright,
+    ):
+        wait_until(lambda: connects("127.0.0.1", port))
+        browser = playwright.chromium.launch(
+            executable_path=shutil.which("chromium"), args=["--no-sandbox", "--disable-gpu"]
+        )
+        yield browser, f"http://127.0.0.1:{port}"
+        browser.close()
+
+
+def looked(node: Node, job: str) -> Seen:
+    """Open the job's page a few times, and pick steps there a few times."""
+    with chromium(node) as (browser, home):
+        opened = [_opened(browser, f"{home}/job?job={job}") for _ in range(3)]
+        tab = browser.new_page(viewport={"width": 1280, "height": 1000})
+        tab.goto(f"{home}/job?job={job}")
+        tab.wait_for_function(f"{DRAWN.format('late')} && {ANSWERED}", timeout=PATIENCE_MS)
+        picked = [_picked(tab, f"{100 + round_}:{200 + round_}") for round_ in range(ROUNDS)]
+    return Seen(
+        *(statistics.median(column) for column in (*zip(*opened, strict=True), *zip(*picked, strict=True)))
+    )
+
+
+def _opened(browser: Any, address: str) -> tuple[float, float, float]:
+    tab = browser.new_page(viewport={"width": 1280, "height": 1000})
+    tab.goto(address)
+    tab.wait_for_function(DRAWN.format("steps"), timeout=PATIENCE_MS)
+    steps = tab.evaluate(NOW)
+    tab.wait_for_function(ANSWERED, timeout=PATIENCE_MS)
+    seen = (tab.evaluate(FIRST_PAINT), steps, tab.evaluate(NOW))
+    tab.close()
+    return seen
+
+
+def _picked(tab: Any, steps: str) -> tuple[float, float]:
+    begin = tab.evaluate(NOW)
+    shown = tab.evaluate(PICK, steps)
+    tab.wait_for_function(ANSWERED, timeout=PATIENCE_MS)
+    return shown, tab.evaluate(NOW) - begin
