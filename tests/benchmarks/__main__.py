@@ -49,6 +49,7 @@ def benchmarks(options: argparse.Namespace) -> dict[str, Callable[[], Result | I
         "report-rich-64": rich_jobs.report_of_long_job,  # its timeline, too
         "report-rich-1000": rich_jobs.report_of_wide_job,
         "page": page.large_jobs,
+        "page-ingest": page.beside_pages,
         "models": models.answers,
         "memory": server.memory_under_load,
         "import": recordings.read_large_file,

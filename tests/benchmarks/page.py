@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import shutil
 import statistics
+import sys
+import time
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from . import server
 from .agent import load
 from .rich_jobs import LONG, WIDE, Shape, served_job
-from .site import COMMANDS, Node, Result, connects, free_port, wait_until
+from .site import COMMANDS, Node, Result, connects, free_port, node, wait_until
 
 PAINT_S, BRUSH_S = 1.0, 0.1
 ROUNDS = 5
@@ -25,8 +29,24 @@ PICK = """async (steps) => {
 }"""
 FIRST_PAINT = "performance.getEntriesByName('first-contentful-paint')[0].startTime / 1000"
 NOW = "performance.now() / 1000"
-DRAWN = "document.querySelector('#{} .main-svg') !== null"
-ANSWERED = "!document.getElementById('verdict').hasAttribute('aria-busy')"
+DRAWN, ANSWERED = "#{} .main-svg", "#verdict:not([aria-busy])"  # the page lets no function be made of a text
+
+PAGES, TURNS = 50, 5
+# Opens so many streams of events, half of the list of jobs and half of a job, and reads them.
+READER = """
+import selectors, socket, sys
+port, pages = map(int, sys.argv[1:])
+chosen = selectors.DefaultSelector()
+for number in range(pages):
+    one = socket.create_connection(("127.0.0.1", port))
+    path = "/events/job?job=bench" if number % 2 else "/events/jobs"
+    one.sendall(f"GET {path} HTTP/1.1\\r\\nHost: 127.0.0.1:{port}\\r\\n\\r\\n".encode())
+    chosen.register(one, selectors.EVENT_READ)
+while True:
+    for key, _ in chosen.select():
+        if not key.fileobj.recv(1 << 20):
+            sys.exit("a page was closed")
+"""
 
 
 class Seen(NamedTuple):
@@ -60,14 +80,35 @@ def result(shape: Shape, seen: Seen) -> Result:
     )
 
 
+def beside_pages() -> Result:
+    """How much slower rows become durable while 50 pages are open, in turns with none."""
+    messages, alone, beside = server.ingest_messages(), [], []
+    with node() as here, here.server():
+        port = free_port()
+        with here.running(COMMANDS / "roofline-client", "page", "--listen", f"127.0.0.1:{port}"):
+            wait_until(lambda: connects("127.0.0.1", port))
+            asyncio.run(server.ingest(here, messages, "first"))  # a job to look at; everything is warm
+            for turn in range(TURNS):
+                alone.append(asyncio.run(server.ingest(here, messages, f"alone-{turn}")))
+                with here.running(sys.executable, "-c", READER, port, PAGES):
+                    time.sleep(3.0)  # all of them are open, and have seen something
+                    beside.append(asyncio.run(server.ingest(here, messages, f"beside-{turn}")))
+    share = statistics.median(beside) / statistics.median(alone) - 1
+    rates = ", ".join(f"{one:.1f}/{other:.1f}" for one, other in zip(alone, beside, strict=True))
+    what = f"ingest beside {PAGES} open pages"
+    return Result(
+        what, "5 % slower", f"{share:+.1%}", share <= 0.05, f"seconds alone/beside: {rates}; {load()}"
+    )
+
+
 @contextlib.contextmanager
-def chromium(node: Node) -> Iterator[tuple[Any, str]]:
+def chromium(here: Node) -> Iterator[tuple[Any, str]]:
     """A browser, and the address of a page that asks the node's server."""
     from playwright.sync_api import sync_playwright
 
     port = free_port()
     with (
-        node.running(COMMANDS / "roofline-client", "page", "--listen", f"127.0.0.1:{port}"),
+        here.running(COMMANDS / "roofline-client", "page", "--listen", f"127.0.0.1:{port}"),
         sync_playwright() as playwright,
     ):
         wait_until(lambda: connects("127.0.0.1", port))
@@ -78,13 +119,14 @@ def chromium(node: Node) -> Iterator[tuple[Any, str]]:
         browser.close()
 
 
-def looked(node: Node, job: str) -> Seen:
+def looked(here: Node, job: str) -> Seen:
     """Open the job's page a few times, and pick steps there a few times."""
-    with chromium(node) as (browser, home):
+    with chromium(here) as (browser, home):
         opened = [_opened(browser, f"{home}/job?job={job}") for _ in range(3)]
         tab = browser.new_page(viewport={"width": 1280, "height": 1000})
         tab.goto(f"{home}/job?job={job}")
-        tab.wait_for_function(f"{DRAWN.format('late')} && {ANSWERED}", timeout=PATIENCE_MS)
+        tab.locator(DRAWN.format("late")).first.wait_for(timeout=PATIENCE_MS)
+        tab.locator(ANSWERED).wait_for(timeout=PATIENCE_MS)
         picked = [_picked(tab, f"{100 + round_}:{200 + round_}") for round_ in range(ROUNDS)]
     return Seen(
         *(statistics.median(column) for column in (*zip(*opened, strict=True), *zip(*picked, strict=True)))
@@ -94,9 +136,9 @@ def looked(node: Node, job: str) -> Seen:
 def _opened(browser: Any, address: str) -> tuple[float, float, float]:
     tab = browser.new_page(viewport={"width": 1280, "height": 1000})
     tab.goto(address)
-    tab.wait_for_function(DRAWN.format("steps"), timeout=PATIENCE_MS)
+    tab.locator(DRAWN.format("steps")).first.wait_for(timeout=PATIENCE_MS)
     steps = tab.evaluate(NOW)
-    tab.wait_for_function(ANSWERED, timeout=PATIENCE_MS)
+    tab.locator(ANSWERED).wait_for(timeout=PATIENCE_MS)
     seen = (tab.evaluate(FIRST_PAINT), steps, tab.evaluate(NOW))
     tab.close()
     return seen
@@ -105,5 +147,5 @@ def _opened(browser: Any, address: str) -> tuple[float, float, float]:
 def _picked(tab: Any, steps: str) -> tuple[float, float]:
     begin = tab.evaluate(NOW)
     shown = tab.evaluate(PICK, steps)
-    tab.wait_for_function(ANSWERED, timeout=PATIENCE_MS)
+    tab.locator(ANSWERED).wait_for(timeout=PATIENCE_MS)
     return shown, tab.evaluate(NOW) - begin

@@ -138,7 +138,8 @@ def test_steps_that_are_picked_are_what_everything_is_of(page: Browser, site: Si
     page.tab.wait_for_url(re.compile(r"steps=\d+%3A\d+"))
     first, last = (int(word) for word in page.tab.url.partition("steps=")[2].split("%3A"))
     page.waits_for("#verdict", f"{first} to {last} only")
-    page.tab.wait_for_function("document.getElementById('late').data[0].x.at(-1) <= " + str(last))
+    newest = "document.getElementById('late').data[0].x.at(-1)"
+    wait_until(lambda: page.tab.evaluate(newest) <= last, 20, "lateness is of these steps alone")
     found = page.tab.evaluate("fetch('/api/v1/report?' + query()).then(answer => answer.json())")
     assert (found["first_step"], found["last_step"]) == (first, last)
     account = page.tab.evaluate("document.getElementById('account').data.reduce((sum, d) => sum + d.x[0], 0)")
