@@ -98,6 +98,7 @@ class VerdictWatch:
             pictures["roofline"] = figures.roofline(roofs, self._trail(roofs))
             tables["roofline"] = html(figures.roofline_table(roofs))
         words = {"state": report.state, "verdict": html(screen.as_text(report)), "of": asked.steps}
+        words["headline"] = report.verdict.headline if report.verdict else ""
         return _message(pictures, tables, **words), report.running
 
     def _roofline(self, client: Client, report: Report) -> Roofline | None:

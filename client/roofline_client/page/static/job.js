@@ -23,8 +23,9 @@ function query() {
 
 function edges() {
   if (!picked.steps) return null;
+  if (picked.steps === "all") return ["", ""];
   const [first, last] = picked.steps.includes(":") ? picked.steps.split(":") : [picked.steps, picked.steps];
-  return [first === "all" ? "" : first, last || ""];
+  return [first, last];
 }
 
 // What stands over the step times: a band where steps are picked.
@@ -37,7 +38,19 @@ function band(figure) {
   return { ...figure, layout: { ...figure.layout, shapes: [...(figure.layout.shapes || []), shape], selections: [] } };
 }
 
+// While the mouse is down steps are being picked: a picture that is drawn anew would end that.
+let pressed = false;
+window.addEventListener("pointerdown", () => { pressed = true; }, true);
+for (const end of ["pointerup", "pointercancel", "blur"]) {
+  window.addEventListener(end, () => {
+    if (!pressed) return;
+    pressed = false;
+    setTimeout(() => drawAll(NAMES), 0);
+  }, true);
+}
+
 function drawAll(names) {
+  if (pressed) return;
   for (const name of names) {
     if (!pictures[name]) continue;
     // Another pick begins with all of what is picked in sight.
@@ -88,6 +101,8 @@ const reopen = follow(() => "/events/job?" + query(), (shown) => {
   if ("verdict" in shown) {
     if (shown.of !== picked.steps) return;  // of what was picked before
     if (verdict.innerHTML !== shown.verdict) verdict.innerHTML = shown.verdict;  // escaped by the server
+    const headline = document.getElementById("headline");
+    if (headline.textContent !== shown.headline) headline.textContent = shown.headline;
     document.getElementById("state").textContent = shown.state;
     verdict.removeAttribute("aria-busy");
     document.querySelectorAll(".of-steps").forEach((one) => one.classList.remove("waits"));

@@ -82,11 +82,13 @@ function offer(select, values) {
 function show() {
   offer(experiment, jobs.map((job) => job.tags.experiment));
   offer(tag, jobs.flatMap((job) => Object.entries(job.tags).map(([name, value]) => `${name}=${value}`)));
+  const at = document.activeElement && document.activeElement.href;
   const found = jobs.filter(matches).map(row);
   const none = document.createElement("tr");
   none.append(cell(jobs.length ? "no job is like this" : "no jobs yet: start roofline-agent on the nodes and a training"));
   none.firstChild.colSpan = 11;
   document.getElementById("jobs").replaceChildren(...(found.length ? found : [none]));
+  if (at) [...document.querySelectorAll("#jobs a")].find((link) => link.href === at)?.focus();
   const way = document.getElementById("trajectory");
   way.hidden = !experiment.value;
   way.href = "/trajectory?" + new URLSearchParams({ experiment: experiment.value, over: "ranks" });
