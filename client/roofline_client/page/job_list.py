@@ -104,4 +104,8 @@ def shortened(verdict: Verdict) -> str:
     """In at most five words: "ps:1 stalls the workers", "healthy: bound by compute"."""
     found = verdict.bottleneck
     words = (found.sentence if found is not None else verdict.headline).split()
-    return " ".join(words) if len(words) <= WORDS else " ".join(words[:WORDS]) + " …"
+    if len(words) <= WORDS:
+        return " ".join(words)
+    # "CPU contention on every rank: it takes ..." needs no more.
+    begin = " ".join(words[:WORDS])
+    return begin.rstrip(":;,") if begin.endswith((":", ";", ",")) else f"{begin} …"

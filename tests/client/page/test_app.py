@@ -113,7 +113,9 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
         "GetRoofline": answer(models.roofline()),
         "GetBreakdown": answer(models.breakdown()),
         "GetMachines": answer(models.machines()),
-        "GetTimeline": chunks(message("timeline", introductions()), message("timeline", slices("steps", [(0, 9)]))),
+        "GetTimeline": chunks(
+            message("timeline", introductions()), message("timeline", slices("steps", [(0, 9)]))
+        ),
     }
     with serving(answer(report), answer(jobs), **scripts) as asked:
         found = started(asked.address, tmp_path_factory.mktemp("config"))
@@ -219,7 +221,7 @@ def test_an_answer_that_cannot_be_says_why(page: Page, path: str, status: int, w
     [
         ("report.html?job=41", "text/html", "<title>Job 41</title>", "report-job-41.html"),
         ("report.csv?job=41", "text/csv", "rank,", "report-job-41.csv"),
-        ('report.csv?job=41%22%0d%0a<x>', "text/csv", "rank,", "report-job-41-x-.csv"),
+        ("report.csv?job=41%22%0d%0a<x>", "text/csv", "rank,", "report-job-41-x-.csv"),
     ],
 )
 def test_a_report_is_kept_as_a_file(page: Page, path: str, kind: str, words: str, name: str) -> None:
