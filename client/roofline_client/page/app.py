@@ -33,7 +33,7 @@ from .job_list import JobList
 from .live import Feeds, Watch, merged
 from .shield import LOOPBACK, Shield
 from .visitors import COOKIE, LONGEST_S, Visitors
-from .watching import Chosen, StepsWatch, VerdictWatch
+from .watching import Chosen, LateWatch, StepsWatch, VerdictWatch
 
 HERE = Path(__file__).parent
 MEMBER = "a visitor of the live page"  # as `roofline-server token list` shows who has logged in
@@ -186,9 +186,10 @@ class _Page:
 
     async def _job_events(self, request: Request) -> Response:
         chosen = Chosen.of(request.query_params)
-        # The verdict is not of some ranks alone.
-        watches = {("steps", chosen): StepsWatch(chosen)}
-        chosen = chosen._replace(ranks="")
+        watches: dict[Hashable, Watch] = {("steps", chosen.job): StepsWatch(chosen.job)}
+        if chosen.steps or chosen.ranks:
+            watches["late", chosen] = LateWatch(chosen)
+        chosen = chosen._replace(ranks="")  # a verdict is of all ranks
         return self._events({**watches, ("verdict", chosen): VerdictWatch(chosen)}, self._access(request))
 
     def _answer_events(self, name: str) -> Callable[[Request], Awaitable[Response]]:

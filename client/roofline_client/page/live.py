@@ -39,7 +39,7 @@ class Feed:
     def __init__(self, ask: Callable[[], Awaitable[Shown]]) -> None:
         self._ask = ask
         self._watchers: set[asyncio.Queue[str]] = set()
-        self._newest = ""
+        self._newest, self._due = "", 0.0
         self._task: asyncio.Task[None] | None = None
 
     async def watch(self) -> AsyncGenerator[str, None]:
@@ -55,14 +55,17 @@ class Feed:
                 yield await queue.get()
         finally:
             self._watchers.discard(queue)
-            if not self._watchers:
+            if not self._watchers and self._task is not None:
                 self._task.cancel()
+                self._task = None  # who comes before it has ended needs another one
 
     @property
     def is_watched(self) -> bool:
         return bool(self._watchers)
 
     async def _run(self) -> None:
+        # Who comes back soon, as after a reload, sees what was found last, and nothing is asked anew.
+        await asyncio.sleep(self._due - time.monotonic())
         while True:
             begin, may_change = time.monotonic(), True
             try:
@@ -71,7 +74,9 @@ class Feed:
             except Exception:
                 log.exception("the page asked in vain; it tries again")
             spent = time.monotonic() - begin
-            await asyncio.sleep(pause_s(spent) if may_change else STILL_S)
+            pause = pause_s(spent) if may_change else STILL_S
+            self._due = time.monotonic() + pause
+            await asyncio.sleep(pause)
 
     def _show(self, shown: str) -> None:
         if shown == self._newest:

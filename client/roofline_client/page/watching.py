@@ -7,7 +7,7 @@ import json
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from roofline.answers.report import Report
 from roofline.answers.roofline import Roofline
@@ -24,6 +24,7 @@ from .live import Shown
 TRAIL_EVERY_S = 5.0
 MOST_TRAIL = 130  # places that are remembered
 Place = tuple[float, float, float]  # when (s), intensity, FLOP/s
+Part = tuple[figures.Figure, str]  # a picture, and its table as HTML
 
 
 class Chosen(NamedTuple):
@@ -57,7 +58,20 @@ class Chosen(NamedTuple):
 
 
 class StepsWatch:
-    """Step times of the whole job; lateness of what was picked."""
+    """Step times and lateness of the whole job."""
+
+    def __init__(self, job: str) -> None:
+        self._job = job
+
+    def look(self, client: Client) -> Shown:
+        """What is to be shown now. Raises ClientError."""
+        found = client.step_overview(self._job)
+        steps = step_figures.step_times(found), html(step_figures.steps_table(found))
+        return _message({"steps": steps, "late": _late(found)}, late_of="/"), found.running
+
+
+class LateWatch:
+    """Lateness of what was picked."""
 
     def __init__(self, chosen: Chosen) -> None:
         self._chosen = chosen
@@ -65,16 +79,12 @@ class StepsWatch:
     def look(self, client: Client) -> Shown:
         """What is to be shown now. Raises ClientError."""
         asked = self._chosen
-        whole = client.step_overview(asked.job)
-        picked = whole
-        if asked.steps or asked.ranks:
-            picked = client.step_overview(asked.job, **asked.range(), **asked.places())
-        pictures = {"steps": step_figures.step_times(whole), "late": step_figures.lateness(picked)}
-        tables = {
-            "steps": html(step_figures.steps_table(picked)),
-            "late": html(step_figures.lateness_table(picked)),
-        }
-        return _message(pictures, tables, ranks=whole.ranks), whole.running
+        found = client.step_overview(asked.job, **asked.range(), **asked.places())
+        return _message({"late": _late(found)}, late_of=f"{asked.steps}/{asked.ranks}"), found.running
+
+
+def _late(found: StepOverview) -> Part:
+    return step_figures.lateness(found), html(step_figures.lateness_table(found))
 
 
 class VerdictWatch:
@@ -89,17 +99,17 @@ class VerdictWatch:
         """What is to be shown now. Raises ClientError."""
         asked = self._chosen
         report = client.report(asked.job, **asked.range(), first_screen=True)
-        pictures, tables = {}, {}
+        parts: dict[str, Part] = {}
         if report.verdict is not None:
-            pictures["account"] = figures.accounts(report.verdict.accounts)
-            tables["account"] = html(figures.accounts_table(report.verdict.accounts))
+            accounts = report.verdict.accounts
+            parts["account"] = figures.accounts(accounts), html(figures.accounts_table(accounts))
         roofs = self._roofline(client, report)
         if roofs is not None:
-            pictures["roofline"] = figures.roofline(roofs, self._trail(roofs))
-            tables["roofline"] = html(figures.roofline_table(roofs))
+            table = html(figures.roofline_table(roofs))
+            parts["roofline"] = figures.roofline(roofs, self._trail(roofs)), table
         words = {"state": report.state, "verdict": html(screen.as_text(report)), "of": asked.steps}
         words["headline"] = report.verdict.headline if report.verdict else ""
-        return _message(pictures, tables, **words), report.running
+        return _message(parts, **words), report.running
 
     def _roofline(self, client: Client, report: Report) -> Roofline | None:
         """Of the last seconds of a running job, of all steady steps of another; None where there is none."""
@@ -155,7 +165,9 @@ def _so_long_ago(trail: Iterable[Place], now: float) -> list[Place]:
     return found
 
 
-def _message(pictures: dict[str, Any], tables: dict[str, str], **more: Any) -> str:
+def _message(parts: Mapping[str, Part], **more: str) -> str:
+    pictures = {name: picture for name, (picture, _) in parts.items()}
+    tables = {name: table for name, (_, table) in parts.items()}
     return json.dumps({**more, "pictures": pictures, "tables": tables}, allow_nan=False)
 
 

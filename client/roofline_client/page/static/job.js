@@ -107,6 +107,10 @@ const reopen = follow(() => "/events/job?" + query(), (shown) => {
     verdict.removeAttribute("aria-busy");
     document.querySelectorAll(".of-steps").forEach((one) => one.classList.remove("waits"));
   }
+  if ("late_of" in shown && shown.late_of !== `${picked.steps}/${picked.ranks}`) {
+    delete shown.pictures.late;
+    delete shown.tables.late;
+  }
   pictures = { ...pictures, ...shown.pictures };
   for (const [name, table] of Object.entries(shown.tables)) {
     document.getElementById(`${name}-table`).innerHTML = table;  // escaped by the server
