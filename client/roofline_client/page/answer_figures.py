@@ -46,7 +46,7 @@ def parts_compared(found: Comparison) -> Figure | None:
     layout = {
         "height": 320,
         "barmode": "group",
-        "yaxis": {"title": {"text": "ms a step; bars: 95 % interval of the change"}, "rangemode": "tozero"},
+        "yaxis": {"title": {"text": "ms a step (95 % interval)"}, "rangemode": "tozero"},
         "legend": ABOVE,
     }
     return {"data": data, "layout": layout}

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from rich.console import Group
+from rich.text import Text
+from roofline.answers.tables import TableChunk
 
 from ..api import Client
 from ..errors import ClientError
@@ -79,20 +81,28 @@ def _details(client: Client, given: Given) -> Answer:
     first, last = parse_steps(given["steps"])
     report = client.report(given["job"], first, last)
     parts: list[Any] = []
-    for points in ("kernel", "phase"):
+    for points, title in (("kernel", "Kernels"), ("phase", "Phases")):
         try:
             found = client.roofline(given["job"], points=points, first_step=first, last_step=last)
         except ClientError:
             continue
         if found.points:
-            parts += [rooflines.as_text(found), ""]
-    newest = details.newest_steps(report) if first is None else first
-    last = last if newest is None or last is None else min(last, newest + details.NEWEST_STEPS - 1)
-    if newest is not None:
-        parts += details.collectives(client.steps(given["job"], (), newest, last))
-    parts += ["", *details.traffic(report), *about.notes(report.notes)]
+            parts += [Text(title, style="bold"), rooflines.as_text(found), ""]
+    parts += [
+        *details.collectives(_newest_steps(client, given["job"], first, last)),
+        "",
+        *details.traffic(report),
+        *about.notes(report.notes),
+    ]
     flow = answer_figures.traffic(report.parts)
     return Answer(html(Group(*parts)), {"Who sends how much to whom": flow} if flow else {})
+
+
+def _newest_steps(client: Client, job: str, first: int | None, last: int | None) -> Iterator[TableChunk]:
+    """The last few of those that are picked."""
+    lasts = client.step_overview(job, first_step=first, last_step=last, stretches=1).lasts
+    if lasts:
+        yield from client.steps(job, (), max(0, lasts[-1] - details.NEWEST_STEPS + 1), lasts[-1])
 
 
 def _compare(client: Client, given: Given) -> Answer:

@@ -69,9 +69,3 @@ def held_against(versions: Sequence[MachineVersion]) -> list[Any]:
         begin, end = (units.when(at, machines.DAY_AND_TIME) for at in (one.since_ns, one.until_ns))
         table.add(machines.label(one), begin, "now" if end == "-" else end, listed(one.jobs) or "-")
     return [table] if table.rows else []
-
-
-def newest_steps(report: Report) -> int | None:
-    """From which step on the newest are; None: there are none."""
-    last = [one.last_step for one in report.exits if one.last_step is not None]
-    return max(0, min(last) - NEWEST_STEPS + 1) if last else None

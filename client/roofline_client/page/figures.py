@@ -22,7 +22,7 @@ MOST_RANKS = 64  # bars; beyond these the worst are shown
 TRAIL_S = (10.0, 60.0, 600.0)  # where a role was so long ago
 ACCOUNT_FORMULA = "time of the part / steps; the parts of a rank add up to its step"
 POINT_FORMULA = "FLOP/s = FLOPs of the steps / their time; intensity = FLOPs / bytes"
-AXIS = {"type": "log", "exponentformat": "SI", "dtick": 1}
+AXIS = {"type": "log", "exponentformat": "SI"}
 ABOVE = {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0}
 Figure = dict[str, Any]
 

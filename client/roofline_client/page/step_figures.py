@@ -42,11 +42,10 @@ def step_times(found: StepOverview) -> Figure:
     layout = {
         "height": 280,
         "xaxis": {"title": {"text": "step"}},
-        "yaxis": {"title": {"text": "step time (ms)"}, "rangemode": "tozero"},
+        "yaxis": {"title": {"text": "step time (ms)"}, "rangemode": "tozero", "fixedrange": True},
         "legend": ABOVE,
         "shapes": list(_left_out(found)),
-        "dragmode": "select",
-        "selectdirection": "h",
+        "dragmode": "zoom",
     }
     return {"data": data, "layout": layout}
 

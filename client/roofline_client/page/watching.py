@@ -146,7 +146,7 @@ class VerdictWatch:
 
 def _points(client: Client, job: str, **steps: int | None) -> Roofline | None:
     try:
-        return client.roofline(job, points="role", **steps)
+        return client.roofline(job, "classic", "role", **steps)
     except ClientError:
         return None
 

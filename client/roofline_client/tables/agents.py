@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from rich.console import Group
 from rich.text import Text
@@ -35,7 +36,8 @@ def as_text(agents: Sequence[Agent]) -> Group:
         for source in one.sources:
             sources.add(one.host, source.name, "; ".join(filter(None, (source.reason, source.advice))))
     legend = Text(f"counts since the agent connected; lag: age of its newest data; {wording.ABSENT}", "dim")
-    return Group(table, *(["", sources] if sources.rows else []), "", legend)
+    parts: list[Any] = [table, *(["", sources] if sources.rows else []), "", legend]
+    return Group(*parts)
 
 
 def state(one: Agent) -> str:

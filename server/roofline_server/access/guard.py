@@ -188,8 +188,8 @@ class Enrolment(access_pb2_grpc.AccessServicer):
     def _certify(self, token: Token, certificates: Certificates, event: str, peer: str) -> Any:
         made = certificates.issue(token)
         # Of who joins for a while only its certificate may be good for longer.
-        is_short = event == "joined" and token.expires is not None
-        self._tokens.extend(token.id, min(made.ends, token.expires) if is_short else made.ends)
+        most = token.expires if event == "joined" else None
+        self._tokens.extend(token.id, made.ends if most is None else min(made.ends, most))
         self._audit.add(event, token=token.id, role=token.role, name=token.name, peer=peer)
         log.info("%s %s has %s (certificate of %s)", token.role, token.name, event, token.id)
         return access_pb2.EnrolResponse(

@@ -21,6 +21,7 @@ from ..fake_server import answer, serving
 from . import overviews
 from .test_app import Page, started
 
+pytestmark = pytest.mark.slow
 CHECKS = [
     not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance,
 ]  # fmt: skip

@@ -36,7 +36,7 @@ class Server:
         report = from_message(Report, pb.Report(job=job, running=self.running))
         return report._replace(verdict=verdicts.verdict())  # type: ignore[no-any-return]
 
-    def roofline(self, job: str, points: str, **steps: int | None) -> Roofline:
+    def roofline(self, job: str, kind: str, points: str, **steps: int | None) -> Roofline:
         self.asked.append(("roofline", steps))
         return from_message(Roofline, models.roofline())  # type: ignore[no-any-return]
 

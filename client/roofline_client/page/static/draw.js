@@ -1,7 +1,7 @@
 // Draws the pictures that the server computed, in the colours of the page, and keeps them as files.
 "use strict";
 
-const OPTIONS = { displaylogo: false, responsive: true, modeBarButtonsToRemove: ["lasso2d", "toImage"] };
+const OPTIONS = { displaylogo: false, responsive: true, modeBarButtonsToRemove: ["lasso2d", "select2d", "toImage"] };
 const dark = matchMedia("(prefers-color-scheme: dark)");
 
 function look(layout, revision) {
@@ -9,7 +9,7 @@ function look(layout, revision) {
   const ink = style.color;
   const grid = style.getPropertyValue("--grid-now") || getComputedStyle(document.querySelector("header")).borderBottomColor;
   const made = {
-    ...layout, autosize: true, margin: { l: 60, r: 15, t: 40, b: 45 }, uirevision: revision,
+    showlegend: true, ...layout, autosize: true, margin: { l: 60, r: 15, t: 40, b: 45 }, uirevision: revision,
     font: { color: ink, family: "system-ui, sans-serif", size: 12 },
     paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
     hoverlabel: { align: "left" },

@@ -35,7 +35,7 @@ function band(figure) {
   const x = figure.data.flatMap((line) => [line.x[0], line.x.at(-1)]);
   const place = { x0: found[0] === "" ? Math.min(...x) : +found[0] - 0.5, x1: found[1] === "" ? Math.max(...x) : +found[1] + 0.5 };
   const shape = { type: "rect", xref: "x", yref: "paper", y0: 0, y1: 1, ...place, fillcolor: "rgba(0,114,178,0.18)", line: { width: 1, color: "#0072B2" } };
-  return { ...figure, layout: { ...figure.layout, shapes: [...(figure.layout.shapes || []), shape], selections: [] } };
+  return { ...figure, layout: { ...figure.layout, shapes: [...(figure.layout.shapes || []), shape] } };
 }
 
 // While the mouse is down steps are being picked: a picture that is drawn anew would end that.
@@ -125,10 +125,12 @@ function listen() {
   const late = document.getElementById("late");
   if (listening || !steps.on || !late.on) return;
   listening = true;
-  steps.on("plotly_selected", (event) => {
-    if (!event || !event.range) return;
-    const [first, last] = event.range.x;
-    pick({ steps: `${Math.max(0, Math.round(first))}:${Math.max(0, Math.round(last))}` });
+  // What is dragged over is a pick, not a zoom: all steps stay in sight.
+  steps.on("plotly_relayout", (event) => {
+    const [first, last] = [event["xaxis.range[0]"], event["xaxis.range[1]"]];
+    if (first === undefined || last === undefined) return;
+    Plotly.relayout(steps, { "xaxis.autorange": true });
+    pick({ steps: `${Math.max(0, Math.ceil(first))}:${Math.max(0, Math.ceil(first), Math.floor(last))}` });
   });
   steps.on("plotly_doubleclick", () => { if (picked.steps) pick({ steps: "" }); });
   late.on("plotly_click", (event) => {
