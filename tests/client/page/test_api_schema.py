@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import schemathesis
+from hypothesis import given, settings
 from roofline.v1 import query_pb2 as pb
 from roofline_client.page import documents
 from schemathesis.checks import not_a_server_error
@@ -45,15 +46,25 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
         found.close()
 
 
-@pytest.fixture
-def api(page: Page) -> Any:
-    described = {**documents.description(), "servers": [{"url": f"http://127.0.0.1:{page.port}"}]}
-    return schemathesis.openapi.from_dict(described)
+@pytest.mark.parametrize("name", documents.ALL)
+def test_every_question_has_an_answer_as_described(page: Page, name: str) -> None:
+    operation = schemathesis.openapi.from_dict(documents.description())[f"/api/v1/{name}"]["GET"]
+
+    @given(case=operation.as_strategy())
+    @settings(max_examples=20)
+    def ask(case: Any) -> None:
+        case.call_and_validate(base_url=f"http://127.0.0.1:{page.port}", checks=CHECKS)
+
+    ask()
 
 
-schema = schemathesis.pytest.from_fixture("api")
+@pytest.mark.parametrize("name", [name for name, one in documents.ALL.items() if one.needed])
+def test_what_cannot_be_asked_is_refused_as_described(page: Page, name: str) -> None:
+    operation = schemathesis.openapi.from_dict(documents.description())[f"/api/v1/{name}"]["GET"]
 
+    @given(case=operation.as_strategy(generation_mode=schemathesis.GenerationMode.NEGATIVE))
+    @settings(max_examples=20)
+    def ask(case: Any) -> None:
+        case.call_and_validate(base_url=f"http://127.0.0.1:{page.port}", checks=CHECKS)
 
-@schema.parametrize()
-def test_every_question_has_an_answer_as_described(case: Any) -> None:
-    case.call_and_validate(checks=CHECKS)
+    ask()
