@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import re
 import shutil
@@ -130,7 +131,9 @@ def test_steps_that_are_picked_are_what_everything_is_of(page: Browser, site: Si
     page.tab.click("td a")
     page.waits_for("#verdict", "Throughput")
     page.tab.locator("#late .main-svg").first.wait_for(timeout=PATIENCE_MS)
-    box = page.tab.locator("#steps .nsewdrag").first.bounding_box()
+    steps = page.tab.locator("#steps .nsewdrag").first
+    steps.scroll_into_view_if_needed()
+    box = steps.bounding_box()
     page.tab.mouse.move(box["x"] + 0.2 * box["width"], box["y"] + 40)
     page.tab.mouse.down()
     page.tab.mouse.move(box["x"] + 0.6 * box["width"], box["y"] + 60, steps=5)
@@ -164,6 +167,16 @@ def test_every_page_is_there(page: Browser, site: Site) -> None:
         page.waits_for("main", words)
         assert page.tab.locator("[role=alert]").count() == 0
     assert page.problems == [] and page.elsewhere == []
+
+
+def test_without_internet_the_timeline_is_a_file(page: Browser, site: Site) -> None:
+    page.tab.goto(page.home + "/job?job=42")
+    page.waits_for("#verdict", "Throughput")
+    with page.tab.expect_download(timeout=PATIENCE_MS) as kept:
+        page.tab.click("#perfetto")
+    assert kept.value.suggested_filename == "timeline-job-42.json.gz"
+    trace = json.loads(gzip.decompress(Path(kept.value.path()).read_bytes()))
+    assert any(event.get("ph") == "X" for event in trace["traceEvents"])
 
 
 def newest_step(page: Browser) -> int:
