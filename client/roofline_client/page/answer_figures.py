@@ -36,6 +36,7 @@ def parts_compared(found: Comparison) -> Figure | None:
         "marker": {"color": "#42659A"},
         "error_y": {
             "type": "data",
+            "color": "#808080",
             "symmetric": False,
             "array": [1e3 * _beyond(one.high, one) for one in parts],
             "arrayminus": [-1e3 * _beyond(one.low, one) for one in parts],

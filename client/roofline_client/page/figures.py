@@ -193,8 +193,8 @@ def _trail(point: RoofPoint, trail: Sequence[tuple[float, float, float]]) -> Fig
         "y": [flops for _, _, flops in trail] + [point.flops_per_second.value],
         "customdata": [f"{units.number(ago, 's')} ago" for ago, _, _ in trail] + ["now"],
         "hovertemplate": "%{fullData.name}: %{customdata}<extra></extra>",
-        "line": {"color": style.colour(point.role), "width": 1},
-        "marker": {"color": style.colour(point.role), "size": 5, "opacity": 0.5},
-        "opacity": 0.6,
+        "line": {"color": style.colour(point.role), "width": 1.5},
+        "marker": {"color": style.colour(point.role), "size": 6, "opacity": 0.7},
+        "opacity": 0.85,
         "showlegend": False,
     }
