@@ -170,6 +170,7 @@ def test_every_page_is_there(page: Browser, site: Site) -> None:
 
 
 def test_without_internet_the_timeline_is_a_file(page: Browser, site: Site) -> None:
+    page.tab.context.route("https://ui.perfetto.dev/**", lambda route: route.abort())
     page.tab.goto(page.home + "/job?job=42")
     page.waits_for("#verdict", "Throughput")
     with page.tab.expect_download(timeout=PATIENCE_MS) as kept:
