@@ -231,14 +231,9 @@ class Connection:
 
         Raises NotFound for an experiment, job or role the server does not know, Unreachable, Refused.
         """
+        asked = {"over": over, "roles": several(roles), "first_step": first_step, "last_step": last_step}
         request = _request(
-            models_pb2.GetTrajectoryRequest,
-            experiment=experiment,
-            jobs=several(jobs),
-            over=over,
-            roles=several(roles),
-            first_step=first_step,
-            last_step=last_step,
+            models_pb2.GetTrajectoryRequest, experiment=experiment, jobs=several(jobs), **asked
         )
         return from_message(Trajectory, self._ask(self._query.GetTrajectory, request))
 
@@ -254,13 +249,8 @@ class Connection:
 
         Raises NotFound for a job the server does not know, Unreachable, Refused.
         """
-        request = _request(
-            query_pb2.GetComparisonRequest,
-            first=first,
-            second=second,
-            first_step=first_step,
-            last_step=last_step,
-        )
+        asked = {"first": first, "second": second, "first_step": first_step, "last_step": last_step}
+        request = _request(query_pb2.GetComparisonRequest, **asked)
         return from_message(Comparison, self._ask(self._query.GetComparison, request))
 
     def machines(self, host: str = "", history: bool = False) -> list[MachineVersion]:
