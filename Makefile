@@ -24,13 +24,16 @@ except ImportError:
 endef
 export CHECK_PYTHON
 
-.PHONY: help demo pictures test test-laws test-slow coverage frameworks test-frameworks test-slurm test-deploy causes soak fmt lint types proto bench clean
+.PHONY: help demo demo-live pictures test test-laws test-slow coverage frameworks test-frameworks test-slurm test-deploy causes soak fmt lint types proto bench clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: $(VENV)/.ready $(TF_VENV)/.ready ## profile a real TensorFlow parameter-server training as job 42 and report it
 	@$(VENV)/bin/python examples/demo.py --training-python $(TF_VENV)/bin/python
+
+demo-live: $(VENV)/.ready $(TF_VENV)/.ready ## the same, and keep its live page up until Ctrl-C
+	@$(VENV)/bin/python examples/demo.py --stay --training-python $(TF_VENV)/bin/python
 
 pictures: $(VENV)/.ready $(TF_VENV)/.ready $(TORCH_VENV)/.ready ## run real trainings and draw the pictures of docs/pictures from them
 	@$(VENV)/bin/python examples/pictures.py --tensorflow-python $(TF_VENV)/bin/python --torch-python $(TORCH_VENV)/bin/python

@@ -27,12 +27,15 @@ def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--training-python", required=True, help="interpreter that has TensorFlow")
     parser.add_argument("--folder", type=Path, default=ROOT / "demo", help="where data, logs and pictures go")
+    parser.add_argument("--stay", action="store_true", help="keep the live page up until Ctrl-C")
     parser.add_argument("--steps", type=int, default=80, help="training steps per worker")
     return parser.parse_args()
 
 
 def demo(options: argparse.Namespace) -> int:
     with running(options.folder, ["--python", options.training_python]) as services:
+        if services.page:
+            say(f"watch it in a browser: {services.page}/job?job={JOB}")
         say("training: chief, parameter server, 2 workers, as `roofline-agent run --job 42 -- python ...`")
         train(services, options)
         time.sleep(2)  # the agent's last batch
@@ -48,7 +51,19 @@ def demo(options: argparse.Namespace) -> int:
         for kind in PICTURES:
             file = services.folder / f"{kind}-job-{JOB}.png"
             status = status or services.ask("plot", "--job", JOB, "--kind", kind, "-o", file)
+        if services.page:
+            stay(f"{services.page}/job?job={JOB}", options.stay)
         return status
+
+
+def stay(page: str, is_live: bool) -> None:
+    """Name the live page; is_live: and keep it up until Ctrl-C."""
+    if not is_live:
+        say(f"the live page was at {page}: `make demo-live` keeps it up")
+        return
+    say(f"the live page: {page} (Ctrl-C ends it)")
+    while True:
+        time.sleep(3600)
 
 
 def train(services: Services, options: argparse.Namespace) -> None:

@@ -6,6 +6,7 @@ They are started in order and stopped in any case; their data and logs are in on
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import os
 import shutil
 import signal
@@ -28,10 +29,12 @@ class ServiceError(Exception):
 
 
 class Services(NamedTuple):
-    """A running server and agent. environ: what finds them; folder: their data and logs."""
+    """A running server and agent. environ: what finds them; folder: their data and logs; page: the address of
+    the server's live page, "": it has none."""
 
     folder: Path
     environ: dict[str, str]
+    page: str
 
     def ask(self, *arguments: str | Path) -> int:
         """Run roofline-client; returns its exit code."""
@@ -62,13 +65,14 @@ def running(folder: Path, calibrate: Sequence[str | Path] = ()) -> Iterator[Serv
     _calibrate(folder, environ, calibrate)
     with contextlib.ExitStack() as both:
         say("starting roofline-server and roofline-agent (10 samples a second)")
-        listen = ["--listen", server, "--data", folder / "data"]
+        page = f"127.0.0.1:{_free_port()}" if importlib.util.find_spec("starlette") else "off"
+        listen = ["--listen", server, "--data", folder / "data", "--page", page]
         both.enter_context(_started("roofline-server", listen, folder, environ))
         _wait_for(lambda: _answers(server), folder / "roofline-server.log")
         state = ["--interval", "0.1", "--state", folder / "agent"]
         both.enter_context(_started("roofline-agent", state, folder, environ))
         _wait_for(lambda: (folder / "agent.sock").exists(), folder / "roofline-agent.log")
-        yield Services(folder, environ)
+        yield Services(folder, environ, "" if page == "off" else f"http://{page}")
 
 
 def main(name: str, work: Callable[[], int]) -> int:

@@ -21,8 +21,9 @@ settings.load_profile(os.environ.get("ROOFLINE_EXAMPLES", "quick"))
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
-# Servers of tests that run at the same time would share its port.
+# Servers of tests that run at the same time would share these ports, and a page is a process more.
 os.environ.setdefault("ROOFLINE_HTTP", "off")
+os.environ.setdefault("ROOFLINE_PAGE", "off")
 
 # A shell that starts `make test` in the background ignores Ctrl-C, and so would all that the tests start.
 signal.signal(signal.SIGINT, signal.default_int_handler)

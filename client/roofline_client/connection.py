@@ -10,12 +10,14 @@ from collections.abc import Iterator, Sequence
 from typing import Any, TypeVar
 
 import grpc
+from roofline.answers.agents import Agent
 from roofline.answers.breakdown import Breakdown
 from roofline.answers.comparison import Comparison
 from roofline.answers.jobs import Job
 from roofline.answers.machines import MachineVersion, NetResult, NetSummary
 from roofline.answers.report import Report
 from roofline.answers.roofline import Roofline
+from roofline.answers.step_overview import StepOverview
 from roofline.answers.tables import TableChunk
 from roofline.answers.time_roofline import TimeRoofline
 from roofline.answers.trajectory import Trajectory
@@ -48,6 +50,8 @@ MAX_ANSWER_BYTES = 64 << 20
 HEALTH, NOT_SERVING = "/grpc.health.v1.Health/Check", b"\x08\x02"
 HEALTH_S = 2.0
 
+NO_ACCESS = Access("", "")  # of who must not use what this user has
+
 C = TypeVar("C", bound="Connection")
 
 
@@ -56,11 +60,13 @@ class Connection:
 
     def __init__(self, server: str, timeout: float, access: Access | None = None) -> None:
         """server: HOST:PORT; "": the one joined last, else the one on this machine. access: what to reach it
-        with; None: what this user has from joining it. Raises ClientError."""
+        with; NO_ACCESS: with nothing; None: what this user has from joining it. Raises ClientError."""
         servers = known_servers()
         self._server = server or servers.newest or DEFAULT_SERVER
         self._timeout = timeout
-        self._access = access or _in_time(self._server, servers.known.get(self._server))
+        if access is None:
+            access = _in_time(self._server, servers.known.get(self._server))
+        self._access = None if access == NO_ACCESS else access
         options = (("grpc.max_receive_message_length", MAX_ANSWER_BYTES), ("grpc.enable_http_proxy", 0))
         self._channel = open_channel(grpc, self._server, self._access, options)
         self._query = query_pb2_grpc.QueryStub(self._channel)
@@ -139,6 +145,20 @@ class Connection:
         asked = {"ranks": several(ranks), "first_step": first_step, "last_step": last_step}
         return self._tables(self._query.GetSteps, _request(query_pb2.GetStepsRequest, job=job, **asked))
 
+    def step_overview(self, job: str, **asked: int | None) -> StepOverview:
+        """Step times and lateness of ranks in few numbers, as pictures need them. asked: first_step,
+        last_step, stretches (at most so many), first_rank, last_rank (places in the order of ranks).
+
+        Raises NotFound for a job the server does not know, Unreachable, Refused.
+        """
+        request = _request(query_pb2.GetStepOverviewRequest, job=job, **asked)
+        return from_message(StepOverview, self._ask(self._query.GetStepOverview, request))
+
+    def agents(self) -> list[Agent]:
+        """The agents of all nodes that are known, by host. Raises ClientError."""
+        answer = self._ask(self._query.ListAgents, query_pb2.ListAgentsRequest())
+        return [from_message(Agent, agent) for agent in answer.agents]
+
     def timeline(
         self,
         job: str,
@@ -211,14 +231,9 @@ class Connection:
 
         Raises NotFound for an experiment, job or role the server does not know, Unreachable, Refused.
         """
+        asked = {"over": over, "roles": several(roles), "first_step": first_step, "last_step": last_step}
         request = _request(
-            models_pb2.GetTrajectoryRequest,
-            experiment=experiment,
-            jobs=several(jobs),
-            over=over,
-            roles=several(roles),
-            first_step=first_step,
-            last_step=last_step,
+            models_pb2.GetTrajectoryRequest, experiment=experiment, jobs=several(jobs), **asked
         )
         return from_message(Trajectory, self._ask(self._query.GetTrajectory, request))
 
@@ -234,13 +249,8 @@ class Connection:
 
         Raises NotFound for a job the server does not know, Unreachable, Refused.
         """
-        request = _request(
-            query_pb2.GetComparisonRequest,
-            first=first,
-            second=second,
-            first_step=first_step,
-            last_step=last_step,
-        )
+        asked = {"first": first, "second": second, "first_step": first_step, "last_step": last_step}
+        request = _request(query_pb2.GetComparisonRequest, **asked)
         return from_message(Comparison, self._ask(self._query.GetComparison, request))
 
     def machines(self, host: str = "", history: bool = False) -> list[MachineVersion]:
@@ -365,9 +375,10 @@ def _in_time(server: str, access: Access | None) -> Access | None:
     return access
 
 
-def enrolled(server: str, token: str, name: str) -> tuple[Access, str]:
-    """Join the server at HOST:PORT: what to reach it with, and the role. Raises CannotJoin."""
-    return enrol(grpc, server, parse_token(token), name, ("reader", "admin"))
+def enrolled(server: str, token: str, name: str, lasts_s: int = 0) -> tuple[Access, str]:
+    """Join the server at HOST:PORT: what to reach it with (for lasts_s seconds; 0: for good), and the role.
+    Raises CannotJoin."""
+    return enrol(grpc, server, parse_token(token), name, ("reader", "admin"), lasts_s)
 
 
 def _subject(

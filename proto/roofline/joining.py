@@ -220,14 +220,16 @@ def _chain(secured: ssl.SSLSocket) -> list[bytes]:
     return [one.public_bytes(2) for one in inner.get_unverified_chain() or ()]
 
 
-def enrol(grpc: Any, server: str, token: JoinToken, name: str, roles: Sequence[str]) -> tuple[Access, str]:
-    """Join the server at HOST:PORT as one of these roles: what to reach it with from now on, and which of
-    them it is. Raises CannotJoin."""
+def enrol(
+    grpc: Any, server: str, token: JoinToken, name: str, roles: Sequence[str], lasts_s: int = 0
+) -> tuple[Access, str]:
+    """Join the server at HOST:PORT as one of these roles: what to reach it with from now on (lasts_s: for so
+    long; 0: for good), and which of them it is. Raises CannotJoin."""
     if token.mutual:
         host, _, port = server.rpartition(":")
         server = f"{host}:{join_port(int(port))}"
     authority = authority_of(server, token.fingerprint)
-    return _enrolled(grpc, server, Access(authority, token.secret), name, roles)
+    return _enrolled(grpc, server, Access(authority, token.secret), name, roles, lasts_s)
 
 
 def renewed(grpc: Any, server: str, access: Access) -> Access:
@@ -235,13 +237,16 @@ def renewed(grpc: Any, server: str, access: Access) -> Access:
     return _enrolled(grpc, server, access, "", ())[0]
 
 
-def _enrolled(grpc: Any, server: str, access: Access, name: str, roles: Sequence[str]) -> tuple[Access, str]:
+def _enrolled(
+    grpc: Any, server: str, access: Access, name: str, roles: Sequence[str], lasts_s: int = 0
+) -> tuple[Access, str]:
     from roofline.v1 import access_pb2, access_pb2_grpc
 
     with open_channel(grpc, server, access, (("grpc.enable_http_proxy", 0),)) as opened:
         try:
             stub = access_pb2_grpc.AccessStub(opened)
-            answer = stub.Enrol(access_pb2.EnrolRequest(name=name, roles=roles), timeout=TIMEOUT_S)
+            request = access_pb2.EnrolRequest(name=name, roles=roles, lasts_s=lasts_s)
+            answer = stub.Enrol(request, timeout=TIMEOUT_S)
         except grpc.RpcError as error:
             raise CannotJoin(f"the server at {server} refuses: {error.details()}") from None
     own = answer.token, answer.certificate, answer.key, float(answer.ends)

@@ -28,7 +28,7 @@ HELP = (
     "Without options: serve on loopback, data in the XDG state directory. After `roofline-server init` once: "
     "at all addresses, with TLS, and for those who have joined.\n\n"
     "Examples:\n\n"
-    "  roofline-server                     for agents and clients of this machine\n\n"
+    "  roofline-server                     for agents, clients and browsers of this machine\n\n"
     "  roofline-server init                TLS and tokens, then start it: for the cluster\n\n"
     "  roofline-server token new --role reader\n\n"
     "  roofline-server --keep-days 30 --keep-gb 500    older jobs lose their raw data first\n\n"
@@ -67,10 +67,11 @@ def serve(
         str,
         typer.Option(
             envvar="ROOFLINE_PAGE",
-            help="HOST:PORT of the live page, as 127.0.0.1:7645 [none]",
+            help="HOST:PORT of the live page, or off [127.0.0.1:7645, if that is free]",
             show_default=False,
         ),
     ] = "",
+    no_page: Annotated[bool, typer.Option("--no-page", help="the same as --page off")] = False,
     insecure: Annotated[
         bool, typer.Option("--insecure", help="at any address without TLS and tokens: everybody is let in")
     ] = False,
@@ -98,6 +99,7 @@ def serve(
     from .upkeep import Keep
 
     keep = Keep(keep_days, keep_gb, tuple(keep_tagged or ()))
+    page = "off" if no_page else page
     asyncio.run(run(Options(listen, data_of(data), catalog, insecure, seal, http, page, keep)))
 
 

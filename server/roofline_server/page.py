@@ -7,6 +7,7 @@ from __future__ import annotations
 import asyncio
 import importlib.util
 import logging
+import socket
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
@@ -16,6 +17,7 @@ from .errors import ConfigError
 
 log = logging.getLogger(__name__)
 
+DEFAULT_PAGE = "127.0.0.1:7645"
 NEEDS = ("roofline_client", "starlette", "uvicorn", "sse_starlette", "jinja2", "plotly", "python_multipart")
 AGAIN_S, MOST_AGAIN_S = 2.0, 300.0  # before it is started again, at first and at most
 END_S = 5.0
@@ -26,8 +28,20 @@ def check_page() -> None:
     missing = [name for name in NEEDS if importlib.util.find_spec(name) is None]
     if missing:
         raise ConfigError(
-            f"--page needs {missing[0]}, which is not installed: pip install 'roofline-profiler[page]'"
+            f"the page needs {missing[0]}, which is not installed: pip install 'roofline-profiler[page]'"
         )
+
+
+def check_free(listen: str) -> None:
+    """Raises ConfigError where the port is taken, as by the page of another server."""
+    host, _, port = listen.rpartition(":")
+    try:
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind((host, int(port)))
+    except OSError as error:
+        why = error.strerror or str(error)
+        raise ConfigError(f"{listen} cannot be had: {why}; --page HOST:PORT chooses another") from None
 
 
 def command(listen: str, server: str, identity: Sequence[Path]) -> list[str]:

@@ -37,7 +37,7 @@ from .ingest.commands import Agents
 from .ingest.committer import Committer
 from .ingest.relieving import Relieving
 from .ingest.service import MAX_BATCH_BYTES, MAX_STREAMS, IngestService, decode_entry
-from .page import check_page, keep_page
+from .page import DEFAULT_PAGE, check_free, check_page, keep_page
 from .page import command as page_command
 from .query import QueryService
 from .store.sealing.process import SealingProcess
@@ -67,7 +67,7 @@ class Options(NamedTuple):
     insecure: bool = False
     seal_s: float = SEAL_S
     http: str = ""  # HOST:PORT, or "off"; "": loopback, if its port is free
-    page: str = ""  # HOST:PORT of the live page; "": there is none
+    page: str = ""  # HOST:PORT of the live page, or "off"; "": loopback, if its port is free
     keep: Keep = Keep()
 
 
@@ -106,9 +106,7 @@ async def serve(options: Options) -> None:
     listen = options.listen or (ALL_ADDRESSES if guarded else DEFAULT_LISTEN)
     check_address(listen, guarded or options.insecure)
     http = _http_place(options.http, guarded or options.insecure)
-    if options.page:
-        check_address(options.page, guarded, "--page")
-        check_page()
+    page = _page_place(options.page, guarded)
     os.umask(0o077)
     lock = lock_directory(options.data)
     # Batches are thousands of small arrays that live until they are sealed and make no cycles.
@@ -143,13 +141,31 @@ async def serve(options: Options) -> None:
             watching.append(retain_for_ever(store, options.data, options.keep))
             watching.append(health.jobs.run())
             watching.append(Relieving(agents, committer.load).run())
-            if options.page:
-                watching.append(keep_page(_page_command(options.page, listen, port, folder)))
+            if page:
+                log.info("the live page: http%s://%s", "" if _is_private(page) else "s", page)
+                watching.append(keep_page(_page_command(page, listen, port, folder)))
             sealing = _seal_for_ever(store, options.seal_s, sealings)
             await _until_stopped(process, server, committer, sealing, watching, health, manager)
     finally:
         await asyncio.to_thread(store.close)
         os.close(lock)
+
+
+def _page_place(page: str, guarded: bool) -> str:
+    """Where the live page is served; "": nowhere. Raises ConfigError where it was asked for and cannot be."""
+    if page == OFF:
+        return ""
+    if page:
+        check_address(page, guarded, "--page")
+        check_page()
+        return page
+    try:
+        check_page()
+        check_free(DEFAULT_PAGE)
+    except ConfigError as error:
+        log.info("no live page: %s", error)
+        return ""
+    return DEFAULT_PAGE
 
 
 def _page_command(page: str, listen: str, port: int, folder: Path) -> list[str]:

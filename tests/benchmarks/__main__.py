@@ -8,7 +8,7 @@ import platform
 import sys
 from collections.abc import Callable, Iterator
 
-from . import agent, hooks, models, one_process, recordings, rich_jobs, server, slowdown, streams
+from . import agent, hooks, models, one_process, page, recordings, rich_jobs, server, slowdown, streams
 from .site import REPOSITORY, Result
 
 TORCH = REPOSITORY / ".venv-torch" / "bin" / "python"  # what `make` sets up
@@ -48,6 +48,8 @@ def benchmarks(options: argparse.Namespace) -> dict[str, Callable[[], Result | I
         "report": server.long_report,
         "report-rich-64": rich_jobs.report_of_long_job,  # its timeline, too
         "report-rich-1000": rich_jobs.report_of_wide_job,
+        "page": page.large_jobs,
+        "page-ingest": page.beside_pages,
         "models": models.answers,
         "memory": server.memory_under_load,
         "import": recordings.read_large_file,

@@ -53,19 +53,19 @@ LONG, WIDE = Shape(64, 10_000), Shape(1_000, 1_000)
 
 def report_of_long_job() -> Iterator[Result]:
     """Report and timeline of 64 ranks x 10,000 steps."""
-    with _served_job(LONG) as (here, server):
+    with served_job(LONG) as (here, server):
         yield _report(here, server, LONG, 0.3, 1.0)
         yield _timeline(here, LONG)
 
 
 def report_of_wide_job() -> Result:
     """Report of 1,000 ranks x 1,000 steps."""
-    with _served_job(WIDE) as (here, server):
+    with served_job(WIDE) as (here, server):
         return _report(here, server, WIDE, 1.0, 2.0)
 
 
 @contextlib.contextmanager
-def _served_job(shape: Shape) -> Iterator[tuple[Node, psutil.Process]]:
+def served_job(shape: Shape) -> Iterator[tuple[Node, psutil.Process]]:
     with node() as here, here.server() as server:
         asyncio.run(send(here.address, shape))
         time.sleep(40)  # a sealing stores the step deltas, as it does in any job of this length

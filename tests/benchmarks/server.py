@@ -78,11 +78,9 @@ class Stream:
 
 def durable_ingest() -> Result:
     """Rows acknowledged per second, client on the same cores, from the first byte to the last ack."""
-    messages = [
-        sample_batch(s, ROWS, METRICS, s * SECOND).SerializeToString() for s in range(1, INGEST_BATCHES + 1)
-    ]
+    messages = ingest_messages()
     with node() as here, here.server():
-        seconds = asyncio.run(_ingest(here, messages))
+        seconds = asyncio.run(ingest(here, messages))
         bare = _fsynced_file(here.folder / "bare", messages[0], INGEST_STREAMS * INGEST_BATCHES)
     rows = INGEST_STREAMS * INGEST_BATCHES * ROWS
     rate, bare_rate = rows / seconds, rows / bare
@@ -94,9 +92,16 @@ def durable_ingest() -> Result:
     )
 
 
-async def _ingest(here: Node, messages: list[bytes]) -> float:
+def ingest_messages() -> list[bytes]:
+    """The batches of one stream."""
+    numbers = range(1, INGEST_BATCHES + 1)
+    return [sample_batch(s, ROWS, METRICS, s * SECOND).SerializeToString() for s in numbers]
+
+
+async def ingest(here: Node, messages: list[bytes], agents: str = "agent") -> float:
+    """Seconds from the first byte to the last acknowledgement. agents: how their names begin."""
     async with grpc.aio.insecure_channel(here.address) as channel:
-        streams = [Stream(channel, f"agent-{i}") for i in range(INGEST_STREAMS)]
+        streams = [Stream(channel, f"{agents}-{i}") for i in range(INGEST_STREAMS)]
         begin = time.monotonic()
         await asyncio.gather(*(_feed(stream, messages) for stream in streams))
         seconds = time.monotonic() - begin

@@ -83,7 +83,7 @@ class Node(NamedTuple):
         )
         with self.running(*command) as process:
             host, port = self.address.split(":")
-            wait_until(lambda: _connects(host, int(port)))
+            wait_until(lambda: connects(host, int(port)))
             yield process
 
     @contextlib.contextmanager
@@ -95,7 +95,7 @@ class Node(NamedTuple):
             yield process
 
 
-def _connects(host: str, port: int) -> bool:
+def connects(host: str, port: int) -> bool:
     with contextlib.suppress(OSError), socket.create_connection((host, port), timeout=1):
         return True
     return False
@@ -107,6 +107,7 @@ def node() -> Iterator[Node]:
         folder, address = Path(name), f"127.0.0.1:{free_port()}"
         environ = {k: v for k, v in os.environ.items() if not k.startswith(("ROOFLINE_", "ONEDNN_"))}
         environ |= {"ROOFLINE_SERVER": address, "ROOFLINE_SOCKET": str(folder / "agent.sock")}
+        environ["ROOFLINE_PAGE"] = "off"
         environ["PYTHONPATH"] = str(REPOSITORY / "agent")
         yield Node(folder, address, environ)
 

@@ -47,6 +47,7 @@ class Site:
             **{
                 k: v for k, v in os.environ.items() if not k.startswith(("ROOFLINE_", "ONEDNN_", "TF_CONFIG"))
             },
+            "ROOFLINE_PAGE": "off",
             "ROOFLINE_SERVER": self.address,
             "ROOFLINE_SOCKET": str(self.socket),
             "PYTHONPATH": str(REPOSITORY / "agent"),

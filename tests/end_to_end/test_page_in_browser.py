@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import re
 import shutil
@@ -31,7 +32,7 @@ class Browser:
     """A tab, and what went wrong in it."""
 
     def __init__(self, tab: Any, home: str) -> None:
-        self.tab, self._home = tab, home
+        self.tab, self.home = tab, home
         self.problems: list[str] = []
         self.elsewhere: list[str] = []
         tab.on("console", lambda said: self.problems.append(said.text) if said.type == "error" else None)
@@ -39,7 +40,7 @@ class Browser:
         tab.on("request", self._requested)
 
     def _requested(self, request: Any) -> None:
-        if not request.url.startswith((self._home, "data:", "blob:")):
+        if not request.url.startswith((self.home, "data:", "blob:")):
             self.elsewhere.append(request.url)
 
     def text(self, place: str) -> str:
@@ -124,6 +125,59 @@ def test_the_page_goes_on_when_the_server_is_back(page: Browser, site: Site, tmp
     before = newest_step(page)
     wait_until(lambda: newest_step(page) > before, 20, "steps arrive again")
     assert page.problems == []
+
+
+def test_steps_that_are_picked_are_what_everything_is_of(page: Browser, site: Site) -> None:
+    page.tab.click("td a")
+    page.waits_for("#verdict", "Throughput")
+    page.tab.locator("#late .main-svg").first.wait_for(timeout=PATIENCE_MS)
+    steps = page.tab.locator("#steps .nsewdrag").first
+    steps.scroll_into_view_if_needed()
+    box = steps.bounding_box()
+    page.tab.mouse.move(box["x"] + 0.2 * box["width"], box["y"] + 40)
+    page.tab.mouse.down()
+    page.tab.mouse.move(box["x"] + 0.6 * box["width"], box["y"] + 60, steps=5)
+    page.tab.mouse.up()
+    page.tab.wait_for_url(re.compile(r"steps=\d+%3A\d+"))
+    first, last = (int(word) for word in page.tab.url.partition("steps=")[2].split("%3A"))
+    page.waits_for("#verdict", f"{first} to {last} only")
+    newest = "document.getElementById('late').data[0].x.at(-1)"
+    wait_until(lambda: page.tab.evaluate(newest) <= last, 20, "lateness is of these steps alone")
+    found = page.tab.evaluate("fetch('/api/v1/report?' + query()).then(answer => answer.json())")
+    assert (found["first_step"], found["last_step"]) == (first, last)
+    account = page.tab.evaluate("document.getElementById('account').data.reduce((sum, d) => sum + d.x[0], 0)")
+    assert account == pytest.approx(1e3 * found["verdict"]["accounts"][0]["step"]["value"], rel=0.01)
+
+    page.tab.go_back()
+    page.waits_for("#picked", "steady steps")
+    page.tab.fill("input[name=first]", "5")
+    page.tab.keyboard.press("Enter")
+    page.waits_for("#verdict", "5 to the last only")
+    assert page.problems == [] and page.elsewhere == []
+
+
+def test_every_page_is_there(page: Browser, site: Site) -> None:
+    for path, words in (
+        ("/agents", "clock error"),
+        ("/machines", "held against"),
+        ("/details?job=42", "steps|Notes|collectives"),
+        ("/stragglers?job=42", "worker"),
+    ):
+        page.tab.goto(page.home + path)
+        page.waits_for("main", words)
+        assert page.tab.locator("[role=alert]").count() == 0
+    assert page.problems == [] and page.elsewhere == []
+
+
+def test_without_internet_the_timeline_is_a_file(page: Browser, site: Site) -> None:
+    page.tab.context.route("https://ui.perfetto.dev/**", lambda route: route.abort())
+    page.tab.goto(page.home + "/job?job=42")
+    page.waits_for("#verdict", "Throughput")
+    with page.tab.expect_download(timeout=PATIENCE_MS) as kept:
+        page.tab.click("#perfetto")
+    assert kept.value.suggested_filename == "timeline-job-42.json.gz"
+    trace = json.loads(gzip.decompress(Path(kept.value.path()).read_bytes()))
+    assert any(event.get("ph") == "X" for event in trace["traceEvents"])
 
 
 def newest_step(page: Browser) -> int:

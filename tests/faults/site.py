@@ -63,6 +63,7 @@ class Site:
         self.environ = {k: v for k, v in os.environ.items() if not k.startswith("ROOFLINE_")}
         if seals_apart:
             self.environ[APART] = "1"
+        self.environ["ROOFLINE_PAGE"] = "off"
         self._seal_s = seal_s
         self._power, self._journal = power, folder / "journal"
         if power is not None:

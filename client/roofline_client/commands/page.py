@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 import sys
 from pathlib import Path
@@ -12,7 +13,8 @@ import typer
 from ..errors import UsageError
 from .options import DEFAULT_SERVER, ServerOption
 
-LISTEN = "127.0.0.1:7645"
+LISTEN = "127.0.0.1:7646"  # not the port of the page beside a server
+BESIDE_A_SERVER = 10  # niceness: what takes batches goes first
 
 
 def page(
@@ -38,6 +40,8 @@ def page(
         raise UsageError(f"--listen {listen!r} must be HOST:PORT, as {LISTEN}")
     if bool(certificate) != bool(key):
         raise UsageError("--certificate and --key belong together")
+    if until_stdin_ends:
+        os.nice(BESIDE_A_SERVER)
     place = Place(host, int(port), certificate, key)
     if not place.is_private and certificate is None:
         raise UsageError(

@@ -1,75 +1,170 @@
-"""Questions whose answer is shown once, as a page: the words and tables that the command line prints."""
+"""Questions whose answer is a page: the words and tables that the command line prints, with pictures."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import NamedTuple
+import json
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from rich.console import Group
+from rich.text import Text
+from roofline.answers.tables import TableChunk
 
 from ..api import Client
+from ..errors import ClientError
 from ..results.page import html
 from ..step_range import parse_steps
-from ..tables import breakdowns, job_comparisons, machines, screen, stragglers, trajectories
+from ..tables import (
+    about,
+    agents,
+    breakdowns,
+    job_comparisons,
+    machines,
+    rooflines,
+    screen,
+    stragglers,
+    trajectories,
+)
+from . import answer_figures, details
+from .live import Shown
+
+Given = Mapping[str, str]
+
+
+class Answer(NamedTuple):
+    """html: words and tables, escaped; pictures: by their titles, as plotly reads them."""
+
+    html: str
+    pictures: Mapping[str, Any] = {}
+
+
+EMPTY = Answer("")
 
 
 class AnswerPage(NamedTuple):
     """title: with the parameters in it, as "Job {job}, in full"; fields: parameters of a form, with
-    what stands before them; ask: the answer as HTML."""
+    what stands before them; is_live: it is asked for again while somebody looks."""
 
     title: str
     fields: dict[str, str]
-    ask: Callable[[Client, Mapping[str, str]], str]
+    ask: Callable[[Client, Given], Answer]
+    is_live: bool = False
 
 
-def _full(client: Client, given: Mapping[str, str]) -> str:
-    return html(screen.in_full(client.report(given["job"], *parse_steps(given.get("steps", "")))))
+class AnswerWatch:
+    """An answer, again and again."""
+
+    def __init__(self, one: AnswerPage, given: Given) -> None:
+        self._one, self._given = one, given
+
+    def look(self, client: Client) -> Shown:
+        """What is to be shown now. Raises ClientError."""
+        found = self._one.ask(client, self._given)
+        return json.dumps({"answer": found.html, "pictures": found.pictures}, allow_nan=False), True
 
 
-def _waits(client: Client, given: Mapping[str, str]) -> str:
-    return html(stragglers.as_text(client.stragglers(given["job"], *parse_steps(given.get("steps", "")))))
+def _full(client: Client, given: Given) -> Answer:
+    return Answer(html(screen.in_full(client.report(given["job"], *parse_steps(given["steps"])))))
 
 
-def _breakdown(client: Client, given: Mapping[str, str]) -> str:
-    first, last = parse_steps(given.get("steps", ""))
-    return html(breakdowns.as_text(client.breakdown(given["job"], first_step=first, last_step=last)))
+def _waits(client: Client, given: Given) -> Answer:
+    return Answer(html(stragglers.as_text(client.stragglers(given["job"], *parse_steps(given["steps"])))))
 
 
-def _compare(client: Client, given: Mapping[str, str]) -> str:
-    steps = parse_steps(given.get("steps", ""))
-    return html(job_comparisons.as_text(client.compare(given["first"], given["second"], *steps)))
+def _breakdown(client: Client, given: Given) -> Answer:
+    first, last = parse_steps(given["steps"])
+    return Answer(html(breakdowns.as_text(client.breakdown(given["job"], first_step=first, last_step=last))))
 
 
-def _trajectory(client: Client, given: Mapping[str, str]) -> str:
-    return html(trajectories.as_text(client.trajectory(given["experiment"], over=given["over"])))
+def _details(client: Client, given: Given) -> Answer:
+    """Kernels, phases, collectives, traffic and what makes numbers poor."""
+    first, last = parse_steps(given["steps"])
+    report = client.report(given["job"], first, last)
+    parts: list[Any] = []
+    for points, title in (("kernel", "Kernels"), ("phase", "Phases")):
+        try:
+            found = client.roofline(given["job"], points=points, first_step=first, last_step=last)
+        except ClientError:
+            continue
+        if found.points:
+            parts += [Text(title, style="bold"), rooflines.as_text(found), ""]
+    parts += [
+        *details.collectives(_newest_steps(client, given["job"], first, last)),
+        "",
+        *details.traffic(report),
+        *about.notes(report.notes),
+    ]
+    flow = answer_figures.traffic(report.parts)
+    return Answer(html(Group(*parts)), {"Who sends how much to whom": flow} if flow else {})
 
 
-def _machines(client: Client, given: Mapping[str, str]) -> str:
-    return html(machines.as_text(client.machines("", False)))
+def _newest_steps(client: Client, job: str, first: int | None, last: int | None) -> Iterator[TableChunk]:
+    """The last few of those that are picked."""
+    lasts = client.step_overview(job, first_step=first, last_step=last, stretches=1).lasts
+    if lasts:
+        yield from client.steps(job, (), max(0, lasts[-1] - details.NEWEST_STEPS + 1), lasts[-1])
+
+
+def _compare(client: Client, given: Given) -> Answer:
+    steps = parse_steps(given["steps"])
+    jobs = [given["first"], *filter(None, given["second"].replace(",", " ").split())]
+    found = [client.compare(jobs[0], other, *steps) for other in jobs[1:]]
+    pictures: dict[str, Any] = {}
+    for one in found:
+        if (parts := answer_figures.parts_compared(one)) is not None:
+            pictures[f"Where a step goes: {one.first} and {one.second}"] = parts
+    planes = [client.roofline(job, points="role", first_step=steps[0], last_step=steps[1]) for job in jobs]
+    pictures["Rooflines by role"] = answer_figures.rooflines_compared(planes, jobs)
+    return Answer("".join(html(job_comparisons.as_text(one)) for one in found), pictures)
+
+
+def _trajectory(client: Client, given: Given) -> Answer:
+    found = client.trajectory(given["experiment"], over=given["over"])
+    return Answer(html(trajectories.as_text(found)), {"Trajectories": answer_figures.trajectory(found)})
+
+
+def _machines(client: Client, given: Given) -> Answer:
+    found = client.machines(given["host"], bool(given["host"]))
+    return Answer(html(Group(machines.as_text(found), "", *details.held_against(found))))
+
+
+def _agents(client: Client, given: Given) -> Answer:
+    return Answer(html(agents.as_text(client.agents())))
 
 
 STEPS = {"job": "job", "steps": "steps (FIRST:LAST, all; empty: the steady ones)"}
 ALL = {
     "full": AnswerPage("Job {job}, in full", STEPS, _full),
+    "details": AnswerPage("Job {job}: kernels, collectives, traffic, data quality", STEPS, _details),
     "stragglers": AnswerPage("Job {job}: who waits for whom", STEPS, _waits),
     "breakdown": AnswerPage("Job {job}: what a step is made of", STEPS, _breakdown),
     "compare": AnswerPage(
         "{first} and {second}",
         {
             "first": "a job",
-            "second": "compared with it",
+            "second": "compared with it (one or several)",
             "steps": "steps (FIRST:LAST; empty: the steady ones)",
         },
         _compare,
+        is_live=True,
     ),
     "trajectory": AnswerPage(
         "Experiment {experiment} over {over}",
         {"experiment": "jobs tagged experiment=", "over": "over (nodes, ranks, ps, batch, threads, a tag)"},
         _trajectory,
+        is_live=True,
     ),
-    "machines": AnswerPage("Machines and their ceilings", {}, _machines),
+    "machines": AnswerPage("Machines and their ceilings", {"host": "history of host"}, _machines),
+    "agents": AnswerPage("Agents", {}, _agents, is_live=True),
 }
-OPTIONAL = "steps"
+OPTIONAL = ("steps", "host")
 
 
-def is_complete(one: AnswerPage, given: Mapping[str, str]) -> bool:
+def given(one: AnswerPage, asked: Mapping[str, str]) -> dict[str, str]:
+    """What the page needs of what was asked for; "" for what was not."""
+    return {name: asked.get(name, "").strip() for name in one.fields}
+
+
+def is_complete(one: AnswerPage, given: Given) -> bool:
     """Whether all is given that the question needs."""
-    return all(given.get(name) for name in one.fields if name != OPTIONAL)
+    return all(given.get(name) for name in one.fields if name not in OPTIONAL)

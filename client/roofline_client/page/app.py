@@ -7,8 +7,9 @@ decided in one place: the server.
 from __future__ import annotations
 
 import contextlib
+import json
 import secrets
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -25,13 +26,14 @@ from starlette.templating import Jinja2Templates
 from .. import __version__
 from ..connection import enrolled
 from ..errors import ClientError, NotFound, Unreachable
-from . import answers, documents
-from .asking import Asking
+from . import answers, documents, downloads
+from .answers import AnswerWatch
+from .asking import Asking, Busy
 from .job_list import JobList
-from .live import Feeds
+from .live import Feeds, Watch, merged
 from .shield import LOOPBACK, Shield
-from .visitors import COOKIE, Visitors
-from .watching import JobWatch
+from .visitors import COOKIE, LONGEST_S, Visitors
+from .watching import Chosen, LateWatch, StepsWatch, VerdictWatch
 
 HERE = Path(__file__).parent
 MEMBER = "a visitor of the live page"  # as `roofline-server token list` shows who has logged in
@@ -69,6 +71,12 @@ class _Page:
             Route("/logout", self._logout, methods=["POST"]),
             Route("/events/jobs", self._seen(self._job_events_of_list)),
             Route("/events/job", self._seen(self._job_events)),
+            *(
+                Route(f"/events/{name}", self._seen(self._answer_events(name)))
+                for name, one in answers.ALL.items()
+                if one.is_live
+            ),
+            Route("/download/{name}", self._seen(self._download)),
             Route("/api/v1/openapi.json", self._description),
             *(
                 Route(f"/api/v1/{name}", self._seen(self._document(one)))
@@ -147,8 +155,8 @@ class _Page:
         """The answer to what is asked for, above it the form to ask again."""
 
         async def shown(request: Request) -> Response:
-            given = {name: request.query_params.get(name, "").strip() for name in one.fields}
-            answer, problem, status, title = "", "", 200, one.title.format(**given)
+            given = answers.given(one, request.query_params)
+            answer, problem, status, title = answers.EMPTY, "", 200, one.title.format(**given)
             if answers.is_complete(one, given):
                 try:
                     answer = await self._asking.ask(
@@ -158,11 +166,14 @@ class _Page:
                     problem, status = str(error), status_of(error)
             else:
                 title = one.title.partition("{")[0].strip() or "Compare jobs"
+            events = f"/events{request.url.path}?{request.url.query}" if one.is_live and answer.html else ""
             words = {
                 "title": title,
                 "given": given,
                 "fields": one.fields,
-                "answer": answer,
+                "answer": answer.html,
+                "pictures": json.dumps(answer.pictures, allow_nan=False) if answer.pictures else "",
+                "events": events,
                 "problem": problem,
             }
             may_leave = {"may_leave": not self._settings.is_open}
@@ -171,23 +182,39 @@ class _Page:
         return shown
 
     async def _job_events_of_list(self, request: Request) -> Response:
-        return self._events("jobs", JobList(), self._access(request))
+        return self._events({"jobs": JobList()}, self._access(request))
 
     async def _job_events(self, request: Request) -> Response:
-        job = request.query_params.get("job", "")
-        return self._events(("job", job), JobWatch(job), self._access(request))
+        chosen = Chosen.of(request.query_params)
+        watches: dict[Hashable, Watch] = {("steps", chosen.job): StepsWatch(chosen.job)}
+        if chosen.steps or chosen.ranks:
+            watches["late", chosen] = LateWatch(chosen)
+        chosen = chosen._replace(ranks="")  # a verdict is of all ranks
+        return self._events({**watches, ("verdict", chosen): VerdictWatch(chosen)}, self._access(request))
 
-    def _events(self, subject: Any, watch: Any, access: Access | None) -> Response:
-        async def ask() -> tuple[str, bool]:
-            try:
-                return await self._asking.ask(access, watch.look)
-            except ClientError as error:
-                return documents.problem(error), True
+    def _answer_events(self, name: str) -> Callable[[Request], Awaitable[Response]]:
+        async def followed(request: Request) -> Response:
+            given = answers.given(answers.ALL[name], request.query_params)
+            watch = AnswerWatch(answers.ALL[name], given)
+            return self._events({(name, *given.values()): watch}, self._access(request))
 
-        feed = self._feeds.feed((subject, access), ask)  # nobody sees what another asked for
+        return followed
+
+    def _events(self, watches: Mapping[Hashable, Watch], access: Access | None) -> Response:
+        def asking(watch: Watch) -> Callable[[], Awaitable[tuple[str, bool]]]:
+            async def ask() -> tuple[str, bool]:
+                try:
+                    return await self._asking.ask(access, watch.look)
+                except ClientError as error:
+                    return documents.problem(error), True
+
+            return ask
+
+        # Nobody sees what another asked for.
+        feeds = [self._feeds.feed((subject, access), asking(watch)) for subject, watch in watches.items()]
 
         async def messages() -> AsyncIterator[dict[str, str]]:
-            async for shown in feed.watch():
+            async for shown in merged(feeds):
                 yield {"data": shown}
 
         return EventSourceResponse(messages(), ping=EVENTS_APART_S, headers={"X-Accel-Buffering": "no"})
@@ -200,6 +227,17 @@ class _Page:
 
         return answered
 
+    async def _download(self, request: Request) -> Response:
+        """A file to keep."""
+        given = dict(request.query_params)
+        one = downloads.ALL.get(request.path_params["name"])
+        if one is None:
+            return Response("there is no such file\n", 404, media_type="text/plain")
+        found = await self._asking.ask(self._access(request), lambda client: one.make(client, given))
+        name = downloads.file_name(request.path_params["name"], given)
+        headers = {"Content-Disposition": f'attachment; filename="{name}"'}
+        return Response(found, media_type=one.media_type, headers=headers)
+
     async def _description(self, request: Request) -> Response:
         return JSONResponse(documents.description())
 
@@ -210,12 +248,12 @@ class _Page:
 
 def _joined(server: str, token: str) -> Access:
     """Join as `roofline-client join` does, for this visitor alone. Raises CannotJoin."""
-    return enrolled(server, token, MEMBER)[0]
+    return enrolled(server, token, MEMBER, LONGEST_S)[0]
 
 
 def status_of(error: ClientError) -> int:
     """Of HTTP."""
-    return 404 if isinstance(error, NotFound) else 503 if isinstance(error, Unreachable) else 400
+    return 404 if isinstance(error, NotFound) else 503 if isinstance(error, (Unreachable, Busy)) else 400
 
 
 async def _plotly(request: Request) -> Response:

@@ -11,27 +11,41 @@ from typing import TypeVar
 from roofline.joining import Access
 
 from ..api import Client
+from ..connection import NO_ACCESS
 from ..errors import ClientError
 
 T = TypeVar("T")
 TIMEOUT_S = 30.0
 THREADS = 8
 MOST_CLIENTS = 64  # connections that are kept open
+MOST_WAITING = 256  # questions
+
+
+class Busy(ClientError):
+    """Too many questions wait."""
 
 
 class Asking:
     """Questions to one server."""
 
     def __init__(self, server: str, own: Access | None = None) -> None:
-        """own: with what to ask for visitors without an access of theirs."""
-        self._server, self._own = server, own
+        """own: with what to ask for visitors without an access of theirs; None: with nothing, also where this
+        user has joined the server since."""
+        self._server, self._own = server, own or NO_ACCESS
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="ask")
-        self._clients: OrderedDict[Access | None, Client] = OrderedDict()
+        self._waiting = 0
+        self._clients: OrderedDict[Access, Client] = OrderedDict()
 
     async def ask(self, access: Access | None, question: Callable[[Client], T]) -> T:
-        """The answer. Raises ClientError."""
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._threads, question, self._client(access or self._own))
+        """The answer. Raises ClientError; Busy where too many wait."""
+        if self._waiting >= MOST_WAITING:
+            raise Busy("the page is asked too much at once: try again in a moment")
+        self._waiting += 1
+        try:
+            loop = asyncio.get_running_loop()
+            return await loop.run_in_executor(self._threads, question, self._client(access or self._own))
+        finally:
+            self._waiting -= 1
 
     async def works(self, access: Access | None) -> str:
         """Why nothing can be asked with this; "" where it can."""
@@ -41,7 +55,7 @@ class Asking:
             return str(error)
         return ""
 
-    def _client(self, access: Access | None) -> Client:
+    def _client(self, access: Access) -> Client:
         client = self._clients.pop(access, None) or Client(self._server, TIMEOUT_S, access)
         self._clients[access] = client
         while len(self._clients) > MOST_CLIENTS:

@@ -11,6 +11,7 @@ from ..api import Client
 from ..errors import ClientError, UsageError
 from ..step_range import parse_steps
 from ..tables import (
+    agents,
     breakdowns,
     job_comparisons,
     jobs,
@@ -20,6 +21,7 @@ from ..tables import (
     stragglers,
     trajectories,
 )
+from .watching import Chosen, overview_json
 
 Ask = Callable[[Client], str]
 
@@ -68,6 +70,17 @@ ALL = {
         JOB,
         STEPS,
         lambda client, given: stragglers.as_json(client.stragglers(given["job"], **_steps(given))),
+    ),
+    "step-overview": Document(
+        "Step times and lateness of ranks, in few numbers",
+        JOB,
+        {**STEPS, "ranks": "FIRST:LAST, places in the order of ranks"},
+        lambda client, given: overview_json(
+            client.step_overview(given["job"], **_steps(given), **Chosen.of(given).places())
+        ),
+    ),
+    "agents": Document(
+        "Agents as the server sees them", {}, {}, lambda client, given: agents.as_json(client.agents())
     ),
     "roofline": Document(
         "Points against the roofs of where they ran",
@@ -148,9 +161,13 @@ def _operation(name: str, one: Document) -> dict[str, Any]:
         "503": "the server does not answer",
     }
     body = {"application/json": {"schema": {"type": "object"}}}
+    slower = {"description": "asked too often", "content": {"text/plain": {"schema": {"type": "string"}}}}
     return {
         "operationId": name,
         "summary": one.summary,
         "parameters": [parameter(word, what) for word, what in {**one.needed, **one.known}.items()],
-        "responses": {code: {"description": text, "content": body} for code, text in answers.items()},
+        "responses": {
+            **{code: {"description": text, "content": body} for code, text in answers.items()},
+            "429": slower,
+        },
     }

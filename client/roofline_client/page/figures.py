@@ -1,45 +1,30 @@
 """The pictures of the page, as plotly reads them: data and layout, numbers and words. No I/O.
 
-Colours of roles and parts are those of `roofline-client plot`. A picture has at most MOST_POINTS in a line.
+Colours of roles and parts are those of `roofline-client plot`; those of steps are in `step_figures`.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from html import escape
-from itertools import pairwise
 from textwrap import wrap
-from typing import Any, NamedTuple
+from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
 from roofline.answers.roofline import Roof, Roofline, RoofPoint
 from roofline.answers.values import Value
 from roofline.answers.verdict import RankAccount
 
 from ..plots import style
 from ..tables import units, wording
+from ..tables.columns import Column, Columns
 
-MOST_POINTS = 2000
 MOST_RANKS = 64  # bars; beyond these the worst are shown
 TRAIL_S = (10.0, 60.0, 600.0)  # where a role was so long ago
-MOST_LINES = 12  # ranks with a line of their own
-LATE_COLOURS = [[0, "#5E3C99"], [0.5, "#F7F7F7"], [1, "#E66101"]]
-FAINT = 0.45
-USUAL, LEAST_MS = 0.98, 0.1  # of the colours of lateness
-DASHES = ("solid", "dash", "dot", "dashdot")  # of ranks of one role
+ACCOUNT_FORMULA = "time of the part / steps; the parts of a rank add up to its step"
+POINT_FORMULA = "FLOP/s = FLOPs of the steps / their time; intensity = FLOPs / bytes"
+AXIS = {"type": "log", "exponentformat": "SI"}
 ABOVE = {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0}
 Figure = dict[str, Any]
-Ints = NDArray[np.int64]
-
-
-class RankSteps(NamedTuple):
-    """Steps of a rank. own: of their time what it did not wait for others; ns."""
-
-    number: Ints
-    duration: Ints
-    own: Ints
 
 
 def plain(text: str) -> str:
@@ -65,7 +50,7 @@ def accounts(found: Sequence[RankAccount]) -> Figure:
             {
                 "type": "bar",
                 "orientation": "h",
-                "name": wording.part(part),
+                "name": plain(wording.part(part)),
                 "y": names,
                 "x": [scale * (one.time.value or 0.0) if one else 0.0 for one in parts],
                 "customdata": [_hover(one.time, one.share) if one else "" for one in parts],
@@ -84,103 +69,64 @@ def accounts(found: Sequence[RankAccount]) -> Figure:
 
 
 def _hover(time: Value, share: Value) -> str:
-    parts = [f"{units.show(time)} a step", units.percent(share.value), str(time.provenance), time.reason]
-    return plain(", ".join(part for part in parts if part))
+    parts = [f"{units.show(time)} a step", units.percent(share.value), _history(time), time.reason]
+    return f"{plain(', '.join(part for part in parts if part))}<br>{ACCOUNT_FORMULA}"
 
 
-def step_times(lines: Mapping[str, RankSteps], roles: Mapping[str, str]) -> Figure:
-    """How long each step took: a line a rank; of many ranks by role the median rank, and the shortest and the
-    longest step."""
-    if len(lines) > MOST_LINES:
-        lines, data = {}, [line for role, group in _by_role(lines, roles) for line in _band(role, group)]
-    else:
-        seen: Counter[str] = Counter()
-        data = []
-        for rank in sorted(lines):
-            role = roles.get(rank, "")
-            dash = DASHES[seen[role] % len(DASHES)]
-            data.append(_line(rank, style.colour(role), *lines[rank][:2], dash))
-            seen[role] += 1
-    layout = {
-        "height": 260,
-        "xaxis": {"title": {"text": "step"}},
-        "yaxis": {"title": {"text": "step time (ms)"}, "rangemode": "tozero"},
-        "legend": ABOVE,
-    }
-    return {"data": data, "layout": layout}
+def _history(value: Value) -> str:
+    """Where it comes from, and of how much."""
+    seen = "" if value.coverage is None else f"{value.coverage:.0%} covered"
+    return ", ".join(part for part in (str(value.provenance), seen) if part)
 
 
-def _line(
-    name: str, colour: str, numbers: Ints, duration: Ints, dash: str = "solid", opacity: float = 1.0
-) -> Figure:
-    number, shown = decimated(numbers, duration)
-    return {
-        "type": "scatter",
-        "mode": "lines",
-        "name": plain(name),
-        "x": number.tolist(),
-        "y": (shown / 1e6).round(3).tolist(),
-        "line": {"color": colour, "width": 1.2, "dash": dash},
-        "hovertemplate": "%{fullData.name}, step %{x}: %{y:.3g} ms<extra></extra>",
-        "opacity": opacity,
-    }
+def accounts_table(found: Sequence[RankAccount]) -> Columns:
+    """The same as text."""
+    shown = [one for one in found if one.parts][:MOST_RANKS]
+    parts = list(dict.fromkeys(part.part for one in shown for part in one.parts))
+    heads = [Column("rank"), Column("step", right=True)]
+    table = Columns("", [*heads, *(Column(wording.part(part), right=True) for part in parts)])
+    for one in shown:
+        times = {part.part: part.time for part in one.parts}
+        table.add(one.rank, units.show(one.step), *(units.show(times.get(part)) for part in parts))
+    return table
 
 
-def _by_role(lines: Mapping[str, RankSteps], roles: Mapping[str, str]) -> list[tuple[str, list[RankSteps]]]:
-    groups: dict[str, list[RankSteps]] = {}
-    for rank, line in lines.items():
-        groups.setdefault(roles.get(rank, ""), []).append(line)
-    return sorted(groups.items())
-
-
-def _band(role: str, group: Sequence[RankSteps]) -> Iterator[Figure]:
-    numbers = np.concatenate([line.number for line in group])
-    durations = np.concatenate([line.duration for line in group])
-    order = np.lexsort((durations, numbers))
-    step, first, count = np.unique(numbers[order], return_index=True, return_counts=True)
-    sorted_durations, colour = durations[order], style.colour(role)
-    yield _line(f"{role}, longest", colour, step, sorted_durations[first + count - 1], opacity=FAINT)
-    yield _line(f"{role}, median rank", colour, step, sorted_durations[first + count // 2])
-    yield _line(f"{role}, shortest", colour, step, sorted_durations[first], opacity=FAINT)
-
-
-def decimated(x: Ints, y: Ints, most: int = MOST_POINTS) -> tuple[Ints, Ints]:
-    """At most so many points, of each stretch the lowest and the highest: no spike is lost."""
-    if len(x) <= most:
-        return x, y
-    edges = np.linspace(0, len(y), most // 2 + 1).astype(int)
-    kept = np.unique(
-        [
-            at
-            for begin, end in pairwise(edges)
-            for at in (begin + np.argmin(y[begin:end]), begin + np.argmax(y[begin:end]))
-        ]
-    )
-    return x[kept], y[kept]
+def roofline_table(found: Roofline) -> Columns:
+    """The same as text."""
+    names = ("FLOP/s", "FLOP/byte", "attainable")
+    table = Columns("", [Column("point"), *(Column(name, right=True) for name in names), Column("bound by")])
+    for point in found.points[:MOST_RANKS]:
+        values = (point.flops_per_second, point.intensity, point.attainable)
+        table.add(point.label, *map(units.show, values), point.bound or "-")
+    return table
 
 
 def roofline(found: Roofline, trails: Mapping[str, Sequence[tuple[float, float, float]]]) -> Figure:
     """Roles under the roofs of their nodes. trails: of each point's label, oldest first, how long ago (s),
     and intensity and FLOP/s then."""
     points = [point for point in found.points if _has_place(point)]
-    data: list[Any] = []
-    for roof in _of_points(found.roofs, points):
-        data += [_roof_line(roof.host, line) for line in roof.lines if line.binding]
+    data: list[Any] = placed_roofs(found)
     for point in points:
         trail = trails.get(point.label, ())
         if trail:
             data.append(_trail(point, trail))
-        data.append(_point(point))
-    log = {"type": "log", "exponentformat": "SI", "dtick": 1}
+        data.append(point_trace(point))
     layout: Figure = {
         "height": 380,
-        "xaxis": {**log, "title": {"text": "arithmetic intensity (FLOP/byte)"}},
-        "yaxis": {**log, "title": {"text": "FLOP/s"}},
+        "xaxis": {**AXIS, "title": {"text": "arithmetic intensity (FLOP/byte)"}},
+        "yaxis": {**AXIS, "title": {"text": "FLOP/s"}},
         "legend": ABOVE,
     }
     if not points:
         layout["annotations"] = [_instead(next(iter(found.notes), "no FLOPs and bytes are known yet"))]
     return {"data": data, "layout": layout}
+
+
+def placed_roofs(found: Roofline) -> list[Figure]:
+    """The roofs that its points are under."""
+    points = [point for point in found.points if _has_place(point)]
+    roofs = _of_points(found.roofs, points)
+    return [roof_line(roof.host, line) for roof in roofs for line in roof.lines if line.binding]
 
 
 def _instead(words: str) -> Figure:
@@ -204,7 +150,7 @@ def _of_points(roofs: Iterable[Roof], points: Sequence[RoofPoint]) -> list[Roof]
     return list(shapes.values())
 
 
-def _roof_line(host: str, line: Any) -> Figure:
+def roof_line(host: str, line: Any) -> Figure:
     return {
         "type": "scatter",
         "mode": "lines",
@@ -217,12 +163,14 @@ def _roof_line(host: str, line: Any) -> Figure:
     }
 
 
-def _point(point: RoofPoint) -> Figure:
+def point_trace(point: RoofPoint) -> Figure:
     intensity, flops = point.intensity, point.flops_per_second
     words = [
-        f"{units.show(flops)} ({flops.provenance}), {units.show(intensity)} ({intensity.provenance})",
+        f"{units.show(flops)} ({_history(flops)})",
+        f"{units.show(intensity)} FLOP/byte of {point.level} ({_history(intensity)})",
         point.words,
         point.incomplete,
+        POINT_FORMULA,
     ]
     return {
         "type": "scatter",
@@ -245,51 +193,8 @@ def _trail(point: RoofPoint, trail: Sequence[tuple[float, float, float]]) -> Fig
         "y": [flops for _, _, flops in trail] + [point.flops_per_second.value],
         "customdata": [f"{units.number(ago, 's')} ago" for ago, _, _ in trail] + ["now"],
         "hovertemplate": "%{fullData.name}: %{customdata}<extra></extra>",
-        "line": {"color": style.colour(point.role), "width": 1},
-        "marker": {"color": style.colour(point.role), "size": 5, "opacity": 0.5},
-        "opacity": 0.6,
+        "line": {"color": style.colour(point.role), "width": 1.5},
+        "marker": {"color": style.colour(point.role), "size": 6, "opacity": 0.7},
+        "opacity": 0.85,
         "showlegend": False,
     }
-
-
-def lateness(lines: Mapping[str, RankSteps], most: int = MOST_POINTS // 4) -> Figure:
-    """Rank by step: by how much longer than the median rank each one worked before it waited for the others.
-    A late rank is a stripe, a late moment a column, a length that varies scatter."""
-    ranks = sorted(lines)
-    numbers = np.unique(np.concatenate([lines[rank].number for rank in ranks])) if ranks else np.zeros(0, int)
-    table = np.full((len(ranks), len(numbers)), np.nan)
-    for row, rank in enumerate(ranks):
-        table[row, np.searchsorted(numbers, lines[rank].number)] = lines[rank].own / 1e6
-    if len(numbers):
-        table -= np.nanmedian(table, axis=0)
-    shown, firsts = _pooled(table, most)
-    late = np.abs(shown[np.isfinite(shown)])
-    most_ms = float(np.quantile(late, USUAL)) if len(late) else 0.0  # what is later has the last colour, too
-    data = {
-        "type": "heatmap",
-        "x": numbers[firsts].tolist(),
-        "y": [plain(rank) for rank in ranks],
-        "z": [[None if np.isnan(cell) else round(float(cell), 3) for cell in row] for row in shown],
-        "colorscale": LATE_COLOURS,
-        "zmin": -max(most_ms, LEAST_MS),
-        "zmax": max(most_ms, LEAST_MS),
-        "colorbar": {"title": {"text": "ms late"}, "thickness": 10},
-        "hovertemplate": "%{y}, step %{x}: %{z:.3g} ms later than the median rank<extra></extra>",
-    }
-    layout = {
-        "height": 90 + min(600, max(120, 14 * len(ranks))),
-        "xaxis": {"title": {"text": "step"}},
-        "yaxis": {"autorange": "reversed", "automargin": True},
-    }
-    return {"data": [data], "layout": layout}
-
-
-def _pooled(table: NDArray[np.float64], most: int) -> tuple[NDArray[np.float64], Ints]:
-    """At most so many columns, of each stretch what is furthest from zero; and where each begins."""
-    columns = table.shape[1]
-    if columns <= most:
-        return table, np.arange(columns)
-    firsts = np.linspace(0, columns, most + 1).astype(int)[:-1]
-    highest = np.fmax.reduceat(table, firsts, axis=1)
-    lowest = np.fmin.reduceat(table, firsts, axis=1)
-    return np.where(np.abs(lowest) > np.abs(highest), lowest, highest), firsts

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import math
 from typing import NamedTuple
 
 from roofline.answers.jobs import Job
-from roofline.answers.report import Report
+from roofline.answers.verdict import Verdict
 
 from ..api import Client
 from ..errors import ClientError
@@ -14,11 +15,20 @@ from ..tables import units
 from .live import Shown
 
 WITH_VERDICT = 20  # jobs, the newest
+WORDS = 5  # of what holds a job up
+SPARKS = 30  # stretches of steps of a sparkline
 MOST = 500  # jobs that are listed
 
 
+class Seen(NamedTuple):
+    """Of one job, what its line shows beside what the list of jobs knows."""
+
+    verdict: Verdict | None
+    sparks: list[float | None]
+
+
 class JobLine(NamedTuple):
-    """A job in the list; all texts."""
+    """A job in the list; texts but for running, tags and sparks."""
 
     job: str
     state: str
@@ -27,9 +37,12 @@ class JobLine(NamedTuple):
     lasted: str
     roles: str
     hosts: str
-    tags: str
+    user: str
+    tags: dict[str, str]
     speed: str
-    verdict: str
+    sparks: list[float | None]  # steps/s by stretches of steps; empty: not asked for
+    verdict: str  # in at most five words
+    headline: str  # the same in full
     kind: str  # of the verdict: bottleneck, healthy, unclear, unknown; "": none was asked for
 
 
@@ -37,7 +50,7 @@ class JobList:
     """For one visitor's access."""
 
     def __init__(self) -> None:
-        self._ended: dict[tuple[str, int], Report] = {}  # they change no more
+        self._ended: dict[tuple[str, int], Seen] = {}  # they change no more
 
     def look(self, client: Client) -> Shown:
         """What is to be shown now. Raises ClientError."""
@@ -46,8 +59,8 @@ class JobList:
         return json.dumps({"jobs": [line._asdict() for line in lines]}), True
 
     def _line(self, client: Client, job: Job, with_verdict: bool) -> JobLine:
-        report = self._report(client, job) if with_verdict and not job.removed else None
-        verdict = report.verdict if report else None
+        seen = self._seen(client, job) if with_verdict and not job.removed else None
+        verdict = seen.verdict if seen else None
         rate = verdict.examples_per_second if verdict else None
         return JobLine(
             job=job.job,
@@ -57,22 +70,42 @@ class JobList:
             lasted=units.number((job.end_ns - job.begin_ns) / 1e9, "s"),
             roles=", ".join(f"{count} {role}" for role, count in job.roles.items()),
             hosts=", ".join(job.hosts),
-            tags=", ".join(f"{name}={value}" for name, value in job.tags.items()),
+            user=", ".join(job.users),
+            tags=job.tags,
             speed=f"{rate.value:,.0f} {rate.unit}" if rate is not None and rate.value is not None else "",
-            verdict=verdict.headline if verdict else "",
+            sparks=seen.sparks if seen else [],
+            verdict=shortened(verdict) if verdict else "",
+            headline=verdict.headline if verdict else "",
             kind=verdict.kind if verdict else "",
         )
 
-    def _report(self, client: Client, job: Job) -> Report | None:
+    def _seen(self, client: Client, job: Job) -> Seen | None:
         key = job.job, job.end_ns
         if key in self._ended:
             return self._ended[key]
         try:
-            report = client.report(job.job, first_screen=True)
+            found = Seen(client.report(job.job, first_screen=True).verdict, _sparks(client, job.job))
         except ClientError:
             return None
         if not job.running:
             while len(self._ended) >= WITH_VERDICT:
                 del self._ended[next(iter(self._ended))]
-            self._ended[key] = report
-        return report
+            self._ended[key] = found
+        return found
+
+
+def _sparks(client: Client, job: str) -> list[float | None]:
+    """Of the first role that trains, steps/s over its steps."""
+    lines = client.step_overview(job, stretches=SPARKS).lines[:1]
+    return [1 / one if math.isfinite(one) and one > 0 else None for line in lines for one in line.middle]
+
+
+def shortened(verdict: Verdict) -> str:
+    """In at most five words: "ps:1 stalls the workers", "healthy: bound by compute"."""
+    found = verdict.bottleneck
+    words = (found.sentence if found is not None else verdict.headline).split()
+    if len(words) <= WORDS:
+        return " ".join(words)
+    # "CPU contention on every rank: it takes ..." needs no more.
+    begin = " ".join(words[:WORDS])
+    return begin.rstrip(":;,") if begin.endswith((":", ";", ",")) else f"{begin} …"

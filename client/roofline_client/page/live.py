@@ -9,8 +9,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Hashable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Hashable, Sequence
 from contextlib import suppress
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from ..api import Client
 
 log = logging.getLogger(__name__)
 
@@ -22,16 +26,23 @@ STILL_S = 15.0  # of what does not change any more
 Shown = tuple[str, bool]
 
 
+class Watch(Protocol):
+    """Knows what to ask for, again and again."""
+
+    def look(self, client: Client) -> Shown:
+        """What is to be shown now. Raises ClientError."""
+
+
 class Feed:
     """One subject; a task asks for it as long as there are watchers."""
 
     def __init__(self, ask: Callable[[], Awaitable[Shown]]) -> None:
         self._ask = ask
         self._watchers: set[asyncio.Queue[str]] = set()
-        self._newest = ""
+        self._newest, self._due = "", 0.0
         self._task: asyncio.Task[None] | None = None
 
-    async def watch(self) -> AsyncIterator[str]:
+    async def watch(self) -> AsyncGenerator[str, None]:
         """The newest, whenever it has changed."""
         queue: asyncio.Queue[str] = asyncio.Queue(1)
         self._watchers.add(queue)
@@ -44,14 +55,17 @@ class Feed:
                 yield await queue.get()
         finally:
             self._watchers.discard(queue)
-            if not self._watchers:
+            if not self._watchers and self._task is not None:
                 self._task.cancel()
+                self._task = None  # who comes before it has ended needs another one
 
     @property
     def is_watched(self) -> bool:
         return bool(self._watchers)
 
     async def _run(self) -> None:
+        # Who comes back soon, as after a reload, sees what was found last, and nothing is asked anew.
+        await asyncio.sleep(self._due - time.monotonic())
         while True:
             begin, may_change = time.monotonic(), True
             try:
@@ -60,7 +74,9 @@ class Feed:
             except Exception:
                 log.exception("the page asked in vain; it tries again")
             spent = time.monotonic() - begin
-            await asyncio.sleep(pause_s(spent) if may_change else STILL_S)
+            pause = pause_s(spent) if may_change else STILL_S
+            self._due = time.monotonic() + pause
+            await asyncio.sleep(pause)
 
     def _show(self, shown: str) -> None:
         if shown == self._newest:
@@ -70,6 +86,25 @@ class Feed:
             with suppress(asyncio.QueueEmpty):
                 queue.get_nowait()
             queue.put_nowait(shown)
+
+
+async def merged(feeds: Sequence[Feed]) -> AsyncIterator[str]:
+    """What any of them shows, as it comes."""
+    streams = [feed.watch() for feed in feeds]
+    next_of = {asyncio.ensure_future(anext(stream)): stream for stream in streams}
+    try:
+        while True:
+            done, _ = await asyncio.wait(next_of, return_when=asyncio.FIRST_COMPLETED)
+            for one in done:
+                stream = next_of.pop(one)
+                yield one.result()
+                next_of[asyncio.ensure_future(anext(stream))] = stream
+    finally:
+        for waiting in next_of:
+            waiting.cancel()
+        await asyncio.gather(*next_of, return_exceptions=True)
+        for stream in streams:
+            await stream.aclose()
 
 
 def pause_s(spent_s: float) -> float:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import time
+from collections.abc import Callable, Iterable
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import PlainTextResponse
@@ -17,11 +18,32 @@ HEADERS = {
     "Content-Security-Policy": POLICY,
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
-    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin-allow-popups",  # Perfetto's page answers its opener
     "Cross-Origin-Resource-Policy": "same-origin",
 }
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 MOST_BODY = 16 << 10  # bytes
+# Requests of one address: so many at once, and so many a second. Behind `ssh -L` all browsers have one.
+BURST, A_SECOND = 400.0, 50.0
+MOST_KNOWN = 4096  # addresses
+
+
+class RateLimit:
+    """Who asks too often is refused for a while."""
+
+    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
+        self._now = now
+        self._left: dict[str, tuple[float, float]] = {}  # address -> requests left, when
+
+    def allows(self, address: str) -> bool:
+        """Whether one more request may be served; counts it."""
+        now = self._now()
+        left, when = self._left.pop(address, (BURST, now))
+        left = min(BURST, left + A_SECOND * (now - when))
+        if len(self._left) >= MOST_KNOWN:
+            del self._left[next(iter(self._left))]  # not seen for the longest time
+        self._left[address] = (max(0.0, left - 1), now)
+        return left >= 1
 
 
 class Shield:
@@ -30,6 +52,7 @@ class Shield:
 
     def __init__(self, app: ASGIApp, hosts: Iterable[str] | None = LOOPBACK) -> None:
         self._app, self._hosts = app, None if hosts is None else frozenset(hosts)
+        self._rate = RateLimit()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -46,6 +69,8 @@ class Shield:
             await send(message)
 
         answer = refusal(Headers(scope=scope), str(scope["method"]), self._hosts)
+        if not self._rate.allows((scope.get("client") or ("",))[0]):
+            answer = PlainTextResponse("too many requests: wait a second\n", 429, {"Retry-After": "1"})
         await (answer or self._app)(scope, receive, guarded)
 
 
@@ -54,10 +79,13 @@ def refusal(headers: Headers, method: str, hosts: frozenset[str] | None) -> Plai
     host = headers.get("host", "")
     if hosts is not None and host.rpartition(":")[0] not in hosts and host not in hosts:
         return PlainTextResponse("this page has another name\n", 421)
+    if headers.get("sec-fetch-site") == "cross-site" and headers.get("sec-fetch-mode") != "navigate":
+        return PlainTextResponse("asked by another page\n", 403)
     if method == "POST":
         origin = headers.get("origin", "")
         if origin.partition("://")[2] != host:
             return PlainTextResponse("a form of another page\n", 403)
-        if int(headers.get("content-length") or MOST_BODY + 1) > MOST_BODY:
+        length = headers.get("content-length", "")
+        if not length.isdecimal() or int(length) > MOST_BODY:
             return PlainTextResponse("too long\n", 413)
     return None

@@ -13,6 +13,7 @@ from roofline.joining import Access
 
 COOKIE = "roofline_session"
 LASTS_S = 12 * 3600.0  # since it was used last
+LONGEST_S = 24 * 3600  # since it was opened, as long as its access lasts
 MOST = 1000  # sessions; the one used longest ago goes
 TRIES, TRIES_S = 10, 60.0  # tokens that may be tried in so many seconds, by all visitors together
 
@@ -22,7 +23,7 @@ class Visitors:
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
         self._now = now
-        self._sessions: dict[str, tuple[float, Access | None]] = {}  # name -> last use, access
+        self._sessions: dict[str, tuple[float, float, Access | None]] = {}  # name -> begin, last use, access
         self._tries: list[float] = []
 
     def open(self, access: Access | None) -> str:
@@ -30,20 +31,22 @@ class Visitors:
         while len(self._sessions) >= MOST:
             del self._sessions[next(iter(self._sessions))]
         name = secrets.token_urlsafe(32)
-        self._sessions[name] = self._now(), access
+        self._sessions[name] = self._now(), self._now(), access
         return name
 
     def knows(self, name: str) -> bool:
         """Whether this is a session, which is used now."""
-        used, access = self._sessions.pop(name, (-LASTS_S, None))
-        if self._now() - used >= LASTS_S:
+        if (found := self._sessions.pop(name, None)) is None:
             return False
-        self._sessions[name] = self._now(), access
+        begun, used, access = found
+        if self._now() - used >= LASTS_S or self._now() - begun >= LONGEST_S:
+            return False
+        self._sessions[name] = begun, self._now(), access
         return True
 
     def access(self, name: str) -> Access | None:
         """What a known session asks with."""
-        return self._sessions[name][1]
+        return self._sessions[name][2]
 
     def close(self, name: str) -> None:
         self._sessions.pop(name, None)

@@ -16,3 +16,4 @@ class Job(NamedTuple):
     tags: dict[str, str]
     state: str = ""  # "running", "finished (exit 0)", "failed: worker:1 exited with 3 after step 20"
     removed: str = ""  # what retention removed: "raw data"; "raw data, steps"; "all data"
+    users: list[str] = []  # noqa: RUF012 - never written to; who submitted it

@@ -14,7 +14,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18roofline/v1/access.proto\x12\x0broofline.v1\"+\n\x0c\x45nrolRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\r\n\x05roles\x18\x02 \x03(\t\"\\\n\rEnrolResponse\x12\r\n\x05token\x18\x01 \x01(\t\x12\x0c\n\x04role\x18\x02 \x01(\t\x12\x13\n\x0b\x63\x65rtificate\x18\x03 \x01(\t\x12\x0b\n\x03key\x18\x04 \x01(\t\x12\x0c\n\x04\x65nds\x18\x05 \x01(\x03\x32H\n\x06\x41\x63\x63\x65ss\x12>\n\x05\x45nrol\x12\x19.roofline.v1.EnrolRequest\x1a\x1a.roofline.v1.EnrolResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18roofline/v1/access.proto\x12\x0broofline.v1\"<\n\x0c\x45nrolRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\r\n\x05roles\x18\x02 \x03(\t\x12\x0f\n\x07lasts_s\x18\x03 \x01(\r\"\\\n\rEnrolResponse\x12\r\n\x05token\x18\x01 \x01(\t\x12\x0c\n\x04role\x18\x02 \x01(\t\x12\x13\n\x0b\x63\x65rtificate\x18\x03 \x01(\t\x12\x0b\n\x03key\x18\x04 \x01(\t\x12\x0c\n\x04\x65nds\x18\x05 \x01(\x03\x32H\n\x06\x41\x63\x63\x65ss\x12>\n\x05\x45nrol\x12\x19.roofline.v1.EnrolRequest\x1a\x1a.roofline.v1.EnrolResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -22,9 +22,9 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'roofline.v1.access_pb2', _g
 if _descriptor._USE_C_DESCRIPTORS == False:
   DESCRIPTOR._options = None
   _globals['_ENROLREQUEST']._serialized_start=41
-  _globals['_ENROLREQUEST']._serialized_end=84
-  _globals['_ENROLRESPONSE']._serialized_start=86
-  _globals['_ENROLRESPONSE']._serialized_end=178
-  _globals['_ACCESS']._serialized_start=180
-  _globals['_ACCESS']._serialized_end=252
+  _globals['_ENROLREQUEST']._serialized_end=101
+  _globals['_ENROLRESPONSE']._serialized_start=103
+  _globals['_ENROLRESPONSE']._serialized_end=195
+  _globals['_ACCESS']._serialized_start=197
+  _globals['_ACCESS']._serialized_end=269
 # @@protoc_insertion_point(module_scope)

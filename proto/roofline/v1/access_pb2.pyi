@@ -6,12 +6,14 @@ from typing import ClassVar as _ClassVar, Iterable as _Iterable, Optional as _Op
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class EnrolRequest(_message.Message):
-    __slots__ = ("name", "roles")
+    __slots__ = ("name", "roles", "lasts_s")
     NAME_FIELD_NUMBER: _ClassVar[int]
     ROLES_FIELD_NUMBER: _ClassVar[int]
+    LASTS_S_FIELD_NUMBER: _ClassVar[int]
     name: str
     roles: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, name: _Optional[str] = ..., roles: _Optional[_Iterable[str]] = ...) -> None: ...
+    lasts_s: int
+    def __init__(self, name: _Optional[str] = ..., roles: _Optional[_Iterable[str]] = ..., lasts_s: _Optional[int] = ...) -> None: ...
 
 class EnrolResponse(_message.Message):
     __slots__ = ("token", "role", "certificate", "key", "ends")

@@ -19,7 +19,7 @@ class ListJobsResponse(_message.Message):
     def __init__(self, jobs: _Optional[_Iterable[_Union[Job, _Mapping]]] = ...) -> None: ...
 
 class Job(_message.Message):
-    __slots__ = ("job", "begin_ns", "end_ns", "ranks", "roles", "hosts", "running", "tags", "state", "removed")
+    __slots__ = ("job", "begin_ns", "end_ns", "ranks", "roles", "hosts", "running", "tags", "state", "removed", "users")
     class TagsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -37,6 +37,7 @@ class Job(_message.Message):
     TAGS_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
     REMOVED_FIELD_NUMBER: _ClassVar[int]
+    USERS_FIELD_NUMBER: _ClassVar[int]
     job: str
     begin_ns: int
     end_ns: int
@@ -47,7 +48,8 @@ class Job(_message.Message):
     tags: _containers.ScalarMap[str, str]
     state: str
     removed: str
-    def __init__(self, job: _Optional[str] = ..., begin_ns: _Optional[int] = ..., end_ns: _Optional[int] = ..., ranks: _Optional[int] = ..., roles: _Optional[_Iterable[_Union[RoleCount, _Mapping]]] = ..., hosts: _Optional[_Iterable[str]] = ..., running: bool = ..., tags: _Optional[_Mapping[str, str]] = ..., state: _Optional[str] = ..., removed: _Optional[str] = ...) -> None: ...
+    users: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, job: _Optional[str] = ..., begin_ns: _Optional[int] = ..., end_ns: _Optional[int] = ..., ranks: _Optional[int] = ..., roles: _Optional[_Iterable[_Union[RoleCount, _Mapping]]] = ..., hosts: _Optional[_Iterable[str]] = ..., running: bool = ..., tags: _Optional[_Mapping[str, str]] = ..., state: _Optional[str] = ..., removed: _Optional[str] = ..., users: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class RoleCount(_message.Message):
     __slots__ = ("role", "ranks")
@@ -82,6 +84,128 @@ class GetStepsRequest(_message.Message):
     last_step: int
     kernels: bool
     def __init__(self, job: _Optional[str] = ..., ranks: _Optional[_Iterable[str]] = ..., first_step: _Optional[int] = ..., last_step: _Optional[int] = ..., kernels: bool = ...) -> None: ...
+
+class GetStepOverviewRequest(_message.Message):
+    __slots__ = ("job", "first_step", "last_step", "stretches", "first_rank", "last_rank")
+    JOB_FIELD_NUMBER: _ClassVar[int]
+    FIRST_STEP_FIELD_NUMBER: _ClassVar[int]
+    LAST_STEP_FIELD_NUMBER: _ClassVar[int]
+    STRETCHES_FIELD_NUMBER: _ClassVar[int]
+    FIRST_RANK_FIELD_NUMBER: _ClassVar[int]
+    LAST_RANK_FIELD_NUMBER: _ClassVar[int]
+    job: str
+    first_step: int
+    last_step: int
+    stretches: int
+    first_rank: int
+    last_rank: int
+    def __init__(self, job: _Optional[str] = ..., first_step: _Optional[int] = ..., last_step: _Optional[int] = ..., stretches: _Optional[int] = ..., first_rank: _Optional[int] = ..., last_rank: _Optional[int] = ...) -> None: ...
+
+class StepOverview(_message.Message):
+    __slots__ = ("job", "mode", "ranks", "firsts", "lasts", "left_out", "lines", "lateness", "recent", "running")
+    JOB_FIELD_NUMBER: _ClassVar[int]
+    MODE_FIELD_NUMBER: _ClassVar[int]
+    RANKS_FIELD_NUMBER: _ClassVar[int]
+    FIRSTS_FIELD_NUMBER: _ClassVar[int]
+    LASTS_FIELD_NUMBER: _ClassVar[int]
+    LEFT_OUT_FIELD_NUMBER: _ClassVar[int]
+    LINES_FIELD_NUMBER: _ClassVar[int]
+    LATENESS_FIELD_NUMBER: _ClassVar[int]
+    RECENT_FIELD_NUMBER: _ClassVar[int]
+    RUNNING_FIELD_NUMBER: _ClassVar[int]
+    job: str
+    mode: str
+    ranks: int
+    firsts: _containers.RepeatedScalarFieldContainer[int]
+    lasts: _containers.RepeatedScalarFieldContainer[int]
+    left_out: _containers.RepeatedScalarFieldContainer[bool]
+    lines: _containers.RepeatedCompositeFieldContainer[StepLine]
+    lateness: _containers.RepeatedCompositeFieldContainer[LatenessRow]
+    recent: _containers.RepeatedCompositeFieldContainer[RecentSteps]
+    running: bool
+    def __init__(self, job: _Optional[str] = ..., mode: _Optional[str] = ..., ranks: _Optional[int] = ..., firsts: _Optional[_Iterable[int]] = ..., lasts: _Optional[_Iterable[int]] = ..., left_out: _Optional[_Iterable[bool]] = ..., lines: _Optional[_Iterable[_Union[StepLine, _Mapping]]] = ..., lateness: _Optional[_Iterable[_Union[LatenessRow, _Mapping]]] = ..., recent: _Optional[_Iterable[_Union[RecentSteps, _Mapping]]] = ..., running: bool = ...) -> None: ...
+
+class StepLine(_message.Message):
+    __slots__ = ("name", "role", "ranks", "shortest", "middle", "longest")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    ROLE_FIELD_NUMBER: _ClassVar[int]
+    RANKS_FIELD_NUMBER: _ClassVar[int]
+    SHORTEST_FIELD_NUMBER: _ClassVar[int]
+    MIDDLE_FIELD_NUMBER: _ClassVar[int]
+    LONGEST_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    role: str
+    ranks: int
+    shortest: _containers.RepeatedScalarFieldContainer[float]
+    middle: _containers.RepeatedScalarFieldContainer[float]
+    longest: _containers.RepeatedScalarFieldContainer[float]
+    def __init__(self, name: _Optional[str] = ..., role: _Optional[str] = ..., ranks: _Optional[int] = ..., shortest: _Optional[_Iterable[float]] = ..., middle: _Optional[_Iterable[float]] = ..., longest: _Optional[_Iterable[float]] = ...) -> None: ...
+
+class LatenessRow(_message.Message):
+    __slots__ = ("name", "role", "first_rank", "last_rank", "mean", "latest", "late")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    ROLE_FIELD_NUMBER: _ClassVar[int]
+    FIRST_RANK_FIELD_NUMBER: _ClassVar[int]
+    LAST_RANK_FIELD_NUMBER: _ClassVar[int]
+    MEAN_FIELD_NUMBER: _ClassVar[int]
+    LATEST_FIELD_NUMBER: _ClassVar[int]
+    LATE_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    role: str
+    first_rank: int
+    last_rank: int
+    mean: float
+    latest: str
+    late: _containers.RepeatedScalarFieldContainer[float]
+    def __init__(self, name: _Optional[str] = ..., role: _Optional[str] = ..., first_rank: _Optional[int] = ..., last_rank: _Optional[int] = ..., mean: _Optional[float] = ..., latest: _Optional[str] = ..., late: _Optional[_Iterable[float]] = ...) -> None: ...
+
+class RecentSteps(_message.Message):
+    __slots__ = ("ago", "first_step", "last_step")
+    AGO_FIELD_NUMBER: _ClassVar[int]
+    FIRST_STEP_FIELD_NUMBER: _ClassVar[int]
+    LAST_STEP_FIELD_NUMBER: _ClassVar[int]
+    ago: float
+    first_step: int
+    last_step: int
+    def __init__(self, ago: _Optional[float] = ..., first_step: _Optional[int] = ..., last_step: _Optional[int] = ...) -> None: ...
+
+class ListAgentsRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class ListAgentsResponse(_message.Message):
+    __slots__ = ("agents",)
+    AGENTS_FIELD_NUMBER: _ClassVar[int]
+    agents: _containers.RepeatedCompositeFieldContainer[Agent]
+    def __init__(self, agents: _Optional[_Iterable[_Union[Agent, _Mapping]]] = ...) -> None: ...
+
+class Agent(_message.Message):
+    __slots__ = ("host", "connected", "version", "lag", "clock_error", "interval", "batches", "lost", "refused", "behind", "busy_with", "sources")
+    HOST_FIELD_NUMBER: _ClassVar[int]
+    CONNECTED_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    LAG_FIELD_NUMBER: _ClassVar[int]
+    CLOCK_ERROR_FIELD_NUMBER: _ClassVar[int]
+    INTERVAL_FIELD_NUMBER: _ClassVar[int]
+    BATCHES_FIELD_NUMBER: _ClassVar[int]
+    LOST_FIELD_NUMBER: _ClassVar[int]
+    REFUSED_FIELD_NUMBER: _ClassVar[int]
+    BEHIND_FIELD_NUMBER: _ClassVar[int]
+    BUSY_WITH_FIELD_NUMBER: _ClassVar[int]
+    SOURCES_FIELD_NUMBER: _ClassVar[int]
+    host: str
+    connected: bool
+    version: str
+    lag: _values_pb2.Value
+    clock_error: _values_pb2.Value
+    interval: _values_pb2.Value
+    batches: int
+    lost: int
+    refused: int
+    behind: bool
+    busy_with: str
+    sources: _containers.RepeatedCompositeFieldContainer[_machine_pb2.SourceStatus]
+    def __init__(self, host: _Optional[str] = ..., connected: bool = ..., version: _Optional[str] = ..., lag: _Optional[_Union[_values_pb2.Value, _Mapping]] = ..., clock_error: _Optional[_Union[_values_pb2.Value, _Mapping]] = ..., interval: _Optional[_Union[_values_pb2.Value, _Mapping]] = ..., batches: _Optional[int] = ..., lost: _Optional[int] = ..., refused: _Optional[int] = ..., behind: bool = ..., busy_with: _Optional[str] = ..., sources: _Optional[_Iterable[_Union[_machine_pb2.SourceStatus, _Mapping]]] = ...) -> None: ...
 
 class ExportRequest(_message.Message):
     __slots__ = ("job",)

@@ -31,6 +31,11 @@ class QueryStub(object):
                 request_serializer=roofline_dot_v1_dot_query__pb2.GetStepsRequest.SerializeToString,
                 response_deserializer=roofline_dot_v1_dot_query__pb2.TableChunk.FromString,
                 )
+        self.GetStepOverview = channel.unary_unary(
+                '/roofline.v1.Query/GetStepOverview',
+                request_serializer=roofline_dot_v1_dot_query__pb2.GetStepOverviewRequest.SerializeToString,
+                response_deserializer=roofline_dot_v1_dot_query__pb2.StepOverview.FromString,
+                )
         self.GetStragglers = channel.unary_unary(
                 '/roofline.v1.Query/GetStragglers',
                 request_serializer=roofline_dot_v1_dot_query__pb2.GetStragglersRequest.SerializeToString,
@@ -81,6 +86,11 @@ class QueryStub(object):
                 request_serializer=roofline_dot_v1_dot_query__pb2.GetComparisonRequest.SerializeToString,
                 response_deserializer=roofline_dot_v1_dot_query__pb2.Comparison.FromString,
                 )
+        self.ListAgents = channel.unary_unary(
+                '/roofline.v1.Query/ListAgents',
+                request_serializer=roofline_dot_v1_dot_query__pb2.ListAgentsRequest.SerializeToString,
+                response_deserializer=roofline_dot_v1_dot_query__pb2.ListAgentsResponse.FromString,
+                )
         self.BenchNet = channel.unary_stream(
                 '/roofline.v1.Query/BenchNet',
                 request_serializer=roofline_dot_v1_dot_models__pb2.BenchNetRequest.SerializeToString,
@@ -108,6 +118,13 @@ class QueryServicer(object):
 
     def GetSteps(self, request, context):
         """One row per rank and step, in chunks. NOT_FOUND: no such job or rank. INVALID_ARGUMENT: a range that cannot be.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetStepOverview(self, request, context):
+        """How long steps took and which ranks were late, in few numbers, for pictures. Errors as GetSteps.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -185,6 +202,13 @@ class QueryServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ListAgents(self, request, context):
+        """The agents of all nodes that are known, connected or not.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def BenchNet(self, request, context):
         """Have two agents measure the network between them. NOT_FOUND: no such host. FAILED_PRECONDITION: its agent
         is not connected, or busy with another measurement. ABORTED: it failed, the text says why.
@@ -210,6 +234,11 @@ def add_QueryServicer_to_server(servicer, server):
                     servicer.GetSteps,
                     request_deserializer=roofline_dot_v1_dot_query__pb2.GetStepsRequest.FromString,
                     response_serializer=roofline_dot_v1_dot_query__pb2.TableChunk.SerializeToString,
+            ),
+            'GetStepOverview': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetStepOverview,
+                    request_deserializer=roofline_dot_v1_dot_query__pb2.GetStepOverviewRequest.FromString,
+                    response_serializer=roofline_dot_v1_dot_query__pb2.StepOverview.SerializeToString,
             ),
             'GetStragglers': grpc.unary_unary_rpc_method_handler(
                     servicer.GetStragglers,
@@ -260,6 +289,11 @@ def add_QueryServicer_to_server(servicer, server):
                     servicer.GetComparison,
                     request_deserializer=roofline_dot_v1_dot_query__pb2.GetComparisonRequest.FromString,
                     response_serializer=roofline_dot_v1_dot_query__pb2.Comparison.SerializeToString,
+            ),
+            'ListAgents': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListAgents,
+                    request_deserializer=roofline_dot_v1_dot_query__pb2.ListAgentsRequest.FromString,
+                    response_serializer=roofline_dot_v1_dot_query__pb2.ListAgentsResponse.SerializeToString,
             ),
             'BenchNet': grpc.unary_stream_rpc_method_handler(
                     servicer.BenchNet,
@@ -325,6 +359,23 @@ class Query(object):
         return grpc.experimental.unary_stream(request, target, '/roofline.v1.Query/GetSteps',
             roofline_dot_v1_dot_query__pb2.GetStepsRequest.SerializeToString,
             roofline_dot_v1_dot_query__pb2.TableChunk.FromString,
+            options, channel_credentials,
+            insecure, call_credentials, compression, wait_for_ready, timeout, metadata)
+
+    @staticmethod
+    def GetStepOverview(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(request, target, '/roofline.v1.Query/GetStepOverview',
+            roofline_dot_v1_dot_query__pb2.GetStepOverviewRequest.SerializeToString,
+            roofline_dot_v1_dot_query__pb2.StepOverview.FromString,
             options, channel_credentials,
             insecure, call_credentials, compression, wait_for_ready, timeout, metadata)
 
@@ -495,6 +546,23 @@ class Query(object):
         return grpc.experimental.unary_unary(request, target, '/roofline.v1.Query/GetComparison',
             roofline_dot_v1_dot_query__pb2.GetComparisonRequest.SerializeToString,
             roofline_dot_v1_dot_query__pb2.Comparison.FromString,
+            options, channel_credentials,
+            insecure, call_credentials, compression, wait_for_ready, timeout, metadata)
+
+    @staticmethod
+    def ListAgents(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(request, target, '/roofline.v1.Query/ListAgents',
+            roofline_dot_v1_dot_query__pb2.ListAgentsRequest.SerializeToString,
+            roofline_dot_v1_dot_query__pb2.ListAgentsResponse.FromString,
             options, channel_credentials,
             insecure, call_credentials, compression, wait_for_ready, timeout, metadata)
 

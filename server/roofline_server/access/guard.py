@@ -171,7 +171,8 @@ class Enrolment(access_pb2_grpc.AccessServicer):
             return await asyncio.to_thread(self._certify, known, certificates, "renewed", context.peer())
         join, roles = self._tokens.join, list(request.roles)
         try:
-            made = await asyncio.to_thread(join, secret, request.name, roles, certificates is not None)
+            mutual, lasts_s = certificates is not None, request.lasts_s
+            made = await asyncio.to_thread(join, secret, request.name, roles, mutual, lasts_s)
         except ServerError as error:
             await context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))
         if made is None:  # used up between the guard and here
@@ -186,7 +187,9 @@ class Enrolment(access_pb2_grpc.AccessServicer):
 
     def _certify(self, token: Token, certificates: Certificates, event: str, peer: str) -> Any:
         made = certificates.issue(token)
-        self._tokens.extend(token.id, made.ends)
+        # Of who joins for a while only its certificate may be good for longer.
+        most = token.expires if event == "joined" else None
+        self._tokens.extend(token.id, made.ends if most is None else min(made.ends, most))
         self._audit.add(event, token=token.id, role=token.role, name=token.name, peer=peer)
         log.info("%s %s has %s (certificate of %s)", token.role, token.name, event, token.id)
         return access_pb2.EnrolResponse(

@@ -131,11 +131,20 @@ class Tokens:
         return token, "" if certified else secret
 
     def join(
-        self, secret: str, name: str, roles: Collection[str] = ROLES, certified: bool = False
+        self,
+        secret: str,
+        name: str,
+        roles: Collection[str] = ROLES,
+        certified: bool = False,
+        lasts_s: float = 0.0,
     ) -> tuple[Token, str] | None:
         """The own token of who joins with this secret, as one of these roles; None where that is not good for
-        it. Raises BadRequest where it is for another role."""
+        it. lasts_s: it is good for so long, and then goes when another of its name joins; 0: for good. Raises
+        BadRequest where it is for another role."""
         with self._changing() as known:
+            for digest, one in list(known.items()):
+                if lasts_s and one.name == name and not one.joins and one.state(time.time()) == "expired":
+                    del known[digest]
             found = known.get(_digest(secret))
             if found is None or not found.joins or found.state(time.time()) != "valid":
                 return None
@@ -144,7 +153,8 @@ class Tokens:
                 raise BadRequest(f"this token is for a role of {found.role}: `{program} join` takes it")
             if found.once:
                 known[found.digest] = replace(found, revoked=time.time())
-        return self.new(found.role, name, limit=found.limit, certified=certified)
+        days = lasts_s / DAY_S if lasts_s else None
+        return self.new(found.role, name, days=days, limit=found.limit, certified=certified)
 
     def revoke(self, number: str) -> Token:
         """Raises BadRequest where there is no such token."""

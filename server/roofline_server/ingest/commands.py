@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 from roofline.v1 import ingest_pb2 as pb
@@ -21,6 +22,24 @@ class Busy(Exception):
     """An agent works on something that wants it alone; the text says which and on what."""
 
 
+@dataclass
+class Received:
+    """What came of an agent since it connected. node: which one it is."""
+
+    node: int = -1
+    newest_ns: int = 0  # end of its newest batch, node time; 0: none came
+    batches: int = 0
+    lost: int = 0  # things that it reported as dropped
+    refused: int = 0  # batches
+    behind: bool = False  # it still sends what it kept before
+
+    def batch(self, message: Any) -> None:
+        """A batch came."""
+        self.batches += 1
+        self.newest_ns = max(self.newest_ns, message.end_ns)
+        self.lost += sum(event.count for event in message.events if event.kind == pb.EVENT_KIND_LOST)
+
+
 class Link:
     """The commands to one connected agent."""
 
@@ -31,6 +50,7 @@ class Link:
         self.address = address
         self.host: str = hello.machine.host
         self.busy_with = ""
+        self.received = Received()
         self._send = send
         self._numbers = itertools.count(1)
         self._asked: dict[int, OnAnswer] = {}

@@ -159,6 +159,7 @@ class IngestService:
             elif kind == "backlog":
                 begin_ns, end_ns = message.backlog.begin_ns, message.backlog.end_ns
                 if 0 <= begin_ns <= end_ns < MAX_TIME_NS:
+                    stream.link.received.behind = end_ns > 0
                     self._store.expect(stream.node, begin_ns, end_ns)
             elif kind == "result":
                 stream.link.take(message.result)
@@ -172,7 +173,9 @@ class IngestService:
         entry = Entry(0, stream.agent, batch.sequence, stream.node, now_ns, data, message.lineage)
         try:
             self._check(entry)
-            if message.boot not in ("", stream.boot):
+            if message.boot in ("", stream.boot):
+                stream.link.received.batch(batch)
+            else:
                 entry = await self._of_former_boot(stream, entry, message.boot)
             known = self._store.known(entry)
             if known == Known.TAKEN:

@@ -33,6 +33,7 @@ class AgentStream:
         self.pings: dict[int, int] = {}  # on their way: id -> when sent
         self._numbers = itertools.count(1)
         self.link = Link(hello, self.send, address)
+        self.link.received.node = node
 
     def send(self, message: pb.ServerMessage) -> None:
         self.outgoing.put_nowait(message)
@@ -44,6 +45,7 @@ class AgentStream:
 
     def refuse(self, sequence: int, reason: str, taken: bool = False) -> None:
         """A batch is not kept."""
+        self.link.received.refused += 1
         log.warning("batch %d of agent %s refused: %s", sequence, self.agent[:8], reason)
         rejection = pb.Rejection(sequence=sequence, reason=reason, taken=taken)
         self.send(pb.ServerMessage(rejection=rejection))

@@ -18,7 +18,7 @@ from ..report.job.build import build, first_screen
 from ..report.questions import Steps, Subject
 from ..report.ranks.summaries import summarize_job
 from ..report.roofline import rooflines
-from ..report.steps import steps, timeline
+from ..report.steps import overview, steps, timeline
 from ..report.time_roofline import time_rooflines
 from ..report.trajectory import trajectories
 from ..report.trajectory.experiments import jobs_of
@@ -83,7 +83,7 @@ class Answers:
         gone = self._store.all_removed()
         found = [
             summarize_job(asked_as(job, names), self._store.overview(job), now)._replace(
-                removed=removals.short(gone.get(job))
+                removed=removals.short(gone.get(job)), users=self._store.owners_of(job)
             )
             for job in names
         ]
@@ -139,6 +139,12 @@ class Answers:
         view = self._view_of_steps(request, steps.NEEDED)
         table = steps.steps_table(view, list(request.ranks), _range(request), mode_of(view))
         return map(messages.chunk, table)
+
+    def step_overview(self, request: Any) -> Any:
+        view = self._view_of_steps(request, overview.NEEDED)
+        ranks = [getattr(request, n) if request.HasField(n) else None for n in ("first_rank", "last_rank")]
+        found = overview.step_overview(view, _range(request), self._store.now_ns(), request.stretches, *ranks)
+        return to_message(query_pb2.StepOverview(), found)
 
     def timeline(self, request: Any) -> Iterator[Any]:
         # What was not sealed when the view was made is in the raw data too: it is asked for later.

@@ -14,6 +14,7 @@ from ..errors import BadRequest, UnknownHost, UnknownJob
 from ..ingest.commands import Agents
 from ..records import Limit
 from ..store.store import Store
+from .agents import agent_states
 from .answers import Answers
 from .bench_net import CannotBench, bench_net, running_on
 
@@ -55,6 +56,9 @@ class QueryService:
         async for message in _stream(self._answers.steps, request, context, "table of steps"):
             yield message
 
+    async def GetStepOverview(self, request: Any, context: Any) -> Any:
+        return await _answer(self._answers.step_overview, request, context, "overview of steps")
+
     async def GetTimeline(self, request: Any, context: Any) -> AsyncIterator[Any]:
         async for message in _stream(self._answers.timeline, request, context, "timeline"):
             yield message
@@ -80,6 +84,10 @@ class QueryService:
 
     async def GetMachines(self, request: Any, context: Any) -> Any:
         return await _answer(self._answers.machines, request, context, "question for machines")
+
+    async def ListAgents(self, request: Any, context: Any) -> Any:
+        links = self._agents.links()  # of the event loop, where they come and go
+        return await asyncio.to_thread(agent_states, self._whole_store, links)
 
     async def BenchNet(self, request: Any, context: Any) -> AsyncIterator[Any]:
         known = {machine.host for machine in self._whole_store.name_ids.machines().values()}

@@ -87,6 +87,7 @@ class Store:
         self._tail = Tail(processes)
         self._clocks = ClockRegistry(self._catalog, self.name_ids)
         self._tags, self._owners = Tags(self._catalog), Owners(self._catalog)
+        self._limit: Limit | None = None  # of who asks, see `seen_by`
         self.machines = Machines(self._catalog, self.name_ids.nodes(), self._began)
         deltas = Deltas(self.name_ids, reader, self._members)
         steps = SealedSteps(self._catalog, reader, self.name_ids, self._clocks.settled, deltas, self._members)
@@ -325,6 +326,7 @@ class Store:
         if limit is None:
             return self
         found = copy.copy(self)
+        found._limit = limit
         found._views = self._views.only(lambda run: limit.allows(run, self._owners.of(run)))
         return found
 
@@ -348,6 +350,11 @@ class Store:
     def tags(self, job: str) -> dict[str, str]:
         """A job's tags by name."""
         return self._views.tags_of(job)
+
+    def owners_of(self, job: str) -> list[str]:
+        """Who submitted ranks of a job, by name. Who may not see all jobs sees no name but his own."""
+        limit = self._limit
+        return sorted(one for one in self._owners.of(job) if limit is None or one == limit.user)
 
     def jobs_tagged(self, name: str, value: str) -> list[str]:
         """The jobs whose tag `name` is `value`, in order of their ids."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import http.client
 import json
 import os
@@ -19,9 +20,10 @@ import pytest
 from roofline.v1 import query_pb2 as pb
 
 from .. import models
-from ..chunks import message, steps
+from ..chunks import introductions, message, slices, steps
 from ..fake_server import answer, chunks, refuse, serving
 from ..test_cli import run
+from . import overviews
 
 COMMAND = Path(sys.executable).parent / "roofline-client"
 EVIL = "<script>alert(1)</script>"
@@ -48,14 +50,20 @@ class Page(NamedTuple):
 
     def event(self, path: str) -> dict[str, Any]:
         """The first event."""
+        return self.events(path, 1)[0]
+
+    def events(self, path: str, count: int) -> list[dict[str, Any]]:
+        """So many of them."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)
         try:
             connection.request("GET", path)
             response = connection.getresponse()
             assert response.headers["Content-Type"].startswith("text/event-stream")
-            while not (line := response.readline()).startswith(b"data:"):
-                pass
-            return json.loads(line[5:])  # type: ignore[no-any-return]
+            found: list[dict[str, Any]] = []
+            while len(found) < count:
+                if (line := response.readline()).startswith(b"data:"):
+                    found.append(json.loads(line[5:]))
+            return found
         finally:
             connection.close()
 
@@ -99,10 +107,15 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
     report = pb.Report(job="41", running=True, ranks=[pb.RankReport(rank="worker:0", role="worker")])
     scripts = {
         "GetSteps": chunks(message("steps", steps(), [])),
+        "GetStepOverview": answer(overviews.message()),
+        "ListAgents": answer(pb.ListAgentsResponse(agents=[pb.Agent(host=EVIL, connected=True)])),
         "GetStragglers": refuse(grpc.StatusCode.NOT_FOUND, "no job nine"),
         "GetRoofline": answer(models.roofline()),
         "GetBreakdown": answer(models.breakdown()),
         "GetMachines": answer(models.machines()),
+        "GetTimeline": chunks(
+            message("timeline", introductions()), message("timeline", slices("steps", [(0, 9)]))
+        ),
     }
     with serving(answer(report), answer(jobs), **scripts) as asked:
         found = started(asked.address, tmp_path_factory.mktemp("config"))
@@ -129,11 +142,12 @@ def test_the_list_of_jobs_comes_as_it_changes_running_first(page: Page) -> None:
 
 
 def test_a_job_comes_with_verdict_and_pictures(page: Page) -> None:
-    shown = page.event("/events/job?job=41")
-    assert set(shown["pictures"]) >= {"steps", "late", "roofline"}
-    (line,) = shown["pictures"]["steps"]["data"]
+    shown = page.events("/events/job?job=41", 2)
+    pictures = {name: figure for one in shown for name, figure in one["pictures"].items()}
+    assert set(pictures) >= {"steps", "late", "roofline"}
+    (line,) = pictures["steps"]["data"]
     assert line["name"] == "worker:0" and len(line["x"]) == 3
-    assert 'class="roofline"' in shown["verdict"]
+    assert any('class="roofline"' in one.get("verdict", "") for one in shown)
 
 
 def test_a_job_may_be_called_as_the_list_is(page: Page) -> None:
@@ -182,6 +196,9 @@ def test_bad_requests_say_what_is_wrong(page: Page, path: str, status: int, word
         ("/compare?first=41", 'value="41"'),
         ("/machines", "node1"),
         ("/trajectory", "Experiment"),
+        ("/agents", "clock error"),
+        ("/details?job=41", "Traffic between ranks was not counted"),
+        ("/machines?host=node1", "What jobs were held against"),
     ],
 )
 def test_answers_are_pages(page: Page, path: str, words: str) -> None:
@@ -197,6 +214,52 @@ def test_answers_are_pages(page: Page, path: str, words: str) -> None:
 def test_an_answer_that_cannot_be_says_why(page: Page, path: str, status: int, words: str) -> None:
     found, text, _ = page.ask(path)
     assert (found, words in text) == (status, True), text
+
+
+@pytest.mark.parametrize(
+    ("path", "kind", "words", "name"),
+    [
+        ("report.html?job=41", "text/html", "<title>Job 41</title>", "report-job-41.html"),
+        ("report.csv?job=41", "text/csv", "rank,", "report-job-41.csv"),
+        ("report.csv?job=41%22%0d%0a<x>", "text/csv", "rank,", "report-job-41-x-.csv"),
+    ],
+)
+def test_a_report_is_kept_as_a_file(page: Page, path: str, kind: str, words: str, name: str) -> None:
+    status, text, headers = page.ask(f"/download/{path}")
+    assert (status, words in text) == (200, True), text
+    assert headers["Content-Type"].startswith(kind)
+    assert headers["Content-Disposition"] == f'attachment; filename="{name}"'
+
+
+def test_a_timeline_is_kept_as_perfetto_reads_it(page: Page) -> None:
+    connection = http.client.HTTPConnection("127.0.0.1", page.port, timeout=10)
+    connection.request("GET", "/download/timeline.json.gz?job=41")
+    response = connection.getresponse()
+    trace = json.loads(gzip.decompress(response.read()))
+    connection.close()
+    assert response.status == 200 and trace["traceEvents"]
+
+
+@pytest.mark.parametrize(
+    ("path", "status"), [("nothing", 404), ("report.csv", 400), ("report.csv?job=41&steps=x", 400)]
+)
+def test_what_cannot_be_kept_is_said(page: Page, path: str, status: int) -> None:
+    assert page.ask(f"/download/{path}")[0] == status
+
+
+def test_a_live_answer_is_asked_for_again(page: Page) -> None:
+    _, text, _ = page.ask("/agents")
+    assert 'data-events="/events/agents?"' in text
+    assert "clock error" in page.event("/events/agents")["answer"]
+    assert "data-events" not in page.ask("/full")[1]
+
+
+def test_picked_steps_are_asked_for_and_bad_ones_refused(page: Page) -> None:
+    shown = page.events("/events/job?job=41&steps=1:2", 3)
+    assert [one["of"] for one in shown if "verdict" in one] == ["1:2"]
+    for bad in ("steps=9:3", "ranks=x", "ranks=1:99999999999"):
+        status, text, _ = page.ask(f"/events/job?job=41&{bad}")
+        assert status == 400 and "error" in text
 
 
 def test_what_is_asked_for_is_escaped(page: Page) -> None:

@@ -60,6 +60,43 @@ def test_nobody_is_asked_when_nobody_watches() -> None:
     assert before == after
 
 
+def test_who_comes_back_soon_sees_what_was_found_last_and_nothing_is_asked_anew(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def scenario() -> tuple[list[list[str]], int]:
+        feeds, ask = Feeds(), Counter()
+        first = await some(feeds.feed("42", ask).watch(), 1)
+        monkeypatch.setattr(live, "EVERY_S", 60.0)
+        second = await some(feeds.feed("42", ask).watch(), 2)  # the one that was due, after which is rest
+        return [first, second, *[await some(feeds.feed("42", ask).watch(), 1) for _ in range(5)]], ask.asked
+
+    seen, asked = asyncio.run(scenario())
+    assert asked == 2 and seen == [["1"], ["1", "2"], *[["2"]] * 5]
+
+
+def test_what_several_feeds_show_comes_as_it_is_there() -> None:
+    async def scenario() -> tuple[list[str], bool]:
+        feeds, slow = Feeds(), asyncio.Event()
+
+        async def late() -> Shown:
+            await slow.wait()
+            return "verdict", True
+
+        found, both = [], [feeds.feed("steps", Counter()), feeds.feed("verdict", late)]
+        stream = live.merged(both)
+        async for shown in stream:
+            found.append(shown)
+            if len(found) == 3:
+                slow.set()
+            if shown == "verdict":
+                break
+        await stream.aclose()  # type: ignore[attr-defined]
+        return found, any(feed.is_watched for feed in both)
+
+    found, watched = asyncio.run(scenario())
+    assert found[:3] == ["1", "2", "3"] and found[-1] == "verdict" and not watched
+
+
 def test_a_slow_reader_gets_the_newest_and_holds_nobody_up() -> None:
     async def scenario() -> tuple[list[str], list[str]]:
         feeds, ask = Feeds(), Counter()

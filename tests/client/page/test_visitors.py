@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 from roofline.joining import Access
-from roofline_client.page.shield import LOOPBACK, refusal
-from roofline_client.page.visitors import LASTS_S, MOST, TRIES, TRIES_S, Visitors
+from roofline_client.page.shield import A_SECOND, BURST, LOOPBACK, MOST_KNOWN, RateLimit, refusal
+from roofline_client.page.visitors import LASTS_S, LONGEST_S, MOST, TRIES, TRIES_S, Visitors
 from starlette.datastructures import Headers
 
 
@@ -52,9 +52,35 @@ def test_tokens_cannot_be_guessed_quickly() -> None:
     assert visitors.may_try()
 
 
+def test_a_session_ends_with_its_access_however_much_it_is_used() -> None:
+    clock = Clock()
+    visitors = Visitors(clock)
+    name = visitors.open(None)
+    while clock.now < LONGEST_S - 3600:
+        clock.now += 3600
+        assert visitors.knows(name)
+    clock.now = LONGEST_S
+    assert not visitors.knows(name)
+
+
+def test_who_asks_too_often_waits_and_others_do_not() -> None:
+    clock = Clock()
+    rate = RateLimit(clock)
+    assert all(rate.allows("a") for _ in range(int(BURST)))
+    assert not rate.allows("a") and rate.allows("b")
+    clock.now += 1
+    assert sum(rate.allows("a") for _ in range(100)) == A_SECOND
+    for number in range(2 * MOST_KNOWN):
+        assert rate.allows(str(number))
+    assert len(rate._left) <= MOST_KNOWN
+
+
 @pytest.mark.parametrize(
     ("method", "headers", "status"),
     [
+        ("GET", {"host": "localhost:1", "sec-fetch-site": "cross-site", "sec-fetch-mode": "no-cors"}, 403),
+        ("GET", {"host": "localhost:1", "sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate"}, None),
+        ("POST", {"host": "localhost:1", "origin": "http://localhost:1", "content-length": "x"}, 413),
         ("GET", {"host": "127.0.0.1:7645"}, None),
         ("GET", {"host": "localhost:7645"}, None),
         ("GET", {"host": "[::1]:7645"}, None),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import stat
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -76,6 +77,28 @@ def test_expired_and_revoked_tokens_are_worthless(tmp_path: Path) -> None:
     assert revoked.revoked is not None
     assert tokens.holder(own) is None, "seen without a restart"
     assert Tokens(tmp_path).revoke(other.id).revoked == revoked.revoked, "twice is once"
+
+
+def test_who_joins_for_a_while_goes_when_another_of_his_name_comes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tokens = Tokens(tmp_path)
+    _, secret = tokens.new("reader", "", joins=True)
+    now = time.time()
+    monkeypatch.setattr("roofline_server.access.tokens.time.time", lambda: now)
+
+    def join(name: str, lasts_s: float = 0.0) -> str:
+        found = tokens.join(secret, name, lasts_s=lasts_s)
+        assert found is not None
+        return found[0].id
+
+    stays, visits, other = join("alice"), join("a visitor", 60.0), join("another", 60.0)
+    assert {stays, visits, other} <= tokens.valid_ids()
+    now += 61
+    again = join("a visitor", 60.0)
+    known = {token.id for token in tokens.all()}
+    assert visits not in known and {stays, other, again} <= known
+    assert tokens.valid_ids() & {stays, visits, other, again} == {stays, again}
 
 
 def test_bad_input_and_broken_files_are_said(tmp_path: Path) -> None:

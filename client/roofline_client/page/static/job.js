@@ -1,38 +1,156 @@
-// One job: its verdict as the server words it, and pictures as the server computes them.
+// One job. What is picked (steps, ranks) stands in the address, and is what the server is asked for.
 "use strict";
 
-const job = document.getElementById("verdict").dataset.job;
-const dark = matchMedia("(prefers-color-scheme: dark)");
+const verdict = document.getElementById("verdict");
+const job = verdict.dataset.job;
+const NAMES = ["account", "roofline", "steps", "late"];
+const form = document.getElementById("pick");
 let pictures = {};
+let picked = read();
 
-function look(layout) {
-  const ink = getComputedStyle(document.body).color;
-  const grid = getComputedStyle(document.querySelector("header")).borderBottomColor;
-  const made = {
-    ...layout, autosize: true, margin: { l: 60, r: 15, t: 40, b: 45 }, uirevision: job,
-    font: { color: ink, family: "system-ui, sans-serif", size: 12 },
-    paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
-  };
-  for (const axis of ["xaxis", "yaxis"]) {
-    made[axis] = { ...layout[axis], gridcolor: grid, zerolinecolor: grid, automargin: true };
-  }
-  return made;
+function read() {
+  const asked = new URLSearchParams(location.search);
+  return { steps: asked.get("steps") || "", ranks: asked.get("ranks") || "" };
 }
 
-function draw() {
-  const options = { displaylogo: false, responsive: true, modeBarButtonsToRemove: ["select2d", "lasso2d"] };
-  for (const [name, figure] of Object.entries(pictures)) {
-    Plotly.react(name, figure.data, look(figure.layout), options);
+function query() {
+  const asked = new URLSearchParams({ job });
+  for (const [name, value] of Object.entries(picked)) {
+    if (value) asked.set(name, value);
+  }
+  return asked.toString();
+}
+
+function edges() {
+  if (!picked.steps) return null;
+  if (picked.steps === "all") return ["", ""];
+  const [first, last] = picked.steps.includes(":") ? picked.steps.split(":") : [picked.steps, picked.steps];
+  return [first, last];
+}
+
+// What stands over the step times: a band where steps are picked.
+function band(figure) {
+  const found = edges();
+  if (!found) return figure;
+  const x = figure.data.flatMap((line) => [line.x[0], line.x.at(-1)]);
+  const place = { x0: found[0] === "" ? Math.min(...x) : +found[0] - 0.5, x1: found[1] === "" ? Math.max(...x) : +found[1] + 0.5 };
+  const shape = { type: "rect", xref: "x", yref: "paper", y0: 0, y1: 1, ...place, fillcolor: "rgba(0,114,178,0.18)", line: { width: 1, color: "#0072B2" } };
+  return { ...figure, layout: { ...figure.layout, shapes: [...(figure.layout.shapes || []), shape] } };
+}
+
+// While the mouse is down steps are being picked: a picture that is drawn anew would end that.
+let pressed = false;
+window.addEventListener("pointerdown", () => { pressed = true; }, true);
+for (const end of ["pointerup", "pointercancel", "blur"]) {
+  window.addEventListener(end, () => {
+    if (!pressed) return;
+    pressed = false;
+    setTimeout(() => drawAll(NAMES), 0);
+  }, true);
+}
+
+function drawAll(names) {
+  if (pressed) return;
+  for (const name of names) {
+    if (!pictures[name]) continue;
+    // Another pick begins with all of what is picked in sight.
+    const revision = job + (name === "late" ? picked.steps + picked.ranks : "");
+    draw(name, name === "steps" ? band(pictures[name]) : pictures[name], revision);
   }
 }
 
-follow("/events/job?job=" + encodeURIComponent(job), (shown) => {
-  document.getElementById("verdict").innerHTML = shown.verdict;  // escaped by the server
-  document.getElementById("state").textContent = shown.state;
-  pictures = shown.pictures;
-  draw();
+function pick(change) {
+  picked = { ...picked, ...change };
+  history.pushState(null, "", "?" + query());
+  ask();
+}
+
+// At once what the browser knows, the rest when the server has answered.
+function ask() {
+  describe();
+  verdict.setAttribute("aria-busy", "true");
+  document.querySelectorAll(".of-steps").forEach((one) => one.classList.add("waits"));
+  if (pictures.steps) drawAll(["steps"]);
+  const found = edges();
+  if (pictures.late && found && found[0] !== "" && found[1] !== "") {
+    Plotly.relayout("late", { "xaxis.range": [+found[0] - 0.5, +found[1] + 0.5] });
+  }
+  reopen();
+}
+
+function describe() {
+  const found = edges();
+  form.elements.first.value = found ? found[0] : "";
+  form.elements.last.value = found ? found[1] : "";
+  const words = (picked.steps ? `steps ${picked.steps}` : "steady steps") + (picked.ranks ? `, ranks ${picked.ranks} in the picture of who is late` : "");
+  document.getElementById("picked").textContent = words;
+  const steps = picked.steps ? ` --steps ${picked.steps}` : "";
+  document.getElementById("command").textContent = `roofline-client report --job ${quoted(job)}${steps}`;
+  for (const link of document.querySelectorAll("a[data-of]")) {
+    const asked = new URLSearchParams({ [link.dataset.of]: job });
+    if (picked.steps) asked.set("steps", picked.steps);
+    link.href = link.pathname + "?" + asked;
+  }
+}
+
+function quoted(word) {
+  return /^[\w./:@-]+$/.test(word) ? word : "'" + word.replaceAll("'", "'\\''") + "'";
+}
+
+const reopen = follow(() => "/events/job?" + query(), (shown) => {
+  if ("verdict" in shown) {
+    if (shown.of !== picked.steps) return;  // of what was picked before
+    if (verdict.innerHTML !== shown.verdict) verdict.innerHTML = shown.verdict;  // escaped by the server
+    const headline = document.getElementById("headline");
+    if (headline.textContent !== shown.headline) headline.textContent = shown.headline;
+    document.getElementById("state").textContent = shown.state;
+    verdict.removeAttribute("aria-busy");
+    document.querySelectorAll(".of-steps").forEach((one) => one.classList.remove("waits"));
+  }
+  if ("late_of" in shown && shown.late_of !== `${picked.steps}/${picked.ranks}`) {
+    delete shown.pictures.late;
+    delete shown.tables.late;
+  }
+  pictures = { ...pictures, ...shown.pictures };
+  for (const [name, table] of Object.entries(shown.tables)) {
+    document.getElementById(`${name}-table`).innerHTML = table;  // escaped by the server
+  }
+  drawAll(Object.keys(shown.pictures));
+  listen();
 });
-dark.addEventListener("change", draw);
+
+let listening = false;
+function listen() {
+  const steps = document.getElementById("steps");
+  const late = document.getElementById("late");
+  if (listening || !steps.on || !late.on) return;
+  listening = true;
+  // What is dragged over is a pick, not a zoom: all steps stay in sight.
+  steps.on("plotly_relayout", (event) => {
+    const [first, last] = [event["xaxis.range[0]"], event["xaxis.range[1]"]];
+    if (first === undefined || last === undefined) return;
+    Plotly.relayout(steps, { "xaxis.autorange": true });
+    pick({ steps: `${Math.max(0, Math.ceil(first))}:${Math.max(0, Math.ceil(first), Math.floor(last))}` });
+  });
+  steps.on("plotly_doubleclick", () => { if (picked.steps) pick({ steps: "" }); });
+  late.on("plotly_click", (event) => {
+    const row = pictures.late.data[0].customdata[event.points[0].pointIndex[0]];
+    if (row[1] > row[0]) pick({ ranks: `${row[0]}:${row[1]}` });
+  });
+}
+
+form.addEventListener("submit", (event) => {
+  event.preventDefault();
+  const { first, last } = form.elements;
+  pick({ steps: first.value || last.value ? `${first.value}:${last.value}` : "" });
+});
+document.getElementById("all").addEventListener("click", () => pick({ steps: "", ranks: "" }));
+window.addEventListener("popstate", () => { picked = read(); ask(); });
+dark.addEventListener("change", () => drawAll(NAMES));
 document.getElementById("copy").addEventListener("click", () => {
   navigator.clipboard.writeText(document.getElementById("command").textContent);
 });
+document.querySelectorAll("button[data-png]").forEach((button) => {
+  button.addEventListener("click", () => keepPicture(button.dataset.png, `${button.dataset.png}-${job}`));
+});
+describe();

@@ -1,0 +1,151 @@
+"""How soon the live page of a large job is there and follows a pick of steps, in a real Chromium."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import shutil
+import statistics
+import sys
+import time
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from . import server
+from .agent import load
+from .rich_jobs import LONG, WIDE, Shape, served_job
+from .site import COMMANDS, Node, Result, connects, free_port, node, wait_until
+
+PAINT_S, BRUSH_S = 1.0, 0.1
+ROUNDS = 5
+PATIENCE_MS = 180_000
+
+# Picks steps as the mouse does, and waits for the frame that shows it.
+PICK = """async (steps) => {
+  const begin = performance.now();
+  pick({ steps });
+  await new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
+  return (performance.now() - begin) / 1000;
+}"""
+FIRST_PAINT = "performance.getEntriesByName('first-contentful-paint')[0].startTime / 1000"
+NOW = "performance.now() / 1000"
+DRAWN, ANSWERED = "#{} .main-svg", "#verdict:not([aria-busy])"  # the page lets no function be made of a text
+
+PAGES, TURNS = 50, 5
+# Opens so many streams of events, half of the list of jobs and half of a job, and reads them.
+READER = """
+import selectors, socket, sys
+port, pages = map(int, sys.argv[1:])
+chosen = selectors.DefaultSelector()
+for number in range(pages):
+    one = socket.create_connection(("127.0.0.1", port))
+    path = "/events/job?job=bench" if number % 2 else "/events/jobs"
+    one.sendall(f"GET {path} HTTP/1.1\\r\\nHost: 127.0.0.1:{port}\\r\\n\\r\\n".encode())
+    chosen.register(one, selectors.EVENT_READ)
+while True:
+    for key, _ in chosen.select():
+        if not key.fileobj.recv(1 << 20):
+            sys.exit("a page was closed")
+"""
+
+
+class Seen(NamedTuple):
+    """Seconds since the page was opened, the first time, and since steps were picked, medians."""
+
+    paint: float
+    steps: float
+    verdict: float
+    picked: float
+    answered: float
+
+
+def large_jobs() -> Iterator[Result]:
+    """1,000 ranks x 1,000 steps, and 64 ranks x 10,000 steps."""
+    if shutil.which("chromium") is None:
+        yield Result("live page", "a Chromium", "not measured", False, "there is no Chromium here")
+        return
+    for shape in (WIDE, LONG):
+        with served_job(shape) as (here, _):
+            yield result(shape, looked(here, shape.job))
+
+
+def result(shape: Shape, seen: Seen) -> Result:
+    return Result(
+        f"live page, {shape.ranks:,} ranks x {shape.steps:,} steps",
+        f"first paint {PAINT_S:g} s, brush {1e3 * BRUSH_S:.0f} ms",
+        f"{seen.paint:.2f} s, {1e3 * seen.picked:.0f} ms",
+        seen.paint <= PAINT_S and seen.picked <= BRUSH_S,
+        f"step times drawn after {seen.steps:.1f} s, the verdict after {seen.verdict:.1f} s; of picked steps "
+        f"{seen.answered:.1f} s after the pick; {load()}",
+    )
+
+
+def beside_pages() -> Result:
+    """How much slower rows become durable while 50 pages are open, in turns with none."""
+    messages, alone, beside = server.ingest_messages(), [], []
+    with node() as here, here.server():
+        port = free_port()
+        with here.running(COMMANDS / "roofline-client", "page", "--listen", f"127.0.0.1:{port}"):
+            wait_until(lambda: connects("127.0.0.1", port))
+            asyncio.run(server.ingest(here, messages, "first"))  # a job to look at; everything is warm
+            for turn in range(TURNS):
+                alone.append(asyncio.run(server.ingest(here, messages, f"alone-{turn}")))
+                with here.running(sys.executable, "-c", READER, port, PAGES):
+                    time.sleep(3.0)  # all of them are open, and have seen something
+                    beside.append(asyncio.run(server.ingest(here, messages, f"beside-{turn}")))
+    share = statistics.median(beside) / statistics.median(alone) - 1
+    rates = ", ".join(f"{one:.1f}/{other:.1f}" for one, other in zip(alone, beside, strict=True))
+    what = f"ingest beside {PAGES} open pages"
+    return Result(
+        what, "5 % slower", f"{share:+.1%}", share <= 0.05, f"seconds alone/beside: {rates}; {load()}"
+    )
+
+
+@contextlib.contextmanager
+def chromium(here: Node) -> Iterator[tuple[Any, str]]:
+    """A browser, and the address of a page that asks the node's server."""
+    from playwright.sync_api import sync_playwright
+
+    port = free_port()
+    with (
+        here.running(COMMANDS / "roofline-client", "page", "--listen", f"127.0.0.1:{port}"),
+        sync_playwright() as playwright,
+    ):
+        wait_until(lambda: connects("127.0.0.1", port))
+        browser = playwright.chromium.launch(
+            executable_path=shutil.which("chromium"), args=["--no-sandbox", "--disable-gpu"]
+        )
+        yield browser, f"http://127.0.0.1:{port}"
+        browser.close()
+
+
+def looked(here: Node, job: str) -> Seen:
+    """Open the job's page a few times, and pick steps there a few times."""
+    with chromium(here) as (browser, home):
+        opened = [_opened(browser, f"{home}/job?job={job}") for _ in range(3)]
+        tab = browser.new_page(viewport={"width": 1280, "height": 1000})
+        tab.goto(f"{home}/job?job={job}")
+        tab.locator(DRAWN.format("late")).first.wait_for(timeout=PATIENCE_MS)
+        tab.locator(ANSWERED).wait_for(timeout=PATIENCE_MS)
+        picked = [_picked(tab, f"{100 + round_}:{200 + round_}") for round_ in range(ROUNDS)]
+    paint = statistics.median(one[0] for one in opened)
+    # Later openings see what was found for the first.
+    return Seen(paint, *opened[0][1:], *map(statistics.median, zip(*picked, strict=True)))
+
+
+def _opened(browser: Any, address: str) -> tuple[float, float, float]:
+    tab = browser.new_page(viewport={"width": 1280, "height": 1000})
+    tab.goto(address)
+    tab.locator(DRAWN.format("steps")).first.wait_for(timeout=PATIENCE_MS)
+    steps = tab.evaluate(NOW)
+    tab.locator(ANSWERED).wait_for(timeout=PATIENCE_MS)
+    seen = (tab.evaluate(FIRST_PAINT), steps, tab.evaluate(NOW))
+    tab.close()
+    return seen
+
+
+def _picked(tab: Any, steps: str) -> tuple[float, float]:
+    begin = tab.evaluate(NOW)
+    shown = tab.evaluate(PICK, steps)
+    tab.locator(ANSWERED).wait_for(timeout=PATIENCE_MS)
+    return shown, tab.evaluate(NOW) - begin

@@ -1,0 +1,74 @@
+"""With what the page asks, and how much at once."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+from roofline.joining import Access, Servers, client_file, save_servers
+from roofline_client import connection
+from roofline_client.page import asking
+from roofline_client.page.asking import Asking, Busy
+
+SERVER = "127.0.0.1:1"
+OWN = Access("authority", "own")
+
+
+@pytest.fixture
+def opened(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[Access | None]:
+    """Accesses with which channels were opened; this user has joined the server."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    save_servers(client_file({"XDG_CONFIG_HOME": str(tmp_path)}), Servers(SERVER, {SERVER: OWN}))
+    found: list[Access | None] = []
+    real = connection.open_channel
+
+    def open_channel(grpc: Any, server: str, access: Access | None, options: Any) -> Any:
+        found.append(access)
+        return real(grpc, server, None, options)
+
+    monkeypatch.setattr(connection, "open_channel", open_channel)
+    return found
+
+
+def ask(page: Asking, access: Access | None) -> None:
+    async def once() -> None:
+        await page.ask(access, lambda client: None)
+
+    asyncio.run(once())
+    page.close()
+
+
+def test_a_page_for_everybody_never_uses_what_its_user_has(opened: list[Access | None]) -> None:
+    ask(Asking(SERVER), None)
+    assert opened == [None]
+
+
+def test_a_page_of_its_user_asks_with_what_he_has_and_a_visitors_with_the_visitors(
+    opened: list[Access | None],
+) -> None:
+    ask(Asking(SERVER, OWN), None)
+    visitor = Access("authority", "visitor")
+    ask(Asking(SERVER, OWN), visitor)
+    assert opened == [OWN, visitor]
+
+
+def test_of_too_many_questions_the_last_are_refused(
+    opened: list[Access | None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(asking, "MOST_WAITING", 2)
+    page, go_on = Asking(SERVER), threading.Event()
+
+    async def work() -> None:
+        waiting = [asyncio.create_task(page.ask(None, lambda client: go_on.wait(20))) for _ in range(2)]
+        await asyncio.sleep(0)
+        with pytest.raises(Busy, match="try again"):
+            await page.ask(None, lambda client: None)
+        go_on.set()
+        await asyncio.gather(*waiting)
+        assert await page.ask(None, lambda client: "again") == "again"
+
+    asyncio.run(work())
+    page.close()

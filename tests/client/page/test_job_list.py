@@ -1,0 +1,77 @@
+"""What a line of the list of jobs says."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+import pytest
+from roofline.answers.jobs import Job
+from roofline.answers.report import Report
+from roofline.convert import from_message
+from roofline.v1 import query_pb2 as pb
+from roofline_client.errors import Refused
+from roofline_client.page.job_list import JobList, shortened
+
+from .. import verdicts
+from .overviews import line, overview
+
+
+@pytest.mark.parametrize(
+    ("sentence", "short"),
+    [
+        ("ps:1 stalls the workers", "ps:1 stalls the workers"),
+        ("CPU contention on every rank: it costs a third", "CPU contention on every rank"),
+        ("one two three four five six", "one two three four five …"),
+    ],
+)
+def test_what_holds_a_job_up_is_said_in_five_words(sentence: str, short: str) -> None:
+    verdict = verdicts.verdict()
+    assert shortened(verdict._replace(headline=sentence, bottleneck=None)) == short
+
+
+class Server:
+    """Answers as a client's connection does; counts."""
+
+    def __init__(self, *jobs: Job) -> None:
+        self.listed, self.asked = list(jobs), 0
+
+    def jobs(self) -> list[Job]:
+        return self.listed
+
+    def report(self, job: str, **_: Any) -> Report:
+        self.asked += 1
+        if job == "broken":
+            raise Refused("no")
+        return from_message(Report, pb.Report(job=job))  # type: ignore[no-any-return]
+
+    def step_overview(self, job: str, **_: Any) -> Any:
+        return overview([line("worker:0", 0.5, math.nan, 0.25)])
+
+
+def job(name: str, running: bool = False) -> Job:
+    return Job(name, 1, 2, 1, {"ddp": 1}, ["h"], running, {"a": "b"}, users=["alice", "bob"])
+
+
+def lines(found: JobList, server: Server) -> list[dict[str, Any]]:
+
+    return json.loads(found.look(server)[0])["jobs"]  # type: ignore[arg-type, no-any-return]
+
+
+def test_speed_is_drawn_over_the_steps_and_a_hole_stays_one() -> None:
+    (found,) = lines(JobList(), Server(job("1")))
+    assert (
+        found["sparks"] == [2.0, None, 4.0] and found["user"] == "alice, bob" and found["tags"] == {"a": "b"}
+    )
+
+
+def test_a_job_that_cannot_be_reported_is_listed_all_the_same() -> None:
+    assert [one["job"] for one in lines(JobList(), Server(job("broken"), job("1")))] == ["broken", "1"]
+
+
+def test_of_jobs_that_are_over_nothing_is_asked_twice() -> None:
+    server, watch = Server(job("1"), job("2", running=True)), JobList()
+    lines(watch, server)
+    lines(watch, server)
+    assert server.asked == 3

@@ -1,0 +1,51 @@
+"""When `roofline-server` starts the live page by itself."""
+
+from __future__ import annotations
+
+import logging
+import socket
+
+import pytest
+from roofline_server import page, serve
+from roofline_server.errors import ConfigError
+
+
+@pytest.fixture(autouse=True)
+def _free(monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        monkeypatch.setattr(serve, "DEFAULT_PAGE", f"127.0.0.1:{probe.getsockname()[1]}")
+
+
+def test_the_page_is_on_by_default_and_at_loopback() -> None:
+    assert serve._page_place("", guarded=False) == serve.DEFAULT_PAGE
+    assert page.DEFAULT_PAGE.startswith("127.0.0.1:")
+
+
+def test_it_can_be_turned_off() -> None:
+    assert serve._page_place("off", guarded=True) == ""
+
+
+def test_without_what_it_needs_the_server_goes_on_and_says_how_to_get_it(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(page, "NEEDS", ("no_such_package",))
+    with caplog.at_level(logging.INFO):
+        assert serve._page_place("", guarded=False) == ""
+    assert "no live page" in caplog.text and "pip install 'roofline-profiler[page]'" in caplog.text
+    with pytest.raises(ConfigError, match="pip install"):
+        serve._page_place("127.0.0.1:1", guarded=False)
+
+
+def test_where_its_port_is_taken_the_server_goes_on(caplog: pytest.LogCaptureFixture) -> None:
+    host, _, port = serve.DEFAULT_PAGE.rpartition(":")
+    with socket.socket() as other, caplog.at_level(logging.INFO):
+        other.bind((host, int(port)))
+        other.listen()
+        assert serve._page_place("", guarded=False) == ""
+    assert "no live page" in caplog.text and "--page HOST:PORT" in caplog.text
+
+
+def test_an_address_that_others_reach_needs_tokens() -> None:
+    with pytest.raises(ConfigError, match="can be reached by others"):
+        serve._page_place("0.0.0.0:7645", guarded=False)
