@@ -118,7 +118,7 @@ def roofline(found: Roofline, trails: Mapping[str, Sequence[tuple[float, float, 
         "legend": ABOVE,
     }
     if not points:
-        layout["annotations"] = [_instead(next(iter(found.notes), "no FLOPs and bytes are known yet"))]
+        layout["annotations"] = [instead(next(iter(found.notes), "no FLOPs and bytes are known yet"))]
     return {"data": data, "layout": layout}
 
 
@@ -129,7 +129,7 @@ def placed_roofs(found: Roofline) -> list[Figure]:
     return [roof_line(roof.host, line) for roof in roofs for line in roof.lines if line.binding]
 
 
-def _instead(words: str) -> Figure:
+def instead(words: str) -> Figure:
     """What stands where nothing can be drawn."""
     middle = {"xref": "paper", "yref": "paper", "x": 0.5, "y": 0.5}
     return {**middle, "text": "<br>".join(wrap(escape(words), 60)), "showarrow": False}

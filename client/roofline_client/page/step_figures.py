@@ -15,7 +15,7 @@ from roofline.answers.step_overview import LatenessRow, StepLine, StepOverview
 from ..plots import style
 from ..tables import units
 from ..tables.columns import Column, Columns
-from .figures import ABOVE, Figure, plain
+from .figures import ABOVE, Figure, instead, plain
 
 LATE_COLOURS = [[0, "#5E3C99"], [0.5, "#F7F7F7"], [1, "#E66101"]]
 BAND = 0.18  # opacity of what lies between the shortest and the longest step
@@ -47,6 +47,8 @@ def step_times(found: StepOverview) -> Figure:
         "shapes": list(_left_out(found)),
         "dragmode": "zoom",
     }
+    if not data:
+        layout["annotations"] = [instead(next(iter(found.notes), "no steps are known yet"))]
     return {"data": data, "layout": layout}
 
 

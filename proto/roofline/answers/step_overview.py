@@ -47,3 +47,4 @@ class StepOverview(NamedTuple):
     lateness: list[LatenessRow]  # of ranks one by one where they are few, else of groups of them
     recent: list[RecentSteps]
     running: bool  # a rank has not exited, and reported lately
+    notes: list[str]  # what of the job was removed or cannot be read

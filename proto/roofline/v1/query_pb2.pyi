@@ -102,7 +102,7 @@ class GetStepOverviewRequest(_message.Message):
     def __init__(self, job: _Optional[str] = ..., first_step: _Optional[int] = ..., last_step: _Optional[int] = ..., stretches: _Optional[int] = ..., first_rank: _Optional[int] = ..., last_rank: _Optional[int] = ...) -> None: ...
 
 class StepOverview(_message.Message):
-    __slots__ = ("job", "mode", "ranks", "firsts", "lasts", "left_out", "lines", "lateness", "recent", "running")
+    __slots__ = ("job", "mode", "ranks", "firsts", "lasts", "left_out", "lines", "lateness", "recent", "running", "notes")
     JOB_FIELD_NUMBER: _ClassVar[int]
     MODE_FIELD_NUMBER: _ClassVar[int]
     RANKS_FIELD_NUMBER: _ClassVar[int]
@@ -113,6 +113,7 @@ class StepOverview(_message.Message):
     LATENESS_FIELD_NUMBER: _ClassVar[int]
     RECENT_FIELD_NUMBER: _ClassVar[int]
     RUNNING_FIELD_NUMBER: _ClassVar[int]
+    NOTES_FIELD_NUMBER: _ClassVar[int]
     job: str
     mode: str
     ranks: int
@@ -123,7 +124,8 @@ class StepOverview(_message.Message):
     lateness: _containers.RepeatedCompositeFieldContainer[LatenessRow]
     recent: _containers.RepeatedCompositeFieldContainer[RecentSteps]
     running: bool
-    def __init__(self, job: _Optional[str] = ..., mode: _Optional[str] = ..., ranks: _Optional[int] = ..., firsts: _Optional[_Iterable[int]] = ..., lasts: _Optional[_Iterable[int]] = ..., left_out: _Optional[_Iterable[bool]] = ..., lines: _Optional[_Iterable[_Union[StepLine, _Mapping]]] = ..., lateness: _Optional[_Iterable[_Union[LatenessRow, _Mapping]]] = ..., recent: _Optional[_Iterable[_Union[RecentSteps, _Mapping]]] = ..., running: bool = ...) -> None: ...
+    notes: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, job: _Optional[str] = ..., mode: _Optional[str] = ..., ranks: _Optional[int] = ..., firsts: _Optional[_Iterable[int]] = ..., lasts: _Optional[_Iterable[int]] = ..., left_out: _Optional[_Iterable[bool]] = ..., lines: _Optional[_Iterable[_Union[StepLine, _Mapping]]] = ..., lateness: _Optional[_Iterable[_Union[LatenessRow, _Mapping]]] = ..., recent: _Optional[_Iterable[_Union[RecentSteps, _Mapping]]] = ..., running: bool = ..., notes: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class StepLine(_message.Message):
     __slots__ = ("name", "role", "ranks", "shortest", "middle", "longest")

@@ -144,7 +144,7 @@ class Answers:
         view = self._view_of_steps(request, overview.NEEDED)
         ranks = [getattr(request, n) if request.HasField(n) else None for n in ("first_rank", "last_rank")]
         found = overview.step_overview(view, _range(request), self._store.now_ns(), request.stretches, *ranks)
-        return to_message(query_pb2.StepOverview(), found)
+        return self._noted(to_message(query_pb2.StepOverview(), found), view)
 
     def timeline(self, request: Any) -> Iterator[Any]:
         # What was not sealed when the view was made is in the raw data too: it is asked for later.

@@ -40,6 +40,7 @@ def overview(
         "lateness": list(lateness),
         "recent": [RecentSteps(0.0, max(0, count - 2), max(0, count - 1))] if count else [],
         "running": False,
+        "notes": [],
     }
     return StepOverview(**{**whole, **more})
 

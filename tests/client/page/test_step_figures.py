@@ -29,6 +29,11 @@ def test_many_ranks_are_a_band_around_the_median_rank() -> None:
     }
 
 
+def test_where_there_are_no_steps_the_reason_stands() -> None:
+    layout = step_figures.step_times(overview(notes=["3 files cannot be read <b>"]))["layout"]
+    assert [one["text"] for one in layout["annotations"]] == ["3 files cannot be read &lt;b&gt;"]
+
+
 def test_a_spike_within_a_stretch_is_drawn() -> None:
     one = line("ddp:0", 0.1, 0.1)._replace(longest=[0.1, 0.9])
     (drawn,) = step_figures.step_times(overview([one], wide=10))["data"]

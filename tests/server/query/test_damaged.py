@@ -21,12 +21,16 @@ from ..store.check.stores import flip
 
 JOB = "job"
 SUBJECT = {"job": JOB}
-OF_AGENTS = {"BenchNet"}  # has nothing to do with what is stored
+OF_AGENTS = {"BenchNet", "ListAgents"}  # have nothing to do with what is stored
 # Method -> what it is asked, once for each way in which it reads different data.
 QUESTIONS: dict[str, list[Any]] = {
     "ListJobs": [pb.ListJobsRequest()],
     "GetReport": [pb.GetReportRequest(job=JOB), pb.GetReportRequest(job=JOB, first_screen=True)],
     "GetSteps": [pb.GetStepsRequest(job=JOB), pb.GetStepsRequest(job=JOB, first_step=3, last_step=9)],
+    "GetStepOverview": [
+        pb.GetStepOverviewRequest(job=JOB),
+        pb.GetStepOverviewRequest(job=JOB, first_step=3, last_step=9, last_rank=0),
+    ],
     "GetStragglers": [pb.GetStragglersRequest(job=JOB)],
     "GetWhatIf": [
         pb.GetWhatIfRequest(job=JOB, ranks=4),

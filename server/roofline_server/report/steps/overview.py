@@ -66,6 +66,7 @@ def step_overview(
         list(_rows(late, mean, groups, names, roles, which.start)),
         recent,
         is_running(view, now_ns),
+        [],
     )
 
 
@@ -162,7 +163,7 @@ def _rows(
 
 def _ends(firsts: Sequence[int], count: int) -> Iterator[tuple[int, int]]:
     """First and last of each group."""
-    return zip(firsts, [*(first - 1 for first in firsts[1:]), count - 1], strict=True)
+    return zip(firsts, [first - 1 for first in (*firsts[1:], count)], strict=False)
 
 
 def _recent(own: Table) -> Iterator[RecentSteps]:
