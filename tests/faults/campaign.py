@@ -100,8 +100,8 @@ class Campaign:
         self.point, self.seed = point, seed
         self.chance = random.Random(f"{seed} {point}")
         self._power = random.Random(f"{seed} {point} power") if power else None
-        apart = point == APART
-        self.site = Site(folder, library, SEAL_S, self._power, forks or apart, apart)
+        # A kill of what seals apart would leave the server alive.
+        self.site = Site(folder, library, SEAL_S, self._power, forks, point == APART)
         self.senders = made_senders(lambda: self.site.address)
         self.killed: dict[str, int] = {}
         self.missed = self.apart = self.starts = 0

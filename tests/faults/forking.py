@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import IO, Protocol
 
 REPOSITORY = Path(__file__).parents[2]
-APART = "FAULTS_SEAL_APART"  # in the environment: servers have all sealings done by a process of its own
+APART = "FAULTS_SEAL_APART"  # in the environment: "1": a process of its own does all sealings; "0": none
 
 
 def _has_more(output: IO[bytes]) -> bool:
@@ -140,10 +140,10 @@ def become(log: str, arguments: Sequence[str]) -> None:
         os.dup2(descriptor, number)
     os.close(written)
     os.close(nothing)
-    if os.environ.get(APART):
+    if apart := os.environ.get(APART):
         from roofline_server.store.sealing import process
 
-        process.LARGE_BYTES = 0
+        process.LARGE_BYTES = 0 if apart == "1" else sys.maxsize
     sys.argv = ["roofline-server", *arguments]
     runpy.run_module("roofline_server", run_name="__main__", alter_sys=True)
 

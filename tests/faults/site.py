@@ -51,18 +51,18 @@ class Site:
         seal_s: float = 0.1,
         power: random.Random | None = None,
         forks: bool = False,
-        seals_apart: bool = False,
+        seals_apart: bool | None = None,
     ) -> None:
         """library: of shim.py; None: no call is ever touched. power: before each start the power was cut;
         None: it never is. forks: servers are forked (forking.py) instead of started afresh; of these
-        alone, seals_apart: each sealing is done by a process of its own."""
+        alone, seals_apart: all sealings are done by a process of its own, or none; None: the large ones."""
         folder.mkdir(parents=True, exist_ok=True)
         folder = folder.resolve()
         self.folder, self.data, self.address = folder, folder / "data", ""
         self.control = Control(folder / "control", library) if library else None
         self.environ = {k: v for k, v in os.environ.items() if not k.startswith("ROOFLINE_")}
-        if seals_apart:
-            self.environ[APART] = "1"
+        if seals_apart is not None:
+            self.environ[APART] = str(int(seals_apart))
         self.environ["ROOFLINE_PAGE"] = "off"
         self._seal_s = seal_s
         self._power, self._journal = power, folder / "journal"
