@@ -18,6 +18,7 @@ from .torch_module import leave_to_python
 from .torch_recorder import Recorder, recorder
 
 SHARE = 2000  # asking DDP for its times (some 25 us) may take one part in so many of the time between
+ALWAYS = 16  # of the first steps it is asked whatever that takes
 
 
 def patch(module: Any, marker: Marker) -> None:
@@ -103,7 +104,7 @@ class _ReductionTimes:
         self._model: Any = weakref.ref(model)
         self._record = record
         self._last = 0
-        self._not_before = 0
+        self._not_before = self._asked = 0
         self._cost = 1 << 62
 
     def switch_on(self) -> bool:
@@ -131,7 +132,9 @@ class _ReductionTimes:
             self._not_before = 1 << 62  # this DDP has none: ask no more
             return
         self._cost = min(self._cost, time.monotonic_ns() - now)
-        self._not_before = now + SHARE * self._cost
+        self._asked += 1
+        if self._asked >= ALWAYS:
+            self._not_before = now + SHARE * self._cost
 
 
 def reduced(data: Mapping[str, Any], epoch_ns: int) -> Optional[Tuple[int, int, int, int]]:
