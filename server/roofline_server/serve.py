@@ -255,9 +255,9 @@ async def _until_stopped(
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    tasks = [asyncio.create_task(committer.run()), asyncio.create_task(sealing)]
-    health.watch(tuple(tasks))
-    tasks += map(asyncio.create_task, watching)
+    committing, seals = asyncio.create_task(committer.run()), asyncio.create_task(sealing)
+    health.watch((committing, seals))
+    tasks = [committing, seals, *map(asyncio.create_task, watching)]
     health.serving = True
     manager.status(status_line(health))  # before systemd says that it is started
     manager.ready()
@@ -265,7 +265,7 @@ async def _until_stopped(
     health.stopping = True
     manager.stopping()
     log.info("stopping: taking what is on its way")
-    tasks[1].cancel()  # else it would report that the sealing failed
+    seals.cancel()  # else it would report that the sealing failed
     await asyncio.to_thread(process.stop)  # the next start seals what it would have
     await server.stop(GRACE_S)
     with contextlib.suppress(TimeoutError, asyncio.TimeoutError):
