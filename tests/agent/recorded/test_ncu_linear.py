@@ -93,6 +93,12 @@ def test_linear_form_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(calls) < 120, "the first block, launches at the ends of blocks, and some to find the form"
 
 
+def test_a_metric_is_no_counter_as_it_was_unreadable_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    none, unreadable, good = ["0", "0"], ["1", "n/a"], ["1", "1"]  # a form is found of the second of a kind
+    launches = [*[none] * 4, good, none, unreadable, *[none] * 3, good, none]  # two kernels in turns
+    assert read(content([TIME, FFMA], launches), 700, monkeypatch).counters == []
+
+
 def test_what_is_no_sum_has_no_linear_form() -> None:
     def squared(cells: tuple[str, ...]) -> LaunchReading:
         return LaunchReading(float(cells[0]) ** 2, None, {}, "", "", ())
@@ -100,11 +106,14 @@ def test_what_is_no_sum_has_no_linear_form() -> None:
     def noted(cells: tuple[str, ...]) -> LaunchReading:
         return LaunchReading(float(cells[0]), None, {}, "f32" if float(cells[0]) > 10 else "f64", "", ())
 
-    assert linear(["a"], squared, [], (False,)) is None
-    assert linear(["a"], noted, [], (False,)) is None
+    def left(cells: tuple[str, ...]) -> list[str]:
+        return []
+
+    assert linear(["a"], squared, left, (False,)) is None
+    assert linear(["a"], noted, left, (False,)) is None
     assert (
         linear(
-            ["a__tensor"], lambda cells: LaunchReading(float(cells[0]), None, {}, "", "", ()), [], (False,)
+            ["a__tensor"], lambda cells: LaunchReading(float(cells[0]), None, {}, "", "", ()), left, (False,)
         )
         is None
     )

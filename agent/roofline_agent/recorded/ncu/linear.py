@@ -77,11 +77,11 @@ def zeros(cells: Sequence[str]) -> Pattern:
 def linear(
     names: Sequence[str],
     read: Callable[[tuple[str, ...]], LaunchReading],
-    left: Sequence[str],
+    left: Callable[[tuple[str, ...]], Sequence[str]],
     pattern: Pattern,
 ) -> LinearReading | None:
-    """The linear form of `read`, which takes a launch's cells; None where it has none. left: metrics of which
-    it makes nothing; pattern: the values that are zero in the launches it is for."""
+    """The linear form of `read`, which takes a launch's cells; None where it has none. left: tells the metrics
+    of such cells of which nothing is made; pattern: the values that are zero in the launches it is for."""
     others = [at for at, is_zero in enumerate(pattern) if not is_zero]
     if any(_NOT_LINEAR.search(names[at]) for at in others):
         return None
@@ -114,7 +114,7 @@ def linear(
         first.precision,
         first.note,
         first.caveats,
-        tuple(left),
+        tuple(left(_cells(base))),
     )
 
 

@@ -133,10 +133,15 @@ class _NcuReader:
         compiled.seen[key] = compiled.seen.get(key, 0) + 1
         if compiled.seen[key] != 2 or len(compiled.linear) >= MAX_FORMS:
             return
-        left = [name for name, _ in values.left()]
 
         def read(cells: tuple[str, ...]) -> LaunchReading:
             return _reading(CompiledLaunch(compiled, cells), kernel, cc)
+
+        def left(cells: tuple[str, ...]) -> list[str]:
+            launch = CompiledLaunch(compiled, cells)
+            _reading(launch, kernel, cc)
+            ncu_roofs.roofs(launch, "")
+            return [name for name, _ in launch.left()]
 
         compiled.linear[key] = linear(compiled.table.names, read, left, pattern)
 
