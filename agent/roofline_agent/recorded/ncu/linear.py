@@ -80,8 +80,8 @@ def linear(
     left: Callable[[tuple[str, ...]], Sequence[str]],
     pattern: Pattern,
 ) -> LinearReading | None:
-    """The linear form of `read`, which takes a launch's cells; None where it has none. left: tells the metrics
-    of such cells of which nothing is made; pattern: the values that are zero in the launches it is for."""
+    """The linear form of `read`, which takes a launch's cells; None where it has none. left: tells of which
+    metrics of such cells nothing is made; pattern: the values that are zero in the launches it is for."""
     others = [at for at, is_zero in enumerate(pattern) if not is_zero]
     if any(_NOT_LINEAR.search(names[at]) for at in others):
         return None
