@@ -71,8 +71,10 @@ class Summary(NamedTuple):
 
 def scored(result: dict[str, Any]) -> Scored:
     plan, truth, said = result["plan"], result["truth"], result["said"]
-    first = named_first(said)
-    is_right = bool(first) and first["rank"] == plan["rank"]
+    first, expected = named_first(said), plan["rank"]
+    if first is None and fell_evenly(plan, truth):
+        first, expected = of_others_programs(said), ""
+    is_right = first is not None and first["rank"] == expected
     is_planted = plan["cause"] != HEALTHY
     shown = first or (said["findings"] or [None])[0]
     return Scored(
@@ -81,7 +83,7 @@ def scored(result: dict[str, Any]) -> Scored:
         plan["cause"],
         plan["severity"],
         DISTURBED if is_disturbed(result) else plan["load"],
-        outcome(plan, truth, first) if is_planted else alarm(truth, said),
+        outcome(plan, truth, first, expected) if is_planted else alarm(truth, said),
         is_planted and is_right and first is said["findings"][0],
         is_planted and is_right and names(first["kind"], plan["cause"]),
         f"{shown['kind']} {shown['rank']}".strip() if shown else said["kind"],
@@ -108,12 +110,24 @@ def named_first(said: dict[str, Any]) -> dict[str, Any] | None:
     return next((one for one in found if one["rank"]), None)
 
 
-def outcome(plan: dict[str, Any], truth: dict[str, Any], first: dict[str, Any] | None) -> str:
-    """Of a planted run."""
-    if not first or not first["rank"]:
+def fell_evenly(plan: dict[str, Any], truth: dict[str, Any]) -> bool:
+    """Whether the scheduler spread what a program took on one core over all ranks: by its own count the
+    planted one did not lack CPUs for longer than another of its role."""
+    return plan["cause"] == "hog" and not fell_on(plan["rank"], truth)
+
+
+def of_others_programs(said: dict[str, Any]) -> dict[str, Any] | None:
+    """The finding that other programs have the CPUs of all ranks, if any."""
+    found = said["findings"] if said["kind"] == "bottleneck" else []
+    return next((one for one in found if one["kind"] == "contention" and not one["rank"]), None)
+
+
+def outcome(plan: dict[str, Any], truth: dict[str, Any], first: dict[str, Any] | None, expected: str) -> str:
+    """Of a planted run. expected: the rank to be named, "" all."""
+    if first is None:
         cost = truth["cost_s"]
         return UNFELT if cost is not None and cost < FELT * truth["step_s"] else MISSED
-    if first["rank"] == plan["rank"]:
+    if first["rank"] == expected:
         return RIGHT
     return FOREIGN if is_contention(first) and fell_on(first["rank"], truth) else OTHER
 

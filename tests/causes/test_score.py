@@ -98,6 +98,15 @@ def test_foreign_load_is_no_false_alarm_where_it_fell_on_the_rank(delay: float, 
     assert scored(one).outcome == outcome
 
 
+@pytest.mark.parametrize(
+    ("kind", "delay", "outcome"),
+    [("contention", 0.001, RIGHT), ("contention", 0.003, MISSED), ("contention_own", 0.001, MISSED)],
+)
+def test_hog_that_fell_on_all_ranks_is_contention_of_all(kind: str, delay: float, outcome: str) -> None:
+    one = result((kind, "", 0.01), cause="hog", ddp_1=delay)
+    assert (scored(one).outcome, scored(one).is_right_cause) == (outcome, outcome == RIGHT)
+
+
 def test_second_finding_of_a_healthy_run_is_an_alarm_too() -> None:
     assert scored(result(("input", "", 0.01), ("host", "ddp:0", 0.01), cause=HEALTHY)).outcome == FALSE
 

@@ -16,6 +16,7 @@ MORE_WORK = 0.05  # more examples, FLOPs or bytes than the others'
 THROTTLED = 0.25  # of the time that a rank lacks CPUs longer than the others
 LEAST_FOREIGN = 0.1  # CPUs of a node: what keeps less busy is no crowd
 MOST_OF = 0.5  # of a difference that one kind must make up to give it its name
+MUCH_OF = 0.25  # the same of kernels, where these take longer as all that the rank does
 # Of contention, what a rank waits longer because it needs more CPU time, or has more to do for its input.
 NEEDED = "contention_needed"
 FOR_INPUT = "contention_for_input"
@@ -93,7 +94,11 @@ def _kind_of_cpu_time(
             return "more_work"
     if more.get("gc", 0.0) >= MOST_OF * whole:
         return "gc"
-    return "slower" if more.get("compute", 0.0) >= MOST_OF * whole else "host"
+    computing = more.get("compute", 0.0)
+    is_slower = computing >= MOST_OF * whole or (
+        computing >= MUCH_OF * whole and _all_is_stretched(own, signals)
+    )
+    return "slower" if is_slower else "host"
 
 
 def work_of(signals: Sequence[RankSignals], own: Sequence[int]) -> float | None:
@@ -156,6 +161,18 @@ def who_has_the_cpus(own: Sequence[RankSignals], lacking: float, foreign: Mappin
     least = MOST_OF * lacking / lasting
     others = any(foreign[host] >= max(LEAST_FOREIGN, least * ranks) for host, ranks in on.items())
     return "contention" if others else "contention_own"
+
+
+def _all_is_stretched(own: Sequence[RankSignals], signals: Sequence[RankSignals]) -> bool:
+    """Whether the kernels of these ranks take longer about as much as the rest of what they do: not what they
+    do differs, but the CPU they do it on."""
+    if any(one.on_gpu or one.kernels is None for one in signals):
+        return False
+    mine = {one.rank for one in own}
+    means = {one.rank: float(np.nanmean(one.kernels)) for one in signals if one.kernels is not None}
+    usual = float(np.median([mean for rank, mean in means.items() if rank not in mine] or [0.0]))
+    stretched = float(np.mean([means[rank] for rank in mine])) / usual - 1 if usual > 0 else 0.0
+    return stretched >= MOST_OF * (_grown(own, signals) - 1) > 0
 
 
 def _reads_more(own: Sequence[RankSignals], signals: Sequence[RankSignals]) -> bool:

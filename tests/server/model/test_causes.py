@@ -195,6 +195,26 @@ def test_kernels_known_of_few_steps_do_not_turn_python_into_computing() -> None:
     assert found.bottleneck.gain.mean == pytest.approx(0.012, rel=0.1)
 
 
+@pytest.mark.parametrize(
+    ("kernels", "host", "kinds"),
+    [
+        (0.0270, 0.0215, []),  # 8 % longer, as seen of a healthy rank: CPUs differ by as much
+        (0.0300, 0.0260, ["slower"]),
+        (0.0260, 0.0300, ["host"]),
+    ],
+)
+def test_rank_whose_python_and_kernels_are_stretched_alike_has_a_slower_cpu(
+    kernels: float, host: float, kinds: list[str]
+) -> None:
+    """The other takes 25 ms for kernels and 20 ms outside them."""
+    plant = {
+        "kernels": {0: 0.025 - COMPUTE, 1: kernels - COMPUTE},
+        "host": {0: 0.020 - HOST, 1: host - HOST},
+    }
+    found = concluded(job(plant=plant))
+    assert [one.kind for one in (found.bottleneck, *found.also) if one and one.ranks] == kinds
+
+
 # -- more than one rank ----------------------------------------------------------------------------
 
 
