@@ -19,6 +19,8 @@ BUSY = 0.4  # share of the time that a server must be in use to be named; of hea
 BUSY_SLOW = 0.2  # the same of one that lacks CPUs far more than the workers
 WAITING = 0.1  # share of their cycle that the workers must wait for it
 STOPPED = 0.02  # share of the time that a server must surely be stopped to be named
+THROTTLED = 0.1  # share of the time that its CPU limit must hold a server back to be named
+LEAST_COST = 0.02  # of the workers' cycle, that this must cost
 HELD_BACK = 0.5  # of a slow server's time in use that it lacked a CPU
 STRETCHED = 2.0  # times as much as the workers, by which it takes longer for it
 UNEVEN = 1.5  # times its fair part of the bytes
@@ -72,6 +74,7 @@ class ServerUse(NamedTuple):
     held_back: float | None
     waiting: float | None  # share of the workers' cycle that they were seen to wait for it; None: not seen
     stopped: float | None
+    throttled: float | None
     share: float | None
 
 
@@ -79,7 +82,7 @@ class ServerCause(NamedTuple):
     """A server that holds the workers up. cost: seconds of a worker's step that mending it would save, with
     its bounds."""
 
-    kind: str  # server_overloaded, server_skewed, server_slow, stopped
+    kind: str  # server_overloaded, server_skewed, server_slow, throttled, stopped
     rank: str
     host: str
     cost: float
@@ -172,6 +175,11 @@ def idle(worker: WorkerSignals) -> Bounds | None:
     return Bounds(max(0.0, 1.0 - every), max(0.0, 1.0 - max(alone, worker.kernels or 0.0)))
 
 
+def _idles(workers: Sequence[WorkerSignals]) -> list[Bounds]:
+    """Of those of which it is known."""
+    return [found for found in map(idle, workers) if found is not None]
+
+
 def use_of(
     server: ServerSignals, servers: Sequence[ServerSignals], workers: Sequence[WorkerSignals]
 ) -> ServerUse:
@@ -188,6 +196,7 @@ def use_of(
         held_back=_lack(server),
         waiting=_waiting(server, workers),
         stopped=server.stopped,
+        throttled=server.throttled,
         share=server.received / total if server.received is not None and total > 0 else None,
     )
 
@@ -195,7 +204,7 @@ def use_of(
 def _waiting(server: ServerSignals, workers: Sequence[WorkerSignals]) -> float | None:
     """What was seen of the workers' waiting, as a share of the time: their data lay unread at the server, or
     nothing of them ran. It is no more than what their kernels leave."""
-    idles = [found for found in map(idle, workers) if found is not None]
+    idles = _idles(workers)
     seen = []
     if idles:
         seen.append(sum(i.low for i in idles) / len(idles))
@@ -222,8 +231,8 @@ def _surely(share: float, readings: int) -> float:
 def server_causes(servers: Sequence[ServerSignals], workers: Sequence[WorkerSignals]) -> list[ServerCause]:
     """The servers that hold the workers up, the dearest first.
 
-    A server is named if it was stopped, or if it is busy *and* the workers wait. Neither sign is enough
-    alone: busy servers may keep up, and workers may wait for something else.
+    A server is named if it was stopped or throttled, which is counted, or if it is busy *and* the workers
+    wait. Neither sign is enough alone: busy servers may keep up, and workers may wait for something else.
     """
     rate = sum(worker.steps_per_second for worker in workers)
     if not rate > 0:
@@ -232,7 +241,11 @@ def server_causes(servers: Sequence[ServerSignals], workers: Sequence[WorkerSign
     found = []
     for server in servers:
         use = use_of(server, servers, workers)
-        cause = _stopped(server, use, workers, cycle) or _busy(server, use, servers, workers, cycle)
+        cause = (
+            _stopped(server, use, workers, cycle)
+            or _throttled(server, use, workers, cycle)
+            or _busy(server, use, servers, workers, cycle)
+        )
         if cause is not None:
             found.append(cause)
     return sorted(found, key=lambda cause: -cause.cost)
@@ -250,6 +263,30 @@ def _stopped(
     return ServerCause("stopped", server.rank, server.host, cost, Bounds(cost * (1 - kernels), cost), use)
 
 
+def _throttled(
+    server: ServerSignals, use: ServerUse, workers: Sequence[WorkerSignals], cycle: float
+) -> ServerCause | None:
+    if use.demand is None or (server.throttled or 0.0) < THROTTLED:
+        return None
+    lack = max(use.held_back or 0.0, min(1.0, server.throttled or 0.0))
+    found = _slow("throttled", use, use.demand, workers, cycle, lack)
+    return found if found.cost >= LEAST_COST * cycle else None
+
+
+def _slow(
+    kind: str, use: ServerUse, demand: Bounds, workers: Sequence[WorkerSignals], cycle: float, lack: float
+) -> ServerCause:
+    """It would lack CPUs as the workers do. All its threads lack them at once, so that its time in use is
+    nearer to their sum; what the workers wait lies between what they surely and what they at most do."""
+    saves = max(0.0, 1 - (1 - lack) / max(1e-3, 1 - _usual_lack(workers)))
+    idles = _idles(workers)
+    most_idle = cycle * sum(i.high for i in idles) / len(idles) if idles else cycle
+    least, most = (min(len(workers) * each * saves, most_idle) for each in demand)
+    waited = cycle * sum(i.low + i.high for i in idles) / (2 * len(idles)) if idles else cycle
+    bounds = Bounds(min(demand.low * saves, least), most)
+    return ServerCause(kind, use.rank, use.host, max(least, min(most, waited * saves)), bounds, use)
+
+
 def _busy(
     server: ServerSignals,
     use: ServerUse,
@@ -259,18 +296,9 @@ def _busy(
 ) -> ServerCause | None:
     if use.busy is None or use.demand is None or use.waiting is None or use.waiting < WAITING:
         return None
-    idles = [known for known in map(idle, workers) if known is not None]
-    most_idle = cycle * sum(i.high for i in idles) / len(idles) if idles else cycle
-    lack = max(use.held_back or 0.0, min(1.0, server.throttled or 0.0))
-    if use.busy.low >= BUSY_SLOW and _is_slow(server, lack, workers):
-        # It would lack CPUs as the workers do. All its threads lack them at once, so that its time in use is
-        # nearer to their sum; what the workers wait lies between what they surely and what they at most do.
-        saves = max(0.0, 1 - (1 - lack) / max(1e-3, 1 - _usual_lack(workers)))
-        least, most = (min(len(workers) * demand * saves, most_idle) for demand in use.demand)
-        waited = cycle * sum(i.low + i.high for i in idles) / (2 * len(idles)) if idles else cycle
-        bounds = Bounds(min(use.demand.low * saves, least), most)
-        cost = max(least, min(most, waited * saves))
-        return ServerCause("server_slow", server.rank, server.host, cost, bounds, use)
+    lack = use.held_back or 0.0
+    if use.busy.low >= BUSY_SLOW and _lacks_more(lack, workers):
+        return _slow("server_slow", use, use.demand, workers, cycle, lack)
     if use.busy.low < BUSY:
         return None
     is_skewed = skewed(use, len(servers))
@@ -278,13 +306,10 @@ def _busy(
     saved = 1.0 - 1.0 / (len(servers) * (use.share or 1.0)) if is_skewed else 0.5
     demand = use.demand.low
     most = cycle - mended(cycle, len(workers), demand, demand * (1 - saved))
-    cost = min(most, most_idle)
+    idles = _idles(workers)
+    cost = min(most, cycle * sum(i.high for i in idles) / len(idles) if idles else cycle)
     kind = "server_skewed" if is_skewed else "server_overloaded"
     return ServerCause(kind, server.rank, server.host, cost, Bounds(min(cost, demand * saved), most), use)
-
-
-def _is_slow(server: ServerSignals, lack: float, workers: Sequence[WorkerSignals]) -> bool:
-    return (server.throttled or 0.0) >= WAITING or _lacks_more(lack, workers)
 
 
 def _lacks_more(lack: float, workers: Sequence[WorkerSignals]) -> bool:

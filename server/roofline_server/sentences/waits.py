@@ -43,6 +43,10 @@ def server_held_back(share: float) -> str:
     return f"it had no CPU for {share:.0%} of the time in which it had work"
 
 
+def server_throttled(share: float) -> str:
+    return f"its CPU limit (cgroup) held it back for {share:.0%} of the time"
+
+
 def uneven_bytes(rank: str, share: float) -> str:
     return f"{rank} gets {share:.0%} of the bytes that workers push"
 

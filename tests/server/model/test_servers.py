@@ -213,9 +213,25 @@ def test_lack_of_cpus_that_workers_share_is_no_trouble_of_the_server() -> None:
     assert found.kind == "server_overloaded"
 
 
-def test_throttled_server_is_slow() -> None:
-    (found,) = server_causes([server(**BUSY, **WAITED_FOR, throttled=0.5)], HEALTHY_WORKERS)
-    assert found.kind == "server_slow"
+def test_throttled_server_is_named_by_its_counter() -> None:
+    """Figures of a real one: nobody was seen to wait for it, but it was held back for a third of the time."""
+    held = server(run=0.016, delay=0.22, threads_run=0.09, threads_delay=1.59, throttled=0.33, cpus=2)
+    workers = [
+        worker(16.2, name, run=0.28, delay=0.2, threads_run=0.57, threads_delay=0.6, kernels=0.66)
+        for name in ("worker:0", "worker:1")
+    ]
+    (found,) = server_causes([held], workers)
+    assert found.kind == "throttled"
+    assert found.cost == pytest.approx(
+        0.0132, rel=0.25
+    )  # it took 61.8 ms a step with the limit, 48.6 without
+    assert server_causes([held._replace(throttled=0.05)], workers) == []
+
+
+def test_throttled_server_that_costs_next_to_nothing_is_not_named() -> None:
+    assert (
+        server_causes([server(run=0.001, delay=0, threads_run=0.001, throttled=0.2)], HEALTHY_WORKERS) == []
+    )
 
 
 def test_stopped_server_costs_the_time_it_was_stopped() -> None:

@@ -59,7 +59,7 @@ NEEDED = {
     ],
     "steps_process": ["rss_bytes", *_borders("cpu_ns", "cpu_wait_ns", "stopped_ns", *BUSIEST)],
     "steps_tcp": _borders("tcp_sent_bytes", "tcp_received_bytes"),
-    "steps_cgroup": _borders("cgroup_throttled_ns"),
+    "steps_cgroup": ["cgroup_cpu_limit", *_borders("cgroup_throttled_ns")],
     "steps_gpu": ["gpus", *_borders("gpu_busy_ns", "gpu_tensor_ns", "gpu_dram_bytes", "gpu_copied_bytes")],
     "steps_perf": [*_borders(*FLOPS, AMX, LLC_BOUND), *(f"{name}.coverage" for name in FLOPS)],
     "steps_spans": [*(f"phase.{name}.ns" for name in (*PHASES, COMMUNICATE)), *THREAD],

@@ -31,6 +31,7 @@ from ..ranks.members import host_of, in_order, latest_process, name_of
 
 SIZES = ("small", "medium", "large", "total")
 LOOKS_PER_SECOND = 4  # at the state of a process, by the agent
+LIMIT = "cgroup_cpu_limit"
 COUNTERS = ("cpu_ns", "cpu_wait_ns", *BUSIEST)
 
 
@@ -73,6 +74,7 @@ def server_signals(view: JobView, number: int, mine: Mapping[str, Table]) -> Ser
     run, wait, busiest, delay = (_per_second(process, name) for name in COUNTERS)
     unread, readings = _unread(view, number)
     stopped, stop_readings = _stopped(process)
+    cgroup = mine.get("steps_cgroup", {})
     return ServerSignals(
         name_of(view, number),
         host_of(view, number),
@@ -80,8 +82,8 @@ def server_signals(view: JobView, number: int, mine: Mapping[str, Table]) -> Ser
         delay=delay,
         threads_run=run,
         threads_delay=wait,
-        cpus=_cpus(view, number),
-        throttled=_throttled(view, number),
+        cpus=_cpus(view, number, cgroup),
+        throttled=_per_second(cgroup, "cgroup_throttled_ns"),
         stopped=stopped,
         stop_readings=stop_readings,
         unread=unread,
@@ -123,20 +125,12 @@ def _unread(view: JobView, number: int) -> tuple[float | None, int]:
     return float(np.average(shares, weights=samples)), int(sum(samples))
 
 
-def _throttled(view: JobView, number: int) -> float | None:
-    parts = [p for p in view.parts if (p.rank, p.metric.name) == (number, "cgroup_throttled_ns")]
-    rates = [rate for rate in map(_rate, parts) if rate is not None]
-    return max(rates) / NS if rates else None
-
-
-def _cpus(view: JobView, number: int) -> float:
+def _cpus(view: JobView, number: int, cgroup: Table) -> float:
     """CPUs of its node, or its cgroup's limit."""
     who = latest_process(view, number)
     found = float(view.machines[who.node].cpus) if who is not None else 1.0
-    limits = [
-        p.mean for p in view.parts if (p.rank, p.metric.name) == (number, "cgroup_cpu_limit") and p.mean
-    ]
-    return max(1.0, min([found, *limits]))
+    limits = cgroup[LIMIT] if LIMIT in cgroup else np.zeros(0)
+    return max(1.0, float(np.min([found, *limits[~np.isnan(limits)]])))
 
 
 def _stopped(process: Table) -> tuple[float | None, int]:
@@ -156,7 +150,9 @@ def evidence_of(cause: ServerCause) -> list[str]:
         found.append(texts.server_in_use(use.busy.low, use.demand.low))
     if use.waiting is not None:
         found.append(texts.workers_wait(use.waiting))
-    if cause.kind == "server_slow" and use.held_back is not None:
+    if cause.kind == "throttled" and use.throttled is not None:
+        found.append(texts.server_throttled(min(1.0, use.throttled)))
+    if cause.kind in ("server_slow", "throttled") and use.held_back is not None:
         found.append(texts.server_held_back(use.held_back))
     if cause.kind == "server_skewed" and use.share is not None:
         found.append(texts.uneven_bytes(use.rank, use.share))
