@@ -12,7 +12,9 @@ from .plans import CAUSES, HEALTHY, SELF_MEASURED
 FOREIGN_SHARE = (
     0.02  # of the step: more delay than the least of its like, and foreign load did fall on a rank
 )
-FELT = 0.02  # of the step: a plant that costs the job less than the report ever names had no effect
+FELT = (
+    0.02  # of the step: a plant by which the pair of runs differs less, which no report names, had no effect
+)
 SURE = 0.95
 MOST_OTHERS = 0.1  # of the machine, that strangers may take of a quiet run
 DISTURBED = "disturbed"
@@ -125,7 +127,7 @@ def of_others_programs(said: dict[str, Any]) -> dict[str, Any] | None:
 def outcome(plan: dict[str, Any], truth: dict[str, Any], first: dict[str, Any] | None, expected: str) -> str:
     """Of a planted run. expected: the rank to be named, "" all."""
     if first is None:
-        cost = truth["cost_s"]
+        cost = truth["gain_s"] if has_pair(truth) else truth["cost_s"]
         return UNFELT if cost is not None and cost < FELT * truth["step_s"] else MISSED
     if first["rank"] == expected:
         return RIGHT

@@ -114,7 +114,7 @@ def test_second_finding_of_a_healthy_run_is_an_alarm_too() -> None:
 def test_plant_that_costs_nothing_is_not_missed() -> None:
     one = result()
     assert scored(one).outcome == MISSED
-    one["truth"]["cost_s"] = 0.0005
+    one["truth"]["gain_s"] = 0.0005  # it slept, but the others were not there earlier
     assert scored(one).outcome == UNFELT
     assert summary([scored(one), scored(result(("blocked", "ddp:1", 0.01)))]).recall == 1
 
