@@ -34,7 +34,7 @@ def advised(view: JobView, gathered: Gathered, found: Verdict) -> Verdict:
     if not gathered.evidence:
         return found
     base = _case(view, gathered)
-    foreign = foreign_cpus(view, gathered.evidence)
+    foreign = foreign_cpus(view, gathered)
     on_gpu = {rank.key for rank in gathered.evidence.values() if rank.uses_gpu}
     if (
         found.kind == "healthy"

@@ -58,7 +58,7 @@ def accounts_of(view: JobView, gathered: Gathered) -> Accounts:
         divided = with_waits([accounts[number] for number in together], grid.at)
         accounts |= dict(zip(together, divided, strict=True))
     concerned = together if grid is not None else _training(gathered, accounts)
-    foreign = foreign_cpus(view, gathered.evidence)
+    foreign = foreign_cpus(view, gathered)
     found = conclude([signals[n] for n in concerned], [accounts[n] for n in concerned], grid, foreign)
     unseen = ""
     if gathered.mode == "synchronous" and len(barriers.ranks) > 1 and grid is None:

@@ -160,7 +160,7 @@ def _with_servers(
     error = min(0.5, (spread.high - spread.mean) / spread.mean) if np.isfinite(spread.high) else 0.1
     kernels = cycle * float(np.mean(shares)) if shares else 0.0
     workers = len(serving.workers)
-    foreign = foreign_cpus(view, gathered.evidence).get(there[0]) if cpus else None
+    foreign = foreign_cpus(view, gathered).get(there[0]) if cpus else None
     free = max(0.0, cpus - foreign - cpu * rate) if cpus and foreign is not None else None
     job = Asynchronous(workers, rate, error, tuple(demands), kernels, cpu, cpus, free)
     low, high = model.asynchronous(job, change)
