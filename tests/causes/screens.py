@@ -19,7 +19,7 @@ from .runs import JOB, profiled, reference_run
 
 PAGE = ROOT / "docs" / "answers.md"
 TRIES = 3
-SITUATIONS = (  # title, plan: the ten commonest
+SITUATIONS = (  # title, plan: the commonest
     ("Healthy", "ddp-mlp-healthy-quiet-0"),
     ("Slow input on one rank", "ddp-cnn-sleep_input-50-quiet-0"),
     ("One rank does more work", "ddp-cnn-batch-50-quiet-0"),
@@ -29,11 +29,13 @@ SITUATIONS = (  # title, plan: the ten commonest
     ("The CPU limit of a cgroup", "ddp-cnn-quota-50-quiet-0"),
     ("A rank is stopped again and again", "fsdp2-cnn-stops-50-quiet-0"),
     ("An overloaded parameter server", "ps_async-cnn-ps_work-50-quiet-0"),
+    ("A parameter server at its CPU limit", "ps_sync-cnn-ps_quota-50-quiet-0"),
+    ("A slow network link", "ddp-mlp-uplink-50-quiet-0"),
     ("Something that nothing traces", "ddp-cnn-sleep_step-50-quiet-0"),
 )
 HEAD = """# What a report looks like
 
-The first screen of `roofline-client report` for ten common situations. Each is a real training on two CPUs
+The first screen of `roofline-client report` for common situations. Each is a real training on two CPUs
 with one cause planted in it, so its numbers are those of a small machine. What is planted stands above each
 screen; nothing of it is known to the program. {command} runs them again and writes this page.
 """

@@ -37,6 +37,7 @@ COLUMNS = (
 def page(results: Iterable[dict[str, Any]], cores: int) -> str:
     """Everything between the markers."""
     results = list(results)
+    earlier, results = divided(results)
     runs = [scored(one) for one in results]
     planted = [one for one in runs if one.cause != HEALTHY]
     healthy = [one for one in runs if one.cause == HEALTHY]
@@ -52,7 +53,29 @@ def page(results: Iterable[dict[str, Any]], cores: int) -> str:
             "### What was said for what was planted (10 % and more)\n\n" + confusion(strong(planted)),
             "### Healthy trainings\n\n" + alarms(healthy),
             "### Wrong or missed\n\n" + wrong(runs),
+            "### Earlier runs\n\n" + of_earlier(earlier),
             "### What is run, and why not\n\n" + combinations(cores),
+        ]
+    )
+
+
+def divided(results: Sequence[dict[str, Any]]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Those that were held against a training without the profiler, and the others."""
+    earlier = [one for one in results if "bare" in one["truth"]]
+    return earlier, [one for one in results if "bare" not in one["truth"]]
+
+
+def of_earlier(results: Sequence[dict[str, Any]]) -> str:
+    """In short: what was said of them was said by earlier versions."""
+    runs = [scored(one) for one in results]
+    planted = [one for one in runs if one.cause != HEALTHY]
+    healthy = [one for one in runs if one.cause == HEALTHY]
+    false = sum(one.outcome == FALSE for one in healthy)
+    return "\n\n".join(
+        [
+            of_what(results),
+            by(planted, lambda one: (one.load, one.severity), load_and_severity),
+            f"Of the {len(healthy)} healthy ones {false} had a rank named.",
         ]
     )
 

@@ -57,7 +57,7 @@ def test_what_is_busy_in_the_steps_beyond_what_the_ranks_use() -> None:
 
 
 def test_what_was_busy_while_programs_started_does_not_count() -> None:
-    """Libraries are loaded by one thread: over the whole job the node was busy with less than the ranks used."""
+    """Libraries are loaded by one thread: over the whole job less was busy than the ranks used."""
     ranks = {1: rank("a", 0.8), 2: rank("a", 0.8)}
     assert found(ranks, {1: steps(1.9), 2: steps(1.9)}, over_all=1.2) == pytest.approx({"a": 0.3})
     assert found(ranks, {}, over_all=1.7) == pytest.approx({"a": 0.1}), "all that is known"
