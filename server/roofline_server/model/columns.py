@@ -74,3 +74,13 @@ def spread_by(whole: Floats, part: Floats) -> Floats:
     total = float(whole[known].sum())
     found: Floats = np.where(known, part, whole * (float(part[known].sum()) / total if total > 0 else 0.0))
     return found
+
+
+def told_by_time(seconds: Floats, duration: Floats) -> Floats:
+    """What is known of the steps in which a sample was taken, for all steps. Long steps have a sample more
+    often, so that it is their shares of a step, and not the seconds, whose mean is that of the time."""
+    known = ~np.isnan(seconds)
+    if known.all():
+        return seconds
+    share = float(ratio(seconds[known], duration[known]).mean())
+    return duration * share

@@ -23,6 +23,7 @@ import numpy as np
 from ..records import Floats, Ints
 from .account import NOT_ITS_OWN, Account
 from .barrier import Grid
+from .columns import told_by_time
 from .intervals import LEAST_STEPS
 from .signals import RankSignals
 
@@ -31,6 +32,7 @@ MOST_STEPS = 2000  # that are played, spread evenly over those there are
 MOST_TIMES = 600_000  # of steps x ranks
 GAP_S = 1e-3  # between two steps of a rank: more is something that belongs to neither
 PRESENT = 0.5  # of the steps that a rank must have taken part in
+KEPT_OFF = ("stopped", "throttled")  # signals and parts of that name: counted whatever the rank was at
 
 
 class Job(NamedTuple):
@@ -44,6 +46,8 @@ class Job(NamedTuple):
     measured: Floats  # (steps,) durations, means over the ranks
     aligned: int  # steps that all ranks did together, also those that are not played
     exact: bool  # rows are from arrival to arrival; else transfer is the least time held in a step
+    # Part -> (steps, ranks), of `left` what a rank was kept from running in: that holds up all of them.
+    in_transfer: dict[str, Floats]
 
     @property
     def arrival(self) -> Floats:
@@ -84,7 +88,34 @@ def job_of(signals: Sequence[RankSignals], accounts: Sequence[Account], grid: Gr
         measured=measured,
         aligned=int(whole.sum()),
         exact=exact,
+        in_transfer={
+            name: _in_transfer([getattr(one, name) for one in signals], accounts, name, left)
+            for name in KEPT_OFF
+        },
     )
+
+
+def _in_transfer(
+    counted: Sequence[Floats | None], accounts: Sequence[Account], part: str, left: Floats
+) -> Floats:
+    """What was counted of a rank beyond its own part of that name fell into what it was held; of this the
+    communication itself has its share. As it is read a few times a second only, steps have it in proportion
+    to their transfer."""
+    found = np.zeros_like(left)
+    transfer = left.clip(min=0)
+    for rank, (column, one) in enumerate(zip(counted, accounts, strict=True)):
+        usual = float(transfer[:, rank].mean()) if len(left) else 0.0
+        if column is None or np.isnan(column).all() or not usual > 0 or not len(one.duration):
+            continue
+        beyond = float(told_by_time(column, one.duration).mean()) - _mean_of(one, part)
+        held = sum(_mean_of(one, name) for name in NOT_ITS_OWN)
+        share = _mean_of(one, "transfer") / held if held > 0 else 0.0
+        found[:, rank] = transfer[:, rank] * min(1.0, max(0.0, beyond * share / usual))
+    return found
+
+
+def _mean_of(one: Account, part: str) -> float:
+    return float(one.parts[part].mean()) if part in one.parts else 0.0
 
 
 def _following(step: Ints, at: Ints) -> Ints:
@@ -177,6 +208,16 @@ class Replay:
             total += np.maximum(latest_other, latest)
         return total / SHIFTS
 
+    def held_up(self, ranks: Sequence[int], part: str) -> Floats:
+        """How much less the communication would take all if these ranks were kept off it no longer than the
+        others, (steps,)."""
+        times = self.job.in_transfer.get(part)
+        if times is None or not len(times):
+            return np.zeros(len(self._arrival))
+        others = np.delete(times, list(ranks), axis=1)
+        more: Floats = times[:, list(ranks)].max(axis=1) - others.max(axis=1, initial=0.0)
+        return more.clip(min=0)
+
     def without(self, parts: Sequence[str], share: Floats | float = 1.0) -> Floats:
         """Steps without these parts on any rank, or without a share of them; (steps,). share: by rank."""
         left: Floats = (self._arrival - share * self.group(parts)).max(axis=1)
@@ -188,7 +229,10 @@ class Replay:
             return self.job.played()
         # What a rank leaves the barrier after the last arrival is transfer, and how unevenly ranks leave it.
         longest: Floats = (self._arrival - self.job.left.min(axis=1, keepdims=True).clip(min=0)).max(axis=1)
-        return longest
+        # While ranks are kept off it, it is not the communication that takes long.
+        for part in self.job.in_transfer:
+            longest = longest + self.held_up(range(len(self.job.ranks)), part)
+        return np.minimum(longest, self.job.played())
 
     def group(self, parts: Sequence[str]) -> Floats:
         """The sum of parts, (steps, ranks)."""

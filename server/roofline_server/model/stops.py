@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..records import Floats
-from .columns import added, ratio, share_of, smooth, smoothed_steps, spread_by
+from .columns import added, share_of, smooth, smoothed_steps, spread_by, told_by_time
 from .ledger import ESTIMATED, HELD, UNSEEN, Ledger
 from .signals import RankSignals
 
@@ -59,18 +59,8 @@ def _moved_smoothly(ledger: Ledger, source: str, part: str, seconds: Floats, dur
 def _in_proportion(seconds: Floats, exact: Floats, duration: Floats) -> Floats:
     """What a signal that is read a few times a second says, divided among the steps about that moment as
     these times are."""
-    told = np.maximum(_spread_by_time(seconds, duration), 0.0)
+    told = np.maximum(told_by_time(seconds, duration), 0.0)
     steps = smoothed_steps(duration)
     got = exact * share_of(smooth(told, steps), smooth(exact, steps))
     # Long steps stand in the middle of their own windows, which takes too little from them.
     return got * (float(told.sum() / got.sum()) if got.any() else 0.0)
-
-
-def _spread_by_time(seconds: Floats, duration: Floats) -> Floats:
-    """What is known of the steps in which a sample was taken, for all steps. Long steps have a sample more
-    often, so that it is their shares of a step, and not the seconds, whose mean is that of the time."""
-    known = ~np.isnan(seconds)
-    if known.all():
-        return seconds
-    share = float(ratio(seconds[known], duration[known]).mean())
-    return duration * share

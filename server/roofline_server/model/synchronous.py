@@ -21,7 +21,7 @@ from .cause import (
 )
 from .intervals import Interval, interval
 from .kinds import FOR_INPUT, GROUPS_OF_ROUNDS, NEEDED, OF_CONTENTION, kind_of, who_has_the_cpus, work_of
-from .replay import Replay, differences
+from .replay import Replay, differences, median_of_others
 from .signals import RankSignals
 
 MOSTLY_TRANSFER = 0.4  # of a step: from here on the communication itself is the bottleneck
@@ -36,6 +36,11 @@ def of_ranks(replay: Replay, signals: Sequence[RankSignals], foreign: Mapping[st
         return []
     more = {group: differences(job, parts) for group, parts in GROUPS_OF_ROUNDS.items()}
     present = [group for group, parts in GROUPS_OF_ROUNDS.items() if any(part in job.parts for part in parts)]
+    for group, times in job.in_transfer.items():
+        if times.any():
+            means = times.mean(axis=0)
+            more[group] = more[group] + means - median_of_others(means)
+            present += [group] if group not in present else []
     tried: list[tuple[float, str, tuple[int, ...], int]] = []
     for group in present:
         late = np.flatnonzero(more[group] > LEAST_GAIN / 2 * step)
@@ -47,7 +52,7 @@ def of_ranks(replay: Replay, signals: Sequence[RankSignals], foreign: Mapping[st
         tried += [(0.0, group, some, count) for some in _of_nodes(job.hosts, more[group], step)]
     found = []
     for _, group, ranks, others in tried:
-        gain = played - replay.like_others(ranks, GROUPS_OF_ROUNDS[group])
+        gain = played - replay.like_others(ranks, GROUPS_OF_ROUNDS[group]) + replay.held_up(ranks, group)
         sure = interval(gain, chance_of(group, signals, ranks, others * len(present)))
         if sure.surely > LEAST_GAIN * step:
             found.append(_cause_of(replay, signals, group, ranks, gain, sure, foreign))
@@ -98,6 +103,8 @@ def _cause_of(
     kind = kind_of(group, more, work, [signals[rank] for rank in own], signals, foreign)
     step = float(job.played().mean())
     more |= {"contention": needed} if needed > 0 else {}
+    if (held_up := float(replay.held_up(own, group).mean())) > 0:
+        more[group] = more.get(group, 0.0) + held_up
     return Cause(kind, group, names, host, sure, step, more, work, lasts(gain, step))
 
 

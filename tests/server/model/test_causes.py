@@ -124,6 +124,32 @@ def test_stopped_rank() -> None:
     assert found.bottleneck.gain.mean == pytest.approx(0.0099, rel=0.1)
 
 
+@pytest.mark.parametrize("kept_off", ["stopped", "throttled"])
+def test_rank_that_is_kept_off_its_cpu_amid_the_communication_holds_all_up(kept_off: str) -> None:
+    """It was counted for 20 ms a step, all of them while the ranks communicate, which takes 20 ms longer."""
+    usual = job(transfer=0.015)
+    assert concluded(usual).kind == "healthy"
+    played = job(transfer=0.035, columns={kept_off: {1: 0.020}})
+    found = concluded(played)
+    assert named(found) == (kept_off, ("ddp:1",))
+    assert found.bottleneck is not None
+    truth = float((played.step - usual.step)[1:].mean())
+    assert found.bottleneck.gain.mean == pytest.approx(truth, rel=0.2)
+    assert found.bottleneck.more[kept_off] == pytest.approx(0.020, rel=0.2)
+
+
+def test_ranks_that_are_all_stopped_amid_the_communication_have_nobody_to_blame() -> None:
+    found = concluded(job(transfer=0.035, columns={"stopped": {0: 0.020, 1: 0.020}}))
+    assert not [one for one in (found.bottleneck, *found.also) if one and one.ranks]
+
+
+def test_communication_that_a_rank_holds_up_is_not_slow_itself() -> None:
+    """It takes 60 of 135 ms, which would be named; but for 25 of them a rank was stopped."""
+    assert named(concluded(job(transfer=0.060))) == ("transfer", ())
+    found = concluded(job(transfer=0.060, columns={"stopped": {1: 0.025}}))
+    assert [one.kind for one in (found.bottleneck, *found.also) if one] == ["stopped"]
+
+
 def test_throttled_rank_among_others_that_lack_cpus_too() -> None:
     lacks = {rank: np.random.default_rng(rank).exponential(0.05, STEPS) for rank in (0, 1)}
     limited = np.where(np.arange(STEPS) % 2 == 0, 0.012, 0.008)
