@@ -85,8 +85,21 @@ def _times(number: int | None, factor: int) -> int | None:
     return None if number is None else within(number * factor)
 
 
+def _part_of(values: Sequence[int | float | None], ranks: int) -> tuple[int | float | None, ...]:
+    """What a rank has of a limit and of the time throttled, where so many share them. The kernel adds that
+    time up over CPUs, of which ranks that compute side by side have one each at least."""
+    names = [metric.name for metric in METRICS]
+    throttled, limit = (values[names.index(name)] for name in ("cgroup_throttled_ns", "cgroup_cpu_limit"))
+    part: dict[str, int | float | None] = {
+        "cgroup_throttled_ns": None if throttled is None else int(throttled) // ranks,
+        "cgroup_cpu_limit": None if limit is None else limit / ranks,
+    }
+    return tuple(part.get(name) for name in names)
+
+
 class CgroupSource:
-    """Counter set "cgroup": once a second a row per cgroup with ranks, for its only rank or for the node."""
+    """Counter set "cgroup": once a second a row per cgroup with ranks, for its only rank or for the node. Of
+    a CPU limit that several share each has its part."""
 
     name = "cgroup"
     fills = "throttling, memory use and limits of the ranks' cgroups (containers, Slurm jobs)"
@@ -136,8 +149,10 @@ class CgroupSource:
                 continue
             if len(ranks_inside) == 1:
                 rows.append(Sample(ranks_inside[0], now, values))
-            else:
-                rows.append(Sample(None, now, values, self._names[key]))
+                continue
+            rows.append(Sample(None, now, values, self._names[key]))
+            if self._groups[key].cpu_limit is not None:
+                rows += [Sample(rank, now, _part_of(values, len(ranks_inside))) for rank in ranks_inside]
         return rows
 
     def _find_groups(self, ranks: Sequence[Rank]) -> None:

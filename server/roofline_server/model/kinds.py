@@ -151,12 +151,12 @@ def _grown(own: Sequence[RankSignals], signals: Sequence[RankSignals]) -> float:
 
 
 def who_has_the_cpus(own: Sequence[RankSignals], lacking: float, foreign: Mapping[str, float]) -> str:
-    """Whether processes that are not the job's have the CPUs that these ranks lack. lacking: seconds a step,
-    of each of them."""
+    """Whether processes that are not the job's have the CPUs that these ranks lack, as far as is known.
+    lacking: seconds a step, of each of them."""
     on = Counter(one.host for one in own if one.host in foreign)
     lasting = float(np.mean([one.duration.mean() for one in own]))
     if not on or lasting <= 0:
-        return "contention"
+        return "contention_unknown"
     # A CPU that others have is lacking once, however many ranks of the node wait for it.
     least = MOST_OF * lacking / lasting
     others = any(foreign[host] >= max(LEAST_FOREIGN, least * ranks) for host, ranks in on.items())

@@ -218,6 +218,17 @@ class Replay:
         more: Floats = times[:, list(ranks)].max(axis=1) - others.max(axis=1, initial=0.0)
         return more.clip(min=0)
 
+    def all_like_others(self, rank: int) -> Floats:
+        """Steps in which this rank is as the others are in everything, (steps,)."""
+        then = self.like_others([rank], list(self.job.parts))
+        for part in self.job.in_transfer:
+            then = then - self.held_up([rank], part)
+        return then
+
+    def without_part(self, part: str) -> Floats:
+        """Steps without a part of the account on any rank, amid the communication, too; (steps,)."""
+        return self.without([part]) - self.held_up(range(len(self.job.ranks)), part)
+
     def without(self, parts: Sequence[str], share: Floats | float = 1.0) -> Floats:
         """Steps without these parts on any rank, or without a share of them; (steps,). share: by rank."""
         left: Floats = (self._arrival - share * self.group(parts)).max(axis=1)

@@ -68,10 +68,15 @@ class Advised(NamedTuple):
 
 def advise(case: Case) -> Advised:
     """What to try, and what beside the finding's own evidence shows that it may help."""
-    found = [one for one in ADVICE if case.kind in one.kinds and one.holds(case)][:SHOWN]
+    found = _for_kinds(case, {case.kind}) or _for_kinds(case, set(case.kind.split("|")))
     words = _words(case)
     evidence = dict.fromkeys(one.evidence.format(**words) for one in found if one.evidence)
     return Advised(list(evidence), [one.tries.format(**words) for one in found])
+
+
+def _for_kinds(case: Case, kinds: set[str]) -> list[Advice]:
+    """Of a merged part, of which it is not known which of several it is, what is meant for any of them."""
+    return [one for one in ADVICE if kinds.intersection(one.kinds) and one.holds(case)][:SHOWN]
 
 
 def _words(case: Case) -> dict[str, object]:
@@ -427,12 +432,17 @@ ADVICE: tuple[Advice, ...] = (
         _others_run,
     ),
     Advice(
-        ("contention",),
+        ("contention_unknown",),
+        "look at what runs on {node}: top, pressure in /proc/pressure/cpu",
+        "Linux kernel documentation, PSI",
+    ),
+    Advice(
+        ("contention", "contention_unknown"),
         "reserve CPUs for the ranks: a cpuset, taskset, or the whole node (sbatch --exclusive)",
         "Hoefler et al., Characterizing the Influence of System Noise (SC 2010)",
     ),
     Advice(
-        ("contention_own", "contention", "compute"),
+        ("contention_own", "contention", "contention_unknown", "compute"),
         "OMP_NUM_THREADS={fair_threads}: one thread per CPU over all ranks of a node",
         "OpenMP specification, OMP_NUM_THREADS",
         "{per_node} ranks of {threads} threads each on {cpus} CPUs",

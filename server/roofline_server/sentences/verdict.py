@@ -18,6 +18,7 @@ _FINDINGS: Mapping[str, str] = {
     "gpu_idle": "GPU idle on {}: it waits for the host",
     "gc": "Python garbage collection on {}",
     "contention": "CPU contention on {}: other processes use its CPUs",
+    "contention_unknown": "CPU contention on {}: whose processes use its CPUs is not known",
     "contention_own": "CPU contention on {}: the job has more runnable threads than CPUs",
     "stopped": "{} stopped, by a signal or a debugger",
     "throttled": "CPU limit of a cgroup: it throttles {}",

@@ -104,10 +104,20 @@ def test_limit_of_the_job_holds_for_ranks_further_down(source: CgroupSource, tre
     )
     write(tree, home(WORKERS[0], "/job_7/task_0") | home(WORKERS[1], "/job_7/task_1"))
     found = look(source, WORKERS[:2])
-    assert set(found) == {(None, "job_7")}
-    row = only(found)
+    assert set(found) == {(None, "job_7"), ("worker:0", ""), ("worker:1", "")}
+    row = found[None, "job_7"]
     assert (row["cgroup_memory_bytes"], row["cgroup_memory_limit_bytes"]) == (999_000, 1_000_000)
     assert row["cgroup_cpu_limit"] == 2.0
+
+
+def test_of_a_limit_that_ranks_share_each_has_its_part(source: CgroupSource, tree: Path) -> None:
+    write(tree, v2("pod/a", "150000 100000", used=4096))
+    write(tree, home(WORKERS[0], "/pod/a") | home(WORKERS[1], "/pod/a"))
+    found = look(source, WORKERS[:2])
+    assert found[None, "pod/a"]["cgroup_throttled_ns"] == 70_000
+    for rank in ("worker:0", "worker:1"):
+        known = {name: value for name, value in found[rank, ""].items() if value is not None}
+        assert known == {"cgroup_throttled_ns": 35_000, "cgroup_cpu_limit": 0.75}
 
 
 def test_lowest_limit_counts_and_each_resource_has_its_own(source: CgroupSource, tree: Path) -> None:
@@ -132,7 +142,7 @@ def test_rank_in_the_root_has_no_row(source: CgroupSource, tree: Path) -> None:
 
 def test_container_sees_its_own_cgroup_as_the_root(source: CgroupSource, tree: Path) -> None:
     write(tree, v2("", "100000 100000", "2000", 100) | home(WORKERS[0], "/") | home(WORKERS[1], "/"))
-    assert set(look(source, WORKERS[:2])) == {(None, "/")}
+    assert set(look(source, WORKERS[:2])) == {(None, "/"), ("worker:0", ""), ("worker:1", "")}
 
 
 def test_part_of_the_tree_mounted_in_a_container_is_found() -> None:

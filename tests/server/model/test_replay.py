@@ -56,6 +56,16 @@ def test_two_late_ranks_are_mended_only_together() -> None:
     assert played - replay.like_others([1, 5], ["input"]).mean() == pytest.approx(0.0085, abs=0.002)
 
 
+def test_stops_amid_the_communication_are_gone_with_the_rank_or_the_part_that_is_mended() -> None:
+    replay = replayed(job(transfer=0.035, columns={"stopped": {1: 0.020}}))
+    played = replay.job.played().mean()
+    gain = played - replay.without_part("stopped").mean()
+    assert gain == pytest.approx(0.019, abs=0.002)
+    assert played - replay.all_like_others(1).mean() == pytest.approx(gain, abs=0.002)
+    assert played - replay.all_like_others(0).mean() < 0.002
+    assert played - replay.without_transfer().mean() == pytest.approx(0.035 - gain, abs=0.002)
+
+
 def test_part_on_no_rank() -> None:
     replay = replayed(job(plant={"input": {0: 0.02, 1: 0.02}}))
     assert (replay.job.played() - replay.without(["input"])).mean() == pytest.approx(0.025, rel=0.05)

@@ -55,6 +55,7 @@ SITUATIONS: dict[str, tuple[Case, str]] = {
         Case("contention", host="n1", foreign=1.5),
         "move or end the other processes on node n1",
     ),
+    "nobody knows who": (Case("contention_unknown", host="n1"), "look at what runs on node n1"),
     "own threads": (Case("contention_own", per_node=2, threads=8, cpus=8), "OMP_NUM_THREADS=4"),
     "too many processes": (Case("contention_own", per_node=16, cpus=8), "fewer threads"),
     "cgroup": (Case("throttled"), "cpu.max"),
@@ -82,6 +83,13 @@ def test_every_cause_and_part_has_an_advice_without_anything_else_known(kind: st
     found = advise(Case(kind)).tries
     assert 1 <= len(found) <= SHOWN
     assert not any("{" in line or "None" in line for line in found)
+
+
+def test_merged_parts_have_the_advice_for_either() -> None:
+    merged = {line for kind in ("input", "wait_ps") for line in _held(Case(kind))}
+    found = advise(Case("input|wait_ps")).tries
+    assert found and set(found) <= merged
+    assert advise(Case("input|blocked")).tries == _held(Case("input|blocked"))[:SHOWN], "it has its own"
 
 
 def test_every_advice_is_given_in_some_situation() -> None:

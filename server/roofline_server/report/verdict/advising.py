@@ -23,6 +23,7 @@ from .foreign import foreign_cpus
 SETTING, HOOK = "setting.", "hook."
 THREADS = ("OMP_NUM_THREADS", "intra_op_threads", "TF_NUM_INTRAOP_THREADS")  # the first that is set
 NOT_TO_SHORTEN = ("wait_ranks", "other")  # parts of an account that are no next gain
+COMPUTING = {"compute|transfer": "compute"}  # what GPUs do where collectives run on them, too
 WORTH = 0.02  # of the step: a next gain of less is none
 
 
@@ -33,7 +34,7 @@ def advised(view: JobView, gathered: Gathered, found: Verdict) -> Verdict:
         return found._replace(headline=advice.to_know_more(found.headline, most, LEAST_STEPS))
     if not gathered.evidence:
         return found
-    base = _case(view, gathered)
+    base = _case(view, gathered)._replace(of_roof=_of_roof(found.accounts))
     foreign = foreign_cpus(view, gathered)
     on_gpu = {rank.key for rank in gathered.evidence.values() if rank.uses_gpu}
     if (
@@ -174,6 +175,16 @@ def _kernel_seconds(ranks: Sequence[RankEvidence]) -> float | None:
     return sum(total_of(k.kernel_ns[k.complete]) for k in known) / calls / 1e9 if calls > 0 else None
 
 
+def _of_roof(accounts: Sequence[RankAccount]) -> float | None:
+    """What the roof would need of the time that kernels take; None: not known of any rank."""
+    needed = took = 0.0
+    for one in accounts:
+        computing = sum(p.time.value or 0.0 for p in one.parts if p.part == "compute")
+        if one.roof.value is not None and computing > 0:
+            needed, took = needed + one.roof.value, took + computing
+    return needed / took if took > 0 else None
+
+
 def _next_gain(accounts: Sequence[RankAccount], on_gpu: Container[str]) -> Finding | None:
     """The part of a healthy job that a step would shorten by most without it; of kernels, what they take
     beyond what their roof needs, where that is known, or all they take on a GPU."""
@@ -185,12 +196,13 @@ def _next_gain(accounts: Sequence[RankAccount], on_gpu: Container[str]) -> Findi
     for one in own:
         for part in one.parts:
             seconds = part.time.value or 0.0
-            if part.part == "compute":
+            name = COMPUTING.get(part.part, part.part)
+            if name == "compute":
                 if one.roof.value is None and one.rank not in on_gpu:
                     continue
                 seconds = max(0.0, seconds - (one.roof.value or 0.0))
-            if part.part not in NOT_TO_SHORTEN:
-                spent[part.part] = spent.get(part.part, 0.0) + seconds / len(own)
+            if name not in NOT_TO_SHORTEN:
+                spent[name] = spent.get(name, 0.0) + seconds / len(own)
     if not spent:
         return None
     most = max(spent, key=lambda name: spent[name])

@@ -68,8 +68,13 @@ def _link(
 
 def _held(one: Account) -> float:
     whole = float(one.duration.sum())
-    waited = sum(float(s.sum()) for part, s in one.parts.items() if WAITS.intersection(part.split("|")))
+    waited = sum(float(s.sum()) for part, s in one.parts.items() if _is_wait(part))
     return waited / whole if whole > 0 else 0.0
+
+
+def _is_wait(part: str) -> bool:
+    """Not what GPUs do while they compute or communicate, where that cannot be told apart."""
+    return "compute" not in (names := part.split("|")) and not WAITS.isdisjoint(names)
 
 
 def evidence_of(link: SlowLink, step: float) -> list[str]:

@@ -43,11 +43,11 @@ def mend(
     replay = Replay(job)
     played = job.played()
     if what in ranks:
-        then = replay.like_others([job.ranks.index(what)], list(job.parts))
+        then = replay.all_like_others(job.ranks.index(what))
     elif what == "transfer":
         then = replay.without_transfer()
     else:
-        then = replay.without([what])
+        then = replay.without_part(what)
     gain = interval(played - then)
     step = float(played.mean())
     basis = [

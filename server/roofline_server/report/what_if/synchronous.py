@@ -138,8 +138,10 @@ def _benched(view: JobView) -> LinkCost | None:
     """By `bench net`, between nodes of the job, else on its one node."""
     for host in hosts(view):
         every = ceilings(view, host)
-        fastest = max((c.value for c in of_network(view, host, every)), default=0.0)
-        latency = min((c.value for c in every if c.kind == "latency"), default=0.0)
+        near = of_network(view, host, every)
+        peers = {c.peer for c in near}
+        fastest = max((c.value for c in near), default=0.0)
+        latency = min((c.value for c in every if c.kind == "latency" and c.peer in peers), default=0.0)
         if fastest > 0 and latency > 0:
             return LinkCost(latency / 2, fastest)  # it is measured there and back
     return None
