@@ -89,7 +89,7 @@ def test_merged_parts_have_the_advice_for_either() -> None:
     merged = {line for kind in ("input", "wait_ps") for line in _held(Case(kind))}
     found = advise(Case("input|wait_ps")).tries
     assert found and set(found) <= merged
-    assert advise(Case("input|blocked")).tries == _held(Case("input|blocked"))[:SHOWN], "it has its own"
+    assert advise(Case("input|blocked")).tries[0] == _held(Case("input|blocked"))[0], "it has its own"
 
 
 def test_every_advice_is_given_in_some_situation() -> None:
