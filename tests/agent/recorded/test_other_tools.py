@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from roofline_agent.recorded import reader
-from roofline_agent.recorded.benchmarks import nccl
+from roofline_agent.recorded.benchmarks import hpl, nccl
 from roofline_agent.recorded.errors import NotReadable
 from roofline_agent.recorded.tables import lightning, nsys, rocprof
 from roofline_agent.recorded.tables.amd import NO_MATRIX, work_of
@@ -127,3 +127,16 @@ def test_table_with_steps_is_no_metrics_of_lightning_unless_it_has_epochs(tmp_pa
     path.write_text("step,loss\n1,2\n")
     assert claimed(path) == set()
     assert lightning.sniff("epoch,step,loss\n") > 0
+
+
+def test_hpl_on_a_gpu_is_no_ceiling_of_the_cpus() -> None:
+    (ceiling,) = read(str(OURS / "hpl" / "nvidia_one_gpu.out")).ceilings
+    assert ceiling.device == "gpu 0"
+    (ceiling,) = read(str(OURS / "hpl" / "one_process.out")).ceilings
+    assert ceiling.device == ""
+
+
+def test_hpl_whose_only_run_is_wrong_gives_nothing() -> None:
+    text = (OURS / "hpl" / "one_process.out").read_text().replace("PASSED", "FAILED")
+    found = found_in(text, hpl.read)
+    assert found.is_empty and "flops_per_s" not in found.facts and warned(found, "its own result wrong")
