@@ -140,3 +140,36 @@ def test_hpl_whose_only_run_is_wrong_gives_nothing() -> None:
     text = (OURS / "hpl" / "one_process.out").read_text().replace("PASSED", "FAILED")
     found = found_in(text, hpl.read)
     assert found.is_empty and "flops_per_s" not in found.facts and warned(found, "its own result wrong")
+
+
+def _database_of_graphs(path: Path, columns: str, row: str) -> str:
+    path.write_bytes((OURS / "nsys" / "export.sqlite").read_bytes())
+    with sqlite3.connect(path) as database:
+        database.execute(f"CREATE TABLE CUPTI_ACTIVITY_KIND_GRAPH_TRACE({columns})")
+        database.execute(f"INSERT INTO CUPTI_ACTIVITY_KIND_GRAPH_TRACE VALUES ({row})")
+    database.close()
+    return str(path)
+
+
+def test_graphs_recorded_as_a_whole_are_launches(tmp_path: Path) -> None:
+    columns = "start, end, deviceId, contextId, streamId, correlationId, globalPid, graphId, graphExecId"
+    found = read(_database_of_graphs(tmp_path / "a.sqlite", columns, "0, 5000, 0, 1, 7, 2, 9, 41, 42"))
+    launches = {one.name: (one.launches, one.time_s) for one in found.kernels}
+    assert launches["[CUDA graph 41]"] == (1, pytest.approx(5e-6))
+    assert launches["void gemm<float>(float *, int)"][0] == 2
+    assert warned(found, "--cuda-graph-trace=node")
+
+
+def test_graphs_in_unknown_columns_are_named_and_cost_no_kernels(tmp_path: Path) -> None:
+    found = read(_database_of_graphs(tmp_path / "a.sqlite", "start, end, graph", "0, 5000, 41"))
+    assert [one.name for one in found.kernels] == ["void gemm<float>(float *, int)"]
+    assert warned(found, "are left out: record with --cuda-graph-trace=node")
+
+
+def test_rows_of_a_joint_report_are_taken_once() -> None:
+    joint = (OURS / "nsys" / "api_gpu_sum.csv").read_text()
+    alone = "Time (%),Total Time (ns),Instances,Avg (ns),Name\n100.0,7000000,20,350000.0,relu\n"
+    for text in (joint + alone, alone + joint):
+        found = found_in(text, nsys.read)
+        assert [(one.name, one.launches) for one in found.kernels] == [("relu", 20)]
+        assert {one.name for one in found.phases} == {"cudaLaunchKernel", "[CUDA memcpy Host-to-Device]"}
