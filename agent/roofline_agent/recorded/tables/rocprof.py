@@ -107,7 +107,7 @@ class _RocprofReader:
             return False
         if _DOMAIN.fullmatch(name):
             self._found.warn(
-                "sums of whole domains (domain_stats): the other tables of rocprofv3 have the kernels"
+                "sums of whole domains (domain_stats) are left out: kernel_stats has the kernels"
             )
         elif _CALL.fullmatch(name):
             self._found.phase(name, total * NANOSECOND, int(calls))
