@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from pathlib import Path
 
 import pytest
 from roofline_agent.recorded import reader
-from roofline_agent.recorded.benchmarks import nccl
+from roofline_agent.recorded.benchmarks import hpl, nccl
+from roofline_agent.recorded.collector import Collector
 from roofline_agent.recorded.errors import NotReadable
 from roofline_agent.recorded.tables import lightning, nsys, rocprof
 from roofline_agent.recorded.tables.amd import NO_MATRIX, work_of
@@ -127,3 +129,97 @@ def test_table_with_steps_is_no_metrics_of_lightning_unless_it_has_epochs(tmp_pa
     path.write_text("step,loss\n1,2\n")
     assert claimed(path) == set()
     assert lightning.sniff("epoch,step,loss\n") > 0
+
+
+def test_hpl_on_a_gpu_is_no_ceiling_of_the_cpus() -> None:
+    (ceiling,) = read(str(OURS / "hpl" / "nvidia_one_gpu.out")).ceilings
+    assert ceiling.device == "gpu 0"
+    (ceiling,) = read(str(OURS / "hpl" / "one_process.out")).ceilings
+    assert ceiling.device == ""
+
+
+def test_hpl_whose_only_run_is_wrong_gives_nothing() -> None:
+    text = (OURS / "hpl" / "one_process.out").read_text().replace("PASSED", "FAILED")
+    found = found_in(text, hpl.read)
+    assert found.is_empty and "flops_per_s" not in found.facts and warned(found, "its own result wrong")
+
+
+def _database_of_graphs(path: Path, columns: str, row: str) -> str:
+    path.write_bytes((OURS / "nsys" / "export.sqlite").read_bytes())
+    with sqlite3.connect(path) as database:
+        database.execute(f"CREATE TABLE CUPTI_ACTIVITY_KIND_GRAPH_TRACE({columns})")
+        database.execute(f"INSERT INTO CUPTI_ACTIVITY_KIND_GRAPH_TRACE VALUES ({row})")
+    database.close()
+    return str(path)
+
+
+def test_graphs_recorded_as_a_whole_are_launches(tmp_path: Path) -> None:
+    columns = "start, end, deviceId, contextId, streamId, correlationId, globalPid, graphId, graphExecId"
+    found = read(_database_of_graphs(tmp_path / "a.sqlite", columns, "0, 5000, 0, 1, 7, 2, 9, 41, 42"))
+    launches = {one.name: (one.launches, one.time_s) for one in found.kernels}
+    assert launches["[CUDA graph 41]"] == (1, pytest.approx(5e-6))
+    assert launches["void gemm<float>(float *, int)"][0] == 2
+    assert warned(found, "--cuda-graph-trace=node")
+
+
+def test_graphs_in_unknown_columns_are_named_and_cost_no_kernels(tmp_path: Path) -> None:
+    found = read(_database_of_graphs(tmp_path / "a.sqlite", "start, end, graph", "0, 5000, 41"))
+    assert [one.name for one in found.kernels] == ["void gemm<float>(float *, int)"]
+    assert warned(found, "are left out: record with --cuda-graph-trace=node")
+
+
+def test_rows_of_a_joint_report_are_taken_once() -> None:
+    joint = (OURS / "nsys" / "api_gpu_sum.csv").read_text()
+    alone = "Time (%),Total Time (ns),Instances,Avg (ns),Name\n100.0,7000000,20,350000.0,relu\n"
+    for text in (joint + alone, alone + joint):
+        found = found_in(text, nsys.read)
+        assert [(one.name, one.launches) for one in found.kernels] == [("relu", 20)]
+        assert {one.name for one in found.phases} == {"cudaLaunchKernel", "[CUDA memcpy Host-to-Device]"}
+
+
+def _inspected(*writers: tuple[str, int, int, int]) -> Collector:
+    """Lines of an inspector: communicator, rank in it, its ranks, process."""
+    lines = [
+        json.dumps(
+            {
+                "header": {"id": communicator, "rank": rank, "n_ranks": size},
+                "metadata": {"hostname": "nodea", "pid": process},
+                "coll_perf": {"coll": "AllReduce", "coll_msg_size_bytes": 8, "coll_exec_time_us": 1},
+            }
+        )
+        for communicator, rank, size, process in writers
+    ]
+    return found_in("\n".join(lines), nccl.read)
+
+
+def test_rank_is_that_of_the_largest_communicator() -> None:
+    found = _inspected(("0x1", 13, 16, 7), ("0x2", 5, 8, 7), ("0x3", 1, 2, 7))
+    assert (found.facts["rank"], found.facts["world_size"]) == (13, 16)
+    assert not found.warnings
+
+
+def test_processes_of_the_same_rank_in_their_communicators_are_told_apart() -> None:
+    found = _inspected(("0x2", 0, 8, 7), ("0x3", 0, 8, 8))
+    assert "rank" not in found.facts and warned(found, "2 ranks wrote this file")
+
+
+def test_one_process_of_several_ranks_is_several_ranks() -> None:
+    assert warned(_inspected(("0x1", 0, 2, 7), ("0x1", 1, 2, 7)), "2 ranks wrote this file")
+
+
+def test_rank_is_unknown_where_communicators_of_a_size_disagree() -> None:
+    found = _inspected(("0x1", 3, 8, 7), ("0x2", 5, 8, 7))
+    assert "rank" not in found.facts and warned(found, "not known")
+
+
+def test_line_of_an_inspector_that_is_a_list_is_left_out() -> None:
+    whole = (OURS / "nccl" / "inspector.log").read_text()
+    found = found_in(f'["coll_perf", "header"]\n{whole}', nccl.read)
+    assert found.phases and warned(found, "no JSON object")
+
+
+def test_summary_of_a_diverged_training_keeps_its_rate() -> None:
+    line = "{'train_runtime': 100.0, 'train_samples_per_second': 50, 'train_loss': nan, 'epoch': 1.0}\n"
+    found = found_in(line, trainers.read)
+    assert found.throughput is not None and found.throughput.examples_per_s == 50
+    assert found.facts["train_runtime"] == 100.0 and "train_loss" not in found.facts

@@ -1,12 +1,13 @@
 """Reads the output of HPL (netlib's and those of vendors): the best run is a sustained FP64 peak.
 
 HPL counts 2/3 N^3 + 3/2 N^2 FLOPs. With more than one process the rate is of all nodes together, which is no
-ceiling of one: it stays a fact.
+ceiling of one: it stays a fact. HPL-NVIDIA computes on GPUs, one for each process.
 """
 
 from __future__ import annotations
 
 import re
+from typing import NamedTuple
 
 from ..collector import Collector
 from ..recording import Kernel, RecordedCeiling
@@ -14,9 +15,30 @@ from ..tables.rows import number
 from ..text import Text
 
 _VERSION = re.compile(r"HPLinpack (\d[\d.]*)|HPL-NVIDIA (\d[\d.]*)")
-_ROW = re.compile(r"\s*(W[RC]\w{6,10})\s+(\d{1,9})\s+(\d{1,6})\s+(\d{1,6})\s+(\d{1,6})\s+([\d.]+)\s+(\S+)")
+_ROW = re.compile(r"\s*(W[RC]\w{1,10})\s+(\d{1,9})\s+(\d{1,6})\s+(\d{1,6})\s+(\d{1,6})\s+([\d.]+)\s+(\S+)")
 _FAILED = re.compile(r"\|\|Ax-b\|\|.*FAILED")
-_SIGNS = re.compile(r"^T/V\s+N\s+NB\s+P\s+Q\s+Time\s+Gflops", re.M)
+_SIGNS = re.compile(r"^\s*T/V\s+N\s+NB\s+P\s+Q\s+Time\s+Gflops", re.M)
+_OF_GPUS = re.compile(r"HPL-NVIDIA \d|\bGflops\s*\(\s*per GPU\)")
+
+
+class _Run(NamedTuple):
+    """One row of the table."""
+
+    size: int
+    block: int
+    grid: tuple[int, int]
+    seconds: float
+    gflops: float
+
+    @property
+    def ranks(self) -> int:
+        return self.grid[0] * self.grid[1]
+
+    @property
+    def kernel(self) -> Kernel:
+        flops = 2 / 3 * self.size**3 + 1.5 * self.size**2
+        name = f"HPL N={self.size} NB={self.block} P={self.grid[0]} Q={self.grid[1]}"
+        return Kernel(name, 1, self.seconds, flops, {}, "f64", "FLOPs as HPL counts them")
 
 
 def sniff(head: str) -> int:
@@ -25,38 +47,48 @@ def sniff(head: str) -> int:
 
 def read(text: Text, found: Collector) -> None:
     found.tool = "hpl"
-    best: tuple[float, int] | None = None
+    runs: list[_Run] = []
+    last: _Run | None = None  # its check, where HPL makes one, stands below it
+    is_of_gpus = False
     for line in text.lines():
         if version := _VERSION.search(line):
             found.version = found.version or version[1] or version[2]
+        is_of_gpus = is_of_gpus or bool(_OF_GPUS.search(line))
         if _FAILED.search(line):
-            found.warn("HPL found its own result wrong: the rate above is of no use", text.line)
+            found.warn("HPL found its own result wrong: the run above is left out", text.line)
+            last = None
         row = _ROW.match(line)
         if row is None:
             continue
-        size, ranks, seconds = int(row[2]), int(row[4]) * int(row[5]), number(row[6])
-        rate = number(row[7])
-        if not seconds or rate is None or rate <= 0:
+        if last is not None:
+            runs.append(last)
+        last = _run(row)
+        if last is None:
             found.warn("a row without a time or a rate; it is left out", text.line)
-            continue
-        flops = 2 / 3 * size**3 + 1.5 * size**2
-        problem = f"HPL N={size} NB={row[3]} P={row[4]} Q={row[5]}"
-        found.kernel(Kernel(problem, 1, seconds, flops, {}, "f64", "FLOPs as HPL counts them"))
-        if best is None or rate > best[0]:
-            best = rate, ranks
-            found.facts.update({"n": size, "nb": int(row[3]), "ranks": ranks})
-    if best is not None:
-        _add_ceiling(found, *best)
+    if last is not None:
+        runs.append(last)
+    for run in runs:
+        found.kernel(run.kernel)
+    if runs:
+        _add_ceiling(found, max(runs, key=lambda run: run.gflops), is_of_gpus)
 
 
-def _add_ceiling(found: Collector, gflops: float, ranks: int) -> None:
-    found.facts["flops_per_s"] = gflops * 1e9
+def _run(row: re.Match[str]) -> _Run | None:
+    seconds, rate = number(row[6]), number(row[7])
+    if not seconds or rate is None or rate <= 0:
+        return None
+    return _Run(int(row[2]), int(row[3]), (int(row[4]), int(row[5])), seconds, rate)
+
+
+def _add_ceiling(found: Collector, best: _Run, is_of_gpus: bool) -> None:
+    rate, ranks = best.gflops * 1e9, best.ranks
+    found.facts.update({"n": best.size, "nb": best.block, "ranks": ranks, "flops_per_s": rate})
     if ranks > 1:
-        found.warn(
-            f"{ranks} processes: HPL does not print on how many nodes, so its rate is no ceiling of one"
-        )
+        apart = "GPUs" if is_of_gpus else "processes: HPL does not print on how many nodes"
+        found.warn(f"{ranks} {apart}, so its rate is no ceiling of one")
         return
-    method = f"HPL: N={found.facts['n']}, one process"
+    method = f"HPL: N={best.size}, one {'GPU' if is_of_gpus else 'process'}"
+    device = "gpu 0" if is_of_gpus else ""
     found.ceilings.append(
-        RecordedCeiling("peak.f64.hpl", "compute", "", "f64", gflops * 1e9, "FLOP/s", method)
+        RecordedCeiling("peak.f64.hpl", "compute", "", "f64", rate, "FLOP/s", method, 0, device)
     )

@@ -111,23 +111,58 @@ class _NcclTests:
 def _read_inspector(text: Text, found: Collector) -> None:
     """A phase for each collective of a size; the bytes are those of its messages."""
     found.tool = "nccl inspector"
-    ranks: set[int] = set()
+    writers = _Writers()
     for line in text.lines():
         if '"coll_perf"' not in line:
             continue
         try:
             event = json.loads(line)
         except (ValueError, RecursionError):
-            found.warn("a line that is no JSON; it is left out", text.line)
-            continue
-        _collective(event, ranks, found, text.line)
-    if len(ranks) == 1:
-        found.facts["rank"] = ranks.pop()
-    elif ranks:
-        found.warn(f"{len(ranks)} ranks wrote this file: times are sums over them")
+            event = None
+        if isinstance(event, dict):
+            _collective(event, writers, found, text.line)
+        else:
+            found.warn("a line that is no JSON object; it is left out", text.line)
+    writers.finish(found)
 
 
-def _collective(event: Any, ranks: set[int], found: Collector, line: int) -> None:
+class _Writers:
+    """Who wrote the file. A rank is one of a communicator: the largest is taken for that of the job."""
+
+    def __init__(self) -> None:
+        self._processes: set[tuple[str, str]] = set()
+        self._largest = 0
+        self._ranks: dict[str, set[int]] = {}  # by communicator, of those that are the largest
+
+    def add(self, header: dict[str, Any], metadata: dict[str, Any]) -> None:
+        if "pid" in metadata:
+            self._processes.add((str(metadata.get("hostname", ""))[:100], str(metadata["pid"])[:20]))
+        rank, size = header.get("rank"), header.get("n_ranks")
+        if not isinstance(rank, int):
+            return
+        size = size if isinstance(size, int) else 0
+        if size > self._largest:
+            self._largest = size
+            self._ranks.clear()
+        if size == self._largest:
+            self._ranks.setdefault(str(header.get("id", ""))[:40], set()).add(rank)
+
+    def finish(self, found: Collector) -> None:
+        if self._largest:
+            found.facts["world_size"] = self._largest
+        count = max([len(self._processes), *map(len, self._ranks.values())])
+        ranks = set().union(*self._ranks.values())
+        if count > 1:
+            found.warn(f"{count} ranks wrote this file: times are sums over them")
+        elif len(ranks) == 1:
+            found.facts["rank"] = ranks.pop()
+        elif ranks:
+            found.warn(
+                "the rank differs between communicators of the same size: which is the job's is not known"
+            )
+
+
+def _collective(event: dict[str, Any], writers: _Writers, found: Collector, line: int) -> None:
     perf, header = event.get("coll_perf"), event.get("header")
     if not isinstance(perf, dict) or not isinstance(header, dict):
         return
@@ -137,14 +172,11 @@ def _collective(event: Any, ranks: set[int], found: Collector, line: int) -> Non
     if not (_is_quantity(time_us) and _is_quantity(size)):
         found.warn("a collective without a time or a size; it is left out", line)
         return
-    if isinstance(header.get("rank"), int):
-        ranks.add(header["rank"])
-    if isinstance(header.get("n_ranks"), int):
-        found.facts["world_size"] = header["n_ranks"]
     metadata = event.get("metadata")
-    if isinstance(metadata, dict):
-        found.version = found.version or str(metadata.get("inspector_output_format_version", ""))[:20]
-        _place(metadata.get("dump_timestamp_us"), found)
+    metadata = metadata if isinstance(metadata, dict) else {}
+    writers.add(header, metadata)
+    found.version = found.version or str(metadata.get("inspector_output_format_version", ""))[:20]
+    _place(metadata.get("dump_timestamp_us"), found)
     found.phase(f"nccl {str(perf.get('coll', 'collective')).lower()[:60]}", time_us * 1e-6, 1, float(size))
 
 

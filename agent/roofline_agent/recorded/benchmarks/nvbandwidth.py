@@ -1,6 +1,7 @@
 """Reads NVIDIA's nvbandwidth, text or --json: copies between host and GPUs.
 
-Copies within a GPU's memory are its ceiling; those over PCIe and NVLink are counters: no level of a roofline.
+Copies within a GPU's memory are its ceiling: nvbandwidth counts bytes that were both read and written.
+Copies over PCIe and NVLink are counters: no level of a roofline.
 """
 
 from __future__ import annotations
@@ -69,10 +70,10 @@ def _add(test: str, row: int, column: int, value: float | None, found: Collector
         return
     rate = value * GIGABYTE
     if test.startswith(_LOCAL):
-        method = f"nvbandwidth: {test}"
+        method = f"nvbandwidth: {test}, read and written"
         gpu = f"gpu {column}"
         found.ceilings.append(
-            RecordedCeiling("hbm.copy", "memory", "hbm", "", rate, "byte/s", method, 0, gpu)
+            RecordedCeiling("hbm.copy", "memory", "hbm", "", 2 * rate, "byte/s", method, 0, gpu)
         )
         return
     name = f"nvbandwidth.{test}"

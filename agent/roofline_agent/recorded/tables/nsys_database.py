@@ -16,7 +16,14 @@ _HEADER = "Start (ns),Duration (ns),CorrId,GrdX,GrdY,GrdZ,BlkX,BlkY,BlkZ,Bytes (
 _COPIES = {1: "Host-to-Device", 2: "Device-to-Host", 8: "Device-to-Device", 10: "Peer-to-Peer"}
 _KERNELS = """SELECT k.start, k.end - k.start, k.correlationId, k.gridX, k.gridY, k.gridZ, k.blockX, k.blockY,
     k.blockZ, NULL, k.deviceId, k.streamId, s.value FROM CUPTI_ACTIVITY_KIND_KERNEL k
-    LEFT JOIN StringIds s ON s.id = k.demangledName ORDER BY k.start"""
+    LEFT JOIN StringIds s ON s.id = k.demangledName"""
+_GRAPH_TABLE = "CUPTI_ACTIVITY_KIND_GRAPH_TRACE"  # of graphs that are recorded as a whole, nsys's default
+_GRAPHS = f"""SELECT start, end - start, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, deviceId, 0,
+    '[CUDA graph ' || graphId || ']' FROM {_GRAPH_TABLE} WHERE graphId IS NOT NULL"""
+_NO_GRAPHS = (
+    "CUDA graphs were recorded as a whole in columns that are not known, and are left out: "
+    "record with --cuda-graph-trace=node"
+)
 _MEMORY = """SELECT start, end - start, correlationId, NULL, NULL, NULL, NULL, NULL, NULL, bytes,
     deviceId, streamId, {} FROM {} ORDER BY start"""
 _RANGES = """SELECT n.start, n.end - n.start, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0,
@@ -54,9 +61,15 @@ class TraceOfDatabase(io.RawIOBase):
         if "TARGET_INFO_SESSION_START_TIME" in tables:
             for row in database.execute("SELECT utcEpochNs FROM TARGET_INFO_SESSION_START_TIME LIMIT 1"):
                 yield f"# nsys started_ns: {row[0]}\n"
+        launches = [_KERNELS] if "CUPTI_ACTIVITY_KIND_KERNEL" in tables else []
+        if _GRAPH_TABLE in tables:
+            if _has(database, _GRAPH_TABLE, "start", "end", "deviceId", "graphId"):
+                launches.append(_GRAPHS)
+            elif database.execute(f"SELECT 1 FROM {_GRAPH_TABLE} LIMIT 1").fetchone():
+                yield f"# nsys warning: {_NO_GRAPHS}\n"
         yield _HEADER
-        if "CUPTI_ACTIVITY_KIND_KERNEL" in tables:
-            yield from _csv(database.execute(_KERNELS))
+        if launches:
+            yield from _csv(database.execute(" UNION ALL ".join(launches) + " ORDER BY 1"))
         if "CUPTI_ACTIVITY_KIND_MEMCPY" in tables:
             kinds = " ".join(f"WHEN {kind} THEN '[CUDA memcpy {name}]'" for kind, name in _COPIES.items())
             name = f"CASE copyKind {kinds} ELSE '[CUDA memcpy]' END"
@@ -86,6 +99,11 @@ class TraceOfDatabase(io.RawIOBase):
         if not self.closed and self._database is not None:
             self._database.close()
         super().close()
+
+
+def _has(database: sqlite3.Connection, table: str, *columns: str) -> bool:
+    known = {row[1] for row in database.execute(f"PRAGMA table_info({table})")}
+    return known.issuperset(columns)
 
 
 def _csv(cursor: sqlite3.Cursor) -> Iterator[str]:

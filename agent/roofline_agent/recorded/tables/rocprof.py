@@ -5,6 +5,8 @@ FLOPs and HBM bytes follow from the counters that were collected (amd.py); other
 
 from __future__ import annotations
 
+import re
+
 from ..collector import Collector
 from ..recording import Counter, Launch
 from ..text import Text
@@ -20,6 +22,13 @@ correlation_id lds_block_size lds_block_size_v scratch_size scratch_per_workitem
 sgpr_count arch_vgpr accum_vgpr sgpr wave_size grid_size workgroup_size lds_per_workgroup gpu_id node_id
 pid tid queue_index private_segment_size group_segment_size start_timestamp end_timestamp"""
 _IDENTITY = frozenset(_WORDS.split())
+_DOMAIN = re.compile(
+    r"[A-Z]+(?:_[A-Z]+)*_API(?:_EXT)?|KERNEL_DISPATCH|MEMORY_COPY|MEMORY_ALLOCATION|SCRATCH_MEMORY"
+)
+# Functions are bare names; RCCL's kernels begin as its functions do.
+_CALL = re.compile(
+    r"(?:__)?(?:hip|hsa|roctx)\w*|(?:SCRATCH_)?MEMORY_\w+|(?:nccl|rccl|msccl)(?!\w*[Kk]ernel)[A-Z]\w*"
+)
 
 
 def sniff(head: str) -> int:
@@ -96,7 +105,11 @@ class _RocprofReader:
         name, calls, total = row.text("name"), row.number("calls"), row.number("totaldurationns")
         if not name or not calls or total is None:
             return False
-        if name.startswith(("hip", "hsa", "MEMORY_", "roctx")):
+        if _DOMAIN.fullmatch(name):
+            self._found.warn(
+                "sums of whole domains (domain_stats) are left out: kernel_stats has the kernels"
+            )
+        elif _CALL.fullmatch(name):
             self._found.phase(name, total * NANOSECOND, int(calls))
         else:
             self._found.launch(Launch(name, total * NANOSECOND, library="hip", count=int(calls)))

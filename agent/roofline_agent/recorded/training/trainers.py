@@ -185,7 +185,7 @@ def _hugging_face(line: str) -> TrainerStep | None:
     if not match:
         return None
     try:
-        values = ast.literal_eval(match[0])
+        values = ast.literal_eval(re.sub(r"(?<=': )-?(?:nan|inf)\b", "None", match[0]))
     except (ValueError, SyntaxError, MemoryError, RecursionError):
         return None
     rate = number(str(values.get("train_samples_per_second", "")))
