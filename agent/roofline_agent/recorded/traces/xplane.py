@@ -1,4 +1,5 @@
-"""Reads what xplane_file.py makes of a profile of JAX or TensorFlow: XLA's operations, and steps.
+"""Reads what xplane_file.py makes of a profile of JAX or TensorFlow: XLA's operations, transfers beside them
+as phases, and steps.
 
 FLOPs and bytes are XLA's own counts, where the device's plane has them (TPU). Bytes are those that operations
 access, whatever memory they come from.
@@ -7,6 +8,7 @@ access, whatever memory they come from.
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 from ..collector import Collector
@@ -14,6 +16,9 @@ from ..recording import Launch, StepLine, Throughput
 from ..text import Text
 
 _NOTE = "FLOPs by XLA's cost analysis"
+_OPERATION = re.compile(
+    r"%?([A-Za-z][\w-]*)"
+)  # "copy-start" of "%copy-start.5 = (f32[8], ...) copy-start(...)"
 
 
 def sniff(head: str) -> int:
@@ -30,6 +35,8 @@ def read(text: Text, found: Collector) -> None:
             continue
         if "kernel" in event:
             _kernel(event, found)
+        elif "phase" in event:
+            _phase(event, found)
         elif "step" in event:
             found.steps.append(StepLine(int(event["step"]), None, event["start_s"], None, event["time_s"]))
         elif "broken" in event:
@@ -60,3 +67,10 @@ def _kernel(event: dict[str, Any], found: Collector) -> None:
             note=_NOTE if flops else "",
         )
     )
+
+
+def _phase(event: dict[str, Any], found: Collector) -> None:
+    match = _OPERATION.match(event["phase"])
+    moved = event.get("bytes")
+    name = f"async {match[1] if match else 'operation'}"
+    found.phase(name, event["time_s"], moved=float(moved) if moved else None)

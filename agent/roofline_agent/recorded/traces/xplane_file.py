@@ -9,7 +9,8 @@ from __future__ import annotations
 import io
 import json
 import mmap
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from .wire import double, fields, text
@@ -17,6 +18,8 @@ from .wire import double, fields, text
 _PLANE_NAMES = (b"/host:", b"/device:", b"Task Environment")
 # Lines of a device that repeat what its operations are part of.
 _SUMS = ("Steps", "XLA Modules", "Framework Ops", "Framework Name Scope", "Source code", "XLA TraceMe")
+_ASYNC = "Async XLA Ops"  # transfers beside the operations
+_COUNTS = ("flops", "bytes_accessed")  # by XLA's cost analysis
 _PICOSECOND = 1e-12
 
 
@@ -142,14 +145,61 @@ def _line(line: memoryview, tables: _Tables, is_device: bool) -> Iterator[str]:
             events.append(value)
     if is_device and name in _SUMS:
         return
+    found = (_event(event, tables, zero_ns, is_device) for event in sorted(events, key=_place))
+    known = (one for one in found if one is not None)
+    for one in _phases(known) if is_device and name == _ASYNC else _own_times(known):
+        yield json.dumps(one) + "\n"
+
+
+@dataclass
+class _Event:
+    begin_ps: int
+    end_ps: int
+    own_ps: int  # outside the events that it spans
+    made: dict[str, Any]
+
+
+def _phases(events: Iterable[_Event]) -> Iterator[dict[str, Any]]:
     for event in events:
-        made = _event(event, tables, zero_ns, is_device)
-        if made is not None:
-            yield json.dumps(made) + "\n"
+        made = event.made
+        moved = {"bytes": made["bytes_accessed"]} if "bytes_accessed" in made else {}
+        yield {"phase": made["kernel"], "time_s": made["time_s"], **moved}
 
 
-def _event(event: memoryview, tables: _Tables, zero_ns: int, is_device: bool) -> dict[str, Any] | None:
-    """A kernel or a step; None for all else."""
+def _own_times(events: Iterable[_Event]) -> Iterator[dict[str, Any]]:
+    """Of events in order of begin. An operation that spans others, as `while` does its body, has the time
+    that is left; where these have FLOPs and bytes it has none, for XLA's counts of it are theirs."""
+    stack: list[_Event] = []
+    for event in events:
+        if "step" in event.made:
+            yield event.made
+            continue
+        while stack and stack[-1].end_ps <= event.begin_ps:
+            yield _closed(stack.pop())
+        if stack:
+            outer = stack[-1]
+            outer.own_ps -= min(event.end_ps, outer.end_ps) - event.begin_ps
+            if event.end_ps <= outer.end_ps:
+                for count in _COUNTS:
+                    if event.made.get(count):
+                        outer.made.pop(count, None)
+        stack.append(event)
+    while stack:
+        yield _closed(stack.pop())
+
+
+def _closed(event: _Event) -> dict[str, Any]:
+    return {**event.made, "time_s": event.own_ps * _PICOSECOND}
+
+
+def _place(event: memoryview) -> tuple[int, int]:
+    """Begin, and the longer first of those that begin together: it is the outer one."""
+    _, offset_ps, duration_ps, _ = _parts(event)
+    return offset_ps, -duration_ps
+
+
+def _parts(event: memoryview) -> tuple[int, int, int, list[memoryview]]:
+    """Key of its name, begin and duration in ps, statistics."""
     key = offset_ps = duration_ps = 0
     stats: list[memoryview] = []
     for number, value in fields(event):
@@ -159,16 +209,22 @@ def _event(event: memoryview, tables: _Tables, zero_ns: int, is_device: bool) ->
             duration_ps = value if number == 3 else duration_ps
         elif number == 4:
             stats.append(value)
+    return key, offset_ps, duration_ps, stats
+
+
+def _event(event: memoryview, tables: _Tables, zero_ns: int, is_device: bool) -> _Event | None:
+    """A kernel or a step; None for all else."""
+    key, offset_ps, duration_ps, stats = _parts(event)
     if not duration_ps:
         return None
     name, more = tables.event(key)
     values = tables.values([*more, *stats]) if more or stats else {}
     times = {"start_s": zero_ns * 1e-9 + offset_ps * _PICOSECOND, "time_s": duration_ps * _PICOSECOND}
     if "step_num" in values and not is_device:
-        return {"step": values["step_num"], **times}
-    if not is_device and "hlo_op" not in values:
+        made = {"step": values["step_num"], **times}
+    elif not is_device and "hlo_op" not in values:
         return None
-    known: dict[str, Any] = {
-        one: values[one] for one in ("flops", "bytes_accessed", "hlo_module") if one in values
-    }
-    return {"kernel": name, **times, **known}
+    else:
+        known = {one: values[one] for one in (*_COUNTS, "hlo_module") if one in values}
+        made = {"kernel": name, **times, **known}
+    return _Event(offset_ps, offset_ps + duration_ps, duration_ps, made)
