@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from datetime import datetime
 from pathlib import Path
 
 import pytest
 from roofline_agent.recorded import reader
+from roofline_agent.recorded.batches import duration_s
 from roofline_agent.recorded.benchmarks import hpl, nccl
 from roofline_agent.recorded.collector import Collector
 from roofline_agent.recorded.errors import NotReadable
@@ -82,6 +84,35 @@ def test_table_of_several_ranks_or_trainers_follows_the_first() -> None:
     found = found_in(log, trainers.read)
     assert [(one.step, one.examples_per_s) for one in found.steps] == [(1, 100), (2, 100)]
     assert warned(found, "several ranks")
+
+
+def _megatron(step: int, at: str, seconds: float) -> str:
+    return (
+        f" [2025-04-13 {at}] iteration {step:8}/ 20000 | elapsed time per iteration (ms): {seconds * 1e3} | "
+        "global batch size:    64 | lm loss: 1.0 |\n"
+    )
+
+
+def test_first_line_of_a_log_that_goes_on_from_a_checkpoint_speaks_for_as_many_steps_as_the_next() -> None:
+    lines = [
+        _megatron(10001, "10:00:10", 10),
+        *(_megatron(10001 + i, f"10:00:{10 + i}", 1) for i in range(1, 9)),
+    ]
+    found = found_in("".join(lines), trainers.read)
+    assert found.throughput is not None and found.throughput.examples_per_s == pytest.approx(9 * 64 / 18)
+    alone = found_in(lines[0], trainers.read).throughput
+    assert alone is not None and alone.examples_per_s == pytest.approx(6.4)
+    every_ten = [_megatron(10010, "10:00:10", 1), _megatron(10020, "10:00:40", 3)]
+    both = found_in("".join(every_ten), trainers.read).throughput
+    assert both is not None and both.examples_per_s == pytest.approx(20 * 64 / 40)
+
+
+def test_step_of_a_trainers_log_ended_when_its_line_was_stamped() -> None:
+    log = "".join(_megatron(*one) for one in ((1, "10:00:10", 10), (2, "10:00:12", 2), (3, "10:00:15", 3)))
+    found = found_in(log, trainers.read)
+    assert [(one.t_s, one.step_time_s) for one in found.steps] == [(0, 10), (10, 2), (12, 3)]
+    assert found.started_ns == int(datetime(2025, 4, 13, 10).timestamp()) * 10**9
+    assert duration_s(found) == 15
 
 
 def test_infinite_rates_and_losses_are_unknown() -> None:

@@ -88,19 +88,27 @@ class _TrainerLog:
         self._found.facts.update(parsed.facts)
         if parsed.step < 0:
             return
+        t_s = self._begin(line, parsed.step_time_s or 0.0)
+        self._found.steps.append(StepLine(parsed.step, parsed.rate, t_s, parsed.loss, parsed.step_time_s))
         if self._lines == 0:
             self._first = parsed
-        t_s = self._time(line)
-        self._found.steps.append(StepLine(parsed.step, parsed.rate, t_s, parsed.loss, parsed.step_time_s))
-        self._lines += 1
-        if parsed.rate:
+        else:
             many = max(1, parsed.step - self._last.step)
-            self._weighted[0] += many
-            self._weighted[1] += many / parsed.rate
+            if self._lines == 1:  # it may go on from a checkpoint: no more steps than the next
+                self._weigh(self._first, max(1, min(self._first.step, many)))
+            self._weigh(parsed, many)
+        self._lines += 1
         self._last = parsed
 
-    def _time(self, line: str) -> float | None:
-        """Seconds since the first step line. A stamp has no zone: it is taken for this machine's."""
+    def _weigh(self, line: TrainerStep, many: int) -> None:
+        """Adds a line that speaks for so many steps."""
+        if line.rate:
+            self._weighted[0] += many
+            self._weighted[1] += many / line.rate
+
+    def _begin(self, line: str, step_time_s: float) -> float | None:
+        """When the line's step began, seconds after the first one: a line is stamped when its step has ended.
+        A stamp has no zone: it is taken for this machine's."""
         match = _STAMP.search(line)
         if not match:
             return None
@@ -108,7 +116,7 @@ class _TrainerLog:
             moment = datetime(*(int(part) for part in match.groups()[:6])).timestamp()  # type: ignore[arg-type]
         except (ValueError, OverflowError, OSError):
             return None
-        moment += float(f"0.{match[7] or 0}")
+        moment += float(f"0.{match[7] or 0}") - step_time_s
         if self._zero_s is None:
             self._zero_s = moment
             self._found.started_ns = round(moment * 1e9)
@@ -118,6 +126,8 @@ class _TrainerLog:
         found, first = self._found, self._first
         if not self._lines and self._total is None:
             return
+        if self._lines == 1:
+            self._weigh(first, 1)
         found.tool = first.tool or "transformers"
         mean = self._total or (self._weighted[0] / self._weighted[1] if self._weighted[1] else None)
         found.throughput = Throughput(
