@@ -2,7 +2,8 @@
 
 Only operators that are executed as they are have a formula, so that `aten::matmul`, `aten::linear` or
 `aten::scaled_dot_product_attention`, which call them, do not count again. Argument positions are those of
-aten/src/ATen/native/native_functions.yaml of torch 1.8 to 2.13.
+aten/src/ATen/native/native_functions.yaml of torch 1.8 to 2.13, and of flash_attn/flash_attn_interface.py of
+flash_attn 2.7 and 2.8.
 """
 
 from __future__ import annotations
@@ -129,14 +130,40 @@ def _attention(causal: int, first: int = 0, factor: float = FORWARD) -> Formula:
 
 
 def _flash_attention(causal: int, first: int = 0, factor: float = FORWARD) -> Formula:
-    """The flash_attn package's own operators have (batch, length, heads, width)."""
+    """The flash_attn package's own operators have (batch, length, heads, width), and since 2.1, longer than
+    they are operators of torch, masks that end with the last key."""
 
     def formula(given: Arguments) -> ShapeWork | None:
         shapes = (given.shape(first + i) for i in range(3))
         query, key, value = ([s[0], s[2], s[1], s[3]] for s in shapes)
-        return attention(query, key, value, given.flag(causal), factor)
+        return attention(query, key, value, given.flag(causal), factor, is_at_end=True)
 
     return formula
+
+
+def _flash_attention_varlen(lengths: int, first: int = 0, factor: float = FORWARD) -> Formula:
+    """Sequences one behind the other, (all lengths, heads, width). `lengths`: position of the begins of
+    queries, which those of keys, the two greatest lengths, dropout, scale and the mask follow. What is in
+    tensors is not recorded, so the work is known only of one sequence or of such as have one length."""
+
+    def formula(given: Arguments) -> ShapeWork | None:
+        query, key, value = (given.shape(first + i) for i in range(3))
+        many = given.shape(lengths)[0] - 1
+        has_pages = factor == FORWARD and any(given.shape(at) for at in (15, 16, 17))
+        if has_pages or not (
+            _is_even(query[0], many, given.numbers(lengths + 2))
+            and _is_even(key[0], many, given.numbers(lengths + 3))
+        ):
+            return None
+        query, key, value = ([many, one[1], one[0] // many, one[2]] for one in (query, key, value))
+        return attention(query, key, value, given.flag(lengths + 6), factor, is_at_end=True)
+
+    return formula
+
+
+def _is_even(total: int, many: int, longest: Sequence[int]) -> bool:
+    """Whether so many sequences of this length in all must have one length each."""
+    return many == 1 or (many > 1 and len(longest) == 1 and longest[0] * many == total)
 
 
 def _recurrent(factor: float = FORWARD) -> Formula:
@@ -190,6 +217,9 @@ FORMULAS: dict[str, Formula] = {
     "aten::_scaled_dot_product_efficient_attention_backward": _attention(11, 1, ATTENTION_BACKWARD),
     "aten::_scaled_dot_product_cudnn_attention_backward": _attention(14, 1, ATTENTION_BACKWARD),
     "flash_attn::_flash_attn_forward": _flash_attention(5),
+    "flash_attn::_flash_attn_backward": _flash_attention(11, 1, ATTENTION_BACKWARD),
+    "flash_attn::_flash_attn_varlen_forward": _flash_attention_varlen(3),
+    "flash_attn::_flash_attn_varlen_backward": _flash_attention_varlen(9, 1, ATTENTION_BACKWARD),
     "aten::lstm": _recurrent(),
     "aten::gru": _recurrent(),
     "aten::rnn_tanh": _recurrent(),

@@ -99,23 +99,32 @@ def attention(
     value: Sequence[int],
     is_causal: bool | None,
     factor: float = FORWARD,
+    is_at_end: bool = False,
 ) -> ShapeWork | None:
     """query (batch, heads, length, width), key and value the same with their own length, and heads that a
-    number of query heads may share. is_causal None: nobody knows."""
+    number of query heads may share. is_causal None: nobody knows. is_at_end: of a causal one the last query
+    sees all keys; else the first query sees the first key."""
     if not len(query) == len(key) == len(value) == 4 or query[3] != key[3] or key[2] != value[2]:
         return None
     batch, heads, length, width = query
-    pairs = _causal_pairs(length, key[2]) if is_causal else length * key[2]
+    causal_pairs = _pairs_at_end if is_at_end else _pairs_at_begin
+    pairs = causal_pairs(length, key[2]) if is_causal else length * key[2]
     flops = 2.0 * batch * heads * pairs * (width + value[3])
     moved = prod(query) + prod(key) + prod(value) + batch * heads * length * value[3]
     times = 1 if factor == FORWARD else 2  # backward: the gradients too
     return ShapeWork(factor * flops, times * moved, 1, "" if is_causal is not None else CAUSAL_UNKNOWN)
 
 
-def _causal_pairs(queries: int, keys: int) -> int:
+def _pairs_at_begin(queries: int, keys: int) -> int:
     """Query i sees keys 0 to i."""
     whole = min(queries, keys)
     return whole * (whole + 1) // 2 + (queries - whole) * keys
+
+
+def _pairs_at_end(queries: int, keys: int) -> int:
+    """Query i sees keys 0 to i + keys - queries."""
+    whole = min(queries, keys)
+    return whole * keys - whole * (whole - 1) // 2
 
 
 def recurrent(

@@ -149,6 +149,39 @@ def test_package_of_flash_attention_has_lengths_before_heads() -> None:
     assert found.flops == work(f"{_SDPA}flash_attention", _QKV, {4: "False"}).flops
 
 
+_FLASH = "flash_attn::_flash_attn"
+
+
+@pytest.mark.parametrize(("queries", "keys", "pairs"), [(1, 4096, 4096), (3, 5, 12), (5, 3, 6), (4, 4, 10)])
+def test_causal_mask_of_the_package_ends_with_the_last_key(queries: int, keys: int, pairs: int) -> None:
+    shapes = [[1, queries, 32, 128], *[[1, keys, 8, 128]] * 2]
+    assert work(f"{_FLASH}_forward", shapes, {5: "True"}).flops == 2 * 32 * pairs * 256
+    backward = work(f"{_FLASH}_backward", [shapes[0], *shapes, shapes[0], [1, 32, queries]], {11: "True"})
+    assert backward.flops == 2.5 * 2 * 32 * pairs * 256
+
+
+def _varlen(queries: int, keys: int, many: int) -> list[Any]:
+    return [[queries, 32, 128], [keys, 8, 128], [keys, 8, 128], [many + 1], [many + 1]]
+
+
+def test_sequences_one_behind_the_other_are_counted_where_their_lengths_are_known() -> None:
+    one = work(f"{_FLASH}_varlen_forward", _varlen(3, 5, 1), {9: "True"})
+    assert one.flops == 2 * 32 * 12 * 256
+    even = {5: "3", 6: "5", 9: "True"}
+    assert work(f"{_FLASH}_varlen_forward", _varlen(6, 10, 2), even).flops == 2 * one.flops
+    assert work_if_known(f"{_FLASH}_varlen_forward", _varlen(6, 9, 2), even) is None, "of several lengths"
+    assert work_if_known(f"{_FLASH}_varlen_forward", _varlen(6, 10, 2), {9: "True"}) is None
+    pages = [*_varlen(6, 10, 2), *[[]] * 10, [2, 1]]
+    assert work_if_known(f"{_FLASH}_varlen_forward", pages, even) is None
+
+
+def test_backward_of_sequences_one_behind_the_other() -> None:
+    query, key, value, *begins = _varlen(6, 10, 2)
+    shapes = [query, query, key, value, query, [32, 6], query, key, value, *begins]
+    found = work(f"{_FLASH}_varlen_backward", shapes, {11: "3", 12: "5", 15: "True"})
+    assert found.flops == 2.5 * 2 * 2 * 32 * 12 * 256
+
+
 def test_recurrent_layers_apply_each_matrix_once_a_step_and_sample() -> None:
     hidden, batch, steps, features = 16, 2, 32, 32
     gates = {"lstm": 4, "gru": 3}

@@ -133,3 +133,13 @@ def test_flops_of_a_trace_are_those_of_its_operators_however_they_are_cut(
     for batch in (1, 4, 100):
         monkeypatch.setattr(operators, "BATCH", batch)
         assert by_name(found(*events))["sgemm"].flops == 9 * _MM_FLOPS
+
+
+def test_sequences_whose_lengths_the_trace_lacks_are_named() -> None:
+    shapes = [[9, 4, 8], [9, 4, 8], [9, 4, 8], [3], [3], [], [], [], [], []]
+    given = {"Input Dims": shapes, "Concrete Inputs": ["", "", "", "", "", "6", "6", "0.", "1.", "True"]}
+    got = found(
+        operator("flash_attn::_flash_attn_varlen_forward", 0, 10, 5, **given), kernel("flash", 20, 4, 5)
+    )
+    assert by_name(got)["flash"].flops is None
+    assert warned(got, "how long the sequences of flash_attn::_flash_attn_varlen_forward are")

@@ -87,6 +87,8 @@ class Operators:
     def add(self, thread: str, at_us: float, duration_us: float, name: str, args: dict[str, Any]) -> None:
         # The longer of two that begin together is the outer one.
         work = _work(name, args)
+        if work is None and "_varlen_" in name and name in FORMULAS:
+            self._found.warn(f"the trace does not say how long the sequences of {name} are: it has no FLOPs")
         self._batch.append((thread, at_us, -duration_us, name, work, args.get("External id")))
         if len(self._batch) >= BATCH:
             self._nest()
