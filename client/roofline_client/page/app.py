@@ -6,6 +6,7 @@ decided in one place: the server.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import secrets
@@ -38,6 +39,7 @@ from .watching import Chosen, LateWatch, StepsWatch, VerdictWatch
 HERE = Path(__file__).parent
 MEMBER = "a visitor of the live page"  # as `roofline-server token list` shows who has logged in
 EVENTS_APART_S = 15  # a comment between events tells proxies and browsers that the page lives
+Asked = tuple[Hashable, Watch]  # of a feed: what tells its subject from others, and who asks
 
 
 class Settings(NamedTuple):
@@ -182,25 +184,26 @@ class _Page:
         return shown
 
     async def _job_events_of_list(self, request: Request) -> Response:
-        return self._events({"jobs": JobList()}, self._access(request))
+        return self._events({"jobs": ((), JobList())}, self._access(request))
 
     async def _job_events(self, request: Request) -> Response:
         chosen = Chosen.of(request.query_params)
-        watches: dict[Hashable, Watch] = {("steps", chosen.job): StepsWatch(chosen.job)}
+        watches: dict[str, Asked] = {"steps": (chosen.job, StepsWatch(chosen.job))}
         if chosen.steps or chosen.ranks:
-            watches["late", chosen] = LateWatch(chosen)
+            watches["late"] = chosen, LateWatch(chosen)
         chosen = chosen._replace(ranks="")  # a verdict is of all ranks
-        return self._events({**watches, ("verdict", chosen): VerdictWatch(chosen)}, self._access(request))
+        watches["verdict"] = chosen, VerdictWatch(chosen)
+        return self._events(watches, self._access(request))
 
     def _answer_events(self, name: str) -> Callable[[Request], Awaitable[Response]]:
         async def followed(request: Request) -> Response:
             given = answers.given(answers.ALL[name], request.query_params)
             watch = AnswerWatch(answers.ALL[name], given)
-            return self._events({(name, *given.values()): watch}, self._access(request))
+            return self._events({name: (tuple(given.values()), watch)}, self._access(request))
 
         return followed
 
-    def _events(self, watches: Mapping[Hashable, Watch], access: Access | None) -> Response:
+    def _events(self, watches: Mapping[str, Asked], access: Access | None) -> Response:
         def asking(watch: Watch) -> Callable[[], Awaitable[tuple[str, bool]]]:
             async def ask() -> tuple[str, bool]:
                 try:
@@ -211,13 +214,11 @@ class _Page:
             return ask
 
         # Nobody sees what another asked for.
-        feeds = [self._feeds.feed((subject, access), asking(watch)) for subject, watch in watches.items()]
-
-        async def messages() -> AsyncIterator[dict[str, str]]:
-            async for shown in merged(feeds):
-                yield {"data": shown}
-
-        return EventSourceResponse(messages(), ping=EVENTS_APART_S, headers={"X-Accel-Buffering": "no"})
+        feeds = {
+            name: self._feeds.feed((name, subject, access), asking(watch))
+            for name, (subject, watch) in watches.items()
+        }
+        return _stream(merged(feeds))
 
     def _document(self, one: documents.Document) -> Callable[[Request], Awaitable[Response]]:
         async def answered(request: Request) -> Response:
@@ -243,7 +244,25 @@ class _Page:
 
     async def _refused(self, request: Request, error: Exception) -> Response:
         assert isinstance(error, ClientError)
+        if request.url.path.startswith("/events/"):
+            return _stream(_only(documents.problem(error)))
         return Response(documents.problem(error), status_of(error), media_type="application/json")
+
+
+def _stream(shown: AsyncIterator[tuple[str, str]]) -> Response:
+    """Events: what is shown, and which feed shows it as the event's id."""
+
+    async def messages() -> AsyncIterator[dict[str, str]]:
+        async for feed, data in shown:
+            yield {"id": feed, "data": data}
+
+    return EventSourceResponse(messages(), ping=EVENTS_APART_S, headers={"X-Accel-Buffering": "no"})
+
+
+async def _only(shown: str) -> AsyncIterator[tuple[str, str]]:
+    """This, and never an end: a browser asks again where a stream ends, and gives up where there is none."""
+    yield "refused", shown
+    await asyncio.Event().wait()
 
 
 def _joined(server: str, token: str) -> Access:

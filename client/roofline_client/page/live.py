@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Hashable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Hashable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Protocol
 
@@ -88,22 +88,22 @@ class Feed:
             queue.put_nowait(shown)
 
 
-async def merged(feeds: Sequence[Feed]) -> AsyncIterator[str]:
-    """What any of them shows, as it comes."""
-    streams = [feed.watch() for feed in feeds]
-    next_of = {asyncio.ensure_future(anext(stream)): stream for stream in streams}
+async def merged(feeds: Mapping[str, Feed]) -> AsyncIterator[tuple[str, str]]:
+    """What any of them shows, as it comes, behind its name."""
+    streams = {name: feed.watch() for name, feed in feeds.items()}
+    next_of = {asyncio.ensure_future(anext(stream)): name for name, stream in streams.items()}
     try:
         while True:
             done, _ = await asyncio.wait(next_of, return_when=asyncio.FIRST_COMPLETED)
             for one in done:
-                stream = next_of.pop(one)
-                yield one.result()
-                next_of[asyncio.ensure_future(anext(stream))] = stream
+                name = next_of.pop(one)
+                yield name, one.result()
+                next_of[asyncio.ensure_future(anext(streams[name]))] = name
     finally:
         for waiting in next_of:
             waiting.cancel()
         await asyncio.gather(*next_of, return_exceptions=True)
-        for stream in streams:
+        for stream in streams.values():
             await stream.aclose()
 
 

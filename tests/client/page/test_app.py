@@ -258,8 +258,23 @@ def test_picked_steps_are_asked_for_and_bad_ones_refused(page: Page) -> None:
     shown = page.events("/events/job?job=41&steps=1:2", 3)
     assert [one["of"] for one in shown if "verdict" in one] == ["1:2"]
     for bad in ("steps=9:3", "ranks=x", "ranks=1:99999999999"):
-        status, text, _ = page.ask(f"/events/job?job=41&{bad}")
-        assert status == 400 and "error" in text
+        assert set(page.event(f"/events/job?job=41&{bad}")) == {"error"}
+
+
+def test_a_refusal_ends_no_stream_so_that_the_browser_does_not_ask_again(page: Page) -> None:
+    connection = http.client.HTTPConnection("127.0.0.1", page.port, timeout=10)
+    try:
+        connection.request("GET", "/events/job?job=41&steps=10:5")
+        response = connection.getresponse()
+        assert response.status == 200
+        assert b"the first comes after the last" in b"".join(response.readline() for _ in range(2))
+        assert not response.readline().strip()
+        assert connection.sock is not None
+        connection.sock.settimeout(0.2)
+        with pytest.raises(TimeoutError):
+            response.readline()
+    finally:
+        connection.close()
 
 
 def test_what_is_asked_for_is_escaped(page: Page) -> None:

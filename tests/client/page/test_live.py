@@ -75,26 +75,27 @@ def test_who_comes_back_soon_sees_what_was_found_last_and_nothing_is_asked_anew(
 
 
 def test_what_several_feeds_show_comes_as_it_is_there() -> None:
-    async def scenario() -> tuple[list[str], bool]:
+    async def scenario() -> tuple[list[tuple[str, str]], bool]:
         feeds, slow = Feeds(), asyncio.Event()
 
         async def late() -> Shown:
             await slow.wait()
             return "verdict", True
 
-        found, both = [], [feeds.feed("steps", Counter()), feeds.feed("verdict", late)]
+        found, both = [], {"steps": feeds.feed("steps", Counter()), "verdict": feeds.feed("verdict", late)}
         stream = live.merged(both)
-        async for shown in stream:
-            found.append(shown)
+        async for name, shown in stream:
+            found.append((name, shown))
             if len(found) == 3:
                 slow.set()
-            if shown == "verdict":
+            if name == "verdict":
                 break
         await stream.aclose()  # type: ignore[attr-defined]
-        return found, any(feed.is_watched for feed in both)
+        return found, any(feed.is_watched for feed in both.values())
 
     found, watched = asyncio.run(scenario())
-    assert found[:3] == ["1", "2", "3"] and found[-1] == "verdict" and not watched
+    assert found[:3] == [("steps", "1"), ("steps", "2"), ("steps", "3")]
+    assert found[-1] == ("verdict", "verdict") and not watched
 
 
 def test_a_slow_reader_gets_the_newest_and_holds_nobody_up() -> None:

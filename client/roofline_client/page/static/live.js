@@ -8,7 +8,8 @@ function follow(address, show) {
   const open = () => {
     if (source) source.close();
     source = new EventSource(address());
-    source.onopen = () => { link.textContent = ""; };
+    let errors = {};  // by feed, whose name is the event's id: a feed sends only what has changed
+    source.onopen = () => { errors = {}; link.textContent = ""; };
     source.onerror = () => {
       link.textContent = "the server is away; trying again";
       if (source.readyState === EventSource.CLOSED) {  // the browser has given up, as after a 401
@@ -17,7 +18,8 @@ function follow(address, show) {
     };
     source.onmessage = (event) => {
       const shown = JSON.parse(event.data);
-      link.textContent = shown.error || "";
+      errors[event.lastEventId] = shown.error;
+      link.textContent = [...new Set(Object.values(errors))].filter(Boolean).join("; ");
       if (!shown.error) show(shown);
     };
   };
