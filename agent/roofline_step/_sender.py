@@ -272,6 +272,7 @@ class Sender:
     def _send_at_exit(self) -> None:
         """Have the steps that are held sent when this process ends, however Python ends it."""
         atexit.register(self._end)
+        _before_exit_at_once(self._end)
         multiprocessing = sys.modules.get("multiprocessing.util")
         if multiprocessing is not None:  # its children skip what atexit does
             try:
@@ -333,3 +334,26 @@ def _pack_those_that_can_be(form: StepForm, rows: Sequence[Tuple[int, ...]]) -> 
             return b"", 0
         each = [_pack_those_that_can_be(form, [row]) for row in rows]
         return b"".join(part for part, _ in each), sum(packed for _, packed in each)
+
+
+_ends: List[Tuple[int, Callable[[], None]]] = []  # process, what it calls before os._exit()
+
+
+def _before_exit_at_once(end: Callable[[], None]) -> None:
+    """Have this called before os._exit(), too, by which some programs end their ranks; not in forked children,
+    which end that way themselves."""
+    _ends.append((os.getpid(), end))
+    if len(_ends) > 1:
+        return
+    leave = os._exit
+
+    def _exit(status: int) -> None:
+        for process, call in _ends:
+            if process == os.getpid():
+                try:
+                    call()
+                except Exception:
+                    continue
+        leave(status)
+
+    os._exit = _exit  # type: ignore[assignment]

@@ -680,7 +680,9 @@ def test_what_is_held_goes_before_what_comes_later(
     assert step_ends(agent, 2) == [1, 2]
 
 
-@pytest.mark.parametrize("how", ["import sys; sys.exit(3)", "raise KeyboardInterrupt", "pass"])
+@pytest.mark.parametrize(
+    "how", ["import sys; sys.exit(3)", "import os; os._exit(3)", "raise KeyboardInterrupt", "pass"]
+)
 @pytest.mark.parametrize("where", ["main", "fork", "spawn"])
 def test_steps_that_are_held_are_sent_at_the_end(agent: FakeAgent, path: Path, how: str, where: str) -> None:
     program = f"""
