@@ -340,7 +340,7 @@ _ends: List[Tuple[int, Callable[[], None]]] = []  # process, what it calls befor
 
 
 def _before_exit_at_once(end: Callable[[], None]) -> None:
-    """Have this called before os._exit(), too, by which some programs end their ranks; not in forked children,
+    """Have this called before os._exit(), too, by which some programs end their ranks; not in forked ones,
     which end that way themselves."""
     _ends.append((os.getpid(), end))
     if len(_ends) > 1:
