@@ -180,6 +180,12 @@ def _idles(workers: Sequence[WorkerSignals]) -> list[Bounds]:
     return [found for found in map(idle, workers) if found is not None]
 
 
+def _most_idle(workers: Sequence[WorkerSignals], cycle: float) -> float:
+    """Seconds of their cycle that workers at most wait; all of it where that is not known."""
+    idles = _idles(workers)
+    return cycle * sum(i.high for i in idles) / len(idles) if idles else cycle
+
+
 def use_of(
     server: ServerSignals, servers: Sequence[ServerSignals], workers: Sequence[WorkerSignals]
 ) -> ServerUse:
@@ -280,8 +286,7 @@ def _slow(
     nearer to their sum; what the workers wait lies between what they surely and what they at most do."""
     saves = max(0.0, 1 - (1 - lack) / max(1e-3, 1 - _usual_lack(workers)))
     idles = _idles(workers)
-    most_idle = cycle * sum(i.high for i in idles) / len(idles) if idles else cycle
-    least, most = (min(len(workers) * each * saves, most_idle) for each in demand)
+    least, most = (min(len(workers) * each * saves, _most_idle(workers, cycle)) for each in demand)
     waited = cycle * sum(i.low + i.high for i in idles) / (2 * len(idles)) if idles else cycle
     bounds = Bounds(min(demand.low * saves, least), most)
     return ServerCause(kind, use.rank, use.host, max(least, min(most, waited * saves)), bounds, use)
@@ -306,8 +311,7 @@ def _busy(
     saved = 1.0 - 1.0 / (len(servers) * (use.share or 1.0)) if is_skewed else 0.5
     demand = use.demand.low
     most = cycle - mended(cycle, len(workers), demand, demand * (1 - saved))
-    idles = _idles(workers)
-    cost = min(most, cycle * sum(i.high for i in idles) / len(idles) if idles else cycle)
+    cost = min(most, _most_idle(workers, cycle))
     kind = "server_skewed" if is_skewed else "server_overloaded"
     return ServerCause(kind, server.rank, server.host, cost, Bounds(min(cost, demand * saved), most), use)
 

@@ -103,9 +103,8 @@ def _cause_of(
     kind = kind_of(group, more, work, [signals[rank] for rank in own], signals, foreign)
     step = float(job.played().mean())
     more |= {"contention": needed} if needed > 0 else {}
-    if (held_up := float(replay.held_up(own, group).mean())) > 0:
-        more[group] = more.get(group, 0.0) + held_up
-    return Cause(kind, group, names, host, sure, step, more, work, lasts(gain, step))
+    amid = float(replay.held_up(own, group).mean())
+    return Cause(kind, group, names, host, sure, step, more, work, lasts(gain, step), amid)
 
 
 def of_all(replay: Replay, signals: Sequence[RankSignals], foreign: Mapping[str, float]) -> list[Cause]:

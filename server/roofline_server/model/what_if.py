@@ -21,7 +21,6 @@ from ..records import Floats
 from .servers import Bounds, predicted
 
 SHIFTS = 24
-NEEDED_STEPS = 8
 
 
 class Range(NamedTuple):
@@ -89,19 +88,6 @@ def ring(ranks: int, payload: float, link: LinkCost) -> float:
 def tree(ranks: int, payload: float, link: LinkCost) -> float:
     """Seconds of an allreduce by a tree: 2 log2 N (alpha + S / beta)."""
     return 2 * log2(ranks) * (link.latency + payload / link.bandwidth) if ranks > 1 else 0.0
-
-
-def fitted(payloads: Floats, seconds: Floats, ranks: int) -> LinkCost | None:
-    """alpha and beta of the ring through collectives of several sizes, by least squares; None: they are too
-    much alike, or the line has no meaning."""
-    known = np.isfinite(payloads) & np.isfinite(seconds) & (payloads > 0)
-    payloads, seconds = payloads[known], seconds[known]
-    if len(payloads) < NEEDED_STEPS or ranks < 2 or payloads.max() < 2 * payloads.min():
-        return None
-    slope, intercept = np.polyfit(payloads, seconds, 1)
-    if not slope > 0 or intercept < 0:
-        return None
-    return LinkCost(float(intercept) / (2 * (ranks - 1)), 2 * (ranks - 1) / (ranks * float(slope)))
 
 
 def transfer(measured: float, ranks: int, then: int, payload: float | None, link: LinkCost | None) -> Range:

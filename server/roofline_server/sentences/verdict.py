@@ -120,6 +120,9 @@ def next_gain(part: str, roof_known: bool = True) -> str:
     """Of a healthy job: the part of a step that there is most to save of."""
     if part == "compute":
         return "kernels are above what their roof needs" if roof_known else "kernels of the GPU"
+    if part == "compute|transfer":
+        more = ", above what the roof of its kernels needs" if roof_known else ""
+        return f"kernels and communication of the GPU{more}"
     return f"{parts_named(part)}, not overlapped with kernels"
 
 
@@ -133,6 +136,12 @@ def parts_named(part: str) -> str:
 
 def more_than_others(part: str, seconds: float) -> str:
     return f"{duration(seconds)} a step more {parts_named(part)} than the other ranks"
+
+
+def amid_communication(part: str, seconds: float) -> str:
+    return (
+        f"{duration(seconds)} a step of {parts_named(part)} amid the communication, which holds up all ranks"
+    )
 
 
 def on_every_rank(part: str, seconds: float) -> str:

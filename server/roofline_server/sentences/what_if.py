@@ -57,9 +57,8 @@ def exposed_transfer(seconds: float, payload: float | None) -> str:
     return f"communication that nothing hides: {duration(seconds)} a step{of}"
 
 
-def link(latency: float, bandwidth: float, fitted: bool) -> str:
-    where = "fitted on the job's collectives" if fitted else "measured by bench net"
-    return f"link: {duration(latency)} and {quantity(bandwidth, 'B/s')}, {where}"
+def link(latency: float, bandwidth: float) -> str:
+    return f"link: {duration(latency)} and {quantity(bandwidth, 'B/s')}, measured by bench net"
 
 
 def cpu_of_rank(seconds: float, cpus: float) -> str:

@@ -26,7 +26,7 @@ from roofline_server.sentences import what_if as texts
             texts.exposed_transfer(0.004, 2.5e6),
             "communication that nothing hides: 4 ms a step for 2.5 MB a step",
         ),
-        (texts.link(1e-4, 1e9, False), "link: 0.1 ms and 1 GB/s, measured by bench net"),
+        (texts.link(1e-4, 1e9), "link: 0.1 ms and 1 GB/s, measured by bench net"),
         (
             texts.cpu_of_all(0.023, 2),
             "CPU time of all ranks for a worker step: 23 ms; their node has 2 CPUs",

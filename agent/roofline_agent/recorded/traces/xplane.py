@@ -16,9 +16,8 @@ from ..recording import Launch, StepLine, Throughput
 from ..text import Text
 
 _NOTE = "FLOPs by XLA's cost analysis"
-_OPERATION = re.compile(
-    r"%?([A-Za-z][\w-]*)"
-)  # "copy-start" of "%copy-start.5 = (f32[8], ...) copy-start(...)"
+# "copy-start" of "%copy-start.5 = (f32[8], ...) copy-start(...)"
+_OPERATION = re.compile(r"%?([A-Za-z][\w-]*)")
 
 
 def sniff(head: str) -> int:

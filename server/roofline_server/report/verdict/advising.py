@@ -23,7 +23,7 @@ from .foreign import foreign_cpus
 SETTING, HOOK = "setting.", "hook."
 THREADS = ("OMP_NUM_THREADS", "intra_op_threads", "TF_NUM_INTRAOP_THREADS")  # the first that is set
 NOT_TO_SHORTEN = ("wait_ranks", "other")  # parts of an account that are no next gain
-COMPUTING = {"compute|transfer": "compute"}  # what GPUs do where collectives run on them, too
+COMPUTING = ("compute", "compute|transfer")  # the second where collectives run on the GPU, too
 WORTH = 0.02  # of the step: a next gain of less is none
 
 
@@ -196,13 +196,12 @@ def _next_gain(accounts: Sequence[RankAccount], on_gpu: Container[str]) -> Findi
     for one in own:
         for part in one.parts:
             seconds = part.time.value or 0.0
-            name = COMPUTING.get(part.part, part.part)
-            if name == "compute":
+            if part.part in COMPUTING:
                 if one.roof.value is None and one.rank not in on_gpu:
                     continue
                 seconds = max(0.0, seconds - (one.roof.value or 0.0))
-            if name not in NOT_TO_SHORTEN:
-                spent[name] = spent.get(name, 0.0) + seconds / len(own)
+            if part.part not in NOT_TO_SHORTEN:
+                spent[part.part] = spent.get(part.part, 0.0) + seconds / len(own)
     if not spent:
         return None
     most = max(spent, key=lambda name: spent[name])

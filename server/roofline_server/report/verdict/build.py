@@ -260,6 +260,8 @@ def _evidence(cause: Cause, known: Accounts) -> list[str]:
         return [texts.on_every_rank(part, seconds) for part, seconds in largest[:2] if seconds > 0]
     notable = [(part, seconds) for part, seconds in largest if seconds > 0.1 * cause.gain.mean]
     found = [texts.more_than_others(part, seconds) for part, seconds in notable[:3]]
+    if cause.amid > 0.1 * cause.gain.mean:
+        found.append(texts.amid_communication(cause.part, cause.amid))
     if cause.work is not None and cause.kind in ("more_work", "slower", "host"):
         found.append(texts.work(cause.work))
     if cause.kind in ("contention", "contention_own") and cause.host in known.foreign:

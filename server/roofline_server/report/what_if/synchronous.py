@@ -1,4 +1,4 @@
-"""What the model of synchronous jobs takes, out of the accounts and collectives of a job."""
+"""What the model of synchronous jobs takes: the accounts of a job, and what `bench net` measured."""
 
 from __future__ import annotations
 
@@ -7,11 +7,10 @@ import numpy as np
 from ...model import what_if as model
 from ...model.account import Account
 from ...model.breakdown import phase
-from ...model.evidence import RankEvidence
 from ...model.intervals import LEAST_STEPS, interval
 from ...model.replay import job_of
 from ...model.what_if import JobChange, LinkCost, Range, Synchronous
-from ...records import ABSENT, Floats
+from ...records import Floats
 from ...sentences import what_if as texts
 from ...store.view import JobView
 from ..ceilings.network import of_network
@@ -40,7 +39,7 @@ def synchronous(
     if ranks > 1:
         basis.append(texts.exposed_transfer(exposed, job.payload))
     if job.link is not None:
-        basis.append(texts.link(*job.link, fitted=_fitted(gathered, ranks) is not None))
+        basis.append(texts.link(*job.link))
     if job.kernels is not None:
         basis.append(texts.kernels(job.kernels))
     if job.cpu is not None and job.cpus:
@@ -98,7 +97,7 @@ def _job(view: JobView, gathered: Gathered, known: Accounts) -> tuple[Synchronou
             ranks_per_node=len(numbers) / max(1, len(there)),
             nodes=len(there),
             payload=payload,
-            link=_fitted(gathered, len(numbers)) or _benched(view),
+            link=_benched(view),
         ),
         len(own),
     )
@@ -118,20 +117,6 @@ def _payload(view: JobView, numbers: list[int]) -> float | None:
     sizes = [view.facts.get(n, {}).get("gradient.bytes", "") for n in numbers]
     known = [float(size) for size in sizes if size.isdigit()]
     return max(known, default=None)
-
-
-def _fitted(gathered: Gathered, ranks: int) -> LinkCost | None:
-    """Of the allreduces that the engine executed, of the rank that has most of them."""
-    found = [link for rank in gathered.evidence.values() if (link := _fitted_of(rank, ranks)) is not None]
-    return found[0] if found else None
-
-
-def _fitted_of(rank: RankEvidence, ranks: int) -> LinkCost | None:
-    sizes, times = (rank.columns.get(f"engine.allreduce.{what}") for what in ("bytes", "ns"))
-    if sizes is None or times is None:
-        return None
-    known = (sizes != ABSENT) & (times != ABSENT)
-    return model.fitted(sizes[known].astype(np.float64), times[known] / 1e9, ranks)
 
 
 def _benched(view: JobView) -> LinkCost | None:

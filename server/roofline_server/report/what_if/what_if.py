@@ -21,15 +21,13 @@ from ...sentences import what_if as texts
 from ...store.view import JobView
 from ..ceilings.nodes import cpus_of, hosts
 from ..evidence.gathering import Gathered, gather
-from ..evidence.ranks import NEEDED as OF_REPORTS
+from ..evidence.ranks import NEEDED as NEEDED
 from ..verdict.foreign import foreign_cpus
 from ..verdict.servers import Served, served
 from .mending import mend
 from .synchronous import synchronous
 
 MOST = 1e15  # bytes a second
-COLLECTIVES = ["engine.allreduce.bytes", "engine.allreduce.ns"]  # their size and time tell what a link costs
-NEEDED = {**OF_REPORTS, "steps_spans": [*OF_REPORTS["steps_spans"], *COLLECTIVES]}
 
 
 class WhatIfQuery(NamedTuple):
