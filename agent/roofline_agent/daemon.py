@@ -197,7 +197,7 @@ class Daemon:
         self._events += facts_of_claims(self._discovery.claims(), self._claims, now)
         for rank in gone:
             log.info("%s of job %s has ended (pid %d)", rank.key, rank.job, rank.pid)
-            self._events.append(self._receiver.exit_of(rank, now))
+            self._events.append(Event(EventKind.RANK_EXITED, now, now, rank))
         if started:
             found = [(rank, self._discovery.environment(rank)) for rank in started]
             self._events += self._rank_facts.of_started(found, list(self._discovery.ranks.values()), now)
@@ -230,6 +230,7 @@ class Daemon:
         for rank in self._discovery.take_left():
             self._events.append(Event(EventKind.FACT, end, end, rank, text=LEFT))
         events = [*self._events, *failures, *received.events]
+        events = [self._receiver.with_last_step(event) for event in events]
         events += [
             Event(EventKind.FACT, end, end, text=text)
             for text in self._exporter.take_notices(self._ranks_came)

@@ -133,7 +133,11 @@ def test_restart_by_a_launcher_that_lives_is_the_same_run(running: Site, tmp_pat
     "ending, said",
     [
         ("sys.exit(3)", "failed: worker:0 exited with 3 after step 20"),
-        ("os.kill(os.getpid(), signal.SIGKILL)", "failed: worker:0 killed by SIGKILL after step 20"),
+        ("os._exit(3)", "failed: worker:0 exited with 3 after step 20"),
+        (
+            "time.sleep(0.2); os.kill(os.getpid(), signal.SIGKILL)",
+            "failed: worker:0 killed by SIGKILL after step 20",
+        ),
     ],
 )
 def test_how_a_rank_ended_is_kept(running: Site, tmp_path: Path, ending: str, said: str) -> None:
@@ -142,7 +146,7 @@ def test_how_a_rank_ended_is_kept(running: Site, tmp_path: Path, ending: str, sa
     script.write_text(
         "import os, signal, sys, time\nimport roofline_step\n"
         "for k in range(21):\n    with roofline_step.step(k):\n        time.sleep(0.02)\n"
-        f"time.sleep(0.2)\n{ending}\n"
+        f"{ending}\n"
     )
     site.rank("worker", 0, job=JOB, script=script).wait(timeout=60)
     assert until_finished(site, JOB) == {JOB: said}

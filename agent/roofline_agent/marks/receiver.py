@@ -319,12 +319,14 @@ class MarkReceiver:
         pid = under_ncu[0] if under_ncu else connection.wrapped_pid
         rank = connection.rank or self._discovery.ended(pid)
         if rank is not None and rank.pid == pid and abs(status) < 2**31 and 0 < time_ns < 2**62:
-            self._received.events.append(self.exit_of(rank, time_ns, status))
+            self._received.events.append(Event(EventKind.RANK_EXITED, time_ns, time_ns, rank, status=status))
 
-    def exit_of(self, rank: Rank, time_ns: int, status: int | None = None) -> Event:
-        """The event that a rank has ended; status None: how is not known."""
-        step = self._last_steps.get((rank.pid, rank.start_ns, rank.key))
-        return Event(EventKind.RANK_EXITED, time_ns, time_ns, rank, status=status, step=step)
+    def with_last_step(self, event: Event) -> Event:
+        """The end of a rank with the last step that it finished: what it sent may be read after its end."""
+        rank = event.rank
+        if event.kind is not EventKind.RANK_EXITED or rank is None:
+            return event
+        return event._replace(step=self._last_steps.get((rank.pid, rank.start_ns, rank.key)))
 
     def _take_variables(self, connection: _Connection, peer: PeerProcess, text: str) -> None:
         """A process has reported which rank it is: it alone, of itself alone."""

@@ -956,7 +956,8 @@ def test_steps_of_one_form_stay_as_they_were_packed(site: Site) -> None:
         StepRows(rank, FORM, struct.pack("<24q", *STEP, 6, *STEP[1:], 7, *STEP[1:])),
         StepRows(rank, other, struct.pack("<3q", 4, ABSENT, 60)),
     ]
-    assert site.receiver.exit_of(rank, 1).step == 7
+    ended = Event(EventKind.RANK_EXITED, 1, 1, rank)
+    assert site.receiver.with_last_step(ended).step == 7
     site.take()
     assert site.steps == [], "handed over once"
 
