@@ -9,6 +9,7 @@ KERAS3_VENV := .venv-keras3
 TRAINERS_VENV := .venv-frameworks
 PROTO_VENV := .venv-proto
 MLFLOW_VENV := .venv-mlflow
+TRACKERS_VENV := .venv-trackers
 PIP_INSTALL := -m pip install --quiet --disable-pip-version-check
 export PIP_NO_WARN_SCRIPT_LOCATION := 1
 
@@ -69,8 +70,9 @@ test-slurm: $(VENV)/.ready $(TF_VENV)/.ready $(TORCH_VENV)/.ready ## run jobs of
 		$(VENV)/bin/python -m pytest -m cluster tests/cluster/test_slurm.py --durations 15
 
 # What is not installed (slurm-wlm, munge, prometheus) is skipped and named.
-test-deploy: $(VENV)/.ready $(MLFLOW_VENV)/.ready ## try Slurm (short jobs), Prometheus and MLflow for real
-	@ROOFLINE_MLFLOW_PYTHON=$(abspath $(MLFLOW_VENV))/bin/python $(VENV)/bin/python -m pytest -m cluster -rs --durations 15
+test-deploy: $(VENV)/.ready $(MLFLOW_VENV)/.ready $(TRACKERS_VENV)/.ready ## try Slurm (short jobs), Prometheus, MLflow, W&B, TensorBoard for real
+	@ROOFLINE_MLFLOW_PYTHON=$(abspath $(MLFLOW_VENV))/bin/python \
+		ROOFLINE_TRACKERS_PYTHON=$(abspath $(TRACKERS_VENV))/bin/python $(VENV)/bin/python -m pytest -m cluster -rs --durations 15
 
 # Hours, all of it; stopped and started again it goes on where it was. CAUSES="--minutes 60 --only ddp" does a part.
 causes: $(VENV)/.ready $(TF_VENV)/.ready $(TORCH_VENV)/.horovod ## plant causes in real trainings, and score what reports say of them in docs/accuracy.md
@@ -102,7 +104,7 @@ bench: $(VENV)/.ready $(TF_VENV)/.ready $(TORCH_VENV)/.ready ## measure what the
 	@$(VENV)/bin/python -m tests.benchmarks --training-python $(TF_VENV)/bin/python --torch-python $(TORCH_VENV)/bin/python
 
 clean: ## remove environments, caches and the demo's data
-	rm -rf $(VENV) $(TF_VENV) $(TORCH_VENV) $(JAX_VENV) $(RAY_VENV) $(TRAINERS_VENV) $(KERAS3_VENV) $(PROTO_VENV) $(MLFLOW_VENV) demo pictures .coverage .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(TF_VENV) $(TORCH_VENV) $(JAX_VENV) $(RAY_VENV) $(TRAINERS_VENV) $(KERAS3_VENV) $(PROTO_VENV) $(MLFLOW_VENV) $(TRACKERS_VENV) demo pictures .coverage .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 $(VENV)/.ready: pyproject.toml
 	@$(PYTHON) -c "$$CHECK_PYTHON"
@@ -172,6 +174,13 @@ $(MLFLOW_VENV)/.ready: tests/cluster/mlflow_requirements.txt
 	@echo "installing MLflow's server into $(MLFLOW_VENV) (about a minute, once)"
 	@$(PYTHON) -m venv $(MLFLOW_VENV)
 	@$(MLFLOW_VENV)/bin/python $(PIP_INSTALL) -r $<
+	@touch $@
+
+$(TRACKERS_VENV)/.ready: tests/cluster/trackers_requirements.txt pyproject.toml
+	@$(PYTHON) -c "$$CHECK_PYTHON"
+	@echo "installing Weights & Biases and TensorBoard into $(TRACKERS_VENV) (about a minute, once)"
+	@$(PYTHON) -m venv $(TRACKERS_VENV)
+	@$(TRACKERS_VENV)/bin/python $(PIP_INSTALL) -r $< -e '.[wandb,tensorboard]'
 	@touch $@
 
 $(PROTO_VENV)/.ready: Makefile

@@ -39,6 +39,7 @@ EXTRAS = {
     "mcp": ("mcp",),
     "mlflow": ("mlflow",),
     "tensorboard": ("tensorboardX",),
+    "wandb": ("wandb",),
     "page": ("starlette", "uvicorn", "sse_starlette", "jinja2", "plotly", "python_multipart"),
 }
 
@@ -116,7 +117,14 @@ COMMANDS = (
         ),
     ),
     Command(mcp, ("mcp", "mcp --server head:7642")),
-    Command(publish, ("publish 42 --mlflow http://head:5000", "publish --job 42 --tensorboard ./runs")),
+    Command(
+        publish,
+        (
+            "publish 42 --mlflow http://head:5000",
+            "publish --job 42 --tensorboard ./runs",
+            "publish 42 --wandb roofline && wandb sync wandb/offline-run-*",
+        ),
+    ),
     Command(page, ("page", "page --server head:7642 --listen 127.0.0.1:8080")),
     Command(join, ("join head:7642 TOKEN", "join head:7642 -")),
     Command(export, ("export --job 42 -o raw-42", "export --job 42 -o raw-42 --force")),

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import matplotlib.image
 import numpy as np
 import pytest
+from roofline_client.cli import EXTRAS
 from roofline_client.errors import ClientError
-from roofline_client.trackers import tensorboard_logs
+from roofline_client.trackers import tensorboard_logs, wandb_runs
 from roofline_client.trackers.published import Published
 
 FOUND = Published(
@@ -48,3 +50,11 @@ def test_folder_that_cannot_be_written_is_said(tmp_path: Path, files: list[Path]
     (tmp_path / "runs").write_text("a file")
     with pytest.raises(ClientError, match="cannot be written"):
         tensorboard_logs.write(FOUND, tmp_path / "runs", files)
+
+
+def test_package_that_is_absent_has_an_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "wandb", None)
+    with pytest.raises(ModuleNotFoundError) as missing:
+        wandb_runs.write(FOUND, "trials", tmp_path, [])
+    assert missing.value.name in EXTRAS["wandb"]
+    assert not list(tmp_path.iterdir())

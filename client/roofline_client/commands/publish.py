@@ -32,6 +32,14 @@ RunOption = Annotated[
 FolderOption = Annotated[
     Path | None, typer.Option("--tensorboard", metavar="FOLDER", help="that TensorBoard reads")
 ]
+ProjectOption = Annotated[
+    str,
+    typer.Option("--wandb", metavar="PROJECT", help="of Weights & Biases; offline, unless WANDB_MODE=online"),
+]
+RunsOption = Annotated[
+    Path,
+    typer.Option("--wandb-dir", metavar="FOLDER", envvar="WANDB_DIR", help="gets the run, in FOLDER/wandb"),
+]
 
 
 def publish(
@@ -41,14 +49,16 @@ def publish(
     experiment: NameOption = "",
     run: RunOption = "",
     tensorboard: FolderOption = None,
+    wandb: ProjectOption = "",
+    runs: RunsOption = Path(),
     server: ServerOption = DEFAULT_SERVER,
 ) -> None:
     """Put verdict, account, numbers and pictures of a job into an experiment tracker."""
     asked = one_job(which, job)
-    if not (mlflow or tensorboard):
-        raise typer.BadParameter("where to? give --mlflow URI or --tensorboard FOLDER")
+    if not (mlflow or tensorboard or wandb):
+        raise typer.BadParameter("where to? give --mlflow URI, --tensorboard FOLDER or --wandb PROJECT")
     from ..api import connect
-    from ..trackers import mlflow_runs, tensorboard_logs
+    from ..trackers import mlflow_runs, tensorboard_logs, wandb_runs
     from ..trackers.published import published
 
     with connect(server) as client, tempfile.TemporaryDirectory(prefix="roofline-") as folder:
@@ -61,6 +71,8 @@ def publish(
             print(f"job {report.job} is run {made} of MLflow at {mlflow}")
         if tensorboard:
             print(f"job {report.job} is in {tensorboard_logs.write(found, tensorboard, files)}")
+        if wandb:
+            print(f"job {report.job} is run {wandb_runs.write(found, wandb, runs, files)} of {wandb}")
 
 
 def _texts(report: Any, folder: Path) -> list[Path]:
