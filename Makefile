@@ -25,7 +25,7 @@ except ImportError:
 endef
 export CHECK_PYTHON
 
-.PHONY: help demo demo-live pictures test test-laws test-slow coverage frameworks test-frameworks test-slurm test-deploy causes soak fmt lint types proto bench clean
+.PHONY: help demo demo-live pictures test test-laws test-slow coverage deb frameworks test-frameworks test-slurm test-deploy causes soak fmt lint types proto bench clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -69,8 +69,8 @@ test-slurm: $(VENV)/.ready $(TF_VENV)/.ready $(TORCH_VENV)/.ready ## run jobs of
 	@ROOFLINE_TF_PYTHON=$(abspath $(TF_VENV))/bin/python ROOFLINE_TORCH_PYTHON=$(abspath $(TORCH_VENV))/bin/python \
 		$(VENV)/bin/python -m pytest -m cluster tests/cluster/test_slurm.py --durations 15
 
-# What is not installed (slurm-wlm, munge, prometheus) is skipped and named.
-test-deploy: $(VENV)/.ready $(MLFLOW_VENV)/.ready $(TRACKERS_VENV)/.ready ## try Slurm (short jobs), Prometheus, MLflow, W&B, TensorBoard for real
+# What is not installed (slurm-wlm, munge, prometheus, help2man) is skipped and named.
+test-deploy: $(VENV)/.ready $(MLFLOW_VENV)/.ready $(TRACKERS_VENV)/.ready ## try Slurm (short jobs), Prometheus, trackers and the Debian package for real
 	@ROOFLINE_MLFLOW_PYTHON=$(abspath $(MLFLOW_VENV))/bin/python \
 		ROOFLINE_TRACKERS_PYTHON=$(abspath $(TRACKERS_VENV))/bin/python $(VENV)/bin/python -m pytest -m cluster -rs --durations 15
 
@@ -84,6 +84,10 @@ soak: $(VENV)/.ready ## break servers, agents, disks and networks, and hold what
 	@$(VENV)/bin/python -m tests.faults matrix
 	@$(VENV)/bin/python -m tests.faults kills
 	@$(VENV)/bin/python -m tests.faults soak $(SOAK)
+
+# Takes dpkg-dev and help2man. The package is for the Debian it is built on.
+deb: $(VENV)/.ready ## build dist/roofline_VERSION_ARCHITECTURE.deb: agent, server and client with all they need
+	@sh deploy/debian/build.sh $(abspath $(VENV))/bin/python dist
 
 fmt: $(VENV)/.ready ## format the code
 	@$(VENV)/bin/ruff format . && $(VENV)/bin/ruff check --fix .
@@ -180,7 +184,7 @@ $(TRACKERS_VENV)/.ready: tests/cluster/trackers_requirements.txt pyproject.toml
 	@$(PYTHON) -c "$$CHECK_PYTHON"
 	@echo "installing Weights & Biases and TensorBoard into $(TRACKERS_VENV) (about a minute, once)"
 	@$(PYTHON) -m venv $(TRACKERS_VENV)
-	@$(TRACKERS_VENV)/bin/python $(PIP_INSTALL) -r $< -e '.[wandb,tensorboard]'
+	@$(TRACKERS_VENV)/bin/python $(PIP_INSTALL) -r $< -e '.[wandb,tensorboard,otlp]'
 	@touch $@
 
 $(PROTO_VENV)/.ready: Makefile

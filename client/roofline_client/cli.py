@@ -40,6 +40,7 @@ EXTRAS = {
     "mlflow": ("mlflow",),
     "tensorboard": ("tensorboardX",),
     "wandb": ("wandb",),
+    "otlp": ("opentelemetry",),
     "page": ("starlette", "uvicorn", "sse_starlette", "jinja2", "plotly", "python_multipart"),
 }
 
@@ -123,6 +124,7 @@ COMMANDS = (
             "publish 42 --mlflow http://head:5000",
             "publish --job 42 --tensorboard ./runs",
             "publish 42 --wandb roofline && wandb sync wandb/offline-run-*",
+            "publish 42 --otlp http://head:4318",
         ),
     ),
     Command(page, ("page", "page --server head:7642 --listen 127.0.0.1:8080")),

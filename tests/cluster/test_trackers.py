@@ -1,11 +1,13 @@
-"""Weights & Biases' and TensorBoard's own packages write and read what `roofline-client publish` puts there."""
+"""Weights & Biases' and TensorBoard's own packages read what `roofline-client publish` puts there."""
 
 from __future__ import annotations
 
 import json
 import os
 import subprocess
+import threading
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +18,8 @@ from ..end_to_end.conftest import Site, wait_until
 pytestmark = pytest.mark.cluster
 PYTHON = os.environ.get("ROOFLINE_TRACKERS_PYTHON", "")
 
-# A run that is offline is a LevelDB log behind 7 bytes: blocks of 32 KiB, and of records, whose kinds are whole,
-# first, middle and last part, checksum, length, kind and data (leveldb's doc/log_format.md).
+# An offline run is a LevelDB log behind 7 bytes: blocks of 32 KiB, in them records: checksum, length, kind
+# (whole, first, middle, last part), data (leveldb's doc/log_format.md).
 READ_RUN = """
 import json, sys
 from wandb.proto import wandb_internal_pb2 as proto
@@ -153,3 +155,27 @@ def test_tensorboard_reads_numbers_texts_and_pictures(published: Published, tmp_
     assert found["images"]["roofline/account"][0] > 100
     (verdict,) = [text for tag, text in found["texts"].items() if tag.startswith("roofline/verdict")]
     assert "Job 42 " in verdict
+
+
+def test_trace_and_numbers_are_sent_by_the_exporter_of_opentelemetry(published: Published) -> None:
+    """To a double of a collector; what is in them tests/client/test_otlp.py says."""
+    paths: list[str] = []
+
+    class Collector(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["Content-Length"]))
+            paths.append(self.path)
+            self.send_response(200)
+            self.end_headers()
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    with HTTPServer(("127.0.0.1", 0), Collector) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        done = published.publish("--otlp", f"http://127.0.0.1:{server.server_port}")
+        server.shutdown()
+    assert done.returncode == 0, done.stderr
+    spans = int(done.stdout.split()[6])
+    assert spans > 40, "the job, 40 steps, and phases"
+    assert paths == ["/v1/traces", "/v1/metrics"]

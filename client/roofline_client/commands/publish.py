@@ -40,6 +40,10 @@ RunsOption = Annotated[
     Path,
     typer.Option("--wandb-dir", metavar="FOLDER", envvar="WANDB_DIR", help="gets the run, in FOLDER/wandb"),
 ]
+CollectorOption = Annotated[
+    str,
+    typer.Option("--otlp", metavar="URL", help="of an OpenTelemetry collector, as http://head:4318: a trace"),
+]
 
 
 def publish(
@@ -51,20 +55,28 @@ def publish(
     tensorboard: FolderOption = None,
     wandb: ProjectOption = "",
     runs: RunsOption = Path(),
+    collector: CollectorOption = "",
     server: ServerOption = DEFAULT_SERVER,
 ) -> None:
     """Put verdict, account, numbers and pictures of a job into an experiment tracker."""
     asked = one_job(which, job)
-    if not (mlflow or tensorboard or wandb):
-        raise typer.BadParameter("where to? give --mlflow URI, --tensorboard FOLDER or --wandb PROJECT")
+    if not (mlflow or tensorboard or wandb or collector):
+        raise typer.BadParameter(
+            "where to? give --mlflow URI, --tensorboard FOLDER, --wandb PROJECT or --otlp URL"
+        )
     from ..api import connect
-    from ..trackers import mlflow_runs, tensorboard_logs, wandb_runs
+    from ..trackers import mlflow_runs, otlp, tensorboard_logs, wandb_runs
     from ..trackers.published import published
 
     with connect(server) as client, tempfile.TemporaryDirectory(prefix="roofline-") as folder:
         report = client.report(resolve_job(client, asked))
-        files = [*_texts(report, Path(folder)), *_pictures(client, report, Path(folder))]
         found = published(report)
+        if collector:
+            sent = otlp.write(found, collector, client.timeline(report.job))
+            print(f"job {report.job} is trace {sent.trace_id} of {sent.spans:,} spans at {collector}")
+        if not (mlflow or tensorboard or wandb):
+            return
+        files = [*_texts(report, Path(folder)), *_pictures(client, report, Path(folder))]
         if mlflow:
             name = experiment or report.tags.get("experiment", "") or "roofline"
             made = mlflow_runs.write(found, mlflow, name, files, run)

@@ -1,4 +1,4 @@
-"""Writes a job as a run of Weights & Biases. A run that is offline lies in a folder until `wandb sync` sends it."""
+"""Writes a job as a run of Weights & Biases. Offline, it lies in a folder until `wandb sync` sends it."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ ONLINE = "online"
 
 
 def write(found: Published, project: str, folder: Path, files: Iterable[Path]) -> Path:
-    """The folder of the run, below `folder`/wandb. It is offline unless WANDB_MODE says online, as nodes without
-    Internet are common and one that has no account would be asked for it. Raises ClientError where W&B refuses."""
+    """The folder of the run, below `folder`/wandb. It is offline unless WANDB_MODE says online: nodes without
+    Internet are common, and who has no account is asked for it. Raises ClientError where W&B refuses."""
     import wandb
 
     mode = ONLINE if os.environ.get("WANDB_MODE") == ONLINE else OFFLINE

@@ -1,0 +1,110 @@
+"""A job sent by OpenTelemetry's own exporter, as the double of a collector receives it."""
+
+from __future__ import annotations
+
+import gzip
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from typing import Any
+
+import pytest
+from roofline_client.errors import ClientError
+from roofline_client.trackers.published import Published
+
+from .chunks import BEGIN, MS, chunk, introductions, slices
+
+pytest.importorskip("opentelemetry.exporter.otlp.proto.http", reason="the extra otlp is not installed")
+from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from roofline_client.trackers import otlp
+
+FOUND = Published(
+    "42", BEGIN, BEGIN + 20 * MS, False, {"step_median_seconds": 0.01}, {"state": "finished"}, "ok"
+)
+KINDS = {"/v1/traces": ExportTraceServiceRequest, "/v1/metrics": ExportMetricsServiceRequest}
+
+
+class Collector(HTTPServer):
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), Request)
+        self.got: dict[str, list[Any]] = {path: [] for path in KINDS}
+        self.status = 200
+        self.url = f"http://127.0.0.1:{self.server_port}"
+
+
+class Request(BaseHTTPRequestHandler):
+    server: Collector
+
+    def do_POST(self) -> None:
+        data = self.rfile.read(int(self.headers["Content-Length"]))
+        if self.headers.get("Content-Encoding") == "gzip":
+            data = gzip.decompress(data)
+        self.server.got[self.path].append(KINDS[self.path].FromString(data))
+        self.send_response(self.server.status)
+        self.end_headers()
+
+    def log_message(self, *_: Any) -> None:
+        pass
+
+
+@pytest.fixture
+def collector() -> Iterator[Collector]:
+    with Collector() as made:
+        thread = threading.Thread(target=made.serve_forever)
+        thread.start()
+        yield made
+        made.shutdown()
+        thread.join()
+
+
+def timeline() -> list[Any]:
+    steps = slices("steps", [(0, 10 * MS), (10 * MS, 20 * MS)])
+    return [
+        chunk("timeline", introductions()),
+        chunk("timeline", steps),
+        chunk("timeline", slices("phases", [(11 * MS, 12 * MS)], name="input")),
+        chunk("timeline", slices("asked", [(1 * MS, 2 * MS)], name="all_reduce")),
+    ]
+
+
+def attributes(resource: Any) -> dict[str, Any]:
+    return {a.key: a.value.string_value or a.value.int_value for a in resource.attributes}
+
+
+def test_job_is_a_trace_of_steps_and_phases(collector: Collector) -> None:
+    sent = otlp.write(FOUND, collector.url + "/", timeline())
+    assert (sent.spans, sent.metrics) == (4, 1), "the job, two steps and a phase"
+    (request,) = collector.got["/v1/traces"]
+    resources = {attributes(one.resource).get("service.instance.id"): one for one in request.resource_spans}
+    about = attributes(resources["worker:0"].resource)
+    assert (about["service.name"], about["nv.dl.role"], about["nv.dl.rank"]) == ("roofline", "worker", 0)
+    assert (about["host.name"], about["roofline.job"]) == ("node1", "42")
+    spans = [span for one in request.resource_spans for scope in one.scope_spans for span in scope.spans]
+    assert {span.trace_id.hex() for span in spans} == {sent.trace_id}
+    job, first, second, phase = spans
+    assert (job.start_time_unix_nano, job.end_time_unix_nano) == (BEGIN, BEGIN + 20 * MS)
+    assert {first.parent_span_id, second.parent_span_id} == {job.span_id} and not job.parent_span_id
+    assert (phase.name, phase.parent_span_id) == ("input", second.span_id)
+    assert (phase.start_time_unix_nano, phase.end_time_unix_nano) == (BEGIN + 11 * MS, BEGIN + 12 * MS)
+
+
+def test_numbers_of_the_job_are_gauges_at_its_end(collector: Collector) -> None:
+    otlp.write(FOUND, collector.url, timeline())
+    (request,) = collector.got["/v1/metrics"]
+    (metric,) = request.resource_metrics[0].scope_metrics[0].metrics
+    (point,) = metric.gauge.data_points
+    assert (metric.name, point.as_double) == ("roofline.step_median_seconds", 0.01)
+    assert point.time_unix_nano == BEGIN + 20 * MS
+
+
+def test_job_that_is_sent_again_is_the_same_trace(collector: Collector) -> None:
+    assert otlp.write(FOUND, collector.url, timeline()) == otlp.write(FOUND, collector.url, timeline())
+    first, again = collector.got["/v1/traces"]
+    assert first == again
+
+
+def test_what_the_collector_refuses_is_said(collector: Collector) -> None:
+    collector.status = 401
+    with pytest.raises(ClientError, match="has not taken all of job 42"):
+        otlp.write(FOUND, collector.url, timeline())

@@ -1,0 +1,105 @@
+"""The Debian package: built, installed, tried and purged on a throw-away copy of this machine's root."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from roofline_client import __version__
+
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(900)]
+REPOSITORY = Path(__file__).parents[2]
+PROGRAMS = ("roofline-agent", "roofline-server", "roofline-client")
+# What dpkg and systemd-analyze keep for themselves.
+BACKUPS = tuple(f"etc/{name}-" for name in ("passwd", "group", "shadow", "gshadow", "subuid", "subgid"))
+OTHERS = ("var/lib/dpkg", "var/log", "var/cache/man", "run/", "etc/.pwd.lock", *BACKUPS)
+
+
+class Root:
+    """This machine's root, and above it what is written: nothing here sees it."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder, self.path, self.written = folder, folder / "root", folder / "written"
+
+    def __enter__(self) -> Root:
+        # An overlay cannot lie on an overlay, as the root of a container often is.
+        _run("mount", "-t", "tmpfs", "tmpfs", self._folder)
+        for name in ("root", "written", "work"):
+            (self._folder / name).mkdir()
+        options = f"lowerdir=/,upperdir={self.written},workdir={self._folder / 'work'}"
+        _run("mount", "-t", "overlay", "overlay", "-o", options, self.path)
+        _run("mount", "-t", "proc", "proc", self.path / "proc")
+        _run("mount", "--bind", "/dev", self.path / "dev")
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for place in (self.path / "dev", self.path / "proc", self.path, self._folder):
+            subprocess.run(["umount", place], capture_output=True)
+
+    def run(self, *words: str) -> str:
+        return _run("chroot", self.path, *words)
+
+    def leftovers(self) -> set[str]:
+        """Files that are there now and were not, or hold something else."""
+        files = {path.relative_to(self.written) for path in self.written.rglob("*") if path.is_file()}
+        changed = {str(name) for name in files if not _same(self.written / name, Path("/") / name)}
+        return {name for name in changed if not name.startswith(OTHERS)}
+
+
+def _same(one: Path, other: Path) -> bool:
+    return other.is_file() and one.read_bytes() == other.read_bytes()
+
+
+def _run(*words: Any) -> str:
+    environ = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root", "DEBIAN_FRONTEND": "noninteractive"}
+    done = subprocess.run(
+        [str(word) for word in words], env=environ, capture_output=True, text=True, timeout=600
+    )
+    assert done.returncode == 0, f"{words}: {done.stdout}{done.stderr}"
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    missing = [tool for tool in ("dpkg-deb", "help2man", "systemd-sysusers") if not shutil.which(tool)]
+    if os.geteuid() or missing:
+        pytest.skip(f"takes root, and Debian with {', '.join(missing) or 'dpkg'}")
+    out = tmp_path_factory.mktemp("deb")
+    subprocess.run(
+        ["sh", REPOSITORY / "deploy" / "debian" / "build.sh", sys.executable, out], check=True, timeout=600
+    )
+    (made,) = out.glob("*.deb")
+    return made
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Iterator[Root]:
+    with Root(tmp_path) as made:
+        yield made
+
+
+def test_package_is_installed_tried_and_purged_without_leftovers(package: Path, root: Root) -> None:
+    users = (root.path / "etc/passwd").read_text()
+    shutil.copy(package, root.path / "roofline.deb")
+    root.run("dpkg", "-i", "/roofline.deb")
+    (root.path / "roofline.deb").unlink()
+    for program in PROGRAMS:
+        assert root.run(program, "--version") == f"{program} {__version__}\n"
+    assert "the server" in root.run("roofline-client", "report", "--help")
+    assert (root.path / "usr/share/man/man1/roofline-client-report.1.gz").is_file()
+    kept = root.path / "var/lib/roofline/server"
+    assert kept.stat().st_mode & 0o777 == 0o700
+    assert root.run("stat", "-c", "%U", "/var/lib/roofline/agent") == "roofline-agent\n"
+    root.run("systemd-analyze", "verify", "/lib/systemd/system/roofline-server.service")
+    (kept / "catalog.db").write_text("data of somebody")
+    root.run("dpkg", "--remove", "roofline")
+    assert (kept / "catalog.db").is_file() and not (root.path / "opt/roofline").exists()
+    root.run("dpkg", "--purge", "roofline")
+    assert (root.path / "etc/passwd").read_text() == users
+    assert root.leftovers() == set()
