@@ -14,6 +14,7 @@ import typer
 
 from ..errors import NotFound
 from ..tables.names import clean
+from . import completion
 
 DEFAULT_SERVER = ""  # the one that was joined last, else this machine's
 ServerOption = Annotated[
@@ -26,15 +27,35 @@ ServerOption = Annotated[
     ),
 ]
 JOB_HELP = "job id, as `roofline-client jobs` shows it"
-OptionalJobOption = Annotated[str, typer.Option("--job", help=f"{JOB_HELP}; last: the newest")]
-JobArgument = Annotated[str, typer.Argument(metavar="JOB", show_default=False, help="the same as --job JOB")]
-JobsOption = Annotated[list[str] | None, typer.Option("--job", help="job id; can be repeated")]
-ExperimentOption = Annotated[str, typer.Option("--experiment", help="all jobs tagged experiment=NAME")]
+OptionalJobOption = Annotated[
+    str, typer.Option("--job", help=f"{JOB_HELP}; last: the newest", autocompletion=completion.jobs)
+]
+JobArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="JOB", show_default=False, help="the same as --job JOB", autocompletion=completion.jobs
+    ),
+]
+JobsOption = Annotated[
+    list[str] | None, typer.Option("--job", help="job id; can be repeated", autocompletion=completion.jobs)
+]
+ExperimentOption = Annotated[
+    str,
+    typer.Option(
+        "--experiment", help="all jobs tagged experiment=NAME", autocompletion=completion.experiments
+    ),
+]
 RanksOption = Annotated[
-    list[str] | None, typer.Option("--rank", help="only this rank, as worker:0; can be repeated")
+    list[str] | None,
+    typer.Option(
+        "--rank", help="only this rank, as worker:0; can be repeated", autocompletion=completion.ranks
+    ),
 ]
 RolesOption = Annotated[
-    list[str] | None, typer.Option("--role", help="only this role, as worker; can be repeated")
+    list[str] | None,
+    typer.Option(
+        "--role", help="only this role, as worker; can be repeated", autocompletion=completion.roles
+    ),
 ]
 FromOption = Annotated[int | None, typer.Option("--from", help="first step: the same as --steps FIRST:")]
 ToOption = Annotated[int | None, typer.Option("--to", help="last step, inclusive: the same as --steps :LAST")]

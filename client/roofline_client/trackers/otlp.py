@@ -34,7 +34,7 @@ def write(found: Published, url: str, chunks: Iterable[TableChunk], timeout_s: f
     from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 
     base = url.rstrip("/")
-    trace = _Trace(found)
+    trace = _JobTrace(found)
     spans, count = trace.spans(chunks), 0
     exporter: Any = OTLPSpanExporter(endpoint=f"{base}/v1/traces", timeout=timeout_s)
     while some := list(islice(spans, AT_ONCE)):
@@ -53,7 +53,7 @@ def _send(exporter: Any, batch: Any, job: str, base: str) -> None:
         )
 
 
-class _Trace:
+class _JobTrace:
     """Spans of one job. Ids are computed, so that a job that is sent again is the same trace."""
 
     def __init__(self, found: Published) -> None:

@@ -1,0 +1,58 @@
+"""What shells complete: jobs, ranks, roles and experiments, as the server knows them now. A shell waits, so the
+server has a second, and where it does not answer nothing is offered and nothing is said."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from typing import Any
+
+import typer
+
+TIMEOUT_S = 1.0
+MOST = 200  # a shell shows them all
+
+
+def jobs(context: typer.Context, incomplete: str) -> list[tuple[str, str]]:
+    """The newest first, each with how it is."""
+    found = sorted(_ask(context, lambda client: client.jobs()), key=lambda job: -job.begin_ns)
+    offered = [(str(job.job), str(job.state)) for job in found]
+    return [one for one in [*offered, ("last", "the newest")] if one[0].startswith(incomplete)][:MOST]
+
+
+def experiments(context: typer.Context, incomplete: str) -> list[str]:
+    found = _ask(context, lambda client: client.jobs())
+    return _matching((job.tags.get("experiment", "") for job in found), incomplete)
+
+
+def ranks(context: typer.Context, incomplete: str) -> list[str]:
+    return _matching((one.rank for one in _ranks_of_job(context)), incomplete)
+
+
+def roles(context: typer.Context, incomplete: str) -> list[str]:
+    return _matching((one.rank.rpartition(":")[0] for one in _ranks_of_job(context)), incomplete)
+
+
+def _matching(names: Iterable[str], incomplete: str) -> list[str]:
+    return [name for name in dict.fromkeys(names) if name and name.startswith(incomplete)][:MOST]
+
+
+def _ranks_of_job(context: typer.Context) -> Iterable[Any]:
+    """Of the job that stands before them on the line, else none."""
+    given = context.params.get("job") or context.params.get("which")
+    named = given[0] if isinstance(given, list | tuple) and given else given
+    if not named or named == "last":  # two questions would take twice as long
+        return []
+    return _ask(context, lambda client: client.report(str(named)).ranks)
+
+
+def _ask(context: typer.Context, question: Callable[[Any], Iterable[Any]]) -> Iterable[Any]:
+    server = context.params.get("server") or os.environ.get("ROOFLINE_SERVER", "")
+    # Whatever is wrong, a line that is being typed is no place to say it.
+    with suppress(Exception):
+        from ..api import connect
+
+        with connect(server, timeout=TIMEOUT_S) as client:
+            return question(client)
+    return []
