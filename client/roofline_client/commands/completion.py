@@ -40,7 +40,8 @@ def _matching(names: Iterable[str], incomplete: str) -> list[str]:
 
 def _ranks_of_job(context: typer.Context) -> Iterable[Any]:
     """Of the job that stands before them on the line, else none."""
-    given = context.params.get("job") or context.params.get("which")
+    # An argument before an option that lacks its value is parsed no further.
+    given = context.params.get("job") or context.params.get("which") or context.args
     named = given[0] if isinstance(given, list | tuple) and given else given
     if not named or named == "last":  # two questions would take twice as long
         return []
