@@ -1,5 +1,5 @@
-"""What shells complete: jobs, ranks, roles and experiments, as the server knows them now. A shell waits, so the
-server has a second, and where it does not answer nothing is offered and nothing is said."""
+"""What shells complete: jobs, ranks, roles and experiments, as the server knows them now. A shell waits, so
+the server has a second, and where it does not answer nothing is offered and nothing is said."""
 
 from __future__ import annotations
 
