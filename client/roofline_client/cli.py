@@ -123,7 +123,7 @@ COMMANDS = (
         (
             "publish 42 --mlflow http://head:5000",
             "publish --job 42 --tensorboard ./runs",
-            "publish 42 --wandb roofline && wandb sync wandb/offline-run-*",
+            "publish 42 --wandb roofline",
             "publish 42 --otlp http://head:4318",
         ),
     ),

@@ -7,6 +7,7 @@ semantic conventions of OpenTelemetry (service.*, host.name) and of NVIDIA for t
 from __future__ import annotations
 
 import hashlib
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Any, NamedTuple
@@ -65,7 +66,7 @@ class _JobTrace:
             **{f"roofline.{name}": text for name, text in found.tags.items() if name != "job"},
         }
         self._root = self._context("job")
-        self._steps: dict[str, list[tuple[int, int, Any]]] = {}  # rank -> (begin, end, context) of its steps
+        self._steps: dict[str, list[tuple[int, int, Any]]] = {}  # rank -> (begin, end, context), in order
 
     def spans(self, chunks: Iterable[TableChunk]) -> Iterator[Any]:
         """The job, then its ranks, then their steps and phases. Steps of a rank come before its phases."""
@@ -89,9 +90,16 @@ class _JobTrace:
             steps.append((begin, end, context))
             parent = self._root
         else:
-            parent = next((c for b, e, c in reversed(steps) if b <= begin < e), self._root)
+            parent = self._step_of(steps, begin)
         attributes = {"roofline.row": str(row["row"])}
         return self._span(str(row["name"]), context, parent, resource, (begin, end), attributes)
+
+    def _step_of(self, steps: list[tuple[int, int, Any]], moment: int) -> Any:
+        """The step that had begun and not ended, else the job."""
+        before = bisect_right(steps, moment, key=lambda step: step[0])
+        if before and moment < steps[before - 1][1]:
+            return steps[before - 1][2]
+        return self._root
 
     def _context(self, name: str) -> Any:
         from opentelemetry.trace import SpanContext, TraceFlags
