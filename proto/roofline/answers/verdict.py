@@ -12,8 +12,8 @@ class Gain(NamedTuple):
 
     step: float  # mean of the steps as they were
     without: float  # mean of the steps with it mended
-    low: float  # the interval of `without`: 95 % sure, from the best case
-    high: float  # to the worst
+    low: float  # the interval of `without`, from the best case: of this run's mean (95 %) and of how much
+    high: float  # runs differ (5 % of a step), to the worst; never above `step`
 
 
 class Finding(NamedTuple):

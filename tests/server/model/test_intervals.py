@@ -4,7 +4,14 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from roofline_server.model.intervals import block_length, correlation_time, interval, mean_and_error, student
+from roofline_server.model.intervals import (
+    block_length,
+    correlation_time,
+    interval,
+    mean_and_error,
+    of_another_run,
+    student,
+)
 
 
 @pytest.mark.parametrize(
@@ -73,3 +80,16 @@ def test_too_few_values_say_nothing() -> None:
 
 def test_constant_values_are_sure() -> None:
     assert interval(np.full(100, 3.0)) == pytest.approx((3.0, 3.0, 3.0, 3.0))
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "ends"),
+    [
+        (0.060, 0.060, (0.055, 0.065)),  # this run is sure: two runs differ all the same
+        (0.048, 0.072, (0.047, 0.073)),
+        (-np.inf, np.inf, (0.0, 0.1)),  # nothing is known but that mending does not make steps longer
+        (0.060, 0.099, (0.055, 0.060 + np.hypot(0.039, 0.005))),
+    ],
+)
+def test_another_run_differs_by_5_percent_of_a_step_besides(low: float, high: float, ends: tuple) -> None:
+    assert of_another_run(0.060, low, high, step=0.1) == pytest.approx(ends)

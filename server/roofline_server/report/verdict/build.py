@@ -13,6 +13,7 @@ from ...model.account import Account, account, with_waits
 from ...model.cause import LEAST_GAIN, Cause
 from ...model.causes import Conclusion, conclude
 from ...model.evidence import NS, RankEvidence
+from ...model.intervals import of_another_run
 from ...model.links import SlowLink, step_with
 from ...model.servers import ServerCause
 from ...model.signals import RankSignals
@@ -173,9 +174,8 @@ def _findings(known: Accounts, servers: Served, rate: Value) -> Findings:
 
 def _server_finding(cause: ServerCause, step: float, unsure: bool, rate: Value) -> Finding:
     """step: seconds from step to step of a worker, of which its costs are."""
-    gain = Gain(
-        step, max(0.0, step - cause.cost), max(0.0, step - cause.bounds.high), step - cause.bounds.low
-    )
+    bounds = max(0.0, step - cause.bounds.high), step - cause.bounds.low
+    gain = _gain(step, max(0.0, step - cause.cost), *bounds)
     return Finding(
         kind=cause.kind,
         rank=cause.rank,
@@ -206,7 +206,7 @@ def _link_findings(known: Accounts, rate: Value) -> list[Finding]:
         )
         if step - high < LEAST_GAIN * step:
             continue
-        gain = Gain(step, without, low, high)
+        gain = _gain(step, without, low, high)
         why = ["few_steps"] if "few_steps" in known.conclusion.why else []
         found.append(
             Finding(
@@ -227,6 +227,10 @@ def _link_findings(known: Accounts, rate: Value) -> list[Finding]:
     return found
 
 
+def _gain(step: float, without: float, low: float, high: float) -> Gain:
+    return Gain(step, without, *of_another_run(without, low, high, step))
+
+
 def _rate_with(gain: Gain, rate: Value) -> Value:
     """examples/s with steps that are so much shorter."""
     faster = None if rate.value is None or not gain.without > 0 else rate.value * gain.step / gain.without
@@ -234,9 +238,8 @@ def _rate_with(gain: Gain, rate: Value) -> Value:
 
 
 def _finding(cause: Cause, found: Conclusion, known: Accounts, rate: Value) -> Finding:
-    gain = Gain(
-        cause.step, cause.step - cause.gain.mean, cause.step - cause.gain.high, cause.step - cause.gain.low
-    )
+    step, bounds = cause.step, cause.gain
+    gain = _gain(step, step - bounds.mean, step - bounds.high, step - bounds.low)
     why = [*found.why] + ([] if cause.lasting or "passing" in found.why else ["passing"])
     return Finding(
         kind=cause.kind,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ...errors import BadRequest
 from ...model.account import NOT_ITS_OWN
 from ...model.barrier import align
-from ...model.intervals import LEAST_STEPS, interval
+from ...model.intervals import LEAST_STEPS, interval, of_another_run
 from ...model.replay import Replay, job_of
 from ...model.what_if import Range
 from ...sentences import what_if as texts
@@ -69,7 +69,8 @@ def _shorter(
     """Steps that are so much shorter; something of them is left."""
     if gain > MOST_GAINED * step:
         return None, basis, [texts.NOTHING_LEFT]
-    return Range(step - gain, step - min(high, MOST_GAINED * step), step - low), basis, notes
+    best, worst = of_another_run(step - gain, step - high, step - low, step)
+    return Range(step - gain, max(best, (1 - MOST_GAINED) * step), worst), basis, notes
 
 
 def _server(serving: Served, what: str) -> tuple[Range | None, list[str], list[str]]:
