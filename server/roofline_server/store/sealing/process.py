@@ -95,12 +95,14 @@ class SealingProcess:
         """Kill it; its exit code. None: there is none."""
         with self._lock:
             process, self._process = self._process, None
-            self._connection = None  # closed when nobody reads from it any more
+            ours, self._connection = self._connection, None
             self._sealings = 0
         if process is None:
             return None
         process.kill()
-        return process.wait()
+        code = process.wait()
+        del ours  # closed when nobody reads from it any more, and not before: it would end by itself, with 1
+        return code
 
     def _started(self) -> Connection:
         with self._lock:
