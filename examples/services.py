@@ -60,18 +60,18 @@ def running(folder: Path, calibrate: Sequence[str | Path] = ()) -> Iterator[Serv
     # A job's number is used once; the data of the last time would become part of it.
     shutil.rmtree(folder / "data", ignore_errors=True)
     folder.mkdir(parents=True, exist_ok=True)
-    server = f"127.0.0.1:{_free_port()}"
+    server = f"127.0.0.1:{free_port()}"
     environ = {**os.environ, "ROOFLINE_SERVER": server, "ROOFLINE_SOCKET": str(folder / "agent.sock")}
-    _calibrate(folder, environ, calibrate)
+    measure_ceilings(folder, environ, calibrate)
     with contextlib.ExitStack() as both:
         say("starting roofline-server and roofline-agent (10 samples a second)")
-        page = f"127.0.0.1:{_free_port()}" if importlib.util.find_spec("starlette") else "off"
+        page = f"127.0.0.1:{free_port()}" if importlib.util.find_spec("starlette") else "off"
         listen = ["--listen", server, "--data", folder / "data", "--page", page]
-        both.enter_context(_started("roofline-server", listen, folder, environ))
-        _wait_for(lambda: _answers(server), folder / "roofline-server.log")
+        both.enter_context(started("roofline-server", listen, folder, environ))
+        wait_for(lambda: answers(server), folder / "roofline-server.log")
         state = ["--interval", "0.1", "--state", folder / "agent"]
-        both.enter_context(_started("roofline-agent", state, folder, environ))
-        _wait_for(lambda: (folder / "agent.sock").exists(), folder / "roofline-agent.log")
+        both.enter_context(started("roofline-agent", state, folder, environ))
+        wait_for(lambda: (folder / "agent.sock").exists(), folder / "roofline-agent.log")
         yield Services(folder, environ, "" if page == "off" else f"http://{page}")
 
 
@@ -92,7 +92,7 @@ def say(text: str) -> None:
     print(f"\n== {text}", flush=True)
 
 
-def _calibrate(folder: Path, environ: dict[str, str], options: Sequence[str | Path]) -> None:
+def measure_ceilings(folder: Path, environ: dict[str, str], options: Sequence[str | Path]) -> None:
     """Measure the ceilings, unless that was done before while no training ran on this machine."""
     state = folder / "agent"
     beside = state / "calibrated-beside-a-training"
@@ -114,7 +114,7 @@ def _calibrate(folder: Path, environ: dict[str, str], options: Sequence[str | Pa
 
 
 @contextlib.contextmanager
-def _started(
+def started(
     name: str, arguments: Sequence[str | Path], folder: Path, environ: dict[str, str]
 ) -> Iterator[None]:
     """A service that runs until the block is left, and then ends by SIGTERM. Its log is NAME.log."""
@@ -134,20 +134,20 @@ def _started(
             process.wait()
 
 
-def _free_port() -> int:
+def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
 
 
-def _answers(server: str) -> bool:
+def answers(server: str) -> bool:
     host, _, port = server.rpartition(":")
     with contextlib.suppress(OSError), socket.create_connection((host, int(port)), timeout=1):
         return True
     return False
 
 
-def _wait_for(ready: Callable[[], bool], log: Path) -> None:
+def wait_for(ready: Callable[[], bool], log: Path) -> None:
     deadline = time.monotonic() + READY_S
     while not ready():
         if time.monotonic() > deadline:

@@ -42,7 +42,7 @@ def test_ceilings_beside_a_training_are_measured_again_later(
 
     def calibrated() -> list[str]:
         log.write_text("")
-        services._calibrate(tmp_path / "demo", {}, [])
+        services.measure_ceilings(tmp_path / "demo", {}, [])
         return log.read_text().splitlines()
 
     ask = f"--state {state} calibrate"
@@ -61,7 +61,7 @@ def test_calibration_that_fails_is_an_error(
     script.chmod(0o755)
     monkeypatch.setattr(services, "COMMANDS", tmp_path)
     with pytest.raises(services.ServiceError, match="could not be measured"):
-        services._calibrate(tmp_path / "demo", {}, [])
+        services.measure_ceilings(tmp_path / "demo", {}, [])
 
 
 @pytest.mark.skipif(shutil.which("make") is None, reason="no make here")

@@ -1,0 +1,110 @@
+"""Nodes of a small cluster on this machine: a hostname, an address, processes and a shaped link of their own.
+
+Linux namespaces (namespaces(7)), a bridge between them, and tc-tbf(8) on both ends of every node's link.
+Needs root.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import subprocess
+import time
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+INTERFACE = "cluster0"  # of every node and of this machine: Horovod asks for one name on all of them
+HEAD = "10.214.0.1"
+FIRST = 11  # last byte of the first node's address
+TOOLS = ("ip", "tc", "nsenter", "unshare", "taskset")
+BURST = "256kb"
+# The first process of a node: it reaps what others leave behind, and with it all others end. A /run of its own
+# is where the node's agent listens.
+INIT = "hostname {name} && mount -t tmpfs tmpfs /run && mkdir /run/roofline && while :; do sleep 3600 & wait; done"
+
+
+class NodeError(Exception):
+    """A node could not be made; the text says by which command and why."""
+
+
+class Node(NamedTuple):
+    """pid: of its first process."""
+
+    name: str
+    address: str
+    pid: int
+
+    def inside(self, *command: object) -> list[str]:
+        """The command, to be run on the node."""
+        enter = ["nsenter", "-t", str(self.pid), "--net", "--pid", "--mount", "--uts", "--"]
+        return [*enter, *map(str, command)]
+
+
+def lacking() -> str:
+    """Why nodes cannot be made here; "": they can."""
+    if os.geteuid():
+        return "network namespaces need root"
+    absent = [tool for tool in TOOLS if not shutil.which(tool)]
+    return f"not installed: {', '.join(absent)} (iproute2 and util-linux)" if absent else ""
+
+
+@contextlib.contextmanager
+def cluster(names: Sequence[str], rate: str) -> Iterator[dict[str, Node]]:
+    """Nodes by name, until the block is left. rate: of each link and direction, as tc(8) writes it: 2gbit."""
+    _remove_bridge()
+    started: list[subprocess.Popen[bytes]] = []
+    try:
+        _run("ip", "link", "add", INTERFACE, "type", "bridge")
+        _run("ip", "addr", "add", f"{HEAD}/24", "dev", INTERFACE)
+        _run("ip", "link", "set", INTERFACE, "up")
+        nodes = {}
+        for index, name in enumerate(names):
+            process, pid = _namespaces(name)
+            started.append(process)
+            nodes[name] = Node(name, f"10.214.0.{FIRST + index}", pid)
+            _connect(nodes[name], rate)
+        yield nodes
+    finally:
+        for process in started:
+            process.kill()
+            process.wait()
+        _remove_bridge()
+
+
+def _namespaces(name: str) -> tuple[subprocess.Popen[bytes], int]:
+    command = ["unshare", "--net", "--pid", "--mount", "--uts", "--fork", "--mount-proc", "--kill-child"]
+    process = subprocess.Popen([*command, "bash", "-c", INIT.format(name=name)], start_new_session=True)
+    children = f"/proc/{process.pid}/task/{process.pid}/children"
+    deadline = time.monotonic() + 10
+    while time.monotonic() < deadline and process.poll() is None:
+        with open(children) as file, contextlib.suppress(ValueError):
+            return process, int(file.read())
+        time.sleep(0.02)
+    process.kill()
+    raise NodeError(f"node {name} did not start: {' '.join(command)}")
+
+
+def _connect(node: Node, rate: str) -> None:
+    """A link from the bridge to the node, held to the rate in both directions."""
+    outside = f"{INTERFACE}-{node.address.rpartition('.')[2]}"  # 15 characters at most
+    inside = str(node.pid)
+    _run("ip", "link", "add", outside, "type", "veth", "peer", "name", INTERFACE, "netns", inside)
+    _run("ip", "link", "set", outside, "master", INTERFACE, "up")
+    enter = ["nsenter", "-t", inside, "--net", "--"]
+    _run(*enter, "ip", "link", "set", "lo", "up")
+    _run(*enter, "ip", "addr", "add", f"{node.address}/24", "dev", INTERFACE)
+    _run(*enter, "ip", "link", "set", INTERFACE, "up")
+    shape = ["root", "tbf", "rate", rate, "burst", BURST, "latency", "50ms"]
+    _run("tc", "qdisc", "add", "dev", outside, *shape)
+    _run(*enter, "tc", "qdisc", "add", "dev", INTERFACE, *shape)
+
+
+def _remove_bridge() -> None:
+    subprocess.run(["ip", "link", "delete", INTERFACE], capture_output=True)
+
+
+def _run(*words: str) -> None:
+    done = subprocess.run(words, capture_output=True, text=True)
+    if done.returncode:
+        raise NodeError(f"{' '.join(words)}: {done.stderr.strip()}")

@@ -1,0 +1,121 @@
+"""What is run: one point for each job, in the order in which they are run. `quick`: also by papers-quick."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+NETWORKS = ("alexnet", "resnet50", "vgg16", "inception3")
+STEPS = {"alexnet": 60, "resnet50": 24, "vgg16": 20, "inception3": 20}
+BATCHES = (8, 16)  # for the papers' 64 and 128
+RATE = "2gbit"  # of each node's link and direction
+
+
+class Point(NamedTuple):
+    """program: ps, horovod, torch, kernel or net. tags: what it is run with, and how the job is tagged."""
+
+    experiment: str
+    program: str
+    tags: dict[str, str]
+    quick: bool = False
+
+    @property
+    def key(self) -> str:
+        return "-".join([self.experiment, *(f"{name}{text}" for name, text in self.tags.items())])
+
+
+def points() -> list[Point]:
+    every = [*network(), *servers(), *horovod(), *sweeps(), *characterisation()]
+    return list({point.key: point for point in every}.values())
+
+
+def network() -> Iterator[Point]:
+    """Lu, Bench 2018: point to point and parameter servers over gRPC, between two nodes."""
+    yield Point("net", "net", {}, quick=True)
+
+
+def servers() -> Iterator[Point]:
+    """Javed, Ibrahim, Lu 2019: parameter servers."""
+    for name in NETWORKS:
+        for ps, workers in ((1, 1), (1, 2), (1, 4), (2, 2), (2, 4)):
+            yield _ps(name, ps, workers, quick=(name, ps, workers) in QUICK_SERVERS)
+    for name in NETWORKS:
+        yield _ps(name, 1, 2, batch=BATCHES[0])
+        yield _ps(name, 1, 1, onednn=0, quick=name == "alexnet")
+        yield _ps(name, 1, 2, onednn=0)
+
+
+QUICK_SERVERS = (("alexnet", 1, 1), ("alexnet", 1, 2), ("resnet50", 1, 2))
+
+
+def _ps(name: str, ps: int, workers: int, batch: int = 16, onednn: int = 1, quick: bool = False) -> Point:
+    tags = {"network": name, "ps": ps, "workers": workers, "batch": batch, "onednn": onednn}
+    return Point("ps", "ps", {key: str(one) for key, one in tags.items()}, quick)
+
+
+def horovod() -> Iterator[Point]:
+    """Javed, Ibrahim, Lu 2019: the same networks with Horovod."""
+    for name in NETWORKS:
+        for ranks in (1, 2, 4):
+            yield _horovod(
+                name, ranks, quick=(name == "alexnet" and ranks < 4) or (name, ranks) == ("resnet50", 2)
+            )
+    for name in NETWORKS:
+        yield _horovod(name, 2, batch=BATCHES[0])
+        yield _horovod(name, 1, onednn=0)
+
+
+def _horovod(name: str, ranks: int, batch: int = 16, onednn: int = 1, quick: bool = False) -> Point:
+    tags = {"network": name, "workers": ranks, "batch": batch, "onednn": onednn}
+    return Point("horovod", "horovod", {key: str(one) for key, one in tags.items()}, quick)
+
+
+SWEPT = {
+    "conv2d": {"batch": (4, 16, 64), "filters": (16, 64, 256), "kernel": (1, 3, 7), "stride": (1, 2, 3)},
+    "lstm": {"batch": (4, 16, 64), "length": (8, 32, 64), "features": (64, 256), "hidden": (64, 256, 512)},
+}
+
+
+def sweeps() -> Iterator[Point]:
+    """Wang et al. 2020: one parameter of a kernel at a time, the others as they are."""
+    for framework in ("torch", "tensorflow"):
+        for kernel, parameters in SWEPT.items():
+            for name, sizes in parameters.items():
+                for size in sizes:
+                    tags = {"framework": framework, "kernel": kernel, name: str(size)}
+                    yield Point(f"{kernel}-{name}", "kernel", tags, quick=name == "batch")
+
+
+def characterisation() -> Iterator[Point]:
+    """Jain et al. 2019, on the network of examples/horovod."""
+    for processes, threads in ((1, 1), (1, 2), (2, 1), (4, 1)):
+        yield _torch("processes", processes, threads, quick=processes < 4)
+    for batch in (8, 32, 128):
+        yield _torch("batch", 1, 2, batch=batch)
+    for nodes in (1, 2, 4):
+        yield _torch("nodes", 1, 1, nodes=nodes)
+    for cycle in (1, 10, 50):
+        yield _torch("cycle", 1, 1, nodes=2, cycle=cycle, quick=cycle != 10)
+    for megabytes in (0, 64):
+        yield _torch("fusion", 1, 1, nodes=2, fusion=megabytes)
+
+
+def _torch(
+    experiment: str,
+    processes: int,
+    threads: int,
+    batch: int = 32,
+    nodes: int = 1,
+    cycle: int = 1,
+    fusion: int = 64,
+    quick: bool = False,
+) -> Point:
+    tags = {
+        "processes": processes,
+        "threads": threads,
+        "batch": batch,
+        "nodes": nodes,
+        "cycle": cycle,
+        "fusion": fusion,
+    }
+    return Point(experiment, "torch", {key: str(one) for key, one in tags.items()}, quick)
