@@ -116,7 +116,7 @@ def _servers(begun: _Start) -> None:
     with begun.stopped():
         for (role, index), node in places.items():
             config = json.dumps({"cluster": cluster, "task": {"type": role, "index": index}})
-            # Workers from the first CPU on, servers and chief from the last: ranks that share one share it always.
+            # Workers from the first CPU on, servers and chief from the last: who shares one, shares it always.
             cpu = index % CPUS if role == "worker" else (CPUS - 1 - index) % CPUS
             command = node.inside("taskset", "-c", cpu, *begun.wrapped(), *script)
             last = begun.start(command, {"TF_CONFIG": config, "TF_ENABLE_ONEDNN_OPTS": tags["onednn"]})

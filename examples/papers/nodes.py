@@ -19,9 +19,10 @@ HEAD = "10.214.0.1"
 FIRST = 11  # last byte of the first node's address
 TOOLS = ("ip", "tc", "nsenter", "unshare", "taskset")
 BURST = "256kb"
-# The first process of a node: it reaps what others leave behind, and with it all others end. A /run of its own
-# is where the node's agent listens.
-INIT = "hostname {name} && mount -t tmpfs tmpfs /run && mkdir /run/roofline && while :; do sleep 3600 & wait; done"
+# The first process of a node: it reaps what others leave behind, and with it all others end. A /run of its
+# own is where the node's agent listens.
+OWN_RUN = "hostname {name} && mount -t tmpfs tmpfs /run && mkdir /run/roofline"
+INIT = OWN_RUN + " && while :; do sleep 3600 & wait; done"
 
 
 class NodeError(Exception):

@@ -1,6 +1,6 @@
-"""`make papers`: the experiments of the four papers at this machine's size, with roofline as the only instrument.
+"""`make papers`: the experiments of the four papers at this machine's size; roofline is the only instrument.
 
-Nodes are namespaces of this machine with shaped links (nodes.py). Stopped and started again it goes on where it was.
+Nodes are namespaces of this machine with shaped links (nodes.py). Started again it goes on where it was.
 """
 
 from __future__ import annotations
@@ -23,14 +23,23 @@ NAMES = ("chief0", "ps0", "ps1", "worker0", "worker1", "worker2", "worker3")
 
 def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--tensorflow-python", type=Path, required=True, help="interpreter with TensorFlow")
-    parser.add_argument("--torch-python", type=Path, required=True, help="interpreter with PyTorch, Horovod")
+    parser.add_argument(
+        "--tensorflow-python", type=absolute, required=True, help="interpreter with TensorFlow"
+    )
+    parser.add_argument(
+        "--torch-python", type=absolute, required=True, help="interpreter with PyTorch, Horovod"
+    )
     parser.add_argument("--folder", type=Path, default=ROOT / "papers", help="data, logs and results")
     parser.add_argument("--quick", action="store_true", help="a point or two of each experiment")
     parser.add_argument("--only", nargs="*", default=[], metavar="WORD", help="points whose name has one")
     parser.add_argument("--minutes", type=float, default=1e9, help="start no point after so long")
     parser.add_argument("--list", action="store_true", help="list the points and what became of them")
     return parser.parse_args()
+
+
+def absolute(text: str) -> Path:
+    """Commands on a node start in its root directory. No link is followed: a venv's python is one."""
+    return Path(text).absolute()
 
 
 class Results:
