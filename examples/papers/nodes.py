@@ -10,19 +10,27 @@ import contextlib
 import os
 import shutil
 import subprocess
+import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 INTERFACE = "cluster0"  # of every node and of this machine: Horovod asks for one name on all of them
-HEAD = "10.214.0.1"
+NETWORK = "10.214.0."
+HEAD = NETWORK + "1"
 FIRST = 11  # last byte of the first node's address
 TOOLS = ("ip", "tc", "nsenter", "unshare", "taskset")
 BURST = "256kb"
-# The first process of a node: it reaps what others leave behind, and with it all others end. A /run of its
-# own is where the node's agent listens.
-OWN_RUN = "hostname {name} && mount -t tmpfs tmpfs /run && mkdir /run/roofline"
-INIT = OWN_RUN + " && while :; do sleep 3600 & wait; done"
+# The first process of a node: it reaps what others leave behind, and with it all others end. Of its own are /run,
+# where the node's agent listens, /sys, which shows its interfaces, and /etc/hosts: Horovod looks its name up.
+OWN_PLACES = (
+    "hostname {name}",
+    "mount -t sysfs sysfs /sys",
+    "mount --bind {hosts} /etc/hosts",
+    "mount -t tmpfs tmpfs /run",
+    "mkdir /run/roofline",
+    "while :; do sleep 3600 & wait; done",
+)
 
 
 class NodeError(Exception):
@@ -54,16 +62,20 @@ def lacking() -> str:
 def cluster(names: Sequence[str], rate: str) -> Iterator[dict[str, Node]]:
     """Nodes by name, until the block is left. rate: of each link and direction, as tc(8) writes it: 2gbit."""
     _remove_bridge()
+    addresses = {name: f"{NETWORK}{FIRST + index}" for index, name in enumerate(names)}
     started: list[subprocess.Popen[bytes]] = []
+    hosts = tempfile.NamedTemporaryFile("w", prefix="hosts")
+    hosts.write("127.0.0.1 localhost\n" + "".join(f"{address} {name}\n" for name, address in addresses.items()))
+    hosts.flush()
     try:
         _run("ip", "link", "add", INTERFACE, "type", "bridge")
         _run("ip", "addr", "add", f"{HEAD}/24", "dev", INTERFACE)
         _run("ip", "link", "set", INTERFACE, "up")
         nodes = {}
-        for index, name in enumerate(names):
-            process, pid = _namespaces(name)
+        for name, address in addresses.items():
+            process, pid = _namespaces(name, hosts.name)
             started.append(process)
-            nodes[name] = Node(name, f"10.214.0.{FIRST + index}", pid)
+            nodes[name] = Node(name, address, pid)
             _connect(nodes[name], rate)
         yield nodes
     finally:
@@ -71,11 +83,13 @@ def cluster(names: Sequence[str], rate: str) -> Iterator[dict[str, Node]]:
             process.kill()
             process.wait()
         _remove_bridge()
+        hosts.close()
 
 
-def _namespaces(name: str) -> tuple[subprocess.Popen[bytes], int]:
+def _namespaces(name: str, hosts: str) -> tuple[subprocess.Popen[bytes], int]:
     command = ["unshare", "--net", "--pid", "--mount", "--uts", "--fork", "--mount-proc", "--kill-child"]
-    process = subprocess.Popen([*command, "bash", "-c", INIT.format(name=name)], start_new_session=True)
+    init = " && ".join(OWN_PLACES).format(name=name, hosts=hosts)
+    process = subprocess.Popen([*command, "bash", "-c", init], start_new_session=True)
     children = f"/proc/{process.pid}/task/{process.pid}/children"
     deadline = time.monotonic() + 10
     while time.monotonic() < deadline and process.poll() is None:
