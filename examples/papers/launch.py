@@ -99,9 +99,20 @@ class _Start:
                 for rank in self.ranks:
                     with contextlib.suppress(ProcessLookupError):
                         os.killpg(rank.pid, number)
+                # nsenter ends at once; what it started still has to say how it ended.
                 deadline = time.monotonic() + 8
-                while any(rank.poll() is None for rank in self.ranks) and time.monotonic() < deadline:
+                while any(map(_is_alive, self.ranks)) and time.monotonic() < deadline:
                     time.sleep(0.05)
+
+
+def _is_alive(rank: subprocess.Popen[bytes]) -> bool:
+    """Whether any process of its group is."""
+    rank.poll()
+    try:
+        os.killpg(rank.pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
 
 
 def _servers(begun: _Start) -> None:
@@ -116,7 +127,7 @@ def _servers(begun: _Start) -> None:
     with begun.stopped():
         for (role, index), node in places.items():
             config = json.dumps({"cluster": cluster, "task": {"type": role, "index": index}})
-            # Workers from the first CPU on, servers and chief from the last: who shares one, shares it always.
+            # Workers from the first CPU on, servers and chief from the last: always the same share one.
             cpu = index % CPUS if role == "worker" else (CPUS - 1 - index) % CPUS
             command = node.inside("taskset", "-c", cpu, *begun.wrapped(), *script)
             last = begun.start(command, {"TF_CONFIG": config, "TF_ENABLE_ONEDNN_OPTS": tags["onednn"]})

@@ -21,8 +21,8 @@ HEAD = NETWORK + "1"
 FIRST = 11  # last byte of the first node's address
 TOOLS = ("ip", "tc", "nsenter", "unshare", "taskset")
 BURST = "256kb"
-# The first process of a node: it reaps what others leave behind, and with it all others end. Of its own are /run,
-# where the node's agent listens, /sys, which shows its interfaces, and /etc/hosts: Horovod looks its name up.
+# The first process of a node: it reaps what others leave behind, and with it all others end. Of its own are
+# /run, where the node's agent listens, /sys, which shows its interfaces, and /etc/hosts, where Horovod looks.
 OWN_PLACES = (
     "hostname {name}",
     "mount -t sysfs sysfs /sys",
@@ -64,8 +64,10 @@ def cluster(names: Sequence[str], rate: str) -> Iterator[dict[str, Node]]:
     _remove_bridge()
     addresses = {name: f"{NETWORK}{FIRST + index}" for index, name in enumerate(names)}
     started: list[subprocess.Popen[bytes]] = []
-    hosts = tempfile.NamedTemporaryFile("w", prefix="hosts")
-    hosts.write("127.0.0.1 localhost\n" + "".join(f"{address} {name}\n" for name, address in addresses.items()))
+    hosts = tempfile.NamedTemporaryFile("w", prefix="hosts")  # noqa: SIM115
+    hosts.write(
+        "127.0.0.1 localhost\n" + "".join(f"{address} {name}\n" for name, address in addresses.items())
+    )
     hosts.flush()
     try:
         _run("ip", "link", "add", INTERFACE, "type", "bridge")
