@@ -10,6 +10,7 @@ TRAINERS_VENV := .venv-frameworks
 PROTO_VENV := .venv-proto
 MLFLOW_VENV := .venv-mlflow
 TRACKERS_VENV := .venv-trackers
+RUN_PAPERS = $(VENV)/bin/python examples/papers/run.py --tensorflow-python $(TF_VENV)/bin/python --torch-python $(TORCH_VENV)/bin/python
 PIP_INSTALL := -m pip install --quiet --disable-pip-version-check
 export PIP_NO_WARN_SCRIPT_LOCATION := 1
 
@@ -25,7 +26,7 @@ except ImportError:
 endef
 export CHECK_PYTHON
 
-.PHONY: help demo demo-live pictures test test-laws test-slow coverage deb frameworks test-frameworks test-slurm test-deploy causes soak fmt lint types proto bench clean
+.PHONY: help demo demo-live pictures papers papers-quick test test-laws test-slow coverage deb frameworks test-frameworks test-slurm test-deploy causes soak fmt lint types proto bench clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -38,6 +39,15 @@ demo-live: $(VENV)/.ready $(TF_VENV)/.ready ## the same, and keep its live page 
 
 pictures: $(VENV)/.ready $(TF_VENV)/.ready $(TORCH_VENV)/.ready ## run real trainings and draw the pictures of docs/pictures from them
 	@$(VENV)/bin/python examples/pictures.py --tensorflow-python $(TF_VENV)/bin/python --torch-python $(TORCH_VENV)/bin/python
+
+# An hour and more; stopped and started again it goes on where it was. PAPERS="--minutes 30 --only conv2d" does a part.
+# Takes root (network namespaces), iproute2, cmake and g++.
+papers: $(VENV)/.ready $(TF_VENV)/.horovod $(TORCH_VENV)/.horovod ## run the papers' experiments again, and write docs/papers.md from them
+	@$(RUN_PAPERS) $(PAPERS)
+
+# One point or two of each experiment, in under 15 minutes; docs/ stays as it is.
+papers-quick: $(VENV)/.ready $(TF_VENV)/.horovod $(TORCH_VENV)/.horovod ## run some points of each, and write papers-quick/papers.md
+	@$(RUN_PAPERS) --quick --folder papers-quick --docs papers-quick $(PAPERS)
 
 test: $(VENV)/.ready ## run the quick tests (no training framework needed, under four minutes of CPU time)
 	@$(VENV)/bin/python -m pytest -n auto --maxprocesses 8 --dist loadfile
@@ -108,7 +118,7 @@ bench: $(VENV)/.ready $(TF_VENV)/.ready $(TORCH_VENV)/.ready ## measure what the
 	@$(VENV)/bin/python -m tests.benchmarks --training-python $(TF_VENV)/bin/python --torch-python $(TORCH_VENV)/bin/python
 
 clean: ## remove environments, caches and the demo's data
-	rm -rf $(VENV) $(TF_VENV) $(TORCH_VENV) $(JAX_VENV) $(RAY_VENV) $(TRAINERS_VENV) $(KERAS3_VENV) $(PROTO_VENV) $(MLFLOW_VENV) $(TRACKERS_VENV) demo pictures .coverage .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(TF_VENV) $(TORCH_VENV) $(JAX_VENV) $(RAY_VENV) $(TRAINERS_VENV) $(KERAS3_VENV) $(PROTO_VENV) $(MLFLOW_VENV) $(TRACKERS_VENV) demo pictures .coverage .mypy_cache .ruff_cache .pytest_cache .hypothesis papers papers-quick
 
 $(VENV)/.ready: pyproject.toml
 	@$(PYTHON) -c "$$CHECK_PYTHON"

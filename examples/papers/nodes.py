@@ -104,17 +104,34 @@ def _namespaces(name: str, hosts: str) -> tuple[subprocess.Popen[bytes], int]:
 
 def _connect(node: Node, rate: str) -> None:
     """A link from the bridge to the node, held to the rate in both directions."""
-    outside = f"{INTERFACE}-{node.address.rpartition('.')[2]}"  # 15 characters at most
-    inside = str(node.pid)
+    outside, inside = _outside(node), str(node.pid)
+    subprocess.run(["ip", "link", "delete", outside], capture_output=True)  # of nodes that still end
     _run("ip", "link", "add", outside, "type", "veth", "peer", "name", INTERFACE, "netns", inside)
     _run("ip", "link", "set", outside, "master", INTERFACE, "up")
-    enter = ["nsenter", "-t", inside, "--net", "--"]
+    enter = _in_network(node)
     _run(*enter, "ip", "link", "set", "lo", "up")
     _run(*enter, "ip", "addr", "add", f"{node.address}/24", "dev", INTERFACE)
     _run(*enter, "ip", "link", "set", INTERFACE, "up")
-    shape = ["root", "tbf", "rate", rate, "burst", BURST, "latency", "50ms"]
-    _run("tc", "qdisc", "add", "dev", outside, *shape)
-    _run(*enter, "tc", "qdisc", "add", "dev", INTERFACE, *shape)
+    shape(node, rate)
+
+
+def shape(node: Node, rate: str) -> None:
+    """Hold the node's link to a rate in both directions; "": as fast as it goes."""
+    how = ["add", "root", "tbf", "rate", rate, "burst", BURST, "latency", "50ms"]
+    ends = [("tc", _outside(node)), (*_in_network(node), "tc", INTERFACE)]
+    for *tc, device in ends:
+        subprocess.run([*tc, "qdisc", "del", "dev", device, "root"], capture_output=True)  # if there is one
+        if rate:
+            _run(*tc, "qdisc", how[0], "dev", device, *how[1:])
+
+
+def _outside(node: Node) -> str:
+    """The bridge's end of its link: 15 characters at most."""
+    return f"{INTERFACE}-{node.address.rpartition('.')[2]}"
+
+
+def _in_network(node: Node) -> list[str]:
+    return ["nsenter", "-t", str(node.pid), "--net", "--"]
 
 
 def _remove_bridge() -> None:

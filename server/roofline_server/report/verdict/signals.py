@@ -103,8 +103,8 @@ def _gpu_time(rank: RankEvidence, busy: Floats | None) -> Floats | None:
 
 
 def kernel_threads(facts: Mapping[str, str]) -> int | None:
-    """Threads that compute in a kernel of a rank. None: not known, as of TensorFlow, whose kernels run in pools
-    of its own while the main thread waits."""
+    """Threads that compute in a kernel of a rank. None: not known, as of TensorFlow, whose kernels run in
+    pools of its own while the main thread waits."""
     if any(name.startswith(TENSORFLOW) for name in facts):
         return None
     told = next((facts[name] for name in KERNEL_THREADS if name in facts), "")
