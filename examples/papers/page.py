@@ -13,6 +13,7 @@ import wang2020
 from figures import Picture
 from judging import AGREES, DIFFERS, OPEN, Claim, Judged, judged
 from points import RATE, Point
+from predictions import Prediction, as_text
 from readings import Readings
 
 PAPERS = (javed2019, wang2020, jain2019, lu2018)
@@ -46,6 +47,7 @@ def page(
     readings: Readings,
     network: dict[str, dict[str, float]],
     drawn: Sequence[Picture],
+    predicted: Sequence[Prediction],
     not_run: Sequence[str],
 ) -> str:
     """Markdown. not_run: a line for each point that was not run, or failed, with the reason."""
@@ -59,6 +61,7 @@ def page(
         parts.append(_of_paper(paper.TITLE, (paper.__doc__ or "").strip(), pairs, numbers))
     parts.append("## Pictures\n")
     parts += [f"{one.caption}\n\n![{one.caption}](papers/{one.name}.png)\n" for one in drawn]
+    parts.append(as_text(predicted))
     parts.append(_jobs(readings, numbers))
     if not_run:
         parts.append("## Not run\n\n" + "\n".join(f"- {line}" for line in not_run) + "\n")

@@ -19,6 +19,7 @@ from figures import draw_all
 from instruments import ROOT, Instruments, ServiceError, instruments, settle
 from page import not_run, page
 from points import RATE, UNSHAPED, Point, points
+from predictions import predictions
 from readings import Readings, keep, kept, read
 from roofline_client import ClientError
 from services import main, say
@@ -162,8 +163,9 @@ def write_page(
     readings, network = Readings(kept(having.folder / READINGS)), network_of(having.folder)
     asked.docs.mkdir(parents=True, exist_ok=True)
     drawn = draw_all(having.server, readings, network, asked.docs / "papers")
+    predicted = predictions(having.server, readings)
     missing = not_run(chosen, readings, {point.key: results.failed(point) for point in chosen})
-    (asked.docs / "papers.md").write_text(page(readings, network, drawn, missing))
+    (asked.docs / "papers.md").write_text(page(readings, network, drawn, predicted, missing))
     say(f"{asked.docs / 'papers.md'}: {len(readings.by_key)} jobs, {len(drawn)} pictures")
 
 

@@ -118,7 +118,7 @@ def test_a_number_that_is_absent_is_named(papers: Papers) -> None:
 
 def test_page_has_a_row_for_each_claim_and_numbers_its_jobs(papers: Papers) -> None:
     page, points = papers("page"), papers("points")
-    text = page.page(complete(papers), {}, [], ["`x`: not run"])
+    text = page.page(complete(papers), {}, [], [], ["`x`: not run"])
     rows = [line for line in text.splitlines() if line.startswith("| ")]
     for claim in claims(papers):
         (row,) = [line for line in rows if line.startswith(f"| {claim.text} | {claim.where}")]
@@ -133,3 +133,27 @@ def test_points_are_distinct_and_each_has_a_launcher(papers: Papers) -> None:
     assert {p.program for p in points} == {*launchers, "net"}
     quick = {p.experiment for p in points if p.quick}
     assert {"ps", "horovod", "net", "conv2d-batch", "lstm-batch", "processes", "cycle"} <= quick
+
+
+def test_jobs_that_differ_in_one_thing_are_asked_about_each_other(papers: Papers) -> None:
+    """Of six sizes of a PS job with one network: those of another batch, or without oneDNN, are apart."""
+    predictions, reading = papers("predictions"), papers("readings").Reading
+
+    def job(**tags: object) -> Any:
+        every = {
+            "experiment": "ps",
+            "ps": "1",
+            "workers": "1",
+            "onednn": "1",
+            **{k: str(v) for k, v in tags.items()},
+        }
+        return reading(str(tags), str(tags), every, "", {})
+
+    jobs = [job(), job(workers=2), job(ps=2, workers=2), job(onednn=0)]
+    found = [(one.job, other.job, argument) for one, other, _, argument in predictions.pairs(jobs)]
+    assert found == [
+        (jobs[0].job, jobs[1].job, "ranks"),
+        (jobs[1].job, jobs[0].job, "ranks"),
+        (jobs[1].job, jobs[2].job, "servers"),
+        (jobs[2].job, jobs[1].job, "servers"),
+    ]
