@@ -22,9 +22,9 @@ CPUS = os.cpu_count() or 1
 RATES = {"ps": "worker"}  # whose examples/s; else horovod's
 
 
-ABOUT = """Each job is asked (`what-if`) what another, which differs in one thing, did; rates are in examples/s. Jobs of
-more ranks than there are CPUs are left out: what-if takes nodes for machines of their own, and ours share two CPUs.
-So do, from two workers on, a worker, a parameter server and the chief.
+ABOUT = """Each job is asked (`what-if`) what another, which differs in one thing, did. Rates are in
+examples/s. Jobs of more ranks than there are CPUs are left out: what-if takes nodes for machines of their own,
+and ours share their CPUs. So do, with two workers, a worker, a parameter server and the chief.
 """
 
 
