@@ -23,8 +23,8 @@ RATES = {"ps": "worker"}  # whose examples/s; else horovod's
 
 
 ABOUT = """Each job is asked (`what-if`) what another, which differs in one thing, did. Rates are in
-examples/s. Jobs of more ranks than there are CPUs are left out: what-if takes nodes for machines of their own,
-and ours share their CPUs. So do, with two workers, a worker, a parameter server and the chief.
+examples/s. Jobs of more ranks than there are CPUs are left out: what-if takes nodes for machines of their
+own, and ours share their CPUs. So do, with two workers, a worker, a parameter server and the chief.
 """
 
 
@@ -57,7 +57,7 @@ def predictions(server: str, readings: Readings) -> list[Prediction]:
 
 
 def pairs(readings: Sequence[Reading]) -> Iterator[tuple[Reading, Reading, str, str]]:
-    """(asked, about, tag, name of the question's argument), of jobs that have a CPU for each rank that trains."""
+    """(asked, about, tag, name of the question's argument), of jobs with a CPU for each rank that trains."""
     fitting = [one for one in readings if max(int(one.tags.get(n, 1)) for n in ("workers", "nodes")) <= CPUS]
     for one, other in permutations(fitting, 2):
         experiment = one.tags.get("experiment", "")
