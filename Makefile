@@ -79,9 +79,13 @@ test-slurm: $(VENV)/.ready $(TF_VENV)/.ready $(TORCH_VENV)/.ready ## run jobs of
 	@ROOFLINE_TF_PYTHON=$(abspath $(TF_VENV))/bin/python ROOFLINE_TORCH_PYTHON=$(abspath $(TORCH_VENV))/bin/python \
 		$(VENV)/bin/python -m pytest -m cluster tests/cluster/test_slurm.py --durations 15
 
-# What is not installed (slurm-wlm, munge, prometheus, help2man) is skipped and named.
-test-deploy: $(VENV)/.ready $(MLFLOW_VENV)/.ready $(TRACKERS_VENV)/.ready ## try Slurm (short jobs), Prometheus, trackers and the Debian package for real
-	@ROOFLINE_MLFLOW_PYTHON=$(abspath $(MLFLOW_VENV))/bin/python \
+# What is not installed (slurm-wlm, munge, prometheus, help2man, openssh-server, openmpi-bin; of the frameworks all but
+# PyTorch) is skipped and named.
+test-deploy: $(VENV)/.ready $(MLFLOW_VENV)/.ready $(TRACKERS_VENV)/.ready $(TORCH_VENV)/.ready ## try Slurm, the pages of docs/cluster, Prometheus, trackers and the Debian package for real
+	@ROOFLINE_MLFLOW_PYTHON=$(abspath $(MLFLOW_VENV))/bin/python ROOFLINE_TORCH_PYTHON=$(abspath $(TORCH_VENV))/bin/python \
+		ROOFLINE_HOROVOD_PYTHON=$(abspath $(TORCH_VENV))/bin/python \
+		ROOFLINE_TF_PYTHON=$(wildcard $(abspath $(TF_VENV))/bin/python) \
+		ROOFLINE_RAY_PYTHON=$(wildcard $(abspath $(RAY_VENV))/bin/python) \
 		ROOFLINE_TRACKERS_PYTHON=$(abspath $(TRACKERS_VENV))/bin/python $(VENV)/bin/python -m pytest -m cluster -rs --durations 15
 
 # Hours, all of it; stopped and started again it goes on where it was. CAUSES="--minutes 60 --only ddp" does a part.
