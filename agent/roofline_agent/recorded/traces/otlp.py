@@ -26,7 +26,7 @@ NO_STEPS = ("nv.dl.training.evaluate", "nv.dl.training.checkpoint")
 STEP = "nv.dl.training.step"
 
 
-class Span(NamedTuple):
+class RecordedSpan(NamedTuple):
     """Times are UNIX time, ns."""
 
     name: str
@@ -37,7 +37,7 @@ class Span(NamedTuple):
     def time_s(self) -> float:
         return (self.end_ns - self.begin_ns) / 1e9
 
-    def is_rather_a_step_than(self, other: Span) -> bool:
+    def is_rather_a_step_than(self, other: RecordedSpan) -> bool:
         ours, theirs = _order(self.name), _order(other.name)
         return ours < theirs or (ours == theirs and self.time_s > other.time_s)
 
@@ -84,11 +84,11 @@ class _Rank:
 
     def __init__(self, role: str, number: int, about: dict[str, Any]) -> None:
         self.role, self.number, self.about = role, number, about
-        self.steps: dict[int, Span] = {}
+        self.steps: dict[int, RecordedSpan] = {}
         self.begin_ns, self.end_ns = 1 << 63, 0
         self.found = Collector()
 
-    def take(self, span: Span, step: int | None) -> None:
+    def take(self, span: RecordedSpan, step: int | None) -> None:
         self.begin_ns, self.end_ns = min(self.begin_ns, span.begin_ns), max(self.end_ns, span.end_ns)
         if step is None or span.name.startswith(NO_STEPS):
             self.found.phase(span.name, span.time_s)
@@ -159,7 +159,7 @@ class _Ranks:
         if not isinstance(step, int) or self._steps >= MAX_STEPS:
             step = None
         before = len(rank.steps)
-        rank.take(Span(str(one.get("name", "")), begin_ns, end_ns), step)
+        rank.take(RecordedSpan(str(one.get("name", "")), begin_ns, end_ns), step)
         self._steps += len(rank.steps) - before
 
     def finish(self) -> None:
