@@ -21,7 +21,19 @@ from ...model.evidence import (
     RankEvidence,
     StepEvidence,
 )
-from ...records import ABSENT, PRECISIONS, Bools, Floats, Ints, Metric, Table, constant, is_constant, rows, take
+from ...records import (
+    ABSENT,
+    PRECISIONS,
+    Bools,
+    Floats,
+    Ints,
+    Metric,
+    Table,
+    constant,
+    is_constant,
+    rows,
+    take,
+)
 from ...store.view import JobView
 from ..ranks.members import host_of
 from .counters import added, counter, coverage_of
