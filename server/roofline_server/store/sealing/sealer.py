@@ -126,7 +126,7 @@ class Sealer:
         return Sealing(written.segments, written.replaced, written.progress, lifetimes, task.number)
 
     def _unfinished_jobs(self) -> list[str]:
-        """Jobs whose last steps were not complete when their last data were sealed, and that still have some."""
+        """Jobs whose last steps were not complete when their last data were sealed; they still have some."""
         least = time.monotonic() - FINISHED_S
         self._unfinished = {job: one for job, one in self._unfinished.items() if one.since_s > least}
         newest = list(self._unfinished)[-MOST_UNFINISHED:]
