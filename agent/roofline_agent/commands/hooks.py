@@ -48,8 +48,8 @@ def hooks(
 def replace_by_copy(packages: Path, target: Path) -> None:
     """Make `target` a copy of what runs inside trainings, for all users to read. Raises OSError.
 
-    What stands there is replaced as a whole: a training that starts meanwhile has the old one, the new one, or
-    for an instant none.
+    What stands there is replaced as a whole: a training that starts meanwhile has the old one, the new one,
+    or for an instant none.
     """
     new, old = (target.with_name(f"{target.name}.{word}.{os.getpid()}") for word in ("new", "old"))
     try:
