@@ -12,9 +12,12 @@ def webhook(
     certificate: Annotated[Path, typer.Option(help="what it shows to the API server, PEM")],
     key: Annotated[Path, typer.Option(help="its key, PEM")],
     listen: Annotated[str, typer.Option(metavar="HOST:PORT")] = "0.0.0.0:8443",
-    claim: Annotated[
+    claims: Annotated[
         str,
-        typer.Option(help="PersistentVolumeClaim for /run/roofline of the node, instead of a hostPath"),
+        typer.Option(
+            metavar="NAMESPACES",
+            help="comma-separated: their pods get the claim roofline-node in place of a hostPath",
+        ),
     ] = "",
 ) -> None:
     """Serve the webhook of deploy/kubernetes, for pods with the annotation roofline/record=true.
@@ -39,7 +42,7 @@ def webhook(
     if not port.isdecimal():
         raise ConfigError(f"--listen {listen} is no HOST:PORT")
     uvicorn.run(
-        application(claim),
+        application([name for name in claims.split(",") if name]),
         host=host.strip("[]") or "0.0.0.0",
         port=int(port),
         ssl_certfile=certificate,

@@ -7,7 +7,7 @@ author has set stays as it is.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ..ranks import pods, tags
@@ -25,6 +25,7 @@ PYTHON_PATH = "roofline/pythonpath"  # the PYTHONPATH that the image sets, which
 FOLDER = "/run/roofline"  # of the node, and in the pod
 HOOKS = f"{FOLDER}/hooks/roofline_agent/hooks/inject"
 VOLUME = "roofline"
+CLAIM = "roofline-node"
 # What mpirun gives to ranks in other pods: sshd starts them without the variables of their container.
 TO_OTHER_PODS = {"PYTHONPATH", pods.JOB, pods.NAMESPACE, pods.KIND, *ASKED.values()} - {pods.INDEX}
 OPEN_MPI_EXPORTS = "OMPI_MCA_mca_base_env_list"
@@ -45,17 +46,18 @@ def asks(pod: Mapping[str, Any]) -> bool:
     return wanted and all(volume.get("name") != VOLUME for volume in _list(pod.get("spec"), "volumes"))
 
 
-def patch_for(pod: Mapping[str, Any], namespace: str, claim: str = "") -> Patch:
+def patch_for(pod: Mapping[str, Any], namespace: str, claimed: Collection[str] = ()) -> Patch:
     """What makes the ranks of this pod known; nothing where it does not ask.
 
-    claim: a PersistentVolumeClaim that stands for the node's folder; "": the folder itself (hostPath).
+    claimed: namespaces where the PersistentVolumeClaim CLAIM stands for the node's folder, as their pods may have
+    no hostPath.
     """
     if not asks(pod):
         return Patch([], [])
     meta = _meta(pod)
     member = member_of(meta)
     given = _variables(meta, member, namespace)
-    operations, warnings = list(_volume(pod, claim)), []
+    operations, warnings = list(_volume(pod, namespace in claimed)), []
     for at, container in enumerate(_list(pod["spec"], "containers")):
         path = f"/spec/containers/{at}"
         mount = {"name": VOLUME, "mountPath": FOLDER, "readOnly": True}
@@ -108,10 +110,10 @@ def _python_path(path: str, container: Mapping[str, Any], of_image: str) -> list
     return [{"op": "add", "path": f"{path}/env/-", "value": {"name": "PYTHONPATH", "value": both}}]
 
 
-def _volume(pod: Mapping[str, Any], claim: str) -> Iterator[Operation]:
+def _volume(pod: Mapping[str, Any], claimed: bool) -> Iterator[Operation]:
     source: dict[str, Any] = {"hostPath": {"path": FOLDER, "type": "DirectoryOrCreate"}}
-    if claim:
-        source = {"persistentVolumeClaim": {"claimName": claim, "readOnly": True}}
+    if claimed:
+        source = {"persistentVolumeClaim": {"claimName": CLAIM, "readOnly": True}}
     yield from _appended("/spec", pod["spec"], "volumes", [{"name": VOLUME, **source}])
 
 

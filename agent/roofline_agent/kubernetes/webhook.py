@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import json
 import logging
+from collections.abc import Collection
 from typing import Any
 
 from starlette.applications import Starlette
@@ -20,11 +21,11 @@ from .patch import Patch, patch_for
 log = logging.getLogger(__name__)
 
 
-def review(asked: dict[str, Any], claim: str = "") -> dict[str, Any]:
+def review(asked: dict[str, Any], claimed: Collection[str] = ()) -> dict[str, Any]:
     """The AdmissionReview (admission.k8s.io/v1) that answers this one. Raises KeyError, TypeError."""
     request = asked["request"]
     try:
-        made = patch_for(request["object"], request["namespace"], claim)
+        made = patch_for(request["object"], request["namespace"], claimed)
     except (KeyError, TypeError, AttributeError, ValueError) as error:
         log.warning("a pod of %s could not be prepared: %r", request.get("namespace"), error)
         made = Patch([], ["roofline could not prepare this pod; it is not recorded"])
@@ -37,12 +38,12 @@ def review(asked: dict[str, Any], claim: str = "") -> dict[str, Any]:
     return {"apiVersion": asked["apiVersion"], "kind": asked["kind"], "response": answer}
 
 
-def application(claim: str = "") -> Starlette:
+def application(claimed: Collection[str] = ()) -> Starlette:
     """POST /mutate for the API server, GET /healthz for the kubelet."""
 
     async def mutate(request: Request) -> Response:
         try:
-            return JSONResponse(review(json.loads(await request.body()), claim))
+            return JSONResponse(review(json.loads(await request.body()), claimed))
         except (KeyError, TypeError, ValueError):
             return PlainTextResponse("no AdmissionReview\n", status_code=400)
 

@@ -20,8 +20,8 @@ from .samples import SAMPLES, Sample, applied, environment, pod
 PLAIN = SAMPLES["indexed Job"].pod
 
 
-def prepared(pod: dict[str, Any], claim: str = "") -> dict[str, Any]:
-    return applied(pod, patch_for(pod, "team-a", claim).operations)
+def prepared(pod: dict[str, Any], *claimed: str) -> dict[str, Any]:
+    return applied(pod, patch_for(pod, "team-a", claimed).operations)
 
 
 @pytest.mark.parametrize("sample", SAMPLES.values(), ids=SAMPLES)
@@ -65,11 +65,12 @@ def test_container_gets_socket_and_hooks_where_the_marks_are_sent_to() -> None:
 
 
 def test_claim_takes_the_place_of_the_nodes_folder() -> None:
-    (volume,) = prepared(PLAIN, "roofline-node")["spec"]["volumes"]
+    (volume,) = prepared(PLAIN, "team-b", "team-a")["spec"]["volumes"]
     assert volume == {
         "name": "roofline",
         "persistentVolumeClaim": {"claimName": "roofline-node", "readOnly": True},
     }
+    assert "hostPath" in prepared(PLAIN, "team-b")["spec"]["volumes"][0], "another namespace has no claim"
 
 
 @pytest.mark.parametrize("said", ["false", "", None])
