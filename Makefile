@@ -11,6 +11,7 @@ PROTO_VENV := .venv-proto
 MLFLOW_VENV := .venv-mlflow
 TRACKERS_VENV := .venv-trackers
 KUBERNETES_VENV := .venv-kubernetes
+BASE_ROOT := .base-root
 PIP_INSTALL := -m pip install --quiet --disable-pip-version-check
 export PIP_NO_WARN_SCRIPT_LOCATION := 1
 
@@ -26,7 +27,7 @@ except ImportError:
 endef
 export CHECK_PYTHON
 
-.PHONY: help demo demo-live pictures test test-laws test-slow coverage deb frameworks test-frameworks test-slurm test-deploy kube-apiserver causes soak fmt lint types proto bench clean
+.PHONY: help demo demo-live pictures test test-laws test-slow coverage deb frameworks test-frameworks test-slurm test-deploy test-containers kube-apiserver causes soak fmt lint types proto bench clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -109,7 +110,7 @@ bench: $(VENV)/.ready $(TF_VENV)/.ready $(TORCH_VENV)/.ready ## measure what the
 	@$(VENV)/bin/python -m tests.benchmarks --training-python $(TF_VENV)/bin/python --torch-python $(TORCH_VENV)/bin/python
 
 clean: ## remove environments, caches and the demo's data
-	rm -rf $(VENV) $(TF_VENV) $(TORCH_VENV) $(JAX_VENV) $(RAY_VENV) $(TRAINERS_VENV) $(KERAS3_VENV) $(PROTO_VENV) $(MLFLOW_VENV) $(TRACKERS_VENV) $(KUBERNETES_VENV) demo pictures .coverage .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(TF_VENV) $(TORCH_VENV) $(JAX_VENV) $(RAY_VENV) $(TRAINERS_VENV) $(KERAS3_VENV) $(PROTO_VENV) $(MLFLOW_VENV) $(TRACKERS_VENV) $(KUBERNETES_VENV) $(BASE_ROOT) demo pictures .coverage .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 $(VENV)/.ready: pyproject.toml
 	@$(PYTHON) -c "$$CHECK_PYTHON"
@@ -194,6 +195,17 @@ $(KUBERNETES_VENV)/.ready: tests/cluster/kubernetes_requirements.txt tests/clust
 	@$(PYTHON) -m venv $(KUBERNETES_VENV)
 	@$(KUBERNETES_VENV)/bin/python $(PIP_INSTALL) -r $<
 	@$(KUBERNETES_VENV)/bin/python tests/cluster/kubernetes_tools.py
+	@touch $@
+
+# Takes root, and Debian's debootstrap, buildah, podman and crun. No registry is asked for a base image.
+test-containers: $(VENV)/.ready $(KUBERNETES_VENV)/.ready $(BASE_ROOT)/.ready ## build the images on a Debian made for it, and record a training in a container (minutes)
+	@ROOFLINE_KUBERNETES_TOOLS=$(abspath $(KUBERNETES_VENV))/bin ROOFLINE_BASE_ROOT=$(abspath $(BASE_ROOT)) \
+		$(VENV)/bin/python -m pytest -m cluster tests/cluster/test_containers.py -rs --durations 5
+
+$(BASE_ROOT)/.ready:
+	@echo "making a small Debian in $(BASE_ROOT) (minutes, once)"
+	@debootstrap --variant=minbase --include=python3,python3-venv,ca-certificates "$$(. /etc/os-release; echo $$VERSION_CODENAME)" \
+		$(BASE_ROOT) "$$(apt-get indextargets --format '$$(REPO_URI)' 'Created-By: Packages' | head -1)" >/dev/null
 	@touch $@
 
 # Takes Debian with golang-go, golang-github-modern-go-reflect2-dev and etcd-server.

@@ -6,6 +6,8 @@ from __future__ import annotations
 import base64
 import json
 import os
+import re
+import shlex
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,6 +21,7 @@ from roofline_server.access import authority
 from ..agent.kubernetes.samples import SAMPLES, Sample, environment, pod
 from ..end_to_end.conftest import COMMANDS, REPOSITORY
 from ..fakes import add_process
+from ..test_cluster_pages import lines, page
 from .kubernetes_cluster import TOOLS, ApiServer, tool
 from .slurm_cluster import wait_until
 
@@ -171,6 +174,20 @@ def test_commands_are_ours_and_take_the_arguments() -> None:
         "roofline-agent hooks",
         "roofline-agent webhook",
     }
+
+
+@pytest.mark.parametrize("verb", ["install", "upgrade"])
+def test_lines_of_the_page_are_taken_by_helm(verb: str) -> None:
+    (line,) = [one for one in lines("kubernetes.md") if one.startswith(f"helm {verb} ")]
+    _, _, release, chart, *options = shlex.split(line)
+    taken = [one for one in options if one not in ("--create-namespace", "--reuse-values")]
+    helm("template", release, str(REPOSITORY / chart), *taken)
+
+
+def test_objects_of_the_page_are_those_of_the_chart() -> None:
+    said = set(re.findall(r"`(roofline-[a-z]+)`", page("kubernetes.md")))
+    made = {one["metadata"]["name"] for one in rendered("1.33", *EVERYTHING)}
+    assert said <= made | {"roofline-node"} and {"roofline-server", "roofline-join"} <= said
 
 
 # -- with a real API server ---------------------------------------------------------------------------------

@@ -49,8 +49,8 @@ def asks(pod: Mapping[str, Any]) -> bool:
 def patch_for(pod: Mapping[str, Any], namespace: str, claimed: Collection[str] = ()) -> Patch:
     """What makes the ranks of this pod known; nothing where it does not ask.
 
-    claimed: namespaces where the PersistentVolumeClaim CLAIM stands for the node's folder, as their pods may have
-    no hostPath.
+    claimed: namespaces where the PersistentVolumeClaim CLAIM stands for the node's folder, as their pods may
+    have no hostPath.
     """
     if not asks(pod):
         return Patch([], [])
