@@ -15,9 +15,9 @@ from typing import Any
 
 import pytest
 import yaml
+from roofline_agent.kubernetes.patch import patch_for
 
 from ..agent.kubernetes.samples import SAMPLES, applied, environment
-from ..agent.kubernetes.test_patch import patch_for
 from ..end_to_end.conftest import COMMANDS, REPOSITORY
 from .kubernetes_cluster import tool
 from .slurm_cluster import free_port, wait_until

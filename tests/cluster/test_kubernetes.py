@@ -8,6 +8,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,15 +16,16 @@ from typing import Any
 
 import pytest
 import yaml
+from roofline_agent.kubernetes.patch import HOOKS, patch_for
 from roofline_agent.ranks.discovery import Discovery
 from roofline_server.access import authority
 
-from ..agent.kubernetes.samples import SAMPLES, Sample, environment, pod
+from ..agent.kubernetes.samples import SAMPLES, Sample, applied, environment, pod
 from ..end_to_end.conftest import COMMANDS, REPOSITORY
-from ..fakes import add_process
+from ..fakes import add_process, ended
 from ..test_cluster_pages import lines, page
 from .kubernetes_cluster import TOOLS, ApiServer, tool
-from .slurm_cluster import wait_until
+from .slurm_cluster import free_port, wait_until
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
 CHART = REPOSITORY / "deploy" / "kubernetes" / "roofline"
@@ -174,6 +176,80 @@ def test_commands_are_ours_and_take_the_arguments() -> None:
         "roofline-agent hooks",
         "roofline-agent webhook",
     }
+
+
+def script(name: str, **places: Any) -> list[str]:
+    """A shell script of the chart, with other places than a container's (their last part names them)."""
+    (found,) = [one for _, _, one in containers("1.33") if one["name"] == name]
+    text = " ".join(found["args"])
+    for place in ("/var/lib/roofline/server", "/var/lib/roofline/agent", "/etc/roofline/join", ":7642"):
+        text = text.replace(place, str(places.get(place.rpartition("/")[2].strip(":"), place)))
+    return [*found["command"], text.replace("roofline-server.roofline.svc:", "127.0.0.1:")]
+
+
+def test_init_and_join_containers_do_once_what_they_do_and_again_for_another_server(tmp_path: Path) -> None:
+    address, data, state, secret = f":{free_port()}", *(tmp_path / name for name in ("data", "state", "join"))
+    places = {"server": data, "agent": state, "join": secret, "7642": address}
+    for made in (state, secret):
+        made.mkdir()
+    environ = {**os.environ, "HOME": str(tmp_path), "PATH": f"{COMMANDS}:{os.environ['PATH']}"}
+    environ["ROOFLINE_PAGE"] = environ["ROOFLINE_HTTP"] = "off"
+
+    def run(*words: Any) -> str:
+        done = subprocess.run([*map(str, words)], env=environ, capture_output=True, text=True, timeout=60)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def joined() -> int:
+        run(*script("join", **places))
+        rows = json.loads(run("roofline-server", "token", "list", "--data", data, "--format", "json"))
+        return sum(not one["joins"] and one["role"] == "agent" for one in rows)
+
+    for _ in range(2):
+        assert run(*script("init", **places)) == "", "what it prints would be a token in a log"
+        before = (data / "access" / "authority.pem").read_text()
+    assert (data / "access" / "authority.pem").read_text() == before
+    listen = ["roofline-server", "--data", data, "--listen", f"127.0.0.1{address}"]
+    with ended(subprocess.Popen([*map(str, listen)], env=environ, stderr=subprocess.DEVNULL)):
+        counts = []
+        for _ in range(2):
+            (secret / "token").write_text(run("roofline-server", "token", "new", "--data", data).split()[-1])
+            wait_until(
+                lambda: (
+                    "ready      yes"
+                    in subprocess.run(
+                        ["roofline-server", "status", "--data", data],
+                        env=environ,
+                        capture_output=True,
+                        text=True,
+                    ).stdout
+                ),
+                what="the server is ready",
+            )
+            counts += [joined(), joined()]
+    first = counts[0]
+    assert counts == [first, first, first + 1, first + 1]
+    assert (state / "servers.json").stat().st_mode & 0o077 == 0
+
+
+def test_open_mpi_passes_on_to_other_pods_what_the_webhook_names(tmp_path: Path) -> None:
+    """The other pod is reached by what stands for ssh: it starts a command without any variable of ours."""
+    if not shutil.which("mpirun"):
+        pytest.skip("no mpirun: install openmpi-bin")
+    ssh = tmp_path / "reach"  # mpirun knows options of what is called ssh
+    ssh.write_text('#!/bin/sh\nshift\nexec env -i PATH="$PATH" sh -c "$*"\n')
+    ssh.chmod(0o755)
+    launcher = SAMPLES["MPIJob launcher"].pod
+    prepared = applied(launcher, patch_for(launcher, "team-a").operations)
+    given = environment(prepared, "bert-launcher")
+    words = ["mpirun", "--allow-run-as-root", "--oversubscribe", "-np", "2", "-H", "127.0.0.1:1,elsewhere:1"]
+    words += ["--mca", "plm", "rsh", "--mca", "plm_rsh_agent", str(ssh)]
+    rank = 'echo "$OMPI_COMM_WORLD_RANK $PYTHONPATH $ROOFLINE_POD_JOB"'
+    done = subprocess.run(
+        [*words, "sh", "-c", rank], env={**os.environ, **given}, capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 0, done.stderr
+    assert sorted(done.stdout.splitlines()) == [f"{index} {HOOKS} team-a.bert" for index in (0, 1)]
 
 
 @pytest.mark.parametrize("verb", ["install", "upgrade"])

@@ -134,8 +134,8 @@ def test_rank_in_a_pid_namespace_of_its_own(node: Site, job: str) -> None:
 
 
 def test_rank_that_shares_nothing_with_the_node_but_the_folder_of_the_socket(node: Site, job: str) -> None:
-    """As in a pod: processes, files, network and host name of its own. The folder is there read-only, where ranks
-    look for it without being told."""
+    """As in a pod: processes, files, network and host name of its own. The folder is there read-only, where
+    ranks look for it without being told."""
     apart = (*PIDS, "--mount", "--net", "--uts", "--ipc")
     needs(apart)
     inside = (
