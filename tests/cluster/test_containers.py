@@ -66,17 +66,13 @@ class Podman:
         self._store = [str(word) for word in store]
         self._running: list[subprocess.Popen[bytes]] = []
 
-    def command(self, program: str, *words: Any) -> list[str]:
+    def apart(self, *words: Any) -> list[str]:
         # crun takes no hybrid of cgroups, as some machines have it: in a mount namespace there is one kind.
-        apart = [
-            "unshare",
-            "--mount",
-            "sh",
-            "-c",
-            'umount /sys/fs/cgroup/unified 2>/dev/null; exec "$@"',
-            "-",
-        ]
-        return [*apart, program, *self._store, *(str(word) for word in words)]
+        inside = 'umount /sys/fs/cgroup/unified 2>/dev/null; exec "$@"'
+        return ["unshare", "--mount", "sh", "-c", inside, "-", *(str(word) for word in words)]
+
+    def command(self, program: str, *words: Any) -> list[str]:
+        return self.apart(program, *self._store, *words)
 
     def run(self, program: str, *words: Any) -> str:
         done = subprocess.run(self.command(program, *words), capture_output=True, text=True, timeout=900)
@@ -97,6 +93,46 @@ class Podman:
     def start(self, log: str, *words: Any) -> None:
         with open(self.folder / log, "ab") as file:
             self._running.append(subprocess.Popen(self.container(*words), stdout=file, stderr=file))
+
+    def start_on_host(self, image: str, words: list[str], rights: list[str], mounts: dict[Path, str]) -> None:
+        """A container with processes and network of the host, which podman has only with cgroups: by crun.
+
+        rights: its capabilities. mounts: folder of the host -> where it is in the container.
+        """
+        bundle = self.folder / "bundle"
+        bundle.mkdir()
+        subprocess.run(["crun", "spec"], cwd=bundle, check=True)
+        config = json.loads((bundle / "config.json").read_text())
+        config["root"] = {"path": "@ROOT@", "readonly": True}
+        held = [f"CAP_{name}" for name in rights]
+        config["process"] |= {
+            "terminal": False,
+            "args": words,
+            "env": ["PATH=/opt/roofline/bin:/usr/bin:/bin", "HOME=/tmp"],
+            "rlimits": [],
+            "noNewPrivileges": True,
+            "capabilities": dict.fromkeys(("bounding", "effective", "permitted"), held),
+        }
+        config.pop("hostname")
+        config["linux"] = {"namespaces": [{"type": "mount"}, {"type": "ipc"}]}
+        bound = {Path("/sys"): "/sys", **mounts}
+        config["mounts"] = [
+            *(one for one in config["mounts"] if one["type"] in ("proc", "tmpfs", "devpts", "mqueue")),
+            {"destination": "/tmp", "type": "tmpfs", "source": "tmpfs", "options": ["mode=1777"]},
+            *(
+                {"destination": there, "type": "bind", "source": str(here), "options": ["rbind"]}
+                for here, there in bound.items()
+            ),
+        ]
+        (bundle / "config.in").write_text(json.dumps(config))
+        begun = self.run("buildah", "from", "--pull-never", f"localhost/{image}").strip()
+        text = (
+            'root=$("$@" mount $0) && sed "s#@ROOT@#$root#" config.in > config.json && '
+            f"exec crun --root {self.folder}/crun --cgroup-manager=disabled run -b {bundle} agent"
+        )
+        with open(self.folder / "agent.log", "ab") as file:
+            command = self.apart("sh", "-c", text, begun, "buildah", *self._store)
+            self._running.append(subprocess.Popen(command, stdout=file, stderr=file, cwd=bundle))
 
     def stop(self) -> None:
         for process in reversed(self._running):
@@ -199,16 +235,16 @@ class Node:
             lambda: subprocess.run(podman.container(*joining)).returncode == 0, 90, "the agent has joined"
         )
         podman.once(*agent, "hooks", "--copy", "/run/roofline/hooks")
-        rights = [f"--cap-add={name}" for name in compose()["agent"]["cap_add"]]
-        flags = [
+        words = [
+            "roofline-agent",
             "--state",
             "/var/lib/roofline/agent",
             "--socket",
             "/run/roofline/agent.sock",
-            "--interval",
-            "0.2",
         ]
-        podman.start("agent.log", "--pid=host", *rights, *agent, *flags)
+        places = {self.run: "/run/roofline", state: "/var/lib/roofline/agent"}
+        rights = compose()["agent"]["cap_add"]
+        podman.start_on_host("roofline-agent", [*words, "--interval", "0.2"], rights, places)
         wait_until((self.run / "agent.sock").is_socket, what="the agent listens")
         self.client("join", self.address, reader)
 
