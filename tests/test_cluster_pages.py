@@ -45,6 +45,7 @@ def ours(name: str) -> set[tuple[str, ...]]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_commands_of_ours_have_these_options(name: str) -> None:
     checked = 0

@@ -6,6 +6,8 @@ FROM ${BASE} AS build
 # For a network without an index: --build-arg PIP_NO_INDEX=1 --build-arg PIP_FIND_LINKS=/wheels --volume ...:/wheels
 ARG PIP_NO_INDEX
 ARG PIP_FIND_LINKS
+# Smaller, without the live page: --build-arg EXTRAS=server
+ARG EXTRAS=server,page
 WORKDIR /src
 COPY pyproject.toml README.md LICENSE ./
 COPY proto proto
@@ -13,7 +15,7 @@ COPY agent agent
 COPY server server
 COPY client client
 RUN python3 -m venv /opt/roofline \
-    && /opt/roofline/bin/pip install --no-cache-dir '.[server,page]' \
+    && /opt/roofline/bin/pip install --no-cache-dir ".[${EXTRAS}]" \
     && /opt/roofline/bin/python -m pip uninstall --yes pip setuptools
 
 FROM ${BASE}
