@@ -1,4 +1,4 @@
-"""One 2D convolution or one LSTM layer in TensorFlow, forward, backward and an update: as examples/kernels in PyTorch.
+"""One 2D convolution or LSTM layer in TensorFlow, forward, backward and an update: as examples/kernels.
 
     python kernels_tensorflow.py conv2d --batch 16 --filters 64
 

@@ -10,18 +10,27 @@ import contextlib
 import os
 import shutil
 import subprocess
+import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 INTERFACE = "cluster0"  # of every node and of this machine: Horovod asks for one name on all of them
-HEAD = "10.214.0.1"
+NETWORK = "10.214.0."
+HEAD = NETWORK + "1"
 FIRST = 11  # last byte of the first node's address
 TOOLS = ("ip", "tc", "nsenter", "unshare", "taskset")
 BURST = "256kb"
-# The first process of a node: it reaps what others leave behind, and with it all others end. A /run of its own
-# is where the node's agent listens.
-INIT = "hostname {name} && mount -t tmpfs tmpfs /run && mkdir /run/roofline && while :; do sleep 3600 & wait; done"
+# The first process of a node: it reaps what others leave behind, and with it all others end. Of its own are
+# /run, where the node's agent listens, /sys, which shows its interfaces, and /etc/hosts, where Horovod looks.
+OWN_PLACES = (
+    "hostname {name}",
+    "mount -t sysfs sysfs /sys",
+    "mount --bind {hosts} /etc/hosts",
+    "mount -t tmpfs tmpfs /run",
+    "mkdir /run/roofline",
+    "while :; do sleep 3600 & wait; done",
+)
 
 
 class NodeError(Exception):
@@ -53,16 +62,22 @@ def lacking() -> str:
 def cluster(names: Sequence[str], rate: str) -> Iterator[dict[str, Node]]:
     """Nodes by name, until the block is left. rate: of each link and direction, as tc(8) writes it: 2gbit."""
     _remove_bridge()
+    addresses = {name: f"{NETWORK}{FIRST + index}" for index, name in enumerate(names)}
     started: list[subprocess.Popen[bytes]] = []
+    hosts = tempfile.NamedTemporaryFile("w", prefix="hosts")  # noqa: SIM115
+    hosts.write(
+        "127.0.0.1 localhost\n" + "".join(f"{address} {name}\n" for name, address in addresses.items())
+    )
+    hosts.flush()
     try:
         _run("ip", "link", "add", INTERFACE, "type", "bridge")
         _run("ip", "addr", "add", f"{HEAD}/24", "dev", INTERFACE)
         _run("ip", "link", "set", INTERFACE, "up")
         nodes = {}
-        for index, name in enumerate(names):
-            process, pid = _namespaces(name)
+        for name, address in addresses.items():
+            process, pid = _namespaces(name, hosts.name)
             started.append(process)
-            nodes[name] = Node(name, f"10.214.0.{FIRST + index}", pid)
+            nodes[name] = Node(name, address, pid)
             _connect(nodes[name], rate)
         yield nodes
     finally:
@@ -70,11 +85,13 @@ def cluster(names: Sequence[str], rate: str) -> Iterator[dict[str, Node]]:
             process.kill()
             process.wait()
         _remove_bridge()
+        hosts.close()
 
 
-def _namespaces(name: str) -> tuple[subprocess.Popen[bytes], int]:
+def _namespaces(name: str, hosts: str) -> tuple[subprocess.Popen[bytes], int]:
     command = ["unshare", "--net", "--pid", "--mount", "--uts", "--fork", "--mount-proc", "--kill-child"]
-    process = subprocess.Popen([*command, "bash", "-c", INIT.format(name=name)], start_new_session=True)
+    init = " && ".join(OWN_PLACES).format(name=name, hosts=hosts)
+    process = subprocess.Popen([*command, "bash", "-c", init], start_new_session=True)
     children = f"/proc/{process.pid}/task/{process.pid}/children"
     deadline = time.monotonic() + 10
     while time.monotonic() < deadline and process.poll() is None:
@@ -87,17 +104,34 @@ def _namespaces(name: str) -> tuple[subprocess.Popen[bytes], int]:
 
 def _connect(node: Node, rate: str) -> None:
     """A link from the bridge to the node, held to the rate in both directions."""
-    outside = f"{INTERFACE}-{node.address.rpartition('.')[2]}"  # 15 characters at most
-    inside = str(node.pid)
+    outside, inside = _outside(node), str(node.pid)
+    subprocess.run(["ip", "link", "delete", outside], capture_output=True)  # of nodes that still end
     _run("ip", "link", "add", outside, "type", "veth", "peer", "name", INTERFACE, "netns", inside)
     _run("ip", "link", "set", outside, "master", INTERFACE, "up")
-    enter = ["nsenter", "-t", inside, "--net", "--"]
+    enter = _in_network(node)
     _run(*enter, "ip", "link", "set", "lo", "up")
     _run(*enter, "ip", "addr", "add", f"{node.address}/24", "dev", INTERFACE)
     _run(*enter, "ip", "link", "set", INTERFACE, "up")
-    shape = ["root", "tbf", "rate", rate, "burst", BURST, "latency", "50ms"]
-    _run("tc", "qdisc", "add", "dev", outside, *shape)
-    _run(*enter, "tc", "qdisc", "add", "dev", INTERFACE, *shape)
+    shape(node, rate)
+
+
+def shape(node: Node, rate: str) -> None:
+    """Hold the node's link to a rate in both directions; "": as fast as it goes."""
+    how = ["add", "root", "tbf", "rate", rate, "burst", BURST, "latency", "50ms"]
+    ends = [("tc", _outside(node)), (*_in_network(node), "tc", INTERFACE)]
+    for *tc, device in ends:
+        subprocess.run([*tc, "qdisc", "del", "dev", device, "root"], capture_output=True)  # if there is one
+        if rate:
+            _run(*tc, "qdisc", how[0], "dev", device, *how[1:])
+
+
+def _outside(node: Node) -> str:
+    """The bridge's end of its link: 15 characters at most."""
+    return f"{INTERFACE}-{node.address.rpartition('.')[2]}"
+
+
+def _in_network(node: Node) -> list[str]:
+    return ["nsenter", "-t", str(node.pid), "--net", "--"]
 
 
 def _remove_bridge() -> None:

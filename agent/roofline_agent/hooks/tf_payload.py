@@ -4,16 +4,19 @@ Size classes as in Lu et al. 2018 (TF-gRPC-Bench): small under 1 KiB, medium und
 The chief creates the variables and reports, for every parameter server, facts `payload.ps:0.small` =
 "COUNT/BYTES", `.medium`, `.large` and `.total` of its trainable variables, and `gradient.bytes` and
 `gradient.tensors` of all together. A worker pulls and pushes that much in a step, unless its gradients are
-sparse.
+sparse. Where one optimizer of a known rule updates them (tf_update_rules), `update.ps:0` =
+"FLOPS/BYTES/PRECISION RULE" is what the server does for one update of all it holds.
 """
 
 from __future__ import annotations
 
 import re
 import weakref
-from typing import Any, Dict, List, NamedTuple, Tuple
+from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
 from . import Marker
+from .tf_update_rules import Rule, rule_of
+from .tf_updates import counters
 
 CLASSES = (("small", 1 << 10), ("medium", 1 << 20), ("large", 1 << 63))
 _TASK = re.compile(r"/job:ps/.*task:(\d+)")
@@ -25,6 +28,7 @@ class Placed(NamedTuple):
     variable: Any  # weakly
     server: int
     size: int
+    elements: int
 
 
 class _Placements:
@@ -53,8 +57,9 @@ def patch(module: Any, marker: Marker) -> None:
                 found = _TASK.search(shard.device or "")
                 # Counters are "trainable" too unless created otherwise; an integer has no gradient.
                 if found and shard.trainable and not getattr(shard.dtype, "is_integer", False):
-                    size = int(shard.shape.num_elements()) * int(shard.dtype.size)
-                    _placements.placed.append(Placed(weakref.ref(shard), int(found.group(1)), size))
+                    elements = int(shard.shape.num_elements())
+                    size = elements * int(shard.dtype.size)
+                    _placements.placed.append(Placed(weakref.ref(shard), int(found.group(1)), size, elements))
                     _placements.changed = True
         except Exception:
             marker.failed("tf_payload")
@@ -69,7 +74,10 @@ def report(marker: Marker) -> None:
         return
     _placements.changed = False
     _placements.placed = [one for one in _placements.placed if one.variable() is not None]
-    for name, value in facts([(one.server, one.size) for one in _placements.placed], _placements.servers):
+    optimizers = [one.optimizer() for one in counters.alive()]
+    rule = rule_of(optimizers[0]) if len(optimizers) == 1 else None
+    found = facts([(one.server, one.size) for one in _placements.placed], _placements.servers)
+    for name, value in found + updates(_placements.placed, rule):
         if _placements.reported.get(name) != value:
             _placements.reported[name] = value
             marker.fact(name, value)
@@ -90,3 +98,16 @@ def facts(sizes: List[Tuple[int, int]], servers: int) -> List[Tuple[str, str]]:
             found.append(("payload.ps:%d.%s" % (server, name), "%d/%d" % (len(part), sum(part))))
     total = sum(size for _, size in sizes)
     return [*found, ("gradient.bytes", str(total)), ("gradient.tensors", str(len(sizes)))]
+
+
+def updates(placed: List[Placed], rule: Optional[Rule]) -> List[Tuple[str, str]]:
+    """(name, value) of what each server does for an update of all it holds; nothing without a rule."""
+    if rule is None:
+        return []
+    found = []
+    for server in sorted({one.server for one in placed}):
+        own = [one for one in placed if one.server == server]
+        elements, size = sum(one.elements for one in own), sum(one.size for one in own)
+        amounts = rule.flops * elements, rule.bytes_of(size), 8 * size // max(1, elements)
+        found.append(("update.ps:%d" % server, "%d/%d/f%d " % amounts + rule.name))
+    return found

@@ -51,6 +51,7 @@ class KernelEvidence(NamedTuple):
     profiled: bool = False  # of runs that a profiler drew out: `duration_ns` is that of the other steps
     recorded: Bools | None = None  # of `complete` those whose kernels were recorded; None: all
     estimated: Bools | None = None  # of `complete` those that are like no recorded one; None: none
+    rule: str = ""  # FLOPs and bytes are those of updates by this rule of an optimizer: nothing was timed
 
     @property
     def is_sampled(self) -> bool:

@@ -40,7 +40,10 @@ def sentence(
     lost = _share_starved(ranks) if below else 0.0
     lacks_cpus = texts.lacks_cpus(lost) if lost >= STARVED else ""
     fill = filled(ranks)
-    if below and fill is not None and fill < FILLED:
+    if below and all(r.kernels is not None and r.kernels.rule for r in ranks):
+        ceiling = limits.binding(intensity, level)
+        first = texts.below_roof_by_updates(headroom / parts, parts, ceiling.name if ceiling else "")
+    elif below and fill is not None and fill < FILLED:
         reached = parts / headroom / fill
         well = reached >= FILLED / 2
         first = texts.hardly_computing(reached, fill, parts, well, lacks_cpus or _largest_other_time(values))

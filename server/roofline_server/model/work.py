@@ -43,7 +43,11 @@ def work(ranks: Sequence[RankEvidence], scope: Scope) -> dict[str, Value]:
     def known(number: float | None, unit: str, how: str, why_not: str) -> Value:
         return value(number, unit, origin, scope, share, how, why_not)
 
-    note = joined(of_sample, origins.UNMODELLED if sum(total_of(k.unmodelled) for k in counted) else "")
+    note = joined(
+        of_sample,
+        origins.UNMODELLED if sum(total_of(k.unmodelled) for k in counted) else "",
+        *dict.fromkeys(origins.updates_by_rule(k.rule) for k in counted if k.rule),
+    )
     counting = [r for r, k in kernels if k.has_flops]
     per_second = known(rate(counting, "flops"), "FLOP/s", joined(note, apart(counting)), missing.flops)
     if any(k.profiled for k in counted):
@@ -58,7 +62,7 @@ def work(ranks: Sequence[RankEvidence], scope: Scope) -> dict[str, Value]:
     moved = total_of(_in_watched_windows([k for k in counted if k.has_bytes], "bytes"))
     flops_per_step = median(_in_watched_windows([k for k in stepping if k.has_flops], "flops"))
     bytes_per_step = median(_in_watched_windows([k for k in stepping if k.has_bytes], "bytes"))
-    kernel_time = mean(_in_watched_windows(stepping, "kernel_ns"), NS)
+    kernel_time = mean(_in_watched_windows([k for k in stepping if not k.rule], "kernel_ns"), NS)
     timed = joined(of_sample, origins.KERNEL_TIMES)
     return {
         "flops_per_step": known(flops_per_step, "FLOP", note, missing.flops_per_step),
@@ -66,7 +70,13 @@ def work(ranks: Sequence[RankEvidence], scope: Scope) -> dict[str, Value]:
         "bytes_per_step.minimum": known(bytes_per_step, "byte", tensors, missing.traffic_per_step),
         "intensity.minimum": known(ratio(sized, moved), "FLOP/byte", over_tensors, missing.traffic),
         "kernel_time_per_step": value(
-            kernel_time, "s", _MEASURED, scope, share, timed, missing.flops_per_step
+            kernel_time,
+            "s",
+            _MEASURED,
+            scope,
+            share,
+            timed,
+            origins.NOT_TIMED if any(k.rule for k in counted) else missing.flops_per_step,
         ),
     }
 
@@ -151,6 +161,8 @@ def counted_flops(ranks: Sequence[RankEvidence], scope: Scope) -> dict[str, Valu
 
 def _what_tensor_bytes_are(counted: Sequence[KernelEvidence]) -> str:
     """What tensor bytes are, and how many of them no FLOPs go with, where that is much."""
+    if counted and all(k.rule for k in counted):
+        return origins.UPDATED_BYTES
     idle = sum(total_of(k.idle_bytes[k.complete]) for k in counted if k.idle_bytes is not None)
     moved = sum(total_of(k.bytes[k.complete]) for k in counted)
     if idle <= MUCH * moved:

@@ -5,6 +5,10 @@ from __future__ import annotations
 # What the bytes of level "minimum" are: those of reorders and element-wise kernels among them.
 TENSOR_BYTES = "every kernel's tensors once, nothing kept in caches between kernels"
 UNMODELLED = "pooling, normalisation and element-wise operations are not counted"
+UPDATED_BYTES = (
+    "gradient, variables and what the optimizer keeps of them, read and written once for each update"
+)
+NOT_TIMED = "nothing times the updates of a parameter server"
 KERNEL_TIMES = "summed over kernels, as the library timed them"
 PROFILED_FLOPS = "FLOPs of profiled steps over the mean time of the others"
 BY_PROFILER = "as the profiler counted it, kernel by kernel"
@@ -14,6 +18,11 @@ WORKERS_WINDOWS = "windows of the workers it serves"
 LARGEST_OF_RANKS = "largest of the ranks"
 # Of a rate of ranks.
 APART = "its ranks worked at different times: a mean over the time in which any of them did"
+
+
+def updates_by_rule(rule: str) -> str:
+    """rule: of the optimizer, as "SGD with momentum"."""
+    return f"updates of the variables it holds, by the rule of {rule}"
 
 
 def from_sampled(recorded: int, like: int, estimated: int) -> str:

@@ -73,6 +73,12 @@ def far_below_roof(left: float, parts: float, ceiling: str) -> str:
     return f"{times(left)} below {roof} ({ceiling}): far below peak, {check}"
 
 
+def below_roof_by_updates(left: float, parts: float, ceiling: str) -> str:
+    """Of a parameter server."""
+    roof = "its roof" if parts <= 1 else "its part of the roof"
+    return f"{times(left)} below {roof} ({ceiling}): it computes only when gradients arrive"
+
+
 def above_roof_in_caches(headroom: float) -> str:
     return f"{1 / headroom:.2g}x above its roof: its data are in caches, whose bandwidth is higher"
 

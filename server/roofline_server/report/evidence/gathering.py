@@ -26,6 +26,7 @@ from .replays import marked, without_replays
 from .sampled import with_filled
 from .steady import kept, resolved
 from .tables import by_rank, unite, where, within
+from .updates import with_updates
 
 
 class Gathered(NamedTuple):
@@ -72,7 +73,7 @@ def gather(view: JobView, steps: Steps = STEADY_STEPS) -> Gathered:
         tables_of, apart = mine.get(number, {}), between.get(number, {}).get("between", {})
         lay_between = between_steps(apart, tables_of.get("steps", {}), steps)
         evidence[number] = evidence_of(view, number, tables_of, lifetimes.get(number, {}), lay_between)
-    evidence = marked(view, evidence)
+    evidence = with_updates(view, marked(view, evidence), mode)
     every = view.steps.get("steps", {})
     if rows(every) and not rows(tables["steps"]):
         why = dict.fromkeys(KINDS, none_in_range(every["step"].min(), every["step"].max()))

@@ -18,7 +18,7 @@ def contention(view: JobView, ranks: Mapping[int, RankEvidence]) -> Contention:
     """ranks: all of the job; those that only serve, or look on, take no part of a roof."""
     computing = {}
     for number, rank in ranks.items():
-        recorded = rank.kernels is not None and rank.kernels.has_flops
+        recorded = rank.kernels is not None and rank.kernels.has_flops and not rank.kernels.rule
         if recorded or rank.counted_flops is not None or trains(rank):
             computing[number] = rank
     found = places(view, computing or ranks)

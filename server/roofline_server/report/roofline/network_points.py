@@ -21,8 +21,9 @@ def over_network(group: PointGroup, local: network.LocalShare) -> Value:
 
 
 def by_its_bytes(group: PointGroup, made: RoofPoint) -> RoofPoint:
-    """Of ranks of which no FLOPs are known: how near their bytes come to what the network does."""
-    if made.flops_per_second.value or not group.limits:
+    """Of ranks without known FLOPs, and of servers: how near their bytes come to what the network does."""
+    serving = all(rank.serving for rank in group.evidence)
+    if (made.flops_per_second.value and not serving) or not group.limits:
         return made
     moved = _communicated(group, group.local)
     found = load(group.evidence, group.values, moved, group.local, group.limits[0], group.mates)

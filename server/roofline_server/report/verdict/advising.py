@@ -144,7 +144,7 @@ def _binding(view: JobView, gathered: Gathered) -> str:
     """Kind of the ceiling above the ranks that train, by FLOPs and tensor bytes of their kernels."""
     for number, rank in gathered.evidence.items():
         known = rank.kernels
-        if known is None or not known.has_flops or not known.has_bytes:
+        if known is None or known.rule or not known.has_flops or not known.has_bytes:
             continue
         flops, moved = total_of(known.flops), total_of(known.bytes)
         if flops > 0 and moved > 0:

@@ -25,6 +25,7 @@ from ..ranks.contention import contention
 
 KERNEL_THREADS = ("setting.intra_op_threads", "setting.OMP_NUM_THREADS")  # facts: the first that is there
 MOST_UNKNOWN = 0.5  # of the steps, of which it is not known how long the GPU was busy
+TENSORFLOW = "hook.tf_"  # how the names of its hooks begin
 THREAD = "thread"  # spans of the training thread: docs/metrics.md
 
 
@@ -68,7 +69,7 @@ def _signals(
         traced=None if origin is None else origin == RECORDED,
         on_gpu=rank.uses_gpu,
         on_gpu_meets=rank.uses_gpu and facts.get("setting.backend", "") == "nccl",
-        kernel_threads=_kernel_threads(facts),
+        kernel_threads=kernel_threads(facts),
         roof=_roof(view, number, rank, (flops, moved, calls), parts),
         flops=flops,
         bytes=moved,
@@ -101,7 +102,11 @@ def _gpu_time(rank: RankEvidence, busy: Floats | None) -> Floats | None:
     return seconds(rank, "kernels.kernel_ns") if on_gpu(rank) else None
 
 
-def _kernel_threads(facts: Mapping[str, str]) -> int | None:
+def kernel_threads(facts: Mapping[str, str]) -> int | None:
+    """Threads that compute in a kernel of a rank. None: not known, as of TensorFlow, whose kernels run in
+    pools of its own while the main thread waits."""
+    if any(name.startswith(TENSORFLOW) for name in facts):
+        return None
     told = next((facts[name] for name in KERNEL_THREADS if name in facts), "")
     return int(told) if told.isdecimal() else None
 
