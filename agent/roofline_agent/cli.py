@@ -13,6 +13,7 @@ from .commands.hooks import hooks
 from .commands.import_files import import_files
 from .commands.join import join
 from .commands.slurm_epilog import slurm_epilog
+from .commands.webhook import webhook
 
 app = typer.Typer(
     name="roofline-agent",
@@ -46,4 +47,5 @@ app.command("import")(import_files)
 app.command()(join)
 app.command()(calibrate)
 app.command()(doctor)
+app.command()(webhook)
 app.command(hidden=True)(slurm_epilog)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -130,6 +131,34 @@ def test_rank_in_a_pid_namespace_of_its_own(node: Site, job: str) -> None:
     # Its CPU time was read under the number it has outside.
     assert 0.03 < values["cpu_time_per_step"] < 0.08
     assert set(node.seen(job)) == {"worker:1"}
+
+
+def test_rank_that_shares_nothing_with_the_node_but_the_folder_of_the_socket(node: Site, job: str) -> None:
+    """As in a pod: processes, files, network and host name of its own. The folder is there read-only, where
+    ranks look for it without being told."""
+    apart = (*PIDS, "--mount", "--net", "--uts", "--ipc")
+    needs(apart)
+    inside = (
+        "mount -t tmpfs none /run && mkdir /run/roofline && mount --bind -o ro $0 /run/roofline && "
+        'hostname elsewhere && exec "$@"'
+    )
+    told = ("env", "-u", "ROOFLINE_SOCKET", "-u", "XDG_RUNTIME_DIR")
+    pod = {"JOB": f"team.{job}", "ROLE": "trainer", "INDEX": "3", "NAMESPACE": "team"}
+    start(
+        node,
+        "rank.log",
+        [*apart, "sh", "-c", inside, node.socket.parent, *told, *python(TRAINING, 0)],
+        **{f"ROOFLINE_POD_{name}": text for name, text in pod.items()},
+        ROOFLINE_POD="trainer-3-x7k2p",
+    )
+    values = wait_for_steps(node, f"team.{job}", "trainer:3")
+    assert values["steps"] == 20
+    assert 0.03 < values["cpu_time_per_step"] < 0.08
+    known = node.known(f"team.{job}")
+    assert known is not None and [(rank.rank, rank.name) for rank in known.ranks] == [
+        ("trainer:3", "trainer-3-x7k2p")
+    ]
+    assert {rank.host for rank in known.ranks} == {socket.gethostname()}
 
 
 def test_wrapper_in_a_pid_namespace_speaks_of_its_own_child(node: Site, job: str) -> None:

@@ -2,10 +2,25 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 from pathlib import Path
+from typing import Annotated
+
+import typer
+
+PARTS = ("roofline_agent/hooks", "roofline_step")  # of our packages, what runs inside a training
+INJECTED = Path("roofline_agent", "hooks", "inject")
 
 
-def hooks() -> None:
+def hooks(
+    copy: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR", help="put a copy of them at DIR, for containers where roofline is not installed"
+        ),
+    ] = None,
+) -> None:
     """Print the folder to put on PYTHONPATH, so that all Python processes mark their steps.
 
     Example:  export PYTHONPATH="$(roofline-agent hooks)${PYTHONPATH:+:$PYTHONPATH}"
@@ -14,5 +29,40 @@ def hooks() -> None:
     before each rank: steps are marked, kernels of oneDNN and MKL are not recorded. Costs 2 ms at the start of
     a Python process; hooks load once TensorFlow, Keras, torch or Horovod is imported, do nothing without an
     agent, and stay away with ROOFLINE_DISABLE=1 and under python -E, -I and -S.
+
+    Example:  roofline-agent hooks --copy /run/roofline/hooks
     """
-    print(Path(__file__).parents[1] / "hooks" / "inject")
+    packages = Path(__file__).parents[2]
+    if copy is None:
+        print(packages / INJECTED)
+        return
+    from ..errors import Unavailable
+
+    try:
+        replace_by_copy(packages, copy)
+    except OSError as error:
+        raise Unavailable(f"cannot write {copy}: {error.strerror or error}; choose another DIR") from None
+    print(copy.absolute() / INJECTED)
+
+
+def replace_by_copy(packages: Path, target: Path) -> None:
+    """Make `target` a copy of what runs inside trainings, for all users to read. Raises OSError.
+
+    What stands there is replaced as a whole: a training that starts meanwhile has the old one, the new one,
+    or for an instant none.
+    """
+    new, old = (target.with_name(f"{target.name}.{word}.{os.getpid()}") for word in ("new", "old"))
+    try:
+        for part in PARTS:
+            # The time of a file decides whether Python takes the compiled one beside it.
+            shutil.copytree(packages / part, new / part, ignore=shutil.ignore_patterns("__pycache__"))
+        for folder, _, files in os.walk(new):
+            os.chmod(folder, 0o755)
+            for file in files:
+                os.chmod(os.path.join(folder, file), 0o644)
+        if target.exists():
+            target.rename(old)
+        new.rename(target)
+    finally:
+        for left in (new, old):
+            shutil.rmtree(left, ignore_errors=True)

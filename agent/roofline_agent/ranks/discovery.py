@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ..records import Rank
+from . import pods
 from .candidates import Candidate, is_child, starters_among
 from .claims import Claim, Owned, moved_apart, owners_of
 from .identity import (
@@ -228,9 +229,11 @@ class Discovery:
             return None
         # A batch script without srun: Slurm names the job, and no rank.
         job = named_job(environ, self._default_job) or job_of(self.processes, pid, of_session=False)
-        taken = {rank.index for rank in self._ranks.values() if (rank.job, rank.role) == (job, "worker")}
-        index = next(number for number in itertools.count() if number not in taken)
-        identity = Identity(job, "worker", index, 0, "marks")
+        role, index = pods.place_of(environ) or ("worker", None)
+        if index is None:
+            taken = {rank.index for rank in self._ranks.values() if (rank.job, rank.role) == (job, role)}
+            index = next(number for number in itertools.count() if number not in taken)
+        identity = Identity(job, role, index, 0, "marks", environ.get(pods.POD, "")[:MAX_NAME])
         found = Candidate(pid, status.parent, status.start_ticks, uid, False, identity, named=True)
         self._candidates[pid] = found
         self._settle(pid)

@@ -9,7 +9,7 @@ import zlib
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from . import slurm
+from . import pods, slurm
 
 MAX_NAME = 128
 MAX_INDEX = 2**31 - 1
@@ -86,7 +86,15 @@ def identify(environ: Mapping[str, str], default_job: str = "") -> Identity | No
     found = _launched(environ)
     if found is None and not any(name in environ for name in _BY_USER):
         return None
-    return _as_user_says(found or Identity("", "worker", 0, 0, "roofline"), environ, default_job)
+    return _as_user_says(found or _unnamed(environ), environ, default_job)
+
+
+def _unnamed(environ: Mapping[str, str]) -> Identity:
+    """A rank that no launcher names: the only one, or that of its pod."""
+    place = pods.place_of(environ)
+    if place is None:
+        return Identity("", "worker", 0, 0, "roofline")
+    return Identity("", place.role, place.index or 0, 0, "kubernetes")
 
 
 def identify_from_inside(
@@ -121,7 +129,7 @@ def _as_user_says(base: Identity, environ: Mapping[str, str], default_job: str) 
         job=job[:MAX_NAME],
         role=(environ.get("ROOFLINE_ROLE") or base.role)[:MAX_NAME],
         index=base.index if index is None else index,
-        name=environ.get("ROOFLINE_NAME", "")[:MAX_NAME],
+        name=(environ.get("ROOFLINE_NAME") or environ.get(pods.POD, ""))[:MAX_NAME],
     )
 
 
@@ -141,8 +149,8 @@ def told_apart(job: str, host: str, user: str) -> str:
 
 
 def _scheduler_job(environ: Mapping[str, str]) -> str:
-    if number := slurm.number_of(environ):
-        return number
+    if name := slurm.number_of(environ) or environ.get(pods.JOB):
+        return name
     run_id = environ.get("TORCHELASTIC_RUN_ID", "")
     if run_id and run_id != "none":  # torchrun's default
         return run_id

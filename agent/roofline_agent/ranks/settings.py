@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 
 from ..records import Event, EventKind, Rank
 from ..uplink.bounds import printable
-from . import slurm, tags
+from . import pods, slurm, tags
 
 log = logging.getLogger(__name__)
 
@@ -110,9 +110,9 @@ class RankFacts:
             found = tags.from_environ(environ)
             for problem in found.problems:
                 log.warning("%s of job %s: %s", rank.key, rank.job, problem)
-            by_slurm = slurm.attributes(environ)
+            by_scheduler = slurm.attributes(environ) | pods.attributes(environ)
             self._keep(slurm.number_of(environ), rank)
-            for name, value in (by_slurm | found.tags).items():
+            for name, value in (by_scheduler | found.tags).items():
                 facts.append(_fact(rank, f"{tags.FACT}{name}={value}", now))
         by_job: dict[str, list[Rank]] = {}
         for rank in alive:

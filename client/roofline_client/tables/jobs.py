@@ -11,7 +11,7 @@ from .columns import Column, Columns
 from .documents import document
 from .names import tagged
 
-SLURM = "slurm."
+SCHEDULERS = ("slurm.", "kubernetes.")
 SHOWN = ("slurm.account", "slurm.array")
 
 
@@ -30,8 +30,8 @@ def as_text(jobs: Sequence[Job]) -> Columns:
 
 
 def _shown(tags: Mapping[str, str]) -> dict[str, str]:
-    """Of what Slurm says only what tells jobs of a list apart; JSON and CSV have all of it."""
-    return {name: text for name, text in tags.items() if name in SHOWN or not name.startswith(SLURM)}
+    """Of what schedulers say only what tells jobs of a list apart; JSON and CSV have all of it."""
+    return {name: text for name, text in tags.items() if name in SHOWN or not name.startswith(SCHEDULERS)}
 
 
 def as_csv(jobs: Sequence[Job]) -> str:

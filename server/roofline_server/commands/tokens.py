@@ -96,6 +96,36 @@ def revoke(
     print(f"token {token.id} ({token.role} {token.name}) is revoked")
 
 
+@app.command(
+    "publish",
+    help="In a pod of Kubernetes: keep a token for nodes to join, and one to read /metrics with, in Secrets "
+    "of its namespace.\n\n"
+    "They must exist, and the pod's service account be allowed to get and patch them (deploy/kubernetes). A "
+    "token that is good stays; else a new one takes its place, and the one before is revoked.\n\n"
+    "Example:  roofline-server token publish --join roofline-join --metrics roofline-metrics\n\n"
+    "Exit codes: 0 done, 3 no pod, or no `roofline-server init` before, 6 a Secret cannot be had.",
+)
+def publish(
+    context: typer.Context,
+    join: Annotated[str, typer.Option(metavar="SECRET", help="gets token")] = "roofline-join",
+    metrics: Annotated[
+        str, typer.Option(metavar="SECRET", help="gets token and authority")
+    ] = "roofline-metrics",
+    data: DataOption = None,
+) -> None:
+    from ..access import publishing, secrets
+
+    folder = access_of(data, context.obj)
+    cluster = secrets.Secrets(secrets.of_pod())
+    for name, made in (
+        (join, publishing.join_token(folder, cluster, join)),
+        (metrics, publishing.reader_token(folder, cluster, metrics)),
+    ):
+        if made is not None:
+            Audit(folder).add("token", token=made.id, role=made.role, joins=made.joins, secret=name)
+        print(f"Secret {name}: {'the token in it is good' if made is None else f'token {made.id} is new'}")
+
+
 def _row(token: Token, now: float) -> tuple[str, ...]:
     role = f"{token.role}, to join" + (" once" if token.once else "") if token.joins else token.role
     state, made, ends = token.state(now), _day(token.created), _day(token.expires)

@@ -225,3 +225,30 @@ def test_thread_whose_import_comes_second_leaves_the_hooks_of_the_first_alone(
         print(waiting.find_spec("tensorflow"), sys.modules.get("_roofline_hooks") is hooks)
         """
     assert python(folders, textwrap.dedent(code)) == ["None True"]
+
+
+def test_copy_of_the_hooks_works_where_roofline_is_not_installed(tmp_path: Path) -> None:
+    """Twice, as when an agent starts again; and read by all users, whatever the agent's umask."""
+    place = tmp_path / "run" / "hooks"
+    for _ in range(2):
+        command = ["sh", "-c", 'umask 077; exec "$@"', "-", *AGENT, "hooks", "--copy", str(place)]
+        done = subprocess.run(command, capture_output=True, timeout=60, text=True)
+        assert done.returncode == 0, done.stderr
+    assert [path.name for path in place.parent.iterdir()] == ["hooks"]
+    folder = Path(done.stdout.strip())
+    assert folder.is_relative_to(place)
+    assert all(path.stat().st_mode & 0o044 == 0o044 for path in place.rglob("*"))
+    code = """
+import sys
+sys.path[:] = [p for p in sys.path if "site-packages" not in p and "agent" not in p]  # it is not installed
+import roofline_step
+print(roofline_step.__file__)
+"""
+    assert Path(python({"PYTHONPATH": str(folder)}, code)[0]).is_relative_to(place)
+
+
+def test_copy_that_cannot_be_written_is_said(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    place = tmp_path / "file" / "hooks"
+    done = subprocess.run([*AGENT, "hooks", "--copy", str(place)], capture_output=True, timeout=60, text=True)
+    assert done.returncode == 6 and str(place) in done.stderr

@@ -27,8 +27,15 @@ from ..verdict.build import accounts_of, rate_of, trainers
 
 MEASURED, ESTIMATED = Provenance.MEASURED, Provenance.ESTIMATED
 # Facts that say how a run was watched, or that change all the time: no settings.
-# Tags by Slurm that no two jobs share.
-OF_ONE_JOB = ("slurm.job", "slurm.array", "slurm.restarts", "slurm.state", "slurm.exit")
+# Tags by Slurm and Kubernetes that no two jobs share.
+OF_ONE_JOB = (
+    "slurm.job",
+    "slurm.array",
+    "slurm.restarts",
+    "slurm.state",
+    "slurm.exit",
+    "kubernetes.job",
+)
 NOT_SETTINGS = ("cost.", "rank.", "source.", "steps.", "horovod.timeline", "tag.")
 NAMED = 3  # parts in the headline
 SMALL = 0.01  # of the step: less is not in the headline

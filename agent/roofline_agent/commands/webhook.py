@@ -1,0 +1,51 @@
+"""`roofline-agent webhook`: pods of a Kubernetes cluster that ask for it get hooks, socket and names."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def webhook(
+    certificate: Annotated[Path, typer.Option(help="what it shows to the API server, PEM")],
+    key: Annotated[Path, typer.Option(help="its key, PEM")],
+    listen: Annotated[str, typer.Option(metavar="HOST:PORT")] = "0.0.0.0:8443",
+    claims: Annotated[
+        str,
+        typer.Option(
+            metavar="NAMESPACES",
+            help="comma-separated: their pods get the claim roofline-node in place of a hostPath",
+        ),
+    ] = "",
+) -> None:
+    """Serve the webhook of deploy/kubernetes, for pods with the annotation roofline/record=true.
+
+    They get the socket and hooks of the node's agent, and their job, role and index by the labels of JobSet,
+    Kubeflow, Volcano, KubeRay or MPIJob. Takes the extra "webhook". docs/cluster/kubernetes.md
+
+    Exit codes: 0 stopped, 3 the extra or a file is missing.
+    """
+    from ..errors import ConfigError
+
+    try:
+        import uvicorn
+
+        from ..kubernetes.webhook import application
+    except ImportError:
+        raise ConfigError("pip install 'roofline-profiler[webhook]' first") from None
+    for file in (certificate, key):
+        if not file.is_file():
+            raise ConfigError(f"there is no file {file}")
+    host, _, port = listen.rpartition(":")
+    if not port.isdecimal():
+        raise ConfigError(f"--listen {listen} is no HOST:PORT")
+    uvicorn.run(
+        application([name for name in claims.split(",") if name]),
+        host=host.strip("[]") or "0.0.0.0",
+        port=int(port),
+        ssl_certfile=certificate,
+        ssl_keyfile=key,
+        log_level="warning",
+    )

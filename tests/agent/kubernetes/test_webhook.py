@@ -1,0 +1,113 @@
+"""The webhook over TLS, as an API server asks it."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import http.client
+import json
+import socket
+import ssl
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from roofline_agent.kubernetes.webhook import review
+from roofline_server.access import authority
+
+from tests.end_to_end.conftest import COMMANDS, wait_until
+from tests.fakes import ended
+
+from .samples import SAMPLES, applied
+
+POD = SAMPLES["indexed Job"].pod
+
+
+def asked(pod: Any, namespace: str = "team-a") -> dict[str, Any]:
+    """An AdmissionReview as the documentation of admission webhooks shows it."""
+    return {
+        "apiVersion": "admission.k8s.io/v1",
+        "kind": "AdmissionReview",
+        "request": {
+            "uid": "705ab4f5-6393-11e8-b7cc-42010a800002",
+            "kind": {"group": "", "version": "v1", "kind": "Pod"},
+            "resource": {"group": "", "version": "v1", "resource": "pods"},
+            "namespace": namespace,
+            "operation": "CREATE",
+            "object": pod,
+            "dryRun": False,
+        },
+    }
+
+
+def test_answer_is_the_review_with_the_same_uid_and_a_patch() -> None:
+    answer = review(asked(POD))
+    assert (answer["apiVersion"], answer["kind"]) == ("admission.k8s.io/v1", "AdmissionReview")
+    response = answer["response"]
+    assert (response["uid"], response["allowed"]) == (asked(POD)["request"]["uid"], True)
+    assert response["patchType"] == "JSONPatch"
+    made = applied(POD, json.loads(base64.b64decode(response["patch"])))
+    assert [volume["name"] for volume in made["spec"]["volumes"]] == ["roofline"]
+
+
+def test_pod_that_asks_nothing_is_let_through_unchanged() -> None:
+    response = review(asked({"metadata": {}, "spec": {"containers": []}}))["response"]
+    assert response == {"uid": asked({})["request"]["uid"], "allowed": True}
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [None, [], {"metadata": {"annotations": {"roofline/record": "true"}}}, {"metadata": 7}],
+)
+def test_pod_that_cannot_be_understood_is_never_refused(broken: Any) -> None:
+    response = review(asked(broken))["response"]
+    assert response["allowed"] is True and "patch" not in response
+    assert "not recorded" in response["warnings"][0]
+
+
+@pytest.fixture
+def port(tmp_path: Path) -> Iterator[int]:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        number: int = probe.getsockname()[1]
+    authority.create(tmp_path / "access")
+    command = [COMMANDS / "roofline-agent", "webhook", "--listen", f"127.0.0.1:{number}"]
+    files = ["--certificate", tmp_path / "access" / "server.pem", "--key", tmp_path / "access" / "server.key"]
+    with (
+        open(tmp_path / "log", "wb") as log,
+        ended(subprocess.Popen([*command, *files], stdout=log, stderr=log)),
+    ):
+        yield number
+
+
+@pytest.mark.slow
+def test_over_tls(port: int) -> None:
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+
+    def ask(method: str, path: str, body: bytes = b"") -> tuple[int, bytes] | None:
+        link = http.client.HTTPSConnection("127.0.0.1", port, context=context, timeout=10)
+        with contextlib.closing(link), contextlib.suppress(OSError):
+            link.request(method, path, body, {"Content-Type": "application/json"})
+            answer = link.getresponse()
+            return answer.status, answer.read()
+        return None
+
+    assert wait_until(lambda: ask("GET", "/healthz")) == (200, b"ok\n")
+    status, body = ask("POST", "/mutate?timeout=5s", json.dumps(asked(POD)).encode()) or (0, b"")
+    assert status == 200 and json.loads(body) == review(asked(POD))
+    for nothing in (b"", b"[]", b"{}", b"\xff"):
+        assert (ask("POST", "/mutate", nothing) or (0,))[0] == 400
+
+
+def test_without_its_extra_it_says_what_to_install(tmp_path: Path) -> None:
+    code = (
+        "import sys; sys.modules['uvicorn'] = None; sys.argv[0] = 'roofline-agent'\n"
+        "from roofline_agent.__main__ import main; main()"
+    )
+    command = [sys.executable, "-c", code, "webhook", "--certificate", "c", "--key", "k"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
+    assert done.returncode == 3 and "roofline-profiler[webhook]" in done.stderr
