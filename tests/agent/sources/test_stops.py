@@ -143,7 +143,7 @@ def test_busy_process_that_is_found_stopped_was_so_for_the_time_its_account_lack
     assert proven.stopped_ns(ME) == 400 * MS
     process.state = "R"
     process.now_ns += 1000 * MS
-    process.account(2600 * MS, 80 * MS)
+    process.account(2700 * MS, 80 * MS)
     proven.watch({ME})
     assert proven.look() is not None, "for a while after a stop"
 
