@@ -42,9 +42,12 @@ from .uplink.spool import Spool
 log = logging.getLogger(__name__)
 
 BATCH_NS = 1_000_000_000
+# Each batch takes a millisecond of CPU time, most of it gRPC's, from a training that uses all CPUs: fewer are
+# made when no rank has come or gone for a while.
+CALM_BATCH_NS, CALM_AFTER_NS = 1_500_000_000, 30_000_000_000
 SCAN_NS = 2_000_000_000
 # Longest that connected processes are left alone: those that are new or send much, and others.
-BUSY_STRIDE_S, CALM_STRIDE_S = 0.125, 0.5
+BUSY_STRIDE_S, CALM_STRIDE_S = 0.125, 1.0
 MANY, CALM_READS = 40, 10  # packets of one process at a read (its socket holds some 400), reads with fewer
 DRAIN_S = 3.0
 ROWS_S = 0.05  # a batch waits so long for the rows of a round that has just begun
@@ -106,6 +109,7 @@ class Daemon:
         self._batching = Task(BATCH_NS, now + BATCH_NS)
         self._reported_drops = 0
         self._ranks_came = False  # since the last batch: reports of their jobs show what the server has said
+        self._changed_ns = now  # when ranks came or went the last time
         self._sampled = False
         self._ends = Ends()
         self._without_socket = False
@@ -187,6 +191,8 @@ class Daemon:
 
     def _report(self, started: Sequence[Rank], gone: Sequence[Rank], now: int) -> None:
         """Events of the ranks that have started or ended since the last time."""
+        if started or gone:
+            self._changed_ns = now
         for rank in started:
             log.info("found %s of job %s (pid %d, %s)", rank.key, rank.job, rank.pid, rank.framework)
             self._events.append(Event(EventKind.RANK_STARTED, now, now, rank))
@@ -256,6 +262,7 @@ class Daemon:
             received.steps,
         )
         self._events, self._begin_ns = [], end
+        self._batching.change(batch_period_ns(end - self._changed_ns, self._sampling.period_ns), end)
 
         try:
             with self._spool.numbering:
@@ -321,6 +328,12 @@ class Daemon:
     def _keep_net_ceilings(self, new: Sequence[Ceiling]) -> None:
         self._ceilings.keep_net(new)
         self._exporter.greet_again()
+
+
+def batch_period_ns(unchanged_ns: int, sampled_every_ns: int) -> int:
+    """How long a batch is. unchanged_ns: since a rank came or went."""
+    is_calm = unchanged_ns > CALM_AFTER_NS and sampled_every_ns >= BATCH_NS
+    return CALM_BATCH_NS if is_calm else BATCH_NS
 
 
 def _lock(state: Path) -> int:

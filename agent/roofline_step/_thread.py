@@ -99,6 +99,7 @@ class ThreadAccount:
         # A forked child's main thread is another one.
         self._follow(0)
         self.period = 1
+        self.beside_ns = 0  # what a measured step costs hooks beside the readings
         self._cost_ns = 0.0  # of the readings in a step
         self._measured = 0
         self._number = -1
@@ -246,7 +247,7 @@ class ThreadAccount:
         self._cost_ns = spent
         self._measured += 1
         share = self._share if self._measured < MANY else self._share / FEWER
-        needed, self.period = spent / max(1.0, share * step_ns), 1
+        needed, self.period = (spent + self.beside_ns) / max(1.0, share * step_ns), 1
         while self.period < min(needed, MOST):
             self.period *= 2
 

@@ -17,6 +17,7 @@ import grpc
 import pytest
 from roofline.v1 import ingest_pb2 as pb
 from roofline.v1 import ingest_pb2_grpc
+from roofline_agent.daemon import BATCH_NS, CALM_AFTER_NS, CALM_BATCH_NS, batch_period_ns
 from roofline_step._packets import pack_mark
 
 from tests.fakes import AGENT, clean_environ, ended, wait_for
@@ -233,3 +234,9 @@ def test_identity_and_sequence_survive_a_kill(place: Place, inbox: Inbox) -> Non
     first, *_, last = inbox.hellos
     assert first.agent == last.agent
     assert first.instance != last.instance
+
+
+def test_batches_are_longer_while_no_rank_comes_or_goes_and_nobody_wants_fine_samples() -> None:
+    assert batch_period_ns(CALM_AFTER_NS + 1, BATCH_NS) == CALM_BATCH_NS
+    assert batch_period_ns(CALM_AFTER_NS, BATCH_NS) == BATCH_NS
+    assert batch_period_ns(CALM_AFTER_NS + 1, BATCH_NS // 10) == BATCH_NS

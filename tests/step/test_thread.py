@@ -235,7 +235,13 @@ def test_once_many_steps_are_known_fewer_are_measured(monkeypatch: pytest.Monkey
     assert len([number for number in measured if number >= 4000]) == 4000 / (8 * FEWER)
 
 
-def steps_measured(count: int, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+def test_what_a_measured_step_costs_hooks_counts_as_the_readings_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    alone = steps_measured(2000, monkeypatch)
+    beside = steps_measured(2000, monkeypatch, beside_ns=20_000)
+    assert len(beside) == pytest.approx(len(alone) / 2, rel=0.1)
+
+
+def steps_measured(count: int, monkeypatch: pytest.MonkeyPatch, beside_ns: int = 0) -> list[int]:
     """Of so many steps of 1 ms, where a look at the clock takes 5 us."""
     now = [0]
 
@@ -246,6 +252,7 @@ def steps_measured(count: int, monkeypatch: pytest.MonkeyPatch) -> list[int]:
     monkeypatch.setattr(_thread, "_clock", clock)
     monkeypatch.setattr(_thread, "_thread_time", lambda: now[0])
     account, measured = ThreadAccount({"ROOFLINE_OVERHEAD": "0.005"}), []
+    account.beside_ns = beside_ns
     for number in range(count):
         now[0] += 1_000_000
         end = account.read(clock()) if account.on else clock()

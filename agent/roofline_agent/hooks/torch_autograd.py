@@ -28,7 +28,16 @@ def patch(module: Any, marker: Marker) -> None:
     passes = _BackwardPasses(record, module)
     begin, end, clock, thread = passes.begin, passes.end, _now, _thread
 
-    def calmly(args: Any, kwargs: Any, log: Any) -> Any:
+    @functools.wraps(run)
+    def backward(*args: Any, **kwargs: Any) -> Any:
+        log = record.calm
+        if log is None or record.waits or record.in_backward or thread() != record.thread:
+            if not begin(args, kwargs):
+                return run(*args, **kwargs)
+            try:
+                return run(*args, **kwargs)
+            finally:
+                end(args[0] if args else kwargs.get("tensors"))
         now = clock()
         record.in_backward = True
         log((BACKWARDS, now))
@@ -45,18 +54,6 @@ def patch(module: Any, marker: Marker) -> None:
                 record.in_backward = False
                 if record.sampled:
                     record.spent += clock() - now
-
-    @functools.wraps(run)
-    def backward(*args: Any, **kwargs: Any) -> Any:
-        log = record.calm
-        if log is not None and not record.waits and not record.in_backward and thread() == record.thread:
-            return calmly(args, kwargs, log)
-        if not begin(args, kwargs):
-            return run(*args, **kwargs)
-        try:
-            return run(*args, **kwargs)
-        finally:
-            end(args[0] if args else kwargs.get("tensors"))
 
     module.backward = backward
 

@@ -12,6 +12,7 @@ from typing import Any, List, Tuple
 from .torch_phases import BACKWARDS, FETCHED, FORWARDS, INPUTS, LEAVES, OPTIMIZES
 
 PASSED, UPDATED = 16, 17  # beside events of torch_phases: the end of a backward, and of an update
+BREAK_NS = 150000  # what it takes, with cold caches, to work out calm steps before one that is measured
 MOST_DISTURBED = 16  # calm stretches in a row that were broken off: such a training is left alone
 
 

@@ -24,17 +24,18 @@ def patch(module: Any, marker: Marker) -> None:
     owner, record = module._BaseDataLoaderIter, recorder(marker)
     fetch, batches, account = owner.__next__, record.batches, record.account
     clock, thread, sizes_of = time.monotonic_ns, threading.get_ident, BatchSizes().of
-    calmly = _fetch_of_calm_steps(record, fetch, sizes_of)
+    # Looked up once: torch's dictionary is out of the caches when a step begins.
+    has_gradients = module.torch.is_grad_enabled
 
     @functools.wraps(fetch)
     def __next__(self: Any) -> Any:
         begin = clock()
-        if not module.torch.is_grad_enabled():
+        if not has_gradients():
             return _evaluating(record, fetch, self, begin)
         here = thread() == record.thread
-        if here and record.calm is not None and (queue := batches.queues.get(id(self))) is not None:
-            return calmly(self, begin, queue)
-        if here:
+        # Of a calm step (torch_calm): what is only noted.
+        queue = batches.queues.get(id(self)) if here and record.calm is not None else None
+        if here and queue is None:
             begin = account.begins("input", begin) if account.on else begin
             record.note(INPUTS, begin)
         if record.sampled:
@@ -42,17 +43,19 @@ def patch(module: Any, marker: Marker) -> None:
         try:
             batch = fetch(self)
         except BaseException as error:
+            if queue is not None:
+                record.enter(INPUT, begin)
             _fetch_failed(record, self, here, isinstance(error, StopIteration))
             raise
         end = clock()
         try:
-            size, shapes = sizes_of(batch)
-            batches.fetched(self, size, begin, shapes)
-            if here:
-                end = account.ends(end) if account.on else end
-                record.note(FETCHED, end)
-            if not record.started or record.between.since is not None:
-                _seldom_fetched(record, self, here, begin)
+            sizes = sizes_of(batch)
+            if queue is None:
+                _fetched(record, self, here, begin, end, sizes)
+            elif record.calm is not None:
+                record.calm((FETCHED, begin, end, queue, sizes))
+            else:  # something in it was unusual
+                work_out(record, [(FETCHED, begin, end, queue, sizes)])
             if record.sampled:
                 record.spent += clock() - end
         except Exception:
@@ -69,33 +72,13 @@ def _evaluating(record: Recorder, fetch: Any, iterator: Any, begin: int) -> Any:
         record.apart(EVALUATION, begin, time.monotonic_ns())
 
 
-def _fetch_of_calm_steps(record: Recorder, fetch: Any, sizes_of: Any) -> Any:
-    """fetched(iterator, when it began, its queue of torch_batches) in place of `fetch`."""
-    clock = time.monotonic_ns
-
-    def fetched(iterator: Any, begin: int, queue: Any) -> Any:
-        if record.sampled:
-            record.spent += clock() - begin
-        try:
-            batch = fetch(iterator)
-        except BaseException as error:
-            record.enter(INPUT, begin)
-            _fetch_failed(record, iterator, True, isinstance(error, StopIteration))
-            raise
-        end = clock()
-        try:
-            found = FETCHED, begin, end, queue, sizes_of(batch)
-            if record.calm is not None:
-                record.calm(found)
-            else:  # something in it was unusual
-                work_out(record, [found])
-            if record.sampled:
-                record.spent += clock() - end
-        except Exception:
-            record.failed("torch_data")
-        return batch
-
-    return fetched
+def _fetched(record: Recorder, iterator: Any, here: bool, begin: int, end: int, sizes: Any) -> None:
+    size, shapes = sizes
+    record.batches.fetched(iterator, size, begin, shapes)
+    if here:
+        record.note(FETCHED, record.account.ends(end) if record.account.on else end)
+    if not record.started or record.between.since is not None:
+        _seldom_fetched(record, iterator, here, begin)
 
 
 def _seldom_fetched(record: Recorder, iterator: Any, here: bool, begin: int) -> None:

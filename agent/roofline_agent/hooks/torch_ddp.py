@@ -13,7 +13,6 @@ import weakref
 from typing import Any, Mapping, Optional, Tuple
 
 from . import Marker
-from .torch_batches import examples_in, shapes_in
 from .torch_module import leave_to_python
 from .torch_recorder import Recorder, recorder
 
@@ -74,7 +73,7 @@ def _report_settings(model: Any, record: Recorder) -> None:
 
 
 def _wrap_forward(owner: Any, record: Recorder, torch: Any) -> None:
-    forward, clock = owner.forward, time.monotonic_ns
+    forward, clock, has_gradients = owner.forward, time.monotonic_ns, torch.is_grad_enabled
 
     @functools.wraps(forward)
     def marked(self: Any, *inputs: Any, **kwargs: Any) -> Any:
@@ -83,11 +82,11 @@ def _wrap_forward(owner: Any, record: Recorder, torch: Any) -> None:
 
     def begins(model: Any, inputs: Any, kwargs: Any) -> None:
         try:
-            if torch.is_grad_enabled() and record.in_training_thread():
+            if has_gradients() and record.in_training_thread():
                 now = clock()
                 record.seen("wrapped", now)
                 record.forward(now)
-                record.batches.passed(examples_in(inputs) or examples_in(kwargs), shapes_in([inputs, kwargs]))
+                record.batches.passed_arguments(inputs, kwargs)
                 if model.require_backward_grad_sync:
                     record.waits += 1
         except Exception:

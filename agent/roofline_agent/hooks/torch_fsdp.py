@@ -10,7 +10,6 @@ import time
 from typing import Any
 
 from . import Marker
-from .torch_batches import examples_in, shapes_in
 from .torch_ddp import report_gradients
 from .torch_module import leave_to_python
 from .torch_recorder import Recorder, recorder
@@ -73,7 +72,7 @@ def _forward_begins(record: Recorder, torch: Any, args: Any, kwargs: Any) -> Non
             now = time.monotonic_ns()
             record.seen("wrapped", now)
             record.forward(now)
-            record.batches.passed(examples_in(args) or examples_in(kwargs), shapes_in([args, kwargs]))
+            record.batches.passed_arguments(args, kwargs)
     except Exception:
         record.failed("torch_fsdp")
 

@@ -62,8 +62,16 @@ class Updates:
             record, key = self._record, id(optimizer)
             now = _now()
             self.count += 1
-            if record.calm is not None and self._calm_begin(record, key, now):
-                return
+            log = record.calm
+            if log is not None:
+                is_plain = key == record.turns.alone and not self._inside and not record.in_backward
+                if is_plain and _thread() == record.thread:
+                    self._inside.append(key)
+                    log((OPTIMIZES, now))
+                    if record.sampled:
+                        record.spent += _now() - now
+                    return
+                record.disturb()
             if record.by_hand is not None:
                 record.leave_to_optimizers()
             if record.in_backward:
@@ -114,19 +122,6 @@ class Updates:
                 record.worked_ns += _now() - now
         except Exception:
             record.failed("torch_optimizer")
-
-    def _calm_begin(self, record: Recorder, key: int, now: int) -> bool:
-        """Note the begin of an update in a calm step; False: it is none of those."""
-        log = record.calm
-        is_plain = key == record.turns.alone and not self._inside and not record.in_backward
-        if log is None or not is_plain or _thread() != record.thread:
-            record.disturb()
-            return False
-        self._inside.append(key)
-        log((OPTIMIZES, now))
-        if record.sampled:
-            record.spent += _now() - now
-        return True
 
     def _calm_end(self, record: Recorder, now: int) -> None:
         self._inside.pop()

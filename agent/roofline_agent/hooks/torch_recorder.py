@@ -18,7 +18,7 @@ from .torch_batches import Batches
 from .torch_between import EVALUATION
 from .torch_borders import DEFERRED_NS, SHORT_NS, WaitingBorder, in_place_of
 from .torch_by_hand import ByHand
-from .torch_calm import MOST_DISTURBED, work_out
+from .torch_calm import BREAK_NS, MOST_DISTURBED, work_out
 from .torch_cost import HookCosts, is_before_sampled, next_before_sampled
 from .torch_phases import (
     BACKWARD,
@@ -199,6 +199,7 @@ class Recorder:
         self.calm_left = min(last, self.account.next) - next_
         if self.calm_left > 0:
             self.calm, self.calm_until_ns = self._log.append, self._handed_ns + DEFERRED_NS
+            self.account.beside_ns = BREAK_NS
             self.batches.holds = True
 
     def in_head(self) -> bool:

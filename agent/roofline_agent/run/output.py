@@ -61,7 +61,7 @@ class OutputStream:
             self._coalesce_s = min(self._coalesce_s, COALESCE_LOG_S)
         self.rests_until = 0.0
         self.through_ns = time.monotonic_ns()  # all that was written before has been read
-        self._came = 0.0
+        self.came = 0.0  # when something did the last time (monotonic s)
         self.settled = True  # nothing waits to be shown
         self.ended = False
         self._reader_gone = False
@@ -75,7 +75,7 @@ class OutputStream:
 
     def take(self) -> None:
         """Read what waits and forward it; at the end of the stream, what was undecided."""
-        self._came = time.monotonic()
+        self.came = time.monotonic()
         self.settled = self.filter is None
         try:
             data = os.read(self.source, READ_BYTES)
@@ -90,7 +90,7 @@ class OutputStream:
 
     def release(self) -> None:
         """Show what is undecided, if nothing has come for a while: it may be a prompt."""
-        if self.filter and not self.settled and time.monotonic() - self._came >= QUIET_S:
+        if self.filter and not self.settled and time.monotonic() - self.came >= QUIET_S:
             self._forward(self.filter.release())
             self.settled = True
 

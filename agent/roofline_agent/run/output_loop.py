@@ -21,23 +21,26 @@ GRACE_S = 0.05
 def forward_output(
     child: subprocess.Popen[bytes],
     outputs: Sequence[OutputStream],
-    turn: Callable[[], None],
+    turn: Callable[[], float],
     turn_s: float = TURN_S,
 ) -> None:
     """Forward output until the streams end, or until the command has ended and all it wrote is forwarded.
 
-    turn: called every turn_s, at first every TURN_S, as the command ends, and once at the end.
+    turn: called every turn_s while output comes, at first every TURN_S, as the command ends, and once at the
+    end; it returns after how many seconds it is to be called where none comes.
     """
     with _end_of(child) as end:
         calm_from = time.monotonic() + EARLY_S
-        due = time.monotonic() + TURN_S
+        turned, due = 0.0, time.monotonic() + TURN_S
         while any(not output.ended for output in outputs):
             ended = _forward_some(outputs, due, end)
-            now = time.monotonic()
+            now, came = time.monotonic(), max(output.came for output in outputs)
+            if came > turned:
+                due = min(due, came + turn_s)
             if ended or now >= due:
+                turned, quiet_s = now, turn()
                 # Without a descriptor of its end it is asked in each turn whether it has ended.
-                due = now + (TURN_S if now < calm_from or end is None else turn_s)
-                turn()
+                due = now + (TURN_S if now < calm_from or end is None else quiet_s)
                 if child.poll() is not None and _leave_to_background(outputs):
                     break
     turn()

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from ..ncu.session import Session
 
 
-CALM_TURN_S = 1.0
+CALM_TURN_S, QUIET_TURN_S = 1.0, 5.0  # without output that says anything
 REPLAYED = "ncu.steps"  # fact of a rank
 EXIT = "exit"  # fact: exit code, or the signal that ended it, negative; node time
 NO_AGENT = "roofline-agent: no agent runs on this node, nothing is recorded until one is started"
@@ -210,11 +210,17 @@ class _WrappedCommand:
     def wait(self) -> int:
         """Forward output until there is no more and the command has ended; its exit status."""
 
-        def turn() -> None:
-            self._try(self._send_kernels, self._send_steps, self._watch)
-
         # Waking takes CPU from the training: seldom, where nothing but kernels is waited for.
-        hurries = self._log is not None or self._session is not None or self._watchers
+        hurries = bool(self._log is not None or self._session is not None or self._watchers)
+
+        def turn() -> float:
+            self._try(self._send_kernels, self._send_steps, self._watch)
+            if hurries:
+                return TURN_S
+            # Without an agent, or without notes of a sample, each turn claims what it covers.
+            is_sampled = self.link.connected and (self._stdout.sampled or not self._recording)
+            return QUIET_TURN_S if is_sampled else CALM_TURN_S
+
         forward_output(self.child, self._outputs, turn, TURN_S if hurries else CALM_TURN_S)
         while True:  # its output may have ended long before
             try:

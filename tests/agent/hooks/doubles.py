@@ -99,7 +99,10 @@ def tensor(*shape: int) -> Any:
 
 
 def grad_is(on: bool) -> Any:
-    return SimpleNamespace(is_grad_enabled=lambda: on)
+    """A torch whose gradients are on, or off: `on` may be changed."""
+    torch = SimpleNamespace(on=on)
+    torch.is_grad_enabled = lambda: torch.on
+    return torch
 
 
 def optimizer_module() -> Any:

@@ -97,7 +97,7 @@ def begins(marker: RecordingMarker, after: int, until: int) -> bool:
 def test_loader_without_gradients_is_an_evaluation(
     torch: Any, record: Recorder, marker: RecordingMarker
 ) -> None:
-    torch.torch = grad_is(False)
+    torch.torch.on = False
     for _ in range(3):
         next(Loader(5))
     ended = now()

@@ -8,7 +8,7 @@ from collections import deque
 from typing import Any
 
 import pytest
-from roofline_agent.hooks.torch_batches import Batches, examples_in
+from roofline_agent.hooks.torch_batches import Batches, BatchSizes, examples_in, shapes_in
 
 from .doubles import DataIterator, tensor, use
 
@@ -133,3 +133,33 @@ def test_iterator_may_be_collected_at_any_time(ask: Any, monkeypatch: pytest.Mon
 )
 def test_examples_in_a_batch(batch: Any, size: int | None) -> None:
     assert examples_in(batch) == size
+
+
+def test_sizes_of_a_batch_are_its_own_whatever_the_last_one_was_like() -> None:
+    sizes = BatchSizes()
+    alike = [tensor(8, 3), tensor(8)]
+    batches: list[Any] = [
+        *(
+            alike,
+            alike,
+            [tensor(8, 3), tensor(5)],
+            alike,
+            [tensor(8, 3)],
+            alike,
+            [tensor(8, 3), "name"],
+            alike,
+        ),
+        *([], tensor(4), alike, {"images": tensor(2, 3)}, [tensor(2, 3), [tensor(2)]], alike),
+    ]
+    for batch in batches:
+        assert sizes.of(batch) == (examples_in(batch), shapes_in(batch))
+    assert sizes.of(alike) != sizes.of([tensor(8, 3), tensor(5)])
+
+
+def test_arguments_of_a_wrapped_module_count_where_no_loader_is() -> None:
+    batches, one = Batches(), DataIterator()
+    batches.passed_arguments((), {"images": tensor(8, 3)})
+    assert use(batches) == 8
+    batches.fetched(one, 4, 0)
+    batches.passed_arguments((tensor(8, 3),), {})
+    assert use(batches) == 4

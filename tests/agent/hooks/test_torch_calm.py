@@ -133,12 +133,12 @@ class Training:
 
     def evaluates(self) -> None:
         self.model.eval()
-        self.loaders.torch = grad_is(False)
+        self.loaders.torch.on = False
         with self.modes.no_grad():
             loader = self.new_loader(3)
             while next(loader, None):
                 self.passes(2)
-        self.loaders.torch = grad_is(True)
+        self.loaders.torch.on = True
         self.model.train()
 
     def validates(self) -> None:

@@ -44,9 +44,9 @@ def test_fetches_without_gradients_or_without_a_backward_are_no_input(
 ) -> None:
     module = loader_module()
     torch_data.patch(module, marker)  # type: ignore[arg-type]
-    module.torch = grad_is(False)
+    module.torch.on = False
     next(module._BaseDataLoaderIter(5))
-    module.torch = grad_is(True)
+    module.torch.on = True
     validation = module._BaseDataLoaderIter(5, 5)
     assert [next(validation, None) is None for _ in range(3)] == [False, False, True]
     record.batches.backward()

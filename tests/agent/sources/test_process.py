@@ -124,8 +124,8 @@ def test_files_of_ranks_that_left_are_closed(child: subprocess.Popen[bytes]) -> 
     source = ProcessSource(settings())
     before = len(os.listdir("/proc/self/fd"))
     source.sample([rank_of(child)])
-    assert len(os.listdir("/proc/self/fd")) == before + 5, (
-        "stat twice, statm, io, and schedstat of one thread"
+    assert len(os.listdir("/proc/self/fd")) == before + 6, (
+        "stat and schedstat of one thread twice, statm and io"
     )
     source.sample([])
     assert len(os.listdir("/proc/self/fd")) == before

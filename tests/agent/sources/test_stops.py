@@ -13,9 +13,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from roofline_agent.sources.stops import OFTEN_FOR_NS, OFTEN_S, SELDOM_S, Stops
+from roofline_agent.sources.stops import ASK_NS, OFTEN_FOR_NS, OFTEN_S, SELDOM_S, Stops
 
-from tests.fakes import ended
+from tests.fakes import ended, wait_for
 
 MS = 1_000_000
 ME = (7, 1)
@@ -37,6 +37,10 @@ class Process:
     @state.setter
     def state(self, letter: str) -> None:
         self._stat.write_text(f"7 (a ) T name) {letter} 1 7 7 0")
+
+    def account(self, run_ns: int, delay_ns: int = 0) -> None:
+        """What the kernel counts of its main thread."""
+        self._stat.with_name("schedstat").write_text(f"{run_ns} {delay_ns} 7\n")
 
     def clock(self) -> int:
         return self.now_ns
@@ -90,6 +94,84 @@ def test_process_that_was_stopped_is_looked_at_often_for_a_while(stops: Stops, p
     assert stops.look() <= OFTEN_S[1]
     process.now_ns += 2 * OFTEN_FOR_NS
     assert stops.look() >= SELDOM_S[0]
+
+
+@pytest.fixture
+def proven(process: Process, stops: Stops) -> Stops:
+    """Watches a process whose thread was busy for a second, by its account."""
+    process.account(0)
+    stops.watch(set())
+    stops.watch({ME})
+    assert stops.look() is not None, "nothing is known of it yet"
+    process.now_ns += 1000 * MS
+    process.account(900 * MS, 80 * MS)
+    stops.watch({ME})
+    return stops
+
+
+def test_process_whose_thread_was_busy_or_waited_for_a_cpu_needs_no_looks(
+    proven: Stops, process: Process
+) -> None:
+    assert proven.look() is None
+    process.now_ns += ASK_NS - MS
+    proven.watch({ME})
+    assert proven.look() is None, "asked again too early"
+
+
+def test_process_whose_thread_was_idle_is_looked_at_until_it_is_busy(proven: Stops, process: Process) -> None:
+    process.now_ns += 1000 * MS
+    process.account(1700 * MS, 80 * MS)
+    proven.watch({ME})
+    assert proven.look() is not None
+    process.now_ns += 1000 * MS
+    process.account(2700 * MS, 80 * MS)
+    proven.watch({ME})
+    assert proven.look() is None
+    assert proven.stopped_ns(ME) == 0
+
+
+def test_busy_process_that_is_found_stopped_was_so_for_the_time_its_account_lacks(
+    proven: Stops, process: Process
+) -> None:
+    process.now_ns += 1000 * MS
+    process.account(1600 * MS, 80 * MS)
+    process.state = "T"
+    proven.watch({ME})
+    assert proven.stopped_ns(ME) == 300 * MS
+    process.now_ns += 100 * MS
+    assert proven.look() is not None
+    assert proven.stopped_ns(ME) == 400 * MS
+    process.state = "R"
+    process.now_ns += 1000 * MS
+    process.account(2700 * MS, 80 * MS)
+    proven.watch({ME})
+    assert proven.look() is not None, "for a while after a stop"
+
+
+def test_account_over_a_minute_proves_no_more_than_a_tenth_of_a_second(
+    proven: Stops, process: Process
+) -> None:
+    process.now_ns += 60_000 * MS
+    process.account(60_700 * MS, 80 * MS)
+    proven.watch({ME})
+    assert proven.look() is not None
+
+
+def test_thread_sleeps_while_nobody_needs_looks_and_ends(tmp_path: Path, process: Process) -> None:
+    process.account(0)
+    stops = Stops(str(tmp_path), process.clock, seed=1)
+    stops.watch({ME})
+    process.now_ns += 1000 * MS
+    process.account(1000 * MS)
+    stops.watch({ME})
+    wait_for(lambda: not stops._wake.is_set())
+    process.now_ns += 1000 * MS
+    process.state = "T"
+    stops.watch({ME})
+    assert stops.stopped_ns(ME) == 1000 * MS
+    process.now_ns += 100 * MS
+    wait_for(lambda: stops.stopped_ns(ME) == 1100 * MS)
+    stops.close()
 
 
 def test_process_that_has_gone_is_not_known(stops: Stops) -> None:
