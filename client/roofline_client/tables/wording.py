@@ -75,6 +75,7 @@ def part(name: str) -> str:
 
 _WATERFALL = {  # titles of parts of a waterfall that no account has
     "useful": "the model's FLOPs",
+    "executed": "FLOPs executed",
     "recompute": "recomputed",
     "precision": "slower precisions",
     "memory": "memory bandwidth",

@@ -16,6 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 USEFUL, RECOMPUTE, PRECISION, MEMORY, LAUNCH = "useful", "recompute", "precision", "memory", "launch"
+EXECUTED = "executed"  # stands for the first two where it is not known what of it is the model's
 KERNELS = "kernels"  # what is left of the time of kernels
 SAME = 0.02  # two counts of FLOPs, or two times, that differ by less are the same
 SPARSE = 2.0  # the sparse peak of tensor cores over their dense one: NVIDIA's white papers of A100 and H100
@@ -113,8 +114,9 @@ def waterfall(account: Mapping[str, float], needs: Needs) -> Waterfall:
     computing = [part for part in left if "compute" in part.split("|")] + ["other"]
     reached, beyond = 0.0, 0.0
     found: dict[str, float] = {}
+    second = RECOMPUTE if needs.useful is not None else EXECUTED
     for name, need in zip(
-        (USEFUL, RECOMPUTE, PRECISION, MEMORY),
+        (USEFUL, second, PRECISION, MEMORY),
         (needs.useful, needs.executed, needs.precisions, needs.memory),
         strict=True,
     ):
@@ -127,7 +129,7 @@ def waterfall(account: Mapping[str, float], needs: Needs) -> Waterfall:
     if needs.launches is not None:
         hosts = [part for part in left if "host" in part.split("|") and part not in computing]
         found[LAUNCH] = _take(left, hosts, needs.launches)
-    if "compute" in left and needs.useful is not None:
+    if "compute" in left and (USEFUL in found or EXECUTED in found):
         found[KERNELS] = left.pop("compute")
     return Waterfall(found | left, beyond)
 

@@ -24,6 +24,7 @@ FORMULAS: Mapping[str, str] = {
     "attainable": "min(peak, FLOP/byte x byte/s of memory, of network) at the measured intensity",
     "roofline_utilisation": "executed FLOP/s / attainable FLOP/s",
     "useful": "model FLOPs / peak",
+    "executed": "executed FLOPs / peak: what of them is the model's is not known",
     "recompute": "(executed - model FLOPs) / peak",
     "precision": "FLOPs at the peaks of their precisions, beyond the above",
     "memory": "bytes / bandwidth, beyond the above",
@@ -88,6 +89,7 @@ def unknown(why: str) -> str:
 
 
 _LOSSES: Mapping[str, str] = {
+    "executed": "executed FLOPs",
     "recompute": "recomputed activations",
     "precision": "slower precisions",
     "memory": "memory bandwidth",

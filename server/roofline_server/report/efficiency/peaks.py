@@ -1,4 +1,4 @@
-"""Peaks of where a rank computes: its part of them, by precision, measured and theoretical."""
+"""PlacePeaks of where a rank computes: its part of them, by precision, measured and theoretical."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ..ceilings.nodes import ceilings
 from ..ranks.contention import Contention, sharing
 
 
-class Peaks(NamedTuple):
+class PlacePeaks(NamedTuple):
     """Of the places of one rank, its part of them. measured, theory: FLOP/s in the precision; each: measured
     ones of other precisions; bandwidth: byte/s; launch: s. None: not known, `why` says why of the peaks."""
 
@@ -53,7 +53,7 @@ def peaks_of(
     precision: str,
     others: Collection[str],
     contention: Contention,
-) -> Peaks:
+) -> PlacePeaks:
     """others: precisions of its FLOPs; contention: of all ranks of the job."""
     gpu = on_gpu([rank])
     limits = everywhere(view, number, precision, gpu)
@@ -67,7 +67,7 @@ def peaks_of(
         why = texts.NO_PEAK_OF_PRECISION
         if precision:
             why = next((w for w in (one.lacks_peak() for one in limits) if w), texts.ONLY_THEORY)
-    return Peaks(
+    return PlacePeaks(
         precision,
         limits,
         measured,

@@ -20,7 +20,7 @@ from ...store.view import JobView
 from ..ranks.contention import Contention
 from ..roofline.groups import PointGroup
 from .model_flops import EfficiencyQuery, model_flops
-from .peaks import Peaks, peaks_of
+from .peaks import PlacePeaks, peaks_of
 
 
 class RankUse(NamedTuple):
@@ -31,7 +31,7 @@ class RankUse(NamedTuple):
     group: PointGroup
     model: Value
     executed: Value
-    peaks: Peaks
+    peaks: PlacePeaks
     steps: RankSteps
     beyond: float
     unpeaked: list[str]
@@ -116,11 +116,11 @@ def _needs(
     model: float | None,
     executed: float | None,
     by_precision: Mapping[str, float],
-    peaks: Peaks,
+    peaks: PlacePeaks,
 ) -> Needs:
     """Seconds of a step."""
     peak = peaks.best
-    if peak is None or model is None:
+    if peak is None or (model is None and executed is None):
         return Needs()
     precisions = None
     slower = [one for one in by_precision if one != peaks.precision and one in peaks.each]
@@ -136,8 +136,9 @@ def _needs(
         memory = moved / bandwidth if moved is not None and bandwidth else None
         calls = None if k.calls is None else _mean(k.calls, k)
         launches = calls * peaks.launch if calls is not None and peaks.launch is not None else None
-    twice = None if executed is None or executed == model else executed / peak
-    return Needs(model / peak, twice, precisions, memory, launches)
+    useful = None if model is None else model / peak
+    all_ = None if executed is None or executed == model else executed / peak
+    return Needs(useful, all_, precisions, memory, launches)
 
 
 def _mean(column: Ints, k: KernelEvidence) -> float | None:
