@@ -18,8 +18,8 @@ pytestmark = [pytest.mark.framework, pytest.mark.timeout(300)]
 MODELS = Path(__file__).with_name("torch_models.py")
 BATCH = 2
 OWN = ("mlp", "cnn", "autoencoder", "lstm", "gru")
-# Multiply-adds of an image of 224 x 224 in forward, as torchvision's documentation has them: He et al. 2016 (the
-# variant that strides in its 3 x 3 layers), Sandler et al. 2018, Liu et al. 2022, Dosovitskiy et al. 2021.
+# Multiply-adds of an image of 224 x 224 in forward, as torchvision's documentation has them: He et al. 2016
+# (with the stride in the 3 x 3 layers), Sandler et al. 2018, Liu et al. 2022, Dosovitskiy et al. 2021.
 PUBLISHED = {"resnet50": 4.09e9, "mobilenet": 0.3e9, "convnext": 4.46e9, "vit": 17.56e9}
 
 
