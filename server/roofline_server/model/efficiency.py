@@ -103,15 +103,18 @@ class Waterfall(NamedTuple):
     beyond: float = 0.0
 
 
-def waterfall(account: Mapping[str, float], needs: Needs) -> Waterfall:
+def waterfall(account: Mapping[str, float], needs: Needs, shared: bool = False) -> Waterfall:
     """The account of a step with its computation divided: what the model's FLOPs need at the peak, then what
     each further need adds to the ones before (Williams, Waterman, Patterson 2009: the largest binds), then
     what kernels took beyond all of them.
 
     account: part -> seconds, see model.account. Launches are taken from what the host did outside of kernels.
+    shared: the peak is a part of a place where other ranks compute too. Who has the whole place in turns
+    computes faster than that, and what it then waits for its turn is in what it needs at its part.
     """
     left = dict(account)
-    computing = [part for part in left if "compute" in part.split("|")] + ["other"]
+    computing = [part for part in left if "compute" in part.split("|")]
+    computing += ["contention", "other"] if shared else ["other"]
     reached, beyond = 0.0, 0.0
     found: dict[str, float] = {}
     second = RECOMPUTE if needs.useful is not None else EXECUTED

@@ -22,7 +22,7 @@ FORMULAS: Mapping[str, str] = {
     "hfu": "executed FLOPs / (step x measured peak)",
     "hfu.theoretical": "executed FLOPs / (step x theoretical peak)",
     "attainable": "min(peak, FLOP/byte x byte/s of memory, of network) at the measured intensity",
-    "roofline_utilisation": "executed FLOP/s / attainable FLOP/s",
+    "roofline_utilisation": "executed FLOPs / (step x attainable FLOP/s)",
     "useful": "model FLOPs / peak",
     "executed": "executed FLOPs / peak: what of them is the model's is not known",
     "recompute": "(executed - model FLOPs) / peak",

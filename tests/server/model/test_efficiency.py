@@ -155,6 +155,16 @@ def test_computation_that_is_not_told_from_others_is_divided_too() -> None:
     assert found == {"useful": 2.0, "compute|host": 3.0, "wait_ps": 1.0}
 
 
+def test_who_shares_a_place_has_it_in_turns() -> None:
+    """Two ranks compute for a second each with the whole place: at half of it that takes two seconds each."""
+    account = {"compute": 1.0, "contention": 1.5, "host": 0.5}
+    found = waterfall(account, Needs(useful=2.0), shared=True)
+    assert found.parts == {"useful": 2.0, "kernels": 0.0, "contention": 0.5, "host": 0.5}
+    assert found.beyond == 0
+    alone = waterfall(account, Needs(useful=2.0))
+    assert (alone.parts["contention"], alone.beyond) == (1.5, 1.0)
+
+
 def test_more_flops_than_time_is_said() -> None:
     found = waterfall({"compute": 1.0, "host": 1.0}, Needs(useful=1.5))
     assert found.parts == {"useful": 1.0, "kernels": 0.0, "host": 1.0}
@@ -169,9 +179,10 @@ PARTS = ("input", "compute", "compute|host", "host|blocked", "contention", "tran
 @given(
     st.dictionaries(st.sampled_from(PARTS), SECONDS),
     st.builds(Needs, MAYBE, MAYBE, MAYBE, MAYBE, MAYBE),
+    st.booleans(),
 )
-def test_a_waterfall_adds_up_to_its_account(account: dict[str, float], needs: Needs) -> None:
-    found = waterfall(account, needs)
+def test_a_waterfall_adds_up_to_its_account(account: dict[str, float], needs: Needs, shared: bool) -> None:
+    found = waterfall(account, needs, shared)
     assert math.isclose(sum(found.parts.values()), sum(account.values()), abs_tol=1e-9, rel_tol=1e-9)
     assert min(found.parts.values(), default=0.0) >= -1e-9 and found.beyond >= 0
 

@@ -64,7 +64,7 @@ def use_of(
     peaks = peaks_of(view, number, rank, precision, by_precision, contention)
     needs = _needs(rank, group, model.value, executed.value, by_precision, peaks)
     parts = {part: float(seconds.mean()) for part, seconds in account.parts.items()}
-    found = waterfall(parts, needs) if peaks.best is not None else Waterfall(parts)
+    found = waterfall(parts, needs, peaks.parts > 1) if peaks.best is not None else Waterfall(parts)
     return RankUse(
         group,
         model,

@@ -41,7 +41,7 @@ def of_ranks(
         **_flops_and_peaks(uses, asked),
     }
     found |= _shares(steps, found, asked)
-    found |= _under_roofs(groups)
+    found |= _under_roofs(steps, groups)
     return Utilisation(
         label=label,
         rank="",
@@ -141,9 +141,9 @@ def _shares(steps: Sequence[RankSteps], found: dict[str, Value], asked: Efficien
     return made
 
 
-def _under_roofs(groups: Sequence[PointGroup]) -> dict[str, Value]:
-    """Of all of them: what they did over what the lowest of their roofs lets them attain."""
-    done = could = 0.0
+def _under_roofs(steps: Sequence[RankSteps], groups: Sequence[PointGroup]) -> dict[str, Value]:
+    """Of all of them: what they did in their steps over what the lowest of their roofs lets them attain."""
+    could = 0.0
     why, notes = reasons.NO_STEPS_SEEN if not groups else "", dict[str, None]()
     for group in groups:
         reached = placed(group.evidence, group.values)[2]
@@ -152,10 +152,11 @@ def _under_roofs(groups: Sequence[PointGroup]) -> dict[str, Value]:
             why = reached.reason if reached.value is None else first.headroom.reason
             break
         headrooms = [one.headroom.value for one in others if one.headroom.value is not None]
-        done += reached.value
         could += reached.value * min([first.headroom.value, *headrooms])
         notes[first.headroom.reason] = None
-    known = not why and could > 0
+    share = utilisation_of(steps, "executed")
+    done = (share or 0.0) * sum(one.peak or 0.0 for one in steps)
+    known = not why and could > 0 and share is not None
     note = joined(*notes)
     return {
         "attainable": value(could if known else None, "FLOP/s", ESTIMATED, SCOPE, reason=note, missing=why),
