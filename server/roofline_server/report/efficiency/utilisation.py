@@ -157,7 +157,7 @@ def _under_roofs(steps: Sequence[RankSteps], groups: Sequence[PointGroup]) -> di
     share = utilisation_of(steps, "executed")
     done = (share or 0.0) * sum(one.peak or 0.0 for one in steps)
     known = not why and could > 0 and share is not None
-    note = joined(*notes)
+    note, why = joined(*notes), why or reasons.NO_FLOPS_COUNTED
     return {
         "attainable": value(could if known else None, "FLOP/s", ESTIMATED, SCOPE, reason=note, missing=why),
         "roofline_utilisation": value(

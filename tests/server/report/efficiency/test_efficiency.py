@@ -12,9 +12,14 @@ from roofline.answers.machines import Ceiling
 from roofline.answers.values import Provenance, Value
 from roofline.v1 import ingest_pb2 as pb
 from roofline_server.errors import BadRequest
+from roofline_server.model.account import Account
 from roofline_server.report.efficiency.efficiency import NEEDED, efficiency
 from roofline_server.report.efficiency.model_flops import EfficiencyQuery
+from roofline_server.report.efficiency.rank_use import use_of
+from roofline_server.report.evidence.gathering import gather
 from roofline_server.report.questions import ALL_STEPS, Steps, Subject
+from roofline_server.report.ranks.contention import contention
+from roofline_server.report.roofline.groups import groups_of
 from roofline_server.sentences import efficiency as texts
 from roofline_server.store.store import Store
 
@@ -99,6 +104,27 @@ def test_the_waterfall_adds_up_to_the_step_and_begins_with_the_mfu(store: Store)
         assert parts["memory"] == pytest.approx(0.3e-6)
         assert parts["compute|contention"] == pytest.approx(0.2e-6), "of a kernel of 1 us"
         assert all(part.formula for part in one.waterfall)
+
+
+def test_ranks_that_share_a_node_have_it_in_turns(store: Store) -> None:
+    """Its FLOPs need 0.5 us at half of the peak; it had all of the node for 0.2 us, and waited for that."""
+    A.greet(store)
+    sent = training(WORKERS, stepping=(0, 1))
+    for one in sent:
+        del one.kernels[:]
+        one.kernels.extend([kernel(FLOPS, 100)])
+    A.put(store, *sent)
+    view = store.view("job", NEEDED)
+    assert view
+    every = gather(view, ALL_STEPS).evidence
+    number = next(n for n, one in every.items() if one.key == "worker:0")
+    (group,) = groups_of(view, {number: every[number]}, every, "rank")
+    parts = {"compute": np.full(4, 0.2e-6), "contention": np.full(4, 0.8e-6)}
+    account = Account("worker:0", "worker", "hosta", np.full(4, 1e-6), parts, {}, None)
+    use = use_of(view, number, group, account, EfficiencyQuery(), contention(view, every))
+    assert use.steps.parts["useful"] == pytest.approx(0.5e-6)
+    assert use.steps.parts["contention"] == pytest.approx(0.5e-6)
+    assert (use.steps.peak, use.beyond) == (2e12, 0)
 
 
 def test_flops_in_a_slower_precision_need_more_than_at_the_peak(store: Store) -> None:
