@@ -18,7 +18,7 @@ from ..questions import Subject
 from ..ranks.contention import contention
 from ..ranks.members import chosen
 from ..roofline import rooflines
-from ..roofline.groups import groups_of
+from ..roofline.groups import groups_of, summarized
 from ..verdict.build import accounts_of
 from .model_flops import EfficiencyQuery, check
 from .rank_use import RankUse, use_of
@@ -38,11 +38,11 @@ def efficiency(view: JobView, subject: Subject, asked: EfficiencyQuery) -> Effic
     sharing = contention(view, every)
     uses = {}
     for number in training:
-        (group,) = groups_of(view, {number: every[number]}, every, "rank")
+        (group,) = groups_of(view, {number: every[number]}, every, "rank", summarized)
         uses[number] = use_of(view, number, group, known.accounts[number], asked, sharing)
     # What is known of some ranks is not mixed with the little that is known of others.
     best = [number for number in training if uses[number].is_known] or training
-    roles = groups_of(view, {number: every[number] for number in best}, every, "role")
+    roles = groups_of(view, {number: every[number] for number in best}, every, "role", summarized)
     whole = of_ranks(texts.ranks(len(best)), [uses[n] for n in best], roles, asked)
     left = [every[number].key for number in training if number not in best]
     return Efficiency(

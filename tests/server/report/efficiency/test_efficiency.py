@@ -19,7 +19,7 @@ from roofline_server.report.efficiency.rank_use import use_of
 from roofline_server.report.evidence.gathering import gather
 from roofline_server.report.questions import ALL_STEPS, Steps, Subject
 from roofline_server.report.ranks.contention import contention
-from roofline_server.report.roofline.groups import groups_of
+from roofline_server.report.roofline.groups import groups_of, summarized
 from roofline_server.sentences import efficiency as texts
 from roofline_server.store.store import Store
 
@@ -118,7 +118,7 @@ def test_ranks_that_share_a_node_have_it_in_turns(store: Store) -> None:
     assert view
     every = gather(view, ALL_STEPS).evidence
     number = next(n for n, one in every.items() if one.key == "worker:0")
-    (group,) = groups_of(view, {number: every[number]}, every, "rank")
+    (group,) = groups_of(view, {number: every[number]}, every, "rank", summarized)
     parts = {"compute": np.full(4, 0.2e-6), "contention": np.full(4, 0.8e-6)}
     account = Account("worker:0", "worker", "hosta", np.full(4, 1e-6), parts, {}, None)
     use = use_of(view, number, group, account, EfficiencyQuery(), contention(view, every))
