@@ -8,6 +8,7 @@ import pytest
 from roofline.answers import (
     about,
     breakdown,
+    efficiency,
     jobs,
     machines,
     report,
@@ -23,7 +24,19 @@ from roofline.v1 import machine_pb2, models_pb2, query_pb2, values_pb2
 from .client.machine_versions import ALL
 from .client.reports import report as made_report
 
-MODULES = (about, breakdown, jobs, machines, report, rooflines, time_roofline, trajectory, values, waits)
+MODULES = (
+    about,
+    breakdown,
+    efficiency,
+    jobs,
+    machines,
+    report,
+    rooflines,
+    time_roofline,
+    trajectory,
+    values,
+    waits,
+)
 RECORDS = {
     name: record
     for module in MODULES

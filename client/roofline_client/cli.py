@@ -15,6 +15,7 @@ from . import __version__, interrupts
 from .commands.bench import bench
 from .commands.breakdown import breakdown
 from .commands.compare import compare
+from .commands.efficiency import efficiency
 from .commands.export import export
 from .commands.jobs import jobs
 from .commands.join import join
@@ -92,6 +93,15 @@ COMMANDS = (
     ),
     Command(breakdown, ("breakdown --job 42", "breakdown --job 42 --by rank --steps 10:90 --format json")),
     Command(
+        efficiency,
+        (
+            "efficiency --job 42",
+            "efficiency --job 42 --model-flops 6.2e9 --precision bf16",
+            "efficiency 42 --parameters 1.3e9 --tokens-per-example 2048 --layers 24 --hidden 2048 --causal",
+            "efficiency --job 42 --format json | jq .whole.measures",
+        ),
+    ),
+    Command(
         trajectory,
         (
             "trajectory --experiment scaling --over nodes",
@@ -147,6 +157,7 @@ app = typer.Typer(
     "  roofline-client what-if --job 42 --ranks 8\n\n"
     "  roofline-client roofline --job 42 --kind hierarchical\n\n"
     "  roofline-client breakdown --job 42\n\n"
+    "  roofline-client efficiency --job 42\n\n"
     "  roofline-client trajectory --experiment scaling --over nodes\n\n"
     "  roofline-client plot --job 42 --kind roofline -o 42.png\n\n"
     "  roofline-client machines --compare node1@1 node1@2\n\n"

@@ -6,13 +6,14 @@ import contextlib
 import os
 import queue
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 import grpc
 from roofline.answers.agents import Agent
 from roofline.answers.breakdown import Breakdown
 from roofline.answers.comparison import Comparison
+from roofline.answers.efficiency import Efficiency
 from roofline.answers.jobs import Job
 from roofline.answers.machines import MachineVersion, NetResult, NetSummary
 from roofline.answers.report import Report
@@ -236,6 +237,13 @@ class Connection:
             models_pb2.GetTrajectoryRequest, experiment=experiment, jobs=several(jobs), **asked
         )
         return from_message(Trajectory, self._ask(self._query.GetTrajectory, request))
+
+    def efficiency(self, job: str, model: Mapping[str, Any] | None = None, **subject: Any) -> Efficiency:
+        """MFU, HFU and where the rest of the step goes. model: what is given of it, as the fields of
+        GetEfficiencyRequest. Errors as of `roofline`; Refused also for a model that cannot be."""
+        asked = _subject(job, **subject)
+        request = _request(models_pb2.GetEfficiencyRequest, subject=asked, **(model or {}))
+        return from_message(Efficiency, self._ask(self._query.GetEfficiency, request))
 
     def breakdown(self, job: str, by: str = "role", **subject: Any) -> Breakdown:
         """Parts of work, traffic and time, by "role" or "rank". Errors as of `roofline`."""

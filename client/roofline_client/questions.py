@@ -7,7 +7,13 @@ from typing import Any
 
 from .connection import Connection
 from .results.jobs import ReportResult, StragglersResult, WhatIfResult
-from .results.models import BreakdownResult, RooflineResult, TimeRooflineResult, TrajectoryResult
+from .results.models import (
+    BreakdownResult,
+    EfficiencyResult,
+    RooflineResult,
+    TimeRooflineResult,
+    TrajectoryResult,
+)
 from .results.pieces import ExportResult, StepsResult, TimelineResult
 from .step_range import checked, parse_steps
 from .tables.names import several
@@ -58,6 +64,39 @@ class JobQuestions:
     def breakdown(self, by: str = "role", steps: Steps = "", ranks: Sequence[str] = ()) -> BreakdownResult:
         """Parts of work, traffic and time, by "role" or "rank"."""
         return BreakdownResult(self._connection.breakdown(self.job, by, **_subject(steps, ranks)))
+
+    def efficiency(
+        self,
+        flops_per_example: float | None = None,
+        flops_per_step: float | None = None,
+        parameters: float | None = None,
+        tokens_per_example: float | None = None,
+        layers: float | None = None,
+        hidden: float | None = None,
+        causal: bool = False,
+        precision: str = "",
+        sparse: bool = False,
+        steps: Steps = "",
+        ranks: Sequence[str] = (),
+    ) -> EfficiencyResult:
+        """MFU, HFU, and where the rest of the step goes.
+
+        Of the model, forward and backward: its FLOPs of an example, or of a step of a rank; or those of a
+        transformer by its parameters, with layers and hidden (heads x width of a head) for its attention.
+        Without any of them those that were executed, where nothing recomputes. precision: of the peak
+        ("bf16"), where it is not that of most FLOPs. sparse: also against the sparse peak."""
+        model = {
+            "flops_per_example": flops_per_example,
+            "flops_per_step": flops_per_step,
+            "parameters": parameters,
+            "tokens_per_example": tokens_per_example,
+            "layers": layers,
+            "hidden": hidden,
+            "causal": causal,
+            "precision": precision,
+            "sparse": sparse,
+        }
+        return EfficiencyResult(self._connection.efficiency(self.job, model, **_subject(steps, ranks)))
 
     def stragglers(self, steps: Steps = "") -> StragglersResult:
         """Which rank the others wait for."""

@@ -228,6 +228,40 @@ def machines() -> Any:
     return models_pb2.GetMachinesResponse(machines=[version])
 
 
+def efficiency() -> Any:
+    def utilisation(label: str, rank: str = "") -> Any:
+        def measure(name: str, of: Any) -> Any:
+            return models_pb2.UtilisationMeasure(name=name, value=of, formula=f"formula of {name}")
+
+        def part(name: str, seconds: float) -> Any:
+            time, share = value(seconds, "s"), value(seconds / 0.02, "1")
+            return models_pb2.WaterfallPart(part=name, time=time, share=share, formula=f"formula of {name}")
+
+        return models_pb2.Utilisation(
+            label=label,
+            rank=rank,
+            host="node1" if rank else "",
+            precision="f32",
+            steps=100,
+            measures=[
+                measure("step", value(0.02, "s")),
+                measure("model_flops", value(1e9, "FLOP")),
+                measure("mfu", value(0.25, "1")),
+                measure("hfu", value(None, "1")),
+                measure("roofline_utilisation", value(0.5, "1")),
+            ],
+            waterfall=[part("useful", 0.005), part("kernels", 0.005), part("input|host", 0.01)],
+        )
+
+    return models_pb2.Efficiency(
+        about=about(),
+        sentence="MFU 25.0% of the measured FP32 peak",
+        whole=utilisation("2 ranks"),
+        ranks=[utilisation("worker:0", "worker:0"), utilisation("worker:1", "worker:1")],
+        notes=["a note"],
+    )
+
+
 class Model(NamedTuple):
     """A model: the method of the wire, its answer, and the record of it."""
 

@@ -134,6 +134,7 @@ MODELS: dict[str, tuple[Any, Callable[[Client], Any]]] = {
     "GetTimeRoofline": (models_pb2.TimeRoofline, lambda client: client.time_roofline("42")),
     "GetTrajectory": (models_pb2.Trajectory, lambda client: client.trajectory("scaling")),
     "GetBreakdown": (models_pb2.Breakdown, lambda client: client.breakdown("42")),
+    "GetEfficiency": (models_pb2.Efficiency, lambda client: client.efficiency("42")),
     "GetStragglers": (pb.Stragglers, lambda client: client.stragglers("42")),
     "GetWhatIf": (pb.WhatIf, lambda client: client.what_if("42", ranks=3)),
 }
@@ -180,6 +181,7 @@ def test_models_are_asked_for_as_given() -> None:
         client.time_roofline(experiment="scaling", jobs=["1", "2"], over="batch", points="step")
         client.trajectory("scaling", ["1"], "nodes", ["ps"], 3, None)
         client.breakdown("42", "rank", **subject)
+        client.efficiency("42", {"flops_per_step": 1e9, "causal": False, "layers": None}, **subject)
     wanted = models_pb2.Subject(job="42", **subject)
     assert asked.requests == [
         models_pb2.GetRooflineRequest(subject=wanted, kind="hierarchical", points="phase"),
@@ -190,6 +192,7 @@ def test_models_are_asked_for_as_given() -> None:
             experiment="scaling", jobs=["1"], over="nodes", roles=["ps"], first_step=3
         ),
         models_pb2.GetBreakdownRequest(subject=wanted, by="rank"),
+        models_pb2.GetEfficiencyRequest(subject=wanted, flops_per_step=1e9),
     ]
 
 

@@ -43,6 +43,7 @@ ANSWERS = {
             ranks=[pb.RankWaits(rank="worker:0", role="worker", values={"wait": models.value(0.01, "s")})],
         )
     ),
+    "GetEfficiency": answer(models.efficiency()),
     "jobs": answer(pb.ListJobsResponse(jobs=[pb.Job(job="42", tags={"nodes": "1"}, begin_ns=BEGIN)])),
 }
 Ask = Callable[[Client], Any]
@@ -51,6 +52,7 @@ RESULTS: dict[str, Ask] = {
     "time_roofline": lambda c: c.job("42").time_roofline(),
     "trajectory": lambda c: c.experiment("scaling").trajectory(over="nodes"),
     "breakdown": lambda c: c.job("42").breakdown(),
+    "efficiency": lambda c: c.job("42").efficiency(),
     "stragglers": lambda c: c.job("42").stragglers(),
     "steps": lambda c: c.job("42").steps(),
     "timeline": lambda c: c.job("42").timeline(),

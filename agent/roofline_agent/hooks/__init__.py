@@ -53,6 +53,7 @@ HOOKS = {
     "torch.nn.parallel.distributed": "torch_ddp",
     "torch.optim.optimizer": "torch_optimizer",
     "torch.serialization": "torch_apart",
+    "torch.utils.checkpoint": "torch_recompute",
     "torch.utils.data.dataloader": "torch_data",
     "safetensors.torch": "torch_apart",
     "accelerate.accelerator": "torch_apart",

@@ -13,6 +13,7 @@ from ..step_range import parse_steps
 from ..tables import (
     agents,
     breakdowns,
+    efficiencies,
     job_comparisons,
     jobs,
     machines,
@@ -99,6 +100,12 @@ ALL = {
         lambda client, given: breakdowns.as_json(
             client.breakdown(given["job"], given.get("by", "role"), **_steps(given))
         ),
+    ),
+    "efficiency": Document(
+        "MFU, HFU, and where the rest of the step goes",
+        JOB,
+        STEPS,
+        lambda client, given: efficiencies.as_json(client.efficiency(given["job"], **_steps(given))),
     ),
     "compare": Document(
         "Two jobs side by side",

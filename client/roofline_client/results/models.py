@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from roofline.answers.breakdown import Breakdown
+from roofline.answers.efficiency import Efficiency
 from roofline.answers.roofline import Roofline
 from roofline.answers.time_roofline import TimeRoofline
 from roofline.answers.trajectory import Trajectory
@@ -56,3 +57,12 @@ class BreakdownResult(Result[Breakdown]):
         from ..tables import breakdowns
 
         return breakdowns
+
+
+class EfficiencyResult(Result[Efficiency]):
+    """MFU, HFU, and where the rest of the step goes. Tables: measures and waterfall, a row each."""
+
+    def _form(self) -> Any:
+        from ..tables import efficiencies
+
+        return efficiencies

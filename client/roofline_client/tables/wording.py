@@ -73,6 +73,38 @@ def part(name: str) -> str:
     return " or ".join(_PARTS.get(one, one.replace("_", " ")) for one in name.split("|"))
 
 
+_WATERFALL = {  # titles of parts of a waterfall that no account has
+    "useful": "the model's FLOPs",
+    "executed": "FLOPs executed",
+    "recompute": "recomputed",
+    "precision": "slower precisions",
+    "memory": "memory bandwidth",
+    "kernels": "below the roof",
+    "launch": "launches",
+}
+_MEASURES = {  # titles where they differ from the name
+    "mfu": "MFU",
+    "hfu": "HFU",
+    "mfu.theoretical": "MFU, theoretical",
+    "hfu.theoretical": "HFU, theoretical",
+    "mfu.sparse": "MFU, sparse peak",
+    "peak.theoretical": "peak, theoretical",
+    "peak.sparse": "peak, sparse",
+    "roofline_utilisation": "of the roofline",
+    "model_flops": "model FLOPs",
+    "executed_flops": "executed FLOPs",
+}
+
+
+def waterfall_part(name: str) -> str:
+    return _WATERFALL.get(name) or part(name)
+
+
+def measure(name: str) -> str:
+    """A number of an efficiency."""
+    return _MEASURES.get(name, name.replace("_", " "))
+
+
 def more_ranks(count: int) -> str:
     return f"  and {count:,} more"
 

@@ -465,3 +465,81 @@ class NetSummary(_message.Message):
     ceilings: _containers.RepeatedCompositeFieldContainer[_machine_pb2.Ceiling]
     notes: _containers.RepeatedScalarFieldContainer[str]
     def __init__(self, ceilings: _Optional[_Iterable[_Union[_machine_pb2.Ceiling, _Mapping]]] = ..., notes: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class GetEfficiencyRequest(_message.Message):
+    __slots__ = ("subject", "flops_per_example", "flops_per_step", "parameters", "tokens_per_example", "layers", "hidden", "causal", "precision", "sparse")
+    SUBJECT_FIELD_NUMBER: _ClassVar[int]
+    FLOPS_PER_EXAMPLE_FIELD_NUMBER: _ClassVar[int]
+    FLOPS_PER_STEP_FIELD_NUMBER: _ClassVar[int]
+    PARAMETERS_FIELD_NUMBER: _ClassVar[int]
+    TOKENS_PER_EXAMPLE_FIELD_NUMBER: _ClassVar[int]
+    LAYERS_FIELD_NUMBER: _ClassVar[int]
+    HIDDEN_FIELD_NUMBER: _ClassVar[int]
+    CAUSAL_FIELD_NUMBER: _ClassVar[int]
+    PRECISION_FIELD_NUMBER: _ClassVar[int]
+    SPARSE_FIELD_NUMBER: _ClassVar[int]
+    subject: Subject
+    flops_per_example: float
+    flops_per_step: float
+    parameters: float
+    tokens_per_example: float
+    layers: float
+    hidden: float
+    causal: bool
+    precision: str
+    sparse: bool
+    def __init__(self, subject: _Optional[_Union[Subject, _Mapping]] = ..., flops_per_example: _Optional[float] = ..., flops_per_step: _Optional[float] = ..., parameters: _Optional[float] = ..., tokens_per_example: _Optional[float] = ..., layers: _Optional[float] = ..., hidden: _Optional[float] = ..., causal: bool = ..., precision: _Optional[str] = ..., sparse: bool = ...) -> None: ...
+
+class Efficiency(_message.Message):
+    __slots__ = ("about", "sentence", "whole", "ranks", "notes")
+    ABOUT_FIELD_NUMBER: _ClassVar[int]
+    SENTENCE_FIELD_NUMBER: _ClassVar[int]
+    WHOLE_FIELD_NUMBER: _ClassVar[int]
+    RANKS_FIELD_NUMBER: _ClassVar[int]
+    NOTES_FIELD_NUMBER: _ClassVar[int]
+    about: About
+    sentence: str
+    whole: Utilisation
+    ranks: _containers.RepeatedCompositeFieldContainer[Utilisation]
+    notes: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, about: _Optional[_Union[About, _Mapping]] = ..., sentence: _Optional[str] = ..., whole: _Optional[_Union[Utilisation, _Mapping]] = ..., ranks: _Optional[_Iterable[_Union[Utilisation, _Mapping]]] = ..., notes: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class Utilisation(_message.Message):
+    __slots__ = ("label", "rank", "host", "precision", "steps", "measures", "waterfall")
+    LABEL_FIELD_NUMBER: _ClassVar[int]
+    RANK_FIELD_NUMBER: _ClassVar[int]
+    HOST_FIELD_NUMBER: _ClassVar[int]
+    PRECISION_FIELD_NUMBER: _ClassVar[int]
+    STEPS_FIELD_NUMBER: _ClassVar[int]
+    MEASURES_FIELD_NUMBER: _ClassVar[int]
+    WATERFALL_FIELD_NUMBER: _ClassVar[int]
+    label: str
+    rank: str
+    host: str
+    precision: str
+    steps: int
+    measures: _containers.RepeatedCompositeFieldContainer[UtilisationMeasure]
+    waterfall: _containers.RepeatedCompositeFieldContainer[WaterfallPart]
+    def __init__(self, label: _Optional[str] = ..., rank: _Optional[str] = ..., host: _Optional[str] = ..., precision: _Optional[str] = ..., steps: _Optional[int] = ..., measures: _Optional[_Iterable[_Union[UtilisationMeasure, _Mapping]]] = ..., waterfall: _Optional[_Iterable[_Union[WaterfallPart, _Mapping]]] = ...) -> None: ...
+
+class UtilisationMeasure(_message.Message):
+    __slots__ = ("name", "value", "formula")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    VALUE_FIELD_NUMBER: _ClassVar[int]
+    FORMULA_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    value: _values_pb2.Value
+    formula: str
+    def __init__(self, name: _Optional[str] = ..., value: _Optional[_Union[_values_pb2.Value, _Mapping]] = ..., formula: _Optional[str] = ...) -> None: ...
+
+class WaterfallPart(_message.Message):
+    __slots__ = ("part", "time", "share", "formula")
+    PART_FIELD_NUMBER: _ClassVar[int]
+    TIME_FIELD_NUMBER: _ClassVar[int]
+    SHARE_FIELD_NUMBER: _ClassVar[int]
+    FORMULA_FIELD_NUMBER: _ClassVar[int]
+    part: str
+    time: _values_pb2.Value
+    share: _values_pb2.Value
+    formula: str
+    def __init__(self, part: _Optional[str] = ..., time: _Optional[_Union[_values_pb2.Value, _Mapping]] = ..., share: _Optional[_Union[_values_pb2.Value, _Mapping]] = ..., formula: _Optional[str] = ...) -> None: ...

@@ -76,6 +76,11 @@ class QueryStub(object):
                 request_serializer=roofline_dot_v1_dot_models__pb2.GetBreakdownRequest.SerializeToString,
                 response_deserializer=roofline_dot_v1_dot_models__pb2.Breakdown.FromString,
                 )
+        self.GetEfficiency = channel.unary_unary(
+                '/roofline.v1.Query/GetEfficiency',
+                request_serializer=roofline_dot_v1_dot_models__pb2.GetEfficiencyRequest.SerializeToString,
+                response_deserializer=roofline_dot_v1_dot_models__pb2.Efficiency.FromString,
+                )
         self.GetMachines = channel.unary_unary(
                 '/roofline.v1.Query/GetMachines',
                 request_serializer=roofline_dot_v1_dot_models__pb2.GetMachinesRequest.SerializeToString,
@@ -188,6 +193,14 @@ class QueryServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def GetEfficiency(self, request, context):
+        """MFU, HFU, and where the rest of the step goes. Errors as GetRoofline; INVALID_ARGUMENT also for a model that
+        cannot be.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def GetMachines(self, request, context):
         """Machines with their ceilings, now and before. NOT_FOUND: no such host.
         """
@@ -279,6 +292,11 @@ def add_QueryServicer_to_server(servicer, server):
                     servicer.GetBreakdown,
                     request_deserializer=roofline_dot_v1_dot_models__pb2.GetBreakdownRequest.FromString,
                     response_serializer=roofline_dot_v1_dot_models__pb2.Breakdown.SerializeToString,
+            ),
+            'GetEfficiency': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetEfficiency,
+                    request_deserializer=roofline_dot_v1_dot_models__pb2.GetEfficiencyRequest.FromString,
+                    response_serializer=roofline_dot_v1_dot_models__pb2.Efficiency.SerializeToString,
             ),
             'GetMachines': grpc.unary_unary_rpc_method_handler(
                     servicer.GetMachines,
@@ -512,6 +530,23 @@ class Query(object):
         return grpc.experimental.unary_unary(request, target, '/roofline.v1.Query/GetBreakdown',
             roofline_dot_v1_dot_models__pb2.GetBreakdownRequest.SerializeToString,
             roofline_dot_v1_dot_models__pb2.Breakdown.FromString,
+            options, channel_credentials,
+            insecure, call_credentials, compression, wait_for_ready, timeout, metadata)
+
+    @staticmethod
+    def GetEfficiency(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(request, target, '/roofline.v1.Query/GetEfficiency',
+            roofline_dot_v1_dot_models__pb2.GetEfficiencyRequest.SerializeToString,
+            roofline_dot_v1_dot_models__pb2.Efficiency.FromString,
             options, channel_credentials,
             insecure, call_credentials, compression, wait_for_ready, timeout, metadata)
 

@@ -79,17 +79,23 @@ class Limits(NamedTuple):
         if slope is None and level == NETWORK:
             return texts.no_network_ceiling(self.host)
         if self.compute is None:
-            if not self.slopes.keys() - {NETWORK}:
-                return texts.no_ceilings(self.host, self.device)
-            if not self.precision:
-                return texts.NO_PRECISION
-            return texts.no_compute_ceiling(self.host, self.device, self.precision)
+            return self.lacks_peak()
         if slope is not None:
             return ""
         if self.device and level in UNMEASURED:
             return texts.no_way_to_measure(level)
         memory = main_memory(self.device) if level == MINIMUM else level
         return texts.no_bandwidth(self.host, self.device, memory)
+
+    def lacks_peak(self) -> str:
+        """The same of the compute ceiling alone."""
+        if self.nowhere or self.compute is not None:
+            return self.nowhere
+        if not self.slopes.keys() - {NETWORK}:
+            return texts.no_ceilings(self.host, self.device)
+        if not self.precision:
+            return texts.NO_PRECISION
+        return texts.no_compute_ceiling(self.host, self.device, self.precision)
 
 
 def limits(host: str, device: str, ceilings: Iterable[Ceiling], precision: str, cpus: int = 0) -> Limits:

@@ -12,6 +12,7 @@ from ..errors import RemovedData, unknown_job
 from ..records import CutLevel
 from ..report.breakdown import breakdowns
 from ..report.comparison import comparisons
+from ..report.efficiency import efficiency, model_flops
 from ..report.evidence import ranks as evidence
 from ..report.evidence.gathering import check_seen, mode_of
 from ..report.job.build import build, first_screen
@@ -71,6 +72,15 @@ class Answers:
         view = self._view(subject.job, breakdowns.NEEDED)
         found = breakdowns.breakdown(self._store, view, subject, request.by)
         return self._noted(to_message(models_pb2.Breakdown(), found), view)
+
+    def efficiency(self, request: Any) -> Any:
+        subject = _subject(request.subject)
+        view = self._view(subject.job, efficiency.NEEDED)
+        given = {name: getattr(request, name) for name in model_flops.NUMBERS if request.HasField(name)}
+        others = {"causal": request.causal, "precision": request.precision, "sparse": request.sparse}
+        asked = model_flops.EfficiencyQuery(**given, **others)
+        found = efficiency.efficiency(view, subject, asked)
+        return self._noted(to_message(models_pb2.Efficiency(), found), view)
 
     def machines(self, request: Any) -> Any:
         versions = machine_versions(self._store, request.host, request.history)

@@ -79,6 +79,9 @@ class QueryService:
     async def GetBreakdown(self, request: Any, context: Any) -> Any:
         return await _answer(self._answers.breakdown, request, context, "breakdown")
 
+    async def GetEfficiency(self, request: Any, context: Any) -> Any:
+        return await _answer(self._answers.efficiency, request, context, "question for efficiency")
+
     async def GetComparison(self, request: Any, context: Any) -> Any:
         return await _answer(self._answers.comparison, request, context, "comparison")
 

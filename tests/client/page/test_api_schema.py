@@ -36,6 +36,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
         "ListAgents": answer(pb.ListAgentsResponse()),
         "GetRoofline": answer(models.roofline()),
         "GetBreakdown": answer(models.breakdown()),
+        "GetEfficiency": answer(models.efficiency()),
         "GetMachines": answer(models.machines()),
         "GetTrajectory": answer(models.trajectory()),
         "GetComparison": answer(pb.Comparison(first="x", second="y")),

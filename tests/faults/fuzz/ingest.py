@@ -182,6 +182,7 @@ QUESTIONS: dict[str, Any] = {
     "time_roofline": models_pb2.GetTimeRooflineRequest(subject={"job": JOB}),
     "trajectory": models_pb2.GetTrajectoryRequest(jobs=[JOB], over="ranks"),
     "breakdown": models_pb2.GetBreakdownRequest(subject={"job": JOB}),
+    "efficiency": models_pb2.GetEfficiencyRequest(subject={"job": JOB}, flops_per_step=1.0),
     "machines": models_pb2.GetMachinesRequest(history=True),
 }
 WORDS = (

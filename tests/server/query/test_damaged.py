@@ -57,6 +57,7 @@ QUESTIONS: dict[str, list[Any]] = {
     ],
     "GetTrajectory": [models_pb2.GetTrajectoryRequest(jobs=[JOB, "other"], over="ranks")],
     "GetBreakdown": [models_pb2.GetBreakdownRequest(subject=SUBJECT, by=by) for by in ("role", "rank")],
+    "GetEfficiency": [models_pb2.GetEfficiencyRequest(subject=SUBJECT)],
     "GetMachines": [models_pb2.GetMachinesRequest(history=True)],
     "GetComparison": [
         pb.GetComparisonRequest(first=JOB, second="other"),

@@ -304,3 +304,26 @@ def test_roofline_comes_over_the_wire_whole(tmp_path: Path) -> None:
         assert (code, "classic" in says) == (grpc.StatusCode.INVALID_ARGUMENT, True)
 
     run(work, tmp_path)
+
+
+def test_efficiency_comes_over_the_wire(tmp_path: Path) -> None:
+    async def work(server: Served) -> None:
+        A.put(server.store, *OF_A)
+        subject = models_pb2.Subject(job="job", ranks=["worker:1"])
+        found = await server.query.GetEfficiency(
+            models_pb2.GetEfficiencyRequest(subject=subject, flops_per_step=2000.0)
+        )
+        values = {one.name: one.value for one in found.whole.measures}
+        assert [one.rank for one in found.ranks] == ["worker:1"]
+        assert (values["model_flops"].value, values["executed_flops"].value) == (2000, 1000)
+        assert sum(part.time.value for part in found.whole.waterfall) == pytest.approx(0.63)
+        assert found.sentence.startswith("MFU ") and found.about.jobs == ["job"]
+        wrong = models_pb2.GetEfficiencyRequest(subject=subject, flops_per_step=-1.0)
+        code, says = await refusal(server.query.GetEfficiency(wrong))
+        assert (code, bool(says)) == (grpc.StatusCode.INVALID_ARGUMENT, True)
+        code, _ = await refusal(
+            server.query.GetEfficiency(models_pb2.GetEfficiencyRequest(subject={"job": "x"}))
+        )
+        assert code == grpc.StatusCode.NOT_FOUND
+
+    run(work, tmp_path)

@@ -59,7 +59,7 @@ def roofline(store: Store, view: JobView, subject: Subject, kind: str, points: s
     groups: list[PointGroup] = []
     if points in ("role", "rank"):
         groups = groups_of(view, evidence, every, points, summarized)
-        found = [made for group in groups for made in _points(group, kind)]
+        found = [made for group in groups for made in points_of(group, kind)]
     elif points == "step":
         found, notes = of_steps(view, evidence, kind, contention(view, every))
     elif points == "phase":
@@ -92,13 +92,13 @@ def of_roles(
     its place alone, which takes a quarter of the time."""
     values = summarized if words else placing_of
     groups = groups_of(view, evidence, evidence, "role", values)
-    make = _points if words else _places
+    make = points_of if words else _places
     points = ((group, made) for group in groups for made in make(group, "classic"))
     return [(group, point) for group, point in points if point.flops_per_second.value is not None]
 
 
 def _places(group: PointGroup, kind: str) -> list[RoofPoint]:
-    """As `_points` of the classic kind, without spreads over steps and words."""
+    """As `points_of` of the classic kind, without spreads over steps and words."""
     name, intensity, reached = placed(group.evidence, group.values)
     made = point(group.who, Level(name, intensity), reached, group.limits, _time_seen(group))
     return [of_its_part(made, group.parts)]
@@ -118,7 +118,7 @@ def _check_question(kind: str, points: str) -> None:
 # -- roles and ranks --------------------------------------------------------------------------------------
 
 
-def _points(group: PointGroup, kind: str) -> list[RoofPoint]:
+def points_of(group: PointGroup, kind: str) -> list[RoofPoint]:
     """One for each level of the kind; where none is known one that has the reason."""
     _, _, reached = placed(group.evidence, group.values)
     time = _time_seen(group)

@@ -1,0 +1,109 @@
+"""`roofline-client efficiency`."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated
+
+import typer
+
+from ..step_range import parse_steps
+from .options import (
+    DEFAULT_SERVER,
+    FormatOption,
+    JobArgument,
+    OptionalJobOption,
+    RanksOption,
+    ServerOption,
+    StepsOption,
+    check_format,
+    one_job,
+    resolve_job,
+    show,
+)
+
+ModelFlopsOption = Annotated[
+    str,
+    typer.Option(
+        "--model-flops",
+        metavar="FLOPS",
+        help="of the model, forward and backward: 6.2e9 of an example, or 6.2e12/step of a step of a rank",
+    ),
+]
+ParametersOption = Annotated[
+    float | None,
+    typer.Option("--parameters", help="of a transformer, by which each token is multiplied: 6 FLOPs each"),
+]
+TokensOption = Annotated[float | None, typer.Option("--tokens-per-example", help="with --parameters")]
+LayersOption = Annotated[float | None, typer.Option("--layers", help="with --parameters: for attention")]
+HiddenOption = Annotated[
+    float | None, typer.Option("--hidden", help="with --layers: heads x width of a head")
+]
+CausalOption = Annotated[
+    bool, typer.Option("--causal", help="with --layers: attention looks back only, so half of it counts")
+]
+PrecisionOption = Annotated[
+    str, typer.Option("--precision", help="of the peak: f32, tf32, bf16, ... [that of most FLOPs]")
+]
+SparseOption = Annotated[
+    bool, typer.Option("--sparse", help="also against the sparse peak, twice the dense one of tensor cores")
+]
+_FLOPS = re.compile(r"([0-9.]+(?:[eE][+-]?[0-9]+)?)(?:/(example|step))?")
+
+
+def efficiency(
+    which: JobArgument = "",
+    job: OptionalJobOption = "",
+    server: ServerOption = DEFAULT_SERVER,
+    output: FormatOption = "text",
+    steps: StepsOption = "",
+    rank: RanksOption = None,
+    model_flops: ModelFlopsOption = "",
+    parameters: ParametersOption = None,
+    tokens: TokensOption = None,
+    layers: LayersOption = None,
+    hidden: HiddenOption = None,
+    causal: CausalOption = False,
+    precision: PrecisionOption = "",
+    sparse: SparseOption = False,
+) -> None:
+    """MFU, HFU, how near the roof, and where the rest of the step goes."""
+    check_format(output)
+    asked = one_job(which, job)
+    first, last = parse_steps(steps)
+    per_example, per_step = parse_flops(model_flops)
+    from ..api import connect
+    from ..tables import efficiencies
+
+    model = {
+        "flops_per_example": per_example,
+        "flops_per_step": per_step,
+        "parameters": parameters,
+        "tokens_per_example": tokens,
+        "layers": layers,
+        "hidden": hidden,
+        "causal": causal,
+        "precision": precision,
+        "sparse": sparse,
+    }
+    with connect(server) as client:
+        asked = resolve_job(client, asked)
+        found = client.efficiency(asked, model, first_step=first, last_step=last, ranks=rank or ())
+    show(output, found, efficiencies, found.notes)
+
+
+def parse_flops(given: str) -> tuple[float | None, float | None]:
+    """(of an example, of a step), one of them, of "6.2e9", "6.2e9/example" or "6.2e12/step"; neither of "".
+    Raises BadParameter."""
+    if not given:
+        return None, None
+    found = _FLOPS.fullmatch(given.strip())
+    try:
+        flops = float(found[1]) if found else 0.0
+    except ValueError:
+        flops = 0.0
+    if found is None or not flops > 0:
+        raise typer.BadParameter(
+            f"{given!r} is not like 6.2e9 (of an example) or 6.2e12/step", param_hint="--model-flops"
+        )
+    return (None, flops) if found[2] == "step" else (flops, None)

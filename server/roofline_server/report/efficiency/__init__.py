@@ -1,0 +1,1 @@
+"""What a job would do with something changed."""

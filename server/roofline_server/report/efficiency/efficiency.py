@@ -1,0 +1,94 @@
+"""MFU, HFU, roofline utilisation, and where the rest of a step goes: of each rank that trains, and of all."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from roofline.answers.efficiency import Efficiency, Utilisation
+
+from ...model.efficiency import SAME
+from ...sentences import efficiency as texts
+from ...store.view import JobView
+from ..about import about
+from ..evidence.gathering import check_seen, gather
+from ..evidence.replays import notes as replay_notes
+from ..evidence.sampled import notes as sample_notes
+from ..evidence.steady import left_out_notes
+from ..questions import Subject
+from ..ranks.contention import contention
+from ..ranks.members import chosen
+from ..roofline import rooflines
+from ..roofline.groups import groups_of, summarized
+from ..verdict.build import accounts_of
+from .model_flops import EfficiencyQuery, check
+from .rank_use import RankUse, use_of
+from .utilisation import losses, measured, of_ranks
+
+NEEDED = rooflines.needed("network", "rank")
+
+
+def efficiency(view: JobView, subject: Subject, asked: EfficiencyQuery) -> Efficiency:
+    """The answer to GetEfficiency. Raises BadRequest for a model or range that cannot be, and UnknownRank."""
+    check(asked)
+    check_seen(view, subject.steps)
+    numbers = chosen(view, subject.ranks)
+    gathered = gather(view, subject.steps)
+    every, known = gathered.evidence, accounts_of(view, gathered)
+    training = [n for n in numbers if n in known.concerned and len(known.accounts[n].duration)]
+    sharing = contention(view, every)
+    uses = {}
+    for number in training:
+        (group,) = groups_of(view, {number: every[number]}, every, "rank", summarized)
+        uses[number] = use_of(view, number, group, known.accounts[number], asked, sharing)
+    # What is known of some ranks is not mixed with the little that is known of others.
+    best = [number for number in training if uses[number].is_known] or training
+    roles = groups_of(view, {number: every[number] for number in best}, every, "role", summarized)
+    whole = of_ranks(texts.ranks(len(best)), [uses[n] for n in best], roles, asked)
+    left = [every[number].key for number in training if number not in best]
+    return Efficiency(
+        about=about([view]),
+        sentence=_sentence(whole),
+        whole=whole,
+        ranks=[
+            of_ranks(use.group.who.label, [use], [use.group], asked)._replace(
+                rank=use.group.who.rank, host=use.group.who.host
+            )
+            for use in uses.values()
+        ],
+        notes=[
+            *_notes([uses[number] for number in best], whole),
+            *([texts.left_out(left, len(training))] if left else []),
+            *replay_notes(view, every),
+            *sample_notes([every[number] for number in best]),
+            *left_out_notes(view, subject.steps),
+        ],
+    )
+
+
+def _sentence(whole: Utilisation) -> str:
+    mfu, theory = measured(whole, "mfu"), measured(whole, "mfu.theoretical")
+    found = mfu if mfu.value is not None else theory
+    if found.value is None:
+        return texts.unknown(mfu.reason)
+    return texts.answer(found.value, whole.precision, mfu.value is None, losses(whole))
+
+
+def _notes(uses: Sequence[RankUse], whole: Utilisation) -> list[str]:
+    notes = []
+    model, executed = (measured(whole, name).value for name in ("model_flops", "executed_flops"))
+    if any(use.exceeds for use in uses) and model and executed:
+        notes.append(texts.exceeds(model, executed))
+    mfu = measured(whole, "mfu").value
+    if mfu is not None and mfu > 1:
+        notes.append(texts.above_peak(mfu))
+    beyond = max((use.beyond / use.steps.seconds for use in uses if use.steps.seconds > 0), default=0.0)
+    if beyond > SAME:
+        notes.append(texts.beyond(beyond))
+    if len({use.peaks.precision for use in uses} - {""}) > 1:
+        notes.append(texts.OTHER_PRECISIONS)
+    unpeaked = sorted({one for use in uses for one in use.unpeaked})
+    if unpeaked:
+        notes.append(texts.no_peak_of(unpeaked))
+    if any(use.model.reason == texts.SAME_AS_EXECUTED for use in uses):
+        notes.append(texts.RECOMPUTE_SEEN)
+    return notes
