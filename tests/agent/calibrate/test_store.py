@@ -106,7 +106,7 @@ def changed_ceiling(**fields: Any) -> str:
         ('{"format": 1, "host": "no', "Unterminated string"),
         ("[]", "expected an object"),
         ("[" * 100_000, "recursion"),
-        (changed(format=2), '"format": 1'),
+        (changed(format=2), "format 2, of a later release"),
         (changed(host=None), "host is not a string"),
         (changed(cpus="2"), "cpus is not a whole number"),
         (changed(cpus=True), "cpus is not a whole number"),

@@ -20,6 +20,7 @@ from ...store.view import JobView
 from .tables import where
 
 FACT = "update."  # and the name of the server's rank
+PAYLOAD = "payload.{}.total"  # a fact of each server whose chief has the hooks
 
 
 class Update(NamedTuple):
@@ -39,10 +40,10 @@ def with_updates(view: JobView, evidence: Mapping[int, RankEvidence], mode: str)
         if not rank.serving or rank.kernels is not None or rank.role != "ps":
             continue
         update = parsed(reported.get(FACT + rank.key, ""))
-        if update is None:
+        if update is None and PAYLOAD.format(rank.key) in reported:
             why = joined(NO_UPDATE_RULE, rank.reasons.get("perf", ""))
             found[number] = rank._replace(reasons={**rank.reasons, "flops": why})
-        else:
+        if update is not None:
             updates = _in_rounds(view, number, rank) if mode == "synchronous" else _one_each(rank)
             found[number] = rank._replace(kernels=_kernels(rank, update, updates))
     return found

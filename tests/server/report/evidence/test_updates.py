@@ -72,7 +72,7 @@ def test_nothing_says_how_long_an_update_took(tmp_path: Path) -> None:
 
 
 def test_without_a_known_rule_a_server_has_no_point(tmp_path: Path) -> None:
-    found = report(tmp_path, asynchronous=True, said="update.ps:1=1/2/f32 SGD")
+    found = report(tmp_path, asynchronous=True, said="payload.ps:0.total=16/64")
     values = values_of(found, "ps")
     assert values["flops_per_step"] is None and values["flops_per_second"] is None
     (server,) = [one for one in found.roles if one.role == "ps"]
