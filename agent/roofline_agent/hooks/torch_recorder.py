@@ -15,7 +15,7 @@ from typing import Any, Callable, Dict, List, Optional
 
 from . import Marker
 from .torch_batches import Batches
-from .torch_between import EVALUATION
+from .torch_between import EVALUATION, TRACE
 from .torch_borders import DEFERRED_NS, SHORT_NS, WaitingBorder, in_place_of
 from .torch_by_hand import ByHand
 from .torch_calm import MOST_DISTURBED, work_out
@@ -424,6 +424,9 @@ class Recorder:
         """Send the steps that ended at these borders."""
         first = self.steps.sent
         self.steps.send_all(borders)
+        stall = self._marker.take_stall()
+        if stall is not None:
+            self.between.add(TRACE, stall[0], stall[1], certain=True)
         for number, border in enumerate(borders, first):
             if self.sampled:
                 self._report_cost(number, border.time_ns)
@@ -503,4 +506,5 @@ def recorder(marker: Marker) -> Recorder:
     found = _of.get(marker)
     if found is None:
         found = _of[marker] = Recorder(marker)
+        marker.traces_with("torch")
     return found  # type: ignore[no-any-return]

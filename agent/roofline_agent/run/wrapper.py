@@ -35,6 +35,7 @@ from .rank_environment import Naming, RecordedKernels, kept, rank_environment, r
 from .rank_page import RankPage
 from .reading import LineReading
 from .step_log import StepLog
+from .tracing import STATE, Tracing
 
 if TYPE_CHECKING:
     from ..ncu.session import Session
@@ -71,14 +72,15 @@ def run(
     watchers: Sequence[Watcher] = (),
     step_pattern: re.Pattern[str] | None = None,
     quiet: bool = False,
+    traced: str = "",
 ) -> int:
     """Run the command as one rank; its exit status, negative when a signal ended it.
 
     notify: shows the user a line.
     profiled: ranges of steps whose GPU kernels ncu counts; where it cannot, the user is notified and the
     command runs without. step_pattern: steps are read from what the command prints (step_log.py); its stderr
-    then comes through here too. quiet: the user is not told which job this is. Raises StartError when it
-    cannot be started.
+    then comes through here too. quiet: the user is not told which job this is. traced: steps that the
+    framework's profiler records, "100-102"; "": none. Raises StartError when it cannot be started.
     """
 
     def show(text: str) -> None:
@@ -91,6 +93,8 @@ def run(
     environ = with_local_job(environ, naming)
     wrapped = _WrappedCommand(command, naming, environ, watchers, log, show)
     wrapped.start(kernels, steps, session)
+    if traced and (why := wrapped.tracing.ask(traced)):
+        show(f"roofline-agent: the command runs without a trace: {why}")
     forward = (wrapped.send_signal, wrapped.resize, wrapped.ending.set)
     threading.Thread(target=launch.forward_signals, args=forward, daemon=True).start()
     if not wrapped.link.connected:
@@ -153,6 +157,7 @@ class _WrappedCommand:
         self._session: Session | None = None
         self._recording = False
         self._page = RankPage()
+        self.tracing = Tracing(self._page, self._connect, self._say_trace, self._takes_operators)
         self._cost = OwnCost()
         self._outputs: list[OutputStream] = []
         self._exit_sent = False
@@ -188,7 +193,7 @@ class _WrappedCommand:
         give_way()  # the command must not inherit that
         for output in self._outputs:
             os.close(output.child_end)
-        self.link = AgentLink(self.child.pid, socket_paths(self._environ))
+        self.link = self._connect()
         for name, value in tags.from_environ(self._environ).tags.items():
             self.link.send_fact(f"{tags.FACT}{name}", value)
 
@@ -211,7 +216,7 @@ class _WrappedCommand:
         """Forward output until there is no more and the command has ended; its exit status."""
 
         def turn() -> None:
-            self._try(self._send_kernels, self._send_steps, self._watch)
+            self._try(self._send_kernels, self._send_steps, self._watch, self.tracing.look)
 
         # Waking takes CPU from the training: seldom, where nothing but kernels is waited for.
         hurries = self._log is not None or self._session is not None or self._watchers
@@ -239,6 +244,7 @@ class _WrappedCommand:
         """Send what is left, for the command has ended."""
         if self._log is not None:
             self._try(self._log.finish, self._send_steps)
+        self._try(self.tracing.close)
         self._try(self._look_at_watchers, *(watcher.close for watcher in self._watchers), self._page.close)
 
     def send_exit(self, status: int, ended_ns: int) -> None:
@@ -305,6 +311,16 @@ class _WrappedCommand:
         if self._log is not None and (borders := self._log.take()):
             self.link.send_fact("steps.from", self._log.described)
             self.link.send_borders(borders)
+
+    def _connect(self) -> AgentLink:
+        return AgentLink(self.child.pid, socket_paths(self._environ))
+
+    def _say_trace(self, state: str) -> None:
+        self.link.send_fact(STATE, state)
+        self._notify(f"roofline-agent: trace of {state}")
+
+    def _takes_operators(self) -> bool:
+        return not self._recording or self._stdout.sampled
 
     def _send_replayed(self, session: Session) -> None:
         # How long the steps under ncu take says nothing about the training.

@@ -12,6 +12,7 @@ import numpy as np
 
 from ..records import Bools, Floats
 
+TRACED = "traced"
 WARM_UP = "warm-up"
 AFTER_BREAK = "after a break"
 
@@ -34,13 +35,14 @@ class Steady(NamedTuple):
     left_out: list[LeftOut]  # a step counts under its first reason only
 
 
-def steady(duration: Floats, apart: Bools | None = None) -> Steady:
+def steady(duration: Floats, apart: Bools | None = None, traced: Bools | None = None) -> Steady:
     """Of the steps of one rank in order of time.
 
-    duration: seconds. apart: steps that did not begin when the one before ended; of these the first and those
+    duration: seconds. traced: steps that a profiler recorded, which slows them. apart: steps that did not begin when the one before ended; of these the first and those
     that are far longer than others (caches are cold, workers of the loader start) are left out.
     """
-    reasons = {WARM_UP: _leading(len(duration), warm_up(duration))}
+    reasons = {} if traced is None else {TRACED: traced}
+    reasons[WARM_UP] = _leading(len(duration), warm_up(duration))
     if apart is not None:
         reasons[AFTER_BREAK] = apart & (duration > _usual(duration)[1])
     left: Bools = np.zeros(len(duration), np.bool_)

@@ -13,8 +13,10 @@ from ...records import Bools, Ints, Table, rows, take
 from ...sentences import steps as texts
 from ...store.view import JobView, once
 from ..questions import Steps
+from .replays import parsed_steps
 from .tables import by_rank, where
 
+TRACED = "trace.steps"  # fact of a rank: steps that its framework's profiler has recorded
 LEAST_STEPS = 8  # of fewer steps all count: which are steady cannot be told
 
 
@@ -29,9 +31,18 @@ def steady_of(view: JobView) -> tuple[dict[int, Steady], dict[int, Ints]]:
             table = take(table, np.argsort(table["end_ns"], kind="stable"))
         lasted = (table["end_ns"] - table["begin_ns"]) / NS
         apart = table["apart"] > 0 if "apart" in table else None
-        found[number] = steady(lasted, apart) if len(lasted) >= LEAST_STEPS else Steady(lasted >= 0, [])
+        traced = np.isin(table["step"], traced_steps(view, number))
+        if len(lasted) >= LEAST_STEPS and not traced.all():
+            found[number] = steady(lasted, apart, traced)
+        else:
+            found[number] = Steady(lasted >= 0, [])
         left[number] = np.unique(table["step"][~found[number].which])
     return found, left
+
+
+def traced_steps(view: JobView, number: int) -> Ints:
+    """The steps of a rank that its framework's profiler has recorded (`run --trace`)."""
+    return parsed_steps(view.facts.get(number, {}).get(TRACED, ""))
 
 
 def resolved(view: JobView, steps: Steps, mode: str) -> Steps:
