@@ -128,7 +128,7 @@ class Tracing:
         if not framework:
             self._give_up("neither PyTorch nor JAX nor TensorFlow is loaded, whose profiler could record it")
             return None
-        module = importlib.import_module("_roofline_hooks." + PROFILERS[framework])
+        module = importlib.import_module("." + PROFILERS[framework], __package__)
         profiler = module.Profiler(os.path.join(asked.folder, self._name))
         profiler.start()
         self._profiler, self._steps = profiler, []
@@ -138,7 +138,7 @@ class Tracing:
 
     def _stop(self) -> Stall:
         begun = time.monotonic_ns()
-        profiler, self._profiler, asked, self._asked = self._profiler, None, self._asked, None
+        profiler, self._profiler, asked = self._profiler, None, self._asked
         self.at = NEVER
         if asked is None:
             raise RuntimeError("it is not known who asked")
@@ -161,6 +161,7 @@ class Tracing:
                 "thread": threading.get_native_id(),
             },
         )
+        self._asked = None
         return begun, ended
 
     @property

@@ -40,11 +40,11 @@ class Tracing:
         self,
         page: RankPage,
         connect: Callable[[], AgentLink],
-        says: Callable[[str], None],
+        says: Callable[[str, bool], None],
         sends_operators: Callable[[], bool],
     ) -> None:
-        """connect: a link of its own to the agent, for the command. says: is given each state, in the thread that
-        looks. sends_operators: False where the kernels of all steps are recorded anyway."""
+        """connect: a link of its own to the agent, for the command. says: is given each state, and whether
+        it is the last, in the thread that looks. sends_operators: False where the kernels of all steps are recorded anyway."""
         self._page, self._connect, self._says, self._sends_operators = page, connect, says, sends_operators
         self._folder: Path | None = None
         self._steps = ""
@@ -66,7 +66,7 @@ class Tracing:
             return NO_HOOKS
         self._folder, self._steps, self._result = folder, steps, ""
         self._asked, self._introduced = time.monotonic(), 0.0
-        self._says(f"{_named(steps)}: asked for")
+        self._says(f"{_named(steps)}: asked for", False)
         return ""
 
     def look(self) -> None:
@@ -85,7 +85,7 @@ class Tracing:
             self._link.introduce()
         failed, done = (next(iter(self._folder.glob(f"*.{what}")), None) for what in ("failed", "done"))
         if done is not None:
-            self._says(f"{_named(self._steps)}: reading the trace")
+            self._says(f"{_named(self._steps)}: reading the trace", False)
             self._reading = threading.Thread(target=self._read, args=(done,), daemon=True)
             self._reading.start()
         elif failed is not None:
@@ -110,7 +110,7 @@ class Tracing:
             self._link = None
         if folder is not None:
             shutil.rmtree(folder, ignore_errors=True)
-        self._says(state)
+        self._says(state, True)
 
     def _read(self, path: Path) -> None:
         """In a thread of its own."""

@@ -315,9 +315,10 @@ class _WrappedCommand:
     def _connect(self) -> AgentLink:
         return AgentLink(self.child.pid, socket_paths(self._environ))
 
-    def _say_trace(self, state: str) -> None:
+    def _say_trace(self, state: str, is_over: bool) -> None:
         self.link.send_fact(STATE, state)
-        self._notify(f"roofline-agent: trace of {state}")
+        if is_over:
+            self._notify(f"roofline-agent: trace of {state}")
 
     def _takes_operators(self) -> bool:
         return not self._recording or self._stdout.sampled

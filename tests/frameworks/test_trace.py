@@ -1,0 +1,101 @@
+"""Steps of real trainings that their framework's own profiler records: `run --trace` and `roofline-client trace`."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ..end_to_end.conftest import Site, values, wait_until
+from .torch_runs import finish, wrapping
+
+pytestmark = [pytest.mark.framework, pytest.mark.timeout(400)]
+# Of a step of that training, as it counts them by hand.
+FLOPS_PER_STEP = 2 * 16 * (32 * 3 * 32 * 32 * 9 * 2 + 64 * 32 * 32 * 32 * 9 * 3 + 4096 * 256 * 3 + 256 * 10 * 3)
+CNN = Path(__file__).with_name("torch_training.py")
+STEPS = 60
+TRACED = range(30, 33)
+STATE = "trace.state"
+
+
+def trained(site: Site, python: str, *options: str) -> str:
+    """A traced training of a network whose FLOPs are known; what its wrapper printed."""
+    wrap = wrapping("--job", "1", "--trace", "30-32", *options)
+    command = [str(part) for part in [*wrap, python, CNN, STEPS]]
+    done = finish(command, site.environ | {"ROOFLINE_ROLE": "worker"})
+    wait_until(lambda: site.worked("worker:0", STEPS, "1"), what="all steps and kernels arrive")
+    return done.stderr
+
+
+def exported(site: Site) -> Path:
+    folder = site.folder / "raw"
+    assert site.ask("export", "--job", "1", "-o", folder).returncode == 0
+    return folder
+
+
+def rows_of(path: Path) -> list[dict[str, str]]:
+    with path.open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def steps_of(site: Site, which: str) -> list[dict[str, Any]]:
+    done = site.ask("steps", "--job", "1", "--steps", which, "--format", "json")
+    assert done.returncode == 0, done.stderr
+    return list(json.loads(done.stdout)["rows"])
+
+
+def test_traced_steps_have_operators_and_say_nothing_of_the_others(site: Site, torch_python: str) -> None:
+    site.server()
+    site.agent()
+    printed = trained(site, torch_python, "--no-kernels")
+    assert "trace of steps 30-32: recorded, " in printed
+    assert not list(Path("/tmp").glob("roofline-trace-*/*.json")), "the trace is removed"
+
+    report = json.loads(site.ask("report", "--job", "1", "--format", "json").stdout)
+    left = {one["reason"]: one["steps"] for one in report["verdict"]["left_out"]}
+    assert left["traced"] == len(TRACED)
+    assert any("steps 30-32: recorded" in note for note in report["notes"])
+    assert values(report, "worker:0")["between.trace.count"] == 2, "started and stopped"
+    # The other steps did the same, as far as is known.
+    assert values(report, "worker:0")["flops_per_step"] == pytest.approx(FLOPS_PER_STEP, rel=0.01)
+
+    check_account(exported(site))
+
+
+def check_account(raw: Path) -> None:
+    """Phases of the traced steps, as hooks tell them, against the operators of the trace within them."""
+    marks = {int(row["step"]): int(row["time_ns"]) for row in rows_of(raw / "marks.csv") if row["kind"] == "border"}
+    begin, end = marks[TRACED[0] - 1], marks[TRACED[-1]]
+    calls = [(int(row["begin_ns"]), int(row["duration_ns"])) for row in rows_of(raw / "calls.csv")]
+    assert all(begin <= start < end for start, _ in calls), "there are calls in traced steps alone"
+    backward = [
+        (int(row["begin_ns"]), int(row["end_ns"]))
+        for row in rows_of(raw / "spans.csv")
+        if row["name"] == "phase.backward" and begin <= int(row["begin_ns"]) < end
+    ]
+    assert len(backward) == len(TRACED)
+    lasted = sum(until - since for since, until in backward)
+    computed = sum(time for at, time in calls if any(since <= at < until for since, until in backward))
+    assert computed == pytest.approx(lasted, rel=0.05)
+
+
+def test_trace_beside_sampled_kernels_changes_no_number_of_the_job(site: Site, torch_python: str) -> None:
+    site.server()
+    site.agent()
+    trained(site, torch_python)
+    done = site.ask("roofline", "--job", "1", "--points", "kernel", "--format", "json")
+    assert "aten::" not in done.stdout, "the library's kernels are what is known of the other steps"
+    traced = site.ask("roofline", "--job", "1", "--points", "kernel", "--steps", "30:32", "--format", "json")
+    assert "aten::convolution_backward" in traced.stdout
+
+
+def test_steps_that_never_come_are_named(site: Site, torch_python: str) -> None:
+    site.server()
+    site.agent()
+    wrap = wrapping("--job", "1", "--trace", "1000")
+    command = [str(part) for part in [*wrap, torch_python, CNN, 20]]
+    done = finish(command, site.environ | {"ROOFLINE_ROLE": "worker"})
+    assert "trace of step 1000: not recorded: the training ended before these steps did" in done.stderr
