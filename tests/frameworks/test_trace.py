@@ -1,9 +1,11 @@
-"""Steps of real trainings that their framework's own profiler records: `run --trace` and `roofline-client trace`."""
+"""Steps of real trainings that their framework's own profiler records: `run --trace` and `roofline-client
+trace`."""
 
 from __future__ import annotations
 
 import csv
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +16,12 @@ from .torch_runs import finish, wrapping
 
 pytestmark = [pytest.mark.framework, pytest.mark.timeout(400)]
 # Of a step of that training, as it counts them by hand.
-FLOPS_PER_STEP = 2 * 16 * (32 * 3 * 32 * 32 * 9 * 2 + 64 * 32 * 32 * 32 * 9 * 3 + 4096 * 256 * 3 + 256 * 10 * 3)
+FLOPS_PER_STEP = (
+    2 * 16 * (32 * 3 * 32 * 32 * 9 * 2 + 64 * 32 * 32 * 32 * 9 * 3 + 4096 * 256 * 3 + 256 * 10 * 3)
+)
 CNN = Path(__file__).with_name("torch_training.py")
 STEPS = 60
 TRACED = range(30, 33)
-STATE = "trace.state"
 
 
 def trained(site: Site, python: str, *options: str) -> str:
@@ -51,13 +54,13 @@ def test_traced_steps_have_operators_and_say_nothing_of_the_others(site: Site, t
     site.server()
     site.agent()
     printed = trained(site, torch_python, "--no-kernels")
-    assert "trace of steps 30-32: recorded, " in printed
+    assert "trace recorded: steps 30-32, " in printed
     assert not list(Path("/tmp").glob("roofline-trace-*/*.json")), "the trace is removed"
 
     report = json.loads(site.ask("report", "--job", "1", "--format", "json").stdout)
     left = {one["reason"]: one["steps"] for one in report["verdict"]["left_out"]}
     assert left["traced"] == len(TRACED)
-    assert any("steps 30-32: recorded" in note for note in report["notes"])
+    assert any("recorded: steps 30-32" in note for note in report["notes"])
     assert values(report, "worker:0")["between.trace.count"] == 2, "started and stopped"
     # The other steps did the same, as far as is known.
     assert values(report, "worker:0")["flops_per_step"] == pytest.approx(FLOPS_PER_STEP, rel=0.01)
@@ -67,7 +70,9 @@ def test_traced_steps_have_operators_and_say_nothing_of_the_others(site: Site, t
 
 def check_account(raw: Path) -> None:
     """Phases of the traced steps, as hooks tell them, against the operators of the trace within them."""
-    marks = {int(row["step"]): int(row["time_ns"]) for row in rows_of(raw / "marks.csv") if row["kind"] == "border"}
+    marks = {
+        int(row["step"]): int(row["time_ns"]) for row in rows_of(raw / "marks.csv") if row["kind"] == "border"
+    }
     begin, end = marks[TRACED[0] - 1], marks[TRACED[-1]]
     calls = [(int(row["begin_ns"]), int(row["duration_ns"])) for row in rows_of(raw / "calls.csv")]
     assert all(begin <= start < end for start, _ in calls), "there are calls in traced steps alone"
@@ -98,4 +103,30 @@ def test_steps_that_never_come_are_named(site: Site, torch_python: str) -> None:
     wrap = wrapping("--job", "1", "--trace", "1000")
     command = [str(part) for part in [*wrap, torch_python, CNN, 20]]
     done = finish(command, site.environ | {"ROOFLINE_ROLE": "worker"})
-    assert "trace of step 1000: not recorded: the training ended before these steps did" in done.stderr
+    assert "trace not recorded: step 1000: the training ended before these steps did" in done.stderr
+
+
+def test_running_job_is_traced_on_request(site: Site, torch_python: str) -> None:
+    site.server()
+    site.agent()
+    command = [*wrapping("--job", "1", "--no-kernels"), torch_python, CNN, 100_000]
+    training = site.start(command, "rank.log", ROOFLINE_ROLE="worker")
+    wait_until(lambda: site.steps("worker:0", "1") > 8, what="it trains")
+
+    done = site.ask("trace", "--job", "1", "--steps", "2", "--format", "json")
+    assert done.returncode == 0, done.stderr
+    (rank,) = json.loads(done.stdout)["ranks"]
+    assert rank["rank"] == "worker:0"
+    found = re.fullmatch(r"recorded: steps (\d+)-(\d+), (\d+) operators .*", rank["text"])
+    assert found, rank
+    first, last = int(found[1]), int(found[2])
+    assert last == first + 1
+    wait_until(lambda: site.steps("worker:0", "1") > last + 5, what="it trains on")
+    wait_until(lambda: site.seen("1")["worker:0"]["flops_per_step"], what="what was traced is known")
+    assert values(site.report("1"), "worker:0")["flops_per_step"] == pytest.approx(FLOPS_PER_STEP, rel=0.01)
+
+    unknown = site.ask("trace", "--job", "1", "--rank", "worker:9")
+    assert (unknown.returncode, "these do: worker:0" in unknown.stderr) == (5, True)
+    training.terminate()
+    training.wait()
+    wait_until(lambda: site.ask("trace", "--job", "1").returncode == 3, what="a job that is over is refused")

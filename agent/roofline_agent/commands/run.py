@@ -58,11 +58,11 @@ from 0; step 0 cannot be profiled. oneDNN and MKL kernels are not recorded meanw
 ranks profile one; the others wait for it at their next collective, perhaps longer than a short NCCL
 timeout. If ncu cannot be used, a message says why and what to do, and the command runs without it.
 
---trace has the framework's own profiler (PyTorch: torch.profiler) record these steps, at most 20 in one range;
-steps count from 0, and step 0 cannot be traced. Their kernels, or operators on the CPU with FLOPs by shapes,
-go into the job, and the trace is removed. Traced steps are slower, so means and verdicts leave them out; the
-training stands still while the trace is written, which is counted as time between steps. For a job that runs
-already there is `roofline-client trace`.
+--trace has the framework's own profiler (PyTorch: torch.profiler) record these steps, at most 20 in one
+range; steps count from 0, and step 0 cannot be traced. Their kernels, or operators on the CPU with FLOPs by
+shapes, go into the job, and the trace is removed. Traced steps are slower, so means and verdicts leave them
+out; the training stands still while the trace is written, which is counted as time between steps. For a job
+that runs already there is `roofline-client trace`.
 
 --horovod-timeline makes Horovod write its timeline into an unnamed file and reads it from there: fused
 collectives, negotiation, copies and cycles, as seen by rank 0. The cost: Horovod's writer spins on a core
@@ -167,7 +167,17 @@ def run(
         if is_disabled(os.environ):
             launch.become(command)
         status = wrapper.run(
-            command, naming, environ, _notify, recorded, steps, profiled, watchers, step_pattern, quiet, traced
+            command,
+            naming,
+            environ,
+            _notify,
+            recorded,
+            steps,
+            profiled,
+            watchers,
+            step_pattern,
+            quiet,
+            traced,
         )
     except launch.StartError as error:
         _notify(f"roofline-agent run: {error}")

@@ -139,7 +139,8 @@ class Marker:
             self.stall = tracing.border(number, now, self.more)
 
     def traces_with(self, framework: str) -> None:
-        """Steps are those of this framework ("torch"), whose profiler is to record them where that is asked for."""
+        """Steps are those of this framework ("torch"), whose profiler is to record them where that is asked
+        for."""
         self.tracing.framework = framework
 
     def take_stall(self) -> Optional[Tuple[int, int]]:

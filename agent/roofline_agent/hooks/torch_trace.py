@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import sys
 from typing import Any
@@ -21,8 +22,7 @@ class Profiler:
         """Raises RuntimeError where the training is at it itself."""
         os.environ.setdefault("KINETO_LOG_LEVEL", QUIET)
         torch: Any = sys.modules["torch"]
-        import torch.profiler as profiler  # it is part of what is loaded
-
+        profiler: Any = importlib.import_module(torch.__name__ + ".profiler")
         if torch.autograd._profiler_enabled():
             raise RuntimeError("the training records something with PyTorch's profiler itself")
         activities = [profiler.ProfilerActivity.CPU]

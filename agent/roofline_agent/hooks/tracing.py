@@ -1,10 +1,10 @@
 """Has the framework's own profiler record steps that the wrapper asks for, between their borders.
 
 The wrapper writes into its page of memory which steps are wanted and where their trace is to lie
-(run/rank_page.py). At the border before the first of them the profiler is started, at that behind the last it is
-stopped and its file written; both take time that belongs to no step. Then a file "NAME.done" appears beside the
-trace, or "NAME.failed" with the reason, and the wrapper reads it. The fact `trace.steps` names all steps that
-were disturbed so, whether anything was read of them or not.
+(run/rank_page.py). At the border before the first of them the profiler is started, at that behind the last
+it is stopped and its file written; both take time that belongs to no step. Then a file "NAME.done" appears
+beside the trace, or "NAME.failed" with the reason, and the wrapper reads it. The fact `trace.steps` names
+all steps that were disturbed so, whether anything was read of them or not.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ Stall = Tuple[int, int]
 
 
 class Request(NamedTuple):
-    """first None: the next `count` steps, whichever these are."""
+    """first None: the next `wanted` steps, whichever these are."""
 
     first: Optional[int]
     last: int
-    count: int
+    wanted: int
     folder: str
 
 
@@ -96,7 +96,7 @@ class Tracing:
 
     def follows(self, number: int) -> bool:
         """At the border behind step `number`: whether the next one is recorded."""
-        left = self._asked is not None and len(self._steps) + 1 < self._asked.count
+        left = self._asked is not None and len(self._steps) + 1 < self._asked.wanted
         return left if self._profiler is not None else self.at <= number
 
     def border(self, number: int, now: int, more: bool = False) -> Optional[Stall]:
@@ -108,7 +108,7 @@ class Tracing:
             self._steps.append((number, self._since_ns, now))
             self._since_ns, self.at = now, number + 1
             asked = self._asked
-            is_over = asked is None or len(self._steps) >= asked.count or now - self._began_ns > MOST_NS
+            is_over = asked is None or len(self._steps) >= asked.wanted or now - self._began_ns > MOST_NS
             if is_over and not more:
                 return self._stop()
         except Exception as error:
@@ -143,7 +143,10 @@ class Tracing:
         if asked is None:
             raise RuntimeError("it is not known who asked")
         first, last = self._steps[0][0], self._steps[-1][0]
-        self._traced = [*self._traced[1 - MOST_NAMED :], "%d-%d" % (first, last)]
+        self._traced = [
+            *self._traced[1 - MOST_NAMED :],
+            "%d-%d" % (first, last) if last > first else str(first),
+        ]
         self._fact(STEPS, ",".join(self._traced))
         # The device's work of these steps is waited for, then written.
         path = profiler.stop()

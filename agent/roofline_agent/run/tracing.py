@@ -1,7 +1,7 @@
 """Has the framework's profiler record steps of the wrapped rank, and sends what it recorded to the agent.
 
 The hooks start and stop the profiler (hooks/tracing.py) and write the trace into a private folder, which is
-removed when it was read. Reading is left to another process (trace_reader.py) and waited for by a thread, so that
+removed when it was read. Reading is left to another process (`traced`) and waited for by a thread, so that
 the rank's output is forwarded meanwhile. Whatever fails costs the trace alone, and is said.
 """
 
@@ -18,22 +18,23 @@ from collections.abc import Callable
 from pathlib import Path
 
 from ..child_process import ChildProcess, bare_environment
+from ..marks.traces import ASKED, FAILED, READING, RECORDED, REFUSED, STATE
+from ..traced.handing import load, parse_done
+from ..traced.steps import TracedSteps
 from .agent_link import AgentLink
 from .rank_page import RankPage
-from .trace_reader import load, parse_done
-from .traced_steps import TracedSteps
 
-STATE = "trace.state"  # the fact: what became of the last trace that was asked for
+__all__ = ["STATE", "RankTraces"]
+
 MOST_BYTES = 1 << 30  # of a trace
 READ_S, CLOSE_S = 120.0, 60.0  # for reading one, and for all that is left when the command has ended
 INTRODUCE_S = 5.0  # the agent must find the rank while it is alive
 UNSTARTED_S = 600.0  # for the next steps to begin, where it was not said which steps
 PAUSE_S = 0.25  # between two steps' kernels: an agent takes some 100,000 a second
 NO_HOOKS = "the hooks that mark steps cannot be asked (no /proc, or --no-steps)"
-BUSY = "another trace of this rank is not finished"
 
 
-class Tracing:
+class RankTraces:
     """Of one command. At most one trace at a time."""
 
     def __init__(
@@ -44,7 +45,8 @@ class Tracing:
         sends_operators: Callable[[], bool],
     ) -> None:
         """connect: a link of its own to the agent, for the command. says: is given each state, and whether
-        it is the last, in the thread that looks. sends_operators: False where the kernels of all steps are recorded anyway."""
+        it is the last, in the thread that looks. sends_operators: False where the kernels of all steps are
+        recorded anyway."""
         self._page, self._connect, self._says, self._sends_operators = page, connect, says, sends_operators
         self._folder: Path | None = None
         self._steps = ""
@@ -56,7 +58,7 @@ class Tracing:
     def ask(self, steps: str) -> str:
         """Have these steps recorded ("100-102", or "+3" for the next three); why not, "" if so."""
         if self._folder is not None:
-            return BUSY
+            return f"a trace of {_named(self._steps)} is not finished"
         try:
             folder = Path(tempfile.mkdtemp(prefix="roofline-trace-"))
         except OSError as error:
@@ -66,8 +68,13 @@ class Tracing:
             return NO_HOOKS
         self._folder, self._steps, self._result = folder, steps, ""
         self._asked, self._introduced = time.monotonic(), 0.0
-        self._says(f"{_named(steps)}: asked for", False)
+        self._says(f"{ASKED} {_named(steps)}", False)
         return ""
+
+    def ask_for_next(self, count: int) -> None:
+        """The agent asks for the next steps, and reads in the state what becomes of it."""
+        if why := self.ask(f"+{count}"):
+            self._says(f"{REFUSED} {why}", True)
 
     def look(self) -> None:
         """In each turn: whether there is something to read, or was read. Does not block."""
@@ -85,7 +92,7 @@ class Tracing:
             self._link.introduce()
         failed, done = (next(iter(self._folder.glob(f"*.{what}")), None) for what in ("failed", "done"))
         if done is not None:
-            self._says(f"{_named(self._steps)}: reading the trace", False)
+            self._says(f"{READING} {_named(self._steps)}", False)
             self._reading = threading.Thread(target=self._read, args=(done,), daemon=True)
             self._reading.start()
         elif failed is not None:
@@ -125,27 +132,34 @@ class Tracing:
         steps = _named(f"{done.steps[0][0]}-{done.steps[-1][0]}")
         size = done.trace.stat().st_size
         if size > MOST_BYTES:
-            return _not_recorded(steps, f"the trace is larger than {MOST_BYTES >> 20} MiB: ask for fewer steps")
-        command = [sys.executable, "-m", "roofline_agent.run.trace_reader", str(path), str(out)]
+            return _not_recorded(
+                steps, f"the trace is larger than {MOST_BYTES >> 20} MiB: ask for fewer steps"
+            )
+        command = [sys.executable, "-m", "roofline_agent.traced", str(path), str(out)]
         with ChildProcess(command, bare_environment("PYTHON")) as child:
             try:
                 for _ in child.lines(total_s=READ_S):
                     pass
             except TimeoutError:
-                return _not_recorded(steps, f"the trace was not read within {READ_S:.0f} s: ask for fewer steps")
+                return _not_recorded(
+                    steps, f"the trace was not read within {READ_S:.0f} s: ask for fewer steps"
+                )
             if child.returncode:
                 return _not_recorded(steps, f"the trace cannot be read: {child.exit.reason}")
         found = load(out)
         what = f"{size / 1e6:.1f} MB, written in {done.stop_ns / 1e9:.2f} s"
         if not found.on_gpu and not self._sends_operators():
-            return f"{steps}: recorded ({what}); operators are not sent beside all kernels (--kernels all)"
-        return f"{steps}: {self._send(found)} ({what})"
+            return _not_recorded(
+                steps, "operators are not sent beside the kernels of all steps (--kernels all)"
+            )
+        if not found.steps:
+            return _not_recorded(steps, "each has more calls than are taken")
+        return f"{RECORDED} {steps}, {self._send(found)} ({what})"
 
     def _send(self, found: TracedSteps) -> str:
         """Send it, step by step; what was sent, and what was not."""
         link = self._link
-        if link is None or not found.steps:
-            return "nothing was recorded: " + ("no agent" if found.steps else "more calls than are taken")
+        assert link is not None
         calls = collectives = untaken = 0
         for step in found.steps:
             if not link.send_all(step.calls, step.begin_ns, step.end_ns, True):
@@ -156,24 +170,26 @@ class Tracing:
             collectives += len(step.collectives)
             time.sleep(PAUSE_S)
         kind = "kernels" if found.on_gpu else "operators"
-        words = [f"recorded, {calls:,} {kind}"]
+        words = [f"{calls:,} {kind}"]
         words += [f"{collectives:,} collectives"] if collectives else []
-        words += [f"without steps {', '.join(map(str, found.omitted))}: too many calls"] if found.omitted else []
+        words += (
+            [f"without steps {', '.join(map(str, found.omitted))}: too many calls"] if found.omitted else []
+        )
         words += [f"of {untaken} steps no agent took them"] if untaken else []
         return ", ".join(words)
 
 
 def _named(steps: str) -> str:
-    if steps.startswith("steps ") or steps.startswith("step "):
+    if steps.startswith(("steps ", "step ")):
         return steps
     if steps.startswith("+"):
-        return f"next {steps[1:]} steps"
+        return "the next step" if steps == "+1" else f"the next {steps[1:]} steps"
     first, _, last = steps.partition("-")
     return f"step {first}" if last in ("", first) else f"steps {first}-{last}"
 
 
 def _not_recorded(steps: str, why: str) -> str:
-    return f"{_named(steps)}: not recorded: {why}"
+    return f"{FAILED} {_named(steps)}: {why}"
 
 
 def _reason_in(path: Path) -> str:

@@ -35,7 +35,7 @@ from .rank_environment import Naming, RecordedKernels, kept, rank_environment, r
 from .rank_page import RankPage
 from .reading import LineReading
 from .step_log import StepLog
-from .tracing import STATE, Tracing
+from .tracing import STATE, RankTraces
 
 if TYPE_CHECKING:
     from ..ncu.session import Session
@@ -157,7 +157,7 @@ class _WrappedCommand:
         self._session: Session | None = None
         self._recording = False
         self._page = RankPage()
-        self.tracing = Tracing(self._page, self._connect, self._say_trace, self._takes_operators)
+        self.tracing = RankTraces(self._page, self._connect, self._say_trace, self._takes_operators)
         self._cost = OwnCost()
         self._outputs: list[OutputStream] = []
         self._exit_sent = False
@@ -216,7 +216,7 @@ class _WrappedCommand:
         """Forward output until there is no more and the command has ended; its exit status."""
 
         def turn() -> None:
-            self._try(self._send_kernels, self._send_steps, self._watch, self.tracing.look)
+            self._try(self._send_kernels, self._send_steps, self._watch, self._trace)
 
         # Waking takes CPU from the training: seldom, where nothing but kernels is waited for.
         hurries = self._log is not None or self._session is not None or self._watchers
@@ -318,7 +318,12 @@ class _WrappedCommand:
     def _say_trace(self, state: str, is_over: bool) -> None:
         self.link.send_fact(STATE, state)
         if is_over:
-            self._notify(f"roofline-agent: trace of {state}")
+            self._notify(f"roofline-agent: trace {state}")
+
+    def _trace(self) -> None:
+        for count in self.link.take_traces():
+            self.tracing.ask_for_next(count)
+        self.tracing.look()
 
     def _takes_operators(self) -> bool:
         return not self._recording or self._stdout.sampled

@@ -38,8 +38,9 @@ class Steady(NamedTuple):
 def steady(duration: Floats, apart: Bools | None = None, traced: Bools | None = None) -> Steady:
     """Of the steps of one rank in order of time.
 
-    duration: seconds. traced: steps that a profiler recorded, which slows them. apart: steps that did not begin when the one before ended; of these the first and those
-    that are far longer than others (caches are cold, workers of the loader start) are left out.
+    duration: seconds. traced: steps that a profiler recorded, which slows them. apart: steps that did not
+    begin when the one before ended; of these the first and those that are far longer than others (caches are
+    cold, workers of the loader start) are left out.
     """
     reasons = {} if traced is None else {TRACED: traced}
     reasons[WARM_UP] = _leading(len(duration), warm_up(duration))

@@ -12,7 +12,7 @@ import pytest
 from roofline_agent.hooks import Marker, tracing
 from roofline_agent.hooks.kernel_switch import KernelSwitch
 from roofline_agent.run.rank_page import RankPage
-from roofline_agent.run.trace_reader import parse_done
+from roofline_agent.traced.handing import parse_done
 
 
 class FakeProfiler:
@@ -97,7 +97,7 @@ def test_all_traced_steps_are_named_however_often_it_was_asked(rank: Rank) -> No
     rank.steps(-1, 5)
     rank.ask("8-9")
     rank.steps(6, 12)
-    assert rank.facts[tracing.STEPS] == "3-3,8-9"
+    assert rank.facts[tracing.STEPS] == "3,8-9"
 
 
 def test_steps_that_are_over_are_refused(rank: Rank) -> None:
@@ -168,5 +168,3 @@ def test_request_is_read_as_it_was_written() -> None:
     assert tracing.parsed("+3 /tmp/x") == tracing.Request(None, 0, 3, "/tmp/x")
     with pytest.raises(ValueError, match="invalid literal"):
         tracing.parsed("a-b /tmp/x")
-
-

@@ -79,7 +79,8 @@ class Collectives:
 
 
 def collective_of(kernel: str) -> str:
-    """What collective a GPU kernel of this name is ("allreduce"); "": it is none, or it is not known which."""
+    """What collective a GPU kernel of this name is ("allreduce"); "": it is none, or it is not known
+    which."""
     match = _KERNEL.search(kernel)
     return _kind(kernel[match.start() :]) if match else ""
 

@@ -79,7 +79,8 @@ class Operators:
     """The operators of one trace."""
 
     def __init__(self, found: Collector, each: bool = False) -> None:
-        """each: without a GPU's kernels every call is listed with its time and shapes, not their sums by name."""
+        """each: without a GPU's kernels every call is listed with its time and shapes, not their sums by
+        name."""
         self._each: RecordLog[Launch] | None = RecordLog(Launch) if each else None
         self.calls: list[OperatorCall] = []
         self.owners: dict[int, int] = {}  # External id of an operator -> the call that owns it
@@ -165,9 +166,7 @@ class Operators:
                 call = len(self.calls)
                 self.calls.append(OperatorCall(name, work, thread, at_us, at_us + duration_us))
                 self._own(key, call)
-            stack.append(
-                _OpenOperator(at_us + duration_us, name, work, duration_us, call, at_us, problem)
-            )
+            stack.append(_OpenOperator(at_us + duration_us, name, work, duration_us, call, at_us, problem))
         self._batch.clear()
 
     def _own(self, key: Any, call: int) -> None:
@@ -194,7 +193,7 @@ def _launch(one: _OpenOperator) -> Launch:
 
 def _shapes(args: dict[str, Any]) -> str:
     """Shapes of an operator's tensors, "[64, 3] [3, 8]"."""
-    shapes = next((args[key] for key in _SHAPES if isinstance(args.get(key), list)), [])
+    shapes: list[Any] = next((args[key] for key in _SHAPES if isinstance(args.get(key), list)), [])
     return " ".join(str(shape) for shape in shapes if isinstance(shape, list) and shape)[:MOST_PROBLEM]
 
 

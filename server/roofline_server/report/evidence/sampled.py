@@ -58,9 +58,7 @@ def one_in(view: JobView, number: int) -> int:
 
 def are_sampled(view: JobView) -> list[int]:
     """Ranks that recorded kernels in a sample of their steps, or had some steps traced."""
-    return [
-        number for number in view.ranks if one_in(view, number) > 1 or len(traced_steps(view, number))
-    ]
+    return [number for number in view.ranks if one_in(view, number) > 1 or len(traced_steps(view, number))]
 
 
 def notes(evidence: Iterable[RankEvidence]) -> list[str]:

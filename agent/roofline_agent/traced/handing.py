@@ -1,27 +1,19 @@
-"""The process that reads a trace for the wrapper: `python -m roofline_agent.run.trace_reader DONE OUT`.
-
-DONE is what the hooks wrote when the trace was complete (hooks/tracing.py), OUT where what was read goes. It is a
-process of its own, with a bound on its memory, as reading takes seconds and the wrapper has output to forward.
-"""
+"""How a trace is handed on: from the hooks to the process that reads it, and from that to the wrapper."""
 
 from __future__ import annotations
 
 import json
 import marshal
-import resource
-import sys
 from pathlib import Path
 from typing import NamedTuple
 
-from roofline_agent.recorded.errors import RecordedError
-from roofline_agent.records import KernelShape, TimedCall
-from roofline_agent.run.traced_steps import TracedStep, TracedSteps, Unreadable, read
-
-MEMORY_BYTES = 4 << 30
+from ..records import KernelShape, TimedCall
+from .steps import TracedStep, TracedSteps
 
 
 class Done(NamedTuple):
-    """What the hooks wrote beside a trace. steps: number, begin and end of each, node time."""
+    """What the hooks wrote beside a complete trace (hooks/tracing.py). steps: number, begin and end of each,
+    node time."""
 
     trace: Path
     framework: str
@@ -61,22 +53,3 @@ def load(path: Path) -> TracedSteps:
         for number, begin, end, calls, collectives in steps
     ]
     return TracedSteps(found, omitted, on_gpu)
-
-
-def main() -> int:
-    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
-    done_path, out = map(Path, sys.argv[1:])
-    try:
-        done = parse_done(done_path)
-        write(read(done.trace, done.steps, done.unix_minus_node_ns), out)
-    except MemoryError:
-        print(f"reading it takes more than {MEMORY_BYTES >> 30} GiB of memory", file=sys.stderr)
-        return 1
-    except (Unreadable, RecordedError, OSError, ValueError, KeyError, TypeError) as error:
-        print(error or type(error).__name__, file=sys.stderr)
-        return 1
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
