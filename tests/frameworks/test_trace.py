@@ -35,7 +35,7 @@ def trained(site: Site, python: str, *options: str) -> str:
 
 def exported(site: Site) -> Path:
     folder = site.folder / "raw"
-    assert site.ask("export", "--job", "1", "-o", folder).returncode == 0
+    assert site.ask("export", "--job", "1", "-o", folder, "--force").returncode == 0
     return folder
 
 
@@ -130,3 +130,25 @@ def test_running_job_is_traced_on_request(site: Site, torch_python: str) -> None
     training.terminate()
     training.wait()
     wait_until(lambda: site.ask("trace", "--job", "1").returncode == 3, what="a job that is over is refused")
+
+
+def test_tensorflow_operations_of_traced_steps(site: Site, tensorflow_python: str) -> None:
+    site.server()
+    site.agent()
+    script = Path(__file__).with_name("traced_tensorflow.py")
+    wrap = wrapping("--job", "1", "--trace", "30-32", "--no-kernels")
+    done = finish(
+        [str(part) for part in [*wrap, tensorflow_python, script, STEPS]],
+        site.environ | {"ROOFLINE_ROLE": "worker"},
+    )
+    assert "trace recorded: steps 30-32, " in done.stderr
+    wait_until(lambda: site.steps("worker:0", "1") == STEPS, what="all steps arrive")
+    wait_until(lambda: rows_of(exported(site) / "calls.csv"), what="what was traced arrives")
+    calls = rows_of(exported(site) / "calls.csv")
+    products = [row for row in calls if "MatMul" in row["operation"]]
+    assert {row["problem"] for row in products if "gradient_tape" in row["problem"]}, "named by layer"
+    # Four layers: a product each forward, two backward, of the first but one: it has no input to train.
+    assert len(products) == len(TRACED) * (4 + 2 * 4 - 1)
+    report = json.loads(site.ask("report", "--job", "1", "--format", "json").stdout)
+    assert {one["reason"]: one["steps"] for one in report["verdict"]["left_out"]}["traced"] == len(TRACED)
+    assert values(report, "worker:0")["between.trace.count"] == 2, "started and stopped"

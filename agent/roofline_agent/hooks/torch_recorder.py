@@ -314,6 +314,7 @@ class Recorder:
         """The first backward begins: this thread trains, and now it is known where step 0 began."""
         self.started = True
         self.thread = _identity()
+        self._marker.traces_with("torch")
         fetch = self.batches.first_ns()
         begin = fetch if fetch is not None else self._first.get("wrapped", self._first.get("module", now))
         self._marker.border(-1, None, begin)
@@ -506,5 +507,4 @@ def recorder(marker: Marker) -> Recorder:
     found = _of.get(marker)
     if found is None:
         found = _of[marker] = Recorder(marker)
-        marker.traces_with("torch")
     return found  # type: ignore[no-any-return]

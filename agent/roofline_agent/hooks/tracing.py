@@ -32,7 +32,7 @@ MOST_NAMED = 200  # ranges in the fact
 NEVER = 1 << 62
 
 # The module that a framework's profiler is used from, once the framework itself is loaded.
-PROFILERS = {"torch": "torch_trace", "jax": "jax_trace", "tensorflow": "tf_trace"}
+PROFILERS = {"torch": "torch_trace", "tensorflow": "tf_trace"}
 
 Stall = Tuple[int, int]
 
@@ -126,7 +126,7 @@ class Tracing:
             return None
         framework = self.framework or next((name for name in PROFILERS if name in sys.modules), "")
         if not framework:
-            self._give_up("neither PyTorch nor JAX nor TensorFlow is loaded, whose profiler could record it")
+            self._give_up("neither PyTorch nor TensorFlow is loaded, whose profilers can record steps")
             return None
         module = importlib.import_module("." + PROFILERS[framework], __package__)
         profiler = module.Profiler(os.path.join(asked.folder, self._name))
@@ -155,7 +155,7 @@ class Tracing:
             asked,
             "done",
             {
-                "trace": os.path.basename(path),
+                "trace": os.path.relpath(path, asked.folder),
                 "framework": type(profiler).__module__.rpartition(".")[2],
                 "steps": self._steps,
                 "unix_minus_node_ns": time.time_ns() - time.monotonic_ns(),

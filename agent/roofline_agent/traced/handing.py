@@ -26,7 +26,7 @@ def parse_done(path: Path) -> Done:
     """Raises ValueError, TypeError, KeyError and OSError."""
     found = json.loads(path.read_text())
     steps = [(int(number), int(begin), int(end)) for number, begin, end in found["steps"]]
-    trace = path.parent / Path(found["trace"]).name
+    trace = path.parent / str(found["trace"])
     return Done(
         trace, str(found["framework"]), steps, int(found["unix_minus_node_ns"]), int(found["stop_ns"])
     )

@@ -14,18 +14,21 @@ from typing import NamedTuple
 
 from roofline_step._packets import Span
 
+from ..hooks.tf_trace import ANCHOR
 from ..recorded import batches
 from ..recorded.collector import Collector
 from ..recorded.recording import Launch
 from ..recorded.text import Text, open_binary
 from ..recorded.traces import kineto
 from ..recorded.traces.collectives import collective_of
+from ..recorded.traces.xplane_host import read_host
 from ..records import KernelShape, TimedCall
 
 MOST_CALLS = 200_000  # of all steps of a trace; a step that does not fit is left out whole
 MOST_SHAPES = 20_000  # the agent knows so many kernels of a rank
 COLLECTIVE = "engine."  # what a span of one that was executed is called
-OPERATORS = "torch"  # the library of an operator on the CPU
+TENSORFLOW = "tensorflow"
+OPERATORS = ("torch", TENSORFLOW)  # libraries of operators on the CPU
 
 
 class TracedStep(NamedTuple):
@@ -55,6 +58,8 @@ def read(path: Path, borders: Sequence[tuple[int, int, int]], unix_minus_node_ns
 
     Raises Unreadable, RecordedError and OSError.
     """
+    if path.suffix == ".pb":
+        return _read_xplane(path, borders, unix_minus_node_ns)
     with contextlib.closing(Collector(keep_launches=True)) as found:
         with open_binary(str(path)) as stream:
             text = Text(path.name, stream)
@@ -62,6 +67,24 @@ def read(path: Path, borders: Sequence[tuple[int, int, int]], unix_minus_node_ns
         if found.started_ns is None or not found.launches:
             raise Unreadable("the trace holds no operator and no kernel")
         return _by_step(found.launches, found.started_ns, borders, unix_minus_node_ns)
+
+
+def _read_xplane(
+    path: Path, borders: Sequence[tuple[int, int, int]], unix_minus_node_ns: int
+) -> TracedSteps:
+    """TensorFlow's operations on the CPU; they have no shapes, so no FLOPs."""
+    found = read_host(path, ANCHOR, MOST_CALLS)
+    if not found.operations or not found.anchors:
+        raise Unreadable("the trace holds no operation on the CPU")
+    at_s, node_ns = found.anchors[0]
+    launches = (
+        Launch(
+            one.kind, max(0.0, one.time_s), start_s=one.begin_s, library=TENSORFLOW, problem=one.name
+        )
+        for one in found.operations
+    )
+    started_ns = node_ns - round(at_s * 1e9) + unix_minus_node_ns
+    return _by_step(launches, started_ns, borders, unix_minus_node_ns)
 
 
 def _by_step(
@@ -83,8 +106,8 @@ def _by_step(
         at = bisect_right(begins, start - unix_minus_node_ns) - 1
         if at < 0 or start - unix_minus_node_ns >= steps[at].end_ns:
             continue
-        on_gpu = on_gpu or launch.library != OPERATORS
-        if launch.library != OPERATORS and (kind := collective_of(launch.name)):
+        on_gpu = on_gpu or launch.library not in OPERATORS
+        if launch.library not in OPERATORS and (kind := collective_of(launch.name)):
             begin = start - unix_minus_node_ns
             steps[at].collectives.append((COLLECTIVE + kind, begin, begin + lasted, None, 1))
             continue
