@@ -12,7 +12,9 @@ os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
 import tensorflow as tf
 
 WIDTH, BATCH = 700, 64
-model = tf.keras.Sequential([*(tf.keras.layers.Dense(WIDTH, "relu") for _ in range(3)), tf.keras.layers.Dense(1)])
+model = tf.keras.Sequential(
+    [*(tf.keras.layers.Dense(WIDTH, "relu") for _ in range(3)), tf.keras.layers.Dense(1)]
+)
 model.build((None, WIDTH))
 optimizer = tf.keras.optimizers.SGD(0.01)
 

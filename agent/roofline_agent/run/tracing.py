@@ -31,7 +31,7 @@ READ_S, CLOSE_S = 120.0, 60.0  # for reading one, and for all that is left when 
 INTRODUCE_S = 5.0  # the agent must find the rank while it is alive
 UNSTARTED_S = 600.0  # for the next steps to begin, where it was not said which steps
 PAUSE_S = 0.25  # between two steps' kernels: an agent takes some 100,000 a second
-NO_HOOKS = "the hooks that mark steps cannot be asked (no /proc, or --no-steps)"
+NO_HOOKS = "no hooks mark its steps (--no-steps, --step-regex, --ncu), or they cannot be asked (no /proc)"
 
 
 class RankTraces:
@@ -48,6 +48,7 @@ class RankTraces:
         it is the last, in the thread that looks. sends_operators: False where the kernels of all steps are
         recorded anyway."""
         self._page, self._connect, self._says, self._sends_operators = page, connect, says, sends_operators
+        self.has_hooks = True  # that mark steps in the command
         self._folder: Path | None = None
         self._steps = ""
         self._link: AgentLink | None = None
@@ -63,7 +64,7 @@ class RankTraces:
             folder = Path(tempfile.mkdtemp(prefix="roofline-trace-"))
         except OSError as error:
             return f"no folder can be made for the trace: {error.strerror or error}"
-        if not self._page.ask_for_trace(f"{steps} {folder}"):
+        if not self.has_hooks or not self._page.ask_for_trace(f"{steps} {folder}"):
             shutil.rmtree(folder, ignore_errors=True)
             return NO_HOOKS
         self._folder, self._steps, self._result = folder, steps, ""

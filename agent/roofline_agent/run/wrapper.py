@@ -187,6 +187,7 @@ class _WrappedCommand:
             words = session.command(self._command)
         self.environ = env
         self._session = session
+        self.tracing.has_hooks = steps and self._log is None and session is None
         self._reading = LineReading(kernels.overhead) if kernels.which == "sampled" else None
         self._recording = kernels.which != "none" and records_everything(env)
         self.child = launch.start(words, env, stdout.child_end, stderr, self._mask)

@@ -69,18 +69,14 @@ def read(path: Path, borders: Sequence[tuple[int, int, int]], unix_minus_node_ns
         return _by_step(found.launches, found.started_ns, borders, unix_minus_node_ns)
 
 
-def _read_xplane(
-    path: Path, borders: Sequence[tuple[int, int, int]], unix_minus_node_ns: int
-) -> TracedSteps:
+def _read_xplane(path: Path, borders: Sequence[tuple[int, int, int]], unix_minus_node_ns: int) -> TracedSteps:
     """TensorFlow's operations on the CPU; they have no shapes, so no FLOPs."""
     found = read_host(path, ANCHOR, MOST_CALLS)
     if not found.operations or not found.anchors:
         raise Unreadable("the trace holds no operation on the CPU")
     at_s, node_ns = found.anchors[0]
     launches = (
-        Launch(
-            one.kind, max(0.0, one.time_s), start_s=one.begin_s, library=TENSORFLOW, problem=one.name
-        )
+        Launch(one.kind, max(0.0, one.time_s), start_s=one.begin_s, library=TENSORFLOW, problem=one.name)
         for one in found.operations
     )
     started_ns = node_ns - round(at_s * 1e9) + unix_minus_node_ns
