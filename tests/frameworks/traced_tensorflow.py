@@ -1,8 +1,7 @@
-"""A small network in TensorFlow that trains for ever, or for so many steps: `python traced_tensorflow.py [STEPS]`."""
+"""A small network in TensorFlow that trains for so many steps: `python traced_tensorflow.py STEPS`."""
 
 from __future__ import annotations
 
-import itertools
 import os
 import sys
 
@@ -24,10 +23,10 @@ def step(inputs, wanted):
     with tf.GradientTape() as tape:
         loss = tf.reduce_mean((model(inputs) - wanted) ** 2)
     gradients = tape.gradient(loss, model.trainable_variables)
-    optimizer.apply_gradients(zip(gradients, model.trainable_variables))
+    optimizer.apply_gradients(zip(gradients, model.trainable_variables, strict=True))
     return loss
 
 
 inputs, wanted = tf.random.normal((BATCH, WIDTH)), tf.random.normal((BATCH, 1))
-for _ in range(int(sys.argv[1])) if len(sys.argv) > 1 else itertools.count():
+for _ in range(int(sys.argv[1])):
     step(inputs, wanted)

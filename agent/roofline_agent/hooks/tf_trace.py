@@ -10,7 +10,7 @@ from typing import Any
 ANCHOR = "roofline_anchor"  # an event at a known node time: a trace counts from its own begin
 
 
-class Profiler:
+class TensorFlowProfiler:
     """Records the operations of TensorFlow's executors, and the GPU's kernels where there is one."""
 
     def __init__(self, path: str) -> None:
@@ -35,3 +35,6 @@ class Profiler:
                 if name.endswith(".xplane.pb"):
                     return os.path.join(folder, name)
         raise FileNotFoundError("TensorFlow's profiler wrote no trace")
+
+
+PROFILER = TensorFlowProfiler

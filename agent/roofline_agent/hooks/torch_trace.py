@@ -10,7 +10,7 @@ from typing import Any
 QUIET = "6"  # Kineto's log level: nothing. At a lower one it prints a line for each stage
 
 
-class Profiler:
+class TorchProfiler:
     """Records operators with their shapes, and the GPU's kernels where the training uses one."""
 
     def __init__(self, path: str) -> None:
@@ -38,3 +38,6 @@ class Profiler:
         profile.stop()
         profile.export_chrome_trace(self._path)
         return self._path
+
+
+PROFILER = TorchProfiler

@@ -129,7 +129,7 @@ class Tracing:
             self._give_up("neither PyTorch nor TensorFlow is loaded, whose profilers can record steps")
             return None
         module = importlib.import_module("." + PROFILERS[framework], __package__)
-        profiler = module.Profiler(os.path.join(asked.folder, self._name))
+        profiler = module.PROFILER(os.path.join(asked.folder, self._name))
         profiler.start()
         self._profiler, self._steps = profiler, []
         self._began_ns = self._since_ns = time.monotonic_ns()

@@ -44,7 +44,7 @@ class Rank:
         self.marker = Marker(step, self.page.environ)
         self.marker.traces_with("torch")
         self.profiler = type("Profiler", (FakeProfiler,), {})
-        module = SimpleNamespace(Profiler=self.profiler)
+        module = SimpleNamespace(PROFILER=self.profiler)
         monkeypatch.setattr(tracing.importlib, "import_module", lambda *_: module)
 
     def _fact(self, name: str, value: object) -> None:

@@ -1,7 +1,7 @@
 """Operations of TensorFlow's executors on the CPU, from the host's plane of an XPlane profile.
 
-An executor names what it runs NAME:TYPE, as "gradient_tape/model/dense/MatMul:_MklMatMul"; threads are lines of the
-plane. Times count from the begin of the profile.
+An executor names what it runs NAME:TYPE, as "gradient_tape/model/dense/MatMul:_MklMatMul"; threads are lines
+of the plane. Times count from the begin of the profile.
 """
 
 from __future__ import annotations

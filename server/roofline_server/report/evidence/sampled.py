@@ -115,10 +115,11 @@ def _of_ranks(view: JobView, mine: Mapping[int, Mapping[str, Table]], steps: Ste
         if not rows(kernels) or (kernels["window"] != OWN).any():
             continue
         recorded = kernels["complete"] > 0
-        if not steps.is_bounded:
+        traced = np.isin(kernels["step"], traced_steps(view, number))
+        asked = within({**kernels, "traced": traced}, steps)
+        if not (steps.is_bounded and asked["traced"].all()) and (recorded & ~traced).any():
             # What a profiler calls a kernel is not what a library does, and its time is longer.
-            others = recorded & ~np.isin(kernels["step"], traced_steps(view, number))
-            recorded = others if others.any() else recorded
+            recorded = recorded & ~traced
         if recorded.any() and not recorded.all():
             known = [_aligned(tables["steps"], kernels, name) for name in NEEDED]
             work = [kernels[name] for name in WORK if name in kernels]
