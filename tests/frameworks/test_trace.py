@@ -152,3 +152,51 @@ def test_tensorflow_operations_of_traced_steps(site: Site, tensorflow_python: st
     report = json.loads(site.ask("report", "--job", "1", "--format", "json").stdout)
     assert {one["reason"]: one["steps"] for one in report["verdict"]["left_out"]}["traced"] == len(TRACED)
     assert values(report, "worker:0")["between.trace.count"] == 2, "started and stopped"
+
+
+PROFILES_ITSELF = """
+import sys
+import torch
+from torch.profiler import ProfilerActivity, profile
+
+layer = torch.nn.Linear(64, 64)
+optimizer = torch.optim.SGD(layer.parameters(), lr=0.01)
+begin, end = map(int, sys.argv[1:])
+for step in range(40):
+    if step == begin:
+        own = profile(activities=[ProfilerActivity.CPU])
+        own.start()
+    layer(torch.ones(8, 64)).sum().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+    if step == end:
+        own.stop()
+        print("products", sum(event.name == "aten::addmm" for event in own.events()))
+"""
+
+
+@pytest.mark.parametrize(("begin", "end"), [(5, 35), (15, 35), (5, 15), (12, 13)])
+def test_profile_of_the_training_itself_is_left_as_it_is(
+    site: Site, torch_python: str, begin: int, end: int
+) -> None:
+    """It records before, while or after ours would: it has all its steps, and ours says why it has none."""
+    site.agent()
+    script = site.folder / "train.py"
+    script.write_text(PROFILES_ITSELF)
+    command = [*wrapping("--job", "1", "--trace", "10-20", "--no-kernels"), torch_python, script, begin, end]
+    done = finish([str(part) for part in command], site.environ | {"ROOFLINE_ROLE": "worker"})
+    assert f"products {end - begin + 1}\n" in done.stdout
+    assert "the training records something with PyTorch's profiler itself" in done.stderr
+
+
+@pytest.mark.parametrize(("begin", "end"), [(5, 35), (15, 35)])
+def test_tensorflows_profile_of_the_training_itself_is_left_as_it_is(
+    site: Site, tensorflow_python: str, begin: int, end: int
+) -> None:
+    site.agent()
+    script = Path(__file__).with_name("traced_tensorflow.py")
+    wrap = wrapping("--job", "1", "--trace", "10-20", "--no-kernels")
+    command = [str(part) for part in [*wrap, tensorflow_python, script, 40, begin, end]]
+    done = finish(command, site.environ | {"ROOFLINE_ROLE": "worker"})
+    assert "traces 1\n" in done.stdout
+    assert "trace not recorded: steps 10-20: " in done.stderr

@@ -1,9 +1,15 @@
-"""A small network in TensorFlow that trains for so many steps: `python traced_tensorflow.py STEPS`."""
+"""A small network in TensorFlow: `python traced_tensorflow.py STEPS [BEGIN END]`.
+
+It has the steps from BEGIN to END recorded by TensorFlow's profiler itself, and prints how many traces there
+are of them.
+"""
 
 from __future__ import annotations
 
 import os
 import sys
+import tempfile
+from pathlib import Path
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
@@ -27,6 +33,13 @@ def step(inputs, wanted):
     return loss
 
 
+steps, begin, end = (*map(int, sys.argv[1:]), -1, -1)[:3]
 inputs, wanted = tf.random.normal((BATCH, WIDTH)), tf.random.normal((BATCH, 1))
-for _ in range(int(sys.argv[1])):
-    step(inputs, wanted)
+with tempfile.TemporaryDirectory() as folder:
+    for number in range(steps):
+        if number == begin:
+            tf.profiler.experimental.start(folder)
+        step(inputs, wanted)
+        if number == end:
+            tf.profiler.experimental.stop()
+            print("traces", len(list(Path(folder).rglob("*.xplane.pb"))))
