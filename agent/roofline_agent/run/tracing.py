@@ -11,18 +11,18 @@ import contextlib
 import json
 import shutil
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from ..child_process import ChildProcess, bare_environment
 from ..marks.traces import ASKED, FAILED, READING, RECORDED, REFUSED, STATE
-from ..traced.handing import load, parse_done
-from ..traced.steps import TracedSteps
 from .agent_link import AgentLink
 from .rank_page import RankPage
+
+if TYPE_CHECKING:
+    from ..traced.steps import TracedSteps
 
 __all__ = ["STATE", "RankTraces"]
 
@@ -31,6 +31,10 @@ READ_S, CLOSE_S = 120.0, 60.0  # for reading one, and for all that is left when 
 INTRODUCE_S = 5.0  # the agent must find the rank while it is alive
 UNSTARTED_S = 600.0  # for the next steps to begin, where it was not said which steps
 PAUSE_S = 0.25  # between two steps' kernels: an agent takes some 100,000 a second
+BESIDE_KERNELS = (
+    "oneDNN's and MKL's kernels of all steps are recorded, beside which operators would count twice; start "
+    "the rank with --no-kernels"
+)
 NO_HOOKS = "no hooks mark its steps (--no-steps, --step-regex, --ncu), or they cannot be asked (no /proc)"
 
 
@@ -60,6 +64,8 @@ class RankTraces:
         """Have these steps recorded ("100-102", or "+3" for the next three); why not, "" if so."""
         if self._folder is not None:
             return f"a trace of {_named(self._steps)} is not finished"
+        import tempfile  # loads what a wrapper needs for nothing else
+
         try:
             folder = Path(tempfile.mkdtemp(prefix="roofline-trace-"))
         except OSError as error:
@@ -129,6 +135,10 @@ class RankTraces:
 
     def _read_and_send(self, path: Path) -> str:
         """What to say of it."""
+        # One wrapper runs per rank: what only a trace needs is loaded with the first one.
+        from ..child_process import ChildProcess, bare_environment
+        from ..traced.handing import load, parse_done
+
         done, out = parse_done(path), path.with_suffix(".read")
         steps = _named(f"{done.steps[0][0]}-{done.steps[-1][0]}")
         size = done.trace.stat().st_size
@@ -150,9 +160,7 @@ class RankTraces:
         found = load(out)
         what = f"{size / 1e6:.1f} MB, written in {done.stop_ns / 1e9:.2f} s"
         if not found.on_gpu and not self._sends_operators():
-            return _not_recorded(
-                steps, "operators are not sent beside the kernels of all steps (--kernels all)"
-            )
+            return _not_recorded(steps, BESIDE_KERNELS)
         if not found.steps:
             return _not_recorded(steps, "each has more calls than are taken")
         return f"{RECORDED} {steps}, {self._send(found)} ({what})"
