@@ -10,7 +10,7 @@ import time
 from typing import Any, Dict, Hashable, Optional, Sequence, Set, Tuple
 
 from . import kernel_switch
-from .tracing import NO_PAGE, Tracing
+from .tracing import NO_PAGE, SERIAL_AT, Tracing
 
 try:
     from fcntl import fcntl
@@ -184,7 +184,15 @@ class Marker:
             return False
         if number < self._switch_at and self._noting[0] and not self.samples_kernels:
             self.note()
-        self._behind(number, times[-1])
+        tracing = self.tracing
+        # At nearly every border there is nothing else to do, and each call would cost as much as all of this.
+        if (
+            number >= self._switch_at
+            or number >= tracing.at
+            or tracing.page[SERIAL_AT] != tracing.serial
+            or self._profiler is not None
+        ):
+            self._behind(number, times[-1])
         return True
 
     def send_layouts(

@@ -59,10 +59,10 @@ class Tracing:
     """Of one process."""
 
     def __init__(self, page: Any, fact: Callable[[str, object], None]) -> None:
-        self._page, self._fact = page, fact
+        self.page, self._fact = page, fact
         self.at = NEVER  # at the end of this step, or a later one, there is something to do
         self.framework = ""  # whose profiler it is; "": of the framework that is loaded
-        self._serial = 0
+        self.serial = 0
         self._asked: Optional[Request] = None
         self._profiler: Any = None  # it runs
         self._began_ns = self._since_ns = 0
@@ -78,15 +78,15 @@ class Tracing:
     @property
     def is_due(self) -> bool:
         """Whether the wrapper asks for something new."""
-        return bool(self._page[SERIAL_AT] != self._serial)
+        return bool(self.page[SERIAL_AT] != self.serial)
 
     def look(self, number: int) -> None:
         """Step `number` is over: what is asked for, if that is new."""
         try:
             if self.is_due and self._profiler is None:
-                self._serial = self._page[SERIAL_AT]
-                length = self._page[LENGTH_AT] + 256 * self._page[LENGTH_AT + 1]
-                self._asked = asked = parsed(bytes(self._page[REQUEST_AT : REQUEST_AT + length]).decode())
+                self.serial = self.page[SERIAL_AT]
+                length = self.page[LENGTH_AT] + 256 * self.page[LENGTH_AT + 1]
+                self._asked = asked = parsed(bytes(self.page[REQUEST_AT : REQUEST_AT + length]).decode())
                 # What ends now was perhaps not looked at in time to begin behind it.
                 self.at = max(number, 0) if asked.first is None else asked.first - 1
                 if asked.first is not None and number >= asked.first:
@@ -169,7 +169,7 @@ class Tracing:
 
     @property
     def _name(self) -> str:
-        return "%d-%d" % (os.getpid(), self._serial)
+        return "%d-%d" % (os.getpid(), self.serial)
 
     def _give_up(self, why: str) -> None:
         """Without the trace; the training goes on."""
