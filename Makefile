@@ -10,6 +10,7 @@ TRAINERS_VENV := .venv-frameworks
 PROTO_VENV := .venv-proto
 MLFLOW_VENV := .venv-mlflow
 TRACKERS_VENV := .venv-trackers
+RUN_PAPERS = $(VENV)/bin/python examples/papers/run.py --tensorflow-python $(TF_VENV)/bin/python --torch-python $(TORCH_VENV)/bin/python
 PIP_INSTALL := -m pip install --quiet --disable-pip-version-check
 export PIP_NO_WARN_SCRIPT_LOCATION := 1
 
@@ -25,7 +26,7 @@ except ImportError:
 endef
 export CHECK_PYTHON
 
-.PHONY: help demo demo-live pictures test test-laws test-slow coverage deb frameworks test-frameworks test-slurm test-deploy causes soak fmt lint types proto bench clean
+.PHONY: help demo demo-live pictures papers papers-quick test test-laws test-slow coverage deb frameworks test-frameworks test-slurm test-deploy causes soak fmt lint types proto bench clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -38,6 +39,15 @@ demo-live: $(VENV)/.ready $(TF_VENV)/.ready ## the same, and keep its live page 
 
 pictures: $(VENV)/.ready $(TF_VENV)/.ready $(TORCH_VENV)/.ready ## run real trainings and draw the pictures of docs/pictures from them
 	@$(VENV)/bin/python examples/pictures.py --tensorflow-python $(TF_VENV)/bin/python --torch-python $(TORCH_VENV)/bin/python
+
+# An hour and more; stopped and started again it goes on where it was. PAPERS="--minutes 30 --only conv2d" does a part.
+# Takes root (network namespaces), iproute2, cmake and g++.
+papers: $(VENV)/.ready $(TF_VENV)/.horovod $(TORCH_VENV)/.horovod ## run the papers' experiments again, and write docs/papers.md from them
+	@$(RUN_PAPERS) $(PAPERS)
+
+# One point or two of each experiment, in under 15 minutes; docs/ stays as it is.
+papers-quick: $(VENV)/.ready $(TF_VENV)/.horovod $(TORCH_VENV)/.horovod ## run some points of each, and write papers-quick/papers.md
+	@$(RUN_PAPERS) --quick --folder papers-quick --docs papers-quick $(PAPERS)
 
 test: $(VENV)/.ready ## run the quick tests (no training framework needed, under four minutes of CPU time)
 	@$(VENV)/bin/python -m pytest -n auto --maxprocesses 8 --dist loadfile
@@ -69,9 +79,13 @@ test-slurm: $(VENV)/.ready $(TF_VENV)/.ready $(TORCH_VENV)/.ready ## run jobs of
 	@ROOFLINE_TF_PYTHON=$(abspath $(TF_VENV))/bin/python ROOFLINE_TORCH_PYTHON=$(abspath $(TORCH_VENV))/bin/python \
 		$(VENV)/bin/python -m pytest -m cluster tests/cluster/test_slurm.py --durations 15
 
-# What is not installed (slurm-wlm, munge, prometheus, help2man) is skipped and named.
-test-deploy: $(VENV)/.ready $(MLFLOW_VENV)/.ready $(TRACKERS_VENV)/.ready ## try Slurm (short jobs), Prometheus, trackers and the Debian package for real
-	@ROOFLINE_MLFLOW_PYTHON=$(abspath $(MLFLOW_VENV))/bin/python \
+# What is not installed (slurm-wlm, munge, prometheus, help2man, openssh-server, openmpi-bin; of the frameworks all but
+# PyTorch) is skipped and named.
+test-deploy: $(VENV)/.ready $(MLFLOW_VENV)/.ready $(TRACKERS_VENV)/.ready $(TORCH_VENV)/.ready ## try Slurm, the pages of docs/cluster, Prometheus, trackers and the Debian package for real
+	@ROOFLINE_MLFLOW_PYTHON=$(abspath $(MLFLOW_VENV))/bin/python ROOFLINE_TORCH_PYTHON=$(abspath $(TORCH_VENV))/bin/python \
+		ROOFLINE_HOROVOD_PYTHON=$(abspath $(TORCH_VENV))/bin/python \
+		ROOFLINE_TF_PYTHON=$(wildcard $(abspath $(TF_VENV))/bin/python) \
+		ROOFLINE_RAY_PYTHON=$(wildcard $(abspath $(RAY_VENV))/bin/python) \
 		ROOFLINE_TRACKERS_PYTHON=$(abspath $(TRACKERS_VENV))/bin/python $(VENV)/bin/python -m pytest -m cluster -rs --durations 15
 
 # Hours, all of it; stopped and started again it goes on where it was. CAUSES="--minutes 60 --only ddp" does a part.
@@ -108,7 +122,7 @@ bench: $(VENV)/.ready $(TF_VENV)/.ready $(TORCH_VENV)/.ready ## measure what the
 	@$(VENV)/bin/python -m tests.benchmarks --training-python $(TF_VENV)/bin/python --torch-python $(TORCH_VENV)/bin/python
 
 clean: ## remove environments, caches and the demo's data
-	rm -rf $(VENV) $(TF_VENV) $(TORCH_VENV) $(JAX_VENV) $(RAY_VENV) $(TRAINERS_VENV) $(KERAS3_VENV) $(PROTO_VENV) $(MLFLOW_VENV) $(TRACKERS_VENV) demo pictures .coverage .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(TF_VENV) $(TORCH_VENV) $(JAX_VENV) $(RAY_VENV) $(TRAINERS_VENV) $(KERAS3_VENV) $(PROTO_VENV) $(MLFLOW_VENV) $(TRACKERS_VENV) demo pictures .coverage .mypy_cache .ruff_cache .pytest_cache .hypothesis papers papers-quick
 
 $(VENV)/.ready: pyproject.toml
 	@$(PYTHON) -c "$$CHECK_PYTHON"

@@ -259,7 +259,7 @@ def test_spool_uses_no_other_database() -> None:
 # Each part may import what stands in the lines above its own, and nothing else of its package.
 SERVER = (
     ("__init__", "allocator", "counts", "errors", "log_limit", "records", "sentences", "server_time"),
-    ("clock",),
+    ("clock", "later_release"),
     ("clock_samples",),
     ("correlate",),
     ("model",),
@@ -277,7 +277,7 @@ STORE = (
     ("__init__", "segments", "wal"),
     ("catalog", "raw_data"),
     ("intake", "steps", "usable"),
-    ("identity", "taking", "view"),
+    ("identity", "later", "taking", "view"),
     ("retention",),
     ("check", "export", "sealing", "view_builder"),
     ("backup", "store"),

@@ -24,9 +24,10 @@ SOCKET = "/run/roofline/agent.sock"  # where ranks look for an agent; each node 
 
 
 class Instruments(NamedTuple):
-    """folder: data, logs and results. environ: what finds the server."""
+    """folder: data, logs and results. server: its address; environ: what finds it."""
 
     folder: Path
+    server: str
     environ: dict[str, str]
     nodes: dict[str, Node]
 
@@ -38,33 +39,20 @@ class Instruments(NamedTuple):
             raise ServiceError(f"{' '.join(command[1:])}: {done.stderr.strip()}")
         return json.loads(done.stdout)
 
-    def draw(self, file: Path, *words: object) -> str:
-        """A picture; returns why there is none, "": it is drawn."""
-        command = [str(COMMANDS / "roofline-client"), "plot", *map(str, words), "-o", str(file)]
-        done = subprocess.run(command, env=self.environ, capture_output=True, text=True)
-        return done.stderr.strip() if done.returncode else ""
-
 
 @contextlib.contextmanager
-def instruments(folder: Path, nodes: dict[str, Node]) -> Iterator[Instruments]:
-    """A server and agents until the block is left. What earlier runs recorded stays: it is gone on with."""
+def instruments(folder: Path, nodes: dict[str, Node], torch_python: Path) -> Iterator[Instruments]:
+    """A server and agents until the block is left. What earlier runs recorded stays: it is gone on with.
+
+    torch_python: whose launch overhead is a ceiling, too."""
     folder.mkdir(parents=True, exist_ok=True)
     server = f"{HEAD}:{free_port()}"
     environ = {**os.environ, "ROOFLINE_SERVER": server}
-    measure_ceilings(folder, environ, [])
+    measure_ceilings(folder, environ, ["--python", torch_python])
     with contextlib.ExitStack() as all_of_them:
         # Nobody but these nodes has a way to this bridge.
-        listen = [
-            "--listen",
-            server,
-            "--insecure",
-            "--data",
-            folder / "data",
-            "--page",
-            "off",
-            "--http",
-            "off",
-        ]
+        listen = ["--listen", server, "--insecure", "--data", folder / "data"]
+        listen += ["--page", "off", "--http", "off"]
         all_of_them.enter_context(started("roofline-server", listen, folder, environ))
         wait_for(lambda: answers(server), folder / "roofline-server.log")
         for node in nodes.values():
@@ -72,7 +60,7 @@ def instruments(folder: Path, nodes: dict[str, Node]) -> Iterator[Instruments]:
         for name in nodes:
             log = _log(folder, name)
             wait_for(lambda log=log: CONNECTED in log.read_text(), log)
-        yield Instruments(folder, environ, nodes)
+        yield Instruments(folder, server, environ, nodes)
 
 
 @contextlib.contextmanager

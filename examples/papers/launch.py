@@ -19,6 +19,7 @@ HERE = Path(__file__).parent
 CPUS = os.cpu_count() or 1
 PORT = 2222
 PATIENCE_S = 600
+STEPS_OF_SMALL = 120
 TAIL = 2000
 QUIET = {"TF_CPP_MIN_LOG_LEVEL": "2", "CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1"}
 
@@ -39,9 +40,7 @@ def train(point: Point, job: str, having: Instruments, pythons: Pythons) -> None
     log = having.folder / "logs" / f"{job}.log"
     log.parent.mkdir(exist_ok=True)
     with open(log, "w") as output:
-        {"ps": _servers, "horovod": _horovod, "torch": _torch, "kernel": _kernel}[point.program](
-            _Start(point, job, having, pythons, output)
-        )
+        LAUNCHERS[point.program](_Start(point, job, having, pythons, output))
 
 
 class _Start:
@@ -99,9 +98,20 @@ class _Start:
                 for rank in self.ranks:
                     with contextlib.suppress(ProcessLookupError):
                         os.killpg(rank.pid, number)
+                # nsenter ends at once; what it started still has to say how it ended.
                 deadline = time.monotonic() + 8
-                while any(rank.poll() is None for rank in self.ranks) and time.monotonic() < deadline:
+                while any(map(_is_alive, self.ranks)) and time.monotonic() < deadline:
                     time.sleep(0.05)
+
+
+def _is_alive(rank: subprocess.Popen[bytes]) -> bool:
+    """Whether any process of its group is."""
+    rank.poll()
+    try:
+        os.killpg(rank.pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
 
 
 def _servers(begun: _Start) -> None:
@@ -116,7 +126,7 @@ def _servers(begun: _Start) -> None:
     with begun.stopped():
         for (role, index), node in places.items():
             config = json.dumps({"cluster": cluster, "task": {"type": role, "index": index}})
-            # Workers from the first CPU on, servers and chief from the last: who shares one, shares it always.
+            # Workers from the first CPU on, servers and chief from the last: always the same share one.
             cpu = index % CPUS if role == "worker" else (CPUS - 1 - index) % CPUS
             command = node.inside("taskset", "-c", cpu, *begun.wrapped(), *script)
             last = begun.start(command, {"TF_CONFIG": config, "TF_ENABLE_ONEDNN_OPTS": tags["onednn"]})
@@ -129,32 +139,38 @@ def _sizes(tags: Mapping[str, str]) -> list[str]:
 
 
 def _horovod(begun: _Start) -> None:
+    """A node and a CPU for each rank; a rank that is asked for its threads has all CPUs."""
     tags = begun.point.tags
     script = [begun.pythons.tensorflow, HERE / "train_horovod.py", *_sizes(tags)]
-    command = [*_PINNED, *begun.wrapped(), *script]
-    environ = {"TF_ENABLE_ONEDNN_OPTS": tags["onednn"]}
-    _horovodrun(
-        begun,
-        begun.pythons.tensorflow,
-        {f"worker{i}": 1 for i in range(int(tags["workers"]))},
-        command,
-        environ,
-    )
+    script += [word for name in ("intra", "inter") if name in tags for word in (f"--{name}", tags[name])]
+    pinned = _PINNED if "intra" not in tags else []
+    environ = {"TF_ENABLE_ONEDNN_OPTS": tags.get("onednn", "1")}
+    slots = {f"worker{i}": 1 for i in range(int(tags["workers"]))}
+    _horovodrun(begun, begun.pythons.tensorflow, slots, [*pinned, *begun.wrapped(), *script], environ)
 
 
 def _torch(begun: _Start) -> None:
+    _small_network(begun, begun.pythons.torch, "train_torch.py", "--tensors")
+
+
+def _keras(begun: _Start) -> None:
+    _small_network(begun, begun.pythons.tensorflow, "train_keras.py")
+
+
+def _small_network(begun: _Start, python: Path, script: str, *options: str) -> None:
+    """The network of examples/horovod. Of several nodes each has a CPU, one alone has all."""
     tags = begun.point.tags
-    script = [begun.pythons.torch, ROOT / "examples" / "horovod" / "train_torch.py"]
-    script += ["--steps", "150", "--batch", tags["batch"], "--threads", tags["threads"], "--tensors"]
-    options = ["--horovod-timeline"] if begun.point.experiment in ("cycle", "fusion") else []
-    pinned = _PINNED if int(tags["nodes"]) > 1 else []
+    command = [python, ROOT / "examples" / "horovod" / script, *options]
+    command += ["--steps", STEPS_OF_SMALL, "--batch", tags["batch"], "--threads", tags["threads"]]
+    timeline = ["--horovod-timeline"] if begun.point.experiment in ("cycle", "fusion") else []
+    pinned = _PINNED if int(tags["nodes"]) > 1 or begun.point.experiment == "nodes" else []
     environ = {
         "HOROVOD_CYCLE_TIME": tags["cycle"],
         "HOROVOD_FUSION_THRESHOLD": str(int(tags["fusion"]) << 20),
         "OMP_NUM_THREADS": tags["threads"],
     }
     slots = {f"worker{i}": int(tags["processes"]) for i in range(int(tags["nodes"]))}
-    _horovodrun(begun, begun.pythons.torch, slots, [*pinned, *begun.wrapped(*options), *script], environ)
+    _horovodrun(begun, python, slots, [*pinned, *begun.wrapped(*timeline), *command], environ)
 
 
 # Runs what follows on the CPU of its Horovod rank.
@@ -181,18 +197,21 @@ def _horovodrun(
         )
 
 
-def _kernel(begun: _Start) -> None:
+def _layer(begun: _Start) -> None:
     """One convolution or LSTM, alone on a node with all its CPUs."""
     tags = dict(begun.point.tags)
-    framework, kernel = tags.pop("framework"), tags.pop("kernel")
+    framework, layer = tags.pop("framework"), tags.pop("layer")
     swept = [word for name, text in tags.items() for word in (f"--{name}", text)]
     if framework == "torch":
-        script = [begun.pythons.torch, ROOT / "examples" / "kernels" / f"{kernel}.py"]
+        script = [begun.pythons.torch, ROOT / "examples" / "kernels" / f"{layer}.py"]
     else:
-        script = [begun.pythons.tensorflow, HERE / "kernels_tensorflow.py", kernel]
+        script = [begun.pythons.tensorflow, HERE / "kernels_tensorflow.py", layer]
     node = begun.having.nodes["worker0"]
     command = node.inside(
         *begun.wrapped("--kernels", "all"), *script, "--threads", CPUS, "--steps", 20, *swept
     )
     with begun.stopped():
         begun.wait(begun.start(command, {"OMP_NUM_THREADS": str(CPUS)}))
+
+
+LAUNCHERS = {"ps": _servers, "horovod": _horovod, "torch": _torch, "keras": _keras, "layer": _layer}

@@ -21,8 +21,8 @@ HEAD = NETWORK + "1"
 FIRST = 11  # last byte of the first node's address
 TOOLS = ("ip", "tc", "nsenter", "unshare", "taskset")
 BURST = "256kb"
-# The first process of a node: it reaps what others leave behind, and with it all others end. Of its own are /run,
-# where the node's agent listens, /sys, which shows its interfaces, and /etc/hosts: Horovod looks its name up.
+# The first process of a node: it reaps what others leave behind, and with it all others end. Of its own are
+# /run, where the node's agent listens, /sys, which shows its interfaces, and /etc/hosts, where Horovod looks.
 OWN_PLACES = (
     "hostname {name}",
     "mount -t sysfs sysfs /sys",
@@ -64,8 +64,10 @@ def cluster(names: Sequence[str], rate: str) -> Iterator[dict[str, Node]]:
     _remove_bridge()
     addresses = {name: f"{NETWORK}{FIRST + index}" for index, name in enumerate(names)}
     started: list[subprocess.Popen[bytes]] = []
-    hosts = tempfile.NamedTemporaryFile("w", prefix="hosts")
-    hosts.write("127.0.0.1 localhost\n" + "".join(f"{address} {name}\n" for name, address in addresses.items()))
+    hosts = tempfile.NamedTemporaryFile("w", prefix="hosts")  # noqa: SIM115
+    hosts.write(
+        "127.0.0.1 localhost\n" + "".join(f"{address} {name}\n" for name, address in addresses.items())
+    )
     hosts.flush()
     try:
         _run("ip", "link", "add", INTERFACE, "type", "bridge")
@@ -102,17 +104,34 @@ def _namespaces(name: str, hosts: str) -> tuple[subprocess.Popen[bytes], int]:
 
 def _connect(node: Node, rate: str) -> None:
     """A link from the bridge to the node, held to the rate in both directions."""
-    outside = f"{INTERFACE}-{node.address.rpartition('.')[2]}"  # 15 characters at most
-    inside = str(node.pid)
+    outside, inside = _outside(node), str(node.pid)
+    subprocess.run(["ip", "link", "delete", outside], capture_output=True)  # of nodes that still end
     _run("ip", "link", "add", outside, "type", "veth", "peer", "name", INTERFACE, "netns", inside)
     _run("ip", "link", "set", outside, "master", INTERFACE, "up")
-    enter = ["nsenter", "-t", inside, "--net", "--"]
+    enter = _in_network(node)
     _run(*enter, "ip", "link", "set", "lo", "up")
     _run(*enter, "ip", "addr", "add", f"{node.address}/24", "dev", INTERFACE)
     _run(*enter, "ip", "link", "set", INTERFACE, "up")
-    shape = ["root", "tbf", "rate", rate, "burst", BURST, "latency", "50ms"]
-    _run("tc", "qdisc", "add", "dev", outside, *shape)
-    _run(*enter, "tc", "qdisc", "add", "dev", INTERFACE, *shape)
+    shape(node, rate)
+
+
+def shape(node: Node, rate: str) -> None:
+    """Hold the node's link to a rate in both directions; "": as fast as it goes."""
+    how = ["add", "root", "tbf", "rate", rate, "burst", BURST, "latency", "50ms"]
+    ends = [("tc", _outside(node)), (*_in_network(node), "tc", INTERFACE)]
+    for *tc, device in ends:
+        subprocess.run([*tc, "qdisc", "del", "dev", device, "root"], capture_output=True)  # if there is one
+        if rate:
+            _run(*tc, "qdisc", how[0], "dev", device, *how[1:])
+
+
+def _outside(node: Node) -> str:
+    """The bridge's end of its link: 15 characters at most."""
+    return f"{INTERFACE}-{node.address.rpartition('.')[2]}"
+
+
+def _in_network(node: Node) -> list[str]:
+    return ["nsenter", "-t", str(node.pid), "--net", "--"]
 
 
 def _remove_bridge() -> None:

@@ -8,11 +8,12 @@ from typing import NamedTuple
 NETWORKS = ("alexnet", "resnet50", "vgg16", "inception3")
 STEPS = {"alexnet": 60, "resnet50": 24, "vgg16": 20, "inception3": 20}
 BATCHES = (8, 16)  # for the papers' 64 and 128
-RATE = "2gbit"  # of each node's link and direction
+RATE, UNSHAPED = "2gbit", "unshaped"  # of each node's link and direction, as tc(8) writes it
+CYCLES = (1, 10, 50)  # HOROVOD_CYCLE_TIME, ms
 
 
 class Point(NamedTuple):
-    """program: ps, horovod, torch, kernel or net. tags: what it is run with, and how the job is tagged."""
+    """program: ps, horovod, torch, keras, layer or net. tags: what it is run with, and the job's tags."""
 
     experiment: str
     program: str
@@ -31,7 +32,8 @@ def points() -> list[Point]:
 
 def network() -> Iterator[Point]:
     """Lu, Bench 2018: point to point and parameter servers over gRPC, between two nodes."""
-    yield Point("net", "net", {}, quick=True)
+    for rate in (UNSHAPED, RATE):  # the last one stays the ceiling that jobs are held against
+        yield Point("net", "net", {"rate": rate}, quick=True)
 
 
 def servers() -> Iterator[Point]:
@@ -70,34 +72,41 @@ def _horovod(name: str, ranks: int, batch: int = 16, onednn: int = 1, quick: boo
     return Point("horovod", "horovod", {key: str(one) for key, one in tags.items()}, quick)
 
 
-SWEPT = {
+SWEPT: dict[str, dict[str, tuple[int, ...]]] = {
     "conv2d": {"batch": (4, 16, 64), "filters": (16, 64, 256), "kernel": (1, 3, 7), "stride": (1, 2, 3)},
-    "lstm": {"batch": (4, 16, 64), "length": (8, 32, 64), "features": (64, 256), "hidden": (64, 256, 512)},
+    "lstm": {"batch": (4, 16, 64), "length": (8, 32, 64), "features": (64, 256), "hidden": (16, 128, 512)},
 }
 
 
 def sweeps() -> Iterator[Point]:
-    """Wang et al. 2020: one parameter of a kernel at a time, the others as they are."""
+    """Wang et al. 2020: one parameter of a layer at a time, the others as they are."""
     for framework in ("torch", "tensorflow"):
-        for kernel, parameters in SWEPT.items():
+        for layer, parameters in SWEPT.items():
             for name, sizes in parameters.items():
                 for size in sizes:
-                    tags = {"framework": framework, "kernel": kernel, name: str(size)}
-                    yield Point(f"{kernel}-{name}", "kernel", tags, quick=name == "batch")
+                    tags = {"framework": framework, "layer": layer, name: str(size)}
+                    yield Point(f"{layer}-{name}", "layer", tags, quick=name == "batch")
 
 
 def characterisation() -> Iterator[Point]:
-    """Jain et al. 2019, on the network of examples/horovod."""
-    for processes, threads in ((1, 1), (1, 2), (2, 1), (4, 1)):
-        yield _torch("processes", processes, threads, quick=processes < 4)
+    """Jain et al. 2019, mostly on the network of examples/horovod."""
+    for processes, threads in ((1, 2), (2, 1), (4, 1)):  # of a batch of 64 in all
+        yield _torch("processes", processes, threads, batch=64 // processes, quick=processes < 4)
     for batch in (8, 32, 128):
         yield _torch("batch", 1, 2, batch=batch)
-    for nodes in (1, 2, 4):
-        yield _torch("nodes", 1, 1, nodes=nodes)
-    for cycle in (1, 10, 50):
-        yield _torch("cycle", 1, 1, nodes=2, cycle=cycle, quick=cycle != 10)
-    for megabytes in (0, 64):
-        yield _torch("fusion", 1, 1, nodes=2, fusion=megabytes)
+    for nodes, batch in ((1, 32), (2, 32), (4, 32), (1, 8), (2, 8)):
+        yield _torch("nodes", 1, 1, nodes=nodes, batch=batch)
+    for cycle in CYCLES:
+        yield _torch("cycle", 1, 1, nodes=2, cycle=cycle, quick=cycle != CYCLES[1])
+    yield _torch("fusion", 1, 1, nodes=2, fusion=0, quick=True)
+    for framework, program in (("torch", "torch"), ("tensorflow", "keras")):
+        for processes in (1, 2):
+            point = _torch("frameworks", processes, 2 // processes, batch=64 // processes)
+            yield point._replace(program=program, tags={"framework": framework, **point.tags})
+    for network in ("resnet50", "inception3"):
+        for intra, inter in ((1, 1), (1, 2), (2, 1), (4, 1)):
+            tags = {"network": network, "intra": intra, "inter": inter, "batch": 16, "workers": 1}
+            yield Point("threads", "horovod", {key: str(one) for key, one in tags.items()})
 
 
 def _torch(
@@ -110,12 +119,7 @@ def _torch(
     fusion: int = 64,
     quick: bool = False,
 ) -> Point:
-    tags = {
-        "processes": processes,
-        "threads": threads,
-        "batch": batch,
-        "nodes": nodes,
-        "cycle": cycle,
-        "fusion": fusion,
-    }
+    """processes: on each node; cycle: HOROVOD_CYCLE_TIME, ms; fusion: HOROVOD_FUSION_THRESHOLD, MiB."""
+    tags = {"processes": processes, "threads": threads, "batch": batch, "nodes": nodes}
+    tags |= {"cycle": cycle, "fusion": fusion}
     return Point(experiment, "torch", {key: str(one) for key, one in tags.items()}, quick)

@@ -9,15 +9,22 @@ import argparse
 import json
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import launch
 import nodes
+from figures import draw_all
 from instruments import ROOT, Instruments, ServiceError, instruments, settle
-from points import RATE, Point, points
+from page import not_run, page
+from points import RATE, UNSHAPED, Point, points
+from predictions import predictions
+from readings import Readings, keep, kept, read
+from roofline_client import ClientError
 from services import main, say
 
+READINGS, NETWORK = "readings.jsonl", "network.json"  # in the folder of the run
 NAMES = ("chief0", "ps0", "ps1", "worker0", "worker1", "worker2", "worker3")
 
 
@@ -30,6 +37,9 @@ def parse() -> argparse.Namespace:
         "--torch-python", type=absolute, required=True, help="interpreter with PyTorch, Horovod"
     )
     parser.add_argument("--folder", type=Path, default=ROOT / "papers", help="data, logs and results")
+    parser.add_argument(
+        "--docs", type=Path, default=ROOT / "docs", help="where papers.md and papers/ are written"
+    )
     parser.add_argument("--quick", action="store_true", help="a point or two of each experiment")
     parser.add_argument("--only", nargs="*", default=[], metavar="WORD", help="points whose name has one")
     parser.add_argument("--minutes", type=float, default=1e9, help="start no point after so long")
@@ -55,20 +65,20 @@ class Results:
         with open(self.file, "a") as file:
             file.write(json.dumps(row) + "\n")
 
-    def job(self, point: Point) -> str:
-        """The job that recorded the point; "": none has."""
-        return next((row["job"] for row in self._of(point) if row["done"]), "")
+    def done(self, point: Point) -> bool:
+        return any(row["done"] for row in self._of(point))
 
     def failed(self, point: Point) -> str:
+        """Why it failed last; "": it did not."""
         return next((row["why"] for row in self._of(point) if row["why"]), "")
-
-    def _of(self, point: Point) -> list[dict[str, Any]]:
-        return [row for row in reversed(self.rows) if row["key"] == point.key]
 
     def next_job(self, point: Point) -> str:
         """A job's name is used once."""
-        tried = sum(not row["done"] and not row["why"] for row in self._of(point))
-        return point.key if not tried else f"{point.key}.{tried + 1}"
+        begun = sum(row["begun"] for row in self._of(point))
+        return point.key if not begun else f"{point.key}.{begun + 1}"
+
+    def _of(self, point: Point) -> list[dict[str, Any]]:
+        return [row for row in reversed(self.rows) if row["key"] == point.key]
 
 
 def papers(asked: argparse.Namespace) -> int:
@@ -77,48 +87,86 @@ def papers(asked: argparse.Namespace) -> int:
     chosen = [one for one in points() if (one.quick or not asked.quick) and named(one, asked.only)]
     if asked.list:
         for point in chosen:
-            print(f"{point.key:70} {'done' if results.job(point) else results.failed(point)[:40] or '-'}")
+            print(f"{point.key:70} {'done' if results.done(point) else results.failed(point)[:40] or '-'}")
         return 0
     if why := nodes.lacking():
         raise ServiceError(f"nothing is run: {why}")
-    todo = [point for point in chosen if not results.job(point)]
-    begin = time.monotonic()
+    todo = [point for point in chosen if not results.done(point)]
     say(f"{len(chosen)} points, {len(chosen) - len(todo)} of them done before")
-    with nodes.cluster(NAMES, RATE) as cluster, instruments(asked.folder, cluster) as having:
-        for index, point in enumerate(todo, 1):
-            if time.monotonic() - begin > 60 * asked.minutes:
-                say(f"{len(todo) - index + 1} points are left: the time is over; run it again to go on")
-                break
-            say(f"[{index} of {len(todo)}] {point.key}")
-            run(point, having, results, asked)
-        settle()
-    return int(any(not results.job(point) for point in chosen))
+    with (
+        nodes.cluster(NAMES, RATE) as cluster,
+        instruments(asked.folder, cluster, asked.torch_python) as having,
+    ):
+        run_all(todo, having, results, asked)
+        write_page(chosen, having, results, asked)
+    return int(not all(map(results.done, chosen)))
 
 
 def named(point: Point, words: list[str]) -> bool:
     return not words or any(word in point.key for word in words)
 
 
+def run_all(todo: list[Point], having: Instruments, results: Results, asked: argparse.Namespace) -> None:
+    begin = time.monotonic()
+    for index, point in enumerate(todo, 1):
+        if time.monotonic() - begin > 60 * asked.minutes:
+            say(f"{len(todo) - index + 1} points are left: the time is over; run it again to go on")
+            break
+        say(f"[{index} of {len(todo)}] {point.key}")
+        run(point, having, results, asked)
+
+
 def run(point: Point, having: Instruments, results: Results, asked: argparse.Namespace) -> None:
     """One point; when it fails that is noted, and the others go on."""
     job = results.next_job(point)
-    results.add(key=point.key, job=job, done=False, why="")
+    results.add(key=point.key, job=job, begun=True, done=False, why="")
     begin = time.monotonic()
     try:
         if point.program == "net":
-            measure_network(having)
+            measure_network(having, point.tags["rate"])
         else:
             launch.train(point, job, having, launch.Pythons(asked.tensorflow_python, asked.torch_python))
-    except (launch.TrainingError, ServiceError) as error:
-        results.add(key=point.key, job=job, done=False, why=str(error))
+            settle()
+            keep(having.folder / READINGS, read(having.server, point.key, job))
+    except (launch.TrainingError, ServiceError, ClientError, nodes.NodeError) as error:
+        results.add(key=point.key, job=job, begun=False, done=False, why=str(error))
         print(f"   failed: {error}", flush=True)
         return
-    results.add(key=point.key, job=job, done=True, why="", seconds=round(time.monotonic() - begin, 1))
+    seconds = round(time.monotonic() - begin, 1)
+    results.add(key=point.key, job=job, begun=False, done=True, why="", seconds=seconds)
 
 
-def measure_network(having: Instruments) -> None:
-    found = having.ask("bench", "net", "--from", "worker0", "--to", "ps0")
-    (having.folder / "net.json").write_text(json.dumps(found))
+def measure_network(having: Instruments, rate: str) -> None:
+    """Between two nodes, over a link of that rate; then it has the old one again."""
+    ends = having.nodes["worker0"], having.nodes["ps0"]
+    try:
+        for node in ends:
+            nodes.shape(node, "" if rate == UNSHAPED else rate)
+        found = having.ask("bench", "net", "--from", "worker0", "--to", "ps0")
+    finally:
+        for node in ends:
+            nodes.shape(node, RATE)
+    values = {one["name"]: one["value"] for one in [*found["results"], *found["ceilings"]]}
+    known = network_of(having.folder)
+    (having.folder / NETWORK).write_text(json.dumps({**known, rate: values}))
+
+
+def network_of(folder: Path) -> dict[str, dict[str, float]]:
+    """What `bench net` measured, by rate and name."""
+    file = folder / NETWORK
+    return dict(json.loads(file.read_text())) if file.exists() else {}
+
+
+def write_page(
+    chosen: Sequence[Point], having: Instruments, results: Results, asked: argparse.Namespace
+) -> None:
+    readings, network = Readings(kept(having.folder / READINGS)), network_of(having.folder)
+    asked.docs.mkdir(parents=True, exist_ok=True)
+    drawn = draw_all(having.server, readings, network, asked.docs / "papers")
+    predicted = predictions(having.server, readings)
+    missing = not_run(chosen, readings, {point.key: results.failed(point) for point in chosen})
+    (asked.docs / "papers.md").write_text(page(readings, network, drawn, predicted, missing))
+    say(f"{asked.docs / 'papers.md'}: {len(readings.by_key)} jobs, {len(drawn)} pictures")
 
 
 if __name__ == "__main__":

@@ -131,9 +131,10 @@ def train(model: nn.Module, asked: argparse.Namespace) -> dict[str, object]:
 def connect() -> None:
     # After a restart torch 2.13's gloo would find the addresses of the dead: each attempt has its own names.
     environ = os.environ
-    store = dist.TCPStore(environ["MASTER_ADDR"], int(environ["MASTER_PORT"]), is_master=False)
-    attempt = dist.PrefixStore("attempt " + environ.get("TORCHELASTIC_RESTART_COUNT", "0"), store)
     rank, world = int(environ["RANK"]), int(environ["WORLD_SIZE"])
+    serves = rank == 0 and "TORCHELASTIC_RUN_ID" not in environ  # torchrun does so itself
+    store = dist.TCPStore(environ["MASTER_ADDR"], int(environ["MASTER_PORT"]), world, serves)
+    attempt = dist.PrefixStore("attempt " + environ.get("TORCHELASTIC_RESTART_COUNT", "0"), store)
     dist.init_process_group("gloo", store=attempt, rank=rank, world_size=world)
 
 

@@ -16,6 +16,7 @@ from .answers.values import WireEnum
 
 R = TypeVar("R", bound=tuple[Any, ...])
 M = TypeVar("M")
+_PLAIN = frozenset((float, int, str, bool))
 
 
 def from_message(kind: type[R], message: Any, **given: Any) -> R:
@@ -60,16 +61,20 @@ def _pair(message: Any, name: str) -> list[str]:
 
 def to_message(message: M, record: Any, without: Collection[str] = ()) -> M:
     """The message, filled with the fields of a record; None is left unset. without: fields to leave out."""
-    for name, value in record._asdict().items():
+    for name, value in zip(record._fields, record, strict=True):
         if value is None or name in without:
             continue
-        target = getattr(message, name)
-        if hasattr(value, "_fields"):
+        # What is most frequent comes first: a report of a thousand ranks has 200,000 fields.
+        if type(value) in _PLAIN:
+            setattr(message, name, value)
+        elif hasattr(value, "_fields"):
+            target = getattr(message, name)
             target.SetInParent()
             to_message(target, value)
         elif isinstance(value, Mapping):
             _add_entries(message, name, value)
         elif isinstance(value, (list, tuple)):
+            target = getattr(message, name)
             for item in value:
                 if hasattr(item, "_fields"):
                     to_message(target.add(), item)

@@ -249,9 +249,23 @@ def rows(table: Table) -> int:
     return len(next(iter(table.values()))) if table else 0
 
 
+def constant(value: int, count: int) -> Ints:
+    """A column that is the same in all rows; not to be written to. It takes the memory of one number."""
+    return np.broadcast_to(np.int64(value), (count,))
+
+
+def is_constant(column: NDArray[Any]) -> bool:
+    """Whether it was made by `constant`, and has a row."""
+    return column.strides == (0,) and column.dtype == np.int64 and len(column) > 0
+
+
 def take(table: Table, which: NDArray[np.generic]) -> Table:
     """The rows picked by a mask or by indices."""
-    return {name: column[which] for name, column in table.items()}
+    count = int(np.count_nonzero(which)) if which.dtype == np.bool_ else len(which)
+    return {
+        name: constant(int(column[0]), count) if count and is_constant(column) else column[which]
+        for name, column in table.items()
+    }
 
 
 def concatenate(tables: list[Table]) -> Table:
@@ -263,8 +277,14 @@ def concatenate(tables: list[Table]) -> Table:
     for name in dict.fromkeys(name for table in tables for name in table):
         kind = next(table[name].dtype for table in tables if name in table)
         columns = [table[name] if name in table else absent(kind, rows(table)) for table in tables]
-        found[name] = np.concatenate(columns)
+        found[name] = _in_a_row(columns)
     return found
+
+
+def _in_a_row(columns: list[NDArray[Any]]) -> NDArray[Any]:
+    if all(map(is_constant, columns)) and len({int(column[0]) for column in columns}) == 1:
+        return constant(int(columns[0][0]), sum(map(len, columns)))
+    return np.concatenate(columns)
 
 
 def absent(kind: np.dtype[Any], count: int) -> NDArray[Any]:

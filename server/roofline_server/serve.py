@@ -105,6 +105,8 @@ async def serve(options: Options) -> None:
     guarded = access.is_set_up(options.data) and not options.insecure
     listen = options.listen or (ALL_ADDRESSES if guarded else DEFAULT_LISTEN)
     check_address(listen, guarded or options.insecure)
+    if guarded:
+        Tokens(folder).all()  # else one that cannot be read, as of a later release, is noticed by who joins
     http = _http_place(options.http, guarded or options.insecure)
     page = _page_place(options.page, guarded)
     os.umask(0o077)

@@ -30,6 +30,7 @@ BEGINS = np.array([0, 10, 30, 70]) * 1_000_000  # of the phases, and of the end 
 ENDS = np.array([10, 30, 70, 95]) * 1_000_000
 AMOUNTS = ("thread.run.step", "thread.delay.step", "thread.run.input", "thread.delay.input")
 CALLS = 4  # of kernels in a step
+PINGS_S = 6.0  # in which clocks get known so well that the steps of all ranks are seen to be at one time
 SLOW_RANK, SLOWER_NS = 3, 8_000_000
 Ints = NDArray[np.int64]
 
@@ -117,13 +118,15 @@ async def send(address: str, shape: Shape) -> None:
     nodes = -(-shape.ranks // RANKS_PER_NODE)
     options = (("grpc.use_local_subchannel_pool", 1),)
     last = shape.steps // STEPS_PER_BATCH
-    # It has just ended: clocks that are measured from now on hold for so long ago, and not for hours.
-    origin = time.monotonic_ns() - last * BATCH_NS
     async with grpc.aio.insecure_channel(address, options=options) as channel:
         streams = [Stream(channel, f"node-{n}", _machine(n)) for n in range(nodes)]
+        await asyncio.sleep(PINGS_S)
+        # It has just ended: clocks that are measured now hold for so long ago, and not for hours.
+        origin = time.monotonic_ns() - last * BATCH_NS
         for sequence in range(1, last + 1):
             for number, stream in enumerate(streams):
                 await stream.wait_for(sequence - WINDOW)
+                await asyncio.sleep(0)  # pings are answered at once, beside batches that are being made
                 first = number * RANKS_PER_NODE
                 count = min(RANKS_PER_NODE, shape.ranks - first)
                 stream.send(sequence, _batch(shape, origin, sequence, first, count).SerializeToString())

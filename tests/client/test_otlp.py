@@ -20,7 +20,13 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from roofline_client.trackers import otlp
 
 FOUND = Published(
-    "42", BEGIN, BEGIN + 20 * MS, False, {"step_median_seconds": 0.01}, {"state": "finished"}, "ok"
+    "42",
+    BEGIN,
+    BEGIN + 20 * MS,
+    False,
+    {"step_median_seconds": 0.01, "ranks/worker": 2},
+    {"state": "finished"},
+    "ok",
 )
 KINDS = {"/v1/traces": ExportTraceServiceRequest, "/v1/metrics": ExportMetricsServiceRequest}
 
@@ -74,11 +80,12 @@ def attributes(resource: Any) -> dict[str, Any]:
 
 def test_job_is_a_trace_of_steps_and_phases(collector: Collector) -> None:
     sent = otlp.write(FOUND, collector.url + "/", timeline())
-    assert (sent.spans, sent.metrics) == (4, 1), "the job, two steps and a phase"
+    assert (sent.spans, sent.metrics) == (4, 2), "the job, two steps and a phase"
     (request,) = collector.got["/v1/traces"]
     resources = {attributes(one.resource).get("service.instance.id"): one for one in request.resource_spans}
     about = attributes(resources["worker:0"].resource)
     assert (about["service.name"], about["nv.dl.role"], about["nv.dl.rank"]) == ("roofline", "worker", 0)
+    assert about["nv.dl.world_size"] == 2
     assert (about["host.name"], about["roofline.job"]) == ("node1", "42")
     spans = [span for one in request.resource_spans for scope in one.scope_spans for span in scope.spans]
     assert {span.trace_id.hex() for span in spans} == {sent.trace_id}
@@ -92,7 +99,7 @@ def test_job_is_a_trace_of_steps_and_phases(collector: Collector) -> None:
 def test_numbers_of_the_job_are_gauges_at_its_end(collector: Collector) -> None:
     otlp.write(FOUND, collector.url, timeline())
     (request,) = collector.got["/v1/metrics"]
-    (metric,) = request.resource_metrics[0].scope_metrics[0].metrics
+    metric, _ = request.resource_metrics[0].scope_metrics[0].metrics
     (point,) = metric.gauge.data_points
     assert (metric.name, point.as_double) == ("roofline.step_median_seconds", 0.01)
     assert point.time_unix_nano == BEGIN + 20 * MS

@@ -16,6 +16,8 @@ from roofline_client import __version__
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(900)]
 REPOSITORY = Path(__file__).parents[2]
 PROGRAMS = ("roofline-agent", "roofline-server", "roofline-client")
+UNIT = "lib/systemd/system/roofline-agent.service"
+DATA = "/var/lib/roofline/server"
 # What dpkg and systemd-analyze keep for themselves.
 BACKUPS = tuple(f"etc/{name}-" for name in ("passwd", "group", "shadow", "gshadow", "subuid", "subgid"))
 OTHERS = ("var/lib/dpkg", "var/log", "var/cache/man", "run/", "etc/.pwd.lock", *BACKUPS)
@@ -103,3 +105,57 @@ def test_package_is_installed_tried_and_purged_without_leftovers(package: Path, 
     root.run("dpkg", "--purge", "roofline")
     assert (root.path / "etc/passwd").read_text() == users
     assert root.leftovers() == set()
+
+
+def older(package: Path, folder: Path) -> Path:
+    """A package of before: the same, but for its version, a line of a unit, and a module that is gone now."""
+    tree = folder / "older"
+    _run("dpkg-deb", "--raw-extract", package, tree)
+    control = tree / "DEBIAN" / "control"
+    control.write_text(control.read_text().replace(f"Version: {__version__}", "Version: 0.0.1"))
+    unit = tree / UNIT
+    unit.write_text(f"# of before\n{unit.read_text()}")
+    (agent,) = tree.glob("opt/roofline/lib/python3*/site-packages/roofline_agent")
+    (agent / "of_before.py").write_text("")
+    _run("dpkg-deb", "--root-owner-group", "-Znone", "--build", tree, folder)
+    (made,) = folder.glob("roofline_0.0.1_*.deb")
+    return made
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {str(one.relative_to(folder)): one.read_bytes() for one in folder.rglob("*") if one.is_file()}
+
+
+def serve(root: Root) -> None:
+    """A server of the package, on the package's data, until it takes batches."""
+    served = f"roofline-server --data {DATA} --listen 127.0.0.1:0 --http off --no-page --quiet"
+    script = f"""{served} & server=$!
+        for try in $(seq 300); do roofline-server status --data {DATA} >/dev/null && break; sleep 0.2; done
+        roofline-server status --data {DATA} && kill $server && wait $server"""
+    root.run("setpriv", "--reuid=roofline", "--regid=roofline", "--clear-groups", "sh", "-c", script)
+
+
+def test_upgrade_keeps_data_and_settings_and_replaces_programs_and_units(
+    package: Path, root: Root, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    before = older(package, tmp_path_factory.mktemp("older"))
+    shutil.copy(before, root.path / "older.deb")
+    shutil.copy(package, root.path / "newer.deb")
+    root.run("dpkg", "-i", "/older.deb")
+    assert (root.path / UNIT).read_text().startswith("# of before\n")
+    who = ["setpriv", "--reuid=roofline", "--regid=roofline", "--clear-groups"]
+    root.run(*who, "env", "HOME=/var/lib/roofline/server", "roofline-server", "init", "--data", DATA)
+    serve(root)
+    own = root.path / "etc/systemd/system/roofline-agent.service.d/override.conf"
+    own.parent.mkdir(parents=True)
+    own.write_text("[Service]\nUser=root\n")
+    kept = contents(root.path / "var/lib/roofline")
+    assert {"server/catalog.db", "server/inbox.db", "server/access/tokens.json"} <= set(kept)
+    root.run("dpkg", "-i", "/newer.deb")
+    assert contents(root.path / "var/lib/roofline") == kept
+    assert own.read_text() == "[Service]\nUser=root\n"
+    assert root.run("dpkg-query", "-W", "-f", "${Version}:${Conffiles}", "roofline") == f"{__version__}:"
+    assert not (root.path / UNIT).read_text().startswith("# of before\n")
+    assert not list((root.path / "opt/roofline").rglob("of_before*"))
+    serve(root)
+    assert "no problems found" in root.run(*who, "roofline-server", "check", "--data", DATA)

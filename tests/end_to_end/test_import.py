@@ -349,3 +349,12 @@ def test_large_file_streams(site: Site) -> None:
     )
     assert done.returncode == 0, done.stderr
     assert int(done.stdout) < 80 << 10  # KiB
+
+
+def test_spans_of_opentelemetry_are_steps_of_each_rank(site: Site) -> None:
+    site.server()
+    assert run(site, "--job", "spans", "--role", "ddp", OURS / "otlp" / "two_ranks.jsonl").returncode == 0
+    report = site.report("spans")
+    assert [(one["rank"], one["host"]) for one in report["ranks"]] == [("ddp:0", "node0"), ("ddp:1", "node1")]
+    medians = [values(report, rank)["step_time_median"] for rank in ("ddp:0", "ddp:1")]
+    assert medians == pytest.approx([0.04, 0.05]) and values(report, "ddp:1")["steps"] == 3

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import csv
 import importlib.util
+import json
 import re
+import socket
 import subprocess
 import sys
 import time
@@ -32,6 +34,12 @@ def example_network() -> ModuleType:
     sys.modules[spec.name] = module
     spec.loader.exec_module(module)
     return module
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
 
 
 def launch(
@@ -99,6 +107,36 @@ def test_report_of_a_real_training(
         role = next(role for role in report["roles"] if role["role"] == "worker")
         rate = role["summary"]["values"]["examples_per_second"]["value"]
         assert rate == pytest.approx(printed_rate(done.stdout), rel=0.05)
+
+
+def test_server_has_a_point_where_an_optimizer_of_keras_updates(site: Site, tensorflow_python: str) -> None:
+    """AlexNet of examples/papers, SGD with momentum: 4 FLOPs of each parameter, for each step of a worker."""
+    site.server()
+    site.agent()
+    cluster = {role: [f"localhost:{free_port()}"] for role in ("ps", "worker", "chief")}
+    script = REPOSITORY / "examples" / "papers" / "train_ps.py"
+    wrapper = [COMMANDS / "roofline-agent", "run", "--job", JOB, "--", tensorflow_python]
+    ranks = []
+    try:
+        for role in cluster:
+            config = json.dumps({"cluster": cluster, "task": {"type": role, "index": 0}})
+            environ = {**site.environ, "TF_CONFIG": config, "CUDA_VISIBLE_DEVICES": ""}
+            ranks.append(subprocess.Popen([*wrapper, script, "--steps", "12"], env=environ))
+        assert ranks[-1].wait(240) == 0
+        wait_until(lambda: site.steps("worker:0", JOB) == 12, what="all steps arrive")
+        report = site.report(JOB)
+    finally:
+        for rank in ranks:
+            rank.terminate()
+            rank.wait(60)
+    facts = {one["name"]: one["value"] for one in report["facts"]}
+    variables, size = (int(number) for number in facts["payload.ps:0.total"].split("/"))
+    assert variables == 16
+    role = next(role for role in report["roles"] if role["role"] == "ps")
+    found = {name: one["value"] for name, one in role["summary"]["values"].items()}
+    assert found["flops_per_step"] == size / 4 * 4
+    assert found["bytes_per_step.minimum"] == 5 * size
+    assert found["intensity.minimum"] == pytest.approx(0.2)
 
 
 def printed_totals(text: str) -> tuple[int, int]:

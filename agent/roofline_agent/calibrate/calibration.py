@@ -71,7 +71,10 @@ def to_json(calibration: Calibration) -> dict[str, Any]:
 
 def from_json(value: object) -> Calibration:
     """The calibration in a parsed JSON document. Raises ValueError saying what is wrong with it."""
-    if not isinstance(value, dict) or value.get("format") != FORMAT:
+    found = value.get("format") if isinstance(value, dict) else None
+    if isinstance(found, int) and found > FORMAT:
+        raise ValueError(f"it has format {found}, of a later release, and this one reads up to {FORMAT}")
+    if not isinstance(value, dict) or found != FORMAT:
         raise ValueError(f'expected an object with "format": {FORMAT}')
     ceilings = _list(value.get("ceilings"), "ceilings")
     return Calibration(

@@ -30,7 +30,9 @@ def import_files(
         float,
         typer.Option(help="seconds added to the recording's times, so that they fall on the job's steps"),
     ] = 0.0,
-    host: Annotated[str | None, typer.Option(help="node it was recorded on [this one]")] = None,
+    host: Annotated[
+        str | None, typer.Option(help="node it was recorded on [as the file says, else this one]")
+    ] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="show what is in the files, send nothing")
     ] = False,
@@ -44,7 +46,8 @@ def import_files(
     """Import files of other tools into the server, as if an agent had sampled them.
 
     Read are: ncu CSV and .ncu-rep, nvprof, nsys CSV and .sqlite, rocprof CSV, perf stat (any form), LIKWID,
-    oneDNN and MKL verbose logs, PyTorch traces, XPlane, Horovod timelines, DCGM, nvidia-smi, NCCL inspector;
+    oneDNN and MKL verbose logs, PyTorch traces, XPlane, OpenTelemetry traces (OTLP JSON), Horovod timelines,
+    DCGM, nvidia-smi, NCCL inspector;
     logs of tf_cnn_benchmarks, Keras, Hugging Face, Lightning, Megatron, DeepSpeed, torchtitan and MLPerf; as
     ceilings STREAM, ERT, HPL, nccl-tests, nvbandwidth. The format is recognised by the content.
     A file that is sent twice counts once.

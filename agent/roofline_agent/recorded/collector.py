@@ -6,7 +6,7 @@ import marshal
 import struct
 import tempfile
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from .recording import Counter, Kernel, Launch, Phase, RecordedCeiling, StepLine, Throughput
@@ -127,6 +127,7 @@ class Collector:
         self.counters: RecordLog[Counter] = RecordLog(Counter)
         self.steps: RecordLog[StepLine] = RecordLog(StepLine)
         self.launches: RecordLog[Launch] | None = RecordLog(Launch) if keep_launches else None
+        self.parts: list[Collector] = []  # what the same file holds of other ranks
         self._sums: dict[str, _LaunchSums] = {}
         self.summed: list[Kernel] = []  # by the reader or the tool itself
         self._phases: dict[str, Phase] = {}
@@ -154,6 +155,14 @@ class Collector:
         old = self._phases.get(name, Phase(name, 0, 0.0, 0.0))
         both = None if old.bytes is None or moved is None else old.bytes + moved
         self._phases[name] = Phase(name, old.count + count, old.time_s + time_s, both)
+
+    def take_over(self, ranks: Sequence[Collector]) -> None:
+        """What a file holds of several ranks, each in its own: the first is this one from now on."""
+        if not ranks:
+            return
+        first, *self.parts = ranks
+        for name in ("tool", "started_ns", "duration_s", "throughput", "facts", "steps", "_phases"):
+            setattr(self, name, getattr(first, name))
 
     def warn(self, text: str, line: int = 0) -> None:
         """Warn of something about the file; the same text is kept once, with its first line and how often."""
@@ -193,3 +202,5 @@ class Collector:
         for log in (self.counters, self.steps, self.launches):
             if log is not None:
                 log.close()
+        for part in self.parts:
+            part.close()

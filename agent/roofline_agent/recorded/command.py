@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from roofline.joining import Access
 
 DEFAULT_JOB = "recorded"
+MAX_HOST = 256  # characters of a node's name
 LATEST_NS = 2**61  # UNIX time, in 2043: a recording of a file that names a later begin has none
 
 
@@ -66,17 +67,27 @@ def import_files(
             report(printable(f"{path}: what was read finds no room ({error.strerror or error}); set TMPDIR"))
             failed += 1
             continue
-        if request.output == "json":
-            write_json(found, path, out, request.launches)
-        else:
-            out.writelines(f"{printable(line)}\n" for line in summarise(found, path))
+        for one in (found, *found.parts):
+            if request.output == "json":
+                write_json(one, path, out, request.launches)
+            else:
+                out.writelines(f"{printable(line)}\n" for line in summarise(one, path))
         out.flush()
         if found.is_empty:
             report(printable(f"{path}: no value could be read of it{_reasons(found)}"))
         sends = not found.is_empty and not request.dry_run
-        gave += _send(found, path, request, report, progress) if sends else not found.is_empty
+        sent = [_send(one, path, request, report, progress) for one in asked(found, request.rank) if sends]
+        gave += any(sent) if sends else not found.is_empty
         found.close()
     return failed if gave else len(request.files)
+
+
+def asked(found: Collector, rank: int | None) -> list[Collector]:
+    """Those to be sent: of a file of several ranks that which was asked for, or all."""
+    all_ranks = [found, *found.parts]
+    if rank is None or not found.parts:
+        return all_ranks
+    return [one for one in all_ranks if one.facts.get("rank") == rank]
 
 
 def _reasons(found: Collector) -> str:
@@ -109,13 +120,11 @@ def _send(
     from .upload import upload  # loads grpc, which a dry run does without
 
     known = set(found.warnings)
-    # Of another machine nothing but its name is known.
-    machine = read_machine() if request.host is None else Machine(request.host, "", 0, 0, 0, 0, "")
     sent = upload(
         found,
         target,
         request.server,
-        machine,
+        _machine(found, request),
         lambda n: progress(printable(f"{path}: {n} batches sent")),
         request.access,
     )
@@ -127,6 +136,14 @@ def _send(
     part = "in part, without what was named above, " if new else ""
     report(printable(f"{path} is {part}at {request.server} as {where} ({sent.batches} batches{refused})"))
     return True
+
+
+def _machine(found: Collector, request: ImportRequest) -> Machine:
+    """Where it was recorded, as the user or the file says, else here. Of another machine only the name is
+    known."""
+    here = read_machine()
+    host = request.host or str(found.facts.get("host") or here.host)[:MAX_HOST]
+    return here if request.host is None and host == here.host else Machine(host, "", 0, 0, 0, 0, "")
 
 
 def printable(text: str) -> str:
@@ -146,4 +163,5 @@ def target_of(found: Collector, path: str, request: ImportRequest) -> Target:
             written_ns = os.stat(path).st_mtime_ns
         begin = written_ns - round(duration_s(found) * 1e9)
     begin += round(request.offset_s * 1e9)
-    return Target(request.job or DEFAULT_JOB, request.role, index, begin, name_of(os.getuid()))
+    role = str(found.facts.get("role") or request.role)
+    return Target(request.job or DEFAULT_JOB, role, index, begin, name_of(os.getuid()))

@@ -16,7 +16,7 @@ from .nvprof import reader as nvprof
 from .perf import reader as perf_stat
 from .tables import lightning, nsys, nvidia_smi, rocprof
 from .text import Text
-from .traces import horovod, kineto, xplane
+from .traces import horovod, kineto, otlp, xplane
 from .training import mllog, trainer_state, trainers
 from .training import reader as training_log
 
@@ -46,6 +46,7 @@ FORMATS: tuple[Format, ...] = (
     Format("nsys", nsys.sniff, nsys.read),
     Format("rocprof", rocprof.sniff, rocprof.read),
     Format("xplane", xplane.sniff, xplane.read),
+    Format("otlp", otlp.sniff, otlp.read),
     Format("trainer log", trainers.sniff, trainers.read),
     Format("trainer state", trainer_state.sniff, trainer_state.read),
     Format("mllog", mllog.sniff, mllog.read),

@@ -38,6 +38,8 @@ def read(
             found.warn(f"{text.long_lines} lines are longer than a million characters and were cut")
         found.digest = text.digest
     found.tool = found.tool or form.name
+    for part in found.parts:
+        part.digest = found.digest
     if found.is_empty and not found.warnings:
         raise NotRecognised(f"{path} looks like {form.name}, but holds no value")
     return found

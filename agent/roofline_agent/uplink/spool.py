@@ -22,12 +22,14 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from .. import __version__
 from ..errors import Unavailable
 
 log = logging.getLogger(__name__)
 
 MEMORY_BATCHES, MEMORY_BYTES = 512, 64 << 20
 MAX_SEQUENCE = 2**31  # so many batches no agent makes; a server that says more is wrong
+FORMAT = 1  # of the file; those of before say none
 _SCHEMA = """
 create table if not exists batch (sequence integer primary key, data blob not null) strict;
 create table if not exists state (name text primary key, value text not null) strict, without rowid;
@@ -61,10 +63,13 @@ class Spool:
         self.in_order_through = 0  # no batch may overtake those up to here
         self.numbering = threading.RLock()  # held from next_sequence() to append()
         try:
+            _refuse_later(path)
             path.parent.mkdir(parents=True, exist_ok=True)
             path.touch(0o600)  # it holds what ranks of several users did
             self._db = connect(path, check_same_thread=False, isolation_level=None)
             self._db.executescript("pragma journal_mode=wal; pragma synchronous=off;" + _SCHEMA)
+            own = [("format", str(FORMAT)), ("release", __version__)]
+            self._db.executemany("insert or replace into state values (?, ?)", own)
             self._acked = self._acked_before()
             newest = self._db.execute("select max(sequence) from batch").fetchone()[0]
             self._last = self.in_order_through = max(newest or 0, self._acked)
@@ -231,3 +236,24 @@ class Spool:
                 self._db.execute("insert or replace into state values ('acked', ?)", (str(self._acked),))
                 self._forget()
             self._db.close()
+
+
+def _refuse_later(path: Path) -> None:
+    """Raises Unavailable for a spool of a later release, of which nothing was changed."""
+    if not path.exists():
+        return
+    # Even to read, SQLite makes a log beside a file that has none, unless it is told that nobody writes.
+    how = "mode=ro" if path.with_name(f"{path.name}-wal").exists() else "immutable=1"
+    with (
+        contextlib.suppress(sqlite3.Error),
+        contextlib.closing(sqlite3.connect(f"{path.absolute().as_uri()}?{how}", uri=True)) as db,
+    ):
+        said = dict(db.execute("select name, value from state"))
+        found = str(said.get("format", ""))
+        if found.isdecimal() and int(found) > FORMAT:
+            by = f"roofline-agent {said['release']}" if "release" in said else "a later release"
+            raise Unavailable(
+                f"the spool {path} has format {found} and was written by {by}; this roofline-agent, "
+                f"{__version__}, reads formats up to {FORMAT}. Nothing was changed: start that release or a "
+                "later one, which sends what waits there, or use another --state"
+            )

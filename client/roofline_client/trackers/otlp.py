@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -78,7 +78,8 @@ class _JobTrace:
         for row in (row for chunk in chunks for row in chunk.records()):
             rank = str(row["rank"])
             if row["row"] == "rank":
-                resources[rank] = Resource({**self._about, **_rank(rank, str(row["host"] or ""))})
+                about = _rank(rank, str(row["host"] or ""), found.metrics)
+                resources[rank] = Resource({**self._about, **about})
             elif row["row"] in ROWS:
                 yield self._slice(row, rank, resources[rank])
 
@@ -145,11 +146,14 @@ class _JobTrace:
         return export.MetricsData([export.ResourceMetrics(Resource(self._about), [scope], "")])
 
 
-def _rank(rank: str, host: str) -> dict[str, Any]:
+def _rank(rank: str, host: str, numbers: Mapping[str, float]) -> dict[str, Any]:
+    """numbers: of the job. Rank and world are those within the role."""
     role, _, number = rank.rpartition(":")
     about: dict[str, Any] = {"service.instance.id": rank, "nv.dl.role": role}
     if number.isdigit():
         about["nv.dl.rank"] = int(number)
+    if world := numbers.get(f"ranks/{role}"):
+        about["nv.dl.world_size"] = int(world)
     return {**about, "host.name": host} if host else about
 
 

@@ -19,11 +19,14 @@ from collections.abc import Collection, Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
+from .. import __version__
 from ..errors import BadRequest, ConfigError
+from ..later_release import of_later_release
 from ..records import Limit
 
 ROLES = ("agent", "reader", "admin")
 FILE = "tokens.json"
+FORMAT = 1
 DAY_S = 86400.0
 LONGEST_NAME = 200
 CERTIFICATE = "certificate:"  # in place of a hash, with the id: no secret has this hash
@@ -175,12 +178,16 @@ class Tokens:
             version = (status.st_mtime_ns, status.st_size, status.st_ino)
             if version == self._read:
                 return
-            rows = json.loads(self._path.read_text())["tokens"]
+            data = json.loads(self._path.read_text())
+            if (found := data.get("format", 1)) > FORMAT:
+                what = f"the list of tokens {self._path}"
+                raise ConfigError(of_later_release(what, found, FORMAT, data.get("release")))
+            rows = data["tokens"]
             self._known = {row["digest"]: Token(**row) for row in rows}
             self._read = version
         except FileNotFoundError:
             self._known, self._read = {}, None
-        except (OSError, ValueError, KeyError, TypeError) as error:
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise ConfigError(f"the tokens in {self._path} cannot be read: {error}") from None
 
     @contextlib.contextmanager
@@ -203,7 +210,8 @@ class Tokens:
         new = self._path.with_name(f"{FILE}.new")
         try:
             with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
-                json.dump({"tokens": [asdict(token) for token in known.values()]}, file, indent=1)
+                rows = [asdict(token) for token in known.values()]
+                json.dump({"format": FORMAT, "release": __version__, "tokens": rows}, file, indent=1)
                 file.flush()
                 os.fsync(file.fileno())
             os.replace(new, self._path)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..records import ABSENT, PRECISIONS, Bools, Ints, Table, concatenate, rows, take
+from .in_a_row import InARow, in_rows
 
 SLACK_NS = 1_000_000  # holes in what is covered that are no longer come from reading the clock twice
 LEVELS = ("l1", "l2")
@@ -42,22 +43,49 @@ def total(windows: Table, calls: Table, coverage: Table) -> Table:
     `unsized_flops` are those of calls without bytes, `idle_bytes` those of calls without FLOPs: absent alike.
     `first_ns` is when the first of a window's calls began, `last_ns` when the last had ended; ABSENT if none.
     """
+    ranks = np.concatenate([coverage["rank"], calls["rank"]]).astype(np.int64)
+    if not len(ranks) or not rows(windows):
+        return {}
+    ends = calls["time_ns"] + calls["duration_ns"]
+    of_windows = (windows["begin_ns"], windows["end_ns"])
+    times = (*of_windows, calls["time_ns"], ends, coverage["begin_ns"], coverage["end_ns"])
     parts = []
-    ranks = np.concatenate([coverage["rank"], calls["rank"]]) if rows(windows) else ()
-    for rank in np.unique(ranks):
-        mine = take(windows, windows["rank"] == rank)
+    for together in in_rows(ranks, *times, gap_ns=SLACK_NS):
+        mine = together.taken(windows)
         if rows(mine):
-            own = take(calls, calls["rank"] == rank)
-            parts.append(_total_of(mine, own, take(coverage, coverage["rank"] == rank)))
+            parts.append(_total_of(mine, together.taken(calls), together.taken(coverage), together))
     return concatenate(parts)
 
 
-def _total_of(windows: Table, calls: Table, coverage: Table) -> Table:
-    begin, end = windows["begin_ns"].astype(np.int64), windows["end_ns"].astype(np.int64)
-    middle = calls["time_ns"] + calls["duration_ns"] // 2
+def _total_of(windows: Table, calls: Table, coverage: Table, together: InARow) -> Table:
+    own = windows["rank"]
+    shift = together.shift(own)
+    begin, end = (windows[name].astype(np.int64) + shift for name in ("begin_ns", "end_ns"))
+    middle = calls["time_ns"] + calls["duration_ns"] // 2 + together.shift(calls["rank"])
     order = np.argsort(middle, kind="stable")
     calls, middle = take(calls, order), middle[order]
     first, behind = np.searchsorted(middle, begin), np.searchsorted(middle, end)
+    known, rare = _numbers(calls)
+    result: Table = dict(windows)
+    for name, column in known.items():
+        running = np.concatenate(([0], np.cumsum(column, dtype=np.int64)))
+        result[name] = running[behind] - running[first]
+        if name in rare:
+            there = together.having(calls["rank"][rare[name]], own)
+            result[name] = np.where(there, result[name], ABSENT)
+    result["calls"] = (behind - first).astype(np.int64)
+    ends = calls["time_ns"] + calls["duration_ns"]
+    result["first_ns"] = _extreme(np.minimum, calls["time_ns"], first, behind)
+    result["last_ns"] = _extreme(np.maximum, ends, first, behind)
+    later = together.shift(coverage["rank"])
+    since, until = (coverage[name].astype(np.int64) + later for name in ("begin_ns", "end_ns"))
+    complete = covered(begin, end, *merge(since, until, SLACK_NS))
+    result["complete"] = (complete & ~_in_hole(begin, end, *merge(since, until))).astype(np.int64)
+    return result
+
+
+def _numbers(calls: Table) -> tuple[dict[str, Ints], dict[str, Bools]]:
+    """What is summed, a number a call; and of what is absent where a rank has none of it, which calls are."""
     no_flops, no_bytes = calls["flops"] == ABSENT, calls["bytes"] == ABSENT
     dram = calls.get("dram", np.full(len(no_flops), ABSENT, np.int64))
     on_gpu = calls.get("on_gpu", np.zeros(len(no_flops), np.int64))
@@ -72,36 +100,26 @@ def _total_of(windows: Table, calls: Table, coverage: Table) -> Table:
         "kernel_ns": calls["duration_ns"],
         "unmodelled": (no_flops | (no_bytes & (dram == ABSENT))).astype(np.int64),
     }
-    # Rare: absent where there are none.
+    rare: dict[str, Bools] = {}
     unsized, idle = no_bytes & ~no_flops, (no_flops | (calls["flops"] == 0)) & ~no_bytes
     if unsized.any():
-        known["unsized_flops"] = np.where(unsized, calls["flops"], 0)
+        known["unsized_flops"], rare["unsized_flops"] = np.where(unsized, calls["flops"], 0), unsized
     if idle.any():
-        known["idle_bytes"] = np.where(idle, calls["bytes"], 0)
+        known["idle_bytes"], rare["idle_bytes"] = np.where(idle, calls["bytes"], 0), idle
     for name in LEVELS:
         if name in calls:
             counted = calls[name] != ABSENT
             known[name] = np.where(counted, calls[name], 0)
             known[f"{name}_calls"] = counted.astype(np.int64)
     for code in np.unique(calls["precision"]).tolist():
-        known[f"flops_{PRECISIONS[code]}"] = np.where(
-            (calls["precision"] == code) & ~no_flops, calls["flops"], 0
-        )
+        name, mine = f"flops_{PRECISIONS[code]}", calls["precision"] == code
+        known[name] = np.where(mine & ~no_flops, calls["flops"], 0)
+        if PRECISIONS[code] not in ALWAYS:
+            rare[name] = mine
     for name in ALWAYS:
         known.setdefault(f"flops_{name}", np.zeros(len(no_flops), np.int64))
     known.pop("flops_", None)
-    result: Table = dict(windows)
-    for name, column in known.items():
-        running = np.concatenate(([0], np.cumsum(column, dtype=np.int64)))
-        result[name] = running[behind] - running[first]
-    result["calls"] = (behind - first).astype(np.int64)
-    ends = calls["time_ns"] + calls["duration_ns"]
-    result["first_ns"] = _extreme(np.minimum, calls["time_ns"], first, behind)
-    result["last_ns"] = _extreme(np.maximum, ends, first, behind)
-    since, until = (coverage[name].astype(np.int64) for name in ("begin_ns", "end_ns"))
-    complete = covered(begin, end, *merge(since, until, SLACK_NS))
-    result["complete"] = (complete & ~_in_hole(begin, end, *merge(since, until))).astype(np.int64)
-    return result
+    return known, rare
 
 
 def _in_hole(begin: Ints, end: Ints, cover_begin: Ints, cover_end: Ints) -> Bools:

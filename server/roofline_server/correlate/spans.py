@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..records import ABSENT, Bools, Ints, MarkKind, Table, concatenate, rows, take
+from .in_a_row import InARow, in_rows
 from .kernels import merge
 
 COMMUNICATE = "phase.communicate"
@@ -59,56 +60,87 @@ def total(windows: Table, spans: Table) -> Table:
     ABSENT where the rank has no span of that name; of bytes also where they are unknown. Of amounts there is
     NAME.count alone.
     """
+    if not rows(spans) or not rows(windows):
+        return {}
+    spans = {**spans, "name": spans["name"].astype(object)}
+    times = (windows["begin_ns"], windows["end_ns"], spans["time_ns"], spans["end_ns"])
     parts = []
-    for rank in np.unique(spans["rank"]) if rows(spans) else ():
-        mine = take(windows, windows["rank"] == rank)
+    for together in in_rows(spans["rank"], *times):
+        mine = together.taken(windows)
         if rows(mine):
-            parts.append(_total_of(mine, take(spans, spans["rank"] == rank)))
+            parts.append(_total_of(mine, together.taken(spans), together))
     return concatenate(parts)
 
 
-def _total_of(windows: Table, spans: Table) -> Table:
-    begin, end = windows["begin_ns"].astype(np.int64), windows["end_ns"].astype(np.int64)
+def _total_of(windows: Table, spans: Table, together: InARow) -> Table:
+    own = windows["rank"]
+    shift = together.shift(own)
+    begin, end = (windows[name].astype(np.int64) + shift for name in ("begin_ns", "end_ns"))
     result: Table = dict(windows)
     covers: dict[str, Cover] = {}
-    for name in np.unique(spans["name"].astype(str)):
-        mine = take(spans, spans["name"] == name)
+
+    def put(column: str, values: Ints, there: Bools) -> None:
+        result[column] = values if there.all() else np.where(there, values, ABSENT)
+
+    of_name = _by_name(spans)
+    for name, mine in of_name.items():
+        there = together.having(mine["rank"], own)
+        later = together.shift(mine["rank"])
+        mine |= {n: mine[n].astype(np.int64) + later for n in ("time_ns", "end_ns")}
+        counted, moved = _sums(mine, begin, end, together, own)
+        put(f"{name}.count", counted, there)
         if name.startswith(AMOUNTS):
-            result[f"{name}.count"], _ = _sums(mine, begin, end)
             continue
         covers[name] = cover(mine["time_ns"], mine["end_ns"])
-        result[f"{name}.ns"] = covers[name].within(begin, end)
-        result[f"{name}.count"], result[f"{name}.bytes"] = _sums(mine, begin, end)
-    engine = [
-        mine for name, mine in covers.items() if name.startswith("engine.") and name not in NO_COLLECTIVES
-    ]
+        put(f"{name}.ns", covers[name].within(begin, end), there)
+        put(f"{name}.bytes", moved, there)
+    engine = [name for name in covers if name.startswith("engine.") and name not in NO_COLLECTIVES]
     if engine:
-        busy = _union(engine)
-        result[f"{BUSY}.ns"] = busy.within(begin, end)
+        busy = _union([covers[name] for name in engine])
+        executed = together.having(np.concatenate([of_name[name]["rank"] for name in engine]), own)
+        put(f"{BUSY}.ns", busy.within(begin, end), executed)
         if COMMUNICATE in covers:
             blocked = covers[COMMUNICATE]
             either = _union([busy, blocked])
             # What two sets share is what they have less what their union has.
             shared = busy.within(begin, end) + blocked.within(begin, end) - either.within(begin, end)
-            result[f"{EXPOSED}.ns"] = shared
+            put(f"{EXPOSED}.ns", shared, executed & together.having(of_name[COMMUNICATE]["rank"], own))
     return result
+
+
+def _by_name(spans: Table) -> dict[str, Table]:
+    """The spans of each name, by name."""
+    texts = spans["name"].tolist()
+    number = {name: place for place, name in enumerate(sorted(set(texts)))}
+    code = np.fromiter(map(number.__getitem__, texts), np.int64, len(texts))
+    order = np.argsort(code, kind="stable")
+    edges = np.searchsorted(code[order], np.arange(len(number) + 1)).tolist()
+    columns = {name: column[order] for name, column in spans.items() if name != "name"}
+    return {
+        name: {n: column[edges[at] : edges[at + 1]] for n, column in columns.items()}
+        for name, at in number.items()
+    }
 
 
 def _union(covers: list[Cover]) -> Cover:
     return cover(np.concatenate([c.begin for c in covers]), np.concatenate([c.end for c in covers]))
 
 
-def _sums(spans: Table, begin: Ints, end: Ints) -> tuple[Ints, Ints]:
+def _sums(spans: Table, begin: Ints, end: Ints, together: InARow, own: Ints) -> tuple[Ints, Ints]:
+    """own: rank of each window."""
     middle = (spans["time_ns"] + (spans["end_ns"] - spans["time_ns"]) // 2).astype(np.int64)
     order = np.argsort(middle, kind="stable")
     first, behind = np.searchsorted(middle[order], begin), np.searchsorted(middle[order], end)
     known: Bools = spans["bytes"] != ABSENT
     counts = _running(spans["count"][order])
+    counted = counts[behind] - counts[first]
+    if not known.any():
+        return counted, np.full(len(begin), ABSENT, np.int64)
     sizes = _running(np.where(known, spans["bytes"], 0)[order])
     sized = _running(known.astype(np.int64)[order])
-    counted = counts[behind] - counts[first]
     # In a window without any span of this name nothing was moved; where spans have no size it is unknown.
-    unknown = (counted > 0) & (sized[behind] == sized[first]) if known.any() else np.ones(len(begin), bool)
+    unknown = (counted > 0) & (sized[behind] == sized[first])
+    unknown |= ~together.having(spans["rank"][known], own)
     return counted, np.where(unknown, ABSENT, sizes[behind] - sizes[first])
 
 

@@ -61,7 +61,7 @@ def correlate(
 
     wanted: which of the windows, adopted ones included; default all.
     """
-    windows = adopt(step_windows.build(job.marks), job.ranks, job.stepped)
+    windows = own_and_adopted(job)
     if rows(windows) and wanted is not None:
         windows = take(windows, wanted(windows))
     if not rows(windows):
@@ -75,6 +75,11 @@ def correlate(
     phases = concatenate([job.spans, spans.of_marks(job.marks)])
     found["steps_spans"] = spans.total(take(keys, keys["window"] == OWN), phases)
     return {name: table for name, table in found.items() if rows(table)}
+
+
+def own_and_adopted(job: JobTables) -> Table:
+    """The windows of all ranks."""
+    return adopt(step_windows.build(job.marks), job.ranks, job.stepped)
 
 
 def counted(

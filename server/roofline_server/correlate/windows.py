@@ -134,19 +134,29 @@ def latest(windows: Table) -> dict[tuple[int, int], int]:
     if not rows(windows) or "node_ns" not in windows:
         return found
     own = take(windows, windows["window"] < 0)
-    for rank, node in np.unique(np.column_stack((own["rank"], own["node"])), axis=0).tolist():
-        mine = (own["rank"] == rank) & (own["node"] == node)
-        found[rank, node] = int(own["node_ns"][mine].max())
-    return found
+    if not rows(own):
+        return found
+    key = joined(own["rank"], own["node"])
+    order = np.argsort(key, kind="stable")
+    firsts = np.flatnonzero(np.append(True, np.diff(key[order]) != 0))
+    ends = np.maximum.reduceat(own["node_ns"][order], firsts)
+    who = own["rank"][order][firsts], own["node"][order][firsts]
+    return dict(zip(zip(*(column.tolist() for column in who), strict=True), ends.tolist(), strict=True))
 
 
 def are_done(windows: Table, done: Mapping[tuple[int, int], int]) -> Bools:
     """Which windows ended, on the clock of the node that reported, no later than what `latest` gave."""
-    stored = np.zeros(rows(windows), np.bool_)
-    if "node_ns" in windows:
-        who = np.where(windows["window"] < 0, windows["rank"], windows["window"])
-        for (rank, node), end_ns in done.items():
-            stored |= (who == rank) & (windows["node"] == node) & (windows["node_ns"] <= end_ns)
+    count = rows(windows)
+    if not count or not done or "node_ns" not in windows:
+        return np.zeros(count, np.bool_)
+    ranks, nodes = np.array(list(done), np.int64).T
+    who = np.where(windows["window"] < 0, windows["rank"], windows["window"])
+    key = joined(np.append(ranks, who), np.append(nodes, windows["node"]))
+    known, asked = key[: len(done)], key[len(done) :]
+    order = np.argsort(known)
+    ends = np.array(list(done.values()), np.int64)[order]
+    at = np.minimum(np.searchsorted(known[order], asked), len(done) - 1)
+    stored: Bools = (known[order][at] == asked) & (windows["node_ns"] <= ends[at])
     return stored
 
 

@@ -14,8 +14,8 @@ from typing import NamedTuple
 import numpy as np
 from roofline.answers.values import Provenance
 
-from ..records import Bools, Floats, Ints
-from .barrier import row_min
+from ..records import Bools, Floats
+from .barrier import Grid, row_min
 from .columns import added, or_zero, spread_by
 from .computing import by_main_thread, by_threads
 from .ledger import ESTIMATED, HELD, MEASURED, UNSEEN, Ledger, place
@@ -88,28 +88,29 @@ def _input(ledger: Ledger, signals: RankSignals, delay: Floats | None) -> None:
         ledger.take("contention", late)
 
 
-def with_waits(accounts: Sequence[Account], at: Ints) -> list[Account]:
+def with_waits(accounts: Sequence[Account], grid: Grid) -> list[Account]:
     """Accounts of ranks that meet at a barrier, with what they were held divided into the communication
     itself and waiting for others: who was held shortest came last and waited for nobody.
 
-    at: (steps, ranks), which of the rank's steps it is, -1: it took no part; as in `barrier.Grid`. Steps that
-    fewer than two ranks share stay undivided.
+    grid: over their steps, a column each. Steps that fewer than two ranks share stay undivided.
     """
-    held = np.full(at.shape, np.nan)
-    for column, one in enumerate(accounts):
-        if HELD in one.parts:
-            there = at[:, column] >= 0
-            held[there, column] = one.parts[HELD][at[there, column]]
+    held = grid.place([one.parts.get(HELD) for one in accounts])
     transfer = np.where(np.sum(~np.isnan(held), axis=1) >= 2, row_min(held), np.nan)
-    return [_with_transfer(one, at[:, column], transfer) for column, one in enumerate(accounts)]
+    if grid.is_whole:
+        return [_with_transfer(one, transfer) for one in accounts]
+    found = []
+    for column, one in enumerate(accounts):
+        own, at = np.full(len(one.duration), np.nan), grid.at[:, column]
+        own[at[at >= 0]] = transfer[at >= 0]
+        found.append(_with_transfer(one, own))
+    return found
 
 
-def _with_transfer(one: Account, at: Ints, transfer: Floats) -> Account:
+def _with_transfer(one: Account, own: Floats) -> Account:
+    """own: of each of its steps the communication itself; NaN where it is not known."""
     if HELD not in one.parts:
         return one
     held = one.parts[HELD]
-    own = np.full(len(held), np.nan)
-    own[at[at >= 0]] = transfer[at >= 0]
     known = ~np.isnan(own)
     own = np.minimum(np.where(known, own, 0.0), held)
     parts = {name: values for name, values in one.parts.items() if name != HELD}

@@ -26,9 +26,13 @@ class Grid(NamedTuple):
     begin_ns: Ints  # (steps,) the earliest begin; server time
     end_ns: Ints  # (steps,) the latest end
     at: Ints  # (steps, ranks) which of the rank's steps it is; -1: it did not take part
+    is_whole: bool = False  # row k is the k-th step of every rank, as is usual
 
     def place(self, columns: Sequence[Floats | None]) -> Floats:
         """Values per rank and own step as (steps, ranks), NaN where a rank has none. columns: by rank."""
+        if self.is_whole:
+            none = np.full(len(self.at), np.nan)
+            return np.stack([none if one is None or not len(one) else one for one in columns], axis=1)
         found = np.full(self.at.shape, np.nan)
         for rank, column in enumerate(columns):
             if column is not None and len(column):
@@ -39,6 +43,8 @@ class Grid(NamedTuple):
 
 def align(ranks: Sequence[StepEvidence]) -> Grid:
     """The steps of all ranks side by side, in order of time."""
+    if (whole := _side_by_side(ranks)) is not None:
+        return whole
     tables = [
         {
             "who": np.full(len(steps.step), number, np.int64),
@@ -63,6 +69,23 @@ def align(ranks: Sequence[StepEvidence]) -> Grid:
     at[np.repeat(np.arange(len(firsts)), np.diff(np.append(firsts, len(key)))), table["who"]] = table["own"]
     order = np.argsort(begin, kind="stable")
     return Grid(table["step"][firsts][order], begin[order], end[order], at[order])
+
+
+def _side_by_side(ranks: Sequence[StepEvidence]) -> Grid | None:
+    """The same of ranks that did the same steps, each once and one after the other; None: these are not such
+    ranks. They usually are, and nothing has to be sorted."""
+    step = ranks[0].step if ranks else np.zeros(0, np.int64)
+    if not len(step) or not (step[1:] > step[:-1]).all():
+        return None
+    if not all(np.array_equal(one.step, step) for one in ranks):
+        return None
+    begin, end = ranks[0].begin_ns, ranks[0].end_ns
+    for one in ranks:
+        begin, end = np.minimum(begin, one.begin_ns), np.maximum(end, one.end_ns)
+    if (begin[1:] < begin[:-1]).any():
+        return None
+    at = np.repeat(np.arange(len(step)), len(ranks)).reshape(-1, len(ranks))
+    return Grid(step, begin, end, at, True)
 
 
 def held_by_join(grid: Grid, ranks: Sequence[StepEvidence]) -> Floats:

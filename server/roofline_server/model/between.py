@@ -15,9 +15,10 @@ def between(ranks: Sequence[RankEvidence], scope: Scope) -> dict[str, Value]:
     """Of each kind how many stretches there were and their mean time, and the share of all together of the
     time in steps and between them. Nothing where none was seen: whether hooks can see any is not known."""
     found: dict[str, Value] = {}
-    whole = sum(float(durations(r.steps).sum()) for r in ranks if not r.serving)
+    kinds = sorted({kind for r in ranks for kind in r.between})
+    whole = sum(float(durations(r.steps).sum()) for r in ranks if not r.serving) if kinds else 0.0
     spent = 0.0
-    for kind in sorted({kind for r in ranks for kind in r.between}):
+    for kind in kinds:
         lasted = np.concatenate([r.between[kind] for r in ranks if kind in r.between])
         spent += float(lasted.sum())
         found[f"between.{kind}.count"] = value(len(lasted), "1", Provenance.MEASURED, scope)

@@ -19,8 +19,20 @@ def or_zero(values: Floats) -> Floats:
 
 def mean_of(values: Floats | None) -> float:
     """Of those that are known; 0 where none is."""
-    known = np.zeros(0) if values is None else values[~np.isnan(values)]
-    return float(known.mean()) if len(known) else 0.0
+    return known_mean(values) or 0.0
+
+
+def known_mean(values: Floats | None) -> float | None:
+    """The same; None where none is known."""
+    if values is None or not len(values):
+        return None
+    if values.strides == (0,):
+        return None if np.isnan(values[0]) else float(values[0])
+    mean = float(values.mean())
+    if mean == mean:  # all are known
+        return mean
+    known = values[~np.isnan(values)]
+    return float(known.mean()) if len(known) else None
 
 
 def less(whole: Floats | None, *parts: Floats | None) -> Floats:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from ..records import Floats
-from .columns import or_zero
+from .columns import known_mean, or_zero
 from .replay import median_of_others
 from .signals import RankSignals
 
@@ -125,9 +125,10 @@ def work_of_each(signals: Sequence[RankSignals]) -> Floats:
 def _work_means(signals: Sequence[RankSignals]) -> Iterator[Floats]:
     """Of each kind of work that is known of all ranks its mean a step; (ranks,)."""
     for name in ("flops", "bytes", "examples"):
-        columns = [getattr(one, name) for one in signals]
-        if not any(column is None or np.isnan(column).all() for column in columns):
-            yield np.array([float(np.nanmean(column)) for column in columns])
+        means = [known_mean(getattr(one, name)) for one in signals]
+        known = [mean for mean in means if mean is not None]
+        if len(known) == len(signals):
+            yield np.array(known)
 
 
 def _cpu_time(one: RankSignals) -> float:

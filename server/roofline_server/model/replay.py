@@ -173,10 +173,14 @@ def _most(ranks: int) -> int:
 def _placed(columns: Sequence[Floats | None], at: Ints) -> Floats:
     """Columns by rank as (steps, ranks); what a rank has no column of is 0 there."""
     found = np.zeros(at.shape)
+    if not len(at):
+        return found
+    one_row = bool((at == at[:, :1]).all())  # the same steps of all ranks, as is usual
+    by_rank = np.zeros((len(columns), len(at))) if one_row else found.T
     for rank, column in enumerate(columns):
-        if column is not None and len(at):
-            found[:, rank] = column[at[:, rank]]
-    return found
+        if column is not None:
+            by_rank[rank] = column[at[:, 0] if one_row else at[:, rank]]
+    return np.ascontiguousarray(by_rank.T)
 
 
 # -- mending ------------------------------------------------------------------------------------------------

@@ -35,11 +35,9 @@ def summarize(
         **times(ranks, scope),
         **breakdown(ranks, scope),
         **between(ranks, scope),
-        **work(ranks, scope),
         **resources(ranks, scope),
-        **counted_flops(ranks, scope),
+        **placing(ranks, scope),
     }
-    values |= of_nodes(ranks, scope, values)
     level, intensity, reached = placed(ranks, values)
     held = against(intensity, reached, level, limits).of_part(parts)
     known = sum(has_flops(ranks))
@@ -47,6 +45,12 @@ def summarize(
     for name, found in (("attainable_flops_per_second", held.attainable), ("roof_share", held.share)):
         values[name] = found._replace(reason=joined(part, found.reason))
     return Summary(values, held.bound, held.why)
+
+
+def placing(ranks: Sequence[RankEvidence], scope: Scope) -> dict[str, Value]:
+    """Of these values those that `placed` asks for: work, and the bytes and joules that go with it."""
+    values = {**work(ranks, scope), **counted_flops(ranks, scope)}
+    return values | of_nodes(ranks, scope, values)
 
 
 def has_flops(ranks: Sequence[RankEvidence]) -> list[bool]:

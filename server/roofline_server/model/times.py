@@ -22,6 +22,8 @@ def runs(steps: StepEvidence) -> Ints:
     new = steps.step[1:] != steps.step[:-1] + 1
     if steps.apart is not None:
         new = new | (steps.apart[1:] > 0)
+    if not new.any():
+        return np.array([[steps.begin_ns[0], steps.end_ns[-1]]])
     # A step begins a stretch where there is a break before it, and ends one where there is a break behind it.
     begins, ends = np.concatenate(([True], new)), np.concatenate((new, [True]))
     return np.stack([steps.begin_ns[begins], steps.end_ns[ends]], axis=1)
@@ -32,6 +34,8 @@ def union_seconds(stretches: Sequence[Ints]) -> float:
     every = np.concatenate([np.zeros((0, 2), np.int64), *stretches])
     if not len(every):
         return 0.0
+    if len(every) == 1:
+        return max(0, int(every[0, 1] - every[0, 0])) / NS
     begin, end = every[np.argsort(every[:, 0], kind="stable")].T
     reached = np.maximum.accumulate(end)
     begin[1:] = np.maximum(begin[1:], reached[:-1])

@@ -9,7 +9,7 @@ from roofline.answers.values import Provenance, Scope, Value, value
 
 from ..sentences import breakdowns as texts
 from ..sentences import reasons
-from ..sentences.origins import TENSOR_BYTES
+from ..sentences.origins import TENSOR_BYTES, UPDATED_BYTES
 from .compose import Column, Part, apart, of_counters, per_step, profiled, sampled, watched
 from .evidence import KernelEvidence, RankEvidence, reason_of
 from .rates import coverage_of
@@ -40,7 +40,9 @@ def traffic(ranks: Sequence[RankEvidence], scope: Scope) -> list[Part]:
     ):
         number, share = of_counters(counters, ranks), coverage_of(counters, ranks)
         found[name] = value(number, "byte", Provenance.MEASURED, scope, share, missing=no_tcp)
-    return apart(found, {"minimum": TENSOR_BYTES} if found["minimum"].value is not None else {})
+    updates = all(r.kernels is not None and r.kernels.rule for r in ranks)
+    what = UPDATED_BYTES if updates else TENSOR_BYTES
+    return apart(found, {"minimum": what} if found["minimum"].value is not None else {})
 
 
 def _level(name: str) -> Column:

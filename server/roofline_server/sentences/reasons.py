@@ -33,6 +33,7 @@ def none_in_range(first: int, last: int) -> str:
 
 # -- kernels and FLOPs --------------------------------------------------------------------------------------
 
+NO_UPDATE_RULE = "the chief reported no optimizer whose updates can be counted"
 NO_KERNELS = "no kernels were recorded"
 NO_KERNELS_NO_COUNTER = "no kernels were recorded and no hardware counter counted FLOPs"
 NO_FLOPS_COUNTER = "no hardware counter counted FLOPs"

@@ -26,6 +26,7 @@ from .check.findings import Checked
 from .check.reading import CATALOG, INBOX, check
 from .identity import BEFORE, catalog_is_elsewhere, identity_of_catalog, new_identity, put_identity
 from .intake.inbox import Inbox
+from .later import refuse_later
 from .segments.files import fsync
 from .usable import usable
 
@@ -56,6 +57,7 @@ def back_up(root: Path, target: Path, copies: bool = False) -> Backup:
 
     Raises Unavailable.
     """
+    refuse_later(root)
     if catalog_is_elsewhere(root):
         raise Unavailable(ELSEWHERE.format(root=root))
     if not (root / CATALOG).exists() or not (root / INBOX).exists():

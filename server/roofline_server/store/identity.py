@@ -20,6 +20,7 @@ from .catalog.versions import COPY
 from .intake.inbox import Inbox
 from .segments.files import StoreIdentity
 from .segments.unknown import QUARANTINE, free_place
+from .wal import opened_to_read
 
 log = logging.getLogger(__name__)
 
@@ -69,7 +70,7 @@ def note_place(root: Path, inbox: Inbox, catalog_url: str) -> None:
 
 def catalog_is_elsewhere(root: Path) -> bool:
     """Whether the catalog of a data directory is in another database. Files that cannot be read say no."""
-    with suppress(sqlite3.Error), closing(_opened(root / "inbox.db")) as db:
+    with suppress(sqlite3.Error), closing(opened_to_read(root / "inbox.db")) as db:
         found = db.execute("select value from about where name = ?", (PLACE,)).fetchone()
         return found is not None and found[0] == ELSEWHERE
     return False
@@ -141,15 +142,10 @@ def set_foreign_copy_apart(root: Path, catalog: Catalog, identity: StoreIdentity
     return root / place
 
 
-def _opened(path: Path) -> sqlite3.Connection:
-    """To be read only."""
-    return sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
-
-
 def copy_of(path: Path) -> CopyOf:
     """What an SQLite catalog says of itself; of one that cannot be read, nothing."""
     try:
-        with closing(_opened(path)) as db:
+        with closing(opened_to_read(path)) as db:
             states = dict(db.execute("select name, value from state"))
             through = int(states.get("sealed_through") or 0)
     except (sqlite3.Error, ValueError):

@@ -31,6 +31,7 @@ from .identity import CATALOG, agree, note_place, set_foreign_copy_apart
 from .intake.inbox import Entry, Inbox, Known
 from .intake.lost import lost_batch
 from .intake.tail import Tail
+from .later import refuse_later
 from .raw_data import RawData
 from .retention.apply import Retention, finish
 from .sealing.process import SealingProcess, is_large, writer_of
@@ -66,6 +67,7 @@ class Store:
         self._sealing = threading.Lock()
         with usable(root):
             root.mkdir(parents=True, exist_ok=True)
+            refuse_later(root)
             warn_of_damaged_logs(root)
             self._inbox = Inbox(root / "inbox.db")
             self.checkpoint = self._inbox.checkpoint

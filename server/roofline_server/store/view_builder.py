@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..correlate.steps import JobTables
 from ..records import (
     NODE_JOB,
     Frame,
@@ -222,10 +223,7 @@ class ViewBuilder:
         needed: Needed | None,
     ) -> dict[str, Table]:
         """Step tables: what is stored, and the same made now of what is younger."""
-        progress, marks = snapshot.progress, fresh.get("marks", {})
-        segments = self._deltas.needed(job, snapshot.segments, marks, progress, clocks)
-        tables = self._deltas.job_tables(job, segments, fresh, progress.stepped, clocks)
-        new, _ = self._deltas.new_steps(job, tables, progress, None)
+        new = self._new_steps(job, snapshot, fresh, clocks)
         stored: dict[str, list[Segment]] = {}
         for segment in snapshot.segments:
             if segment.dataset.startswith(STEPS):
@@ -241,6 +239,27 @@ class ViewBuilder:
             # Without rows where all files of it are damaged.
             if rows(table := grouped_by_rank([*kept, made])):
                 found[name] = table
+        return found
+
+    def _new_steps(
+        self, job: str, snapshot: Snapshot, fresh: Mapping[str, Table], clocks: Clocks
+    ) -> dict[str, Table]:
+        """Step tables of windows that are not stored. Mostly there are none of a job that is over: then
+        nothing but its last marks is read."""
+        progress, deltas = snapshot.progress, self._deltas
+        since_ns = deltas.since_ns(job, fresh.get("marks", {}), progress, clocks)
+        segments = deltas.needed(snapshot.segments, since_ns)
+
+        def raw(*names: str) -> JobTables:
+            stored = {name: segments[name] for name in names if name in segments}
+            unsealed = {name: fresh[name] for name in names if name in fresh}
+            return deltas.job_tables(job, stored, unsealed, progress.stepped, clocks, since_ns)
+
+        marked = raw("marks")
+        if not deltas.has_new_steps(marked, progress):
+            return {}
+        others = raw(*(segments.keys() | fresh.keys()) - {"marks"})
+        found, _ = deltas.new_steps(job, others._replace(marks=marked.marks), progress, None)
         return found
 
     def _time_windows(

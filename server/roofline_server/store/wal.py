@@ -8,6 +8,7 @@ it were durable, and are lost. Format: https://www.sqlite.org/fileformat2.html#w
 from __future__ import annotations
 
 import logging
+import sqlite3
 import struct
 from pathlib import Path
 from typing import NamedTuple
@@ -86,3 +87,10 @@ def _checksum(data: bytes, sums: tuple[int, int], order: str) -> tuple[int, int]
         first = (first + one + second) & 0xFFFFFFFF
         second = (second + two + first) & 0xFFFFFFFF
     return first, second
+
+
+def opened_to_read(path: Path) -> sqlite3.Connection:
+    """A database of which nothing is to change. Even to read, SQLite makes a log beside one that has none,
+    unless it is told that nobody writes: who does has a log."""
+    how = "mode=ro" if path.with_name(f"{path.name}-wal").exists() else "immutable=1"
+    return sqlite3.connect(f"{path.absolute().as_uri()}?{how}", uri=True)

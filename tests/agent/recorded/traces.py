@@ -42,6 +42,9 @@ def read_once(path: str) -> Collector:
 
 def _into_memory(found: Collector) -> None:
     """So that no temporary file stays open behind a test."""
+    for part in found.parts:
+        _into_memory(part)
+    found.parts, parts = [], found.parts  # closed once
     kept = (
         list(found.counters),
         list(found.steps),
@@ -49,6 +52,7 @@ def _into_memory(found: Collector) -> None:
     )
     found.close()
     found.counters, found.steps, found.launches = kept  # type: ignore[assignment]
+    found.parts = parts
 
 
 def as_text(content: str | bytes) -> Text:

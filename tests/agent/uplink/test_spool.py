@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from roofline_agent import __version__
 from roofline_agent.errors import Unavailable
-from roofline_agent.uplink.spool import MAX_SEQUENCE, MEMORY_BATCHES, Spool
+from roofline_agent.uplink.spool import FORMAT, MAX_SEQUENCE, MEMORY_BATCHES, Spool
 
 
 class Disk:
@@ -356,3 +358,19 @@ def test_spool_holds_what_is_not_acknowledged_whatever_the_order_of_acks(
             spool = Spool(path)
         model.check(spool)
     spool.close()
+
+
+def test_spool_of_a_later_release_is_refused_and_left_as_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "spool.db"
+    spool = Spool(path)
+    fill(spool, 3)
+    spool.close()
+    with closing(sqlite3.connect(path, isolation_level=None)) as db:
+        said = dict(db.execute("select name, value from state"))
+        assert (said["format"], said["release"]) == (str(FORMAT), __version__)
+        for name, value in (("format", str(FORMAT + 1)), ("release", "9.9.9")):
+            db.execute("update state set value = ? where name = ?", (value, name))
+    before = {one.name: one.read_bytes() for one in tmp_path.iterdir()}
+    with pytest.raises(Unavailable, match=f"format {FORMAT + 1} .* roofline-agent 9[.]9[.]9; .* later one"):
+        Spool(path)
+    assert {one.name: one.read_bytes() for one in tmp_path.iterdir()} == before

@@ -89,7 +89,7 @@ def job(
     last = came.max(axis=1)
     at = np.repeat(np.arange(steps, dtype=np.int64)[:, None], ranks, axis=1)
     grid = Grid(at[:, 0], nanoseconds(begin.min(axis=1)), nanoseconds(left.max(axis=1)), at)
-    accounts = with_waits([account(one) for one in signals], at)
+    accounts = with_waits([account(one) for one in signals], grid)
     return Played(signals, accounts, grid, np.diff(last, prepend=0.0))
 
 

@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from roofline.answers.values import Provenance
 from roofline_server.model.account import Account, account, with_waits
+from roofline_server.model.barrier import Grid
 from roofline_server.model.ledger import PARTS
 from roofline_server.model.signals import RankSignals
-from roofline_server.records import Floats
+from roofline_server.records import Floats, Ints
 
 STEPS = 50
 
@@ -308,10 +309,16 @@ def test_worker_held_by_a_join_waits_after_its_step() -> None:
     assert means(found) == {"transfer|wait_ranks": 0.02, "other": 0.1}
 
 
-def test_last_to_come_waits_for_nobody() -> None:
+def side_by_side(at: Ints, is_whole: bool = False) -> Grid:
+    """Two ranks; at: which step of each rank a row is."""
+    return Grid(at[:, 0], at[:, 0], at[:, 0], at, is_whole)
+
+
+@pytest.mark.parametrize("is_whole", [False, True])
+def test_last_to_come_waits_for_nobody(is_whole: bool) -> None:
     early, late = account(signals(held=0.03)), account(signals(held=0.02))
     at = np.column_stack([np.arange(STEPS), np.arange(STEPS)])
-    first, second = with_waits([early, late], at)
+    first, second = with_waits([early, late], side_by_side(at, is_whole))
     assert means(first) == {"transfer": 0.02, "wait_ranks": 0.01, "other": 0.07}
     assert means(second) == {"transfer": 0.02, "wait_ranks": 0.0, "other": 0.08}
 
@@ -327,7 +334,7 @@ def test_wait_that_was_not_seen_is_not_called_blocked() -> None:
 def test_step_without_others_stays_undivided() -> None:
     at = np.column_stack([np.arange(STEPS), np.arange(STEPS)])
     at[10] = (10, -1)
-    first, _ = with_waits([account(signals(held=0.03)), account(signals(held=0.02))], at)
+    first, _ = with_waits([account(signals(held=0.03)), account(signals(held=0.02))], side_by_side(at))
     assert first.parts["transfer|wait_ranks"][10] == pytest.approx(0.03)
     assert sum(v[10] for v in first.parts.values()) == pytest.approx(0.1)
 
@@ -377,5 +384,5 @@ def test_parts_add_up_whatever_is_known(
         assert set(part.split("|")) <= set(PARTS)
     assert list(found.provenance) == list(found.parts)
     at = np.column_stack([np.arange(7), np.arange(7)])
-    for one in with_waits([found, account(signals(duration=duration, held=0.001))], at):
+    for one in with_waits([found, account(signals(duration=duration, held=0.001))], side_by_side(at)):
         assert sum(one.parts.values()) == pytest.approx(one.duration)

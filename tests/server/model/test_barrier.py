@@ -65,3 +65,17 @@ def test_wait_and_lateness_are_two_views_of_one_thing(held: list[list[float]]) -
     assert np.allclose(waits(table) + lateness(table), spread[:, None])
     assert (waits(table) >= 0).all()
     assert (waits(table).min(axis=1) == 0).all()
+
+
+def test_ranks_that_did_the_same_steps_are_put_side_by_side_as_any_others() -> None:
+    early = steps((3, 0, 1), (4, 1, 2), (6, 2, 3))
+    late = steps((3, 0.25, 1.5), (4, 1.25, 2.5), (6, 2.25, 3.5))
+    grid, another = align([early, late]), align([early, late, steps((7, 9, 10))])
+    assert grid.is_whole
+    assert not another.is_whole
+    assert grid.at.tolist() == another.at[:3, :2].tolist() == [[0, 0], [1, 1], [2, 2]]
+    for which in (0, 1, 2):
+        assert grid[which].tolist() == another[which][:3].tolist()
+    columns = [np.array([0.1, np.nan, 0.3]), None]
+    as_any = grid._replace(is_whole=False)
+    assert np.array_equal(grid.place(columns), as_any.place(columns), equal_nan=True)

@@ -47,15 +47,6 @@ def test_files_of_two_stores_are_refused(tmp_path: Path, name: str) -> None:
     assert len(list((tmp_path / "one/segments").rglob("*.parquet"))) > 5
 
 
-def test_catalog_of_a_later_release_is_refused_and_left_as_it_is(tmp_path: Path) -> None:
-    filled(tmp_path)
-    with catalog_of(tmp_path) as catalog:
-        catalog.put_state("format", str(FORMAT + 1))
-    with pytest.raises(Unavailable, match=f"format {FORMAT + 1}.*later release"):
-        open_store(tmp_path)
-    assert states(tmp_path / "catalog.db")["format"] == str(FORMAT + 1)
-
-
 def test_catalog_of_an_earlier_release_is_copied_and_read(tmp_path: Path) -> None:
     filled(tmp_path)
     without_sums(tmp_path / "catalog.db")

@@ -123,6 +123,27 @@ def test_step_deltas_are_stored_when_all_nodes_are_beyond_them(store: Store) -> 
     assert 0.7 * 342 < stored < 342
 
 
+def test_last_step_deltas_of_a_job_are_stored_once_its_nodes_are_beyond_them(store: Store) -> None:
+    A.greet(store)
+    sent = training(WORKERS[:1])
+    A.put(store, *sent)
+    store.seal()
+    last, before = sent[-1], steps(store)
+    assert 0 < stored_through(store) < steps_end(store)
+    # Nothing more comes of the job: only its node goes on.
+    A.put(store, batch(last.sequence + 1, last.end_ns, last.end_ns + 30 * S))
+    store.seal()
+    assert stored_through(store) == steps_end(store)
+    assert steps(store) == before
+
+
+def steps_end(store: Store) -> int:
+    """When the last step of the job ended, server time."""
+    view = store.view(JOB)
+    assert view
+    return int(view.steps["steps"]["end_ns"].max())
+
+
 def test_nobody_has_heard_of_the_job(store: Store) -> None:
     assert store.view("another") is None
 

@@ -19,7 +19,7 @@ from ...store.view import JobView
 from ..evidence.gathering import mode_of
 from ..evidence.sampled import NEEDED as SAMPLE
 from ..evidence.sampled import samples_of
-from ..evidence.steady import kept, resolved
+from ..evidence.steady import kept_by_rank, resolved
 from ..evidence.tables import by_rank, unite, within
 from ..questions import STEADY_STEPS, Steps
 
@@ -58,10 +58,7 @@ def kernel_totals(
     if mode == "synchronous":
         windows = unite(windows)
     watched = within(view.steps.get("steps_kernels", {}), steps)
-    mine = {
-        number: kept(tables, number, steps)
-        for number, tables in by_rank({"steps": windows, "steps_kernels": watched}).items()
-    }
+    mine = kept_by_rank({"steps": windows, "steps_kernels": watched}, steps)
     stepping = set(by_rank({"steps": view.steps.get("steps", {})}))
     stretches: dict[int, tuple[Ints, Ints] | None] = {}
     counts: dict[int, int] = {}

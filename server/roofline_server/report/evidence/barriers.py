@@ -59,6 +59,15 @@ def with_waits(evidence: Mapping[int, RankEvidence], found: Barriers) -> dict[in
             known[number] = known[number]._replace(reasons=reasons)
         return known
     waits = barrier.waits(found.held)
+    if found.grid.is_whole:
+        # A row a rank, so that the times of each lie together.
+        columns = zip(
+            found.ranks, np.ascontiguousarray(found.held.T), np.ascontiguousarray(waits.T), strict=True
+        )
+        return known | {
+            number: known[number]._replace(held=held, wait=wait, barrier=found.kind)
+            for number, held, wait in columns
+        }
     for column, number in enumerate(found.ranks):
         rank = known[number]
         there = found.grid.at[:, column] >= 0

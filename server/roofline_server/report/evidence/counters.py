@@ -8,8 +8,7 @@ from itertools import pairwise
 import numpy as np
 
 from ...model.evidence import CounterEvidence
-from ...records import Bools, Table, rows, take
-from .tables import picked
+from ...records import Bools, Table, is_constant, rows, take
 
 
 def counter(table: Table, name: str) -> CounterEvidence | None:
@@ -17,25 +16,29 @@ def counter(table: Table, name: str) -> CounterEvidence | None:
     if not rows(table) or f"{name}.begin" not in table:
         return None
     begin, end = f"{name}.begin", f"{name}.end"
-    read = {n: table[n] for n in (begin, end, "begin_ns", "end_ns", "start_ns")}
-    known = ~(np.isnan(read[begin]) | np.isnan(read[end]))
-    read = picked(read, known)
-    if not rows(read):
+    unread = np.isnan(table[begin] + table[end])
+    windows = len(unread) - int(np.count_nonzero(unread))
+    if not windows:
         return None
+    read = {n: table[n] for n in (begin, end, "begin_ns", "end_ns", "start_ns")}
+    stretches = [read]
+    if windows < len(unread):
+        # Nearly always the last windows alone have no reading.
+        in_a_row = not unread[:windows].any()
+        read = {n: column[:windows] for n, column in read.items()} if in_a_row else take(read, ~unread)
+        stretches = [read] if in_a_row else _unbroken(read, ~unread)
     total = seconds = 0.0
-    for stretch in _unbroken(read, known):
+    for stretch in stretches:
         for one in _between_restarts(stretch, name):
             total += float(one[end].max() - one[begin].min())
             seconds += float(one["end_ns"].max() - one["begin_ns"].min()) / 1e9
-    return CounterEvidence(total, seconds, rows(read), float((read[end] - read[begin]).mean()))
+    return CounterEvidence(total, seconds, windows, float((read[end] - read[begin]).mean()))
 
 
 def _unbroken(read: Table, known: Bools) -> list[Table]:
     """The windows that were read, cut where between two of them some were not: what was counted there is not
     known, and its time does not count. known: which of all windows these are."""
     holes = np.flatnonzero(np.diff(np.flatnonzero(known)) > 1) + 1
-    if not len(holes):
-        return [read]
     ended = np.maximum.accumulate(read["end_ns"])
     edges = [0, *(at for at in holes.tolist() if read["begin_ns"][at] >= ended[at - 1]), rows(read)]
     return [{n: column[a:b] for n, column in read.items()} for a, b in pairwise(edges)]
@@ -44,7 +47,8 @@ def _unbroken(read: Table, known: Bools) -> list[Table]:
 def _between_restarts(table: Table, name: str) -> list[Table]:
     """The windows cut where the counter began anew: with its process, or with the agent that counts."""
     at_begin, starts = table[f"{name}.begin"], table["start_ns"]
-    if (starts == starts[0]).all() and not (at_begin[1:] < at_begin[:-1]).any():
+    one_process = is_constant(starts) or bool((starts == starts[0]).all())
+    if one_process and not (at_begin[1:] < at_begin[:-1]).any():
         return [table]
     table = take(table, np.lexsort((table["begin_ns"], starts)))
     starts = table["start_ns"]

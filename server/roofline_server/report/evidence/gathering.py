@@ -24,7 +24,7 @@ from .ranks import evidence_of
 from .reasons import KINDS
 from .replays import marked, without_replays
 from .sampled import with_filled
-from .steady import kept, resolved
+from .steady import kept_by_rank, resolved
 from .tables import by_rank, unite, where, within
 from .updates import with_updates
 
@@ -65,8 +65,7 @@ def gather(view: JobView, steps: Steps = STEADY_STEPS) -> Gathered:
     tables = {name: within(table, steps) for name, table in view.steps.items()}
     if mode == "synchronous":
         tables = {name: unite(table) for name, table in tables.items()}
-    asked = {number: kept(mine, number, steps) for number, mine in by_rank(tables).items()}
-    mine = without_replays(view, with_filled(view, asked, steps), mode)
+    mine = without_replays(view, with_filled(view, kept_by_rank(tables, steps), steps), mode)
     lifetimes = by_rank(view.time_windows)
     between, evidence = by_rank({"between": view.between}), {}
     for number in view.ranks:

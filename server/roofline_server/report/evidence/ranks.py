@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 from roofline.answers.values import Provenance
@@ -21,7 +21,19 @@ from ...model.evidence import (
     RankEvidence,
     StepEvidence,
 )
-from ...records import ABSENT, PRECISIONS, Floats, Ints, Metric, Table, rows, take
+from ...records import (
+    ABSENT,
+    PRECISIONS,
+    Bools,
+    Floats,
+    Ints,
+    Metric,
+    Table,
+    constant,
+    is_constant,
+    rows,
+    take,
+)
 from ...store.view import JobView
 from ..ranks.members import host_of
 from .counters import added, counter, coverage_of
@@ -128,7 +140,8 @@ def columns_of(steps: StepEvidence, mine: Mapping[str, Table]) -> dict[str, Ints
     ("kernels.complete") and, of a rank that recorded some steps only, how ("kernels.origin"); ABSENT where it
     is not known."""
     spans, kernels = mine.get("steps_spans", {}), mine.get("steps_kernels", {})
-    found = {n: aligned(steps, spans, n) for n in spans if n.endswith((".ns", ".count", ".bytes"))}
+    of_spans = aligned(steps, spans)
+    found = {n: of_spans(n) for n in spans if n.endswith((".ns", ".count", ".bytes"))}
     # A rank that is ever in a phase is not in it in a step without; of a step of which no span was reported
     # that is not known.
     reported = np.zeros(len(steps.step), bool)
@@ -138,24 +151,37 @@ def columns_of(steps: StepEvidence, mine: Mapping[str, Table]) -> dict[str, Ints
     # Of the training thread all is known of a step, or nothing; a step took it some time on a CPU.
     measured = found[RUN] > 0 if RUN in found else np.zeros(len(steps.step), bool)
     for name, column in found.items():
-        if not name.endswith(".bytes") and (column != ABSENT).any():
-            known = measured if name.startswith(AMOUNTS) else reported
-            found[name] = np.where(known, np.where(column == ABSENT, 0, column), ABSENT)
+        if not name.endswith(".bytes"):
+            found[name] = _in_known_steps(column, measured if name.startswith(AMOUNTS) else reported)
+    of_kernels = aligned(steps, kernels)
     for name in ("first_ns", "last_ns", "kernel_ns", "complete", ORIGIN):
         if name in kernels:
-            found[f"kernels.{name}"] = aligned(steps, kernels, name)
+            found[f"kernels.{name}"] = of_kernels(name)
     return found
 
 
-def aligned(steps: StepEvidence, table: Table, name: str) -> Ints:
-    """A column of one of the rank's step tables, per step; ABSENT for steps that are not in the table."""
-    if np.array_equal(table["end_ns"], steps.end_ns):  # nearly always
-        found: Ints = table[name].astype(np.int64)
-        return found
-    if not rows(table):
-        return np.full(len(steps.end_ns), ABSENT, np.int64)
-    at = rows_of(steps, table)
-    return np.where(at >= 0, table[name][at], ABSENT).astype(np.int64)
+def _in_known_steps(column: Ints, known: Bools) -> Ints:
+    """0 where nothing was reported of a step that is known, ABSENT in the others; as it is where nothing ever
+    was."""
+    if is_constant(column):
+        if column[0] == ABSENT:
+            return column
+    elif (absent := column == ABSENT).any():
+        if absent.all():
+            return column
+        column = np.where(absent, 0, column)
+    return column if known.all() else np.where(known, column, ABSENT)
+
+
+def aligned(steps: StepEvidence, table: Table) -> Callable[[str], Ints]:
+    """Of the names of columns of one of the rank's step tables these columns, per step, not to be written to;
+    ABSENT for steps that are not in the table."""
+    if rows(table) and not np.array_equal(table["end_ns"], steps.end_ns):
+        at = rows_of(steps, table)
+        return lambda name: np.where(at >= 0, table[name][at], ABSENT).astype(np.int64, copy=False)
+    if rows(table) or not len(steps.end_ns):  # nearly always
+        return lambda name: table[name].astype(np.int64, copy=False)
+    return lambda name: np.full(len(steps.end_ns), ABSENT, np.int64)
 
 
 def rows_of(steps: StepEvidence, table: Table) -> Ints:
@@ -175,7 +201,7 @@ def _step_evidence(table: Table) -> StepEvidence:
         none: Ints = np.zeros(0, np.int64)
         return StepEvidence(none, none, none, none)
     columns = {n: table[n].astype(np.int64, copy=False) for n in StepEvidence._fields if n in table}
-    if np.any(np.diff(columns["end_ns"]) < 0):
+    if np.any(columns["end_ns"][1:] < columns["end_ns"][:-1]):
         columns = take(columns, np.argsort(columns["end_ns"], kind="stable"))
     return StepEvidence(**columns)
 
@@ -189,7 +215,10 @@ def _kernel_evidence(table: Table) -> KernelEvidence | None:
         # Step deltas of an older server lack some.
         if name not in table:
             return np.zeros(rows(table), np.int64)
-        return np.where(table[name] == ABSENT, 0, table[name]).astype(np.int64)
+        found: Ints = table[name]
+        if is_constant(found):
+            return found if found[0] != ABSENT else constant(0, len(found))
+        return np.where(found == ABSENT, 0, found).astype(np.int64, copy=False)
 
     def level(name: str) -> Ints:
         """Bytes of a level of the memory; ABSENT where they were not counted of every call."""

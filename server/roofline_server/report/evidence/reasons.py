@@ -28,6 +28,7 @@ def reasons_of(view: JobView, number: int) -> dict[str, str]:
     return _reported(view, number) | dict.fromkeys(unreadable(view), texts.UNREADABLE)
 
 
+@once
 def unreadable(view: JobView) -> Sequence[str]:
     """The kinds of evidence that may be absent because files are damaged or missing."""
     datasets = {path.split("/")[-2] for path in view.damaged}
@@ -48,12 +49,12 @@ def _reported(view: JobView, number: int) -> dict[str, str]:
     if all(who.framework == RECORDED for who in processes):
         kinds = ("cpu", "tcp", "flops", "perf", "dram", "energy")
         return steps | dict.fromkeys(kinds, texts.NOT_IN_FILES)
-    sources = {s.name: s for n in {who.node for who in processes} for s in view.machines[n].sources}
+    nodes = tuple(sorted({who.node for who in processes}))
     wrapped = number in _wrapped(view)
     flops = texts.LIBRARIES_IDLE if wrapped else texts.NOT_WRAPPED
     if not wrapped and SAMPLED in facts:
         flops = texts.NO_SAMPLED_STEP
-    return steps | _of_sources(sources, flops)
+    return steps | _of_sources(view, nodes, flops)
 
 
 @once
@@ -65,7 +66,10 @@ def _wrapped(view: JobView) -> set[int]:
     return set(np.unique(events["rank"][events["kind"] == EventKind.KERNELS_COVERED]).tolist())
 
 
-def _of_sources(sources: Mapping[str, SourceStatus], flops: str) -> dict[str, str]:
+@once
+def _of_sources(view: JobView, nodes: Sequence[int], flops: str) -> dict[str, str]:
+    """Of ranks on these nodes; flops: why theirs are not known."""
+    sources = {source.name: source for node in nodes for source in view.machines[node].sources}
     reasons = {
         "flops": flops,
         "dram": _why_no(DRAM, sources, "DRAM traffic"),

@@ -7,8 +7,9 @@ from collections.abc import Mapping
 import numpy as np
 
 from ...correlate.steps import OWN
+from ...correlate.windows import joined
 from ...model.evidence import NS
-from ...model.steady import LeftOut, Steady, steady
+from ...model.steady import LeftOut, Steady, steady_of_each
 from ...records import Bools, Ints, Table, rows, take
 from ...sentences import steps as texts
 from ...store.view import JobView, once
@@ -24,19 +25,21 @@ LEAST_STEPS = 8  # of fewer steps all count: which are steady cannot be told
 def steady_of(view: JobView) -> tuple[dict[int, Steady], dict[int, Ints]]:
     """Of each rank that has steps of its own, and the numbers of its steps that are left out."""
     own = where(view.steps.get("steps", {}), "window", OWN)
-    found, left = {}, {}
+    known, durations, apart, traced = {}, [], [], []
     for number, tables in by_rank({"steps": own}).items():
         table = tables["steps"]
-        if np.any(np.diff(table["end_ns"]) < 0):
+        if np.any(table["end_ns"][1:] < table["end_ns"][:-1]):
             table = take(table, np.argsort(table["end_ns"], kind="stable"))
-        lasted = (table["end_ns"] - table["begin_ns"]) / NS
-        apart = table["apart"] > 0 if "apart" in table else None
-        traced = np.isin(table["step"], traced_steps(view, number))
-        if len(lasted) >= LEAST_STEPS and not traced.all():
-            found[number] = steady(lasted, apart, traced)
-        else:
-            found[number] = Steady(lasted >= 0, [])
-        left[number] = np.unique(table["step"][~found[number].which])
+        known[number] = table["step"]
+        durations.append((table["end_ns"] - table["begin_ns"]) / NS)
+        apart.append(table["apart"] > 0 if "apart" in table else None)
+        numbers = traced_steps(view, number)
+        traced.append(np.isin(table["step"], numbers) if len(numbers) else None)
+    found = dict(zip(known, steady_of_each(durations, apart, traced), strict=True))
+    for number, one in found.items():
+        if len(one.which) < LEAST_STEPS or not one.which.any():
+            found[number] = Steady(np.ones_like(one.which), [])
+    left = {number: np.unique(known[number][~one.which]) for number, one in found.items()}
     return found, left
 
 
@@ -76,32 +79,43 @@ def _without_left_out(steps: Steps, left: Mapping[int, Ints], view: JobView, mod
 
 
 def kept(mine: Mapping[str, Table], number: int, steps: Steps) -> dict[str, Table]:
-    """Of one rank's step tables the rows of steps that are not left out. A row of a server's belongs to the
-    step of the worker whose window it is."""
-    if not steps.left_out:
-        return dict(mine)
-    return {name: _without(table, number, steps.left_out) for name, table in mine.items()}
+    """Of one rank's step tables the rows of steps that are not left out."""
+    found = dict(mine)
+    if steps.left_out:
+        found |= kept_by_rank(mine, steps).get(number, {})
+    return found
 
 
-def _without(table: Table, number: int, left_out: Mapping[int, Ints]) -> Table:
-    if not rows(table) or "step" not in table:
-        return table
-    windows = table["window"]
-    if (windows == OWN).all() or number in left_out:
-        out = np.isin(table["step"], left_out.get(number, np.zeros(0, np.int64)))
-    else:
-        out = np.zeros(rows(table), bool)
-        for worker in np.unique(windows).tolist():
-            if worker in left_out:
-                out |= (windows == worker) & np.isin(table["step"], left_out[worker])
-    return _dropped(table, out)
+def kept_by_rank(tables: Mapping[str, Table], steps: Steps) -> dict[int, dict[str, Table]]:
+    """rank -> of each table its rows of steps that are not left out. A row of a server's belongs to the step
+    of the worker whose window it is."""
+    left_out = steps.left_out
+    return by_rank(tables, (lambda table: _go(table, left_out)) if left_out else None)
 
 
-def _dropped(table: Table, out: Bools) -> Table:
-    """The other rows; nothing is copied where those that go are the first, as they nearly always are."""
-    gone = int(out.sum())
-    if not gone:
-        return table
-    if out[:gone].all():
-        return {name: column[gone:] for name, column in table.items()}
-    return take(table, ~out)
+def _go(table: Table, left_out: Mapping[int, Ints]) -> Bools:
+    """Which rows are of steps that are left out."""
+    out = np.zeros(rows(table), np.bool_)
+    if "step" not in table:
+        return out
+    # Nearly all steps are beyond those that are left out: only the others are looked up.
+    several = {id(numbers): numbers for numbers in left_out.values() if len(numbers)}
+    least = min((int(numbers.min()) for numbers in several.values()), default=0)
+    most = max((int(numbers.max()) for numbers in several.values()), default=-1)
+    at = np.flatnonzero((table["step"] >= least) & (table["step"] <= most))
+    if not len(at):
+        return out
+    step, whose = table["step"][at], table["rank"][at]
+    windows = table["window"][at]
+    if (windows != OWN).any():
+        known = np.isin(whose, np.fromiter(left_out, np.int64))
+        whose = np.where(known | (windows == OWN), whose, windows)
+    if len(several) == 1:  # in synchronous training they are the same of all ranks
+        (numbers,) = several.values()
+        some = [rank for rank, own in left_out.items() if own is numbers]
+        out[at] = np.isin(step, numbers) & np.isin(whose, some)
+        return out
+    rank = np.concatenate([np.full(len(numbers), rank) for rank, numbers in left_out.items()])
+    both = joined(np.append(rank, whose), np.append(np.concatenate(list(left_out.values())), step))
+    out[at] = np.isin(both[len(rank) :], both[: len(rank)])
+    return out

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from itertools import pairwise
+from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
 
 from ...correlate.steps import OWN, union
-from ...records import Bools, Table, rows, take
+from ...records import Bools, Ints, Table, rows, take
 from ..questions import Steps
 
 
@@ -17,8 +16,10 @@ def picked(table: Table, wanted: Bools) -> Table:
     return table if wanted.all() else take(table, wanted)
 
 
-def by_rank(tables: Mapping[str, Table]) -> dict[int, dict[str, Table]]:
-    """rank -> its rows of each table."""
+def by_rank(
+    tables: Mapping[str, Table], left_out: Callable[[Table], Bools] | None = None
+) -> dict[int, dict[str, Table]]:
+    """rank -> its rows of each table, views of it; left_out: which rows of a table go."""
     found: dict[int, dict[str, Table]] = {}
     for name, table in tables.items():
         if not rows(table):
@@ -27,11 +28,30 @@ def by_rank(tables: Mapping[str, Table]) -> dict[int, dict[str, Table]]:
         if np.any(ranks[1:] < ranks[:-1]):
             table = take(table, np.argsort(ranks, kind="stable"))
             ranks = table["rank"]
-        edges = [0, *(np.flatnonzero(ranks[1:] != ranks[:-1]) + 1).tolist(), len(ranks)]
-        for begin, end in pairwise(edges):
-            rank = int(table["rank"][begin])
-            found.setdefault(rank, {})[name] = {n: column[begin:end] for n, column in table.items()}
+        begins = np.append(0, np.flatnonzero(ranks[1:] != ranks[:-1]) + 1)
+        cut = _cut(table, begins, np.append(begins[1:], len(ranks)), left_out)
+        for rank, mine in zip(ranks[begins].tolist(), cut, strict=True):
+            found.setdefault(rank, {})[name] = mine
     return found
+
+
+def _cut(
+    table: Table, begins: Ints, ends: Ints, left_out: Callable[[Table], Bools] | None
+) -> Iterator[Table]:
+    """The rows of each stretch, without those that go. Nothing is copied where these are the first of it, as
+    they nearly always are."""
+    go: Bools = np.zeros(len(table["rank"]), np.bool_) if left_out is None else left_out(table)
+    whole = begins
+    if go.any():
+        gone = np.add.reduceat(go, begins, dtype=np.int64)
+        so_far = np.append(0, np.cumsum(go))
+        leading = so_far[begins + gone] - so_far[begins] == gone
+        begins = begins + np.where(leading, gone, 0)
+        whole = np.where(leading, begins, -1)
+    columns = list(table.items())
+    for begin, end, at in zip(begins.tolist(), ends.tolist(), whole.tolist(), strict=True):
+        mine = {name: column[begin:end] for name, column in columns}
+        yield mine if at >= 0 else take(mine, ~go[begin:end])
 
 
 def within(table: Table, steps: Steps) -> Table:

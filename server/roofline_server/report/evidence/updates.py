@@ -14,6 +14,8 @@ import numpy as np
 from ...model.evidence import NS, KernelEvidence, RankEvidence
 from ...model.times import union_seconds
 from ...records import ABSENT, Ints, Table
+from ...sentences.reasons import NO_UPDATE_RULE
+from ...sentences.wording import joined
 from ...store.view import JobView
 from .tables import where
 
@@ -34,8 +36,13 @@ def with_updates(view: JobView, evidence: Mapping[int, RankEvidence], mode: str)
     reported = {name: text for facts in view.facts.values() for name, text in facts.items()}
     found = dict(evidence)
     for number, rank in evidence.items():
+        if not rank.serving or rank.kernels is not None or rank.role != "ps":
+            continue
         update = parsed(reported.get(FACT + rank.key, ""))
-        if update is not None and rank.serving and rank.kernels is None:
+        if update is None:
+            why = joined(NO_UPDATE_RULE, rank.reasons.get("perf", ""))
+            found[number] = rank._replace(reasons={**rank.reasons, "flops": why})
+        else:
             updates = _in_rounds(view, number, rank) if mode == "synchronous" else _one_each(rank)
             found[number] = rank._replace(kernels=_kernels(rank, update, updates))
     return found

@@ -52,7 +52,7 @@ def build(view: JobView, steps: Steps = STEADY_STEPS, now_ns: int | None = None)
         parts = max(1.0, sharing(everybody, limits) / len(ranks))
         return summarize(list(ranks.values()), limits, scope, parts)
 
-    report = _with_verdict(view, gathered, steps, now_ns, summary)
+    report = _with_verdict(view, gathered, steps, now_ns, summary, words=True)
     report = report._replace(
         points=_points(report.ranks, list(evidence.values())),
         parts=part_reports(view),
@@ -74,12 +74,13 @@ def first_screen(view: JobView, steps: Steps = STEADY_STEPS, now_ns: int | None 
     def summary(ranks: Mapping[int, RankEvidence], scope: Scope) -> Summary:
         return Summary(between(list(ranks.values()), scope), "", "")
 
-    return _with_verdict(view, gather(view, steps), steps, now_ns, summary)
+    return _with_verdict(view, gather(view, steps), steps, now_ns, summary, words=False)
 
 
 def _with_verdict(
-    view: JobView, gathered: Gathered, steps: Steps, now_ns: int | None, summary: Summaries
+    view: JobView, gathered: Gathered, steps: Steps, now_ns: int | None, summary: Summaries, words: bool
 ) -> Report:
+    """words: with a sentence for each role on what holds it back, which the verdict does not need."""
     evidence = gathered.evidence
     begin, end = extent(view)
     # Roofs of every host, and of the GPUs that ranks computed on.
@@ -87,7 +88,7 @@ def _with_verdict(
     precisions = sorted({dominant_precision([rank]) for rank in evidence.values()})
     drawn = [r for r in roofs(view, *precisions) if not r.device or (r.host, r.device) in used]
     machines = [view.machines[node] for node in sorted(nodes_of(view))]
-    points = of_roles(view, evidence)
+    points = of_roles(view, evidence, words)
     now_ns = time.time_ns() if now_ns is None else now_ns
     report = Report(
         job=view.job,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from roofline.answers.values import Scope, Value
@@ -11,7 +12,7 @@ from ...model import network
 from ...model.evidence import RankEvidence
 from ...model.points import Named
 from ...model.roofline import Limits
-from ...model.summary import summarize
+from ...model.summary import placing, summarize
 from ...sentences import rooflines as texts
 from ...store.view import JobView
 from ..ceilings.limits import computing, of_ranks
@@ -48,11 +49,30 @@ class PointGroup(NamedTuple):
         return Scope.ROLE if self.who.kind == "role" else Scope.PROCESS
 
 
+# The values of some ranks that compute in these places.
+Values = Callable[[Sequence[RankEvidence], Sequence[Limits], Scope], Mapping[str, Value]]
+
+
+def summarized(ranks: Sequence[RankEvidence], limits: Sequence[Limits], scope: Scope) -> Mapping[str, Value]:
+    """All that is known."""
+    return summarize(ranks, limits, scope).values
+
+
+def placing_of(ranks: Sequence[RankEvidence], limits: Sequence[Limits], scope: Scope) -> Mapping[str, Value]:
+    """What tells where they lie under a roof."""
+    return placing(ranks, scope)
+
+
 def groups_of(
-    view: JobView, evidence: Mapping[int, RankEvidence], every: Mapping[int, RankEvidence], points: str
+    view: JobView,
+    evidence: Mapping[int, RankEvidence],
+    every: Mapping[int, RankEvidence],
+    points: str,
+    values: Values,
 ) -> list[PointGroup]:
     """evidence: of the ranks asked for; every: of all ranks of the job; points: "role", "rank"."""
     everywhere = places(view, every)
+    on_host = Counter(theirs[0].host for theirs in everywhere.values())
     ranks_at, peers = contention(view, every), Peers(view)
     scope = Scope.ROLE if points == "role" else Scope.PROCESS
     found = []
@@ -66,9 +86,9 @@ def groups_of(
                 who,
                 ranks,
                 limits,
-                values=summarize(list(ranks.values()), limits, scope).values,
+                values=values(list(ranks.values()), limits, scope),
                 sharing=max(ranks_at[place.host, place.device] for place in mine),
-                mates=sum(theirs[0].host == who.host for theirs in everywhere.values()),
+                mates=on_host[who.host],
                 layout=peers.layout(ranks),
                 local=peers.local(ranks),
                 among_ranks=peers.among_ranks(ranks),

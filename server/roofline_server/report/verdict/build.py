@@ -56,7 +56,7 @@ def accounts_of(view: JobView, gathered: Gathered) -> Accounts:
     grid = None
     if len(together) == len(barriers.ranks) > 1:
         grid = barriers.grid
-        divided = with_waits([accounts[number] for number in together], grid.at)
+        divided = with_waits([accounts[number] for number in together], grid)
         accounts |= dict(zip(together, divided, strict=True))
     concerned = together if grid is not None else _training(gathered, accounts)
     foreign = foreign_cpus(view, gathered)

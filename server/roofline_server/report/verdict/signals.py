@@ -15,7 +15,7 @@ from ...model.shares import on_gpu
 from ...model.signals import RankSignals
 from ...model.times import durations
 from ...model.work import dominant_precision
-from ...records import ABSENT, Floats, Ints, Table, rows
+from ...records import ABSENT, Floats, Ints, Table, is_constant, rows
 from ...store.view import JobView
 from ..ceilings.limits import of_rank
 from ..ceilings.nodes import cpus_of
@@ -25,6 +25,7 @@ from ..ranks.contention import contention
 
 KERNEL_THREADS = ("setting.intra_op_threads", "setting.OMP_NUM_THREADS")  # facts: the first that is there
 MOST_UNKNOWN = 0.5  # of the steps, of which it is not known how long the GPU was busy
+TENSORFLOW = "hook.tf_"  # how the names of its hooks begin
 THREAD = "thread"  # spans of the training thread: docs/metrics.md
 
 
@@ -46,7 +47,7 @@ def _signals(
     view: JobView, number: int, rank: RankEvidence, tables: Mapping[str, Table], parts: int, serves: bool
 ) -> RankSignals:
     steps = rank.steps
-    flops, moved, calls = (_kernel_column(tables, steps, name) for name in ("flops", "bytes", "calls"))
+    flops, moved, calls = _work(tables.get("steps_kernels", {}), steps)
     origin = rank.columns.get("kernels.origin")
     cpus = cpus_of(view, rank.host)
     facts = view.facts.get(number, {})
@@ -68,7 +69,7 @@ def _signals(
         traced=None if origin is None else origin == RECORDED,
         on_gpu=rank.uses_gpu,
         on_gpu_meets=rank.uses_gpu and facts.get("setting.backend", "") == "nccl",
-        kernel_threads=_kernel_threads(facts),
+        kernel_threads=kernel_threads(facts),
         roof=_roof(view, number, rank, (flops, moved, calls), parts),
         flops=flops,
         bytes=moved,
@@ -101,7 +102,11 @@ def _gpu_time(rank: RankEvidence, busy: Floats | None) -> Floats | None:
     return seconds(rank, "kernels.kernel_ns") if on_gpu(rank) else None
 
 
-def _kernel_threads(facts: Mapping[str, str]) -> int | None:
+def kernel_threads(facts: Mapping[str, str]) -> int | None:
+    """Threads that compute in a kernel of a rank. None: not known, as of TensorFlow, whose kernels run in
+    pools of its own while the main thread waits."""
+    if any(name.startswith(TENSORFLOW) for name in facts):
+        return None
     told = next((facts[name] for name in KERNEL_THREADS if name in facts), "")
     return int(told) if told.isdecimal() else None
 
@@ -114,18 +119,31 @@ def _thread(rank: RankEvidence, name: str) -> Floats | None:
 
 def _known(column: Ints | None) -> Floats | None:
     """NaN where it is absent; None: of no step is it known."""
-    if column is None or not len(column) or (column == ABSENT).all():
+    if column is None or not len(column):
         return None
-    return np.where(column == ABSENT, np.nan, column.astype(np.float64))
+    if is_constant(column):
+        return None if column[0] == ABSENT else np.broadcast_to(np.float64(column[0]), column.shape)
+    absent = column == ABSENT
+    if not absent.any():
+        return column.astype(np.float64)
+    return None if absent.all() else np.where(absent, np.nan, column.astype(np.float64))
 
 
-def _kernel_column(tables: Mapping[str, Table], steps: StepEvidence, name: str) -> Floats | None:
-    """Of the kernels of each step that is known completely."""
-    table = tables.get("steps_kernels", {})
-    if not rows(table) or name not in table or "complete" not in table:
-        return None
-    column = aligned(steps, table, name)
-    return _known(np.where(aligned(steps, table, "complete") > 0, column, ABSENT))
+def _work(table: Table, steps: StepEvidence) -> tuple[Floats | None, Floats | None, Floats | None]:
+    """FLOPs, bytes and calls of the kernels of each step of which all are known."""
+    if not rows(table) or "complete" not in table:
+        return None, None, None
+    of_kernels = aligned(steps, table)
+    complete = of_kernels("complete") > 0
+    whole = bool(complete.all())
+
+    def known(name: str) -> Floats | None:
+        if name not in table:
+            return None
+        column = of_kernels(name)
+        return _known(column if whole else np.where(complete, column, ABSENT))
+
+    return known("flops"), known("bytes"), known("calls")
 
 
 def grown(tables: Mapping[str, Table], steps: StepEvidence, counter_set: str, name: str) -> Floats | None:

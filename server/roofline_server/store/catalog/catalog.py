@@ -17,6 +17,7 @@ from typing import Any, NamedTuple, cast
 
 import sqlalchemy as sa
 
+from ... import __version__
 from ...records import Ending, Incarnation, Lifetime
 from ..segments.files import Segment
 from .names import Names
@@ -24,7 +25,7 @@ from .removals import Removal, Removals, note_removal
 from .sums import add_function, begin_sums
 from .tables import EXIT, FOOTER, INCARNATION, META, PROGRESS, SEGMENT, STATE
 from .times import Times
-from .versions import FORMAT, check_format, write_copy
+from .versions import FORMAT, RELEASE, check_format, write_copy
 
 _STATE_OF = sa.select(STATE.c.value).where(STATE.c.name == sa.bindparam("name"))
 
@@ -69,8 +70,9 @@ class Catalog(Names, Times, Removals):
             if is_sqlite:
                 db.exec_driver_sql("begin immediate")  # else each table is a transaction
             META.create_all(db)
-            if db.execute(_STATE_OF, {"name": "format"}).scalar() != str(FORMAT):
-                _put_state(db, "format", str(FORMAT))
+            for name, value in (("format", str(FORMAT)), (RELEASE, __version__)):
+                if db.execute(_STATE_OF, {"name": name}).scalar() != value:
+                    _put_state(db, name, value)
             if is_sqlite:
                 begin_sums(cast(sqlite3.Connection, db.connection.driver_connection))
 

@@ -12,6 +12,7 @@ from pathlib import Path
 import sqlalchemy as sa
 
 from ...errors import Unavailable
+from ...later_release import of_later_release
 from ..segments.files import fsync
 from .sums import wrong_sums
 from .tables import STATE
@@ -20,6 +21,7 @@ log = logging.getLogger(__name__)
 
 # 1: without identity; 2: with it, and with checksums of inbox rows; 3: with checksums of the catalog (SQLite)
 FORMAT = 3
+RELEASE = "release"  # name of a state: the release that opened it last
 COPY = "catalog.copy.db"  # beside the catalog, as it was at the last sealing
 
 
@@ -30,10 +32,7 @@ def check_format(engine: sa.Engine) -> None:
         return
     found = _format_of(engine) if STATE.name in tables else 1
     if found > FORMAT:
-        raise Unavailable(
-            f"the catalog has format {found}, and this roofline-server reads formats up to {FORMAT}: it was "
-            "written by a later release; start that one, or use another --data"
-        )
+        raise Unavailable(of_later_release("the catalog", found, FORMAT, _state(engine, RELEASE)))
     path = engine.url.database
     if found < FORMAT and path and engine.dialect.name == "sqlite":
         kept = Path(path).with_suffix(f".format{found}.db")
@@ -43,13 +42,17 @@ def check_format(engine: sa.Engine) -> None:
 
 
 def _format_of(engine: sa.Engine) -> int:
-    with engine.connect() as db:
-        value = db.execute(sa.select(STATE.c.value).where(STATE.c.name == "format")).scalar()
+    value = _state(engine, "format")
     if value is None:
         return 1
     if not str(value).isdecimal():
         raise Unavailable(f"the catalog says that its format is {value!r}: it is damaged; {REPAIR}")
     return int(value)
+
+
+def _state(engine: sa.Engine, name: str) -> str | None:
+    with engine.connect() as db:
+        return db.execute(sa.select(STATE.c.value).where(STATE.c.name == name)).scalar()
 
 
 REPAIR = "stop the server and run `roofline-server check --repair`"

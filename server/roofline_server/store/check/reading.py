@@ -17,6 +17,7 @@ from ..catalog.integrity import integrity
 from ..catalog.versions import COPY
 from ..identity import CATALOGS, copy_of, why_apart
 from ..intake.inbox import Inbox
+from ..later import refuse_later
 from ..segments.files import Origin, Segment, origin_of
 from ..segments.reader import DamagedSegment, batches
 from ..segments.unknown import NOTE, QUARANTINE, unknown_files
@@ -35,6 +36,7 @@ def check(root: Path, catalog_url: str = "") -> Checked:
     if not any((root / name).exists() for name in (CATALOG, INBOX, "segments")):
         raise Unavailable(f"{root} is no data directory of a roofline-server: choose another --data")
     with usable(root):
+        refuse_later(root)
         return _check(root, catalog_url)
 
 

@@ -18,6 +18,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from ... import __version__
 from .sequences import Checksums, Numbers, gaps_text, parse_gaps
 
 log = logging.getLogger(__name__)
@@ -71,6 +72,8 @@ ROWS_AT_ONCE = 32  # of an insert
 PART_BYTES, ROW_BYTES = 4 << 20, 256  # deleted at once; of a row beside its data
 GIVE_WAY_S = 0.001
 PAGE_BYTES, LOG_BYTES, LONGEST_LOG = 4096, 2 << 20, 64 << 20
+# Of the file, in "about"; those of before have none. Raise it where an earlier release would misread it.
+FORMAT = 1
 MAX_SEQUENCE = 2**53  # larger ones, which servers once took, are not believed
 MAX_LINEAGES = 64  # of an agent that are remembered; each of its processes begins one
 
@@ -130,6 +133,7 @@ class Inbox:
         self._db.executescript(_MOVE.format(schema=_SCHEMA) if before else _SCHEMA)
         if "crc32" not in {row[1] for row in self._db.execute("pragma table_info(batch)")}:
             self._db.execute(_ADDED)
+        self._note_format()
         self._checkpoints: sqlite3.Connection | None = None
         self._checkpointing, self._is_closed = threading.Lock(), False
         self._numbers: dict[str, dict[str, Numbers]] = {}  # agent -> lineage, the one used last at the end
@@ -145,6 +149,12 @@ class Inbox:
         ):
             if isinstance(sequence, int) and isinstance(data, bytes):  # else it is damaged
                 self._remember(agent, lineage, sequence, data)
+
+    def _note_format(self) -> None:
+        """What a later release, or this one, can tell an earlier one by."""
+        own = {"format": str(FORMAT), "release": __version__}
+        if own.items() - self.about().items():
+            self.put_about(own)
 
     def acked(self, agent: str, lineage: str = "") -> int:
         """Highest durable sequence of a lineage of an agent; 0 when it is unknown."""

@@ -6,6 +6,7 @@ import logging
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
 from sqlalchemy.exc import SQLAlchemyError
 
@@ -28,6 +29,11 @@ log = logging.getLogger(__name__)
 SMALL_CATALOG = 8 << 20  # bytes
 COPY_REST = 50  # times as long as it took to copy a larger one, until the next time
 
+
+# The last steps of a job are complete only some seconds after it has ended: then nothing new of it is sealed.
+FINISHED_S = 120.0  # after its last data: then its nodes are gone, and what is stored of its steps stays so
+MOST_UNFINISHED = 100  # jobs that are looked at in one sealing, those that ended last
+RANK_BYTES = 4096  # what the last steps of a rank are held to take, beside batches
 
 # Writes the files of a source, whose batches take so many bytes of memory.
 Writer = Callable[[SealingSource, int], Written]
@@ -55,6 +61,7 @@ class Sealer:
         self._root, self._catalog, self._inbox, self._tail = root, catalog, inbox, tail
         self._name_ids, self._clocks, self._members, self._leases = name_ids, clocks, members, leases
         self._next_copy = 0.0
+        self._unfinished: dict[str, _Unfinished] = {}
 
     def seal(self) -> int:
         """Seal the tail as it is now; returns how many batches. Safe to be killed anywhere."""
@@ -91,6 +98,7 @@ class Sealer:
     def _write(self, unsealed: Unsealed) -> Sealing:
         """Everything on disk, nothing of it true yet."""
         decoded = [batch.decoded for batch in unsealed.batches]
+        begin, unfinished = time.monotonic(), self._unfinished_jobs()
         source = SealingSource(
             unsealed,
             self._identity,
@@ -99,10 +107,13 @@ class Sealer:
             self._clocks,
             self._members,
             self._damaged,
+            unfinished,
         )
         task = source.task()
+        size = sum(batch.bytes for batch in unsealed.batches)
+        size += RANK_BYTES * sum(len(self._name_ids.ranks_of(job)) for job in unfinished)
         try:
-            written = self._writer(source, sum(batch.bytes for batch in unsealed.batches))
+            written = self._writer(source, size)
         except Exception:
             # What comes next has another number, and nothing would know these files.
             remove_unfinished(self._root, task.datasets, task.number)
@@ -110,5 +121,31 @@ class Sealer:
         self._damaged.update(written.damaged)
         for job, settled in written.settled.items():
             self._clocks.settle(job, settled)
+        self._note_unfinished(written, begin)
         lifetimes = changed(unsealed.process_lifetimes, decoded)
         return Sealing(written.segments, written.replaced, written.progress, lifetimes, task.number)
+
+    def _unfinished_jobs(self) -> list[str]:
+        """Jobs whose last steps were not complete when their last data were sealed; they still have some."""
+        least = time.monotonic() - FINISHED_S
+        self._unfinished = {job: one for job, one in self._unfinished.items() if one.since_s > least}
+        newest = list(self._unfinished)[-MOST_UNFINISHED:]
+        return [job for job in newest if any(s.dataset == "marks" for s in self._catalog.segments(job))]
+
+    def _note_unfinished(self, written: Written, now_s: float) -> None:
+        marks: dict[str, int] = {}
+        for segment in written.segments:
+            if segment.dataset == "marks":
+                marks[segment.job] = max(segment.end_ns, marks.get(segment.job, 0))
+        for job, progress in written.progress.items():
+            before = self._unfinished.pop(job, None)
+            one = _Unfinished(now_s, marks[job]) if job in marks else before
+            if one is not None and progress.through_ns < one.end_ns:
+                self._unfinished[job] = one
+
+
+class _Unfinished(NamedTuple):
+    """since_s: when its last marks were sealed, monotonic; end_ns: of these, server time."""
+
+    since_s: float
+    end_ns: int

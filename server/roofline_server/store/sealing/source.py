@@ -24,7 +24,7 @@ class Task(NamedTuple):
 
     number: int
     identity: StoreIdentity
-    datasets: dict[str, list[str]]  # of each job that has something new
+    datasets: dict[str, list[str]]  # of each job that has something new, or step deltas to be made
     reported: dict[int, int]  # node -> up to when it has reported everything
     begun: dict[str, dict[int, int]]  # job -> node -> when the oldest of its new batches begins
     damaged: dict[str, str]  # path -> why, of segments that are known to be
@@ -42,7 +42,9 @@ class SealingSource:
         clocks: ClockRegistry,
         members: Callable[[str], list[Incarnation]],
         damaged: Mapping[str, str],
+        unfinished: Iterable[str] = (),
     ) -> None:
+        """unfinished: jobs whose last step deltas may be complete by now."""
         self._catalog, self._name_ids, self._clocks, self._members = catalog, name_ids, clocks, members
         self._unsealed = unsealed
         parts = stretches(unsealed.batches)
@@ -55,6 +57,8 @@ class SealingSource:
         datasets: dict[str, list[str]] = {}
         for job, dataset in self._frames:
             datasets.setdefault(job, []).append(dataset)
+        for job in unfinished:
+            datasets.setdefault(job, [])
         self._task = Task(
             unsealed.batches[-1].id,
             identity,

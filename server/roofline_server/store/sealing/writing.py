@@ -118,7 +118,9 @@ class _Writer:
 
     def _make_steps(self, job: _JobWriter, segments: Sequence[Segment]) -> NewSteps:
         task = self._task
-        new = NewData(job.name, segments, job.latest(), job.clocks, task.reported, task.begun[job.name])
+        new = NewData(
+            job.name, segments, job.latest(), job.clocks, task.reported, task.begun.get(job.name, {})
+        )
         try:
             return self._steps.make(new, job.put)
         except DATA_ERRORS:

@@ -6,7 +6,6 @@ import contextlib
 import logging
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
-from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -16,14 +15,11 @@ import pyarrow.parquet as pq
 
 from ...clock import NodeClock
 from ...errors import ServerError
-from ...records import ABSENT, Ints, Table, concatenate, rows, take
+from ...records import ABSENT, Ints, Table, concatenate, constant, rows, take
 from .files import Segment, footer_checksum
 
 log = logging.getLogger(__name__)
 
-# The rows of a rank follow each other in each segment. So few stretches are put together at half the cost of
-# sorting their rows.
-MOST_RUNS = 4096
 ROWS_FOR_THREADS = 20_000  # in a file of fewer, handing its columns to threads costs more than reading them
 
 
@@ -99,8 +95,12 @@ class Reader:
             if file.metadata.num_rows != segment.rows:
                 raise ValueError(f"it has {file.metadata.num_rows} rows and had {segment.rows}")
             names = _present(file, columns)
-            arrow = file.read(names, use_threads=segment.rows > ROWS_FOR_THREADS)
-            return [plain(batch) for batch in arrow.to_batches()]
+            same = constants(file.metadata, names)
+            varying = [name for name in names if name not in same]
+            if not varying:
+                return [{name: constant(value, segment.rows) for name, value in same.items()}]
+            arrow = file.read(varying, use_threads=segment.rows > ROWS_FOR_THREADS)
+            return [_with_constants(plain(batch), names, same) for batch in arrow.to_batches()]
 
 
 @contextlib.contextmanager
@@ -138,6 +138,32 @@ def _present(file: pq.ParquetFile, columns: Collection[str] | None) -> list[str]
     return [name for name in file.schema_arrow.names if wanted is None or name in wanted]
 
 
+def constants(metadata: Any, names: Collection[str]) -> dict[str, int]:
+    """Of these columns those of integers that are the same in all rows of a file, as its end says: they need
+    not be read. (Of floats it does not say whether some are no numbers.)"""
+    found: dict[str, int] = {}
+    for at in range(metadata.num_columns):
+        if metadata.schema.column(at).physical_type != "INT64":
+            continue
+        name, values = metadata.schema.column(at).path, set()
+        if name not in names:
+            continue
+        for group in range(metadata.num_row_groups):
+            known = metadata.row_group(group).column(at).statistics
+            if known is None or not known.has_min_max or known.null_count != 0 or known.min != known.max:
+                break
+            values.add(known.min)
+        else:
+            if len(values) == 1:
+                found[name] = values.pop()
+    return found
+
+
+def _with_constants(table: Table, names: Sequence[str], same: Mapping[str, int]) -> Table:
+    count = rows(table)
+    return {name: constant(same[name], count) if name in same else table[name] for name in names}
+
+
 def plain(arrow: Any) -> Table:
     """The columns of a record batch; what is null in one is absent."""
     table: Table = {}
@@ -150,20 +176,10 @@ def plain(arrow: Any) -> Table:
 
 def grouped_by_rank(tables: Sequence[Table]) -> Table:
     """All rows, by rank, and of each rank in order of the tables."""
-    some = [table for table in tables if rows(table)]
-    # Where rows of another rank begin, and the end.
-    edges = [
-        [0, *(np.flatnonzero(np.diff(table["rank"])) + 1).tolist(), len(table["rank"])] for table in some
-    ]
-    if sum(map(len, edges)) > MOST_RUNS:
-        table = concatenate(some)
-        return take(table, np.argsort(table["rank"], kind="stable"))
-    runs = [
-        (int(table["rank"][begin]), {name: column[begin:end] for name, column in table.items()})
-        for table, at in zip(some, edges, strict=True)
-        for begin, end in pairwise(at)
-    ]
-    return concatenate([run for _, run in sorted(runs, key=itemgetter(0))])
+    table = concatenate([table for table in tables if rows(table)])
+    if not table or not (table["rank"][1:] < table["rank"][:-1]).any():
+        return table
+    return take(table, np.argsort(table["rank"], kind="stable"))
 
 
 def distinct(ids: Ints) -> list[int]:

@@ -9,7 +9,7 @@ from typing import Protocol
 from ...clock import NodeClock
 from ...correlate import parts as part_sums
 from ...correlate import windows as step_windows
-from ...correlate.steps import SERVING_ROLES, JobTables, by_time, correlate
+from ...correlate.steps import SERVING_ROLES, JobTables, by_time, correlate, own_and_adopted
 from ...records import (
     MAX_TIME_NS,
     Bools,
@@ -54,18 +54,19 @@ class Deltas:
         self._reader = reader
         self._members = members
 
-    def needed(
-        self, job: str, segments: Sequence[Segment], marks: Table, progress: Progress, clocks: Clocks
-    ) -> dict[str, list[Segment]]:
-        """Segments of raw data by dataset, from where the stored step deltas leave off.
+    def since_ns(self, job: str, marks: Table, progress: Progress, clocks: Clocks) -> int:
+        """Server time from which on raw data are needed: where the stored step deltas leave off.
 
         marks: those that came since, in node time.
         """
-        since_ns = 0
-        if progress.resume_ns:
-            # The begin of a long step may be reported with its end only.
-            began = int(on_server_clock(marks, clocks)["time_ns"].min()) if rows(marks) else MAX_TIME_NS
-            since_ns = min(progress.resume_ns, began) - self.margin_ns(job)
+        if not progress.resume_ns:
+            return 0
+        # The begin of a long step may be reported with its end only.
+        began = int(on_server_clock(marks, clocks)["time_ns"].min()) if rows(marks) else MAX_TIME_NS
+        return min(progress.resume_ns, began) - self.margin_ns(job)
+
+    def needed(self, segments: Iterable[Segment], since_ns: int) -> dict[str, list[Segment]]:
+        """Those of raw data that have any from then on, by dataset."""
         found: dict[str, list[Segment]] = {}
         for segment in segments:
             if segment.end_ns >= since_ns and not segment.is_derived:
@@ -79,14 +80,17 @@ class Deltas:
         fresh: Mapping[str, Table],
         stepped: frozenset[int],
         clocks: Mapping[int, NodeClock],
+        since_ns: int = 0,
     ) -> JobTables:
-        """Raw data of these segments, by dataset, and those not sealed yet, all on the server's clock."""
+        """Raw data of these segments, by dataset, and those not sealed yet, all on the server's clock, from
+        this server time on."""
         tables: dict[str, Table] = {}
         for name in segments.keys() | fresh.keys():
             table = concatenate([self._reader.read(segments.get(name, ())), fresh.get(name, {})])
-            tables[name] = on_server_clock(table, clocks)
+            timed = on_server_clock(table, clocks)
             if name == "marks" and rows(table):
-                tables[name]["node_ns"] = table["time_ns"]
+                timed["node_ns"] = table["time_ns"]
+            tables[name] = _from(timed, since_ns)
         return JobTables(
             self._name_ids.ranks_of(job),
             tables.get("marks", {}),
@@ -117,6 +121,11 @@ class Deltas:
         for name in ("node", "node_ns"):
             steps.pop(name, None)
         return found, latest
+
+    def has_new_steps(self, tables: JobTables, progress: Progress) -> bool:
+        """Whether there is a window that is not stored yet. tables: at least the marks."""
+        windows = own_and_adopted(tables)
+        return rows(windows) > 0 and not step_windows.are_done(windows, progress.done).all()
 
     def are_outdated(
         self,
@@ -163,7 +172,7 @@ class Deltas:
     ) -> dict[str, Table]:
         """The same tables as step deltas, in windows of equal time, of all ranks."""
         # The one question whose cost follows the samples: there are no step deltas to read instead.
-        needed = self.needed(job, segments, {}, Progress(), clocks)
+        needed = self.needed(segments, 0)
         everything = self.job_tables(job, needed, fresh, frozenset(), clocks)
         return by_time(everything, self._name_ids.metrics_by_set(job))
 
@@ -199,6 +208,14 @@ class Deltas:
             table = concatenate([self._reader.read(stored.get(name, ())), *new.get(name, ())])
             found += part_sums.totals(table, metrics.get(name, []))
         return found
+
+
+def _from(table: Table, since_ns: int) -> Table:
+    """The rows that do not end before this server time."""
+    if not rows(table) or since_ns <= 0:
+        return table
+    late = table["end_ns" if "end_ns" in table else "time_ns"] >= since_ns
+    return table if late.all() else take(table, late)
 
 
 def _earliest(raw: Mapping[str, Table], clocks: Mapping[int, NodeClock]) -> int:

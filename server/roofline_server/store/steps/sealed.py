@@ -94,11 +94,12 @@ class SealedSteps:
         if through - progress.through_ns < self._deltas.margin_ns(new.job):
             return NewSteps([], replaced, progress)
         marks = new.latest.get("marks", {})
-        needed = self._deltas.needed(new.job, [*stored, *new.segments], marks, progress, new.clocks)
+        since_ns = self._deltas.since_ns(new.job, marks, progress, new.clocks)
+        needed = self._deltas.needed([*stored, *new.segments], since_ns)
         # Without marks there are no windows.
         names = [name for name in NOT_SAMPLES if name in needed and "marks" in needed]
         tables = self._deltas.job_tables(
-            new.job, {name: needed[name] for name in names}, {}, progress.stepped, new.clocks
+            new.job, {name: needed[name] for name in names}, {}, progress.stepped, new.clocks, since_ns
         )
         found, latest = self._deltas.new_steps(new.job, tables, progress, through)
         settled = None

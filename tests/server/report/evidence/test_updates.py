@@ -12,7 +12,7 @@ from roofline_server.records import NodeKey
 from roofline_server.report.evidence.updates import Update, parsed
 from roofline_server.report.job.build import build
 from roofline_server.report.questions import ALL_STEPS
-from roofline_server.sentences import origins
+from roofline_server.sentences import origins, reasons
 from roofline_server.store.store import Store
 
 from ...builders import DRAM, PEAK_F32, STEP_NS, Node, machine, open_store, rank, training
@@ -72,8 +72,11 @@ def test_nothing_says_how_long_an_update_took(tmp_path: Path) -> None:
 
 
 def test_without_a_known_rule_a_server_has_no_point(tmp_path: Path) -> None:
-    values = values_of(report(tmp_path, asynchronous=True, said="update.ps:1=1/2/f32 SGD"), "ps")
+    found = report(tmp_path, asynchronous=True, said="update.ps:1=1/2/f32 SGD")
+    values = values_of(found, "ps")
     assert values["flops_per_step"] is None and values["flops_per_second"] is None
+    (server,) = [one for one in found.roles if one.role == "ps"]
+    assert reasons.NO_UPDATE_RULE in server.summary.values["flops_per_step"].reason
 
 
 @pytest.mark.parametrize(

@@ -77,7 +77,7 @@ def value(report: Report, who: str, name: str) -> float | None:
 def test_first_screen_is_the_report_without_its_tables(store: Store) -> None:
     whole = report_of(filled(store))
     screen = first_screen(view_of(store), ALL_STEPS, END_NS)
-    tables = {"ranks", "roles", "points", "parts", "facts", "notes"}
+    tables = {"ranks", "roles", "points", "parts", "facts", "notes", "verdicts"}
     for name in whole._fields:
         if name not in tables:
             assert getattr(screen, name) == getattr(whole, name), name

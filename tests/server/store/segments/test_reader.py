@@ -8,8 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from roofline_server.records import ABSENT, Table
-from roofline_server.store.segments import reader
+from roofline_server.records import ABSENT, Table, is_constant
 from roofline_server.store.segments.files import Piece, Segment, write
 from roofline_server.store.segments.reader import Reader, distinct, grouped_by_rank
 
@@ -20,11 +19,7 @@ def table(*ranks: int, first: int = 0, **more: float) -> Table:
     return {**found, **{name: np.full(len(ranks), value) for name, value in more.items()}}
 
 
-@pytest.mark.parametrize("most", [0, 100])
-def test_rows_of_a_rank_are_together_in_the_order_they_came(
-    most: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(reader, "MOST_RUNS", most)
+def test_rows_of_a_rank_are_together_in_the_order_they_came() -> None:
     found = grouped_by_rank([table(1, 1, 2), {}, table(3, 1, 2, first=3, cpu=0.5)])
     assert found["rank"].tolist() == [1, 1, 1, 2, 2, 3]
     assert found["step"].tolist() == [0, 1, 4, 2, 5, 3]
@@ -49,6 +44,24 @@ def test_what_is_null_in_a_file_is_absent(tmp_path: Path) -> None:
     assert found["b"][0] == 0.5
     assert np.isnan(found["b"][1])
     assert found["c"].tolist() == ["x", ""]
+
+
+def test_a_column_that_is_the_same_in_all_rows_takes_the_memory_of_one_number(tmp_path: Path) -> None:
+    columns: Table = {
+        "rank": np.array([1, 1, 2]),
+        "same": np.array([7, 7, 7]),
+        "varies": np.array([7, 7, 8]),
+        "known": np.array([0.5, np.nan, 0.5]),  # its least and greatest number are the same
+    }
+    first = write(tmp_path, "job", "steps", 1, [Piece(columns, 0, 1)])
+    second = write(tmp_path, "job", "steps", 2, [Piece({**columns, "same": np.array([7, 7, 9])}, 0, 1)])
+    found = Reader(tmp_path).read([first, first])
+    assert [name for name in found if is_constant(found[name])] == ["same"]
+    assert list(found) == list(columns)
+    assert found["same"].tolist() == [7] * 6
+    assert np.isnan(found["known"]).tolist() == [False, True, False] * 2
+    assert Reader(tmp_path).read([first], ["same"])["same"].tolist() == [7, 7, 7]
+    assert grouped_by_rank([Reader(tmp_path).read([first, second])])["same"].tolist() == [7, 7, 7, 7, 7, 9]
 
 
 def written(root: Path, rows: int = 3000) -> Segment:

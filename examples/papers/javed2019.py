@@ -1,0 +1,356 @@
+"""Javed, Ibrahim, Lu 2019: performance of deep-learning workloads by roofline trajectories.
+
+Only the abstract and the introduction could be read; other figures are those that the literature quotes.
+"""
+
+from __future__ import annotations
+
+from judging import (
+    DIFFERS,
+    QUOTED,
+    READ,
+    Claim,
+    Job,
+    Jobs,
+    Judged,
+    collect,
+    giga,
+    holds,
+    never,
+    percent,
+    series,
+    times,
+)
+from points import BATCHES, NETWORKS
+
+TITLE = "Roofline trajectories (Javed, Ibrahim, Lu 2019)"
+CLAIMS: list[Claim] = []
+claim = collect(CLAIMS)
+
+NO_PMU = "no hardware counters here (a virtual machine), so no DRAM bytes; intensity is over tensors"
+SHARED = "two CPUs: from two workers on ranks share a CPU with a server and the chief"
+
+
+def ps(jobs: Jobs, network: str, ps: int = 1, workers: int = 1, batch: int = 16, onednn: int = 1) -> Job:
+    return jobs("ps", network=network, ps=ps, workers=workers, batch=batch, onednn=onednn)
+
+
+def horovod(jobs: Jobs, network: str, workers: int = 1, batch: int = 16, onednn: int = 1) -> Job:
+    return jobs("horovod", network=network, workers=workers, batch=batch, onednn=onednn)
+
+
+def each(form: str, numbers: dict[str, float]) -> str:
+    return ", ".join(f"{name} {form.format(number)}" for name, number in numbers.items())
+
+
+@claim(
+    "abstract",
+    "Settings found with the roofline make training faster than TensorFlow's defaults",
+    "up to 3.5x",
+    READ,
+)
+def tuned_is_faster(jobs: Jobs) -> Judged:
+    found = {
+        n: horovod(jobs, n)["horovod.flops_per_second"]
+        / horovod(jobs, n, onednn=0)["horovod.flops_per_second"]
+        for n in NETWORKS
+    }
+    best = max(found.values())
+    why = "TensorFlow without oneDNN's options calls oneDNN for matrix products today"
+    return holds(1.05 < best <= 4.5, f"oneDNN on against off: {each('{:.2f}x', found)}", why)
+
+
+@claim(
+    "introduction",
+    "Default software leaves much of a CPU's speed unused; no change of the model is needed to get it",
+    "-",
+    READ,
+)
+def defaults_leave_speed(jobs: Jobs) -> Judged:
+    off = {n: horovod(jobs, n, onednn=0)["horovod.roof_share"] for n in NETWORKS}
+    on = {n: horovod(jobs, n)["horovod.roof_share"] for n in NETWORKS}
+    better = sum(on[n] > off[n] for n in NETWORKS)
+    ours = f"share of the roof: {each('{:.0%}', off)}; with oneDNN {each('{:.0%}', on)}"
+    return holds(
+        better == len(NETWORKS), ours, f"not for {len(NETWORKS) - better} of {len(NETWORKS)} networks"
+    )
+
+
+@claim(
+    "figures 11 to 13",
+    "VGG-16 with MKL comes nearest to the peak of all networks",
+    "1,200 GFLOP/s, 92 % of the peak",
+    QUOTED,
+)
+def vgg_is_nearest(jobs: Jobs) -> Judged:
+    found = {n: ps(jobs, n)["worker.roof_share"] for n in NETWORKS}
+    return holds(
+        max(found, key=lambda n: found[n]) == "vgg16",
+        each("{:.0%}", found),
+        "images of 32 x 32 make VGG-16's last convolutions 2 x 2: they move weights more than they compute",
+    )
+
+
+@claim("figures 11 to 13", "VGG-16 with MKL is within a tenth of the peak", "8 % under the peak", QUOTED)
+def vgg_reaches_the_peak(jobs: Jobs) -> Judged:
+    share = max(ps(jobs, "vgg16")["worker.roof_share"], horovod(jobs, "vgg16")["horovod.roof_share"])
+    return holds(
+        share >= 0.8,
+        f"{percent(share)} of the worker's roof",
+        "one thread and images of 32 x 32 instead of 224 x 224: reorders and small kernels take the rest",
+    )
+
+
+@claim(
+    "figure 6",
+    "FLOP/s per worker fall as the cluster of parameter servers grows (AlexNet)",
+    "311 to 98 GFLOP/s, to 32 %",
+    QUOTED,
+)
+def flops_fall_with_workers(jobs: Jobs) -> Judged:
+    found = [ps(jobs, "alexnet", workers=n)["worker.flops_per_second"] / n for n in (1, 2)]
+    return holds(
+        found[1] < found[0], f"1, 2 workers: {series(found, giga)} each ({percent(found[1] / found[0])})"
+    )
+
+
+@claim("figure 6", "They fall most where there are most parameters per FLOP: AlexNet", "-")
+def most_for_parameters(jobs: Jobs) -> Judged:
+    kept, weight = {}, {}
+    for n in NETWORKS:
+        one, two = ps(jobs, n), ps(jobs, n, workers=2)
+        kept[n] = two["worker.flops_per_second"] / 2 / one["worker.flops_per_second"]
+        weight[n] = one["ps:0.payload.total.bytes"] / one["worker.flops_per_step"]
+    heaviest = max(weight, key=lambda n: weight[n])
+    ours = f"kept from 1 to 2 workers: {each('{:.0%}', kept)}; most parameters per FLOP: {heaviest}"
+    return holds(min(kept, key=lambda n: kept[n]) == heaviest, ours, SHARED)
+
+
+@claim(
+    "figure 5", "A server's point is far left of and below its workers': a fraction of a FLOP per byte", "-"
+)
+def server_is_far_left(jobs: Jobs) -> Judged:
+    found = {n: ps(jobs, n) for n in NETWORKS}
+    left = all(j["ps.intensity.minimum"] < 0.1 * j["worker.intensity.minimum"] for j in found.values())
+    below = all(j["ps.flops_per_second"] < 0.05 * j["worker.flops_per_second"] for j in found.values())
+    one = found["resnet50"]
+    ours = (
+        f"ResNet-50: server {one['ps.intensity.minimum']:.2g} FLOP/byte, {giga(one['ps.flops_per_second'])}; "
+    )
+    worker = f"{one['worker.intensity.minimum']:.3g}, {giga(one['worker.flops_per_second'])}"
+    ours += f"worker {worker} (over tensors, analytic)"
+    return holds(left and below, ours)
+
+
+@claim("figure 5", "More workers load a server more", "-")
+def workers_load_the_server(jobs: Jobs) -> Judged:
+    found = {
+        n: ps(jobs, n, workers=2)["ps.received_bytes_per_second"]
+        / ps(jobs, n)["ps.received_bytes_per_second"]
+        for n in NETWORKS
+    }
+    return holds(
+        all(x > 1 for x in found.values()), f"bytes/s at 2 workers over 1: {each('{:.2f}x', found)}", SHARED
+    )
+
+
+@claim("figure 5", "With a second server each carries less", "-")
+def second_server_carries(jobs: Jobs) -> Judged:
+    found = {
+        n: ps(jobs, n, ps=2, workers=2)["ps:0.payload.total.bytes"]
+        / ps(jobs, n, workers=2)["ps:0.payload.total.bytes"]
+        for n in NETWORKS
+    }
+    return holds(
+        all(x < 0.75 for x in found.values()),
+        f"bytes that ps:0 holds, 2 servers over 1: {each('{:.0%}', found)}",
+        "variables are placed one by one, in turn, whatever their size",
+    )
+
+
+@claim("figure 7", "Throughput grows with workers, by less than in proportion", "-")
+def throughput_grows(jobs: Jobs) -> Judged:
+    found = {
+        n: ps(jobs, n, workers=2)["worker.examples_per_second"] / ps(jobs, n)["worker.examples_per_second"]
+        for n in NETWORKS
+    }
+    return holds(
+        all(1 < x < 2 for x in found.values()), f"2 workers over 1: {each('{:.2f}x', found)}", SHARED
+    )
+
+
+@claim("figure 7", "Throughput goes on growing with 4 workers", "to 16 nodes")
+def four_workers(jobs: Jobs) -> Judged:
+    ratio = (
+        ps(jobs, "resnet50", workers=4)["worker.examples_per_second"]
+        / ps(jobs, "resnet50", workers=2)["worker.examples_per_second"]
+    )
+    ours = f"ResNet-50, 4 over 2 workers: {times(ratio)}"
+    return Judged(ours, "can't be judged here", "two CPUs: four workers share them, which is no scaling")
+
+
+@claim("figure 8", "Horovod keeps more FLOP/s per rank than parameter servers do", "-")
+def horovod_keeps_more(jobs: Jobs) -> Judged:
+    found = {
+        n: horovod(jobs, n, workers=2)["horovod.flops_per_second"]
+        / ps(jobs, n, workers=2)["worker.flops_per_second"]
+        for n in NETWORKS
+    }
+    return holds(
+        all(x > 1 for x in found.values()), f"Horovod over PS, 2 ranks each: {each('{:.2f}x', found)}"
+    )
+
+
+@claim("figure 8", "Horovod's advantage is largest for AlexNet", "-")
+def largest_for_alexnet(jobs: Jobs) -> Judged:
+    found = {
+        n: horovod(jobs, n, workers=2)["horovod.examples_per_second"]
+        / ps(jobs, n, workers=2)["worker.examples_per_second"]
+        for n in NETWORKS
+    }
+    return holds(
+        max(found, key=lambda n: found[n]) == "alexnet",
+        f"examples/s: {each('{:.2f}x', found)}",
+        "our AlexNet's dense layers are an eighth as wide: others have more parameters per FLOP",
+    )
+
+
+@claim(
+    "figures 5, 8",
+    "Horovod moves fewer bytes for the same FLOPs: intensity doubles",
+    "VGG-16: 2.0 (PS), 4.2 (Horovod), of DRAM",
+    QUOTED,
+)
+def fewer_network_bytes(jobs: Jobs) -> Judged:
+    found = {
+        n: _per_network_byte(horovod(jobs, n, workers=2), "horovod")
+        / _per_network_byte(ps(jobs, n, workers=2), "worker")
+        for n in NETWORKS
+    }
+    judged = holds(
+        all(x > 1 for x in found.values()),
+        f"FLOPs per network byte, Horovod over PS: {each('{:.2f}x', found)}",
+        "with 2 ranks a ring sends 2 (N-1)/N = 1 times the gradients, as much as a worker pushes",
+    )
+    return judged if judged.verdict != DIFFERS else judged._replace(why=f"{judged.why}; {NO_PMU}")
+
+
+def _per_network_byte(job: Job, role: str) -> float:
+    return job[f"{role}.flops_per_step"] / max(
+        job[f"{role}.sent_bytes_per_step"], job[f"{role}.received_bytes_per_step"]
+    )
+
+
+claim("figures 5, 8", "Intensity over DRAM bytes", "VGG-16: 2.0 (PS), 4.2 (Horovod)", QUOTED)(never(NO_PMU))
+
+
+@claim(
+    "figures 9, 14",
+    "FLOPs of a step and rank do not change with cluster size and method; memory accesses do",
+    "-",
+)
+def same_flops(jobs: Jobs) -> Judged:
+    worst = 0.0
+    for n in NETWORKS:
+        found = [ps(jobs, n, workers=w)["worker.flops_per_step"] for w in (1, 2)]
+        found += [horovod(jobs, n, workers=w)["horovod.flops_per_step"] for w in (1, 2)]
+        worst = max(worst, max(found) / min(found) - 1)
+    return holds(
+        worst < 0.01,
+        f"FLOPs of a step differ by at most {worst:.2%} (analytic)",
+        "TensorFlow leaves gradients out that one of the two does not need",
+    )
+
+
+@claim("figures 10, 15", "With MKL nearly all FLOPs are single precision in the widest vectors", "-")
+def widest_vectors(jobs: Jobs) -> Judged:
+    wide = {n: _widest(horovod(jobs, n)) for n in NETWORKS}
+    single = min(horovod(jobs, n)["precision.f32"] for n in NETWORKS)
+    return holds(
+        min(wide.values()) > 0.9 and single > 0.99,
+        f"widest vectors: {each('{:.0%}', wide)}; FP32 at least {percent(single)}",
+    )
+
+
+@claim("figures 10, 15", "Without MKL more FLOPs are done in narrower vectors or scalars", "-")
+def vanilla_is_narrower(jobs: Jobs) -> Judged:
+    off = {n: _widest(horovod(jobs, n, onednn=0)) for n in NETWORKS}
+    on = {n: _widest(horovod(jobs, n)) for n in NETWORKS}
+    return holds(
+        all(off[n] < on[n] for n in NETWORKS),
+        f"known to be widest: without {each('{:.0%}', off)}; with {each('{:.0%}', on)}",
+        "oneDNN's gemm_api does not say its width",
+    )
+
+
+def _widest(job: Job) -> float:
+    widths = {
+        int(name.split()[1].removesuffix("-bit")): share
+        for name, share in job.like("width.").items()
+        if name.endswith("-bit")
+    }
+    return widths[max(widths)] if widths else 0.0
+
+
+@claim("figures 11 to 13", "MKL moves workers up for every network", "-", QUOTED)
+def mkl_moves_up(jobs: Jobs) -> Judged:
+    found = {
+        n: ps(jobs, n)["worker.flops_per_second"] / ps(jobs, n, onednn=0)["worker.flops_per_second"]
+        for n in NETWORKS
+    }
+    return holds(
+        all(x > 1 for x in found.values()),
+        f"on over off, 1 worker: {each('{:.2f}x', found)}",
+        "reorders between layouts cost more than they save in small kernels",
+    )
+
+
+@claim("figures 11 to 13", "The more workers there are, the less MKL gains: communication weighs more", "-")
+def mkl_gains_less(jobs: Jobs) -> Judged:
+    def gain(n: str, workers: int) -> float:
+        on, off = (ps(jobs, n, workers=workers, onednn=x)["worker.examples_per_second"] for x in (1, 0))
+        return on / off
+
+    found = {n: gain(n, 2) / gain(n, 1) for n in NETWORKS}
+    return holds(
+        sum(x <= 1.03 for x in found.values()) >= 3,
+        f"gain at 2 workers over that at 1: {each('{:.2f}', found)}",
+        SHARED,
+    )
+
+
+@claim("figures 16, 17", "Twice the batch: more examples a second", "batch 64 to 128", QUOTED)
+def larger_batch(jobs: Jobs) -> Judged:
+    small, large = BATCHES
+    found = {
+        n: ps(jobs, n, workers=2, batch=large)["worker.examples_per_second"]
+        / ps(jobs, n, workers=2, batch=small)["worker.examples_per_second"]
+        for n in NETWORKS
+    }
+    return holds(
+        all(1 < x < 2.1 for x in found.values()), f"batch {large} over {small}: {each('{:.2f}x', found)}"
+    )
+
+
+@claim("figures 16, 17", "Twice the batch halves the network bytes of an example", "-")
+def fewer_bytes_an_example(jobs: Jobs) -> Judged:
+    small, large = BATCHES
+    found = {}
+    for n in NETWORKS:
+        few, many = (
+            ps(jobs, n, workers=2, batch=b)["worker.sent_bytes_per_step"] / b for b in (small, large)
+        )
+        found[n] = many / few
+    return holds(all(abs(x - 0.5) < 0.05 for x in found.values()), each("{:.1%}", found))
+
+
+@claim("figures 16, 17", "A larger batch raises intensity and FLOP/s of the workers", "-", QUOTED)
+def batch_raises_intensity(jobs: Jobs) -> Judged:
+    small, large = BATCHES
+    intensity, speed = {}, {}
+    for n in NETWORKS:
+        few, many = (horovod(jobs, n, workers=2, batch=b) for b in (small, large))
+        intensity[n] = many["horovod.intensity.minimum"] / few["horovod.intensity.minimum"]
+        speed[n] = many["horovod.flops_per_second"] / few["horovod.flops_per_second"]
+    ours = f"Horovod: intensity {each('{:.2f}x', intensity)}; FLOP/s {each('{:.2f}x', speed)}"
+    return holds(all(x > 1 for x in [*intensity.values(), *speed.values()]), ours)
