@@ -153,16 +153,19 @@ class MarkReceiver:
     def _ask_for_trace(self, pid: int, start_ns: int, steps: int) -> int | None:
         """How many wrappers of the rank that is this process were asked for its trace; None: it is none
         here."""
-        of_rank = [
-            (link, one.wrapped_pid)
-            for link, one in self._connections.items()
-            if one.rank is not None and (one.rank.pid, one.rank.start_ns) == (pid, start_ns)
-        ]
-        wrapping = [link for link, wrapped in of_rank if wrapped]
+        known, wrapping = False, []
+        for link, one in self._connections.items():
+            ranks = [one.rank] if one.rank is not None else []
+            if not ranks and one.wrapped_pid > 0:  # it has sent nothing since its rank is known
+                ranks = self._discovery.ranks_below(one.wrapped_pid)
+                one.look_ns = 0  # what it answers must be known as its rank's
+            if len(ranks) == 1 and (ranks[0].pid, ranks[0].start_ns) == (pid, start_ns):
+                known = True
+                wrapping += [link] if one.wrapped_pid else []
         for link in wrapping:
             with contextlib.suppress(OSError):
                 link.send(TRACE.pack(b"P", steps), socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL)
-        return len(wrapping) if of_rank else None
+        return len(wrapping) if known else None
 
     def _ask_for_fewer(self) -> None:
         fewer = self.fewer  # set by another thread
