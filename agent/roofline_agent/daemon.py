@@ -95,6 +95,7 @@ class Daemon:
             net_bench=NetBench(self._keep_net_ceilings),
             access=known_servers(self.state).known.get(config.server),
             keep=partial(keep_access, self.state, config.server),
+            trace=lambda order: self._receiver.traces.add(order),
         )
         self._rank_facts = RankFacts()
         self._claims: dict[str, str] = {}

@@ -30,6 +30,7 @@ from .commands.roofline import roofline
 from .commands.steps import steps
 from .commands.stragglers import stragglers
 from .commands.timeline import timeline
+from .commands.trace import trace
 from .commands.trajectory import trajectory
 from .commands.what_if import what_if
 from .errors import ClientError
@@ -137,6 +138,7 @@ COMMANDS = (
             "publish 42 --otlp http://head:4318",
         ),
     ),
+    Command(trace, ("trace --job 42 --steps 3", "trace last --rank worker:0 --format json")),
     Command(page, ("page", "page --server head:7642 --listen 127.0.0.1:8080")),
     Command(join, ("join head:7642 TOKEN", "join head:7642 -")),
     Command(export, ("export --job 42 -o raw-42", "export --job 42 -o raw-42 --force")),
@@ -163,6 +165,7 @@ app = typer.Typer(
     "  roofline-client machines --compare node1@1 node1@2\n\n"
     "  roofline-client steps --job 42 --rank worker:0 --format csv > steps.csv\n\n"
     "  roofline-client timeline --job 42 -o 42.json.gz\n\n"
+    "  roofline-client trace --job 42 --steps 3\n\n"
     "  roofline-client bench net --from node1 --to node2\n\n"
     "Variables: ROOFLINE_SERVER is the default of --server. NO_COLOR turns colours off, COLUMNS sets the "
     "width of tables on a terminal, PYTHONIOENCODING their encoding.\n\n"

@@ -21,6 +21,7 @@ from roofline.answers.roofline import Roofline
 from roofline.answers.step_overview import StepOverview
 from roofline.answers.tables import TableChunk
 from roofline.answers.time_roofline import TimeRoofline
+from roofline.answers.traces import RankTrace
 from roofline.answers.trajectory import Trajectory
 from roofline.answers.waits import Stragglers
 from roofline.answers.what_if import WhatIf
@@ -296,6 +297,19 @@ class Connection:
                 yield from_message(NetResult, event.result)
             elif kind == "summary":
                 yield from_message(NetSummary, event.summary)
+
+    def trace(self, job: str, steps: int = 3, ranks: Sequence[str] = ()) -> Iterator[str | RankTrace]:
+        """Have ranks of a running job record their next steps with their framework's profiler: texts of
+        progress, and what became of each rank. ranks: "worker:0", ...; (): all that run.
+
+        Raises, when it is iterated, NotFound for a job or rank, Refused when it cannot be done, Unreachable.
+        """
+        request = _request(models_pb2.TraceJobRequest, job=job, steps=steps, ranks=ranks)
+        for event in self._stream(self._query.TraceJob, request):
+            if event.WhichOneof("kind") == "progress":
+                yield event.progress
+            elif event.WhichOneof("kind") == "result":
+                yield from_message(RankTrace, event.result)
 
     def _tables(self, method: Any, request: Any) -> Iterator[TableChunk]:
         try:

@@ -25,6 +25,8 @@ Example:  roofline-agent run --job 42 -- python train.py --batch 64
 
 Example:  roofline-agent run --ncu 100-102 -- python train.py
 
+Example:  roofline-agent run --trace 100-102 -- python train.py
+
 Example:  roofline-agent run --step-regex 'step (?P<step>[0-9]+)' -- ./train
 
 Example:  roofline-agent run --experiment scaling --tag nodes=4 --tag batch=32 -- python train.py
@@ -55,6 +57,12 @@ from 0; step 0 cannot be profiled. oneDNN and MKL kernels are not recorded meanw
 (NCCL, RCCL, NVSHMEM, ...) are skipped, because a repeated collective would wait for ever. With several
 ranks profile one; the others wait for it at their next collective, perhaps longer than a short NCCL
 timeout. If ncu cannot be used, a message says why and what to do, and the command runs without it.
+
+--trace has the framework's own profiler (PyTorch: torch.profiler) record these steps, at most 20 in one
+range; steps count from 0, and step 0 cannot be traced. Their kernels, or operators on the CPU with FLOPs by
+shapes, go into the job, and the trace is removed. Traced steps are slower, so means and verdicts leave them
+out; the training stands still while the trace is written, which is counted as time between steps. For a job
+that runs already there is `roofline-client trace`.
 
 --horovod-timeline makes Horovod write its timeline into an unnamed file and reads it from there: fused
 collectives, negotiation, copies and cycles, as seen by rank 0. The cost: Horovod's writer spins on a core
@@ -96,6 +104,10 @@ NcuOption = Annotated[
     str | None,
     typer.Option(metavar="STEPS", help="count the GPU kernels of these steps with Nsight Compute"),
 ]
+TraceOption = Annotated[
+    str | None,
+    typer.Option(metavar="STEPS", help="record these steps with the framework's own profiler"),
+]
 TimelineOption = Annotated[
     bool,
     typer.Option(
@@ -120,6 +132,7 @@ def run(
     steps: StepsOption = True,
     step_regex: StepRegexOption = None,
     ncu: NcuOption = None,
+    trace: TraceOption = None,
     horovod_timeline: TimelineOption = False,
     quiet: QuietOption = False,
 ) -> None:
@@ -135,6 +148,7 @@ def run(
     if settings["socket"]:
         environ["ROOFLINE_SOCKET"] = settings["socket"]
     profiled = _steps_to_profile(ncu, steps, step_regex)
+    traced = _steps_to_trace(trace, ncu, steps, step_regex)
     try:
         step_pattern = None if step_regex is None else compile_pattern(step_regex)
     except PatternError as error:
@@ -153,7 +167,17 @@ def run(
         if is_disabled(os.environ):
             launch.become(command)
         status = wrapper.run(
-            command, naming, environ, _notify, recorded, steps, profiled, watchers, step_pattern, quiet
+            command,
+            naming,
+            environ,
+            _notify,
+            recorded,
+            steps,
+            profiled,
+            watchers,
+            step_pattern,
+            quiet,
+            traced,
         )
     except launch.StartError as error:
         _notify(f"roofline-agent run: {error}")
@@ -220,3 +244,26 @@ def _steps_to_profile(text: str | None, steps: bool, step_regex: str | None) -> 
         return parse(text)
     except StepsError as error:
         raise typer.BadParameter(str(error), param_hint="--ncu") from None
+
+
+def _steps_to_trace(text: str | None, ncu: str | None, steps: bool, step_regex: str | None) -> str:
+    from ..hooks.tracing import MOST_STEPS
+    from ..ncu.steps import StepsError, parse, written
+
+    if text is None:
+        return ""
+    hint = "--trace"
+    if step_regex is not None or not steps:
+        without = "--step-regex" if step_regex is not None else "--no-steps"
+        raise typer.BadParameter(f"needs the hooks that mark steps: leave {without} out", param_hint=hint)
+    if ncu is not None:
+        raise typer.BadParameter("two profilers cannot record one training: leave --ncu out", param_hint=hint)
+    try:
+        found = parse(text)
+    except StepsError as error:
+        raise typer.BadParameter(str(error), param_hint=hint) from None
+    if len(found) > 1 or found[0][1] - found[0][0] >= MOST_STEPS:
+        raise typer.BadParameter(
+            f"{text!r}: give one range of at most {MOST_STEPS} steps, as 100-102", param_hint=hint
+        )
+    return written(found)

@@ -119,7 +119,7 @@ def _follow_kernels(step: Any, marker: Marker) -> None:
 
     def switch(kind: int, number: int, now: int) -> None:
         if kind in (step.BORDER, step.END):
-            marker.training_marked(now)
+            marker.training_marked(number, now)
 
     _follow_marks(step, switch)
 

@@ -116,16 +116,16 @@ class KernelSwitch:
             self._set(0)
         self._on = False
 
-    def border(self, number: int, end_ns: int) -> int:
-        """Step `number` ended at end_ns, and the next goes on.
+    def border(self, number: int, end_ns: int, leave_next: bool = False) -> int:
+        """Step `number` ended at end_ns, and the next goes on. leave_next: another profiler records that one.
 
         Returns the number of the step at whose end this must be called again.
         """
         if not self._switches:
             return NEVER
         if self._on:
-            self._ended(number, end_ns)
-        elif number + 1 == self._next:
+            self._ended(number, end_ns, leave_next)
+        elif number + 1 == self._next and not leave_next:
             self._start(number, end_ns)
         elif number + 1 < self._next:
             self._since = number, end_ns  # from here on the steps are what the sampled one is held against
@@ -136,7 +136,7 @@ class KernelSwitch:
         self._since = number, end_ns
         return max(number + 1, self._next - 1 - COMPARED)
 
-    def _ended(self, number: int, end_ns: int) -> None:
+    def _ended(self, number: int, end_ns: int, leave_next: bool) -> None:
         """A step ended while the libraries were on."""
         if self._late:
             # The step that follows is the first whole one.
@@ -146,6 +146,7 @@ class KernelSwitch:
                 self._fact("cost.kernels", "1/%d" % self.sampling.every)
             again = number + 1 < BEHIND_FIRST
         self._begin_ns, self._other_ns = end_ns, 0.0
+        again = again and not leave_next
         if not again:
             self._set(0)
             self._on = False

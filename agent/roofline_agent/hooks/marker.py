@@ -10,6 +10,7 @@ import time
 from typing import Any, Dict, Hashable, Optional, Sequence, Set, Tuple
 
 from . import kernel_switch
+from .tracing import NO_PAGE, SERIAL_AT, Tracing
 
 try:
     from fcntl import fcntl
@@ -52,7 +53,11 @@ class Marker:
         self.account: Any = getattr(step, "thread_account", None) or NoAccount()  # of the training thread
         self._likes: Dict[Hashable, int] = {}
         self._stdout = environ.get("ROOFLINE_STDOUT", "")
-        self._noting = _mapped_page(environ.get(NOTES)) if self._stdout else b"\0"
+        page = _mapped_page(environ.get(NOTES))
+        self._noting = page if self._stdout else NO_PAGE
+        self.tracing = Tracing(page, self.fact)
+        self.stall: Optional[Tuple[int, int]] = None  # of the training for a trace, behind the last border
+        self.more = False  # the border that is handed over is an older one, and others follow at once
         self._environ = environ
         self._failed: Set[str] = set()  # hooks of which an error was told
         self.samples_kernels = False
@@ -97,10 +102,7 @@ class Marker:
                 self._send((border,))
             else:
                 self._send(((self._step.BEGIN, number, None, begin_ns, None, False, like), border))
-            if number >= self._switch_at:
-                self.switch_kernels(number, now)
-            if self._profiler is not None:
-                self._profiler.ended(number, now)
+            self._behind(number, now)
 
     def window(
         self,
@@ -120,10 +122,31 @@ class Marker:
         step = self._step
         begin = (step.BEGIN, number, examples, begin_ns, of, asynchronous, like)
         self._send((begin, (step.END, number, examples, end_ns, of, asynchronous, like)))
-        if of is None and number >= self._switch_at:
-            self.switch_kernels(number, end_ns)
-        if of is None and self._profiler is not None:
-            self._profiler.ended(number, end_ns)
+        if of is None:
+            self._behind(number, end_ns)
+
+    def _behind(self, number: int, now: int) -> None:
+        """This rank's step `number` ended at `now`: what is to be done between it and the next."""
+        tracing = self.tracing
+        if tracing.is_due and not self.more:
+            tracing.look(number)
+        if number >= self._switch_at:
+            self.switch_kernels(number, now)
+        if self._profiler is not None:
+            self._profiler.ended(number, now)
+        # Last: whatever else is done here belongs to no trace.
+        if number >= tracing.at:
+            self.stall = tracing.border(number, now, self.more)
+
+    def traces_with(self, framework: str) -> None:
+        """Steps are those of this framework ("torch"), whose profiler is to record them where that is asked
+        for."""
+        self.tracing.framework = framework
+
+    def take_stall(self) -> Optional[Tuple[int, int]]:
+        """When the training stood still behind the border that was handed over last, for a trace."""
+        stall, self.stall = self.stall, None
+        return stall
 
     def over(self, number: int, now: int) -> Any:
         """Call it as step `number` is over: what the training thread had in it (roofline_step/_thread.py),
@@ -159,12 +182,17 @@ class Marker:
             return False
         if not layout(number, examples, times):
             return False
-        if number >= self._switch_at:
-            self.switch_kernels(number, times[-1])
-        elif self._noting[0] and not self.samples_kernels:
+        if number < self._switch_at and self._noting[0] and not self.samples_kernels:
             self.note()
-        if self._profiler is not None:
-            self._profiler.ended(number, times[-1])
+        tracing = self.tracing
+        # At nearly every border there is nothing else to do, and each call would cost as much as all of this.
+        if (
+            number >= self._switch_at
+            or number >= tracing.at
+            or tracing.page[SERIAL_AT] != tracing.serial
+            or self._profiler is not None
+        ):
+            self._behind(number, times[-1])
         return True
 
     def send_layouts(
@@ -174,7 +202,10 @@ class Marker:
         several = getattr(layout, "several", None)
         if several is None or self._held or self._from_log or self._training_marks():
             return False
-        return bool(several(first, examples, steps))
+        sent = bool(several(first, examples, steps))
+        if sent and self.tracing.is_due:
+            self.tracing.look(first + len(steps))  # the border behind these is the next that is looked at
+        return sent
 
     def _send(
         self, marks: Sequence[Tuple[int, int, Optional[int], int, Optional[Tuple[str, int]], bool, int]]
@@ -218,7 +249,7 @@ class Marker:
         """The first step at whose end borders are to be handed over: at the next, something may be to do."""
         if self._noting[0] and not self.samples_kernels:
             return -1
-        return self._switch_at - 1
+        return min(self._switch_at, self.tracing.at) - 1
 
     def flush(self) -> None:
         """Send what is held, as the training may end now."""
@@ -260,11 +291,16 @@ class Marker:
                 self._switch.silence()
             self.fact("cost.kernels", "none")
 
-    def training_marked(self, now: int) -> None:
+    def training_marked(self, number: int, now: int) -> None:
         """The training program has marked the end of a step itself; its numbers may begin anew."""
         self._marked += 1
+        tracing = self.tracing
+        if tracing.is_due:
+            tracing.look(number)
         if self._marked >= self._switch_at:
             self.switch_kernels(self._marked, now)
+        if number >= tracing.at:
+            tracing.border(number, now)
 
     def switch_kernels(self, number: int, end_ns: int) -> None:
         """Step `number` ended at end_ns: its kernels, or those of the next, may be in the sample."""
@@ -277,7 +313,7 @@ class Marker:
                 self._switch = kernel_switch.KernelSwitch(
                     found, self._print, self.fact, overhead, self._noting
                 )
-            self._switch_at = self._switch.border(number, end_ns)
+            self._switch_at = self._switch.border(number, end_ns, self.tracing.follows(number))
         except Exception:
             self._switch_at = kernel_switch.NEVER
             if self._switch is not None:
@@ -336,4 +372,4 @@ def _mapped_page(path: Optional[str]) -> Any:
         finally:
             os.close(file)
     except Exception:
-        return b"\1"
+        return b"\1" + NO_PAGE

@@ -127,6 +127,11 @@ class Steps:
     def ended(self, marker: Marker, key: Any, call: TrainingCall) -> None:
         """A call that trains `key` ended. Of several that take turns, as in a GAN, the first makes the
         steps."""
+        if self._ended_ns is None:
+            marker.traces_with("tensorflow")
+        stall = marker.take_stall()
+        if stall is not None:  # behind the step before
+            self.between("trace", *stall)
         # The call is the leader's, another's in its turn, or that of a new leader.
         leader = self._leader()
         if leader is key:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import List, NamedTuple, Optional, Tuple
 
 EVALUATION, CHECKPOINT, OTHER = "between.evaluation", "between.checkpoint", "between.other"
+TRACE = "between.trace"  # a profiler is started, or stopped and its trace written (tracing.py)
 SHORTEST_NS = 100000  # of what is not certain; it must also last SHARE of its step
 SHARE = 0.2
 USUAL = 8  # times as long as before the last step, and it is none of the usual
@@ -73,7 +74,7 @@ def pieces(border: int, stretches: List[_Stretch]) -> List[Piece]:
     ends = sorted({time for one in stretches for time in (one.begin, one.end)} | {border})
     for begin, end in zip(ends, ends[1:]):  # noqa: B905, RUF007 - Python 3.8
         kinds = {one.kind for one in stretches if one.begin <= begin and end <= one.end}
-        kind = CHECKPOINT if CHECKPOINT in kinds else EVALUATION if EVALUATION in kinds else OTHER
+        kind = next((one for one in (CHECKPOINT, EVALUATION, TRACE) if one in kinds), OTHER)
         if found and found[-1][0] == OTHER and (kind is CHECKPOINT or _length(found[-1]) < GAP_NS):
             begin = found.pop()[1]
         if found and found[-1][0] == kind:

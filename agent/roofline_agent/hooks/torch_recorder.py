@@ -15,7 +15,7 @@ from typing import Any, Callable, Dict, List, Optional
 
 from . import Marker
 from .torch_batches import Batches
-from .torch_between import EVALUATION
+from .torch_between import EVALUATION, TRACE
 from .torch_borders import DEFERRED_NS, SHORT_NS, WaitingBorder, in_place_of
 from .torch_by_hand import ByHand
 from .torch_calm import BREAK_NS, MOST_DISTURBED, work_out
@@ -315,6 +315,7 @@ class Recorder:
         """The first backward begins: this thread trains, and now it is known where step 0 began."""
         self.started = True
         self.thread = _identity()
+        self._marker.traces_with("torch")
         fetch = self.batches.first_ns()
         begin = fetch if fetch is not None else self._first.get("wrapped", self._first.get("module", now))
         self._marker.border(-1, None, begin)
@@ -425,6 +426,9 @@ class Recorder:
         """Send the steps that ended at these borders."""
         first = self.steps.sent
         self.steps.send_all(borders)
+        stall = self._marker.take_stall()
+        if stall is not None:
+            self.between.add(TRACE, stall[0], stall[1], certain=True)
         for number, border in enumerate(borders, first):
             if self.sampled:
                 self._report_cost(number, border.time_ns)

@@ -98,8 +98,9 @@ class TorchSteps:
 
     def send_all(self, borders: Sequence[WaitingBorder]) -> None:
         """Send the steps that ended at these borders, in order."""
-        done = 0
+        done, marker = 0, self._marker
         for border in borders:
+            marker.more = border is not borders[-1]
             at = max(0, border.events - done)
             events, times = self.events[at:], self.times[at:]
             del self.events[at:], self.times[at:]

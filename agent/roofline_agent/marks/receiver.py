@@ -36,6 +36,7 @@ from .packets import (
     MARK_KIND,
     SPANS_KIND,
     STEPS_KIND,
+    TRACE,
     WRAPPED,
     parse_calls,
     parse_mark,
@@ -45,6 +46,7 @@ from .packets import (
     parse_variables,
     possible_steps,
 )
+from .traces import STATE, TraceOrders
 
 MAX_KERNELS, MAX_DESCRIBED = 65536, 16 << 20  # shapes one wrapper may describe, and bytes of them
 LOOK_AGAIN_NS = 1_000_000_000  # for the rank that a wrapper has started: it takes a walk through /proc
@@ -107,6 +109,7 @@ class MarkReceiver:
         self._own_kernels: set[Rank] = set()  # ranks that send their kernels themselves
         self._refused: dict[str, int] = {}
         self.ended: list[slurm.End] = []  # jobs that Slurm has ended, since the last batch
+        self.traces = TraceOrders()
         self.fewer = 1  # wrappers are asked to record kernels of so many times fewer steps
         self._last_steps: dict[tuple[int, int, str], int] = {}  # that a process has finished
 
@@ -128,13 +131,41 @@ class MarkReceiver:
         """Read the packets that wait on the socket."""
         for link, peer, data in self._listener.read():
             if not data:
-                del self._connections[link]
+                self._forget(link)
                 continue
             try:
                 self._receive_packet(self._connections[link], peer, data)
             except (struct.error, ValueError, TypeError, KeyError, RecursionError):
                 self._refuse(MALFORMED)
         self._ask_for_fewer()
+        if not self.traces.idle:
+            self.traces.send(self._ask_for_trace)
+            self.traces.give_up_late()
+
+    def _forget(self, link: socket.socket) -> None:
+        """A process has closed its connection."""
+        gone = self._connections.pop(link)
+        if not self.traces.idle and gone.wrapped_pid and gone.rank is not None:
+            others = [one.rank for one in self._connections.values() if one.wrapped_pid]
+            if gone.rank not in others:
+                self.traces.left(gone.rank)
+
+    def _ask_for_trace(self, pid: int, start_ns: int, steps: int) -> int | None:
+        """How many wrappers of the rank that is this process were asked for its trace; None: it is none
+        here."""
+        known, wrapping = False, []
+        for link, one in self._connections.items():
+            ranks = [one.rank] if one.rank is not None else []
+            if not ranks and one.wrapped_pid > 0:  # it has sent nothing since its rank is known
+                ranks = self._discovery.ranks_below(one.wrapped_pid)
+                one.look_ns = 0  # what it answers must be known as its rank's
+            if len(ranks) == 1 and (ranks[0].pid, ranks[0].start_ns) == (pid, start_ns):
+                known = True
+                wrapping += [link] if one.wrapped_pid else []
+        for link in wrapping:
+            with contextlib.suppress(OSError):
+                link.send(TRACE.pack(b"P", steps), socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL)
+        return len(wrapping) if known else None
 
     def _ask_for_fewer(self) -> None:
         fewer = self.fewer  # set by another thread
@@ -299,6 +330,8 @@ class MarkReceiver:
             connection.rank = self._wrapped_rank(connection, peer)
         elif connection.rank is None and peer.pid > 0:
             connection.rank = self._discovery.look_at(peer.pid)
+        if name == STATE and connection.wrapped_pid and connection.rank is not None:
+            self.traces.reported(connection.rank, printable(value))
         if name == EXIT and connection.wrapped_pid:
             self._add_exit(connection, text[len(EXIT) + 1 :])
         elif name == VARIABLES:

@@ -231,19 +231,23 @@ def _calls(found: Collector, rank: Rank, begin: int) -> Iterator[Call]:
             continue
         laid = start + launch.time_s
         placed = "" if launch.start_s is not None else "placed behind the kernel before it"
-        shape = KernelShape(
-            launch.library or RECORDED,
-            launch.name[:MAX_TEXT],
-            launch.variant[:MAX_TEXT],
-            launch.precision,
-            "",
-            launch.problem[:MAX_TEXT],
-            _count(launch.flops),
-            _count(launch.bytes.get("minimum")),
-            "; ".join(filter(None, (launch.note, placed)))[:MAX_TEXT],
-            **{f"{level}_bytes": _count(launch.bytes.get(level)) for level in LEVELS},
-        )
-        yield Call(rank, shape, begin + round(start * 1e9), round(launch.time_s * 1e9))
+        yield Call(rank, shape_of(launch, placed), begin + round(start * 1e9), round(launch.time_s * 1e9))
+
+
+def shape_of(launch: Launch, placed: str = "") -> KernelShape:
+    """What was executed. placed: how it is known when, if the file does not say."""
+    return KernelShape(
+        launch.library or RECORDED,
+        launch.name[:MAX_TEXT],
+        launch.variant[:MAX_TEXT],
+        launch.precision,
+        "",
+        launch.problem[:MAX_TEXT],
+        _count(launch.flops),
+        _count(launch.bytes.get("minimum")),
+        "; ".join(filter(None, (launch.note, placed)))[:MAX_TEXT],
+        **{f"{level}_bytes": _count(launch.bytes.get(level)) for level in LEVELS},
+    )
 
 
 def _count(number: float | None) -> int | None:

@@ -17,7 +17,7 @@ from typing import NamedTuple
 from roofline_step._packets import CALLS, FACT, KERNEL, MAX_SPANS, Span, pack_fact, pack_mark, pack_spans
 from roofline_step._sender import trusted
 
-from ..marks.packets import FEWER, WRAPPED
+from ..marks.packets import FEWER, TRACE, WRAPPED
 from ..records import KernelShape, MarkKind
 from ..verbose import KernelStretch, TimedCall
 
@@ -54,6 +54,7 @@ class AgentLink:
         self._dropped = 0
         self._facts: dict[str, str] = {}
         self._fewer = 1
+        self._traces: list[int] = []
         self._connect()
 
     @property
@@ -73,6 +74,17 @@ class AgentLink:
 
     def take_fewer(self) -> int:
         """Of how many times fewer steps the agent wants kernels; 1: it does not ask, or there is none."""
+        self._receive()
+        return self._fewer
+
+    def take_traces(self) -> list[int]:
+        """How many of the next steps the agent wants traced, each time it has asked since the last call."""
+        self._receive()
+        traces, self._traces = self._traces, []
+        return traces
+
+    def _receive(self) -> None:
+        """What the agent asks for."""
         try:
             while self._socket is not None:
                 data = self._socket.recv(FEWER.size)
@@ -80,11 +92,12 @@ class AgentLink:
                     self.close()
                 elif len(data) == FEWER.size and data[:1] == b"N":
                     self._fewer = max(1, int(FEWER.unpack(data)[1]))
+                elif len(data) == TRACE.size and data[:1] == b"P":
+                    self._traces.append(int(TRACE.unpack(data)[1]))
         except BlockingIOError:
             pass  # that was all
         except OSError:
             self.close()
-        return self._fewer
 
     @property
     def waiting_packets(self) -> int:

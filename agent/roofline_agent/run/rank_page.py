@@ -1,6 +1,6 @@
 """A page of memory that a wrapped rank's hooks read: whether they shall print notes of step borders, what the
-wrapper and the agent cost, so that the hooks keep the whole within the budget, and whether the agent asks for
-kernels of fewer steps.
+wrapper and the agent cost, so that the hooks keep the whole within the budget, whether the agent asks for
+kernels of fewer steps, and which steps the framework's profiler shall record (hooks/tracing.py).
 
 MKL's verbose lines carry no time; a note at each border lets the wrapper place them. A rank in which MKL
 prints nothing is spared the notes: each takes a microsecond there, and has to be read here.
@@ -14,6 +14,7 @@ import os
 
 from ..hooks import NOTES
 from ..hooks.kernel_switch import FEWER_AT, OTHERS, OTHERS_AT
+from ..hooks.tracing import LENGTH_AT, MOST_REQUEST, REQUEST_AT, SERIAL_AT
 
 ENOUGH = 1000  # notes without a line of MKL's between them
 
@@ -48,6 +49,16 @@ class RankPage:
         """Kernels of so many times fewer steps; 1: of as many as they cost."""
         if self._page is not None:
             OTHERS.pack_into(self._page, FEWER_AT, times)
+
+    def ask_for_trace(self, request: str) -> bool:
+        """Have steps recorded, as hooks/tracing.py reads it; False: hooks cannot be asked."""
+        text = request.encode()
+        if self._page is None or len(text) > MOST_REQUEST:
+            return False
+        self._page[REQUEST_AT : REQUEST_AT + len(text)] = text
+        self._page[LENGTH_AT : LENGTH_AT + 2] = len(text).to_bytes(2, "little")
+        self._page[SERIAL_AT] = self._page[SERIAL_AT] % 255 + 1  # last: from here on it is seen
+        return True
 
     def close(self) -> None:
         """The rank has ended."""

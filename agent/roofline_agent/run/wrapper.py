@@ -35,6 +35,7 @@ from .rank_environment import Naming, RecordedKernels, kept, rank_environment, r
 from .rank_page import RankPage
 from .reading import LineReading
 from .step_log import StepLog
+from .tracing import STATE, RankTraces
 
 if TYPE_CHECKING:
     from ..ncu.session import Session
@@ -71,14 +72,15 @@ def run(
     watchers: Sequence[Watcher] = (),
     step_pattern: re.Pattern[str] | None = None,
     quiet: bool = False,
+    traced: str = "",
 ) -> int:
     """Run the command as one rank; its exit status, negative when a signal ended it.
 
     notify: shows the user a line.
     profiled: ranges of steps whose GPU kernels ncu counts; where it cannot, the user is notified and the
     command runs without. step_pattern: steps are read from what the command prints (step_log.py); its stderr
-    then comes through here too. quiet: the user is not told which job this is. Raises StartError when it
-    cannot be started.
+    then comes through here too. quiet: the user is not told which job this is. traced: steps that the
+    framework's profiler records, "100-102"; "": none. Raises StartError when it cannot be started.
     """
 
     def show(text: str) -> None:
@@ -91,6 +93,8 @@ def run(
     environ = with_local_job(environ, naming)
     wrapped = _WrappedCommand(command, naming, environ, watchers, log, show)
     wrapped.start(kernels, steps, session)
+    if traced and (why := wrapped.tracing.ask(traced)):
+        show(f"roofline-agent: the command runs without a trace: {why}")
     forward = (wrapped.send_signal, wrapped.resize, wrapped.ending.set)
     threading.Thread(target=launch.forward_signals, args=forward, daemon=True).start()
     if not wrapped.link.connected:
@@ -153,6 +157,7 @@ class _WrappedCommand:
         self._session: Session | None = None
         self._recording = False
         self._page = RankPage()
+        self.tracing = RankTraces(self._page, self._connect, self._say_trace, self._takes_operators)
         self._cost = OwnCost()
         self._outputs: list[OutputStream] = []
         self._exit_sent = False
@@ -182,13 +187,14 @@ class _WrappedCommand:
             words = session.command(self._command)
         self.environ = env
         self._session = session
+        self.tracing.has_hooks = steps and self._log is None and session is None
         self._reading = LineReading(kernels.overhead) if kernels.which == "sampled" else None
         self._recording = kernels.which != "none" and records_everything(env)
         self.child = launch.start(words, env, stdout.child_end, stderr, self._mask)
         give_way()  # the command must not inherit that
         for output in self._outputs:
             os.close(output.child_end)
-        self.link = AgentLink(self.child.pid, socket_paths(self._environ))
+        self.link = self._connect()
         for name, value in tags.from_environ(self._environ).tags.items():
             self.link.send_fact(f"{tags.FACT}{name}", value)
 
@@ -214,8 +220,8 @@ class _WrappedCommand:
         hurries = bool(self._log is not None or self._session is not None or self._watchers)
 
         def turn() -> float:
-            self._try(self._send_kernels, self._send_steps, self._watch)
-            if hurries:
+            self._try(self._send_kernels, self._send_steps, self._watch, self._trace)
+            if hurries or self.tracing.is_under_way:
                 return TURN_S
             # Without an agent, or without notes of a sample, each turn claims what it covers.
             is_sampled = self.link.connected and (self._stdout.sampled or not self._recording)
@@ -245,6 +251,7 @@ class _WrappedCommand:
         """Send what is left, for the command has ended."""
         if self._log is not None:
             self._try(self._log.finish, self._send_steps)
+        self._try(self.tracing.close)
         self._try(self._look_at_watchers, *(watcher.close for watcher in self._watchers), self._page.close)
 
     def send_exit(self, status: int, ended_ns: int) -> None:
@@ -311,6 +318,22 @@ class _WrappedCommand:
         if self._log is not None and (borders := self._log.take()):
             self.link.send_fact("steps.from", self._log.described)
             self.link.send_borders(borders)
+
+    def _connect(self) -> AgentLink:
+        return AgentLink(self.child.pid, socket_paths(self._environ))
+
+    def _say_trace(self, state: str, is_over: bool) -> None:
+        self.link.send_fact(STATE, state)
+        if is_over:
+            self._notify(f"roofline-agent: trace {state}")
+
+    def _trace(self) -> None:
+        for count in self.link.take_traces():
+            self.tracing.ask_for_next(count)
+        self.tracing.look()
+
+    def _takes_operators(self) -> bool:
+        return not self._recording or self._stdout.sampled
 
     def _send_replayed(self, session: Session) -> None:
         # How long the steps under ncu take says nothing about the training.

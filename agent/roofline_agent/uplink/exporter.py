@@ -20,6 +20,7 @@ from roofline.joining import OUT, Access, open_channel, speaks_tls
 from roofline.v1 import ingest_pb2 as pb
 
 from ..errors import Unreachable
+from ..marks.traces import TraceOrder, TraceOutcome
 from ..netbench import wire as net_wire
 from ..netbench.bench import NetBench
 from .bounds import printable
@@ -64,11 +65,12 @@ class Exporter(threading.Thread):
         net_bench: NetBench | None = None,
         access: Access | None = None,
         keep: Callable[[Access], None] = lambda access: None,
+        trace: Callable[[TraceOrder], None] | None = None,
     ) -> None:
         """set_interval: takes a sampling interval, 0 for the agent's own, why, and of how many times fewer
         steps kernels shall be recorded. clock: node time, in which the batches speak. net_bench: None where
         there is no node to measure. access: of a server that was joined. keep: called with another one, of a
-        newer certificate."""
+        newer certificate. trace: has steps of a rank recorded; None where there are no ranks."""
         super().__init__(name="exporter", daemon=True)
         self._clock = clock
         self._server = server
@@ -78,6 +80,7 @@ class Exporter(threading.Thread):
         self._set_interval = set_interval
         self._slowed = False  # by the server of this stream
         self._net_bench = net_bench
+        self._trace = trace
         self._halt = threading.Event()
         self._lock = threading.Lock()
         self._outgoing: _Outgoing | None = None  # while the server is known to listen
@@ -289,6 +292,13 @@ class Exporter(threading.Thread):
             else:
                 reason = "this ticket is for other agents"
                 answer(pb.CommandResult(id=number, done=False, reason=reason))
+        elif self._trace and kind == "trace_steps":
+            asked, number = command.trace_steps, command.id
+            self._trace(
+                TraceOrder(
+                    asked.pid, asked.start_ns, asked.steps, lambda outcome: answer(_outcome(number, outcome))
+                )
+            )
         else:
             reason = "this agent does not know the command"
             answer(pb.CommandResult(id=command.id, done=False, reason=reason))
@@ -354,3 +364,14 @@ def _explain(error: grpc.RpcError) -> str:
     if code == grpc.StatusCode.CANCELLED:
         return "did not say welcome in time"
     return f"{error.details() if hasattr(error, 'details') else error}"
+
+
+def _outcome(number: int, outcome: TraceOutcome) -> Any:
+    """The CommandResult of a trace."""
+    failed = outcome.is_over and not outcome.recorded
+    return pb.CommandResult(
+        id=number,
+        done=outcome.recorded,
+        progress="" if failed else outcome.text,
+        reason=outcome.text if failed else "",
+    )

@@ -189,7 +189,7 @@ def _between(report: Report) -> str:
     if share < NOTABLE:
         return ""
     kinds = []
-    for kind in ("evaluation", "checkpoint", "other"):
+    for kind in ("evaluation", "checkpoint", "trace", "other"):
         count = _number(most.get(f"between.{kind}.count"))
         if count:
             name = kind if kind == "other" or count == 1 else f"{kind}s"

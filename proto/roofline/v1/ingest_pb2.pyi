@@ -396,18 +396,20 @@ class Pong(_message.Message):
     def __init__(self, id: _Optional[int] = ..., server_ns: _Optional[int] = ..., received_ns: _Optional[int] = ..., sent_ns: _Optional[int] = ...) -> None: ...
 
 class Command(_message.Message):
-    __slots__ = ("id", "set_interval", "serve_net", "measure_net", "stop_net")
+    __slots__ = ("id", "set_interval", "serve_net", "measure_net", "stop_net", "trace_steps")
     ID_FIELD_NUMBER: _ClassVar[int]
     SET_INTERVAL_FIELD_NUMBER: _ClassVar[int]
     SERVE_NET_FIELD_NUMBER: _ClassVar[int]
     MEASURE_NET_FIELD_NUMBER: _ClassVar[int]
     STOP_NET_FIELD_NUMBER: _ClassVar[int]
+    TRACE_STEPS_FIELD_NUMBER: _ClassVar[int]
     id: int
     set_interval: SetInterval
     serve_net: ServeNet
     measure_net: MeasureNet
     stop_net: StopNet
-    def __init__(self, id: _Optional[int] = ..., set_interval: _Optional[_Union[SetInterval, _Mapping]] = ..., serve_net: _Optional[_Union[ServeNet, _Mapping]] = ..., measure_net: _Optional[_Union[MeasureNet, _Mapping]] = ..., stop_net: _Optional[_Union[StopNet, _Mapping]] = ...) -> None: ...
+    trace_steps: TraceSteps
+    def __init__(self, id: _Optional[int] = ..., set_interval: _Optional[_Union[SetInterval, _Mapping]] = ..., serve_net: _Optional[_Union[ServeNet, _Mapping]] = ..., measure_net: _Optional[_Union[MeasureNet, _Mapping]] = ..., stop_net: _Optional[_Union[StopNet, _Mapping]] = ..., trace_steps: _Optional[_Union[TraceSteps, _Mapping]] = ...) -> None: ...
 
 class SetInterval(_message.Message):
     __slots__ = ("interval_ns", "reason", "kernels")
@@ -458,6 +460,16 @@ class StopNet(_message.Message):
     KEY_FIELD_NUMBER: _ClassVar[int]
     key: str
     def __init__(self, key: _Optional[str] = ...) -> None: ...
+
+class TraceSteps(_message.Message):
+    __slots__ = ("pid", "start_ns", "steps")
+    PID_FIELD_NUMBER: _ClassVar[int]
+    START_NS_FIELD_NUMBER: _ClassVar[int]
+    STEPS_FIELD_NUMBER: _ClassVar[int]
+    pid: int
+    start_ns: int
+    steps: int
+    def __init__(self, pid: _Optional[int] = ..., start_ns: _Optional[int] = ..., steps: _Optional[int] = ...) -> None: ...
 
 class NetServing(_message.Message):
     __slots__ = ("addresses", "tcp_port", "grpc_port")

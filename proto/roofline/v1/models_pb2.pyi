@@ -428,6 +428,34 @@ class BenchNetEvent(_message.Message):
     summary: NetSummary
     def __init__(self, progress: _Optional[str] = ..., result: _Optional[_Union[NetResult, _Mapping]] = ..., summary: _Optional[_Union[NetSummary, _Mapping]] = ...) -> None: ...
 
+class TraceJobRequest(_message.Message):
+    __slots__ = ("job", "steps", "ranks")
+    JOB_FIELD_NUMBER: _ClassVar[int]
+    STEPS_FIELD_NUMBER: _ClassVar[int]
+    RANKS_FIELD_NUMBER: _ClassVar[int]
+    job: str
+    steps: int
+    ranks: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, job: _Optional[str] = ..., steps: _Optional[int] = ..., ranks: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class TraceJobEvent(_message.Message):
+    __slots__ = ("progress", "result")
+    PROGRESS_FIELD_NUMBER: _ClassVar[int]
+    RESULT_FIELD_NUMBER: _ClassVar[int]
+    progress: str
+    result: RankTrace
+    def __init__(self, progress: _Optional[str] = ..., result: _Optional[_Union[RankTrace, _Mapping]] = ...) -> None: ...
+
+class RankTrace(_message.Message):
+    __slots__ = ("rank", "recorded", "text")
+    RANK_FIELD_NUMBER: _ClassVar[int]
+    RECORDED_FIELD_NUMBER: _ClassVar[int]
+    TEXT_FIELD_NUMBER: _ClassVar[int]
+    rank: str
+    recorded: bool
+    text: str
+    def __init__(self, rank: _Optional[str] = ..., recorded: bool = ..., text: _Optional[str] = ...) -> None: ...
+
 class NetResult(_message.Message):
     __slots__ = ("name", "transport", "pattern", "payload", "buffers", "buffer_count", "message_bytes", "serialized", "value", "unit", "spread", "method", "time_ns")
     NAME_FIELD_NUMBER: _ClassVar[int]

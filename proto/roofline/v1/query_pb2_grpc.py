@@ -101,6 +101,11 @@ class QueryStub(object):
                 request_serializer=roofline_dot_v1_dot_models__pb2.BenchNetRequest.SerializeToString,
                 response_deserializer=roofline_dot_v1_dot_models__pb2.BenchNetEvent.FromString,
                 )
+        self.TraceJob = channel.unary_stream(
+                '/roofline.v1.Query/TraceJob',
+                request_serializer=roofline_dot_v1_dot_models__pb2.TraceJobRequest.SerializeToString,
+                response_deserializer=roofline_dot_v1_dot_models__pb2.TraceJobEvent.FromString,
+                )
 
 
 class QueryServicer(object):
@@ -230,6 +235,14 @@ class QueryServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def TraceJob(self, request, context):
+        """Have ranks of a running job record their next steps with the profiler of their framework. NOT_FOUND: no such job
+        or rank. FAILED_PRECONDITION: none of them runs, or their agents are not connected.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_QueryServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -317,6 +330,11 @@ def add_QueryServicer_to_server(servicer, server):
                     servicer.BenchNet,
                     request_deserializer=roofline_dot_v1_dot_models__pb2.BenchNetRequest.FromString,
                     response_serializer=roofline_dot_v1_dot_models__pb2.BenchNetEvent.SerializeToString,
+            ),
+            'TraceJob': grpc.unary_stream_rpc_method_handler(
+                    servicer.TraceJob,
+                    request_deserializer=roofline_dot_v1_dot_models__pb2.TraceJobRequest.FromString,
+                    response_serializer=roofline_dot_v1_dot_models__pb2.TraceJobEvent.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -615,5 +633,22 @@ class Query(object):
         return grpc.experimental.unary_stream(request, target, '/roofline.v1.Query/BenchNet',
             roofline_dot_v1_dot_models__pb2.BenchNetRequest.SerializeToString,
             roofline_dot_v1_dot_models__pb2.BenchNetEvent.FromString,
+            options, channel_credentials,
+            insecure, call_credentials, compression, wait_for_ready, timeout, metadata)
+
+    @staticmethod
+    def TraceJob(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(request, target, '/roofline.v1.Query/TraceJob',
+            roofline_dot_v1_dot_models__pb2.TraceJobRequest.SerializeToString,
+            roofline_dot_v1_dot_models__pb2.TraceJobEvent.FromString,
             options, channel_credentials,
             insecure, call_credentials, compression, wait_for_ready, timeout, metadata)

@@ -13,6 +13,7 @@ import numpy as np
 
 from ..records import Bools, Floats, Ints
 
+TRACED = "traced"
 WARM_UP = "warm-up"
 AFTER_BREAK = "after a break"
 
@@ -36,16 +37,19 @@ class Steady(NamedTuple):
     left_out: list[LeftOut]  # a step counts under its first reason only
 
 
-def steady(duration: Floats, apart: Bools | None = None) -> Steady:
+def steady(duration: Floats, apart: Bools | None = None, traced: Bools | None = None) -> Steady:
     """Of the steps of one rank in order of time.
 
-    duration: seconds. apart: steps that did not begin when the one before ended; of these the first and those
-    that are far longer than others (caches are cold, workers of the loader start) are left out.
+    duration: seconds. traced: steps that a profiler recorded, which slows them. apart: steps that did not
+    begin when the one before ended; of these the first and those that are far longer than others (caches are
+    cold, workers of the loader start) are left out.
     """
-    return steady_of_each([duration], [apart])[0]
+    return steady_of_each([duration], [apart], [traced])[0]
 
 
-def steady_of_each(durations: Sequence[Floats], apart: Sequence[Bools | None]) -> list[Steady]:
+def steady_of_each(
+    durations: Sequence[Floats], apart: Sequence[Bools | None], traced: Sequence[Bools | None]
+) -> list[Steady]:
     """The same of each of many ranks. Those with equally many steps are looked at together: numpy takes as
     long to begin with the steps of one rank as with those of a hundred."""
     alike: dict[int, list[int]] = {}
@@ -60,13 +64,16 @@ def steady_of_each(durations: Sequence[Floats], apart: Sequence[Bools | None]) -
             usual = _usual(table)[1]
             warm = _warm_up(table, usual).tolist()
             for number, leading, most in zip(some, warm, usual.tolist(), strict=True):
-                found[number] = _steady(durations[number], apart[number], leading, most)
+                found[number] = _steady(durations[number], apart[number], traced[number], leading, most)
     return [found[number] for number in range(len(durations))]
 
 
-def _steady(duration: Floats, apart: Bools | None, leading: int, usual: float) -> Steady:
+def _steady(
+    duration: Floats, apart: Bools | None, traced: Bools | None, leading: int, usual: float
+) -> Steady:
     """leading: steps of warm-up; usual: up to where a step is like most, seconds."""
-    reasons = {WARM_UP: _leading(len(duration), leading)}
+    reasons = {} if traced is None else {TRACED: traced}
+    reasons[WARM_UP] = _leading(len(duration), leading)
     if apart is not None and apart.any():
         reasons[AFTER_BREAK] = apart & (duration > usual)
     left: Bools = np.zeros(len(duration), np.bool_)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import AsyncIterator, Callable, Iterator
 from functools import partial
@@ -10,13 +11,14 @@ from typing import Any
 
 import grpc
 
-from ..errors import BadRequest, UnknownHost, UnknownJob
+from ..errors import BadRequest, UnknownHost, UnknownJob, unknown_job
 from ..ingest.commands import Agents
 from ..records import Limit
 from ..store.store import Store
 from .agents import agent_states
 from .answers import Answers
 from .bench_net import CannotBench, bench_net, running_on
+from .trace_job import CannotTrace, TracedRank, chosen, running_ranks, trace
 
 log = logging.getLogger(__name__)
 
@@ -103,6 +105,24 @@ class QueryService:
         finally:
             # A client that left ends this method amid a `yield`.
             await events.aclose()
+
+    async def TraceJob(self, request: Any, context: Any) -> AsyncIterator[Any]:
+        try:
+            job, running = await _answer(self._running_ranks, request, context, "trace")
+            async with contextlib.aclosing(
+                trace(self._agents, chosen(running, request.ranks, job), request.steps)
+            ) as events:
+                async for event in events:
+                    yield event
+        except CannotTrace as error:
+            await context.abort(error.code, str(error))
+
+    def _running_ranks(self, request: Any) -> tuple[str, list[TracedRank]]:
+        store = self._whole_store
+        job = store.run_called(request.job)
+        if job is None:
+            raise unknown_job(request.job, store.jobs())
+        return job, running_ranks(store.overview(job), store.now_ns())
 
 
 async def _answer(work: Callable[[Any], Any], request: Any, context: Any, what: str) -> Any:

@@ -61,6 +61,11 @@ def steps_from(ranks: Sequence[str], origin: str) -> str:
     return f"steps of {', '.join(ranks)} are from {origin}"
 
 
+def trace_of(ranks: Sequence[str], state: str) -> str:
+    """state: what the wrapper reports, "steps 100-102: recorded, 443 operators"."""
+    return f"trace of {first_of(ranks)}: {state}"
+
+
 def damaged(files: Mapping[str, int], job: str = "") -> str:
     """files: path -> rows. job: where an answer is about several."""
     names, count = first_of(sorted(files), 2), sum(files.values())

@@ -20,6 +20,7 @@ class RecordingMarker:
         self.notes = self.flushes = 0
         self.said: dict[str, object] = {}  # which rank it is
         self.account: Any = NoAccount()
+        self.stall: tuple[int, int] | None = None  # behind the last border, for a trace
         self.likes: list[int] = []
         self.begins: dict[int, int] = {}  # of steps that did not begin with the border before them
         self._signatures: dict[Any, int] = {}
@@ -63,6 +64,13 @@ class RecordingMarker:
 
     def flush(self) -> None:
         self.flushes += 1
+
+    def traces_with(self, framework: str) -> None:
+        self.framework = framework
+
+    def take_stall(self) -> tuple[int, int] | None:
+        stall, self.stall = self.stall, None
+        return stall
 
     @property
     def phases(self) -> list[tuple[str, int, int]]:

@@ -19,7 +19,15 @@ class WindowMarker:
     def layout(self, *_: Any) -> None:
         """Every step is told by itself."""
 
+    def traces_with(self, framework: str) -> None:
+        assert framework == "tensorflow"
+
+    def take_stall(self) -> tuple[int, int] | None:
+        stall, self.stall = self.stall, None
+        return stall
+
     def __init__(self) -> None:
+        self.stall: tuple[int, int] | None = None  # behind the last step, for a trace
         self.windows: list[tuple[int, int, int, int | None]] = []
         self.likes: list[int] = []
         self.phases: list[tuple[str, int, int]] = []

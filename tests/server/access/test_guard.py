@@ -16,7 +16,7 @@ from roofline.v1 import access_pb2, ingest_pb2, query_pb2
 from roofline_server.access import authority, guard
 from roofline_server.access.audit import MOST_BYTES, Audit
 from roofline_server.access.credentials import credentials
-from roofline_server.access.guard import ALLOWED, BENCH_NET, ENROL, Guard, refusal
+from roofline_server.access.guard import ALLOWED, BENCH_NET, ENROL, TRACE_JOB, Guard, refusal
 from roofline_server.access.tokens import ROLES, Token, Tokens
 from roofline_server.ingest.committer import Committer
 from roofline_server.serve import grpc_server
@@ -40,9 +40,9 @@ def test_table_of_who_may_do_what() -> None:
     may = {method: {role for role in ROLES if refusal(token(role), method) is None} for method in METHODS}
     assert may.pop(ENROL) == set()
     assert may.pop("/roofline.v1.Ingest/Stream") == {"agent"}
-    assert may.pop(BENCH_NET) == {"admin"}
+    assert may.pop(BENCH_NET) == may.pop(TRACE_JOB) == {"admin"}
     assert may and set(map(frozenset, may.values())) == {frozenset(("reader", "admin"))}
-    assert len(METHODS) > 15 and len(ALLOWED) == 3
+    assert len(METHODS) > 15 and len(ALLOWED) == 4
 
 
 @pytest.mark.parametrize("role", ROLES)

@@ -21,7 +21,7 @@ from roofline_server.access import authority, guard
 from roofline_server.access.audit import Audit
 from roofline_server.access.certificates import Certificates
 from roofline_server.access.credentials import credentials
-from roofline_server.access.guard import BENCH_NET, ENROL, Guard
+from roofline_server.access.guard import BENCH_NET, ENROL, TRACE_JOB, Guard
 from roofline_server.access.tokens import Token, Tokens
 from roofline_server.ingest.committer import Committer
 from roofline_server.records import Limit
@@ -114,7 +114,7 @@ def test_role_is_that_of_the_certificate(tmp_path: Path) -> None:
         may = {role: await site.allowed(site.member(role)[1]) for role in ("agent", "reader", "admin")}
         assert may == {
             "agent": {STREAM, ENROL},
-            "reader": {ENROL, *questions} - {BENCH_NET},
+            "reader": {ENROL, *questions} - {BENCH_NET, TRACE_JOB},
             "admin": {ENROL, *questions},
         }
 

@@ -66,3 +66,14 @@ def test_never_leaves_out_more_than_a_fifth_as_warm_up(duration: Floats) -> None
     assert (~found.which).sum() <= max(1, MOST_WARM_UP * len(duration))
     assert sum(left.steps for left in found.left_out) == (~found.which).sum()
     assert sum(left.seconds for left in found.left_out) == pytest.approx(float(duration[~found.which].sum()))
+
+
+def test_traced_steps_are_left_out_and_named_before_anything_else() -> None:
+    duration = steps(100)
+    traced = np.isin(np.arange(100), [0, 50, 51])
+    duration[50:52] = 0.9
+    found = steady(duration, None, traced)
+    assert list(np.flatnonzero(~found.which)) == [0, 50, 51]
+    (left,) = found.left_out
+    assert (left.reason, left.steps) == ("traced", 3), "step 0 counts under its first reason only"
+    assert left.seconds == pytest.approx(1.9, abs=0.01)

@@ -21,7 +21,7 @@ from ..store.check.stores import flip
 
 JOB = "job"
 SUBJECT = {"job": JOB}
-OF_AGENTS = {"BenchNet", "ListAgents"}  # have nothing to do with what is stored
+OF_AGENTS = {"BenchNet", "ListAgents", "TraceJob"}  # have nothing to do with what is stored
 # Method -> what it is asked, once for each way in which it reads different data.
 QUESTIONS: dict[str, list[Any]] = {
     "ListJobs": [pb.ListJobsRequest()],

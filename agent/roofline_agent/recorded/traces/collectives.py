@@ -78,6 +78,13 @@ class Collectives:
             calls.finish(found)
 
 
+def collective_of(kernel: str) -> str:
+    """What collective a GPU kernel of this name is ("allreduce"); "": it is none, or it is not known
+    which."""
+    match = _KERNEL.search(kernel)
+    return _kind(kernel[match.start() :]) if match else ""
+
+
 def _kind(name: str) -> str:
     plain = name.lower().replace("_", "")
     return next((kind for word, kind in _WORDS.items() if word in plain), "")

@@ -59,11 +59,13 @@ def sniff(head: str) -> int:
     return 90 if '"traceEvents"' in head or '"ph"' in head else 40
 
 
-def read(text: Text, found: Collector) -> None:
-    """Adds kernels, phases and steps; facts: events, rank, world_size, backend, devices, span_s."""
+def read(text: Text, found: Collector, each: bool = False) -> None:
+    """Adds kernels, phases and steps; facts: events, rank, world_size, backend, devices, span_s.
+
+    each: of a trace without GPU kernels every call of an operator is a launch, else their sums by name."""
     found.tool = "pytorch profiler"
     trace = Trace(text, found)
-    profile = _Profile(found, trace)
+    profile = _Profile(found, trace, each)
     for event in trace.events():
         profile.add(event)
     profile.finish()
@@ -72,12 +74,12 @@ def read(text: Text, found: Collector) -> None:
 class _Profile:
     """The events of one trace, in their order."""
 
-    def __init__(self, found: Collector, trace: Trace) -> None:
+    def __init__(self, found: Collector, trace: Trace, each: bool) -> None:
         self._found = found
         self._trace = trace
         self._activities = Activities()
         self._collectives = Collectives()
-        self._operators = Operators(found)
+        self._operators = Operators(found, each)
         self._log = KernelLog()
         self._streams = Streams()
         self._kernels = 0

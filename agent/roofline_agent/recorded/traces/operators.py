@@ -10,13 +10,14 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from ...by_shape.torch_operators import FORMULAS, Arguments, OperatorWork, work_of
-from ..collector import MAX_KERNELS, OTHERS, Collector
+from ..collector import MAX_KERNELS, OTHERS, Collector, RecordLog
 from ..recording import Launch
 from .trace import number
 
 BATCH = 100_000  # operators put in order at a time; traces of old versions list the inner ones first
 MAX_CALLS = 1_000_000  # of operators with FLOPs that kernels are searched for
 MICROSECOND = 1e-6
+MOST_PROBLEM = 80  # characters
 BY_SHAPES, BY_TORCH = "FLOPs by its shapes", "FLOPs by torch's formulas"
 _SHAPES = ("Input Dims", "Input dims")
 
@@ -38,6 +39,8 @@ class _OpenOperator:
     work: OperatorWork | None
     time_us: float  # its own so far
     call: int  # -1: it has no FLOPs
+    begin_us: float
+    problem: str  # "" unless each call is listed
 
 
 class _OperatorSum:
@@ -75,11 +78,14 @@ class _OperatorSum:
 class Operators:
     """The operators of one trace."""
 
-    def __init__(self, found: Collector) -> None:
+    def __init__(self, found: Collector, each: bool = False) -> None:
+        """each: without a GPU's kernels every call is listed with its time and shapes, not their sums by
+        name."""
+        self._each: RecordLog[Launch] | None = RecordLog(Launch) if each else None
         self.calls: list[OperatorCall] = []
         self.owners: dict[int, int] = {}  # External id of an operator -> the call that owns it
         self._found = found
-        self._batch: list[tuple[str, float, float, str, OperatorWork | None, Any]] = []
+        self._batch: list[tuple[str, float, float, str, OperatorWork | None, Any, str]] = []
         self._stacks: dict[str, list[_OpenOperator]] = {}
         self._plain: dict[str, _OperatorSum] = {}
         self._known: dict[str, _OperatorSum] = {}  # those that have FLOPs
@@ -89,7 +95,8 @@ class Operators:
         work = _work(name, args)
         if work is None and "_varlen_" in name and name in FORMULAS:
             self._found.warn(f"the trace does not say how long the sequences of {name} are: it has no FLOPs")
-        self._batch.append((thread, at_us, -duration_us, name, work, args.get("External id")))
+        problem = _shapes(args) if self._each is not None else ""
+        self._batch.append((thread, at_us, -duration_us, name, work, args.get("External id"), problem))
         if len(self._batch) >= BATCH:
             self._nest()
 
@@ -113,6 +120,8 @@ class Operators:
             self._finish_without_kernels(joined)
 
     def _finish_on_cpu(self) -> None:
+        for launch in self._each or ():
+            self._found.launch(launch)
         if not self._known and not self._plain:
             return
         self._found.warn(
@@ -143,7 +152,7 @@ class Operators:
 
     def _nest(self) -> None:
         self._batch.sort(key=lambda one: one[:3])
-        for thread, at_us, minus_us, name, work, key in self._batch:
+        for thread, at_us, minus_us, name, work, key, problem in self._batch:
             stack, duration_us = self._stacks.setdefault(thread, []), -minus_us
             while stack and stack[-1].end_us <= at_us:
                 self._close(stack)
@@ -157,7 +166,7 @@ class Operators:
                 call = len(self.calls)
                 self.calls.append(OperatorCall(name, work, thread, at_us, at_us + duration_us))
                 self._own(key, call)
-            stack.append(_OpenOperator(at_us + duration_us, name, work, duration_us, call))
+            stack.append(_OpenOperator(at_us + duration_us, name, work, duration_us, call, at_us, problem))
         self._batch.clear()
 
     def _own(self, key: Any, call: int) -> None:
@@ -166,9 +175,26 @@ class Operators:
 
     def _close(self, stack: list[_OpenOperator]) -> None:
         one = stack.pop()
+        if self._each is not None:
+            self._each.append(_launch(one))
+            return
         sums = self._plain if one.work is None else self._known
         name = one.name if one.name in sums or len(sums) < MAX_KERNELS else OTHERS
         sums.setdefault(name, _OperatorSum()).add(one.time_us, one.work)
+
+
+def _launch(one: _OpenOperator) -> Launch:
+    """One call, with the time it spent outside the operators it called."""
+    single = _OperatorSum()
+    single.add(one.time_us, one.work)
+    launch = single.launch(one.name, has_time=True, has_flops=one.work is not None)
+    return launch._replace(start_s=one.begin_us * MICROSECOND, problem=one.problem)
+
+
+def _shapes(args: dict[str, Any]) -> str:
+    """Shapes of an operator's tensors, "[64, 3] [3, 8]"."""
+    shapes: list[Any] = next((args[key] for key in _SHAPES if isinstance(args.get(key), list)), [])
+    return " ".join(str(shape) for shape in shapes if isinstance(shape, list) and shape)[:MOST_PROBLEM]
 
 
 def _work(name: str, args: dict[str, Any]) -> OperatorWork | None:

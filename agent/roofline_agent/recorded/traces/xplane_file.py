@@ -20,7 +20,7 @@ _PLANE_NAMES = (b"/host:", b"/device:", b"Task Environment")
 _SUMS = ("Steps", "XLA Modules", "Framework Ops", "Framework Name Scope", "Source code", "XLA TraceMe")
 _ASYNC = "Async XLA Ops"  # transfers beside the operations
 _COUNTS = ("flops", "bytes_accessed")  # by XLA's cost analysis
-_PICOSECOND = 1e-12
+PICOSECOND = 1e-12
 
 
 def is_xplane(head: bytes) -> bool:
@@ -62,7 +62,7 @@ def _lines(space: memoryview) -> Iterator[str]:
         yield json.dumps({"broken": str(error)}) + "\n"
 
 
-class _Tables:
+class Tables:
     """The names of a plane's events and statistics."""
 
     def __init__(self, plane: memoryview) -> None:
@@ -123,7 +123,7 @@ class _Tables:
 
 
 def _plane(plane: memoryview) -> Iterator[str]:
-    tables = _Tables(plane)
+    tables = Tables(plane)
     start = tables.values(tables.stats).get("profile_start_time")
     if isinstance(start, int):
         yield json.dumps({"started_ns": start}) + "\n"
@@ -134,7 +134,7 @@ def _plane(plane: memoryview) -> Iterator[str]:
         yield from _line(line, tables, is_device)
 
 
-def _line(line: memoryview, tables: _Tables, is_device: bool) -> Iterator[str]:
+def _line(line: memoryview, tables: Tables, is_device: bool) -> Iterator[str]:
     name, zero_ns, events = "", 0, []
     for number, value in fields(line):
         if number == 2:
@@ -145,7 +145,7 @@ def _line(line: memoryview, tables: _Tables, is_device: bool) -> Iterator[str]:
             events.append(value)
     if is_device and name in _SUMS:
         return
-    found = (_event(event, tables, zero_ns, is_device) for event in sorted(events, key=_place))
+    found = (_event(event, tables, zero_ns, is_device) for event in sorted(events, key=place))
     known = (one for one in found if one is not None)
     for one in _phases(known) if is_device and name == _ASYNC else _own_times(known):
         yield json.dumps(one) + "\n"
@@ -189,16 +189,16 @@ def _own_times(events: Iterable[_Event]) -> Iterator[dict[str, Any]]:
 
 
 def _closed(event: _Event) -> dict[str, Any]:
-    return {**event.made, "time_s": event.own_ps * _PICOSECOND}
+    return {**event.made, "time_s": event.own_ps * PICOSECOND}
 
 
-def _place(event: memoryview) -> tuple[int, int]:
+def place(event: memoryview) -> tuple[int, int]:
     """Begin, and the longer first of those that begin together: it is the outer one."""
-    _, offset_ps, duration_ps, _ = _parts(event)
+    _, offset_ps, duration_ps, _ = parts(event)
     return offset_ps, -duration_ps
 
 
-def _parts(event: memoryview) -> tuple[int, int, int, list[memoryview]]:
+def parts(event: memoryview) -> tuple[int, int, int, list[memoryview]]:
     """Key of its name, begin and duration in ps, statistics."""
     key = offset_ps = duration_ps = 0
     stats: list[memoryview] = []
@@ -212,14 +212,14 @@ def _parts(event: memoryview) -> tuple[int, int, int, list[memoryview]]:
     return key, offset_ps, duration_ps, stats
 
 
-def _event(event: memoryview, tables: _Tables, zero_ns: int, is_device: bool) -> _Event | None:
+def _event(event: memoryview, tables: Tables, zero_ns: int, is_device: bool) -> _Event | None:
     """A kernel or a step; None for all else."""
-    key, offset_ps, duration_ps, stats = _parts(event)
+    key, offset_ps, duration_ps, stats = parts(event)
     if not duration_ps:
         return None
     name, more = tables.event(key)
     values = tables.values([*more, *stats]) if more or stats else {}
-    times = {"start_s": zero_ns * 1e-9 + offset_ps * _PICOSECOND, "time_s": duration_ps * _PICOSECOND}
+    times = {"start_s": zero_ns * 1e-9 + offset_ps * PICOSECOND, "time_s": duration_ps * PICOSECOND}
     if "step_num" in values and not is_device:
         made = {"step": values["step_num"], **times}
     elif not is_device and "hlo_op" not in values:

@@ -28,11 +28,11 @@ Tables = Mapping[str, Table]
 
 def replayed(view: JobView) -> dict[int, Ints]:
     """rank -> numbers of its steps that ncu replayed, of ranks that have any."""
-    found = {number: _parsed_steps(facts.get(FACT, "")) for number, facts in view.facts.items()}
+    found = {number: parsed_steps(facts.get(FACT, "")) for number, facts in view.facts.items()}
     return {number: steps for number, steps in found.items() if len(steps)}
 
 
-def _parsed_steps(text: str) -> Ints:
+def parsed_steps(text: str) -> Ints:
     """Of "5,100-102"; what is no range is passed over."""
     found: list[int] = []
     for part in text.split(","):

@@ -19,7 +19,7 @@ from ...sentences.breakdowns import kernels_of_sample
 from ...store.view import JobView
 from ..questions import Steps
 from .reasons import SAMPLED
-from .steady import kept
+from .steady import kept, traced_steps
 from .tables import by_rank, within
 
 ORIGIN = "origin"  # column of a filled table: RECORDED, LIKE, ESTIMATED
@@ -57,8 +57,8 @@ def one_in(view: JobView, number: int) -> int:
 
 
 def are_sampled(view: JobView) -> list[int]:
-    """Ranks that recorded kernels in a sample of their steps."""
-    return [number for number in view.ranks if one_in(view, number) > 1]
+    """Ranks that recorded kernels in a sample of their steps, or had some steps traced."""
+    return [number for number in view.ranks if one_in(view, number) > 1 or len(traced_steps(view, number))]
 
 
 def notes(evidence: Iterable[RankEvidence]) -> list[str]:
@@ -115,6 +115,11 @@ def _of_ranks(view: JobView, mine: Mapping[int, Mapping[str, Table]], steps: Ste
         if not rows(kernels) or (kernels["window"] != OWN).any():
             continue
         recorded = kernels["complete"] > 0
+        traced = np.isin(kernels["step"], traced_steps(view, number))
+        asked = within({**kernels, "traced": traced}, steps)
+        if not (steps.is_bounded and asked["traced"].all()) and (recorded & ~traced).any():
+            # What a profiler calls a kernel is not what a library does, and its time is longer.
+            recorded = recorded & ~traced
         if recorded.any() and not recorded.all():
             known = [_aligned(tables["steps"], kernels, name) for name in NEEDED]
             work = [kernels[name] for name in WORK if name in kernels]

@@ -14,8 +14,10 @@ from ...records import Bools, Ints, Table, rows, take
 from ...sentences import steps as texts
 from ...store.view import JobView, once
 from ..questions import Steps
+from .replays import parsed_steps
 from .tables import by_rank, where
 
+TRACED = "trace.steps"  # fact of a rank: steps that its framework's profiler has recorded
 LEAST_STEPS = 8  # of fewer steps all count: which are steady cannot be told
 
 
@@ -23,7 +25,7 @@ LEAST_STEPS = 8  # of fewer steps all count: which are steady cannot be told
 def steady_of(view: JobView) -> tuple[dict[int, Steady], dict[int, Ints]]:
     """Of each rank that has steps of its own, and the numbers of its steps that are left out."""
     own = where(view.steps.get("steps", {}), "window", OWN)
-    known, durations, apart = {}, [], []
+    known, durations, apart, traced = {}, [], [], []
     for number, tables in by_rank({"steps": own}).items():
         table = tables["steps"]
         if np.any(table["end_ns"][1:] < table["end_ns"][:-1]):
@@ -31,12 +33,19 @@ def steady_of(view: JobView) -> tuple[dict[int, Steady], dict[int, Ints]]:
         known[number] = table["step"]
         durations.append((table["end_ns"] - table["begin_ns"]) / NS)
         apart.append(table["apart"] > 0 if "apart" in table else None)
-    found = dict(zip(known, steady_of_each(durations, apart), strict=True))
+        numbers = traced_steps(view, number)
+        traced.append(np.isin(table["step"], numbers) if len(numbers) else None)
+    found = dict(zip(known, steady_of_each(durations, apart, traced), strict=True))
     for number, one in found.items():
-        if len(one.which) < LEAST_STEPS:
+        if len(one.which) < LEAST_STEPS or not one.which.any():
             found[number] = Steady(np.ones_like(one.which), [])
     left = {number: np.unique(known[number][~one.which]) for number, one in found.items()}
     return found, left
+
+
+def traced_steps(view: JobView, number: int) -> Ints:
+    """The steps of a rank that its framework's profiler has recorded (`run --trace`)."""
+    return parsed_steps(view.facts.get(number, {}).get(TRACED, ""))
 
 
 def resolved(view: JobView, steps: Steps, mode: str) -> Steps:

@@ -22,6 +22,7 @@ TAG = "tag."  # how the names of facts begin that are tags
 CLAIMED = "rank.claimed"  # fact: the processes of a node that say they are this rank
 TOGETHER_NS = 5_000_000_000  # an agent may see the end of a process so late
 IDENTITY = "identity="  # fact of a node: the server has told its agent that another one is the same
+TRACE = "trace.state"  # fact: what became of the last trace of a rank's steps
 ORIGIN = "steps.from"  # fact: how steps were seen where it was not by a hook
 
 
@@ -39,6 +40,12 @@ def write_notes(view: JobView, report: Report) -> list[str]:
         if facts.get(ORIGIN):
             ranks_of.setdefault(facts[ORIGIN], []).append(name_of(view, number))
     notes += [texts.steps_from(ranks, origin) for origin, ranks in ranks_of.items()]
+
+    traced: dict[str, list[str]] = {}  # ranks by what became of their trace
+    for number, facts in view.facts.items():
+        if facts.get(TRACE):
+            traced.setdefault(facts[TRACE], []).append(name_of(view, number))
+    notes += [texts.trace_of(ranks, state) for state, ranks in traced.items()]
 
     notes += _event_notes(view.events)
     of_nodes = {node: _events_during_job(view, node, table) for node, table in view.watched.items()}

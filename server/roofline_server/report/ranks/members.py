@@ -85,7 +85,9 @@ def extent(view: JobView) -> tuple[int, int]:
 
 def is_running(view: JobView, now_ns: int) -> bool:
     """Whether a rank that has not been seen to end reported something lately."""
-    return any(
-        not life.exited and now_ns - on_clock(view, who, life)[1] < RUNNING_NS
-        for who, life in view.process_lifetimes.items()
-    )
+    return any(has_lately_reported(view, who, life, now_ns) for who, life in view.process_lifetimes.items())
+
+
+def has_lately_reported(view: JobView, who: Incarnation, life: Lifetime, now_ns: int) -> bool:
+    """Whether this process has not been seen to end, and reported something lately."""
+    return not life.exited and now_ns - on_clock(view, who, life)[1] < RUNNING_NS

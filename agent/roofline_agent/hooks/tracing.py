@@ -1,0 +1,201 @@
+"""Has the framework's own profiler record steps that the wrapper asks for, between their borders.
+
+The wrapper writes into its page of memory which steps are wanted and where their trace is to lie
+(run/rank_page.py). At the border before the first of them the profiler is started, at that behind the last
+it is stopped and its file written; both take time that belongs to no step. Then a file "NAME.done" appears
+beside the trace, or "NAME.failed" with the reason, and the wrapper reads it. The fact `trace.steps` names
+all steps that were disturbed so, whether anything was read of them or not.
+"""
+
+from __future__ import annotations
+
+import atexit
+import importlib
+import json
+import os
+import sys
+import threading
+import time
+from typing import Any, Callable, List, NamedTuple, Optional, Tuple
+
+SERIAL_AT = 16  # in the page: a byte that differs from what it was before when something new is asked for
+LENGTH_AT, REQUEST_AT = 17, 19  # two bytes, little-endian; the request, "100-102 FOLDER" or "+3 FOLDER"
+MOST_REQUEST = 2048  # bytes
+NO_PAGE = bytes(64)  # of a process without a wrapper: nothing is asked for
+
+MOST_STEPS = 20  # of one trace
+
+STEPS = "trace.steps"  # the fact
+MOST_NS = 120000000000  # a profiler keeps what it has seen in memory: it is stopped at the border behind that
+LATE_NS = 1000000  # a border that is known so much later is no place to begin at
+MOST_NAMED = 200  # ranges in the fact
+NEVER = 1 << 62
+
+# The module that a framework's profiler is used from, once the framework itself is loaded.
+PROFILERS = {"torch": "torch_trace", "tensorflow": "tf_trace"}
+
+Stall = Tuple[int, int]
+
+
+class Request(NamedTuple):
+    """first None: the next `wanted` steps, whichever these are."""
+
+    first: Optional[int]
+    last: int
+    wanted: int
+    folder: str
+
+
+def parsed(text: str) -> Request:
+    """Raises ValueError."""
+    steps, _, folder = text.partition(" ")
+    if steps.startswith("+"):
+        return Request(None, 0, int(steps), folder)
+    first, _, last = steps.partition("-")
+    return Request(int(first), int(last or first), int(last or first) - int(first) + 1, folder)
+
+
+class Tracing:
+    """Of one process."""
+
+    def __init__(self, page: Any, fact: Callable[[str, object], None]) -> None:
+        self.page, self._fact = page, fact
+        self.at = NEVER  # at the end of this step, or a later one, there is something to do
+        self.framework = ""  # whose profiler it is; "": of the framework that is loaded
+        self.serial = 0
+        self._asked: Optional[Request] = None
+        self._profiler: Any = None  # it runs
+        self._began_ns = self._since_ns = 0
+        self._steps: List[Tuple[int, int, int]] = []  # that it has seen: number, begin, end
+        self._traced: List[str] = []  # ranges so far
+        os.register_at_fork(after_in_child=self._forget)
+        atexit.register(self._at_exit)
+
+    def _forget(self) -> None:
+        """A forked child is not what was asked to record steps."""
+        self.at, self._asked, self._profiler = NEVER, None, None
+
+    @property
+    def is_due(self) -> bool:
+        """Whether the wrapper asks for something new."""
+        return bool(self.page[SERIAL_AT] != self.serial)
+
+    def look(self, number: int) -> None:
+        """Step `number` is over: what is asked for, if that is new."""
+        try:
+            if self.is_due and self._profiler is None:
+                self.serial = self.page[SERIAL_AT]
+                length = self.page[LENGTH_AT] + 256 * self.page[LENGTH_AT + 1]
+                self._asked = asked = parsed(bytes(self.page[REQUEST_AT : REQUEST_AT + length]).decode())
+                # What ends now was perhaps not looked at in time to begin behind it.
+                self.at = max(number, 0) if asked.first is None else asked.first - 1
+                if asked.first is not None and number >= asked.first:
+                    self._give_up("step %d had begun before it was asked for" % asked.first)
+        except Exception as error:
+            self._give_up(_text(error))
+
+    def follows(self, number: int) -> bool:
+        """At the border behind step `number`: whether the next one is recorded."""
+        left = self._asked is not None and len(self._steps) + 1 < self._asked.wanted
+        return left if self._profiler is not None else self.at <= number
+
+    def border(self, number: int, now: int, more: bool = False) -> Optional[Stall]:
+        """Step `number` ended at `now`, and the next goes on; more: that has ended too, and is handed over
+        next. When the process did nothing but this; None: it went on at once."""
+        try:
+            if self._profiler is None:
+                return None if more or number < self.at else self._start(number, now)
+            self._steps.append((number, self._since_ns, now))
+            self._since_ns, self.at = now, number + 1
+            asked = self._asked
+            is_over = asked is None or len(self._steps) >= asked.wanted or now - self._began_ns > MOST_NS
+            if is_over and not more:
+                return self._stop()
+        except Exception as error:
+            self._profiler = None
+            self._give_up(_text(error))
+        return None
+
+    def _start(self, number: int, now: int) -> Optional[Stall]:
+        asked, begun = self._asked, time.monotonic_ns()
+        if asked is not None and asked.first is None and begun - now > LATE_NS:
+            self.at = number + 1  # a part of the step is over
+            return None
+        self.at = NEVER
+        if asked is None:
+            return None
+        framework = self.framework or next((name for name in PROFILERS if name in sys.modules), "")
+        if not framework:
+            self._give_up("neither PyTorch nor TensorFlow is loaded, whose profilers can record steps")
+            return None
+        module = importlib.import_module("." + PROFILERS[framework], __package__)
+        profiler = module.PROFILER(os.path.join(asked.folder, self._name))
+        profiler.start()
+        self._profiler, self._steps = profiler, []
+        self._began_ns = self._since_ns = time.monotonic_ns()
+        self.at = number + 1
+        return begun, self._began_ns
+
+    def _stop(self) -> Stall:
+        begun = time.monotonic_ns()
+        profiler, self._profiler, asked = self._profiler, None, self._asked
+        self.at = NEVER
+        if asked is None:
+            raise RuntimeError("it is not known who asked")
+        first, last = self._steps[0][0], self._steps[-1][0]
+        self._traced = [
+            *self._traced[1 - MOST_NAMED :],
+            "%d-%d" % (first, last) if last > first else str(first),
+        ]
+        self._fact(STEPS, ",".join(self._traced))
+        # The device's work of these steps is waited for, then written.
+        path = profiler.stop()
+        ended = time.monotonic_ns()
+        self._say(
+            asked,
+            "done",
+            {
+                "trace": os.path.relpath(path, asked.folder),
+                "framework": type(profiler).__module__.rpartition(".")[2],
+                "steps": self._steps,
+                "unix_minus_node_ns": time.time_ns() - time.monotonic_ns(),
+                "start_ns": self._began_ns,
+                "stop_ns": ended - begun,
+                "thread": threading.get_native_id(),
+            },
+        )
+        self._asked = None
+        return begun, ended
+
+    @property
+    def _name(self) -> str:
+        return "%d-%d" % (os.getpid(), self.serial)
+
+    def _give_up(self, why: str) -> None:
+        """Without the trace; the training goes on."""
+        asked, self._asked, self.at = self._asked, None, NEVER
+        if asked is not None:
+            try:
+                self._say(asked, "failed", why)
+            except Exception:
+                return
+
+    def _say(self, asked: Request, what: str, content: object) -> None:
+        path = os.path.join(asked.folder, self._name)
+        with open(path + ".new", "w", encoding="utf-8") as file:
+            json.dump(content, file)
+        os.rename(path + ".new", "%s.%s" % (path, what))
+
+    def _at_exit(self) -> None:
+        """The training ends before the last of the steps did."""
+        try:
+            if self._profiler is not None and self._steps:
+                self._stop()
+            elif self._asked is not None:
+                self._give_up("the training ended before these steps did")
+        except Exception as error:
+            self._give_up(_text(error))
+
+
+def _text(error: BaseException) -> str:
+    return "%s: %s" % (type(error).__name__, error)

@@ -1,0 +1,170 @@
+"""Which steps a framework's profiler records, and what the wrapper finds of it. The profiler is a double."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from roofline_agent.hooks import Marker, tracing
+from roofline_agent.hooks.kernel_switch import KernelSwitch
+from roofline_agent.run.rank_page import RankPage
+from roofline_agent.traced.handing import parse_done
+
+
+class FakeProfiler:
+    failing = ""  # "start" or "stop"
+
+    def __init__(self, path: str) -> None:
+        self._path = Path(path + ".json")
+
+    def start(self) -> None:
+        if self.failing == "start":
+            raise RuntimeError("it is at it already")
+
+    def stop(self) -> str:
+        if self.failing == "stop":
+            raise OSError("the disk is full")
+        self._path.write_text("{}")
+        return str(self._path)
+
+
+class Rank:
+    """The hooks of a rank, and the page that its wrapper writes to."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+        self.page, self.folder = RankPage(), folder
+        self.facts: dict[str, object] = {}
+        step = SimpleNamespace(
+            said_by_training=lambda: False, send_step=lambda *_: None, BORDER=3, BEGIN=1, send_fact=self._fact
+        )
+        self.marker = Marker(step, self.page.environ)
+        self.marker.traces_with("torch")
+        self.profiler = type("Profiler", (FakeProfiler,), {})
+        module = SimpleNamespace(PROFILER=self.profiler)
+        monkeypatch.setattr(tracing.importlib, "import_module", lambda *_: module)
+
+    def _fact(self, name: str, value: object) -> None:
+        self.facts[name] = value
+
+    def ask(self, steps: str) -> None:
+        assert self.page.ask_for_trace(f"{steps} {self.folder}")
+
+    def steps(self, first: int, last: int) -> list[int]:
+        """Behind which of these steps the training stood still."""
+        stood = []
+        for number in range(first, last + 1):
+            self.marker.border(number)
+            if self.marker.take_stall():
+                stood.append(number)
+        return stood
+
+    def recorded(self) -> list[int]:
+        (path,) = self.folder.glob("*.done")
+        return [number for number, _, _ in parse_done(path).steps]
+
+    def why_not(self) -> str:
+        (path,) = self.folder.glob("*.failed")
+        return str(json.loads(path.read_text()))
+
+
+@pytest.fixture
+def rank(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Rank]:
+    made = Rank(monkeypatch, tmp_path)
+    yield made
+    made.page.close()
+
+
+def test_steps_that_were_asked_for_are_recorded_and_no_others(rank: Rank) -> None:
+    rank.ask("10-12")
+    assert rank.steps(-1, 20) == [9, 12]
+    assert rank.recorded() == [10, 11, 12]
+    assert rank.facts[tracing.STEPS] == "10-12"
+
+
+def test_next_steps_begin_behind_the_border_at_which_they_were_asked_for(rank: Rank) -> None:
+    rank.steps(-1, 30)
+    rank.ask("+2")
+    assert rank.steps(31, 40) == [31, 33]
+    assert rank.recorded() == [32, 33]
+
+
+def test_all_traced_steps_are_named_however_often_it_was_asked(rank: Rank) -> None:
+    rank.ask("3-3")
+    rank.steps(-1, 5)
+    rank.ask("8-9")
+    rank.steps(6, 12)
+    assert rank.facts[tracing.STEPS] == "3,8-9"
+
+
+def test_steps_that_are_over_are_refused(rank: Rank) -> None:
+    rank.steps(-1, 12)
+    rank.ask("10-12")
+    assert rank.steps(13, 15) == []
+    assert rank.why_not() == "step 10 had begun before it was asked for"
+
+
+def test_borders_that_are_handed_over_late_begin_nothing(rank: Rank) -> None:
+    rank.ask("+1")
+    rank.marker.more = True  # an older border, of which the next follows at once
+    assert rank.steps(5, 5) == []
+    rank.marker.more = False
+    rank.marker.border(6, time_ns=time.monotonic_ns() - 50_000_000)  # the hooks are in the middle of step 7
+    assert rank.marker.take_stall() is None
+    assert rank.steps(7, 9) == [7, 8]
+    assert rank.recorded() == [8]
+
+
+@pytest.mark.parametrize(("failing", "why"), [("start", "it is at it already"), ("stop", "the disk is full")])
+def test_profiler_that_fails_costs_the_trace_alone(rank: Rank, failing: str, why: str) -> None:
+    rank.profiler.failing = failing
+    rank.ask("2-3")
+    rank.steps(-1, 10)
+    assert why in rank.why_not()
+    assert not list(rank.folder.glob("*.done"))
+    rank.profiler.failing = ""
+    rank.ask("20-20")
+    rank.steps(11, 25)
+    assert rank.recorded() == [20], "the next one works"
+
+
+def test_steps_disturbed_by_a_profiler_that_failed_at_the_end_are_named_all_the_same(rank: Rank) -> None:
+    rank.profiler.failing = "stop"
+    rank.ask("2-3")
+    rank.steps(-1, 10)
+    assert rank.facts[tracing.STEPS] == "2-3"
+
+
+def test_training_that_marks_its_steps_itself_is_traced_by_its_own_numbers(rank: Rank) -> None:
+    rank.ask("100-100")
+    for number in range(98, 103):
+        rank.marker.training_marked(number, time.monotonic_ns())
+    assert rank.recorded() == [100]
+
+
+def test_kernels_are_not_sampled_in_a_traced_step() -> None:
+    levels: list[int] = []
+    notes: list[bytes] = []
+    switch = KernelSwitch([levels.append], lambda line: notes.append(line) or True, lambda *_: None, 0.005)
+    for number in range(8):
+        switch.border(number, time.monotonic_ns(), leave_next=number in (0, 1, 2))
+    on = [number for number, level in enumerate(levels) if level]
+    assert on, "it is switched on later"
+    assert len(levels) == 2, levels
+
+
+def test_rank_without_a_wrapper_is_never_asked() -> None:
+    marker = Marker(SimpleNamespace(said_by_training=lambda: False, send_step=lambda *_: None, BORDER=3), {})
+    assert not marker.tracing.is_due
+    marker.border(0)
+    assert marker.take_stall() is None
+
+
+def test_request_is_read_as_it_was_written() -> None:
+    assert tracing.parsed("100-102 /tmp/a b") == tracing.Request(100, 102, 3, "/tmp/a b")
+    assert tracing.parsed("+3 /tmp/x") == tracing.Request(None, 0, 3, "/tmp/x")
+    with pytest.raises(ValueError, match="invalid literal"):
+        tracing.parsed("a-b /tmp/x")

@@ -1,0 +1,116 @@
+"""What of a trace goes to which step, and how it is handed to the wrapper."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from roofline_agent.recorded.traces.xplane_host import read_host
+from roofline_agent.records import TimedCall
+from roofline_agent.traced import steps as traced
+from roofline_agent.traced.handing import load, parse_done, write
+from roofline_agent.traced.steps import Unreadable, read
+
+UNIX_MINUS_NODE = 1_700_000_000_000_000_000
+US = 1000
+XPLANE = Path(__file__).parents[2] / "data" / "traced" / "tensorflow_2.15_cpu.xplane.pb"
+
+
+def event(name: str, at_us: int, lasts_us: int, category: str = "cpu_op", **args: Any) -> dict[str, Any]:
+    return {
+        "ph": "X",
+        "cat": category,
+        "name": name,
+        "pid": 1,
+        "tid": 1,
+        "ts": at_us,
+        "dur": lasts_us,
+        "args": args,
+    }
+
+
+def trace(folder: Path, *events: dict[str, Any]) -> Path:
+    """A trace whose times count from node time 0."""
+    path = folder / "1-1.json"
+    path.write_text(
+        json.dumps({"baseTimeNanoseconds": UNIX_MINUS_NODE, "schemaVersion": 1, "traceEvents": events})
+    )
+    return path
+
+
+LINEAR = event("aten::linear", 100, 50)
+PRODUCT = event(
+    "aten::addmm", 110, 30, **{"Input Dims": [[8], [4, 16], [16, 8]], "Input type": ["float"] * 3}
+)
+LATER = event("aten::relu", 210, 5)
+BORDERS = [(7, 90 * US, 200 * US), (8, 200 * US, 300 * US)]
+
+
+def test_operators_belong_to_the_step_in_which_they_began_with_the_time_that_is_their_own(
+    tmp_path: Path,
+) -> None:
+    outside = event("aten::add", 310, 5)
+    found = read(trace(tmp_path, LINEAR, PRODUCT, LATER, outside), BORDERS, UNIX_MINUS_NODE)
+    assert not found.on_gpu
+    first, second = found.steps
+    calls = {call.shape.operation: call for call in first.calls}
+    assert (calls["aten::linear"].duration_ns, calls["aten::addmm"].duration_ns) == (20 * US, 30 * US)
+    assert calls["aten::addmm"].start_ns == UNIX_MINUS_NODE + 110 * US
+    assert calls["aten::addmm"].shape.flops == 2 * 4 * 16 * 8
+    assert calls["aten::addmm"].shape.problem == "[8] [4, 16] [16, 8]"
+    assert calls["aten::linear"].shape.flops is None
+    assert [call.shape.operation for call in second.calls] == ["aten::relu"]
+
+
+def test_gpu_kernels_take_the_place_of_operators_and_collectives_are_spans(tmp_path: Path) -> None:
+    kernel = event("sgemm_128x128", 120, 40, "kernel", **{"External id": 5})
+    reduce = event("ncclDevKernel_AllReduce_Sum_f32", 220, 60, "kernel")
+    product = {**PRODUCT, "args": {**PRODUCT["args"], "External id": 5}}
+    found = read(trace(tmp_path, LINEAR, product, kernel, reduce), BORDERS, UNIX_MINUS_NODE)
+    assert found.on_gpu
+    first, second = found.steps
+    assert [(call.shape.operation, call.shape.library) for call in first.calls] == [("sgemm_128x128", "cuda")]
+    assert first.calls[0].shape.flops == 2 * 4 * 16 * 8, "of the operator that launched it"
+    assert second.calls == []
+    assert second.collectives == [("engine.allreduce", 220 * US, 280 * US, None, 1)]
+
+
+def test_step_with_too_many_calls_is_left_out_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(traced, "MOST_CALLS", 2)
+    found = read(trace(tmp_path, LINEAR, PRODUCT, LATER), BORDERS, UNIX_MINUS_NODE)
+    assert [step.number for step in found.steps] == [7]
+    assert found.omitted == [8]
+
+
+def test_trace_without_an_operator_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(Unreadable, match="no operator and no kernel"):
+        read(trace(tmp_path, event("something", 1, 1, "other")), BORDERS, UNIX_MINUS_NODE)
+
+
+def test_wrapper_loads_what_the_reading_process_wrote(tmp_path: Path) -> None:
+    found = read(trace(tmp_path, LINEAR, PRODUCT, LATER), BORDERS, UNIX_MINUS_NODE)
+    write(found, tmp_path / "read")
+    again = load(tmp_path / "read")
+    assert again == found
+    assert isinstance(again.steps[0].calls[0], TimedCall)
+
+
+def test_what_the_hooks_wrote_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "1-1.done"
+    said = {"trace": "1-1.json", "framework": "torch_trace", "steps": [[7, 1, 2]], "stop_ns": 3}
+    path.write_text(json.dumps({**said, "unix_minus_node_ns": 4}))
+    done = parse_done(path)
+    assert (done.trace, done.steps, done.stop_ns) == (tmp_path / "1-1.json", [(7, 1, 2)], 3)
+
+
+def test_operations_of_tensorflow_on_the_cpu() -> None:
+    """Three calls of a network of four layers, of which the trace has 87 operations each."""
+    found = read_host(XPLANE, "roofline_anchor", 100_000)
+    assert len(found.operations) == 3 * 87
+    products = [one for one in found.operations if "MatMul" in one.kind]
+    assert len(products) == 3 * 11
+    assert "gradient_tape/sequential/dense_2/MatMul/MatMul" in {one.name for one in products}
+    assert all(one.time_s >= 0 for one in found.operations)
+    assert found.anchors == [], "this one was recorded by hand"

@@ -1,0 +1,202 @@
+"""Steps of real trainings that their framework's own profiler records: `run --trace` and `roofline-client
+trace`."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ..end_to_end.conftest import Site, values, wait_until
+from .torch_runs import finish, wrapping
+
+pytestmark = [pytest.mark.framework, pytest.mark.timeout(400)]
+# Of a step of that training, as it counts them by hand.
+FLOPS_PER_STEP = (
+    2 * 16 * (32 * 3 * 32 * 32 * 9 * 2 + 64 * 32 * 32 * 32 * 9 * 3 + 4096 * 256 * 3 + 256 * 10 * 3)
+)
+CNN = Path(__file__).with_name("torch_training.py")
+STEPS = 60
+TRACED = range(30, 33)
+
+
+def trained(site: Site, python: str, *options: str) -> str:
+    """A traced training of a network whose FLOPs are known; what its wrapper printed."""
+    wrap = wrapping("--job", "1", "--trace", "30-32", *options)
+    command = [str(part) for part in [*wrap, python, CNN, STEPS]]
+    done = finish(command, site.environ | {"ROOFLINE_ROLE": "worker"})
+    wait_until(lambda: site.worked("worker:0", STEPS, "1"), what="all steps and kernels arrive")
+    return done.stderr
+
+
+def exported(site: Site) -> Path:
+    folder = site.folder / "raw"
+    assert site.ask("export", "--job", "1", "-o", folder, "--force").returncode == 0
+    return folder
+
+
+def rows_of(path: Path) -> list[dict[str, str]]:
+    with path.open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def steps_of(site: Site, which: str) -> list[dict[str, Any]]:
+    done = site.ask("steps", "--job", "1", "--steps", which, "--format", "json")
+    assert done.returncode == 0, done.stderr
+    return list(json.loads(done.stdout)["rows"])
+
+
+def test_traced_steps_have_operators_and_say_nothing_of_the_others(site: Site, torch_python: str) -> None:
+    site.server()
+    site.agent()
+    printed = trained(site, torch_python, "--no-kernels")
+    assert "trace recorded: steps 30-32, " in printed
+    assert not list(Path("/tmp").glob("roofline-trace-*/*.json")), "the trace is removed"
+
+    report = json.loads(site.ask("report", "--job", "1", "--format", "json").stdout)
+    left = {one["reason"]: one["steps"] for one in report["verdict"]["left_out"]}
+    assert left["traced"] == len(TRACED)
+    assert any("recorded: steps 30-32" in note for note in report["notes"])
+    assert values(report, "worker:0")["between.trace.count"] == 2, "started and stopped"
+    # The other steps did the same, as far as is known.
+    assert values(report, "worker:0")["flops_per_step"] == pytest.approx(FLOPS_PER_STEP, rel=0.01)
+
+    check_account(exported(site))
+
+
+def check_account(raw: Path) -> None:
+    """Phases of the traced steps, as hooks tell them, against the operators of the trace within them."""
+    marks = {
+        int(row["step"]): int(row["time_ns"]) for row in rows_of(raw / "marks.csv") if row["kind"] == "border"
+    }
+    begin, end = marks[TRACED[0] - 1], marks[TRACED[-1]]
+    calls = [(int(row["begin_ns"]), int(row["duration_ns"])) for row in rows_of(raw / "calls.csv")]
+    assert all(begin <= start < end for start, _ in calls), "there are calls in traced steps alone"
+    backward = [
+        (int(row["begin_ns"]), int(row["end_ns"]))
+        for row in rows_of(raw / "spans.csv")
+        if row["name"] == "phase.backward" and begin <= int(row["begin_ns"]) < end
+    ]
+    assert len(backward) == len(TRACED)
+    lasted = sum(until - since for since, until in backward)
+    computed = sum(time for at, time in calls if any(since <= at < until for since, until in backward))
+    assert computed == pytest.approx(lasted, rel=0.05)
+
+
+def test_trace_beside_sampled_kernels_changes_no_number_of_the_job(site: Site, torch_python: str) -> None:
+    site.server()
+    site.agent()
+    trained(site, torch_python)
+    done = site.ask("roofline", "--job", "1", "--points", "kernel", "--format", "json")
+    assert "aten::" not in done.stdout, "the library's kernels are what is known of the other steps"
+    traced = site.ask("roofline", "--job", "1", "--points", "kernel", "--steps", "30:32", "--format", "json")
+    assert "aten::convolution_backward" in traced.stdout
+
+
+def test_steps_that_never_come_are_named(site: Site, torch_python: str) -> None:
+    site.server()
+    site.agent()
+    wrap = wrapping("--job", "1", "--trace", "1000")
+    command = [str(part) for part in [*wrap, torch_python, CNN, 20]]
+    done = finish(command, site.environ | {"ROOFLINE_ROLE": "worker"})
+    assert "trace not recorded: step 1000: the training ended before these steps did" in done.stderr
+
+
+def test_running_job_is_traced_on_request(site: Site, torch_python: str) -> None:
+    site.server()
+    site.agent()
+    command = [*wrapping("--job", "1", "--no-kernels"), torch_python, CNN, 100_000]
+    training = site.start(command, "rank.log", ROOFLINE_ROLE="worker")
+    wait_until(lambda: site.steps("worker:0", "1") > 8, what="it trains")
+
+    done = site.ask("trace", "--job", "1", "--steps", "2", "--format", "json")
+    assert done.returncode == 0, done.stderr
+    (rank,) = json.loads(done.stdout)["ranks"]
+    assert rank["rank"] == "worker:0"
+    found = re.fullmatch(r"recorded: steps (\d+)-(\d+), (\d+) operators .*", rank["text"])
+    assert found, rank
+    first, last = int(found[1]), int(found[2])
+    assert last == first + 1
+    wait_until(lambda: site.steps("worker:0", "1") > last + 5, what="it trains on")
+    wait_until(lambda: site.seen("1")["worker:0"]["flops_per_step"], what="what was traced is known")
+    assert values(site.report("1"), "worker:0")["flops_per_step"] == pytest.approx(FLOPS_PER_STEP, rel=0.01)
+
+    unknown = site.ask("trace", "--job", "1", "--rank", "worker:9")
+    assert (unknown.returncode, "these do: worker:0" in unknown.stderr) == (5, True)
+    training.terminate()
+    training.wait()
+    wait_until(lambda: site.ask("trace", "--job", "1").returncode == 3, what="a job that is over is refused")
+
+
+def test_tensorflow_operations_of_traced_steps(site: Site, tensorflow_python: str) -> None:
+    site.server()
+    site.agent()
+    script = Path(__file__).with_name("traced_tensorflow.py")
+    wrap = wrapping("--job", "1", "--trace", "30-32", "--no-kernels")
+    done = finish(
+        [str(part) for part in [*wrap, tensorflow_python, script, STEPS]],
+        site.environ | {"ROOFLINE_ROLE": "worker"},
+    )
+    assert "trace recorded: steps 30-32, " in done.stderr
+    wait_until(lambda: site.steps("worker:0", "1") == STEPS, what="all steps arrive")
+    wait_until(lambda: rows_of(exported(site) / "calls.csv"), what="what was traced arrives")
+    calls = rows_of(exported(site) / "calls.csv")
+    products = [row for row in calls if "MatMul" in row["operation"]]
+    assert {row["problem"] for row in products if "gradient_tape" in row["problem"]}, "named by layer"
+    # Four layers: a product each forward, two backward, of the first but one: it has no input to train.
+    assert len(products) == len(TRACED) * (4 + 2 * 4 - 1)
+    report = json.loads(site.ask("report", "--job", "1", "--format", "json").stdout)
+    assert {one["reason"]: one["steps"] for one in report["verdict"]["left_out"]}["traced"] == len(TRACED)
+    assert values(report, "worker:0")["between.trace.count"] == 2, "started and stopped"
+
+
+PROFILES_ITSELF = """
+import sys
+import torch
+from torch.profiler import ProfilerActivity, profile
+
+layer = torch.nn.Linear(64, 64)
+optimizer = torch.optim.SGD(layer.parameters(), lr=0.01)
+begin, end = map(int, sys.argv[1:])
+for step in range(40):
+    if step == begin:
+        own = profile(activities=[ProfilerActivity.CPU])
+        own.start()
+    layer(torch.ones(8, 64)).sum().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+    if step == end:
+        own.stop()
+        print("products", sum(event.name == "aten::addmm" for event in own.events()))
+"""
+
+
+@pytest.mark.parametrize(("begin", "end"), [(5, 35), (15, 35), (5, 15), (12, 13)])
+def test_profile_of_the_training_itself_is_left_as_it_is(
+    site: Site, torch_python: str, begin: int, end: int
+) -> None:
+    """It records before, while or after ours would: it has all its steps, and ours says why it has none."""
+    site.agent()
+    script = site.folder / "train.py"
+    script.write_text(PROFILES_ITSELF)
+    command = [*wrapping("--job", "1", "--trace", "10-20", "--no-kernels"), torch_python, script, begin, end]
+    done = finish([str(part) for part in command], site.environ | {"ROOFLINE_ROLE": "worker"})
+    assert f"products {end - begin + 1}\n" in done.stdout
+    assert "the training records something with PyTorch's profiler itself" in done.stderr
+
+
+@pytest.mark.parametrize(("begin", "end"), [(5, 35), (15, 35)])
+def test_tensorflows_profile_of_the_training_itself_is_left_as_it_is(
+    site: Site, tensorflow_python: str, begin: int, end: int
+) -> None:
+    site.agent()
+    script = Path(__file__).with_name("traced_tensorflow.py")
+    wrap = wrapping("--job", "1", "--trace", "10-20", "--no-kernels")
+    command = [str(part) for part in [*wrap, tensorflow_python, script, 40, begin, end]]
+    done = finish(command, site.environ | {"ROOFLINE_ROLE": "worker"})
+    assert "traces 1\n" in done.stdout
+    assert "trace not recorded: steps 10-20: " in done.stderr
