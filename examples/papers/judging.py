@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
+from points import NETWORKS
 from readings import Reading, Readings
 
 AGREES, DIFFERS, OPEN = "agrees", "differs", "can't be judged here"
@@ -14,6 +15,9 @@ READ = "read in the text"
 FIGURE = "read off the paper's figures, or the tables its authors published"
 QUOTED = "quoted by others"
 EXPECTED = "what the experiment is for; its wording was not read"
+
+
+Found = TypeVar("Found")
 
 
 class AbsentError(Exception):
@@ -110,6 +114,20 @@ def judged(claim: Claim, readings: Readings, network: dict[str, dict[str, float]
 def holds(true: bool, ours: str, otherwise: str = "") -> Judged:
     """otherwise: the reason where it does not hold."""
     return Judged(ours, AGREES) if true else Judged(ours, DIFFERS, otherwise)
+
+
+def of_each(what: Callable[[str], Found]) -> dict[str, Found]:
+    """Something of each network of which all that it takes was run: two of them at least."""
+    found: dict[str, Found] = {}
+    absent = None
+    for network in NETWORKS:
+        try:
+            found[network] = what(network)
+        except AbsentError as error:
+            absent = error
+    if absent is not None and len(found) < 2:
+        raise absent
+    return found
 
 
 def never(why: str) -> Callable[[Jobs], Judged]:

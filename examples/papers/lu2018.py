@@ -6,8 +6,21 @@ with RDMA; ours is gRPC from Python over links of one machine.
 
 from __future__ import annotations
 
-from judging import EXPECTED, FIGURE, READ, Claim, Jobs, Judged, collect, holds, never, percent, times
-from points import NETWORKS, RATE, UNSHAPED
+from judging import (
+    EXPECTED,
+    FIGURE,
+    READ,
+    Claim,
+    Jobs,
+    Judged,
+    collect,
+    holds,
+    never,
+    of_each,
+    percent,
+    times,
+)
+from points import RATE, UNSHAPED
 
 TITLE = "gRPC for parameter servers (Biswas, Lu, Panda 2018; Lu, Bench 2018)"
 CLAIMS: list[Claim] = []
@@ -30,7 +43,7 @@ def payload(jobs: Jobs, network: str, what: str) -> dict[str, float]:
     READ,
 )
 def three_classes(jobs: Jobs) -> Judged:
-    found = {n: payload(jobs, n, "variables") for n in NETWORKS}
+    found = of_each(lambda n: payload(jobs, n, "variables"))
     ours = "; ".join(f"{n} {x['small']:.0f}, {x['medium']:.0f}, {x['large']:.0f}" for n, x in found.items())
     return holds(
         all(min(x.values()) > 0 for x in found.values()),
@@ -41,7 +54,7 @@ def three_classes(jobs: Jobs) -> Judged:
 
 @claim("section 3.2", "Large buffers carry most of the bytes", "60 % of the skewed payload's buffers", READ)
 def large_carry_most(jobs: Jobs) -> Judged:
-    found = {n: _share(payload(jobs, n, "bytes")) for n in NETWORKS}
+    found = of_each(lambda n: _share(payload(jobs, n, "bytes")))
     return holds(
         all(x > 0.6 for x in found.values()),
         "of the bytes: " + ", ".join(f"{n} {x:.0%}" for n, x in found.items()),
@@ -50,7 +63,7 @@ def large_carry_most(jobs: Jobs) -> Judged:
 
 @claim("section 3.2", "In number, large buffers are the most", "60 % large, 30 % medium, 10 % small", READ)
 def large_are_most(jobs: Jobs) -> Judged:
-    found = {n: _share(payload(jobs, n, "variables")) for n in NETWORKS}
+    found = of_each(lambda n: _share(payload(jobs, n, "variables")))
     return holds(
         all(x > 0.5 for x in found.values()),
         "of the variables: " + ", ".join(f"{n} {x:.0%}" for n, x in found.items()),
@@ -184,7 +197,7 @@ def second_server(jobs: Jobs) -> Judged:
     def speed(network: str, ps: int) -> float:
         return jobs("ps", network=network, ps=ps, workers=2, batch=16, onednn=1)["worker.examples_per_second"]
 
-    found = {n: speed(n, 2) / speed(n, 1) for n in NETWORKS}
+    found = of_each(lambda n: speed(n, 2) / speed(n, 1))
     return holds(
         max(found.values()) > 1.05,
         "2 servers over 1, 2 workers: " + ", ".join(f"{n} {x:.2f}x" for n, x in found.items()),
@@ -211,11 +224,11 @@ def launching(jobs: Jobs) -> Judged:
     EXPECTED,
 )
 def communication_share(jobs: Jobs) -> Judged:
-    shares, weight = {}, {}
-    for n in NETWORKS:
-        job = jobs("horovod", network=n, workers=2, batch=16, onednn=1)
-        shares[n] = sum(job.get(f"account.{p}") for p in ("transfer", "wait_ranks"))
-        weight[n] = job["horovod.sent_bytes_per_step"] / job["horovod.flops_per_step"]
+    found = of_each(lambda n: jobs("horovod", network=n, workers=2, batch=16, onednn=1))
+    held = ("transfer", "wait_ranks")
+    shares = {n: sum(job.get(f"account.{part}") for part in held) for n, job in found.items()}
+    sent, work = "horovod.sent_bytes_per_step", "horovod.flops_per_step"
+    weight = {n: job[sent] / job[work] for n, job in found.items()}
     most = max(weight, key=lambda n: weight[n])
     return holds(
         max(shares, key=lambda n: shares[n]) == most,
@@ -232,10 +245,8 @@ def communication_share(jobs: Jobs) -> Judged:
     EXPECTED,
 )
 def layers_add_up(jobs: Jobs) -> Judged:
-    sums = {
-        n: sum(jobs("horovod", network=n, workers=2, batch=16, onednn=1).like("account.").values())
-        for n in NETWORKS
-    }
+    found = of_each(lambda n: jobs("horovod", network=n, workers=2, batch=16, onednn=1))
+    sums = {n: sum(job.like("account.").values()) for n, job in found.items()}
     return holds(
         all(abs(x - 1) < 0.02 for x in sums.values()),
         "sum of the parts: " + ", ".join(f"{n} {x:.1%}" for n, x in sums.items()),
