@@ -135,6 +135,13 @@ def never(why: str) -> Callable[[Jobs], Judged]:
     return lambda jobs: Judged("-", OPEN, why)
 
 
+def spent(job: Job) -> str:
+    """Where a step goes by the product's account: its largest parts."""
+    parts = sorted(job.like("account.").items(), key=lambda part: -part[1])[:3]
+    named = (f"{name.replace('|', ' or ').replace('_', ' ')} {share:.0%}" for name, share in parts)
+    return f"a step of {job.name} is {', '.join(named)}"
+
+
 def percent(share: float) -> str:
     return f"{share:.0%}"
 

@@ -18,6 +18,7 @@ from .replay import median_of_others
 SLOWER = 1.8  # times, than what its like reach; a slow link holds up what acknowledges the others' bytes, too
 ON_THEIR_WAY = 0.1  # of the time that its bytes are. Below 0.05 rates of healthy ranks differ by up to 4
 COMPARABLE = 0.05  # of its bytes, that another of another role must send
+REACHED = 0.8  # of what its link does: it is as fast as it can be. Short bursts of others may go beyond that
 ON_THEIR_WAY_ALONE = 0.3  # the same of a rank without its like, which sends other things than the others
 
 
@@ -32,6 +33,7 @@ class LinkSignals(NamedTuple):
     sent: float  # byte/s
     on_their_way: float  # s/s that these bytes need at the rates at which they are acknowledged
     held: float = 0.0
+    ceiling: float | None = None  # byte/s that the link does; None: not measured
 
     @property
     def rate(self) -> float:
@@ -87,7 +89,7 @@ def _comparable(one: LinkSignals, links: Sequence[LinkSignals]) -> list[LinkSign
 
 
 def _slow_link(one: LinkSignals, usual: float) -> SlowLink | None:
-    if one.rate * SLOWER > usual:
+    if one.rate * SLOWER > usual or (one.ceiling is not None and one.rate >= REACHED * one.ceiling):
         return None
     # Connections side by side share a link, and their times overlap.
     busy = min(1.0, one.on_their_way)

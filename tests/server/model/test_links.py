@@ -33,6 +33,14 @@ def test_lone_server_is_held_against_its_workers() -> None:
     assert found.rank == "ps:0"
 
 
+@pytest.mark.parametrize(("ceiling", "named"), [(None, 1), (1e9, 1), (60e6, 0)])
+def test_server_that_fills_its_link_has_no_slow_link(ceiling: float | None, named: int) -> None:
+    """All links are shaped to 60 MB/s. Bursts of the workers go through faster, what it sends to all of them
+    does not."""
+    server = link("ps:0", rate=50e6)._replace(ceiling=ceiling)
+    assert len(slow_links([server, link("worker:0"), link("worker:1")])) == named
+
+
 def test_nobody_waits_longer_for_a_link_than_he_waits() -> None:
     (found,) = slow_links([link("ddp:0"), link("ddp:1", rate=50e6, held=0.05)])
     assert found.least == found.saved == found.most == 0.05

@@ -9,6 +9,8 @@ from ...model.evidence import RankEvidence
 from ...model.links import LinkSignals, SlowLink, slow_links
 from ...sentences import network as texts
 from ...store.view import JobView
+from ..ceilings.network import of_network
+from ..ceilings.nodes import ceilings
 from ..evidence.gathering import Gathered
 
 SENT, RATE = "tcp_sent_bytes", "tcp_delivery_rate"
@@ -28,8 +30,14 @@ def slow_links_of(view: JobView, gathered: Gathered, accounts: Mapping[int, Acco
             to = {peer: n for peer, n in sent.items() if (hosts.get(peer) != rank.host) == leaves}
             found = _link(rank, leaves, to, sum(sent.values()), rates, shares.get(number, of_all))
             if found is not None:
-                links.append(found)
+                links.append(found._replace(ceiling=_ceiling(view, rank.host) if leaves else None))
     return slow_links(links)
+
+
+def _ceiling(view: JobView, host: str) -> float | None:
+    """byte/s that the link of a host does, the fastest way that was measured."""
+    known = [c.value for c in of_network(view, host, ceilings(view, host))]
+    return max(known, default=None)
 
 
 def _by_peer(view: JobView) -> dict[int, tuple[dict[str, float], dict[str, float]]]:
