@@ -6,10 +6,10 @@ Only the abstract and the introduction could be read; other figures are those th
 from __future__ import annotations
 
 from judging import (
-    AbsentError,
     DIFFERS,
     QUOTED,
     READ,
+    AbsentError,
     Claim,
     Job,
     Jobs,
@@ -59,7 +59,7 @@ def tuned_is_faster(jobs: Jobs) -> Judged:
         )
     )
     best = max(found.values())
-    return holds(1.05 < best <= 4.5, f"oneDNN on against off: {each('{:.2f}x', found)}")
+    return holds(best > 1.05, f"oneDNN on against off: {each('{:.2f}x', found)}")
 
 
 @claim(

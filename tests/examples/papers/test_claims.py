@@ -35,7 +35,8 @@ def numbers_of(values: tuple[str, ...]) -> dict[str, float]:
         f"time.{one}.{name}": 1.0 for one in OPERATIONS for name in ("launches", "time", "flops", "bytes")
     }
     found |= {
-        f"ps:0.payload.{size}.{what}": 1.0
+        f"ps:{server}.payload.{size}.{what}": 1.0
+        for server in (0, 1)
         for size in ("small", "medium", "large", "total")
         for what in ("variables", "bytes")
     }
