@@ -51,7 +51,8 @@ def train(layer: layers.Layer, inputs: tf.Tensor, steps: int) -> None:
             loss = tf.reduce_sum(outputs * weight)
         *gradients, of_images = tape.gradient(loss, [*layer.trainable_variables, images])
         optimizer.apply_gradients(zip(gradients, layer.trainable_variables, strict=True))
-        return tf.reduce_sum(of_images[:1, :1])
+        # Without the loss nobody needs the forward pass of a convolution, and TensorFlow leaves it out.
+        return loss + tf.reduce_sum(of_images[:1, :1])
 
     weight = tf.random.stateless_normal(layer(images).shape, (0, 1))
     for _ in range(steps):
