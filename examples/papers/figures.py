@@ -63,7 +63,8 @@ def trajectories(
         wanted = {n: jobs for n, jobs in wanted.items() if len(jobs) > 1}
         if not wanted:
             return None
-        figure, axes = plt.subplots(2, 2, figsize=(13, 10), layout="constrained", squeeze=False)
+        rows = (len(wanted) + 1) // 2
+        figure, axes = plt.subplots(rows, 2, figsize=(13, 5 * rows), layout="constrained", squeeze=False)
         for ax, (network, jobs) in zip(axes.flat, wanted.items(), strict=False):
             client.experiment(jobs=jobs).trajectory(over=over, roles=[role]).plot(ax=ax)
             ax.set_title(NAMES[network])
