@@ -68,6 +68,8 @@ def trajectories(
         for ax, (network, jobs) in zip(axes.flat, wanted.items(), strict=False):
             client.experiment(jobs=jobs).trajectory(over=over, roles=[role]).plot(ax=ax)
             ax.set_title(NAMES[network])
+            if ax.child_axes and ax.get_legend() is not None:
+                ax.get_legend().remove()  # the magnified part lies where it would
         return _without_rest(figure, axes.flat[len(wanted) :])
 
     return draw

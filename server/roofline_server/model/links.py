@@ -34,6 +34,7 @@ class LinkSignals(NamedTuple):
     on_their_way: float  # s/s that these bytes need at the rates at which they are acknowledged
     held: float = 0.0
     ceiling: float | None = None  # byte/s that the link does; None: not measured
+    at_once: float = 0.0  # byte/s of all its connections together, if all send at once
 
     @property
     def rate(self) -> float:
@@ -88,8 +89,12 @@ def _comparable(one: LinkSignals, links: Sequence[LinkSignals]) -> list[LinkSign
     return [other for other in links if other is not one and other.sent >= COMPARABLE * one.sent]
 
 
+def _fills_its_link(one: LinkSignals) -> bool:
+    return one.ceiling is not None and max(one.rate, one.at_once) >= REACHED * one.ceiling
+
+
 def _slow_link(one: LinkSignals, usual: float) -> SlowLink | None:
-    if one.rate * SLOWER > usual or (one.ceiling is not None and one.rate >= REACHED * one.ceiling):
+    if one.rate * SLOWER > usual or _fills_its_link(one):
         return None
     # Connections side by side share a link, and their times overlap.
     busy = min(1.0, one.on_their_way)

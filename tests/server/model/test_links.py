@@ -39,6 +39,9 @@ def test_server_that_fills_its_link_has_no_slow_link(ceiling: float | None, name
     does not."""
     server = link("ps:0", rate=50e6)._replace(ceiling=ceiling)
     assert len(slow_links([server, link("worker:0"), link("worker:1")])) == named
+    # Two workers that it sends to at once have half of the link each.
+    server = link("ps:0", rate=25e6)._replace(ceiling=ceiling, at_once=50e6)
+    assert len(slow_links([server, link("worker:0"), link("worker:1")])) == named
 
 
 def test_nobody_waits_longer_for_a_link_than_he_waits() -> None:

@@ -71,7 +71,8 @@ def _link(
     per_second = rank.sent.total / rank.sent.seconds / whole
     moved = per_second * sum(main.values())
     needed = per_second * sum(n / rates[peer] for peer, n in main.items())
-    return LinkSignals(rank.key, rank.role, rank.host, leaves, moved, needed, held)
+    at_once = sum(rates[peer] for peer in main)
+    return LinkSignals(rank.key, rank.role, rank.host, leaves, moved, needed, held, at_once=at_once)
 
 
 def _held(one: Account) -> float:
