@@ -64,7 +64,7 @@ def gain_is_bounded(jobs: Jobs) -> Judged:
     }
     worst = max(found.values())
     ours = "two single-threaded processes, if they did not slow each other down, over one of two threads: "
-    return holds(worst <= 2.0, ours + ", ".join(f"{n} {x:.2f}x" for n, x in found.items()))
+    return holds(worst <= 1.5, ours + ", ".join(f"{n} {x:.2f}x" for n, x in found.items()))
 
 
 @claim("abstract", "More processes than cores do not help", "-")

@@ -60,7 +60,12 @@ def large_carry_most(jobs: Jobs) -> Judged:
     )
 
 
-@claim("section 3.2", "In number, large buffers are the most", "60 % large, 30 % medium, 10 % small", READ)
+@claim(
+    "section 3.2",
+    "A payload of mostly large buffers stands for a training",
+    "60 % large, 30 % medium, 10 % small",
+    READ,
+)
 def large_are_most(jobs: Jobs) -> Judged:
     found = of_each(lambda n: _share(payload(jobs, n, "variables")))
     return holds(
