@@ -30,15 +30,19 @@ def trained(site: Site, python: str, *options: str) -> str:
     command = [str(part) for part in [*wrap, python, CNN, STEPS]]
     done = finish(command, site.environ | {"ROOFLINE_ROLE": "worker"})
     wait_until(lambda: site.worked("worker:0", STEPS, "1"), what="all steps and kernels arrive")
-    # What became of the trace is said after its kernels, and may come a batch later.
     if "trace recorded: " in done.stderr:
-        wait_until(lambda: "recorded: steps 30-32" in notes_of(site), what="what was recorded is said")
+        wait_for_trace(site)
     return done.stderr
 
 
-def notes_of(site: Site) -> str:
-    known = site.known("1")
-    return "\n".join(known.notes) if known else ""
+def wait_for_trace(site: Site) -> None:
+    """What became of a trace is said after the last of its kernels, which may be a batch after the first."""
+
+    def said() -> bool:
+        known = site.known("1")
+        return known is not None and any("recorded: steps 30-32" in note for note in known.notes)
+
+    wait_until(said, what="what was recorded is said")
 
 
 def exported(site: Site) -> Path:
@@ -150,7 +154,7 @@ def test_tensorflow_operations_of_traced_steps(site: Site, tensorflow_python: st
     )
     assert "trace recorded: steps 30-32, " in done.stderr
     wait_until(lambda: site.steps("worker:0", "1") == STEPS, what="all steps arrive")
-    wait_until(lambda: rows_of(exported(site) / "calls.csv"), what="what was traced arrives")
+    wait_for_trace(site)
     calls = rows_of(exported(site) / "calls.csv")
     products = [row for row in calls if "MatMul" in row["operation"]]
     assert {row["problem"] for row in products if "gradient_tape" in row["problem"]}, "named by layer"
