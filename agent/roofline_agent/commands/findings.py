@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+from roofline.joining import Access
+
 from ..calibrate import store
 from ..calibrate.errors import CalibrationError
 from ..ceilings import ceilings_path
@@ -16,6 +18,7 @@ from ..ncu import command, diagnosis
 from ..records import Provenance, SourceSettings
 from ..sampler import Sampler
 from ..sources import make_sources
+from ..uplink.admission import JOIN, refusal
 
 
 class Finding(NamedTuple):
@@ -49,7 +52,9 @@ def examine(config: Config, environ: Mapping[str, str]) -> list[Finding]:
         examine_ncu(environ),
         examine_ceilings(config.state_directory(environ)),
         examine_agent(config.socket_path(environ)),
-        examine_server(config.server, config.server in known_servers(config.state_directory(environ)).known),
+        examine_server(
+            config.server, known_servers(config.state_directory(environ)).known.get(config.server)
+        ),
     ]
 
 
@@ -93,12 +98,15 @@ def examine_agent(path: Path) -> Finding:
     return Finding("agent", True, f"listens at {path}")
 
 
-def examine_server(address: str, joined: bool = False) -> Finding:
+def examine_server(address: str, access: Access | None) -> Finding:
+    """access: what this node was given when it joined; None: it has not."""
     host, _, port = address.rpartition(":")
     try:
-        with socket.create_connection((host.strip("[]"), int(port)), timeout=2):
-            how = ", with TLS: this node has joined" if joined else ""
-            return Finding("server", True, f"{address} answers{how}")
+        socket.create_connection((host.strip("[]"), int(port)), timeout=2).close()
     except OSError as error:
         text = f"{address} does not answer ({error.strerror or error})"
         return Finding("server", False, text, "start `roofline-server`, or give --server HOST:PORT")
+    if why := refusal(address, access):
+        return Finding("server", False, f"{address} does not let this node in: {why}", JOIN)
+    how = ", with TLS, and lets this node in" if access else ""
+    return Finding("server", True, f"{address} answers{how}")
