@@ -14,7 +14,7 @@ from typing import Any, List
 
 from . import Marker
 from .torch_calm import PASSED
-from .torch_phases import BACKWARDS, FORWARDS, LEAVES
+from .torch_phases import BACKWARDS, FORWARDS, GRADIENTS_READY, LEAVES
 from .torch_recorder import MOST_EVENTS, Recorder, recorder
 
 IN_BACKWARD = -1  # the key (Recorder.updated) of all optimizers that step inside a backward
@@ -31,7 +31,7 @@ def patch(module: Any, marker: Marker) -> None:
     @functools.wraps(run)
     def backward(*args: Any, **kwargs: Any) -> Any:
         log = record.calm
-        if log is None or record.waits or record.in_backward or thread() != record.thread:
+        if log is None or record.in_backward or thread() != record.thread:
             if not begin(args, kwargs):
                 return run(*args, **kwargs)
             try:
@@ -41,6 +41,8 @@ def patch(module: Any, marker: Marker) -> None:
         now = clock()
         record.in_backward = True
         log((BACKWARDS, now))
+        if record.waits:
+            passes.watch(args, kwargs)
         if record.sampled:
             record.spent += clock() - now
         try:
@@ -51,6 +53,7 @@ def patch(module: Any, marker: Marker) -> None:
             else:
                 now = clock()
                 record.calm((PASSED, now))
+                passes.unwatch()
                 record.in_backward = False
                 if record.sampled:
                     record.spent += clock() - now
@@ -96,7 +99,7 @@ class _BackwardPasses:
             record.in_backward = False
             return False
         if record.waits:
-            self._hook_first_node(args, kwargs)
+            self.watch(args, kwargs)
         if record.sampled:
             record.spent += _now() - now
         return True
@@ -104,10 +107,7 @@ class _BackwardPasses:
     def end(self, roots: Any = None) -> None:
         record = self._record
         try:
-            if self._hooks:
-                for hook in self._hooks:
-                    hook.remove()
-                self._hooks = []
+            self.unwatch()
             now = _now()
             if record.waiting:
                 now = record.waited(now)
@@ -128,7 +128,8 @@ class _BackwardPasses:
             record.abandon()
         record.in_backward = False
 
-    def _hook_first_node(self, args: Any, kwargs: Any) -> None:
+    def watch(self, args: Any, kwargs: Any) -> None:
+        """Have it noted when all gradients of the pass that begins are there: its end is waiting."""
         try:
             self._record.waits -= 1
             self._queued = False
@@ -143,6 +144,12 @@ class _BackwardPasses:
         except Exception:
             self._record.failed("torch_autograd")
 
+    def unwatch(self) -> None:
+        if self._hooks:
+            for hook in self._hooks:
+                hook.remove()
+            self._hooks = []
+
     def _first_node_runs(self, gradients: Any) -> None:
         if self._queued:
             return
@@ -155,8 +162,15 @@ class _BackwardPasses:
     def _gradients_ready(self) -> None:
         record = self._record
         try:
-            if record.in_backward and record.in_training_thread():
-                record.gradients_ready(_now())
+            if not record.in_backward or not record.in_training_thread():
+                return
+            now = _now()
+            if record.calm is not None:
+                record.calm((GRADIENTS_READY, now))
+            else:
+                record.gradients_ready(now)
+            if record.sampled:
+                record.spent += _now() - now
         except Exception:
             record.failed("torch_autograd")
 

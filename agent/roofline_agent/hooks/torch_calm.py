@@ -7,45 +7,61 @@ costs ten times what it does in a loop of its own. Together they are worked out 
 
 from __future__ import annotations
 
-from typing import Any, List, Tuple
+from typing import Any, List, NamedTuple, Optional, Tuple
 
-from .torch_phases import BACKWARDS, FETCHED, FORWARDS, INPUTS, LEAVES, OPTIMIZES
+from .torch_phases import BACKWARDS, FETCHED, FORWARDS, GRADIENTS_READY, INPUTS, LEAVES, OPTIMIZES
 
 PASSED, UPDATED = 16, 17  # beside events of torch_phases: the end of a backward, and of an update
 BREAK_NS = 150000  # what it takes, with cold caches, to work out calm steps before one that is measured
 MOST_DISTURBED = 16  # calm stretches in a row that were broken off: such a training is left alone
 
 
-# What most steps are, and their events.
-PLAIN = FETCHED, BACKWARDS, PASSED, OPTIMIZES, UPDATED
-PLAIN_EVENTS = bytes([INPUTS, FETCHED, BACKWARDS, LEAVES, OPTIMIZES, LEAVES])
+# What most steps are, and their events: of a rank alone, and of one of DDP.
+PLAIN = {
+    (FETCHED, BACKWARDS, PASSED, OPTIMIZES, UPDATED): bytes(
+        [INPUTS, FETCHED, BACKWARDS, LEAVES, OPTIMIZES, LEAVES]
+    ),
+    (FETCHED, FORWARDS, BACKWARDS, GRADIENTS_READY, PASSED, OPTIMIZES, UPDATED): bytes(
+        [INPUTS, FETCHED, FORWARDS, BACKWARDS, GRADIENTS_READY, LEAVES, OPTIMIZES, LEAVES]
+    ),
+}
+
+
+class PlainSteps(NamedTuple):
+    """Steps that are all alike and follow on one another."""
+
+    events: bytes  # of each
+    sizes: Any  # examples and shapes of the batch of each
+    times: List[List[int]]  # of each: of its events, and when it ended
 
 
 def work_out(record: Any, log: List[Any]) -> None:
     """log: what and when, in order; of a fetch also its end, its queue and its sizes (torch_batches)."""
     at = 0
     while at < len(log):
-        sizes, steps = plain_steps(log, at)
-        if steps and record.plain_steps(sizes, steps):
-            at += len(steps) * len(PLAIN)
+        plain = plain_steps(log, at)
+        if plain is not None and record.plain_steps(plain):
+            at += len(plain.times) * (len(plain.events) - 1)  # a fetch is two events
         else:
             _work_out_one(record, *log[at])
             at += 1
 
 
-def plain_steps(log: List[Any], at: int) -> Tuple[Any, List[List[int]]]:
-    """The plain steps of one size that stand there behind one another: sizes, and of each the times of its
-    events and of its end."""
-    found: List[List[int]] = []
-    sizes = None
-    for first in range(at, len(log) - len(PLAIN) + 1, len(PLAIN)):
-        fetch, backward, passed, update, updated = log[first : first + len(PLAIN)]
-        codes = fetch[0], backward[0], passed[0], update[0], updated[0]
-        if codes != PLAIN or not fetch[3].used or (found and fetch[4] != sizes):
-            break
-        sizes, end = fetch[4], updated[1]
-        found.append([fetch[1], fetch[2], backward[1], passed[1], update[1], end, end])
-    return sizes, found
+def plain_steps(log: List[Any], at: int) -> Optional[PlainSteps]:
+    """The plain steps of one size that stand there behind one another."""
+    if log[at][0] != FETCHED:
+        return None
+    for codes, events in PLAIN.items():
+        sizes, times = log[at][4], []
+        for first in range(at, len(log) - len(codes) + 1, len(codes)):
+            step = log[first : first + len(codes)]
+            if tuple([one[0] for one in step]) != codes or not step[0][3].used or step[0][4] != sizes:
+                break
+            end = step[-1][1]
+            times.append([step[0][1], step[0][2], *[one[1] for one in step[1:]], end])
+        if times:
+            return PlainSteps(events, sizes, times)
+    return None
 
 
 def _work_out_one(record: Any, what: int, now: int, *fetched: Any) -> None:
@@ -65,5 +81,5 @@ def _work_out_one(record: Any, what: int, now: int, *fetched: Any) -> None:
     elif what == UPDATED:
         note(LEAVES, now)
         record.end_step(now)
-    elif what == OPTIMIZES:
-        note(OPTIMIZES, now)
+    else:
+        note(what, now)

@@ -14,6 +14,7 @@ from typing import Any, Mapping, Optional, Tuple
 
 from . import Marker
 from .torch_module import leave_to_python
+from .torch_phases import FORWARDS
 from .torch_recorder import Recorder, recorder
 
 SHARE = 2000  # asking DDP for its times (some 25 us) may take one part in so many of the time between
@@ -84,11 +85,16 @@ def _wrap_forward(owner: Any, record: Recorder, torch: Any) -> None:
         try:
             if has_gradients() and record.in_training_thread():
                 now = clock()
-                record.seen("wrapped", now)
-                record.forward(now)
-                record.batches.passed_arguments(inputs, kwargs)
+                if record.calm is not None and record.batches.queues:
+                    record.calm((FORWARDS, now))
+                else:
+                    record.seen("wrapped", now)
+                    record.forward(now)
+                    record.batches.passed_arguments(inputs, kwargs)
                 if model.require_backward_grad_sync:
                     record.waits += 1
+                if record.sampled:
+                    record.spent += clock() - now
         except Exception:
             record.failed("torch_ddp")
 
@@ -115,6 +121,11 @@ class _ReductionTimes:
             return False  # the times are those of the launches, not of the GPU
         model._set_ddp_runtime_logging_sample_rate(1)
         return True
+
+    @property
+    def may_wait(self) -> bool:
+        """Whether it is enough to ask now and then."""
+        return self._asked >= ALWAYS
 
     def __call__(self, now: int) -> None:
         model = self._model()

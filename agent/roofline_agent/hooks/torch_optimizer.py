@@ -129,10 +129,11 @@ class Updates:
         if record.calm is not None:
             record.calm((UPDATED, now))
         record.calm_left -= 1
+        record.waits = 0
         if record.sampled:
             record.spent += _now() - now
         if record.calm_left <= 0 or now >= record.calm_until_ns:
-            record.calm_is_over()
+            record.calm_is_over(now)
             record.worked_ns += _now() - now
 
     def begin_wrapped(self, optimizer: Any) -> None:

@@ -18,7 +18,7 @@ from .torch_batches import Batches
 from .torch_between import EVALUATION, TRACE
 from .torch_borders import DEFERRED_NS, SHORT_NS, WaitingBorder, in_place_of
 from .torch_by_hand import ByHand
-from .torch_calm import BREAK_NS, MOST_DISTURBED, work_out
+from .torch_calm import BREAK_NS, MOST_DISTURBED, PlainSteps, work_out
 from .torch_cost import HookCosts, is_before_sampled, next_before_sampled
 from .torch_phases import (
     BACKWARD,
@@ -163,34 +163,38 @@ class Recorder:
         """The calm steps are over: work out what was noted of them."""
         self.calm = None
         log, self._log = self._log, []
+        waits = self.waits  # of the step that goes on
         if log:
             self._try(work_out, self, log)
+        self.waits = waits
         self.batches.let_go()
 
-    def plain_steps(self, sizes: Any, steps: List[List[int]]) -> bool:
-        """Steps of a fetch, a backward and an update each followed on one another; False: not all is known
-        that is needed to send them together. sizes: examples and shapes. steps: of each the times of its
-        events, and when it ended."""
+    def plain_steps(self, steps: PlainSteps) -> bool:
+        """Such steps followed on one another; False: not all is known that is needed to send them
+        together."""
         if self._deferred:
             self.hand_over()
-        before = steps[-2][-1] if len(steps) > 1 else self.steps.border_ns
-        if self.sampled or self.batches.pending() or not self.steps.send_plain(sizes, steps):
+        before = steps.times[-2][-1] if len(steps.times) > 1 else self.steps.border_ns
+        if self.sampled or self.batches.pending() or not self.steps.send_plain(steps):
             return False
         self._handed_ns = self.steps.border_ns
         self._short = self._handed_ns - before < SHORT_NS
         self._defer_to = None
         return True
 
-    def calm_is_over(self) -> None:
-        """After the last border of calm steps."""
+    def calm_is_over(self, now: int) -> None:
+        """After the last border of calm steps, which was at `now`."""
         self._disturbed = 0
         self.catch_up()
+        self._ask_at_border(now)
         self._calm_down()
 
     def _calm_down(self) -> None:
         """After a border: if what follows will be as what was before, the next steps are calm."""
-        unusual = self._at_border or self._held or self.between.stretches or self._disturbed >= MOST_DISTURBED
+        unusual = self._held or self.between.stretches or self._disturbed >= MOST_DISTURBED
         if unusual or not self._short or self.account.on or self.turns.alone is None:
+            return
+        if self._at_border and not all([getattr(call, "may_wait", False) for call in self._at_border]):
             return
         if self._defer_to is None:
             self._defer_to = self._deferred_to()
@@ -302,7 +306,8 @@ class Recorder:
         self._marker.failed(hook)
 
     def at_border(self, call: Callable[[int], None]) -> None:
-        """Have call(now) record more at every border: what an engine reports only afterwards."""
+        """Have call(now) record more at every border, what an engine reports only afterwards; while
+        call.may_wait, if it has that, not at those of calm steps but behind the last of them."""
         self._at_border.append(call)
 
     def seen(self, what: str, now: int) -> None:
@@ -437,8 +442,13 @@ class Recorder:
 
     def stepped(self, now: int) -> None:
         """The border between two steps is here."""
+        self._ask_at_border(now)
         self.end_step(now)
         self._calm_down()
+
+    def _ask_at_border(self, now: int) -> None:
+        for call in self._at_border:
+            self._try(call, now)
 
     def end_step(self, now: int) -> None:
         """The border between two steps is here, or was at `now`, of which was only noted that it was."""
@@ -446,8 +456,6 @@ class Recorder:
             examples, shapes = self.batches.take(), self.batches.shapes
         except Exception:
             examples = shapes = None
-        for call in self._at_border:
-            self._try(call, now)
         deferred, account = self._deferred, self.account
         number = self.steps.sent + len(deferred)
         counts = self._marker.over(number, now) if account.on or number >= account.next else None

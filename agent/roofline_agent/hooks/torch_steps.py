@@ -14,7 +14,7 @@ from . import Marker
 from .torch_alike import AlikeSteps
 from .torch_between import Between
 from .torch_borders import WaitingBorder
-from .torch_calm import PLAIN_EVENTS
+from .torch_calm import PlainSteps
 from .torch_joined import JoinedCollectives
 from .torch_phases import BACKWARDS, FORWARDS, MAX_SPANS, OPTIMIZES, WORKS, Phases, Span, thinned
 
@@ -83,17 +83,16 @@ class TorchSteps:
             spans, self.phases.spans = [*self.phases.spans, *spans], []
         return spans
 
-    def send_plain(self, sizes: Any, steps: List[List[int]]) -> bool:
-        """Send steps of a fetch, a backward and an update each that followed on one another; False: not all
-        is known that is needed to send them together. sizes: examples and shapes. steps: of each the times of
-        its events, and when it ended."""
-        kind = self._alike.kind((PLAIN_EVENTS, sizes[1]))
+    def send_plain(self, steps: PlainSteps) -> bool:
+        """Send them together; False: not all is known that is needed for it."""
+        examples, shapes = steps.sizes
+        kind = self._alike.kind((steps.events, shapes))
         if kind is None or not kind.layout or self.times or self.phases.spans or self.joined.open:
             return False
-        if not self._fresh or not self._marker.send_layouts(kind.layout, self.sent, sizes[0], steps):
+        if not self._fresh or not self._marker.send_layouts(kind.layout, self.sent, examples, steps.times):
             return False
-        self.sent += len(steps)
-        self.border_ns = steps[-1][-1]
+        self.sent += len(steps.times)
+        self.border_ns = steps.times[-1][-1]
         return True
 
     def send_all(self, borders: Sequence[WaitingBorder]) -> None:

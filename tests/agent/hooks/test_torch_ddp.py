@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
+from collections.abc import Mapping
+from types import MappingProxyType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -20,7 +21,9 @@ def test_ddps_times_become_one_reduction() -> None:
     assert torch_ddp.reduced(times, 0) is None
 
 
-def ddp_module(**logged: Any) -> Any:
+def ddp_module(logged: Mapping[str, Any] = MappingProxyType({})) -> Any:
+    """logged: what DDP tells of its last reduction but one, as it is when it is asked."""
+
     class DistributedDataParallel:
         require_backward_grad_sync = True
         bucket_bytes_cap = 25 * 2**20
@@ -34,7 +37,7 @@ def ddp_module(**logged: Any) -> Any:
         def _set_ddp_runtime_logging_sample_rate(self, rate: int) -> None:
             self.rate = rate
 
-        def _get_ddp_logging_data(self) -> dict[str, Any]:
+        def _get_ddp_logging_data(self) -> Mapping[str, Any]:
             return logged
 
     return SimpleNamespace(DistributedDataParallel=DistributedDataParallel, torch=grad_is(True))
