@@ -2,6 +2,8 @@
 
 The engine runs its final callbacks in the order they were queued. Ours is queued by the first node that runs,
 so before those of DDP and FSDP: it fires when all gradients of this rank are there and the waiting begins.
+To find that node in each graph takes as long as all else; so once a parameter of DDP has been seen to get its
+gradient in a pass, its hook, which stays, queues the callback instead.
 """
 
 from __future__ import annotations
@@ -64,13 +66,16 @@ def patch(module: Any, marker: Marker) -> None:
 class _BackwardPasses:
     """Outermost backward passes of the training thread."""
 
-    __slots__ = ("_hooks", "_module", "_queued", "_record")
+    __slots__ = ("_hooks", "_module", "_queued", "_record", "_stays", "_trusts", "_watches")
 
     def __init__(self, record: Recorder, module: Any) -> None:
         self._record = record
         self._module = module
-        self._queued = False
+        self._watches = self._queued = False
         self._hooks: List[Any] = []
+        self._stays = False  # the hook that stays ran in the last pass that was watched
+        self._trusts = True  # it has never been missing where it was relied on
+        record.gradient_came = self._gradient_came
 
     def begin(self, args: Any, kwargs: Any) -> bool:
         """Whether this is an outermost pass of the training thread; end() must follow then."""
@@ -132,7 +137,9 @@ class _BackwardPasses:
         """Have it noted when all gradients of the pass that begins are there: its end is waiting."""
         try:
             self._record.waits -= 1
-            self._queued = False
+            self._watches, self._queued = True, False
+            if self._stays:
+                return
             compiled = sys.modules.get("torch._dynamo.compiled_autograd")
             if getattr(compiled, "compiled_autograd_enabled", False):
                 return  # it would trace our hook into its graph
@@ -145,10 +152,21 @@ class _BackwardPasses:
             self._record.failed("torch_autograd")
 
     def unwatch(self) -> None:
+        if not self._watches:
+            return
+        self._watches = False
+        if self._stays and not self._queued:
+            self._stays = self._trusts = False
         if self._hooks:
             for hook in self._hooks:
                 hook.remove()
             self._hooks = []
+
+    def _gradient_came(self, parameter: Any) -> None:
+        """A parameter of DDP has its gradient: one of the first, as it is one of the last layers'."""
+        if self._watches:
+            self._stays = self._trusts
+            self._first_node_runs(None)
 
     def _first_node_runs(self, gradients: Any) -> None:
         if self._queued:

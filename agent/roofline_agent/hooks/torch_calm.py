@@ -7,7 +7,7 @@ costs ten times what it does in a loop of its own. Together they are worked out 
 
 from __future__ import annotations
 
-from typing import Any, List, NamedTuple, Optional, Tuple
+from typing import Any, List, NamedTuple, Optional
 
 from .torch_phases import BACKWARDS, FETCHED, FORWARDS, GRADIENTS_READY, INPUTS, LEAVES, OPTIMIZES
 

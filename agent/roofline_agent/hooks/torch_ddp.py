@@ -13,7 +13,7 @@ import weakref
 from typing import Any, Mapping, Optional, Tuple
 
 from . import Marker
-from .torch_module import leave_to_python
+from .torch_module import at_compile, leave_to_python
 from .torch_phases import FORWARDS
 from .torch_recorder import Recorder, recorder
 
@@ -31,6 +31,7 @@ def patch(module: Any, marker: Marker) -> None:
         init(self, *args, **kwargs)
         try:
             _report_settings(self, record)
+            _watch_a_gradient(self.module, record)
             times = _ReductionTimes(self, record)
             if times.switch_on():
                 record.at_border(times)
@@ -56,6 +57,15 @@ def patch(module: Any, marker: Marker) -> None:
         return result
 
     owner._sync_buffers = _sync_buffers
+
+
+def _watch_a_gradient(model: Any, record: Recorder) -> None:
+    """The last parameter is mostly the first that has its gradient. What is compiled shall not have our hook
+    in it."""
+    trained = [p for p in model.parameters() if p.requires_grad]
+    register = getattr(trained[-1], "register_post_accumulate_grad_hook", None) if trained else None
+    if register is not None and record.gradient_came is not None:
+        at_compile.append(register(record.gradient_came).remove)
 
 
 def report_gradients(record: Recorder, model: Any) -> None:

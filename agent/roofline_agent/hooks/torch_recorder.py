@@ -63,7 +63,8 @@ class Recorder:
         "__weakref__",
         *("account", "at", "batches", "between", "event", "graphs", "thread", "times", "turns", "updates"),
         *("calm", "calm_left", "calm_until_ns", "_disturbed", "_log", "_short"),
-        *("by_hand", "by_horovod", "capturing", "in_backward", "sampled", "skipped", "spent", "started"),
+        *("by_hand", "by_horovod", "capturing", "gradient_came", "in_backward", "sampled", "skipped"),
+        *("spent", "started"),
         "worked_ns",
         *("steps", "updated_in_backward", "waiting", "waits"),
         *("_at_border", "_costed", "_costs", "_defer_to", "_deferred", "_events", "_first"),
@@ -77,6 +78,7 @@ class Recorder:
         self._at_border: List[Callable[[int], None]] = []
         self.by_horovod = False  # Horovod's optimizer was made: its hook ends the steps
         self.updates: Any = None  # of torch_optimizer
+        self.gradient_came: Any = None  # of torch_autograd: to be called for one parameter in a backward
         self.graphs: Any = weakref.WeakSet()  # CUDA graphs that make an update
         # What happened since the last border (events of torch_phases), and when: settle() when they are long.
         self._events, self.times = self.steps.events, self.steps.times
@@ -194,7 +196,7 @@ class Recorder:
         unusual = self._held or self.between.stretches or self._disturbed >= MOST_DISTURBED
         if unusual or not self._short or self.account.on or self.turns.alone is None:
             return
-        if self._at_border and not all([getattr(call, "may_wait", False) for call in self._at_border]):
+        if self._at_border and not all(getattr(call, "may_wait", False) for call in self._at_border):
             return
         if self._defer_to is None:
             self._defer_to = self._deferred_to()

@@ -33,7 +33,8 @@ class TorchSteps:
     def __init__(self, marker: Marker) -> None:
         self._marker = marker
         # Only ever these two objects: the hooks that run in every step append to both, the event first.
-        self.events, self.times = bytearray(), []  # type: bytearray, List[int]
+        self.events = bytearray()
+        self.times: List[int] = []
         self.event, self.at = self.events.append, self.times.append
         self._alike = AlikeSteps(marker)
         self.reset()

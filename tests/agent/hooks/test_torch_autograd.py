@@ -64,6 +64,32 @@ def test_backward_that_ends_with_waiting(engine: Engine, record: Recorder, marke
     assert [name for name, *_ in marker.phases] == [BACKWARD, COMMUNICATE, BACKWARD]
 
 
+def test_parameter_that_is_seen_to_get_its_gradient_spares_the_hook_on_the_graph(
+    engine: Engine, record: Recorder, marker: RecordingMarker
+) -> None:
+    def passes(comes: bool) -> bool:
+        """A backward whose end is waiting; whether it had a hook on its graph."""
+        hooked = []
+
+        def inner() -> None:
+            hooked.append(bool(engine.hooks))
+            if comes:
+                record.gradient_came(None)
+
+        record.waits = 1
+        engine.module.backward(SimpleNamespace(grad_fn=engine), inner=inner)
+        record.stepped(0)
+        return hooked[0]
+
+    assert [passes(True) for _ in range(3)] == [True, False, False]
+    assert [passes(False) for _ in range(3)] == [False, True, True], "a parameter that is not used any more"
+    assert [passes(True), passes(True)] == [True, True], "is not relied on again"
+    waited = [[name for name, *_ in step].count(COMMUNICATE) for step in marker.steps]
+    assert waited == [1, 1, 1, 0, 1, 1, 1, 1], "one step at most does not know its wait"
+    record.gradient_came(None)  # of a backward that nobody waits in
+    assert not engine.callbacks
+
+
 def test_backward_of_a_backward_is_part_of_it(
     engine: Engine, record: Recorder, marker: RecordingMarker
 ) -> None:

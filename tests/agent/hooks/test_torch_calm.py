@@ -272,11 +272,7 @@ def phases_of(marker: RecordingMarker) -> list[list[Any]]:
     without length, as there are where this clock stands still, may be left out."""
     told = "asked.allreduce", "engine.allreduce"
     return [
-        sorted(
-            one
-            for one in spans
-            if ("phase" not in one[0] or one[1] < one[2]) and one[0] not in told
-        )
+        sorted(one for one in spans if ("phase" not in one[0] or one[1] < one[2]) and one[0] not in told)
         for spans in marker.steps
     ]
 
