@@ -21,6 +21,7 @@ _LOOPBACK = re.compile(r"localhost(\.localdomain)?|127\.[0-9.]+|\[?::1\]?")
 _OF_RENDEZVOUS = re.compile(rf"(ddp-|jax-)({_LOOPBACK.pattern})(?=[-:]|$)")
 _OF_LOCAL_CLUSTER = "tf-local-"
 _OF_NO_LAUNCH = ("openmpi", "pmix", "mpi", "slurm")  # the launcher names none of its launches
+_OF_MPI = ("openmpi", "pmix", "mpich", "mvapich")
 _OF_ONE_RANK = ("ROOFLINE_ROLE", "ROOFLINE_RANK", "ROOFLINE_NAME")
 _BY_USER = ("ROOFLINE_ROLE", "ROOFLINE_RANK", "ROOFLINE_WRAPPED")
 # What a process may report of itself.
@@ -102,12 +103,16 @@ def identify_from_inside(
 ) -> Identity | None:
     """The rank of a process that has reported variables which its environment lacks.
 
-    A launcher that says the same keeps its word. inherited: a process above has the same environment, so what
+    A launcher that says the same keeps its word, but MPI's starts anything: Horovod is only what it starts as
+    a rule. inherited: a process above has the same environment, so what
     the user says there of a rank is said of that one.
     """
     inside, outside = _launched(reported), _launched(environ)
-    if inside is None or (outside and (outside.index, outside.world) == (inside.index, inside.world)):
+    if inside is None:
         return identify(environ, default_job)
+    if outside and (outside.index, outside.world) == (inside.index, inside.world):
+        role = inside.role if outside.framework in _OF_MPI else outside.role
+        return _as_user_says(outside._replace(role=role), environ, default_job)
     if inherited:
         environ = {name: value for name, value in environ.items() if name not in _OF_ONE_RANK}
     return _as_user_says(inside, environ, default_job)

@@ -83,6 +83,14 @@ def test_launcher_that_says_the_same_keeps_its_word() -> None:
     assert other == Identity("77", "worker", 3, 8, "jax")
 
 
+@pytest.mark.parametrize("reported, role", [(inside(1), "ddp"), ({}, "horovod")])
+def test_what_mpi_started_says_what_it_is(reported: dict[str, str], role: str) -> None:
+    started = {"OMPI_COMM_WORLD_RANK": "1", "OMPI_COMM_WORLD_SIZE": "2"}
+    assert identify_from_inside(started, reported) == Identity("openmpi", role, 1, 2, "openmpi")
+    said = {**started, "ROOFLINE_ROLE": "trainer"}
+    assert identify_from_inside(said, reported) == Identity("openmpi", "trainer", 1, 2, "openmpi")
+
+
 def test_user_names_a_rank_but_not_those_that_it_starts() -> None:
     assert identify_from_inside(OF_DRIVER, inside(1)) == Identity("5", "driver", 9, 2, "torchrun")
     started = identify_from_inside(OF_DRIVER, inside(1), inherited=True)
