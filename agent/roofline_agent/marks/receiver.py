@@ -366,10 +366,16 @@ class MarkReceiver:
         if connection.wrapped_pid or peer.pid <= 0:
             raise ValueError("variables of another process")
         self._discovery.report(peer.pid, parse_variables(text))
-        rank = self._discovery.look_at(peer.pid)
-        if rank != connection.rank:
-            connection.rank = rank
-            connection.facts = list(connection.all_facts.values())
+        before, rank = connection.rank, self._discovery.look_at(peer.pid)
+        if rank == before:
+            return
+        connection.rank = rank
+        connection.facts = list(connection.all_facts.values())
+        for other in self._connections.values():  # that of its wrapper
+            if before is not None and rank is not None and other.rank == before:
+                other.rank = rank
+                other.facts = list(other.all_facts.values())
+                self._add_waiting_facts(other, rank)
 
     def _add_waiting_facts(self, connection: _Connection, rank: Rank) -> None:
         now = self._clock()

@@ -879,6 +879,23 @@ def test_process_reports_which_rank_it_is(site: Site) -> None:
     assert not [text for _, text in facts if text.startswith(VARIABLES)], "an address does not leave the node"
 
 
+def test_wrapper_is_told_what_its_rank_says_it_is(site: Site) -> None:
+    started = {"OMPI_COMM_WORLD_RANK": "1", "OMPI_COMM_WORLD_SIZE": "2", "ROOFLINE_JOB": "j"}
+    add_process(site.proc, os.getpid(), started)
+    wrapper, link = wrapped(site), site.connect()
+    wrapper.send(pack_fact("cost.kernels", "none"))
+    link.send(pack_fact("hook.a", "installed"))
+    site.receiver.receive()
+    link.send(variables(RANK="1", WORLD_SIZE="2", MASTER_ADDR="a", MASTER_PORT="1"))
+    site.receiver.receive()
+    wrapper.send(pack_fact("exit", f"3 {site.now_ns}"))
+    _, _, events = site.take()
+    facts = [(event.rank.key, event.text) for event in events if event.rank is not None]
+    assert ("horovod:1", "cost.kernels=none") in facts and ("ddp:1", "cost.kernels=none") in facts
+    (exited,) = [event for event in events if event.kind is EventKind.RANK_EXITED]
+    assert exited.rank is not None and (exited.rank.key, exited.status) == ("ddp:1", 3)
+
+
 @pytest.mark.parametrize(
     "packet",
     [
