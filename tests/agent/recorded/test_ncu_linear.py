@@ -68,7 +68,7 @@ def test_blocks_give_what_single_rows_give(table: list[tuple[str, str]], launche
     text = content(table, launches)
     with pytest.MonkeyPatch.context() as patch:
         slow = read(text, 64, patch)  # never a whole row of several in a chunk
-        patch.setattr("roofline_agent.recorded.ncu.table._block", lambda lines, header: None)
+        patch.setattr("roofline_agent.recorded.ncu.table.quoted_columns", lambda lines, width: None)
         plain = read(text, 1 << 16, patch)
     with pytest.MonkeyPatch.context() as patch:
         quick = read(text, 700, patch)

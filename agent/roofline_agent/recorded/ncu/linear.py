@@ -9,17 +9,18 @@ precisions) there is no such form, and launches are read value by value.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
-from .values import quick_number
+from ..recording import Launch, LaunchColumns
 
-_NOT_LINEAR = re.compile(r"tensor|_op_h(?:add|mul|fma)|hadd|per_second|per_cycle|cycles_elapsed|attribute")
+_NOT_LINEAR = re.compile(r"tensor|_op_h(?:add|mul|fma)|hadd")
 _EXACT = 1e-9
 _LARGE = 1e9
 
 _ZEROS = frozenset({"0", "0.0", "0.00", "0.000000"})
 Pattern = tuple[bool, ...]
+FormKey = tuple[str, str, Pattern]  # kernel, compute capability, which values are zero
 Terms = tuple[tuple[int, float], ...]  # index of the value, constant
 
 
@@ -46,26 +47,26 @@ class LinearReading(NamedTuple):
     caveats: tuple[str, ...]
     left: tuple[str, ...]  # metrics that are neither
 
-    def of(self, cells: Sequence[str], decimal_comma: bool) -> LaunchReading | None:
-        """None where a value is missing, or where time or FLOPs are zero, which is a case of its own."""
-        numbers: dict[int, float] = {}
-        for at in self.used:
-            value = quick_number(cells[at], decimal_comma)
-            if value is None or value < 0:
-                return None
-            numbers[at] = value
-        time_s = None if self.time_s is None else _sum(self.time_s, numbers)
-        flops = None if self.flops is None else _sum(self.flops, numbers)
-        if time_s == 0 or flops == 0:
-            return None
-        moved = {level: _sum(terms, numbers) for level, terms in self.bytes}
-        return LaunchReading(time_s, flops, moved, self.precision, self.note, self.caveats)
+    def launches(
+        self, names: Sequence[str], values: Mapping[int, Sequence[float]], problems: Sequence[str]
+    ) -> LaunchColumns:
+        """Those of the names, by the columns of their used values."""
+        return LaunchColumns(
+            Launch("", None, precision=self.precision, library="cuda", note=self.note),
+            names,
+            _sums(self.time_s, values) if self.time_s else None,
+            _sums(self.flops, values) if self.flops else None,
+            {level: _sums(terms, values) for level, terms in self.bytes},
+            None,
+            problems,
+        )
 
 
-def _sum(terms: Terms, numbers: dict[int, float]) -> float:
-    total = 0.0
-    for at, by in terms:
-        total += numbers[at] * by
+def _sums(terms: Terms, values: Mapping[int, Sequence[float]]) -> list[float]:
+    (first, by), *others = terms
+    total = [value * by for value in values[first]]
+    for at, by in others:
+        total = [so_far + value * by for so_far, value in zip(total, values[at], strict=True)]
     return total
 
 

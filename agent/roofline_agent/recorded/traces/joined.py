@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import NamedTuple
 
 from ..collector import RecordLog
@@ -114,22 +115,28 @@ def _owners_of(launches: RecordLog[_TracedLaunch], calls: list[OperatorCall]) ->
     return owners
 
 
+@lru_cache(maxsize=8192)
+def _role(kernel: str) -> str:
+    """What a kernel's name shows that it does for its operator: "helps", "computes", "" nothing."""
+    return "helps" if _HELPS.search(kernel) else "computes" if _COMPUTES.search(kernel) else ""
+
+
 def _with(share: _Share, kernel: Launch) -> _Share:
-    time_s = kernel.time_s or 0.0
-    if _HELPS.search(kernel.name):
+    time_s, role = kernel.time_s or 0.0, _role(kernel.name)
+    if role == "helps":
         return share
-    if _COMPUTES.search(kernel.name):
+    if role == "computes":
         return _Share(share.computing + 1, share.computing_s + time_s, share.unknown_s)
-    return share._replace(unknown_s=share.unknown_s + time_s)
+    return _Share(share.computing, share.computing_s, share.unknown_s + time_s)
 
 
 def _shared(kernel: Launch, call: OperatorCall, share: _Share) -> Launch:
-    time_s, part = kernel.time_s or 0.0, 0.0
-    if _HELPS.search(kernel.name):
+    time_s, part, role = kernel.time_s or 0.0, 0.0, _role(kernel.name)
+    if role == "helps":
         return kernel
     if not share.computing:
         part = time_s / share.unknown_s if share.unknown_s else 0.0
-    elif not _COMPUTES.search(kernel.name):
+    elif not role:
         return kernel
     elif share.computing == call.work.parts:
         part = 1 / call.work.parts
