@@ -90,9 +90,9 @@ def tools(server: str) -> MCPServer:
     ) -> str:
         """MFU, HFU, how near the roof, and where the rest of the step goes, each with its formula.
 
-        job: its name, or "last". steps: "FIRST:LAST", "all"; default the steady ones. What the model needs, one of:
-        flops_per_example or flops_per_step (of a rank), forward and backward; parameters of a transformer with
-        tokens_per_example; by default what was executed.
+        job: its name, or "last". steps: "FIRST:LAST", "all"; default the steady ones. What the model needs,
+        one of: flops_per_example or flops_per_step (of a rank), forward and backward; parameters of a
+        transformer with tokens_per_example; by default what was executed.
         """
         first, last = _steps(steps)
         model = {

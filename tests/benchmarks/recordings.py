@@ -66,6 +66,41 @@ def _ncu(number: int) -> str:
     return "\n".join(rows) + "\n"
 
 
+def _ncu_raw(number: int) -> str:
+    """A row is a launch, of 20 metrics; every second kernel has no FP64, none has FP16."""
+    rows = []
+    for launch in range(number * LINES, (number + 1) * LINES):
+        start = (
+            str(launch),
+            "77",
+            "app",
+            f"kernel_{launch % 50}(int, float *)",
+            "1",
+            "7",
+            "(64, 1, 1)",
+            "(9, 1, 1)",
+        )
+        counts = [f"{(launch % 1000 + 1) * (metric + 1) * 1000:,}" for metric in range(9)]
+        counts[3 if launch % 2 else 6 :] = ["0"] * (6 if launch % 2 else 3)
+        moved = [f"{launch % 777 + metric}.25" for metric in range(9)]
+        cells = (*start, "0", "8.0", "4.25", f"{1 + launch % 99}.50", *counts, *moved)
+        rows.append(",".join(f'"{cell}"' for cell in cells))
+    return "\n".join(rows) + "\n"
+
+
+def _nsys(number: int) -> str:
+    """Kernels and, every tenth row, a copy; names of templates stand in quotes."""
+    rows = []
+    for at in range(number * LINES, (number + 1) * LINES):
+        if at % 10:
+            name = f'"void gemm_{at % 50}<float, {at % 5}>(float *, int)"' if at % 2 else f"relu_{at % 50}"
+            rest = f"{at},8,1,1,256,1,1,32,0.000,0.001,,,,,NVIDIA A100 (0),1,,7,{name}"
+        else:
+            rest = f"{at},,,,,,,,,,4.000,20000.0,Pageable,Device,NVIDIA A100 (0),1,,7,[CUDA memcpy HtoD]"
+        rows.append(f"{at * 5000},{2000 + at % 777},{rest}")
+    return "\n".join(rows) + "\n"
+
+
 def _perf(number: int) -> str:
     events = ("cycles", "instructions", "fp_arith_inst_retired.256b_packed_single")
     seconds = range(1 + number * LINES, 1 + (number + 1) * LINES)
@@ -152,8 +187,39 @@ def _trace(number: int) -> str:
 
 
 TRACE = '{"schemaVersion": 1, "traceEvents": [\n'
+NSYS = (
+    "Start (ns),Duration (ns),CorrId,GrdX,GrdY,GrdZ,BlkX,BlkY,BlkZ,Reg/Trd,StcSMem (MB),DymSMem (MB),"
+    "Bytes (MB),Throughput (MB/s),SrcMemKd,DstMemKd,Device,Ctx,GreenCtx,Strm,Name\n"
+)
+OPERATIONS = [f"{letter}{operation}" for letter in "fdh" for operation in ("add", "mul", "fma")]
+RAW_METRICS = (
+    ("dram__bytes.sum", "Mbyte"),
+    ("gpu__time_duration.sum", "usecond"),
+    *((f"smsp__sass_thread_inst_executed_op_{one}_pred_on.sum", "inst") for one in OPERATIONS),
+    *((f"l1tex__t_bytes_pipe_lsu_mem_{at}.sum", "Kbyte") for at in range(9)),
+)
+RAW_START = (
+    "ID",
+    "Process ID",
+    "Process Name",
+    "Kernel Name",
+    "Context",
+    "Stream",
+    "Block Size",
+    "Grid Size",
+)
+RAW_START += ("Device", "CC")
+RAW_HEADER = "".join(
+    ",".join(f'"{cell}"' for cell in cells) + "\n"
+    for cells in (
+        (*RAW_START, *(name for name, _ in RAW_METRICS)),
+        (*("",) * len(RAW_START), *(unit for _, unit in RAW_METRICS)),
+    )
+)
 KINDS = (
     ("ncu", HEADER, _ncu, (_csv, _pyarrow)),
+    ("ncu raw", RAW_HEADER, _ncu_raw, (_csv, _pyarrow)),
+    ("nsys", NSYS, _nsys, (_csv, _pyarrow)),
     ("perf -I", "", _perf, (_csv, _pyarrow)),
     ("pytorch", TRACE, _trace, (_orjson,)),
 )

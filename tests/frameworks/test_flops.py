@@ -63,15 +63,15 @@ def unet() -> float:
 
 
 def experts() -> float:
-    """Of 32 tokens, 128 wide: four products of width x width around the attention, a gate for four experts, and
-    two experts a token, each of two products of width x 4 width. The fused attention is executed 3.5 times."""
+    """Of 32 tokens, 128 wide: four products of width x width around the attention, a gate for four experts,
+    and two experts a token, of two products of width x 4 width. The fused attention is executed 3.5 times."""
     layers = 4 * 128**2 + 128 * 4 + 2 * 2 * 4 * 128**2
     return 2.0 * BATCH * 32 * (3 * layers + 3.5 * 2 * 32 * 128)
 
 
 def recommender() -> float:
-    """Two stacks of layers and, between them, 27 vectors of 16 times each other. The gradient of the 13 inputs is
-    not computed."""
+    """Two stacks of layers and, between them, 27 vectors of 16 times each other. The gradient of the 13
+    inputs is not computed."""
     stacks = 13 * 64 + 64 * 32 + 32 * 16 + (27 * 26 // 2 + 16) * 64 + 64 * 32 + 32 * 1
     return 2.0 * BATCH * (3 * (stacks + 27 * 27 * 16) - 13 * 64)
 

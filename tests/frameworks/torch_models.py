@@ -3,6 +3,7 @@ its layers by their sizes as JSON. `python torch_models.py MODEL TRACE`"""
 
 from __future__ import annotations
 
+import itertools
 import json
 import sys
 from collections.abc import Callable
@@ -66,7 +67,9 @@ class UNet(nn.Module):
         super().__init__()
         self.down = nn.ModuleList([self.two(1, 16), self.two(16, 32)])
         self.middle = self.two(32, 64)
-        self.up = nn.ModuleList([nn.ConvTranspose2d(64, 32, 2, stride=2), nn.ConvTranspose2d(32, 16, 2, stride=2)])
+        self.up = nn.ModuleList(
+            [nn.ConvTranspose2d(64, 32, 2, stride=2), nn.ConvTranspose2d(32, 16, 2, stride=2)]
+        )
         self.join = nn.ModuleList([self.two(64, 32), self.two(32, 16)])
         self.head = nn.Conv2d(16, 2, 1)
 
@@ -81,7 +84,7 @@ class UNet(nn.Module):
             across.append(level(x))
             x = functional.max_pool2d(across[-1], 2)
         x = self.middle(x)
-        for up, join in zip(self.up, self.join):
+        for up, join in zip(self.up, self.join, strict=True):
             x = join(torch.cat([up(x), across.pop()], 1))
         return self.head(x)
 
@@ -93,7 +96,8 @@ class Experts(nn.Module):
         super().__init__()
         self.gate, self.chosen = nn.Linear(width, many), chosen
         self.experts = nn.ModuleList(
-            nn.Sequential(nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width)) for _ in range(many)
+            nn.Sequential(nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width))
+            for _ in range(many)
         )
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
@@ -128,7 +132,7 @@ class Recommender(nn.Module):
 
     @staticmethod
     def stack(*sizes: int) -> nn.Module:
-        layers = [nn.Linear(*pair) for pair in zip(sizes, sizes[1:])]
+        layers = [nn.Linear(*pair) for pair in itertools.pairwise(sizes)]
         return nn.Sequential(*(part for layer in layers for part in (layer, nn.ReLU())))
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:

@@ -20,7 +20,6 @@ MAX_WARNINGS = 200
 AT_ONCE = 256  # records are written together
 MEMORY_BYTES = 8 << 20  # of one list before it goes to disk
 OTHERS = "(other kernels)"
-_BYTES = "bytes."
 _LENGTH = struct.Struct("<I")
 
 T = TypeVar("T", bound=tuple[Any, ...])
@@ -44,8 +43,8 @@ class RecordLog(Generic[T]):
             self._write_some()
 
     def extend(self, likes: Sequence[T], which: Sequence[int], columns: Mapping[str, Sequence[Any]]) -> None:
-        """Records that differ in few fields: each is like one of `likes`, by its place there, but for the fields that
-        are given as columns."""
+        """Records that differ in few fields: each is like one of `likes`, by its place there, but for the
+        fields that are given as columns."""
         self._write_some()
         self._write([tuple(one) for one in likes], which, dict(columns))
         self._count += len(which)
@@ -95,57 +94,68 @@ class FileWarning(NamedTuple):
     times: int
 
 
+class _Quantity:
+    """A quantity of all kernels: its sums, and how many launches have it."""
+
+    def __init__(self) -> None:
+        self.known: Counts[str] = Counts()
+        self.sums: defaultdict[str, float] = defaultdict(float)
+
+    def add(self, name: str, value: float | None, count: int) -> None:
+        if value is not None:
+            self.known[name] += count
+            self.sums[name] += value
+
+    def add_column(self, names: Sequence[str], values: Sequence[float] | None) -> None:
+        if values is not None:
+            self.known.update(names)
+            for name, value in zip(names, values, strict=True):
+                self.sums[name] += value
+
+
 class _LaunchSums:
     """The launches so far, by kernel."""
 
     def __init__(self) -> None:
         self.firsts: dict[str, Launch] = {}
         self._launches: Counts[str] = Counts()
-        self._known: dict[str, Counts[str]] = {}  # quantity -> launches that have it
-        self._sums: dict[str, defaultdict[str, float]] = {}
+        self._time, self._flops = _Quantity(), _Quantity()
+        self._bytes: defaultdict[str, _Quantity] = defaultdict(_Quantity)
 
     def add(self, name: str, launch: Launch) -> None:
-        self._launches[name] += launch.count
-        quantities = {"time": launch.time_s, "flops": launch.flops}
-        quantities |= {_BYTES + level: moved for level, moved in launch.bytes.items()}
-        for quantity, value in quantities.items():
-            if value is not None:
-                known, sums = self._of(quantity)
-                known[name] += launch.count
-                sums[name] += value
+        count = launch.count
+        self._launches[name] += count
+        self._time.add(name, launch.time_s, count)
+        self._flops.add(name, launch.flops, count)
+        for level, moved in launch.bytes.items():
+            self._bytes[level].add(name, moved, count)
 
     def add_columns(self, names: Sequence[str], launches: LaunchColumns) -> None:
         self._launches.update(names)
-        quantities = {"time": launches.times_s, "flops": launches.flops}
-        quantities |= {_BYTES + level: column for level, column in launches.bytes.items()}
-        for quantity, column in quantities.items():
-            if column is not None:
-                known, sums = self._of(quantity)
-                known.update(names)
-                for name, value in zip(names, column, strict=True):
-                    sums[name] += value
+        self._time.add_column(names, launches.times_s)
+        self._flops.add_column(names, launches.flops)
+        for level, moved in launches.bytes.items():
+            self._bytes[level].add_column(names, moved)
 
-    def _of(self, quantity: str) -> tuple[Counts[str], defaultdict[str, float]]:
-        known = self._known.get(quantity)
-        if known is None:
-            known, self._sums[quantity] = self._known.setdefault(quantity, Counts()), defaultdict(float)
-        return known, self._sums[quantity]
+    def _whole(self, name: str, of: _Quantity) -> float | None:
+        return of.sums[name] if of.known[name] == self._launches[name] else None
 
     def kernels(self) -> Iterator[Kernel]:
         for name, first in self.firsts.items():
-            whole = {
-                quantity: self._sums[quantity][name]
-                for quantity, known in self._known.items()
-                if known[name] == self._launches[name]
+            moved = {
+                level: value
+                for level, one in self._bytes.items()
+                if (value := self._whole(name, one)) is not None
             }
-            moved = {one.removeprefix(_BYTES): value for one, value in whole.items() if one.startswith(_BYTES)}
-            time_s, flops = whole.get("time"), whole.get("flops")
+            time_s, flops = self._whole(name, self._time), self._whole(name, self._flops)
             yield Kernel(name, self._launches[name], time_s, flops, moved, first.precision, first.note)
 
     def partial(self) -> Iterator[tuple[str, list[str]]]:
         """Kernels of which some launches have quantities that others lack, and these."""
+        quantities = {"time": self._time, "flops": self._flops}
+        quantities |= {f"bytes.{level}": one for level, one in self._bytes.items()}
         for name in self.firsts:
-            some = [one for one, known in self._known.items() if 0 < known[name] < self._launches[name]]
+            some = [what for what, one in quantities.items() if 0 < one.known[name] < self._launches[name]]
             if some:
                 yield name, some
 
@@ -191,11 +201,13 @@ class Collector:
             names = [named.get(one, one) for one in names]
         self._sums.add_columns(names, launches)
         if self.launches is not None:
-            columns = {"name": launches.names, "problem": launches.problems}
+            columns: dict[str, Sequence[Any]] = {"name": launches.names, "problem": launches.problems}
             numbers = {"time_s": launches.times_s, "flops": launches.flops, "start_s": launches.starts_s}
             columns |= {name: column for name, column in numbers.items() if column is not None}
             if moved := launches.bytes:
-                columns["bytes"] = [dict(zip(moved, one, strict=True)) for one in zip(*moved.values(), strict=True)]
+                columns["bytes"] = [
+                    dict(zip(moved, one, strict=True)) for one in zip(*moved.values(), strict=True)
+                ]
             self.launches.extend([launches.like], [0] * len(names), columns)
 
     def _new_name(self, first: Launch) -> str:
@@ -257,7 +269,9 @@ class Collector:
     @property
     def is_empty(self) -> bool:
         """Whether nothing at all was found."""
-        something = self._sums.firsts or self.summed or self._phases or self.ceilings or self.run or self.throughput
+        something = (
+            self._sums.firsts or self.summed or self._phases or self.ceilings or self.run or self.throughput
+        )
         return not (something or len(self.counters) or len(self.steps))
 
     def close(self) -> None:

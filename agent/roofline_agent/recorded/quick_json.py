@@ -1,4 +1,4 @@
-"""JSON by orjson where it is installed (three times as fast; not on every node), else by the standard library."""
+"""JSON by orjson where it is installed, which is three times as fast, else by the standard library."""
 
 from __future__ import annotations
 

@@ -80,7 +80,9 @@ def _breakdown(client: Client, given: Given) -> Answer:
 def _efficiency(client: Client, given: Given) -> Answer:
     """Of the FLOPs that were executed: the command takes those of the model, too."""
     first, last = parse_steps(given["steps"])
-    return Answer(html(efficiencies.as_text(client.efficiency(given["job"], first_step=first, last_step=last))))
+    return Answer(
+        html(efficiencies.as_text(client.efficiency(given["job"], first_step=first, last_step=last)))
+    )
 
 
 def _details(client: Client, given: Given) -> Answer:

@@ -104,16 +104,21 @@ def test_what_is_no_sum_has_no_linear_form() -> None:
         return LaunchReading(float(cells[0]) ** 2, None, {}, "", "", ())
 
     def noted(cells: tuple[str, ...]) -> LaunchReading:
-        return LaunchReading(float(cells[0]), None, {}, "f32" if float(cells[0]) > 10 else "f64", "", ())
+        return LaunchReading(float(cells[0]), None, {}, "f32", "much" if float(cells[0]) > 10 else "", ())
+
+    def mixed_precision(cells: tuple[str, ...]) -> LaunchReading:
+        return LaunchReading(None, float(cells[0]), {}, "f32" if float(cells[0]) > 10 else "f64", "", ())
 
     def left(cells: tuple[str, ...]) -> list[str]:
         return []
 
     assert linear(["a"], squared, left, (False,)) is None
     assert linear(["a"], noted, left, (False,)) is None
+    mixed = linear(["a"], mixed_precision, left, (False,))
+    assert mixed is not None and mixed.precision == ""
     assert (
         linear(
-            ["a__tensor"], lambda cells: LaunchReading(float(cells[0]), None, {}, "", "", ()), left, (False,)
+            ["a__path_tensor"], lambda cells: LaunchReading(float(cells[0]), None, {}, "", "", ()), left, (False,)
         )
         is None
     )

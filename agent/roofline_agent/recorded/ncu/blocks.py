@@ -1,4 +1,4 @@
-"""The launches of a block at once, by the linear forms of their table: column by column instead of one by one."""
+"""The launches of a block by the linear forms of their table: column by column, instead of one by one."""
 
 from __future__ import annotations
 
@@ -61,4 +61,5 @@ def _numbers(cells: Sequence[str]) -> Sequence[float | None]:
     plain = numbers(cells, has_groups=True)
     if plain is not None and min(plain) > 0:
         return plain
-    return [one if one is not None and one > 0 else None for one in map(quick_number, cells)]
+    found = plain if plain is not None else map(quick_number, cells)
+    return [one if one is not None and one > 0 else None for one in found]

@@ -1,20 +1,20 @@
 """A launch's time, FLOPs and bytes as sums of its values times constants, which they are for most tables.
 
 The constants are found by trying the reading of the table itself on values that are known, so that there is
-one account of what metrics mean. It depends on which values are zero. Where
-anything depends on the others otherwise (rates times a time, counts that may be register moves, several
-precisions) there is no such form, and launches are read value by value.
+one account of what metrics mean. They depend on which values are zero. Where anything else depends on the
+values (rates times a time, counts that may be register moves) there is no such form, and launches are read
+value by value.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ..recording import Launch, LaunchColumns
 
-_NOT_LINEAR = re.compile(r"tensor|_op_h(?:add|mul|fma)|hadd")
+_HALF = re.compile(r"_op_h(?:add|mul|fma)|hadd")
 _EXACT = 1e-9
 _LARGE = 1e9
 
@@ -42,15 +42,15 @@ class LinearReading(NamedTuple):
     time_s: Terms | None
     flops: Terms | None
     bytes: tuple[tuple[str, Terms], ...]
-    precision: str
+    precision: str  # "": which has most of the FLOPs depends on the values
     note: str
     caveats: tuple[str, ...]
     left: tuple[str, ...]  # metrics that are neither
 
     def launches(
-        self, names: Sequence[str], values: Mapping[int, Sequence[float]], problems: Sequence[str]
+        self, names: Sequence[str], values: Mapping[int, Sequence[Any]], problems: Sequence[str]
     ) -> LaunchColumns:
-        """Those of the names, by the columns of their used values."""
+        """Those of the names. values: columns of those that are used, all numbers above zero."""
         return LaunchColumns(
             Launch("", None, precision=self.precision, library="cuda", note=self.note),
             names,
@@ -62,7 +62,7 @@ class LinearReading(NamedTuple):
         )
 
 
-def _sums(terms: Terms, values: Mapping[int, Sequence[float]]) -> list[float]:
+def _sums(terms: Terms, values: Mapping[int, Sequence[Any]]) -> list[float]:
     (first, by), *others = terms
     total = [value * by for value in values[first]]
     for at, by in others:
@@ -84,19 +84,22 @@ def linear(
     """The linear form of `read`, which takes a launch's cells; None where it has none. left: tells of which
     metrics of such cells nothing is made; pattern: the values that are zero in the launches it is for."""
     others = [at for at, is_zero in enumerate(pattern) if not is_zero]
-    if any(_NOT_LINEAR.search(names[at]) for at in others):
-        return None
+    counted = " ".join(names[at] for at in others)
+    if "path_tensor" in counted or ("tensor" in counted and _HALF.search(counted)):
+        return None  # what holds what, and what is a register move, depends on the values in steps
     base = [0.0 if is_zero else float(3 + at) for at, is_zero in enumerate(pattern)]
     first = read(_cells(base))
     if 0 in (first.time_s, first.flops, *first.bytes.values()):
         return None
     gradients = dict.fromkeys(range(len(names)), first)
+    precisions = {first.precision}
     for at in others:
         twice = read(_cells([*base[:at], 2 * base[at], *base[at + 1 :]]))
         large = read(_cells([*base[:at], _LARGE * base[at], *base[at + 1 :]]))
         if any(_form(one) != _form(first) for one in (twice, large)):
             return None
         gradients[at] = twice
+        precisions |= {twice.precision, large.precision}
     time_s = _terms(first.time_s, [one.time_s for one in gradients.values()], base)
     flops = _terms(first.flops, [one.flops for one in gradients.values()], base)
     levels = {
@@ -112,7 +115,7 @@ def linear(
         time_s or None,
         flops or None,
         moved,
-        first.precision,
+        first.precision if len(precisions) == 1 else "",
         first.note,
         first.caveats,
         tuple(left(_cells(base))),
@@ -122,7 +125,7 @@ def linear(
 def _form(reading: LaunchReading) -> tuple[object, ...]:
     """What must not depend on the values."""
     known = reading.time_s is None, reading.flops is None
-    return (*known, tuple(reading.bytes), reading.precision, reading.note, reading.caveats)
+    return (*known, tuple(reading.bytes), reading.note, reading.caveats)
 
 
 def _cells(values: Sequence[float]) -> tuple[str, ...]:

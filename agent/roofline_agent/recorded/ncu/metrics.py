@@ -145,7 +145,6 @@ class LaunchMetrics:
                 yield name, value
 
 
-
 class CompiledMetrics:
     """How a table of metrics is read: worked out once for its names and units."""
 

@@ -7,6 +7,7 @@ or no table at all: then the collector gets the profiler's messages and nothing 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from ..collector import Collector
 from ..recording import Counter, Launch, RecordedCeiling
@@ -14,8 +15,8 @@ from ..text import Text
 from . import flops as ncu_flops
 from . import metrics as ncu_metrics
 from . import roofs as ncu_roofs
-from .blocks import form_keys, in_columns
-from .linear import LaunchReading, linear, zeros
+from .blocks import LinearLaunches, form_keys, in_columns
+from .linear import FormKey, LaunchReading, LinearReading, linear, zeros
 from .metrics import CompiledLaunch, CompiledMetrics, Elapsed, LaunchMetrics
 from .other_lines import OtherLines
 from .table import LaunchBlock, MetricTable, PrintedLaunch, is_header, launches, problem
@@ -118,35 +119,48 @@ class _NcuReader:
 
     def take_block(self, block: LaunchBlock) -> None:
         """The same as `take` for each of its launches; those whose table has a linear form go in columns."""
-        compiled, count, keeps = self._compiled(block.table), len(block.rows), self._found.launches is not None
+        compiled, count = self._compiled(block.table), len(block.rows)
         keys = form_keys(block, self._cc) if compiled.is_plain and not self._decimal_comma else []
-        done: set[int] = set()
-        for at, key in enumerate(() if keeps else keys):
-            if len(self._found.counters) and not self._is_full:
-                break  # others are kept in the order of the file
-            if key not in compiled.linear and compiled.seen.get(key, 0) < 2:
-                self.take(block.launch(at))  # one of the first two, which show the form
-                done.add(at)
+        done = self._take_first(block, compiled, keys)
         forms = [None if at in done else compiled.linear.get(key) for at, key in enumerate(keys)]
-        found = list(in_columns(block, forms, keeps))
-        if any(one.form.left and not self._is_full for one in found):
-            found = []
-        if keeps and [len(one.places) for one in found] != [count]:
-            found = []  # each is kept, in the order of the file
-        if found and DEVICE in compiled.at:
-            for name in dict.fromkeys(block.values[compiled.at[DEVICE]]):
-                _fact(self._found, "device", name)
-        for form, places, launches in found:
+        for form, places, columns in self._in_columns(block, compiled, forms):
             done.update(places)
             for caveat in form.caveats:
                 self._found.warn(caveat, block.line + block.rows[places[0]], len(places))
-            if form.left:
+            if self._is_full:
                 self._warn_full(len(places))
             self.launches += len(places)
-            self._found.launch_columns(launches)
+            self._found.launch_columns(columns)
         for at in range(count) if len(done) < count else ():
             if at not in done:
                 self.take(block.launch(at))
+
+    def _take_first(self, block: LaunchBlock, compiled: CompiledMetrics, keys: Sequence[FormKey]) -> set[int]:
+        """The first two launches of each kind, which show its form; their places."""
+        done: set[int] = set()
+        for at, key in enumerate(keys):
+            if self._found.launches is not None or (len(self._found.counters) and not self._is_full):
+                break  # launches and other metrics are kept in the order of the file
+            if key not in compiled.linear and compiled.seen.get(key, 0) < 2:
+                self.take(block.launch(at))
+                done.add(at)
+        return done
+
+    def _in_columns(
+        self, block: LaunchBlock, compiled: CompiledMetrics, forms: Sequence[LinearReading | None]
+    ) -> list[LinearLaunches]:
+        """Launches by their forms; none where other metrics are to be kept, too, or where launches that are
+        kept would get out of order."""
+        keeps = self._found.launches is not None
+        found = list(in_columns(block, forms, keeps))
+        if any(one.form.left and not self._is_full for one in found):
+            return []
+        if keeps and not (len(found) == 1 and len(found[0].places) == len(forms) and found[0].form.precision):
+            return []
+        if found and DEVICE in compiled.at:
+            for name in dict.fromkeys(block.values[compiled.at[DEVICE]]):
+                _fact(self._found, "device", name)
+        return found
 
     def _find_linear(self, values: CompiledLaunch, kernel: str, cc: str) -> None:
         """The form of a kernel's table, when it is seen for the second time: finding it costs as much as some

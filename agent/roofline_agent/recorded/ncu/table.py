@@ -53,6 +53,10 @@ class PrintedLaunch(NamedTuple):
     table: MetricTable | None = None  # instead of `metrics`, with
     values: tuple[str, ...] = ()  # the cells of its rows
 
+    @property
+    def by_name(self) -> Mapping[str, list[MetricCell]]:
+        return self.metrics if self.table is None else self.table.metrics(self.values)
+
 
 class MetricTable:
     """The names and units of a launch's rows, which most launches of a file share; whoever reads them
@@ -185,9 +189,7 @@ def _columns(row: list[str]) -> _Columns | None:
     return _Columns(row, at, metrics, tuple(at.get(name, -1) for name in _PRINTED))
 
 
-def _rows(
-    text: Text, found: Collector, others: OtherLines
-) -> Iterator[tuple[list[str] | ColumnBlock, int]]:
+def _rows(text: Text, found: Collector, others: OtherLines) -> Iterator[tuple[list[str] | ColumnBlock, int]]:
     """Rows of tables, each with the number of its first line; an empty row: one that is cut short."""
     single = _SingleRows(text, found, others)
     for block in text.blocks():
@@ -304,7 +306,8 @@ class _LongPage:
             self._metrics.setdefault(name, []).append(cell)
 
     def add_block(self, block: ColumnBlock, line: int) -> Iterator[PrintedLaunch | LaunchBlock]:
-        """The same as `add` for each of the rows; launches whose rows are all in blocks are handed out together."""
+        """The same as `add` for each of the rows; launches whose rows are all in blocks are handed out
+        together."""
         if self._open is not None:
             block = self._open.before(block)
             line, self._open = self._open_line, None
@@ -328,7 +331,9 @@ class _LongPage:
         for at, row in enumerate(block.rows() if block is not None else (), self._open_line):
             yield from self._add(row, at)
 
-    def _whole(self, block: ColumnBlock, begins: list[int], line: int) -> Iterator[PrintedLaunch | LaunchBlock]:
+    def _whole(
+        self, block: ColumnBlock, begins: list[int], line: int
+    ) -> Iterator[PrintedLaunch | LaunchBlock]:
         """Launches that begin at all places but the last, where the last of them ends."""
         names, units = tuple(block.columns[self._name]), tuple(block.columns[self._unit or 0])
         many, first, end = begins[1] - begins[0], begins[0], begins[-1]

@@ -71,7 +71,7 @@ class CsvLines:
         distinct = list(dict.fromkeys(texts))
         if {text[-10:-9] for text in distinct} != {"."}:
             return None  # the first cell of some line is no time
-        moments = dict(zip(distinct, numbers(distinct) or ()))
+        moments = dict(zip(distinct, numbers(distinct) or (), strict=False))
         try:
             times = list(map(moments.__getitem__, texts))
             shares = list(map(self._shares.__getitem__, cells[places.runtime + 1]))

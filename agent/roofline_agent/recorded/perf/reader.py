@@ -119,30 +119,26 @@ class _PerfReader:
             self._row(line)
 
     def take_columns(self, lines: str) -> bool:
-        """The same as `line` for each of them; False: nothing was taken in, as they are not all alike enough."""
+        """The same as `line` for each of them; False: nothing was taken in, as they are not alike enough."""
         rows = self.lines.columns(lines) if self.lines is not None and not self.unfinished else None
         if rows is None:
             return False
         meanings = {one: self._meaning(rows.kinds[one]) for one in dict.fromkeys(rows.which)}
-        means = {one: meaning for one, (meaning, _) in meanings.items()}
-        factors = {one: meaning.factor for one, meaning in means.items()}
+        means = {one: of_kind for one, (of_kind, _) in meanings.items()}
+        factors = {one: of_kind.factor for one, of_kind in means.items()}
         bases = list(map(mul, rows.values, map(factors.__getitem__, rows.which)))
         if not self.run.add_columns(rows, means, bases):
             return False
-        likes: list[Counter] = []
-        place = {}
-        for one, (meaning, where) in meanings.items():
-            if meaning.caution:
+        places = {one: at for at, one in enumerate(meanings)}
+        for one, of_kind in means.items():
+            if of_kind.caution:
                 line = self.text.line - len(rows.which) + 1 + rows.which.index(one)
-                self.found.warn(meaning.caution, line, rows.which.count(one))
-            kind = rows.kinds[one]
-            place[one] = len(likes)
-            likes.append(
-                Counter(meaning.metric, kind.event, None, meaning.unit, where, kind="delta", printed_unit=kind.unit)
-            )
-        which = list(map(place.__getitem__, rows.which))
-        columns = {"value": bases, "coverage": rows.coverages, "t_s": rows.times_s, "printed": rows.values}
-        self.found.counters.extend(likes, which, columns)
+                self.found.warn(of_kind.caution, line, rows.which.count(one))
+        self.found.counters.extend(
+            [_delta(rows.kinds[one], *meanings[one]) for one in meanings],
+            list(map(places.__getitem__, rows.which)),
+            {"value": bases, "coverage": rows.coverages, "t_s": rows.times_s, "printed": rows.values},
+        )
         return True
 
     def _take_json(self, line: str) -> None:
@@ -296,3 +292,8 @@ class _PerfReader:
                 self.found.facts["command"] = run.target.strip("'") if quoted else run.target
             if run.runs > 1:
                 self.found.facts["runs"] = run.runs
+
+
+def _delta(row: PerfRow, means: EventMeaning, where: str) -> Counter:
+    """What counters of intervals have in common with others of such rows."""
+    return Counter(means.metric, row.event, None, means.unit, where, kind="delta", printed_unit=row.unit)

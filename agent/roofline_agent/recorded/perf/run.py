@@ -90,8 +90,8 @@ class PerfRun:
     def add_columns(
         self, rows: RowColumns, means: Mapping[int, EventMeaning], values: Sequence[float]
     ) -> bool:
-        """The same as `add` for each of the rows. means: of each kind that occurs. False: nothing was taken in, as
-        time goes back or an event stands twice in a reading."""
+        """The same as `add` for each of the rows. means: of each kind that occurs. False: nothing was taken
+        in, as time goes back or an event stands twice in a reading."""
         times, which = rows.times_s, rows.which
         events = {one: (row.scope, row.cgroup, row.event) for one in means for row in [rows.kinds[one]]}
         begun = bisect_right(times, times[0]) if times[0] == self.last_s else 0  # rows of the reading before

@@ -13,7 +13,7 @@ from functools import lru_cache
 from ..collector import Collector
 from ..recording import Kernel, Launch, LaunchColumns
 from ..text import Text
-from .rows import Header, TableBlock, TableRow, blocks, headers_in
+from .rows import Header, TableBlock, TableRow, blocks, headers_in, number
 
 _SECONDS = {"ns": 1e-9, "nsec": 1e-9, "us": 1e-6, "μs": 1e-6, "ms": 1e-3, "s": 1.0, "sec": 1.0}
 _BYTES = {"B": 1.0, "KB": 1e3, "MB": 1e6, "GB": 1e9, "KiB": 2.0**10, "MiB": 2.0**20, "GiB": 2.0**30}
@@ -159,9 +159,7 @@ class _NsysReader:
         if start_s is None or time_s is None or not name:
             return False
         if name.startswith(_NO_KERNELS):
-            moved = row.number("bytes")
-            size = _BYTES.get(row.header.unit("bytes"), 1.0)
-            self._found.phase(name, time_s, 1, None if moved is None else moved * size)
+            self._copy_of(name, time_s, row.text("bytes"), row.header)
             return True
         if name.startswith("[CUDA graph"):
             self._found.warn(_WHOLE_GRAPHS)
@@ -173,20 +171,22 @@ class _NsysReader:
 
     def _trace_block(self, block: TableBlock) -> bool:
         """The same as `_trace` for each row, kernels in columns; False where a row is unusual."""
-        names, devices = block.texts("name"), block.texts("device")
+        names = block.texts("name")
         starts, times = _column_s(block, "start"), _column_s(block, "duration")
         others = [at for at, name in enumerate(names) if name[:1] == "["]
         if starts is None or times is None or not all(names):
             return False
         if not all(names[at].startswith(_NO_KERNELS) for at in others):
             return False
+        sizes = block.texts("bytes")
         for at in others:
-            self._trace(block.row(at))
+            self._copy_of(names[at], times[at], sizes[at], block.header)
         kernels = [at for at, name in enumerate(names) if name[:1] != "["]
         if not kernels:
             return True
         zero_s = self._zero(starts[kernels[0]])
-        problems = list(map(_problem, *map(block.texts, _SIZES)))
+        keeps = self._found.launches is not None  # else sums alone are made, which say nothing of sizes
+        problems = list(map(_problem, *map(block.texts, _SIZES))) if keeps else [""] * len(names)
         self._found.launch_columns(
             LaunchColumns(
                 Launch("", None, library="cuda"),
@@ -198,11 +198,19 @@ class _NsysReader:
                 [problems[at] for at in kernels],
             )
         )
-        self._note_device(next((devices[at] for at in kernels if devices[at]), ""))
+        if "device" not in self._found.facts:
+            devices = block.texts("device")
+            self._note_device(next((devices[at] for at in kernels if devices[at]), ""))
         return True
 
+    def _copy_of(self, name: str, time_s: float, size: str, header: Header) -> None:
+        """Or a fill, or a range, which has no size."""
+        moved = number(size)
+        factor = _BYTES.get(header.unit("bytes"), 1.0)
+        self._found.phase(name, time_s, 1, None if moved is None else moved * factor)
+
     def _zero(self, start_s: float) -> float:
-        """The trace counts from the session's begin, which is not in every file: else from the first kernel."""
+        """The trace counts from the session's begin, where the file has it, else from the first kernel."""
         if self._zero_s is None:
             self._zero_s = start_s if self._found.started_ns is None else 0.0
         return self._zero_s

@@ -48,7 +48,9 @@ class TableBlock(NamedTuple):
     def texts(self, name: str) -> list[str]:
         """Empty ones where there is no such column."""
         at = self.header.at.get(name)
-        return list(map(str.strip, self.columns[at])) if at is not None else [""] * len(self.columns[0])
+        if at is None:
+            return [""] * len(self.columns[0])
+        return list(map(str.strip, self.columns[at]))
 
     def numbers(self, name: str) -> list[float] | None:
         """None where one of the cells is no plain number."""
@@ -101,7 +103,7 @@ def _columns(block: LineBlock | str, header: Header | None) -> list[list[str]] |
     if header is None or isinstance(block, str):
         return None
     cells = columns(block.text, len(header.names), ",")
-    return None if cells is None or any(cell[:1].isalpha() for cell in cells[0]) else cells
+    return None if cells is None or any(map(str.isalpha, {cell[:1] for cell in cells[0]})) else cells
 
 
 def _cells(line: str) -> list[str] | None:

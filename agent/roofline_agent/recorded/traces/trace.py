@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ..collector import Collector
@@ -230,3 +230,8 @@ def arguments(event: dict[str, Any]) -> dict[str, Any]:
     """The event's "args", {} where it has none."""
     args = event.get("args")
     return args if isinstance(args, dict) else {}
+
+
+def thread_of(event: Mapping[str, Any]) -> str:
+    """Process and thread of an event, as one word for both."""
+    return f"{event.get('pid')} {event.get('tid')}"
