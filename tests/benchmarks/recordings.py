@@ -12,6 +12,7 @@ from collections.abc import Callable
 from itertools import count
 from pathlib import Path
 
+import pyarrow
 from pyarrow import csv as arrow_csv
 
 from .site import COMMANDS, Result
@@ -21,7 +22,8 @@ LINES = 2000
 MEASURE = """
 import resource, subprocess, sys
 subprocess.run(sys.argv[1:], check=True, stdout=subprocess.DEVNULL)
-print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)
+used = resource.getrusage(resource.RUSAGE_CHILDREN)
+print(used.ru_maxrss, used.ru_utime + used.ru_stime)
 """
 HEADER = '"ID","Kernel Name","Device","CC","Section Name","Metric Name","Metric Unit","Metric Value"\n'
 METRICS = (
@@ -32,8 +34,9 @@ METRICS = (
 
 
 def read_large_file() -> Result:
-    """Files of ncu, perf and PyTorch's profiler, 400 MB each, by `import --dry-run`; beside what a library
-    takes that reads the same file and does nothing with it."""
+    """Files of ncu, nsys, perf and PyTorch's profiler, 400 MB each, by `import --dry-run`; beside what a
+    library takes that reads the same file and does nothing with it. CPU time: other programs disturb it
+    less."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "recording")
         figures = {}
@@ -121,40 +124,52 @@ def _write(path: Path, head: str, block: Callable[[int], str]) -> None:
 def _import(path: Path) -> tuple[float, float]:
     """(MB/s, peak memory in MB), measured by a small process: a child begins with the size of its parent."""
     command = [str(COMMANDS / "roofline-agent"), "import", "--dry-run", str(path)]
-    begin = time.monotonic()
     done = subprocess.run(
         [sys.executable, "-c", MEASURE, *command], capture_output=True, text=True, check=True
     )
-    return path.stat().st_size / 1e6 / (time.monotonic() - begin), int(done.stdout) / 1024
+    kilobytes, cpu_s = done.stdout.split()
+    return path.stat().st_size / 1e6 / float(cpu_s), int(kilobytes) / 1024
 
 
 def _csv(path: Path) -> float:
     """MB/s of splitting the lines and doing nothing with them."""
-    begin = time.monotonic()
+    begin = time.process_time()
     with path.open(newline="") as file:
-        for _ in csv.reader(file, delimiter=";"):
+        for _ in csv.reader(file, delimiter=";" if _has_semicolons(path) else ","):
             pass
-    return path.stat().st_size / 1e6 / (time.monotonic() - begin)
+    return path.stat().st_size / 1e6 / (time.process_time() - begin)
 
 
 def _pyarrow(path: Path) -> float:
     """MB/s of pyarrow's, block by block."""
-    begin = time.monotonic()
-    semicolons = b";" in path.open("rb").read(1000)
+    begin = time.process_time()
+    semicolons = _has_semicolons(path)
     options = arrow_csv.ParseOptions(delimiter=";" if semicolons else ",")
     names = arrow_csv.ReadOptions(autogenerate_column_names=semicolons)
-    for _ in arrow_csv.open_csv(path, read_options=names, parse_options=options):
+    texts = arrow_csv.ConvertOptions(column_types=_text_columns(path))
+    for _ in arrow_csv.open_csv(path, read_options=names, parse_options=options, convert_options=texts):
         pass
-    return path.stat().st_size / 1e6 / (time.monotonic() - begin)
+    return path.stat().st_size / 1e6 / (time.process_time() - begin)
+
+
+def _has_semicolons(path: Path) -> bool:
+    with path.open() as file:
+        return ";" in file.readline()
+
+
+def _text_columns(path: Path) -> dict[str, pyarrow.DataType]:
+    """All of a header with names: what a column holds may change below the first block."""
+    with path.open(newline="") as file:
+        return dict.fromkeys(next(csv.reader(file)), pyarrow.string())
 
 
 def _orjson(path: Path) -> float:
     """MB/s, all of it in memory."""
     import orjson
 
-    begin = time.monotonic()
+    begin = time.process_time()
     orjson.loads(path.read_bytes().rstrip().rstrip(b",") + b"]}")
-    return path.stat().st_size / 1e6 / (time.monotonic() - begin)
+    return path.stat().st_size / 1e6 / (time.process_time() - begin)
 
 
 def _trace(number: int) -> str:

@@ -39,8 +39,7 @@ def in_columns(block: LaunchBlock, forms: Sequence[Form], with_sizes: bool) -> I
     if with_sizes:
         problems = list(map(problem, block.cells("grid size"), block.cells("block size")))
     columns: dict[int, Sequence[float | None]] = {}
-    for form in {id(one): one for one in forms if one is not None}.values():
-        places = [at for at, one in enumerate(forms) if one is form]
+    for form, places in _by_form(forms):
         for used in form.used:
             if used not in columns:
                 columns[used] = _numbers(block.values[used])
@@ -50,6 +49,22 @@ def in_columns(block: LaunchBlock, forms: Sequence[Form], with_sizes: bool) -> I
             values = {used: _picked(columns[used], places) for used in form.used}
             launches = form.launches(_picked(kernels, places), values, _picked(problems, places))
             yield LinearLaunches(form, places, launches)
+
+
+def _by_form(forms: Sequence[Form]) -> Iterator[tuple[LinearReading, Sequence[int]]]:
+    """Each form and the places of the launches that have it."""
+    places: dict[int, Sequence[int]] = {}
+    if len(set(map(id, forms))) == 1:
+        places = {0: range(len(forms))}
+    else:
+        listed: dict[int, list[int]] = {}
+        for at, form in enumerate(forms):
+            listed.setdefault(id(form), []).append(at)
+        places.update(listed)
+    for mine in places.values():
+        found = forms[mine[0]]
+        if found is not None:
+            yield found, mine
 
 
 def _picked(column: Sequence[T], places: Sequence[int]) -> Sequence[T]:

@@ -121,8 +121,11 @@ class _NcuReader:
         """The same as `take` for each of its launches; those whose table has a linear form go in columns."""
         compiled, count = self._compiled(block.table), len(block.rows)
         keys = form_keys(block, self._cc) if compiled.is_plain and not self._decimal_comma else []
-        done = self._take_first(block, compiled, keys)
-        forms = [None if at in done else compiled.linear.get(key) for at, key in enumerate(keys)]
+        forms = list(map(compiled.linear.get, keys))
+        done: set[int] = set()
+        if None in forms:
+            done = self._take_first(block, compiled, keys)
+            forms = [None if at in done else compiled.linear.get(key) for at, key in enumerate(keys)]
         for form, places, columns in self._in_columns(block, compiled, forms):
             done.update(places)
             for caveat in form.caveats:
