@@ -118,7 +118,10 @@ def test_what_is_no_sum_has_no_linear_form() -> None:
     assert mixed is not None and mixed.precision == ""
     assert (
         linear(
-            ["a__path_tensor"], lambda cells: LaunchReading(float(cells[0]), None, {}, "", "", ()), left, (False,)
+            ["a__path_tensor"],
+            lambda cells: LaunchReading(float(cells[0]), None, {}, "", "", ()),
+            left,
+            (False,),
         )
         is None
     )
