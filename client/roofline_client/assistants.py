@@ -14,7 +14,7 @@ from .api import connect
 from .commands.options import resolve_job
 from .errors import ClientError
 from .step_range import parse_steps
-from .tables import job_comparisons, screen, text
+from .tables import efficiencies, job_comparisons, screen, text
 from .tables import jobs as job_list
 from .tables import stragglers as waits
 from .tables import what_if as predictions
@@ -77,6 +77,34 @@ def tools(server: str) -> MCPServer:
         changes = {"ranks": ranks, "servers": servers, "batch": batch, "bandwidth_times": bandwidth_times}
         return answer(
             lambda client: predictions.as_text(client.what_if(resolve_job(client, job), **changes, fix=fix))
+        )
+
+    @offered.tool(annotations=READS)
+    def efficiency(
+        job: str,
+        steps: str = "",
+        flops_per_example: float | None = None,
+        flops_per_step: float | None = None,
+        parameters: float | None = None,
+        tokens_per_example: float | None = None,
+    ) -> str:
+        """MFU, HFU, how near the roof, and where the rest of the step goes, each with its formula.
+
+        job: its name, or "last". steps: "FIRST:LAST", "all"; default the steady ones. What the model needs,
+        one of: flops_per_example or flops_per_step (of a rank), forward and backward; parameters of a
+        transformer with tokens_per_example; by default what was executed.
+        """
+        first, last = _steps(steps)
+        model = {
+            "flops_per_example": flops_per_example,
+            "flops_per_step": flops_per_step,
+            "parameters": parameters,
+            "tokens_per_example": tokens_per_example,
+        }
+        return answer(
+            lambda client: efficiencies.as_text(
+                client.efficiency(resolve_job(client, job), model, first_step=first, last_step=last)
+            )
         )
 
     @offered.tool(annotations=READS)

@@ -13,20 +13,22 @@ from roofline.convert import to_message
 from roofline.v1 import query_pb2 as pb
 from roofline_client.assistants import tools
 
+from . import models
 from .fake_server import Asked, answer, serving
 from .reports import rank, report
 from .test_cli import PLAIN
 from .verdicts import verdict
 
 JOBS = answer(pb.ListJobsResponse(jobs=[pb.Job(job="43", state="running"), pb.Job(job="42")]))
-NAMES = ["compare", "jobs", "report", "stragglers", "what_if"]
+NAMES = ["compare", "efficiency", "jobs", "report", "stragglers", "what_if"]
 
 
 @pytest.fixture(scope="module")
 def site() -> Iterator[Asked]:
     found = report([rank("ps:0"), rank("worker:0")], verdict=verdict())
     message = to_message(pb.Report(), found, without=("sources", "points"))
-    with serving(report=answer(message), jobs=JOBS) as asked:
+    efficiency = answer(models.efficiency())
+    with serving(report=answer(message), jobs=JOBS, GetEfficiency=efficiency) as asked:
         yield asked
 
 
@@ -62,6 +64,14 @@ def test_jobs_and_a_report(site: Asked) -> None:
     said = text_of(call(offered, "report", job="last"))
     assert said.startswith("Job 42 ") and "BOTTLENECK" in said
     assert site.requests[-1].job == "43", "the newest"
+
+
+def test_efficiency_of_a_model(site: Asked) -> None:
+    said = text_of(call(tools(site.address), "efficiency", job="42", steps="3:9", flops_per_example=6e9))
+    assert said.startswith("MFU 25.0% of the measured FP32 peak") and "formula of mfu" in said
+    request = site.requests[-1]
+    assert (request.subject.job, request.subject.first_step, request.flops_per_example) == ("42", 3, 6e9)
+    assert not request.HasField("parameters")
 
 
 def test_what_goes_wrong_is_said_to_the_assistant(site: Asked) -> None:

@@ -3,6 +3,7 @@ its layers by their sizes as JSON. `python torch_models.py MODEL TRACE`"""
 
 from __future__ import annotations
 
+import itertools
 import json
 import sys
 from collections.abc import Callable
@@ -24,17 +25,17 @@ class Case(NamedTuple):
 
 
 class Attention(nn.Module):
-    """Of a decoder: by torch's fused attention, which computes no masked score."""
+    """By torch's fused attention, which computes no masked score."""
 
-    def __init__(self, width: int, heads: int) -> None:
+    def __init__(self, width: int, heads: int, is_causal: bool = True) -> None:
         super().__init__()
-        self.heads = heads
+        self.heads, self.is_causal = heads, is_causal
         self.all, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         batch, length, width = x.shape
         split = self.all(x).view(batch, length, 3, self.heads, width // self.heads).permute(2, 0, 3, 1, 4)
-        mixed = functional.scaled_dot_product_attention(*split, is_causal=True)
+        mixed = functional.scaled_dot_product_attention(*split, is_causal=self.is_causal)
         return self.out(mixed.transpose(1, 2).reshape(batch, length, width))
 
 
@@ -57,6 +58,89 @@ class Recurrent(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return self.head(self.layers(x)[0])
+
+
+class UNet(nn.Module):
+    """Two levels: their outputs go to the other side, too."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.down = nn.ModuleList([self.two(1, 16), self.two(16, 32)])
+        self.middle = self.two(32, 64)
+        self.up = nn.ModuleList(
+            [nn.ConvTranspose2d(64, 32, 2, stride=2), nn.ConvTranspose2d(32, 16, 2, stride=2)]
+        )
+        self.join = nn.ModuleList([self.two(64, 32), self.two(32, 16)])
+        self.head = nn.Conv2d(16, 2, 1)
+
+    @staticmethod
+    def two(inputs: int, outputs: int) -> nn.Module:
+        first, second = nn.Conv2d(inputs, outputs, 3, padding=1), nn.Conv2d(outputs, outputs, 3, padding=1)
+        return nn.Sequential(first, nn.ReLU(), second, nn.ReLU())
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        across = []
+        for level in self.down:
+            across.append(level(x))
+            x = functional.max_pool2d(across[-1], 2)
+        x = self.middle(x)
+        for up, join in zip(self.up, self.join, strict=True):
+            x = join(torch.cat([up(x), across.pop()], 1))
+        return self.head(x)
+
+
+class Experts(nn.Module):
+    """Each token goes through the two of four that its gate likes best."""
+
+    def __init__(self, width: int, many: int = 4, chosen: int = 2) -> None:
+        super().__init__()
+        self.gate, self.chosen = nn.Linear(width, many), chosen
+        self.experts = nn.ModuleList(
+            nn.Sequential(nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width))
+            for _ in range(many)
+        )
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        tokens = x.flatten(0, 1)
+        shares, which = self.gate(tokens).softmax(-1).topk(self.chosen, -1)
+        mixed = torch.zeros_like(tokens)
+        for number, expert in enumerate(self.experts):
+            token, place = (which == number).nonzero(as_tuple=True)
+            mixed = mixed.index_add(0, token, expert(tokens[token]) * shares[token, place, None])
+        return mixed.view_as(x)
+
+
+class MixedBlock(nn.Module):
+    def __init__(self, width: int, heads: int) -> None:
+        super().__init__()
+        self.norms = nn.ModuleList(nn.LayerNorm(width) for _ in range(2))
+        self.attention, self.experts = Attention(width, heads, is_causal=False), Experts(width)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = x + self.attention(self.norms[0](x))
+        return x + self.experts(self.norms[1](x))
+
+
+class Recommender(nn.Module):
+    """As DLRM (Naumov et al. 2019): each of 27 vectors times each, between two stacks of layers."""
+
+    def __init__(self, tables: int = 26, width: int = 16) -> None:
+        super().__init__()
+        self.tables = nn.ModuleList(nn.EmbeddingBag(100, width) for _ in range(tables))
+        self.bottom = self.stack(13, 64, 32, width)
+        self.top = self.stack(tables * (tables + 1) // 2 + width, 64, 32, 1)
+
+    @staticmethod
+    def stack(*sizes: int) -> nn.Module:
+        layers = [nn.Linear(*pair) for pair in itertools.pairwise(sizes)]
+        return nn.Sequential(*(part for layer in layers for part in (layer, nn.ReLU())))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        dense, bags = self.bottom(x), (x[:, :2] * 10).long().abs() % 100
+        vectors = torch.stack([dense, *(table(bags) for table in self.tables)], 1)
+        rows, columns = torch.tril_indices(vectors.shape[1], vectors.shape[1], -1)
+        pairs = torch.bmm(vectors, vectors.transpose(1, 2))[:, rows, columns]
+        return self.top(torch.cat([dense, pairs], 1))
 
 
 def autoencoder() -> nn.Module:
@@ -129,6 +213,11 @@ MODELS: dict[str, Callable[[], Case]] = {
     "lstm": lambda: plain(Recurrent(nn.LSTM), 16, 64),
     "gru": lambda: plain(Recurrent(nn.GRU), 16, 64),
     "gpt": gpt,
+    "unet": lambda: plain(UNet(), 1, 64, 64),
+    "experts": lambda: Case(
+        nn.Sequential(nn.Embedding(1000, 128), MixedBlock(128, 4)), torch.randint(1000, (BATCH, 32))
+    ),
+    "recommender": lambda: plain(Recommender(), 13),
 }
 
 

@@ -17,7 +17,7 @@ from ..recorded.collector import Collector
 from ..recorded.errors import RecordedError
 from ..recorded.ncu.metrics import LaunchMetrics
 from ..recorded.ncu.other_lines import OtherLines
-from ..recorded.ncu.table import launches
+from ..recorded.ncu.table import LaunchBlock, launches
 from ..recorded.text import Text
 from . import command, diagnosis, session
 from .metrics import TIME, base, offered
@@ -107,6 +107,7 @@ def read(log: Path) -> Iterator[Sustained]:
     with contextlib.closing(Collector()) as found:
         aside = OtherLines(found, lambda line, number: None)
         with contextlib.suppress(OSError, RecordedError), log.open("rb") as stream:
-            for printed in launches(Text(log.name, stream), found, lambda name: True, aside):
-                yield from ceilings(LaunchMetrics(printed.metrics), printed.cc)
+            for some in launches(Text(log.name, stream), found, lambda name: True, aside):
+                printed = some.launch(0) if isinstance(some, LaunchBlock) else some
+                yield from ceilings(LaunchMetrics(printed.by_name), printed.cc)
                 return

@@ -6,10 +6,13 @@ import marshal
 import struct
 import tempfile
 import weakref
-from collections.abc import Iterator, Sequence
+from collections import Counter as Counts
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from .recording import Counter, Kernel, Launch, Phase, RecordedCeiling, StepLine, Throughput
+from .recording import Counter, Kernel, Launch, LaunchColumns, Phase, RecordedCeiling, StepLine, Throughput
 
 MAX_KERNELS = 30_000
 MAX_PHASES = 10_000
@@ -37,25 +40,47 @@ class RecordLog(Generic[T]):
         self._some.append(tuple(record))
         self._count += 1
         if len(self._some) >= AT_ONCE:
-            self._write()
+            self._write_some()
 
-    def _write(self) -> None:
+    def extend(self, likes: Sequence[T], which: Sequence[int], columns: Mapping[str, Sequence[Any]]) -> None:
+        """Records that differ in few fields: each is like one of `likes`, by its place there, but for the
+        fields that are given as columns."""
+        self._write_some()
+        self._write([tuple(one) for one in likes], which, dict(columns))
+        self._count += len(which)
+
+    def _write_some(self) -> None:
+        if self._some:
+            self._write(self._some)
+            self._some = []
+
+    def _write(self, *some: Any) -> None:
         # A private file of this process, millions of records long: nothing is faster than marshal.
-        data = marshal.dumps(self._some)
+        data = marshal.dumps(some)
         self._file.write(_LENGTH.pack(len(data)) + data)
-        self._some.clear()
 
     def __len__(self) -> int:
         return self._count
 
     def __iter__(self) -> Iterator[T]:
-        if self._some:
-            self._write()
+        self._write_some()
         self._file.seek(0)
         while head := self._file.read(_LENGTH.size):
-            for record in marshal.loads(self._file.read(*_LENGTH.unpack(head))):
+            likes, *others = marshal.loads(self._file.read(*_LENGTH.unpack(head)))
+            for record in self._alike(likes, *others) if others else likes:
                 yield self._kind(*record)
         self._file.seek(0, 2)
+
+    def _alike(
+        self, likes: list[tuple[Any, ...]], which: Sequence[int], columns: Mapping[str, Sequence[Any]]
+    ) -> Iterator[tuple[Any, ...]]:
+        fields = self._kind._fields  # type: ignore[attr-defined]
+        given = [(fields.index(name), column) for name, column in columns.items()]
+        for at, like in enumerate(which):
+            record = list(likes[like])
+            for field, column in given:
+                record[field] = column[at]
+            yield tuple(record)
 
     def close(self) -> None:
         self._file.close()
@@ -69,45 +94,70 @@ class FileWarning(NamedTuple):
     times: int
 
 
-class _LaunchSums:
-    """The launches of one kernel so far."""
+class _Quantity:
+    """A quantity of all kernels: its sums, and how many launches have it."""
 
-    def __init__(self, first: Launch) -> None:
-        self.first = first
-        self.launches = 0
-        self.known: dict[str, int] = {}  # quantity -> launches that have it
-        self.sums: dict[str, float] = {}
+    def __init__(self) -> None:
+        self.known: Counts[str] = Counts()
+        self.sums: defaultdict[str, float] = defaultdict(float)
 
-    def add(self, launch: Launch) -> None:
-        self.launches += launch.count
-        self._add("time", launch.time_s, launch.count)
-        self._add("flops", launch.flops, launch.count)
-        for level, moved in launch.bytes.items():
-            self._add(f"bytes.{level}", moved, launch.count)
-
-    def _add(self, name: str, value: float | None, count: int) -> None:
+    def add(self, name: str, value: float | None, count: int) -> None:
         if value is not None:
-            self.known[name] = self.known.get(name, 0) + count
-            self.sums[name] = self.sums.get(name, 0.0) + value
+            self.known[name] += count
+            self.sums[name] += value
 
-    def total(self, name: str) -> float | None:
-        return self.sums[name] if self.known.get(name) == self.launches else None
+    def add_column(self, names: Sequence[str], values: Sequence[float] | None) -> None:
+        if values is not None:
+            self.known.update(names)
+            for name, value in zip(names, values, strict=True):
+                self.sums[name] += value
 
-    def partial(self) -> list[str]:
-        return [name for name, known in self.known.items() if known < self.launches]
 
-    def kernel(self, name: str) -> Kernel:
-        levels = [q.removeprefix("bytes.") for q in self.sums if q.startswith("bytes.")]
-        moved = {level: self.total(f"bytes.{level}") for level in levels}
-        return Kernel(
-            name,
-            self.launches,
-            self.total("time"),
-            self.total("flops"),
-            {level: value for level, value in moved.items() if value is not None},
-            self.first.precision,
-            self.first.note,
-        )
+class _LaunchSums:
+    """The launches so far, by kernel."""
+
+    def __init__(self) -> None:
+        self.firsts: dict[str, Launch] = {}
+        self._launches: Counts[str] = Counts()
+        self._time, self._flops = _Quantity(), _Quantity()
+        self._bytes: defaultdict[str, _Quantity] = defaultdict(_Quantity)
+
+    def add(self, name: str, launch: Launch) -> None:
+        count = launch.count
+        self._launches[name] += count
+        self._time.add(name, launch.time_s, count)
+        self._flops.add(name, launch.flops, count)
+        for level, moved in launch.bytes.items():
+            self._bytes[level].add(name, moved, count)
+
+    def add_columns(self, names: Sequence[str], launches: LaunchColumns) -> None:
+        self._launches.update(names)
+        self._time.add_column(names, launches.times_s)
+        self._flops.add_column(names, launches.flops)
+        for level, moved in launches.bytes.items():
+            self._bytes[level].add_column(names, moved)
+
+    def _whole(self, name: str, of: _Quantity) -> float | None:
+        return of.sums[name] if of.known[name] == self._launches[name] else None
+
+    def kernels(self) -> Iterator[Kernel]:
+        for name, first in self.firsts.items():
+            moved = {
+                level: value
+                for level, one in self._bytes.items()
+                if (value := self._whole(name, one)) is not None
+            }
+            time_s, flops = self._whole(name, self._time), self._whole(name, self._flops)
+            yield Kernel(name, self._launches[name], time_s, flops, moved, first.precision, first.note)
+
+    def partial(self) -> Iterator[tuple[str, list[str]]]:
+        """Kernels of which some launches have quantities that others lack, and these."""
+        quantities = {"time": self._time, "flops": self._flops}
+        quantities |= {f"bytes.{level}": one for level, one in self._bytes.items()}
+        for name in self.firsts:
+            some = [what for what, one in quantities.items() if 0 < one.known[name] < self._launches[name]]
+            if some:
+                yield name, some
 
 
 class Collector:
@@ -128,20 +178,46 @@ class Collector:
         self.steps: RecordLog[StepLine] = RecordLog(StepLine)
         self.launches: RecordLog[Launch] | None = RecordLog(Launch) if keep_launches else None
         self.parts: list[Collector] = []  # what the same file holds of other ranks
-        self._sums: dict[str, _LaunchSums] = {}
+        self._sums = _LaunchSums()
         self.summed: list[Kernel] = []  # by the reader or the tool itself
         self._phases: dict[str, Phase] = {}
-        self._warnings: dict[str, FileWarning] = {}
+        self._warnings: dict[str, list[int]] = {}  # text -> its first line, how often
 
     def launch(self, launch: Launch) -> None:
         """A kernel was executed."""
         name = launch.name
-        if name not in self._sums and len(self._sums) >= MAX_KERNELS:
-            self.warn(f"more than {MAX_KERNELS} different kernels; the rest are summed up as {OTHERS}")
-            name = OTHERS
-        self._sums.setdefault(name, _LaunchSums(launch)).add(launch)
+        if name not in self._sums.firsts:
+            name = self._new_name(launch)
+        self._sums.add(name, launch)
         if self.launches is not None:
             self.launches.append(launch)
+
+    def launch_columns(self, launches: LaunchColumns) -> None:
+        """The same as `launch` for each of them."""
+        names = launches.names
+        new = [one for one in dict.fromkeys(names) if one not in self._sums.firsts]
+        named = {one: self._new_name(launches.like._replace(name=one)) for one in new}
+        if OTHERS in named.values():
+            names = [named.get(one, one) for one in names]
+        self._sums.add_columns(names, launches)
+        if self.launches is not None:
+            columns: dict[str, Sequence[Any]] = {"name": launches.names, "problem": launches.problems}
+            numbers = {"time_s": launches.times_s, "flops": launches.flops, "start_s": launches.starts_s}
+            columns |= {name: column for name, column in numbers.items() if column is not None}
+            if moved := launches.bytes:
+                columns["bytes"] = [
+                    dict(zip(moved, one, strict=True)) for one in zip(*moved.values(), strict=True)
+                ]
+            self.launches.extend([launches.like], [0] * len(names), columns)
+
+    def _new_name(self, first: Launch) -> str:
+        """What a kernel's launches are summed up under, from its first on."""
+        name = first.name
+        if len(self._sums.firsts) >= MAX_KERNELS:
+            self.warn(f"more than {MAX_KERNELS} different kernels; the rest are summed up as {OTHERS}")
+            name = OTHERS
+        self._sums.firsts.setdefault(name, first)
+        return name
 
     def kernel(self, kernel: Kernel) -> None:
         """A kernel whose launches the reader, or the tool itself, has summed up."""
@@ -164,18 +240,18 @@ class Collector:
         for name in ("tool", "started_ns", "duration_s", "throughput", "facts", "steps", "_phases"):
             setattr(self, name, getattr(first, name))
 
-    def warn(self, text: str, line: int = 0) -> None:
+    def warn(self, text: str, line: int = 0, times: int = 1) -> None:
         """Warn of something about the file; the same text is kept once, with its first line and how often."""
         old = self._warnings.get(text)
         if old is not None:
-            self._warnings[text] = old._replace(times=old.times + 1)
+            old[1] += times
         elif len(self._warnings) < MAX_WARNINGS:
-            self._warnings[text] = FileWarning(text, line, 1)
+            self._warnings[text] = [line, times]
 
     @property
     def kernels(self) -> list[Kernel]:
         """Longest first; those without a time last."""
-        made = [*self.summed, *(one.kernel(name) for name, one in self._sums.items())]
+        made = [*self.summed, *self._sums.kernels()]
         return sorted(made, key=lambda k: -1.0 if k.time_s is None else k.time_s, reverse=True)
 
     @property
@@ -185,17 +261,17 @@ class Collector:
     @property
     def warnings(self) -> list[FileWarning]:
         found: list[FileWarning] = []
-        for name, sums in self._sums.items():
-            quantities = sums.partial()
-            if quantities and len(found) < MAX_WARNINGS:
-                text = f"not every launch of {name} has {', '.join(quantities)}: its sum is left out"
-                found.append(FileWarning(text, 0, 1))
-        return [*self._warnings.values(), *found]
+        for name, quantities in islice(self._sums.partial(), MAX_WARNINGS):
+            text = f"not every launch of {name} has {', '.join(quantities)}: its sum is left out"
+            found.append(FileWarning(text, 0, 1))
+        return [*(FileWarning(text, *where) for text, where in self._warnings.items()), *found]
 
     @property
     def is_empty(self) -> bool:
         """Whether nothing at all was found."""
-        something = self._sums or self.summed or self._phases or self.ceilings or self.run or self.throughput
+        something = (
+            self._sums.firsts or self.summed or self._phases or self.ceilings or self.run or self.throughput
+        )
         return not (something or len(self.counters) or len(self.steps))
 
     def close(self) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 LEVELS = ("dram", "l2", "l1")  # always shown; a reader may add others ("l3", "minimum")
@@ -22,6 +22,18 @@ class Launch(NamedTuple):
     problem: str = ""  # shapes, grid
     note: str = ""
     count: int = 1  # type: ignore[assignment]
+
+
+class LaunchColumns(NamedTuple):
+    """Launches in columns, that differ in nothing else. None: no launch has it."""
+
+    like: Launch
+    names: Sequence[str]
+    times_s: Sequence[float] | None
+    flops: Sequence[float] | None
+    bytes: Mapping[str, Sequence[float]]
+    starts_s: Sequence[float] | None
+    problems: Sequence[str]
 
 
 class Kernel(NamedTuple):

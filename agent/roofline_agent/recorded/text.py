@@ -9,17 +9,19 @@ import codecs
 import gzip
 import hashlib
 import io
+import re
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import IO
+from typing import IO, NamedTuple
 
 from . import convert
 from .errors import NotReadable, NotText
 
 HEAD_BYTES = 1 << 16
-CHUNK_BYTES = 1 << 18
-MAX_LINE = 1 << 20  # characters
+CHUNK_BYTES = 1 << 16
+MAX_LINE = 1 << 20  # characters, more than a chunk has
+_RETURNS = re.compile(r"\r+\n")
 
 _BOMS = (
     (codecs.BOM_UTF8, "utf-8"),
@@ -36,6 +38,16 @@ _KNOWN_BINARY = (
     (b"\xfd7zXZ", "compressed with xz: unpack it first"),
     (b"PERFILE2", "a perf.data file: `perf stat` output is text; use `perf stat report` or `perf script`"),
 )
+
+
+class LineBlock(NamedTuple):
+    """Whole lines that follow each other."""
+
+    text: str  # without the end of the last
+
+    @property
+    def lines(self) -> list[str]:
+        return self.text.split("\n")
 
 
 class Text:
@@ -121,26 +133,31 @@ class Text:
     def lines(self) -> Iterator[str]:
         """All lines without their ends (LF, CRLF or CR LF mixed); one pass. An endless line is cut."""
         for block in self.blocks():
-            if isinstance(block, str):
-                yield block
-                continue
-            before = self.line - len(block)
-            for at, line in enumerate(block, before + 1):
-                self.line = at
-                yield line
+            yield from self.each(block)
 
-    def blocks(self) -> Iterator[list[str] | str]:
-        """All lines, those of a chunk at a time; one pass. A list is of whole lines, and `line` the number of
-        its last; single lines are handed out as such."""
+    def each(self, block: LineBlock | str) -> Iterator[str]:
+        """The lines of a block that was just handed out, with `line` at each."""
+        if isinstance(block, str):
+            yield block
+            return
+        lines = block.lines
+        for at, line in enumerate(lines, self.line - len(lines) + 1):
+            self.line = at
+            yield line
+
+    def blocks(self) -> Iterator[LineBlock | str]:
+        """All lines, those of a chunk at a time; one pass. Where a chunk has an endless line or zeros at the
+        end of one, its lines are handed out one by one. `line` is the number of the last."""
         rest, skipping = "", False
         for chunk in self.chunks():
+            whole, end, new_rest = (rest + chunk).rpartition("\n")
+            if end and not skipping and _is_plain(whole):
+                self.line += whole.count("\n") + 1
+                yield LineBlock(_RETURNS.sub("\n", whole).rstrip("\r") if "\r" in whole else whole)
+                rest = new_rest
+                continue
             pieces = (rest + chunk).split("\n")
             rest = pieces.pop()
-            if pieces and not skipping and _is_plain(pieces, chunk):
-                self.line += len(pieces)
-                has_returns = "\r" in chunk or "\r" in pieces[0]
-                yield [piece.rstrip("\r") for piece in pieces] if has_returns else pieces
-                pieces = []
             for piece in pieces:
                 if skipping:
                     skipping = False  # the end of a line whose beginning was handed out already
@@ -162,9 +179,9 @@ class Text:
         return text.rstrip("\r")
 
 
-def _is_plain(lines: list[str], chunk: str) -> bool:
-    """Whether none of the lines of a chunk is endless or has zeros at its end."""
-    return "\0" not in chunk and "\0" not in lines[0] and max(map(len, lines)) <= MAX_LINE
+def _is_plain(lines: str) -> bool:
+    """Whether no line is endless or has zeros at its end. All but the first lie within a chunk."""
+    return "\0" not in lines and len(lines.partition("\n")[0]) <= MAX_LINE
 
 
 def open_binary(path: str) -> IO[bytes]:

@@ -18,6 +18,7 @@ from ..tables import (
     about,
     agents,
     breakdowns,
+    efficiencies,
     job_comparisons,
     machines,
     rooflines,
@@ -74,6 +75,14 @@ def _waits(client: Client, given: Given) -> Answer:
 def _breakdown(client: Client, given: Given) -> Answer:
     first, last = parse_steps(given["steps"])
     return Answer(html(breakdowns.as_text(client.breakdown(given["job"], first_step=first, last_step=last))))
+
+
+def _efficiency(client: Client, given: Given) -> Answer:
+    """Of the FLOPs that were executed: the command takes those of the model, too."""
+    first, last = parse_steps(given["steps"])
+    return Answer(
+        html(efficiencies.as_text(client.efficiency(given["job"], first_step=first, last_step=last)))
+    )
 
 
 def _details(client: Client, given: Given) -> Answer:
@@ -138,6 +147,7 @@ ALL = {
     "details": AnswerPage("Job {job}: kernels, collectives, traffic, data quality", STEPS, _details),
     "stragglers": AnswerPage("Job {job}: who waits for whom", STEPS, _waits),
     "breakdown": AnswerPage("Job {job}: what a step is made of", STEPS, _breakdown),
+    "efficiency": AnswerPage("Job {job}: MFU, and where the rest of a step goes", STEPS, _efficiency),
     "compare": AnswerPage(
         "{first} and {second}",
         {

@@ -75,7 +75,7 @@ def _ranks(found: Efficiency) -> Columns:
     table = Columns("", heads)
     for one in found.ranks[:RANKS_SHOWN]:
         values = {measure.name: measure.value for measure in one.measures}
-        table.add(one.label, *(_shown(values[name]) for name in OF_RANKS if name in values))
+        table.add(one.label, *(_shown(values[name]) if name in values else "-" for name in OF_RANKS))
     if len(found.ranks) > RANKS_SHOWN:
         table.add(wording.more_ranks(len(found.ranks) - RANKS_SHOWN), *("" for _ in OF_RANKS))
     return table

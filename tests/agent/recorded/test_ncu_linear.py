@@ -68,7 +68,7 @@ def test_blocks_give_what_single_rows_give(table: list[tuple[str, str]], launche
     text = content(table, launches)
     with pytest.MonkeyPatch.context() as patch:
         slow = read(text, 64, patch)  # never a whole row of several in a chunk
-        patch.setattr("roofline_agent.recorded.ncu.table._block", lambda lines, header: None)
+        patch.setattr("roofline_agent.recorded.ncu.table.quoted_columns", lambda lines, width: None)
         plain = read(text, 1 << 16, patch)
     with pytest.MonkeyPatch.context() as patch:
         quick = read(text, 700, patch)
@@ -104,16 +104,24 @@ def test_what_is_no_sum_has_no_linear_form() -> None:
         return LaunchReading(float(cells[0]) ** 2, None, {}, "", "", ())
 
     def noted(cells: tuple[str, ...]) -> LaunchReading:
-        return LaunchReading(float(cells[0]), None, {}, "f32" if float(cells[0]) > 10 else "f64", "", ())
+        return LaunchReading(float(cells[0]), None, {}, "f32", "much" if float(cells[0]) > 10 else "", ())
+
+    def mixed_precision(cells: tuple[str, ...]) -> LaunchReading:
+        return LaunchReading(None, float(cells[0]), {}, "f32" if float(cells[0]) > 10 else "f64", "", ())
 
     def left(cells: tuple[str, ...]) -> list[str]:
         return []
 
     assert linear(["a"], squared, left, (False,)) is None
     assert linear(["a"], noted, left, (False,)) is None
+    mixed = linear(["a"], mixed_precision, left, (False,))
+    assert mixed is not None and mixed.precision == ""
     assert (
         linear(
-            ["a__tensor"], lambda cells: LaunchReading(float(cells[0]), None, {}, "", "", ()), left, (False,)
+            ["a__path_tensor"],
+            lambda cells: LaunchReading(float(cells[0]), None, {}, "", "", ()),
+            left,
+            (False,),
         )
         is None
     )

@@ -112,6 +112,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
         "GetStragglers": refuse(grpc.StatusCode.NOT_FOUND, "no job nine"),
         "GetRoofline": answer(models.roofline()),
         "GetBreakdown": answer(models.breakdown()),
+        "GetEfficiency": answer(models.efficiency()),
         "GetMachines": answer(models.machines()),
         "GetTimeline": chunks(
             message("timeline", introductions()), message("timeline", slices("steps", [(0, 9)]))
@@ -192,6 +193,7 @@ def test_bad_requests_say_what_is_wrong(page: Page, path: str, status: int, word
     [
         ("/full?job=41", "Job 41, in full"),
         ("/breakdown?job=41", "what a step is made of"),
+        ("/efficiency?job=41", "MFU 25.0% of the measured FP32 peak"),
         ("/compare", "Compare jobs"),
         ("/compare?first=41", 'value="41"'),
         ("/machines", "node1"),

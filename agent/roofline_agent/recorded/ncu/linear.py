@@ -1,25 +1,26 @@
 """A launch's time, FLOPs and bytes as sums of its values times constants, which they are for most tables.
 
 The constants are found by trying the reading of the table itself on values that are known, so that there is
-one account of what metrics mean. It depends on which values are zero. Where
-anything depends on the others otherwise (rates times a time, counts that may be register moves, several
-precisions) there is no such form, and launches are read value by value.
+one account of what metrics mean. They depend on which values are zero. Where anything else depends on the
+values (rates times a time, counts that may be register moves) there is no such form, and launches are read
+value by value.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
 
-from .values import quick_number
+from ..recording import Launch, LaunchColumns
 
-_NOT_LINEAR = re.compile(r"tensor|_op_h(?:add|mul|fma)|hadd|per_second|per_cycle|cycles_elapsed|attribute")
+_HALF = re.compile(r"_op_h(?:add|mul|fma)|hadd")
 _EXACT = 1e-9
 _LARGE = 1e9
 
 _ZEROS = frozenset({"0", "0.0", "0.00", "0.000000"})
 Pattern = tuple[bool, ...]
+FormKey = tuple[str, str, Pattern]  # kernel, compute capability, which values are zero
 Terms = tuple[tuple[int, float], ...]  # index of the value, constant
 
 
@@ -41,31 +42,31 @@ class LinearReading(NamedTuple):
     time_s: Terms | None
     flops: Terms | None
     bytes: tuple[tuple[str, Terms], ...]
-    precision: str
+    precision: str  # "": which has most of the FLOPs depends on the values
     note: str
     caveats: tuple[str, ...]
     left: tuple[str, ...]  # metrics that are neither
 
-    def of(self, cells: Sequence[str], decimal_comma: bool) -> LaunchReading | None:
-        """None where a value is missing, or where time or FLOPs are zero, which is a case of its own."""
-        numbers: dict[int, float] = {}
-        for at in self.used:
-            value = quick_number(cells[at], decimal_comma)
-            if value is None or value < 0:
-                return None
-            numbers[at] = value
-        time_s = None if self.time_s is None else _sum(self.time_s, numbers)
-        flops = None if self.flops is None else _sum(self.flops, numbers)
-        if time_s == 0 or flops == 0:
-            return None
-        moved = {level: _sum(terms, numbers) for level, terms in self.bytes}
-        return LaunchReading(time_s, flops, moved, self.precision, self.note, self.caveats)
+    def launches(
+        self, names: Sequence[str], values: Mapping[int, Sequence[Any]], problems: Sequence[str]
+    ) -> LaunchColumns:
+        """Those of the names. values: columns of those that are used, all numbers above zero."""
+        return LaunchColumns(
+            Launch("", None, precision=self.precision, library="cuda", note=self.note),
+            names,
+            _sums(self.time_s, values) if self.time_s else None,
+            _sums(self.flops, values) if self.flops else None,
+            {level: _sums(terms, values) for level, terms in self.bytes},
+            None,
+            problems,
+        )
 
 
-def _sum(terms: Terms, numbers: dict[int, float]) -> float:
-    total = 0.0
-    for at, by in terms:
-        total += numbers[at] * by
+def _sums(terms: Terms, values: Mapping[int, Sequence[Any]]) -> list[float]:
+    (first, by), *others = terms
+    total = [value * by for value in values[first]]
+    for at, by in others:
+        total = [so_far + value * by for so_far, value in zip(total, values[at], strict=True)]
     return total
 
 
@@ -83,19 +84,22 @@ def linear(
     """The linear form of `read`, which takes a launch's cells; None where it has none. left: tells of which
     metrics of such cells nothing is made; pattern: the values that are zero in the launches it is for."""
     others = [at for at, is_zero in enumerate(pattern) if not is_zero]
-    if any(_NOT_LINEAR.search(names[at]) for at in others):
-        return None
+    counted = " ".join(names[at] for at in others)
+    if "path_tensor" in counted or ("tensor" in counted and _HALF.search(counted)):
+        return None  # what holds what, and what is a register move, depends on the values in steps
     base = [0.0 if is_zero else float(3 + at) for at, is_zero in enumerate(pattern)]
     first = read(_cells(base))
     if 0 in (first.time_s, first.flops, *first.bytes.values()):
         return None
     gradients = dict.fromkeys(range(len(names)), first)
+    precisions = {first.precision}
     for at in others:
         twice = read(_cells([*base[:at], 2 * base[at], *base[at + 1 :]]))
         large = read(_cells([*base[:at], _LARGE * base[at], *base[at + 1 :]]))
         if any(_form(one) != _form(first) for one in (twice, large)):
             return None
         gradients[at] = twice
+        precisions |= {twice.precision, large.precision}
     time_s = _terms(first.time_s, [one.time_s for one in gradients.values()], base)
     flops = _terms(first.flops, [one.flops for one in gradients.values()], base)
     levels = {
@@ -111,7 +115,7 @@ def linear(
         time_s or None,
         flops or None,
         moved,
-        first.precision,
+        first.precision if len(precisions) == 1 else "",
         first.note,
         first.caveats,
         tuple(left(_cells(base))),
@@ -121,7 +125,7 @@ def linear(
 def _form(reading: LaunchReading) -> tuple[object, ...]:
     """What must not depend on the values."""
     known = reading.time_s is None, reading.flops is None
-    return (*known, tuple(reading.bytes), reading.precision, reading.note, reading.caveats)
+    return (*known, tuple(reading.bytes), reading.note, reading.caveats)
 
 
 def _cells(values: Sequence[float]) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import NamedTuple
 
-from .linear import LinearReading, Pattern
+from .linear import FormKey, LinearReading
 from .table import MetricCell, MetricTable
 from .values import number, quick_number, unit
 
@@ -145,9 +145,6 @@ class LaunchMetrics:
                 yield name, value
 
 
-FormKey = tuple[str, str, Pattern]  # kernel, compute capability, which values are zero
-
-
 class CompiledMetrics:
     """How a table of metrics is read: worked out once for its names and units."""
 
@@ -162,6 +159,7 @@ class CompiledMetrics:
         self.totals: dict[str, bool] = {}  # whether the table has a total in any form
         self.seen: dict[FormKey, int] = {}  # launches
         self.linear: dict[FormKey, LinearReading | None] = {}
+        self.forms: dict[LinearReading, LinearReading] = {}  # one of those that are equal
 
 
 class CompiledLaunch(LaunchMetrics):

@@ -7,6 +7,7 @@ or no table at all: then the collector gets the profiler's messages and nothing 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from ..collector import Collector
 from ..recording import Counter, Launch, RecordedCeiling
@@ -14,10 +15,11 @@ from ..text import Text
 from . import flops as ncu_flops
 from . import metrics as ncu_metrics
 from . import roofs as ncu_roofs
-from .linear import LaunchReading, linear, zeros
+from .blocks import LinearLaunches, form_keys, in_columns
+from .linear import FormKey, LaunchReading, LinearReading, linear, zeros
 from .metrics import CompiledLaunch, CompiledMetrics, Elapsed, LaunchMetrics
 from .other_lines import OtherLines
-from .table import PrintedLaunch, is_header, launches
+from .table import LaunchBlock, MetricTable, PrintedLaunch, is_header, launches, problem
 from .text_tables import NcuTextTables
 from .values import has_decimal_commas
 
@@ -31,6 +33,7 @@ _SIGNS = (
     (re.compile(r"^==(?:ERROR|WARNING)== ", re.MULTILINE), 60),
 )
 _NO_TABLE = "no table of kernels is here: nothing was profiled, or it went elsewhere (ncu's -o, --log-file)"
+DEVICE = ncu_metrics.DEVICE_NAME
 _ATTRIBUTES = (ncu_metrics.DEVICE_NAME, ncu_metrics.CC_MAJOR, ncu_metrics.CC_MINOR)
 
 
@@ -45,8 +48,11 @@ def read(text: Text, found: Collector) -> None:
     reader = _NcuReader(found, has_decimal_commas(text.head), ncu_flops.architecture(text.head))
     text_tables = NcuTextTables(reader.take)
     others = OtherLines(found, text_tables.line)
-    for launch in launches(text, found, reader.wants, others):
-        reader.take(launch)
+    for some in launches(text, found, reader.wants, others):
+        if isinstance(some, LaunchBlock):
+            reader.take_block(some)
+        else:
+            reader.take(some)
     text_tables.end()
     others.end()
     if not reader.launches and not others.is_session:
@@ -63,38 +69,40 @@ class _NcuReader:
         self._decimal_comma = decimal_comma
         self._cc = cc  # of the whole file, for pages of old versions that have no such column
 
+    @property
+    def _is_full(self) -> bool:
+        return len(self._found.counters) >= MAX_COUNTERS
+
+    def _warn_full(self, times: int) -> None:
+        self._found.warn(f"more than {MAX_COUNTERS} other metrics; the rest are left out", 0, times)
+
     def wants(self, metric: str) -> bool:
-        if len(self._found.counters) >= MAX_COUNTERS:
-            return ncu_metrics.is_needed(metric)
-        return ncu_metrics.is_wanted(metric)
+        return ncu_metrics.is_needed(metric) if self._is_full else ncu_metrics.is_wanted(metric)
 
     def take(self, printed: PrintedLaunch) -> None:
         self.launches += 1
         if printed.count < 1:
             self._found.warn("a row of 0 invocations; it is left out", printed.line)
             return
-        if self._take_linear(printed):
-            return
         values = self._values(printed)
         cc = self._describe(printed, values)
         reading = _reading(values, printed.kernel, cc)
         self._add(printed, reading)
-        for roof in ncu_roofs.roofs(values, printed.device):
+        roofs = ncu_roofs.roofs(values, printed.device)
+        for roof in roofs:
             self._keep_roof(roof)
         if reading.time_s is None and reading.flops is None:
             for rate in ncu_roofs.rates(values, printed.device):
                 self._found.counters.append(rate)
-        if isinstance(values, CompiledLaunch):
+        has_others = self._keep_others(printed, values)
+        if isinstance(values, CompiledLaunch) and not roofs and not has_others:
             self._find_linear(values, printed.kernel, cc)
-        self._keep_others(printed, values)
 
     def _add(self, printed: PrintedLaunch, reading: LaunchReading) -> None:
         for caveat in reading.caveats:
             self._found.warn(caveat, printed.line)
         # A summary page prints means over its launches; a record of several launches holds their sums.
         times = printed.count
-        grid = f"grid {printed.grid}" if printed.grid else ""
-        block = f"block {printed.block}" if printed.block else ""
         self._found.launch(
             Launch(
                 printed.kernel or "(no name)",
@@ -103,27 +111,59 @@ class _NcuReader:
                 {level: value * times for level, value in reading.bytes.items()},
                 precision=reading.precision,
                 library="cuda",
-                problem=f"{grid}, {block}" if grid and block else grid or block,
+                problem=problem(printed.grid, printed.block),
                 note=reading.note,
                 count=times,
             )
         )
 
-    def _take_linear(self, printed: PrintedLaunch) -> bool:
-        """Whether the launch could be read by the linear form of its table."""
-        compiled = printed.table.reading if printed.table is not None else None
-        if not isinstance(compiled, CompiledMetrics):
-            return False
-        form = compiled.linear.get((printed.kernel, printed.cc or self._cc, zeros(printed.values)))
-        reading = form.of(printed.values, self._decimal_comma) if form is not None else None
-        if form is None or reading is None:
-            return False
-        self._add(printed, reading)
-        if form.left:
-            values = CompiledLaunch(compiled, printed.values)
-            values.mark(name for name in compiled.at if name not in form.left)
-            self._keep_others(printed, values)
-        return True
+    def take_block(self, block: LaunchBlock) -> None:
+        """The same as `take` for each of its launches; those whose table has a linear form go in columns."""
+        compiled, count = self._compiled(block.table), len(block.rows)
+        keys = form_keys(block, self._cc) if compiled.is_plain and not self._decimal_comma else []
+        forms = list(map(compiled.linear.get, keys))
+        done: set[int] = set()
+        if None in forms:
+            done = self._take_first(block, compiled, keys)
+            forms = [None if at in done else compiled.linear.get(key) for at, key in enumerate(keys)]
+        for form, places, columns in self._in_columns(block, compiled, forms):
+            done.update(places)
+            for caveat in form.caveats:
+                self._found.warn(caveat, block.line + block.rows[places[0]], len(places))
+            if self._is_full:
+                self._warn_full(len(places))
+            self.launches += len(places)
+            self._found.launch_columns(columns)
+        for at in range(count) if len(done) < count else ():
+            if at not in done:
+                self.take(block.launch(at))
+
+    def _take_first(self, block: LaunchBlock, compiled: CompiledMetrics, keys: Sequence[FormKey]) -> set[int]:
+        """The first two launches of each kind, which show its form; their places."""
+        done: set[int] = set()
+        for at, key in enumerate(keys):
+            if self._found.launches is not None or (len(self._found.counters) and not self._is_full):
+                break  # launches and other metrics are kept in the order of the file
+            if key not in compiled.linear and compiled.seen.get(key, 0) < 2:
+                self.take(block.launch(at))
+                done.add(at)
+        return done
+
+    def _in_columns(
+        self, block: LaunchBlock, compiled: CompiledMetrics, forms: Sequence[LinearReading | None]
+    ) -> list[LinearLaunches]:
+        """Launches by their forms; none where other metrics are to be kept, too, or where launches that are
+        kept would get out of order."""
+        keeps = self._found.launches is not None
+        found = list(in_columns(block, forms, keeps))
+        if any(one.form.left and not self._is_full for one in found):
+            return []
+        if keeps and not (len(found) == 1 and len(found[0].places) == len(forms) and found[0].form.precision):
+            return []
+        if found and DEVICE in compiled.at:
+            for name in dict.fromkeys(block.values[compiled.at[DEVICE]]):
+                _fact(self._found, "device", name)
+        return found
 
     def _find_linear(self, values: CompiledLaunch, kernel: str, cc: str) -> None:
         """The form of a kernel's table, when it is seen for the second time: finding it costs as much as some
@@ -141,19 +181,25 @@ class _NcuReader:
             launch = CompiledLaunch(compiled, cells)
             _reading(launch, kernel, cc)
             ncu_roofs.roofs(launch, "")
-            return [name for name, _ in launch.left()]
+            return [name for name, _ in launch.left() if name not in _ATTRIBUTES]
 
-        compiled.linear[key] = linear(compiled.table.names, read, left, pattern)
+        form = linear(compiled.table.names, read, left, pattern)
+        compiled.linear[key] = form and compiled.forms.setdefault(form, form)
 
     def _values(self, printed: PrintedLaunch) -> LaunchMetrics:
         table = printed.table
         if table is None:
             return LaunchMetrics(printed.metrics, self._decimal_comma)
+        compiled = self._compiled(table)
+        if compiled.is_plain:
+            return CompiledLaunch(compiled, printed.values)
+        return LaunchMetrics(table.metrics(printed.values), self._decimal_comma)
+
+    def _compiled(self, table: MetricTable) -> CompiledMetrics:
         if table.reading is None:
             table.reading = CompiledMetrics(table, self._decimal_comma)
-        if isinstance(table.reading, CompiledMetrics) and table.reading.is_plain:
-            return CompiledLaunch(table.reading, printed.values)
-        return LaunchMetrics(table.metrics(printed.values), self._decimal_comma)
+        assert isinstance(table.reading, CompiledMetrics)
+        return table.reading
 
     def _keep_roof(self, roof: RecordedCeiling) -> None:
         """The highest of all launches, whose clocks differ a little."""
@@ -174,13 +220,13 @@ class _NcuReader:
             self._cc = ncu_flops.newest(self._cc, ncu_flops.architecture(printed.kernel))
         return cc or self._cc
 
-    def _keep_others(self, printed: PrintedLaunch, values: LaunchMetrics) -> None:
-        if len(self._found.counters) >= MAX_COUNTERS:
-            self._found.warn(f"more than {MAX_COUNTERS} other metrics; the rest are left out")
-            return
-        for name, value in values.left():
-            if value.printed is None or name in _ATTRIBUTES:
-                continue
+    def _keep_others(self, printed: PrintedLaunch, values: LaunchMetrics) -> bool:
+        """Whether there are any that still find room."""
+        if self._is_full:
+            self._warn_full(1)
+            return False
+        others = [one for one in values.left() if one[1].printed is not None and one[0] not in _ATTRIBUTES]
+        for name, value in others:
             counter = Counter(
                 name,
                 value.event,
@@ -192,6 +238,7 @@ class _NcuReader:
                 printed_unit=value.printed_unit,
             )
             self._found.counters.append(counter)
+        return bool(others)
 
 
 def _reading(values: LaunchMetrics, kernel: str, cc: str) -> LaunchReading:

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Callable, Iterator, Mapping
-from itertools import groupby
-from operator import itemgetter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from itertools import compress, groupby, pairwise
+from operator import ne
 from typing import NamedTuple
 
 from ..collector import Collector
-from ..text import Text
+from ..columns import quoted_columns
+from ..text import LineBlock, Text
 from .other_lines import OtherLines
 
 MAX_TABLES = 1000  # different ones of a file that are kept
@@ -51,6 +53,10 @@ class PrintedLaunch(NamedTuple):
     table: MetricTable | None = None  # instead of `metrics`, with
     values: tuple[str, ...] = ()  # the cells of its rows
 
+    @property
+    def by_name(self) -> Mapping[str, list[MetricCell]]:
+        return self.metrics if self.table is None else self.table.metrics(self.values)
+
 
 class MetricTable:
     """The names and units of a launch's rows, which most launches of a file share; whoever reads them
@@ -69,12 +75,6 @@ class MetricTable:
         return found
 
 
-class RowBlock(NamedTuple):
-    """Rows that follow each other, a line each, as wide as their header, none of which is a header."""
-
-    rows: list[list[str]]
-
-
 class _Columns(NamedTuple):
     """Where things stand in the rows below one header."""
 
@@ -91,33 +91,68 @@ class _Columns(NamedTuple):
     def value(self) -> int:
         return self.at.get("metric value", self.at.get("average", -1))
 
-    def cell(self, row: list[str], name: str) -> str:
+    def cell(self, row: Sequence[str], name: str) -> str:
         at = self.at.get(name)
         return row[at].strip() if at is not None and at < len(row) else ""
 
 
+class ColumnBlock(NamedTuple):
+    """Rows that follow each other, a line each, as wide as their header, none of which is a header."""
+
+    columns: list[list[str]]
+
+    def rows(self, first: int = 0, end: int | None = None) -> Iterator[tuple[str, ...]]:
+        return zip(*(column[first:end] for column in self.columns), strict=True)
+
+    def part(self, first: int) -> ColumnBlock:
+        return ColumnBlock([column[first:] for column in self.columns])
+
+    def before(self, other: ColumnBlock) -> ColumnBlock:
+        return ColumnBlock([a + b for a, b in zip(self.columns, other.columns, strict=True)])
+
+
+class LaunchBlock(NamedTuple):
+    """Launches that follow each other and share a table, in columns."""
+
+    table: MetricTable
+    values: list[list[str]]  # a column for each metric of the table
+    rows: Sequence[int]  # of the block: the first of each launch
+    block: ColumnBlock
+    header: _Columns
+    line: int  # of the block's first row
+
+    def cells(self, name: str) -> list[str]:
+        """Of each launch, by one of the names of _PRINTED."""
+        at = self.header.at.get(name)
+        if at is None:
+            return [""] * len(self.rows)
+        return list(map(str.strip, map(self.block.columns[at].__getitem__, self.rows)))
+
+    def launch(self, at: int) -> PrintedLaunch:
+        row = [column[self.rows[at]] for column in self.block.columns]
+        values = tuple(column[at] for column in self.values)
+        return _printed(self.header, row, {}, self.line + self.rows[at], self.table, values)
+
+
 def launches(
     text: Text, found: Collector, wanted: Callable[[str], bool], others: OtherLines
-) -> Iterator[PrintedLaunch]:
-    """All launches in the order of the file.
+) -> Iterator[PrintedLaunch | LaunchBlock]:
+    """All launches in the order of the file, many at a time where they stand in columns.
 
     wanted: whether to hand out a metric of a wide page, by its name; asked again every now and then, as it
     may have had enough. others: gets the lines that belong to no table of kernels.
     """
     table: _LongPage | _WidePage | None = None
     for row, line in _rows(text, found, others):
-        if isinstance(row, RowBlock):
-            if isinstance(table, _LongPage) and table.takes_blocks:
-                yield from table.add_block(row.rows, line)
-            elif table is not None:
-                for at, one in enumerate(row.rows):
-                    yield from table.add(one, line + at)
+        if isinstance(row, ColumnBlock):
+            if table is not None:
+                yield from table.add_block(row, line)
             continue
-        columns = _columns(row)
-        if columns is not None:
+        header = _columns(row)
+        if header is not None:
             if table is not None:
                 yield from table.end()
-            table = _LongPage(columns, found) if columns.is_long else _WidePage(columns, found, wanted)
+            table = _LongPage(header, found) if header.is_long else _WidePage(header, found, wanted)
         elif table is None or (len(row) == 2 and not row[0].isdigit()):
             others.row(row)
         else:
@@ -154,36 +189,17 @@ def _columns(row: list[str]) -> _Columns | None:
     return _Columns(row, at, metrics, tuple(at.get(name, -1) for name in _PRINTED))
 
 
-def _block(lines: list[str], header: list[str]) -> list[list[str]] | None:
-    """The rows of lines of which each is one, and no other thing; None where that is not sure."""
-    if not header or not all(line[:1] == '"' and line[-1:] == '"' for line in lines):
-        return None
-    if lines[-1].count('"') % 2:
-        return None  # its last cell is open; in another line that would join it with the next
-    try:
-        rows = list(csv.reader(lines))
-    except csv.Error:
-        return None
-    if len(rows) != len(lines) or set(map(len, rows)) != {len(header)}:
-        return None
-    first = header[0]
-    return None if any(row[0] == first for row in rows) else rows
-
-
-def _rows(
-    text: Text, found: Collector, others: OtherLines
-) -> Iterator[tuple[list[str], int] | tuple[RowBlock, int]]:
+def _rows(text: Text, found: Collector, others: OtherLines) -> Iterator[tuple[list[str] | ColumnBlock, int]]:
     """Rows of tables, each with the number of its first line; an empty row: one that is cut short."""
     single = _SingleRows(text, found, others)
     for block in text.blocks():
-        lines = [block] if isinstance(block, str) else block
-        first = text.line - len(lines) + 1
-        rows = None if single.is_within_row else _block(lines, single.header)
-        if rows is not None:
-            yield RowBlock(rows), first
-            continue
-        for number, line in enumerate(lines, first):
-            yield from single.add(line, number)
+        if isinstance(block, LineBlock) and single.header and not single.is_within_row:
+            cells = quoted_columns(block.text, len(single.header))
+            if cells is not None and single.header[0] not in cells[0]:
+                yield ColumnBlock(cells), text.line - len(cells[0]) + 1
+                continue
+        for line in text.each(block):
+            yield from single.add(line, text.line)
     yield from single.end()
 
 
@@ -247,8 +263,10 @@ class _LongPage:
     def __init__(self, columns: _Columns, found: Collector) -> None:
         self._columns = columns
         self._found = found
-        self._key: list[str] | None = None
-        self._first: list[str] = []
+        self._key: tuple[str, ...] | None = None
+        self._open: ColumnBlock | None = None  # rows of a launch that the last block ended in
+        self._open_line = 0
+        self._first: Sequence[str] = []
         self._line = 0
         self._metrics: dict[str, list[MetricCell]] = {}
         self._before: list[str] = []
@@ -263,11 +281,13 @@ class _LongPage:
         if not self._has_id:
             extra = ("grid size", "block size", "context", "stream")
             self._keys += [i for i in map(columns.at.get, extra) if i is not None]
-
-        self._cells = itemgetter(self._name, self._unit or 0, columns.value)
         self._least = 1 + max(columns.value, self._name, self._unit or 0, *self._keys, 0)
 
-    def add(self, row: list[str], line: int) -> Iterator[PrintedLaunch]:
+    def add(self, row: Sequence[str], line: int) -> Iterator[PrintedLaunch]:
+        yield from self._add_open()
+        yield from self._add(row, line)
+
+    def _add(self, row: Sequence[str], line: int) -> Iterator[PrintedLaunch]:
         self._is_short = len(row) < self._least
         if not row:
             self._is_cut = True
@@ -275,7 +295,7 @@ class _LongPage:
             self._found.warn("row with too few columns", line)
         if not row or self._is_short:
             return
-        key = [row[i] for i in self._keys]
+        key = tuple(row[i] for i in self._keys)
         name = row[self._name]
         # Without an id the same metric again is the only sign of the next launch.
         if key != self._key or (not self._has_id and "__" in name and name in self._metrics):
@@ -285,41 +305,70 @@ class _LongPage:
             cell = MetricCell(row[self._columns.value], None if self._unit is None else row[self._unit])
             self._metrics.setdefault(name, []).append(cell)
 
-    @property
-    def takes_blocks(self) -> bool:
-        return self._has_id and self._unit is not None
+    def add_block(self, block: ColumnBlock, line: int) -> Iterator[PrintedLaunch | LaunchBlock]:
+        """The same as `add` for each of the rows; launches whose rows are all in blocks are handed out
+        together."""
+        if self._open is not None:
+            block = self._open.before(block)
+            line, self._open = self._open_line, None
+        keys = list(zip(*(block.columns[i] for i in self._keys), strict=True))
+        begins = list(compress(range(1, len(keys)), map(ne, keys[1:], keys)))
+        if keys[0] != self._key:
+            begins.insert(0, 0)
+        if not self._has_id or self._unit is None or not begins:
+            begins = [len(keys)]
+        for at, row in enumerate(block.rows(0, begins[0]), line):
+            yield from self._add(row, at)
+        if len(begins) > 1:
+            yield from self._flush()
+            yield from self._whole(block, begins, line)
+        if begins[-1] < len(keys):  # the last launch may go on in the next block
+            self._open, self._open_line = block.part(begins[-1]), line + begins[-1]
 
-    def add_block(self, rows: list[list[str]], line: int) -> Iterator[PrintedLaunch]:
-        """The same as `add` for each of the rows; launches that begin and end in the block have a table."""
-        groups = [list(group) for _, group in groupby(rows, itemgetter(*self._keys))]
-        begins_here = [rows[0][i] for i in self._keys] != self._key
-        at = line
-        for number, group in enumerate(groups):
-            if (number == 0 and not begins_here) or number == len(groups) - 1:
-                for one in group:
-                    yield from self.add(one, line)
-            else:
-                yield from self._flush()
-                yield from self._whole(group, at)
-            at += len(group)
+    def _add_open(self) -> Iterator[PrintedLaunch]:
+        """The launch at the end of the last block, row by row."""
+        block, self._open = self._open, None
+        for at, row in enumerate(block.rows() if block is not None else (), self._open_line):
+            yield from self._add(row, at)
 
-    def _whole(self, group: list[list[str]], line: int) -> Iterator[PrintedLaunch]:
-        names, units, values = zip(*map(self._cells, group), strict=True)
-        self._before, self._key = list(names), None
-        if all(names):
-            one = group[0]
-            key = (names, units)
-            table = self._tables.get(key)
-            if table is None and len(self._tables) < MAX_TABLES:
-                table = self._tables[key] = MetricTable(names, units)
+    def _whole(
+        self, block: ColumnBlock, begins: list[int], line: int
+    ) -> Iterator[PrintedLaunch | LaunchBlock]:
+        """Launches that begin at all places but the last, where the last of them ends."""
+        names, units = tuple(block.columns[self._name]), tuple(block.columns[self._unit or 0])
+        many, first, end = begins[1] - begins[0], begins[0], begins[-1]
+        tables = [self._table(names[first : first + many], units[first : first + many])] * (len(begins) - 1)
+        is_regular = begins == list(range(first, end + 1, many)) and all(
+            column[first : end - many] == column[first + many : end] for column in (names, units)
+        )
+        if not is_regular:
+            tables = [self._table(names[begin:end], units[begin:end]) for begin, end in pairwise(begins)]
+        at = 0
+        for table, group in groupby(tables):
+            launches = begins[at : at + len(list(group)) + 1]
+            at += len(launches) - 1
             if table is not None:
-                yield _printed(self._columns, one, {}, line, table, values)
-                return
-        for one in group:
-            yield from self.add(one, line)
-        yield from self._flush()
+                yield self._alike(table, block, launches, line)
+                continue
+            for number, row in enumerate(block.rows(launches[0], launches[-1]), line + launches[0]):
+                yield from self._add(row, number)
+            yield from self._flush()
+        self._before, self._key = list(names[begins[-2] : begins[-1]]), None
+
+    def _table(self, names: tuple[str, ...], units: tuple[str, ...]) -> MetricTable | None:
+        """None where rows have no metric, or where there are too many tables."""
+        table = self._tables.get((names, units))
+        if table is None and len(self._tables) < MAX_TABLES and all(names):
+            table = self._tables[names, units] = MetricTable(names, units)
+        return table
+
+    def _alike(self, table: MetricTable, block: ColumnBlock, begins: list[int], line: int) -> LaunchBlock:
+        cells, many = block.columns[self._columns.value][begins[0] : begins[-1]], len(table.names)
+        values = [cells[at::many] for at in range(many)]
+        return LaunchBlock(table, values, begins[:-1], block, self._columns, line)
 
     def end(self, at_end: bool = False) -> Iterator[PrintedLaunch]:
+        yield from self._add_open()
         names = list(self._metrics)
         fewer = 0 < len(names) < len(self._before) and self._before[: len(names)] == names
         self._is_cut = self._is_cut or (at_end and (self._is_short or fewer))
@@ -345,8 +394,9 @@ class _WidePage:
         self._wanted = [one for one in columns.metrics if wanted(one[1])]
         self._at_units = True
         self._rows = 0
+        self._table: MetricTable | None = None  # of blocks
 
-    def add(self, row: list[str], line: int) -> Iterator[PrintedLaunch]:
+    def add(self, row: Sequence[str], line: int) -> Iterator[PrintedLaunch]:
         if len(row) != len(self._columns.header):
             if row:
                 self._found.warn("row with another number of columns than its header; it is left out", line)
@@ -359,9 +409,29 @@ class _WidePage:
             self._found.warn("no row of units below the header", line)
         self._rows += 1
         if self._rows % ASK_AGAIN == 0:
-            self._wanted = [one for one in self._wanted if self._is_wanted(one[1])]
+            self._ask_again()
         metrics = {name: [MetricCell(row[i], unit)] for i, name, unit in self._wanted}
         yield _printed(self._columns, row, metrics, line)
+
+    def add_block(self, block: ColumnBlock, line: int) -> Iterator[PrintedLaunch | LaunchBlock]:
+        """The same as `add` for each of the rows, handed out together."""
+        count, begin = len(block.columns[0]), int(self._at_units)
+        for row in block.rows(0, begin):
+            yield from self.add(row, line)
+        self._ask_again()
+        _, names, units = zip(*self._wanted, strict=True) if self._wanted else ((), (), ())
+        if not names or None in units:
+            for at, row in enumerate(block.rows(begin), line + begin):
+                yield from self.add(row, at)
+            return
+        if self._table is None or self._table.names != names:
+            self._table = MetricTable(names, units)
+        if begin < count:
+            values = [block.columns[i][begin:] for i, _, _ in self._wanted]
+            yield LaunchBlock(self._table, values, range(begin, count), block, self._columns, line)
+
+    def _ask_again(self) -> None:
+        self._wanted = [one for one in self._wanted if self._is_wanted(one[1])]
 
     def end(self, at_end: bool = False) -> Iterator[PrintedLaunch]:
         return iter(())
@@ -369,7 +439,7 @@ class _WidePage:
 
 def _printed(
     columns: _Columns,
-    row: list[str],
+    row: Sequence[str],
     metrics: dict[str, list[MetricCell]],
     line: int,
     table: MetricTable | None = None,
@@ -381,3 +451,10 @@ def _printed(
     is_count = count.isascii() and count.isdigit() and len(count) < 15
     many = int(count) if is_count else 1
     return PrintedLaunch(kernel, metrics, line, device, cc, grid, block, many, table, values)
+
+
+@lru_cache(maxsize=4096)
+def problem(grid: str, block: str) -> str:
+    """The sizes of a launch in words."""
+    parts = (("grid", grid), ("block", block))
+    return ", ".join(f"{name} {size}" for name, size in parts if size)

@@ -2,11 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import NamedTuple, TypeVar
+
+from ..columns import columns, numbers
 from .csv import TIME, FieldIndices, parse
 from .row import PerfRow, plain_number
 
+T = TypeVar("T")
 _REMEMBERED = 10_000  # lines of a machine with thousands of CPUs
 _DIGITS = 30
+
+
+class RowColumns(NamedTuple):
+    """Rows of intervals, in the order of their lines."""
+
+    kinds: Sequence[PerfRow]  # with the numbers of the first of its kind
+    which: list[int]  # of the kinds is each
+    times_s: list[float]
+    values: list[float]
+    coverages: list[float]
 
 
 class CsvLines:
@@ -15,8 +30,9 @@ class CsvLines:
 
     def __init__(self, sep: str) -> None:
         self.sep = sep
-        # By the number of fields: where numbers stand, and the rows known by the fields that are none.
-        self._forms: dict[int, tuple[FieldIndices, dict[tuple[str, ...], PerfRow]]] = {}
+        # By the number of fields: where numbers stand, and which kind the fields are that are none.
+        self._forms: dict[int, tuple[FieldIndices, dict[tuple[str, ...], int]]] = {}
+        self._kinds: list[PerfRow] = []  # the first row of each
         self._shares: dict[str, float] = {}
         self._time = ("", 0.0)
 
@@ -25,8 +41,8 @@ class CsvLines:
         fields = line.strip(" ").split(self.sep)
         form = self._forms.get(len(fields))
         if form is not None:
-            known = form[1].get(_words(fields, form[0]))
-            repeated = self._repeat(known, fields, form[0]) if known is not None else None
+            kind = form[1].get(_words(fields, form[0]))
+            repeated = self._repeat(self._kinds[kind], fields, form[0]) if kind is not None else None
             if repeated is not None:
                 return repeated
         found, places = parse(line, self.sep)
@@ -37,10 +53,37 @@ class CsvLines:
         if plain_number(metric) is not None or not any((metric, *words)):
             if form is None or form[0] != places:
                 form = self._forms[len(fields)] = (places, {})
-            if len(form[1]) < _REMEMBERED:
-                form[1][_words(fields, places)] = found
+            if len(self._kinds) < _REMEMBERED:
+                form[1][_words(fields, places)] = len(self._kinds)
+                self._kinds.append(found)
             self._shares[fields[places.runtime + 1]] = found.coverage
         return found
+
+    def columns(self, lines: str) -> RowColumns | None:
+        """The rows of whole lines; None unless all of them are intervals, like lines before but for their
+        numbers, and without a derived metric."""
+        width = lines.partition("\n")[0].count(self.sep) + 1
+        places, known = self._forms.get(width, (None, {}))
+        cells = columns(lines, width, self.sep) if places is not None and '"' not in lines else None
+        if places is None or cells is None or places.time != 0:
+            return None
+        texts = list(map(str.lstrip, cells[0])) if " " in lines else cells[0]
+        distinct = list(dict.fromkeys(texts))
+        if {text[-10:-9] for text in distinct} != {"."}:
+            return None  # the first cell of some line is no time
+        moments = dict(zip(distinct, numbers(distinct) or (), strict=False))
+        try:
+            times = list(map(moments.__getitem__, texts))
+            shares = list(map(self._shares.__getitem__, cells[places.runtime + 1]))
+            which = list(map(known.__getitem__, zip(*_words(cells, places), strict=True)))
+        except KeyError:
+            return None
+        values, runtimes = numbers(cells[places.value]), set(cells[places.runtime])
+        if values is None or not all(map(str.isdecimal, runtimes)) or "0" in runtimes:
+            return None  # a counter that never ran has no value
+        if any(self._kinds[one].derived for one in set(which)):
+            return None
+        return RowColumns(self._kinds, which, times, values, shares)
 
     def _repeat(self, known: PerfRow, fields: list[str], places: FieldIndices) -> PerfRow | None:
         """The known row with this line's numbers, None where one of them looks different."""
@@ -68,7 +111,7 @@ class CsvLines:
         )  # fmt: skip
 
 
-def _words(fields: list[str], places: FieldIndices) -> tuple[str, ...]:
-    """Everything in a line but time, value, runtime, percentage and metric."""
+def _words(fields: Sequence[T], places: FieldIndices) -> tuple[T, ...]:
+    """Everything in a line, or of its columns, but time, value, runtime, percentage and metric."""
     time, value, runtime, metric = places
     return (*fields[time + 1 : value], *fields[value + 1 : runtime], *fields[metric + 1 :])

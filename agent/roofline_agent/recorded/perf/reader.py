@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import re
 from datetime import datetime
+from operator import mul
 
 from .. import stream
 from ..collector import Collector
 from ..recording import Counter
-from ..text import Text
+from ..text import LineBlock, Text
 from . import csv as perf_csv
 from . import human as perf_human
 from . import json as perf_json
@@ -64,11 +65,14 @@ def read(text: Text, found: Collector) -> None:
     reader = _PerfReader(text, found)
     # STREAM is often what perf stat measured, and prints into the same file.
     results = stream.StreamReader(text, found) if stream.sniff(text.head) > 50 else None
-    for line in text.lines():
-        if len(line) <= MAX_ROW:
-            reader.line(line)
-            if results is not None:
-                results.line(line[:300])
+    for block in text.blocks():
+        if results is None and isinstance(block, LineBlock) and reader.take_columns(block.text):
+            continue
+        for line in text.each(block):
+            if len(line) <= MAX_ROW:
+                reader.line(line)
+                if results is not None:
+                    results.line(line[:300])
     reader.finish()
     if results is not None:
         results.finish()
@@ -113,6 +117,29 @@ class _PerfReader:
                 self._next_run(PerfRun(head.target, head.runs))
         elif not self._time(line):
             self._row(line)
+
+    def take_columns(self, lines: str) -> bool:
+        """The same as `line` for each of them; False: nothing was taken in, as they are not alike enough."""
+        rows = self.lines.columns(lines) if self.lines is not None and not self.unfinished else None
+        if rows is None:
+            return False
+        meanings = {one: self._meaning(rows.kinds[one]) for one in dict.fromkeys(rows.which)}
+        means = {one: of_kind for one, (of_kind, _) in meanings.items()}
+        factors = {one: of_kind.factor for one, of_kind in means.items()}
+        bases = list(map(mul, rows.values, map(factors.__getitem__, rows.which)))
+        if not self.run.add_columns(rows, means, bases):
+            return False
+        places = {one: at for at, one in enumerate(meanings)}
+        for one, of_kind in means.items():
+            if of_kind.caution:
+                line = self.text.line - len(rows.which) + 1 + rows.which.index(one)
+                self.found.warn(of_kind.caution, line, rows.which.count(one))
+        self.found.counters.extend(
+            [_delta(rows.kinds[one], *meanings[one]) for one in meanings],
+            list(map(places.__getitem__, rows.which)),
+            {"value": bases, "coverage": rows.coverages, "t_s": rows.times_s, "printed": rows.values},
+        )
+        return True
 
     def _take_json(self, line: str) -> None:
         if not perf_json.is_json(line):
@@ -265,3 +292,8 @@ class _PerfReader:
                 self.found.facts["command"] = run.target.strip("'") if quoted else run.target
             if run.runs > 1:
                 self.found.facts["runs"] = run.runs
+
+
+def _delta(row: PerfRow, means: EventMeaning, where: str) -> Counter:
+    """What counters of intervals have in common with others of such rows."""
+    return Counter(means.metric, row.event, None, means.unit, where, kind="delta", printed_unit=row.unit)

@@ -5,16 +5,22 @@ A sum is given only where everything that belongs to it was counted; else a warn
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from itertools import pairwise
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import reduce
+from itertools import compress, pairwise
+from operator import add, lt
 
 from ..collector import Collector
 from ..recording import Kernel
 from .events import EventMeaning, flop_meaning
+from .lines import RowColumns
 from .row import PerfRow
 
 NAME = "(whole run)"
 _HYBRID = ("cpu_core", "cpu_atom", "cpu_lowpower")
+Taker = Callable[[Iterable[float]], None]
 _CHANNELS = 8  # memory channels of a Zen 2 or 3 server, each with an event of its own
 _WIDTHS = ("scalar", "128", "256")
 
@@ -26,11 +32,9 @@ class _EventSum:
         self.total = 0.0
         self.missing = 0
 
-    def add(self, value: float | None) -> None:
-        if value is None:
-            self.missing += 1
-        else:
-            self.total += value
+    def add(self, values: Iterable[float]) -> None:
+        """One after the other, so that the sum is the same however many are added at once."""
+        self.total = reduce(add, values, self.total)
 
 
 class PerfRun:
@@ -63,32 +67,94 @@ class PerfRun:
         if row.t_s is not None and row.t_s != self.last_s:
             self._seen.clear()
             self.note_time(row.t_s)
-        if value is not None and means.group in _HYBRID:
-            self._counted_on[means.group] = self._counted_on.get(means.group, 0) + 1
+        if value is not None:
+            self._note_pmu(means, 1)
         if not means.family:
-            if means.metric == "duration_time" and value is not None:
-                self.duration_s = value if row.t_s is None else (self.duration_s or 0.0) + value
-            elif value and means.metric.startswith("exe.amx_busy"):
-                self.has_amx = True
+            if value is not None and (taker := self._taker(row, means)):
+                taker((value,))
             return
         if row.cpus == 0 and value is None:
             return  # no CPU of this part has that counter: nothing is missing
         if means.family == "dram" and row.t_s is None and row.runtime_ns and row.coverage:
             self.enabled_s = max(self.enabled_s or 0.0, row.runtime_ns / row.coverage / 1e9)
         if self._is_new(row, means, found, line):
-            self._add_to_sums(row, means, value)
+            self._note_place(row, means)
+            if value is not None:
+                self._note_coverage(row.coverage)
+            counted = self._sum(means)
+            if value is None:
+                counted.missing += 1
+            else:
+                counted.add((value,))
 
-    def _add_to_sums(self, row: PerfRow, means: EventMeaning, value: float | None) -> None:
+    def add_columns(
+        self, rows: RowColumns, means: Mapping[int, EventMeaning], values: Sequence[float]
+    ) -> bool:
+        """The same as `add` for each of the rows. means: of each kind that occurs. False: nothing was taken
+        in, as time goes back or an event stands twice in a reading."""
+        times, which = rows.times_s, rows.which
+        events = {one: (row.scope, row.cgroup, row.event) for one in means for row in [rows.kinds[one]]}
+        begun = bisect_right(times, times[0]) if times[0] == self.last_s else 0  # rows of the reading before
+        if times != sorted(times) or times[0] < (self.last_s or 0.0):
+            return False
+        if len(set(events.values())) < len(events) or not _are_read_once(times, which):
+            return False
+        if not self._seen.isdisjoint(events[one] for one in which[:begun]):
+            return False
+        self.rows += len(times)
+        if times[-1] != self.last_s:
+            self._seen.clear()
+        self._seen.update(events[one] for one in which[bisect_left(times, times[-1]) :])
+        self.note_time(times[-1])
+        taken: dict[Taker, set[int]] = {}  # the kinds whose values go to each
+        for one, meaning in means.items():
+            if meaning.group in _HYBRID:
+                self._note_pmu(meaning, which.count(one))
+            if meaning.family:
+                self._note_place(rows.kinds[one], meaning)
+            if taker := self._taker(rows.kinds[one], meaning):
+                taken.setdefault(taker, set()).add(one)
+        for taker, mine in taken.items():
+            taker(compress(values, map(mine.__contains__, which)))
+        if min(rows.coverages) < self._coverage:
+            for one, coverage in zip(which, rows.coverages, strict=True):
+                self._note_coverage(coverage if means[one].family else None)
+        return True
+
+    def _taker(self, row: PerfRow, means: EventMeaning) -> Taker | None:
+        """What takes in the values of such rows; None: the run's point needs nothing of them."""
+        if means.family:
+            return self._sum(means).add
+        if means.metric == "duration_time":
+            return self._add_durations if row.t_s is not None else self._set_duration
+        return self._note_amx if means.metric.startswith("exe.amx_busy") else None
+
+    def _sum(self, means: EventMeaning) -> _EventSum:
+        key = (means.group, means.bits), (means.group, means.part)
+        return self._flops[key[0]] if means.family == "flops" else self._dram[key[1]]
+
+    def _add_durations(self, values: Iterable[float]) -> None:
+        self.duration_s = reduce(add, values, self.duration_s or 0.0)
+
+    def _set_duration(self, values: Iterable[float]) -> None:
+        (self.duration_s,) = values
+
+    def _note_amx(self, values: Iterable[float]) -> None:
+        self.has_amx = any(values) or self.has_amx
+
+    def _note_pmu(self, means: EventMeaning, count: int) -> None:
+        if means.group in _HYBRID:
+            self._counted_on[means.group] = self._counted_on.get(means.group, 0) + count
+
+    def _note_place(self, row: PerfRow, means: EventMeaning) -> None:
         if row.cgroup and len(self._cgroups) < 1000:
             self._cgroups.add(row.cgroup)
-        if value is not None and row.coverage and row.coverage < self._coverage:
-            self._coverage = row.coverage
-        if means.family == "flops":
-            self._flops[means.group, means.bits].add(value)
-        else:
-            self._dram[means.group, means.part].add(value)
-            if means.group == "data_controller":
-                self._channels.add(row.event)
+        if means.group == "data_controller":
+            self._channels.add(row.event)
+
+    def _note_coverage(self, coverage: float | None) -> None:
+        if coverage and coverage < self._coverage:
+            self._coverage = coverage
 
     def note_time(self, t_s: float | None) -> None:
         """An interval ended."""
@@ -203,6 +269,14 @@ class PerfRun:
             found.warn(f"{group}: only {next(iter(parts))}s were counted; the run has no DRAM bytes from it")
             return None
         return sum(one.total for one in parts.values())
+
+
+def _are_read_once(times: list[float], which: list[int]) -> bool:
+    """Whether none of the kinds stands twice at a time. times: in order."""
+    many = len(set(which))
+    if which[many:] == which[:-many]:  # in turns, as perf prints them
+        return all(map(lt, times, times[many:]))
+    return len(set(zip(times, which, strict=True))) == len(times)
 
 
 def _metric(bits: int) -> str:

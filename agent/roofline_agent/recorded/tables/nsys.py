@@ -8,11 +8,12 @@ that was recorded as a whole is one kernel.
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from ..collector import Collector
-from ..recording import Kernel, Launch
+from ..recording import Kernel, Launch, LaunchColumns
 from ..text import Text
-from .rows import Header, TableRow, headers_in, rows
+from .rows import Header, TableBlock, TableRow, blocks, headers_in, number
 
 _SECONDS = {"ns": 1e-9, "nsec": 1e-9, "us": 1e-6, "μs": 1e-6, "ms": 1e-3, "s": 1.0, "sec": 1.0}
 _BYTES = {"B": 1.0, "KB": 1e3, "MB": 1e6, "GB": 1e9, "KiB": 2.0**10, "MiB": 2.0**20, "GiB": 2.0**30}
@@ -21,6 +22,8 @@ _OWN_REPORTS = {
     "MEMORY_OPER": {"copies", "trace"},
     "CUDA_API": {"API", "calls"},
 }
+_SIZES = ("grdx", "grdy", "grdz", "blkx", "blky", "blkz")
+_NO_KERNELS = ("[CUDA mem", "[NVTX")
 _WHOLE_GRAPHS = (
     "CUDA graphs were recorded as a whole, without their kernels: record with --cuda-graph-trace=node"
 )
@@ -52,8 +55,11 @@ def read(text: Text, found: Collector) -> None:
     for line in text.head.split("\n")[:10]:
         if fact := _FACTS.match(line):
             reader.fact(fact[1], fact[2])
-    for row in rows(text, found, lambda header: bool(_kind(header))):
-        reader.take(row)
+    for some in blocks(text, found, lambda header: bool(_kind(header))):
+        if isinstance(some, TableRow):
+            reader.take(some)
+        else:
+            reader.take_block(some)
     reader.finish()
 
 
@@ -67,6 +73,8 @@ class _NsysReader:
         self._mixed: dict[tuple[str, str], tuple[int, float]] = {}  # by category and name
         self._kinds: set[str] = set()
         self._zero_s: float | None = None
+        self._header: Header | None = None
+        self._kind = ""  # of that header
         self._take = {
             "trace": self._trace,
             "calls": self._call,
@@ -86,10 +94,21 @@ class _NsysReader:
             self._found.facts[name] = value[:200]
 
     def take(self, row: TableRow) -> None:
-        kind = _kind(row.header)
-        self._kinds.add("API" if kind == "activities" and "num calls" in row.header.at else kind)
-        if not self._take[kind](row):
+        self._look_at(row.header)
+        if not self._take[self._kind](row):
             self._found.warn("a row without a name, a time or a count; it is left out", row.line)
+
+    def take_block(self, block: TableBlock) -> None:
+        self._look_at(block.header)
+        if self._kind != "trace" or not self._trace_block(block):
+            for row in block.rows():
+                self.take(row)
+
+    def _look_at(self, header: Header) -> None:
+        if header is self._header:
+            return
+        self._header, self._kind = header, _kind(header)
+        self._kinds.add("API" if self._kind == "activities" and "num calls" in header.at else self._kind)
 
     def _kernel(self, row: TableRow) -> bool:
         time_s, count, name = _seconds(row, "total time"), row.number("instances"), row.text("name")
@@ -139,22 +158,66 @@ class _NsysReader:
         start_s, time_s, name = _seconds(row, "start"), _seconds(row, "duration"), row.text("name")
         if start_s is None or time_s is None or not name:
             return False
-        if name.startswith(("[CUDA mem", "[NVTX")):
-            moved = row.number("bytes")
-            size = _BYTES.get(row.header.unit("bytes"), 1.0)
-            self._found.phase(name, time_s, 1, None if moved is None else moved * size)
+        if name.startswith(_NO_KERNELS):
+            self._copy_of(name, time_s, row.text("bytes"), row.header)
             return True
-        if self._zero_s is None and self._found.started_ns is None:
-            self._zero_s = start_s  # the trace counts from the session's begin, which is not in it
-        shape = [row.text(one) for one in ("grdx", "grdy", "grdz", "blkx", "blky", "blkz")]
-        problem = "grid {}, {}, {} block {}, {}, {}".format(*shape) if all(shape) else ""
         if name.startswith("[CUDA graph"):
             self._found.warn(_WHOLE_GRAPHS)
-        start_s -= self._zero_s or 0.0
-        self._found.launch(Launch(name, time_s, start_s=start_s, library="cuda", problem=problem))
-        if device := row.text("device"):
-            self._found.facts.setdefault("device", re.sub(r"\s*\(\d+\)$", "", device))
+        problem = _problem(*map(row.text, _SIZES))
+        start_s -= self._zero(start_s)
+        self._found.launch(Launch(name, time_s, None, {}, start_s, "", "cuda", "", problem))
+        self._note_device(row.text("device"))
         return True
+
+    def _trace_block(self, block: TableBlock) -> bool:
+        """The same as `_trace` for each row, kernels in columns; False where a row is unusual."""
+        names = block.texts("name")
+        starts, times = _column_s(block, "start"), _column_s(block, "duration")
+        others = [at for at, name in enumerate(names) if name[:1] == "["]
+        if starts is None or times is None or not all(names):
+            return False
+        if not all(names[at].startswith(_NO_KERNELS) for at in others):
+            return False
+        sizes = block.texts("bytes")
+        for at in others:
+            self._copy_of(names[at], times[at], sizes[at], block.header)
+        kernels = [at for at, name in enumerate(names) if name[:1] != "["]
+        if not kernels:
+            return True
+        zero_s = self._zero(starts[kernels[0]])
+        keeps = self._found.launches is not None  # else sums alone are made, which say nothing of sizes
+        problems = list(map(_problem, *map(block.texts, _SIZES))) if keeps else [""] * len(names)
+        self._found.launch_columns(
+            LaunchColumns(
+                Launch("", None, library="cuda"),
+                [names[at] for at in kernels],
+                [times[at] for at in kernels],
+                None,
+                {},
+                [starts[at] - zero_s for at in kernels],
+                [problems[at] for at in kernels],
+            )
+        )
+        if "device" not in self._found.facts:
+            devices = block.texts("device")
+            self._note_device(next((devices[at] for at in kernels if devices[at]), ""))
+        return True
+
+    def _copy_of(self, name: str, time_s: float, size: str, header: Header) -> None:
+        """Or a fill, or a range, which has no size."""
+        moved = number(size)
+        factor = _BYTES.get(header.unit("bytes"), 1.0)
+        self._found.phase(name, time_s, 1, None if moved is None else moved * factor)
+
+    def _zero(self, start_s: float) -> float:
+        """The trace counts from the session's begin, where the file has it, else from the first kernel."""
+        if self._zero_s is None:
+            self._zero_s = start_s if self._found.started_ns is None else 0.0
+        return self._zero_s
+
+    def _note_device(self, name: str) -> None:
+        if name and "device" not in self._found.facts:
+            self._found.facts["device"] = re.sub(r"\s*\(\d+\)$", "", name)
 
     def finish(self) -> None:
         self._add_mixed()
@@ -176,6 +239,18 @@ class _NsysReader:
                 self._copies[name] = (count, time_s)
             else:
                 self._found.phase(name, time_s, count)
+
+
+def _column_s(block: TableBlock, name: str) -> list[float] | None:
+    """In seconds; None where a cell is no time."""
+    values, factor = block.numbers(name), _SECONDS.get(block.header.unit(name))
+    return None if values is None or factor is None else [value * factor for value in values]
+
+
+@lru_cache(maxsize=4096)
+def _problem(*sizes: str) -> str:
+    """Of the cells of _SIZES; "" where one is empty."""
+    return "grid {}, {}, {} block {}, {}, {}".format(*sizes) if all(sizes) else ""
 
 
 def _seconds(row: TableRow, name: str) -> float | None:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import csv
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from ..collector import Collector
-from ..text import Text
+from ..columns import columns, numbers
+from ..text import LineBlock, Text
 
 _UNIT = re.compile(r"(.*?)\s*[\[(]([^\])]*)[\])]")
 
@@ -25,7 +26,7 @@ class Header(NamedTuple):
 
 class TableRow(NamedTuple):
     header: Header
-    cells: list[str]
+    cells: Sequence[str]
     line: int
 
     def text(self, name: str) -> str:
@@ -37,27 +38,79 @@ class TableRow(NamedTuple):
         return number(self.text(name))
 
 
+class TableBlock(NamedTuple):
+    """Rows that follow each other, a line each, in columns."""
+
+    header: Header
+    columns: list[list[str]]
+    line: int  # of the first
+
+    def texts(self, name: str) -> list[str]:
+        """Empty ones where there is no such column."""
+        at = self.header.at.get(name)
+        if at is None:
+            return [""] * len(self.columns[0])
+        return list(map(str.strip, self.columns[at]))
+
+    def numbers(self, name: str) -> list[float] | None:
+        """None where one of the cells is no plain number."""
+        return numbers(self.texts(name))
+
+    def row(self, at: int) -> TableRow:
+        return TableRow(self.header, [column[at] for column in self.columns], self.line + at)
+
+    def rows(self) -> Iterator[TableRow]:
+        for at, cells in enumerate(zip(*self.columns, strict=True), self.line):
+            yield TableRow(self.header, cells, at)
+
+
 def rows(text: Text, found: Collector, is_header: Callable[[Header], bool]) -> Iterator[TableRow]:
     """Every row below a header that is wanted, until a line with another number of cells."""
+    for some in blocks(text, found, is_header):
+        yield from [some] if isinstance(some, TableRow) else some.rows()
+
+
+def blocks(
+    text: Text, found: Collector, is_header: Callable[[Header], bool]
+) -> Iterator[TableBlock | TableRow]:
+    """The same rows, many at a time where they stand in columns."""
     header: Header | None = None
     cut = 0
-    for line in text.lines():
-        if "," not in line:
+    for block in text.blocks():
+        cells = _columns(block, header)
+        if cells is not None and header is not None:
+            yield TableBlock(header, cells, text.line - len(cells[0]) + 1)
             continue
-        try:
-            cells = next(csv.reader([line], skipinitialspace=True), [""])
-        except csv.Error:
-            continue
-        is_next = cells[0][:1].isalpha() and is_header(header_of(cells))  # of another table in the file
-        if header is not None and len(cells) == len(header.names) and not is_next:
-            yield TableRow(header, cells, text.line)
-            continue
-        if is_next:
-            header = header_of(cells)
-        elif header is not None:
-            cut = text.line
+        for line in text.each(block):
+            if "," not in line:
+                continue
+            row = _cells(line)
+            if row is None:
+                continue
+            is_next = row[0][:1].isalpha() and is_header(header_of(row))  # of another table in the file
+            if header is not None and len(row) == len(header.names) and not is_next:
+                yield TableRow(header, row, text.line)
+            elif is_next:
+                header = header_of(row)
+            elif header is not None:
+                cut = text.line
     if cut:
         found.warn("lines with another number of columns than their header are left out", cut)
+
+
+def _columns(block: LineBlock | str, header: Header | None) -> list[list[str]] | None:
+    """None where a line is no row of this table, or may be the header of another."""
+    if header is None or isinstance(block, str):
+        return None
+    cells = columns(block.text, len(header.names), ",")
+    return None if cells is None or any(map(str.isalpha, {cell[:1] for cell in cells[0]})) else cells
+
+
+def _cells(line: str) -> list[str] | None:
+    try:
+        return next(csv.reader([line], skipinitialspace=True), [""])
+    except csv.Error:
+        return None
 
 
 def header_of(cells: list[str]) -> Header:

@@ -7,6 +7,7 @@ reported ("nccl allreduce (call)") only where the trace has no NCCL kernel. Byte
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import Any
 
 from ..collector import Collector
@@ -44,11 +45,10 @@ class Collectives:
 
     def kernel(self, name: str, time_s: float, args: dict[str, Any]) -> None:
         """A GPU kernel; one that is no collective is passed over."""
-        match = _KERNEL.search(name)
-        if not match:
+        library = _library_of(name)
+        if not library:
             return
-        library = "hccl" if match.group().lower() == "hccl" else "nccl"
-        kind = _kind(str(args.get("Collective name") or "")) or _kind(name[match.start() :])
+        kind = _kind(str(args.get("Collective name") or "")) or collective_of(name)
         self._has_kernels = True
         self._kernels.add(f"{library} {kind or 'other'}", time_s, message_bytes(args))
 
@@ -59,10 +59,9 @@ class Collectives:
             if kind:  # not "wait"
                 self._recorded.add(f"nccl {kind} (call)", time_s, message_bytes(args))
             return
-        match = _CALL.fullmatch(name)
-        if not match:
+        library, kind = _call_of(name)
+        if not library:
             return
-        library, kind = match.group(1).lower(), _kind(match.group(2)) or match.group(2).lower()
         if library in ("gloo", "mpi"):
             self._on_cpu.add(f"{library} {kind}", time_s, message_bytes(args))
         else:
@@ -76,6 +75,20 @@ class Collectives:
             is_recorded = self._recorded.names and not self._on_cpu.names
             calls = self._recorded if is_recorded else self._calls
             calls.finish(found)
+
+
+@lru_cache(maxsize=8192)
+def _library_of(kernel: str) -> str:
+    """Of a kernel that is a collective."""
+    match = _KERNEL.search(kernel)
+    return "" if not match else "hccl" if match.group().lower() == "hccl" else "nccl"
+
+
+@lru_cache(maxsize=8192)
+def _call_of(name: str) -> tuple[str, str]:
+    """Library and collective that an operator calls."""
+    match = _CALL.fullmatch(name)
+    return (match[1].lower(), _kind(match[2]) or match[2].lower()) if match else ("", "")
 
 
 def collective_of(kernel: str) -> str:

@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from typing import Any, NamedTuple
 
 from ..collector import RecordLog
 from ..recording import Launch
 from .operators import OperatorCall, Operators
+from .trace import thread_of
 
 _HELPS = re.compile(
     r"^void epilogue::|split_?k_?reduce|reduce_kernel|To(?:Nhwc|Nchw)"
@@ -31,7 +33,7 @@ _COMPUTES = re.compile(
 class TracedKernel(NamedTuple):
     """A kernel of the trace. external, correlation: its ids, -1 where it has none."""
 
-    launch: Launch
+    launch: tuple[Any, ...]  # the fields of a Launch, which may go to disk
     external: int
     correlation: int
 
@@ -50,6 +52,9 @@ class _Share(NamedTuple):
     unknown_s: float = 0.0
 
 
+_NONE = _Share()
+
+
 class KernelLog:
     """The kernels of one trace, kept on disk until all of its operators are known."""
 
@@ -59,38 +64,39 @@ class KernelLog:
 
     def add(self, launch: Launch, external: object, correlation: object) -> None:
         """A kernel and the ids in its args."""
-        kernel = TracedKernel(launch, _id(external), _id(correlation))
-        self._kernels.append(kernel._replace(launch=tuple(launch)))  # type: ignore[arg-type]
+        self._kernels.append(TracedKernel(tuple(launch), _id(external), _id(correlation)))
 
-    def launched(self, thread: str, at_us: float, external: object, correlation: object) -> None:
+    def launched(self, event: Mapping[str, Any], at_us: float, external: object, correlation: object) -> None:
         """A call of the runtime. Where it has its operator's id, so have its kernels."""
         number = _id(correlation)
         if number >= 0 and _id(external) in (-1, number):
-            self._launches.append(_TracedLaunch(thread, at_us, number))
+            self._launches.append(_TracedLaunch(thread_of(event), at_us, number))
 
-    def join(self, operators: Operators) -> Iterator[tuple[Launch, int]]:
+    def join(self, operators: Operators, library: str) -> Iterator[tuple[Launch, int]]:
         """Every kernel in the file's order, and the call that it belongs to, -1 for none. Kernels of a call
-        have their share of its FLOPs and bytes."""
+        have their share of its FLOPs and bytes. library: of those that name none."""
         by_correlation = _owners_of(self._launches, operators.calls) if operators.calls else {}
         shares: dict[int, _Share] = {}
         if operators.calls:
-            for kernel, call in self._with_calls(operators, by_correlation):
+            for fields, call in self._with_calls(operators, by_correlation):
                 if call >= 0:
-                    shares[call] = _with(shares.get(call, _Share()), kernel)
-        for kernel, call in self._with_calls(operators, by_correlation):
+                    name, time_s, *_ = fields
+                    shares[call] = _with(shares.get(call, _NONE), name, time_s or 0.0)
+        for fields, call in self._with_calls(operators, by_correlation):
+            kernel = Launch(*fields)
             if call >= 0 and kernel.flops is None:
                 kernel = _shared(kernel, operators.calls[call], shares[call])
-            yield kernel, call
+            yield kernel if kernel.library else kernel._replace(library=library), call
 
     def _with_calls(
         self, operators: Operators, by_correlation: dict[int, int]
-    ) -> Iterator[tuple[Launch, int]]:
+    ) -> Iterator[tuple[tuple[Any, ...], int]]:
         owners = operators.owners
         for launch, external, correlation in self._kernels:
             call = by_correlation.get(correlation, -1)
             if call < 0 and external != correlation:  # the same number: it is not an operator's
                 call = owners.get(external, -1)
-            yield Launch(*launch), call
+            yield launch, call
 
     def close(self) -> None:
         self._kernels.close()
@@ -114,22 +120,28 @@ def _owners_of(launches: RecordLog[_TracedLaunch], calls: list[OperatorCall]) ->
     return owners
 
 
-def _with(share: _Share, kernel: Launch) -> _Share:
-    time_s = kernel.time_s or 0.0
-    if _HELPS.search(kernel.name):
+@lru_cache(maxsize=8192)
+def _role(kernel: str) -> str:
+    """What a kernel's name shows that it does for its operator: "helps", "computes", "" nothing."""
+    return "helps" if _HELPS.search(kernel) else "computes" if _COMPUTES.search(kernel) else ""
+
+
+def _with(share: _Share, kernel: str, time_s: float) -> _Share:
+    role = _role(kernel)
+    if role == "helps":
         return share
-    if _COMPUTES.search(kernel.name):
+    if role == "computes":
         return _Share(share.computing + 1, share.computing_s + time_s, share.unknown_s)
-    return share._replace(unknown_s=share.unknown_s + time_s)
+    return _Share(share.computing, share.computing_s, share.unknown_s + time_s)
 
 
 def _shared(kernel: Launch, call: OperatorCall, share: _Share) -> Launch:
-    time_s, part = kernel.time_s or 0.0, 0.0
-    if _HELPS.search(kernel.name):
+    time_s, part, role = kernel.time_s or 0.0, 0.0, _role(kernel.name)
+    if role == "helps":
         return kernel
     if not share.computing:
         part = time_s / share.unknown_s if share.unknown_s else 0.0
-    elif not _COMPUTES.search(kernel.name):
+    elif not role:
         return kernel
     elif share.computing == call.work.parts:
         part = 1 / call.work.parts

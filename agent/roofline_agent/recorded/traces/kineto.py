@@ -25,7 +25,7 @@ from .cupti import measured
 from .joined import KernelLog
 from .operators import Operators, flops_of
 from .streams import Streams
-from .trace import Trace, arguments, number
+from .trace import Trace, arguments, number, thread_of
 
 MICROSECOND = 1e-6
 _ENDLESS = 1e300
@@ -82,6 +82,7 @@ class _Profile:
         self._operators = Operators(found, each)
         self._log = KernelLog()
         self._streams = Streams()
+        self._keeps = found.launches is not None  # sums alone say nothing of sizes
         self._kernels = 0
         self._ranges = 0
         self._kernel_flops = False
@@ -128,10 +129,9 @@ class _Profile:
     def _kernel(self, event: dict[str, Any], at_us: float, duration_us: float, library: str = "") -> None:
         name, args = str(event.get("name", "")), arguments(event)
         flops = flops_of(args)
-        shape = [f"{key} {args[key]}" for key in ("grid", "block") if isinstance(args.get(key), list)]
         self._kernels += 1
         if "cat" in event:  # the old profiler names no stream
-            self._streams.add((str(event.get("pid")), str(event.get("tid"))), at_us, duration_us)
+            self._streams.add(thread_of(event), at_us, duration_us)
         self._kernel_flops |= flops is not None
         self._collectives.kernel(name, duration_us * MICROSECOND, args)
         launch = Launch(
@@ -140,7 +140,7 @@ class _Profile:
             flops,
             start_s=at_us * MICROSECOND,
             library=library,
-            problem=" ".join(shape)[:80],
+            problem=_sizes(args) if self._keeps else "",
         )
         self._log.add(launch, args.get("External id"), args.get("correlation"))
 
@@ -173,15 +173,13 @@ class _Profile:
         name, args = str(event.get("name", "")), arguments(event)
         if name.startswith(_STEPS) and self._take_step(name, at_us, duration_us):
             return  # up to torch 1.9 steps are operators
-        thread = f"{event.get('pid')} {event.get('tid')}"
         self._collectives.call(name, duration_us * MICROSECOND, args)
-        self._operators.add(thread, at_us, duration_us, name, args)
+        self._operators.add(thread_of(event), at_us, duration_us, name, args)
 
     def _runtime(self, event: dict[str, Any], at_us: float, duration_us: float) -> None:
         """A call of CUDA or HIP, within the operator that made it."""
         args = arguments(event)
-        thread = f"{event.get('pid')} {event.get('tid')}"
-        self._log.launched(thread, at_us, args.get("External id"), args.get("correlation"))
+        self._log.launched(event, at_us, args.get("External id"), args.get("correlation"))
 
     def _annotation(self, event: dict[str, Any], at_us: float, duration_us: float) -> None:
         name = str(event.get("name", ""))
@@ -229,10 +227,10 @@ class _Profile:
         """The kernels with the FLOPs of the operators that launched them, and the operators left over."""
         self._operators.put_in_order()
         library, joined = self._library(), set()
-        for launch, call in self._log.join(self._operators):
+        for launch, call in self._log.join(self._operators, library):
             if launch.flops is not None:  # else only its helpers are in the trace
                 joined.add(call)
-            self._found.launch(launch if launch.library else launch._replace(library=library))
+            self._found.launch(launch)
         self._log.close()
         self._operators.finish(on_gpu, joined, with_flops=not (self._kernel_flops or self._ranges))
 
@@ -260,6 +258,10 @@ class _Profile:
 
 def _are_times(at_us: float, duration_us: float) -> bool:
     return -_ENDLESS < at_us < _ENDLESS and 0 <= duration_us < _ENDLESS
+
+
+def _sizes(args: dict[str, Any]) -> str:
+    return " ".join(f"{key} {args[key]}" for key in ("grid", "block") if isinstance(args.get(key), list))[:80]
 
 
 def _kind(event: dict[str, Any]) -> str:

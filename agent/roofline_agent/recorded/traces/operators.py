@@ -6,6 +6,7 @@ kernels of the GPU it launched is found by joined.py.
 
 from __future__ import annotations
 
+import marshal
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -19,7 +20,9 @@ MAX_CALLS = 1_000_000  # of operators with FLOPs that kernels are searched for
 MICROSECOND = 1e-6
 MOST_PROBLEM = 80  # characters
 BY_SHAPES, BY_TORCH = "FLOPs by its shapes", "FLOPs by torch's formulas"
+MAX_WORKS = 20_000
 _SHAPES = ("Input Dims", "Input dims")
+_ARGUMENTS = (*_SHAPES, "Input type", "Concrete Inputs")
 
 
 class OperatorCall(NamedTuple):
@@ -87,18 +90,31 @@ class Operators:
         self._found = found
         self._batch: list[tuple[str, float, float, str, OperatorWork | None, Any, str]] = []
         self._stacks: dict[str, list[_OpenOperator]] = {}
+        self._works: dict[bytes, OperatorWork] = {}
         self._plain: dict[str, _OperatorSum] = {}
         self._known: dict[str, _OperatorSum] = {}  # those that have FLOPs
 
     def add(self, thread: str, at_us: float, duration_us: float, name: str, args: dict[str, Any]) -> None:
         # The longer of two that begin together is the outer one.
-        work = _work(name, args)
+        work = self._work(name, args)
         if work is None and "_varlen_" in name and name in FORMULAS:
             self._found.warn(f"the trace does not say how long the sequences of {name} are: it has no FLOPs")
         problem = _shapes(args) if self._each is not None else ""
         self._batch.append((thread, at_us, -duration_us, name, work, args.get("External id"), problem))
         if len(self._batch) >= BATCH:
             self._nest()
+
+    def _work(self, name: str, args: dict[str, Any]) -> OperatorWork | None:
+        """Worked out once for the same arguments: a training calls the same in each step."""
+        if name not in FORMULAS:
+            return _by_torch(args)
+        key = marshal.dumps([name, *(args.get(one) for one in _ARGUMENTS)], 0)
+        work = self._works.get(key)
+        if work is None:
+            work = _by_shapes(name, args)
+            if work is not None and len(self._works) < MAX_WORKS:
+                self._works[key] = work
+        return work or _by_torch(args)
 
     def put_in_order(self) -> None:
         """The calls and owners are complete once this was called behind the last operator."""
@@ -180,7 +196,9 @@ class Operators:
             return
         sums = self._plain if one.work is None else self._known
         name = one.name if one.name in sums or len(sums) < MAX_KERNELS else OTHERS
-        sums.setdefault(name, _OperatorSum()).add(one.time_us, one.work)
+        if name not in sums:
+            sums[name] = _OperatorSum()
+        sums[name].add(one.time_us, one.work)
 
 
 def _launch(one: _OpenOperator) -> Launch:
@@ -197,18 +215,20 @@ def _shapes(args: dict[str, Any]) -> str:
     return " ".join(str(shape) for shape in shapes if isinstance(shape, list) and shape)[:MOST_PROBLEM]
 
 
-def _work(name: str, args: dict[str, Any]) -> OperatorWork | None:
-    """By its shapes, else the FLOPs that torch has written."""
-    if name in FORMULAS:
-        shapes = next((args[key] for key in _SHAPES if isinstance(args.get(key), list)), None)
-        types, values = args.get("Input type"), args.get("Concrete Inputs")
-        if shapes is not None:
-            given = Arguments(
-                shapes, types if isinstance(types, list) else (), values if isinstance(values, list) else ()
-            )
-            work = work_of(name, given)
-            if work is not None:
-                return work._replace(note="; ".join(filter(None, (BY_SHAPES, work.note))))
+def _by_shapes(name: str, args: dict[str, Any]) -> OperatorWork | None:
+    shapes = next((args[key] for key in _SHAPES if isinstance(args.get(key), list)), None)
+    types, values = args.get("Input type"), args.get("Concrete Inputs")
+    if shapes is None:
+        return None
+    given = Arguments(
+        shapes, types if isinstance(types, list) else (), values if isinstance(values, list) else ()
+    )
+    work = work_of(name, given)
+    return work and work._replace(note="; ".join(filter(None, (BY_SHAPES, work.note))))
+
+
+def _by_torch(args: dict[str, Any]) -> OperatorWork | None:
+    """Of the FLOPs that torch has written."""
     printed = flops_of(args)
     return None if printed is None else OperatorWork(printed, None, "", 1, BY_TORCH)
 

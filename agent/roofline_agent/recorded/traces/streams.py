@@ -16,13 +16,11 @@ class Streams:
     """The streams of one trace."""
 
     def __init__(self) -> None:
-        self._spans: dict[
-            tuple[str, str], tuple[float, float]
-        ] = {}  # by stream: the last begin and the latest end
+        self._spans: dict[str, tuple[float, float]] = {}  # by stream: the last begin and the latest end
         self._total_us = 0.0
         self._overlap_us = 0.0
 
-    def add(self, stream: tuple[str, str], at_us: float, duration_us: float) -> None:
+    def add(self, stream: str, at_us: float, duration_us: float) -> None:
         """A kernel. Those that a file lists before an earlier one are not compared."""
         begin_us, end_us = self._spans.get(stream, (at_us, at_us))
         over_us = at_us + duration_us

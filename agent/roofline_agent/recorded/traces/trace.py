@@ -8,10 +8,11 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ..collector import Collector
+from ..quick_json import loads
 from ..text import Text
 
 MAX_VALUE = 1 << 23  # characters of one event or top-level value; more is taken for broken
@@ -24,13 +25,6 @@ _EVENT = re.compile(r"\{\s*\"")
 _NEXT_EVENT = re.compile(r"\s*\{")
 _FEW = 4096  # characters
 _decoder = json.JSONDecoder()
-_loads: Callable[[str], Any]
-try:
-    import orjson  # three times as fast; not on every node
-
-    _loads = orjson.loads
-except ImportError:
-    _loads = json.loads
 
 
 class _Broken(Exception):
@@ -107,7 +101,7 @@ class Trace:
             return []
         piece = self._buffer[self._at : last + 1]
         try:
-            events: list[dict[str, Any]] = _loads(f"[{piece}]")
+            events: list[dict[str, Any]] = loads(f"[{piece}]")
         except (ValueError, RecursionError):
             events = []
         if not events or not all(type(one) is dict and "ph" in one for one in events):
@@ -236,3 +230,8 @@ def arguments(event: dict[str, Any]) -> dict[str, Any]:
     """The event's "args", {} where it has none."""
     args = event.get("args")
     return args if isinstance(args, dict) else {}
+
+
+def thread_of(event: Mapping[str, Any]) -> str:
+    """Process and thread of an event, as one word for both."""
+    return f"{event.get('pid')} {event.get('tid')}"

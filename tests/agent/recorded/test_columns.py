@@ -1,0 +1,201 @@
+"""Tables that are read in columns give, to the last digit, what reading them line by line gives."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from roofline_agent.recorded.collector import Collector, RecordLog
+from roofline_agent.recorded.columns import columns, numbers, quoted_columns
+from roofline_agent.recorded.ncu.values import quick_number
+from roofline_agent.recorded.perf import reader as perf_stat
+from roofline_agent.recorded.recording import Counter, Launch, LaunchColumns
+from roofline_agent.recorded.tables import nsys
+from roofline_agent.recorded.text import Text
+
+from .reading import Reader
+
+CELL = st.one_of(
+    st.sampled_from(["", "1", "2.5", "a, b", 'a "quoted" b', "two\nlines", " x", "0,0"]),
+    st.text(alphabet='ab,;"\n ', max_size=4),
+)
+
+
+@pytest.mark.law
+@given(
+    st.lists(st.lists(CELL, min_size=3, max_size=4), min_size=1, max_size=6),
+    st.sampled_from([csv.QUOTE_ALL, csv.QUOTE_MINIMAL, csv.QUOTE_NONNUMERIC]),
+)
+def test_columns_are_those_that_csv_finds(rows: list[list[str]], quoting: Any) -> None:
+    out = io.StringIO()
+    csv.writer(out, quoting=quoting, lineterminator="\n").writerows(rows)
+    lines = out.getvalue()[:-1]
+    for found in (columns(lines, 3, ","), quoted_columns(lines, 3)):
+        if found is not None:
+            parsed = list(csv.reader(lines.split("\n"), skipinitialspace=True))
+            assert [list(row) for row in zip(*found, strict=True)] == parsed
+
+
+@pytest.mark.parametrize(
+    ("lines", "found"),
+    [
+        ("1,2\n3,4", [["1", "3"], ["2", "4"]]),
+        ('1,"a, b"\n3,c', [["1", "3"], ["a, b", "c"]]),
+        ('1,"a ""b"""\n3,c', [["1", "3"], ['a "b"', "c"]]),
+        ("1,2\n3", None),
+        ("1\n2,3,4", None),  # as many cells in all
+        ('1,"2\n3",4', None),
+        ("", None),
+    ],
+)
+def test_lines_of_another_width_have_no_columns(lines: str, found: Any) -> None:
+    assert columns(lines, 2, ",") == found
+
+
+@pytest.mark.parametrize(
+    "lines", ['"1","2"\n"3"', '"1","2"\n3,4', '"1","2"\n"3","4', '1,2\n"3","4"', '"1" "2"']
+)
+def test_not_every_cell_is_quoted(lines: str) -> None:
+    assert quoted_columns(lines, 2) is None
+
+
+@pytest.mark.law
+@given(
+    st.lists(
+        st.one_of(st.text(alphabet="0123456789,.-e", max_size=9), st.integers(0).map("{:,}".format)),
+        min_size=1,
+    )
+)
+def test_numbers_are_the_numbers(cells: list[str]) -> None:
+    found = numbers(cells, has_groups=True)
+    if found is not None:
+        assert found == [quick_number(cell) for cell in cells]
+    plain = numbers(cells)
+    assert plain is None or plain == [float(cell) for cell in cells]
+
+
+def test_numbers_are_found_as_files_have_them() -> None:
+    assert numbers(["0", "1,234,567", "2.50", ".5", "5.", "007"], has_groups=True) == [
+        0,
+        1234567,
+        2.5,
+        0.5,
+        5,
+        7,
+    ]
+    for wrong in ("1,23", "12345,678", "", "n/a", "1.2.3", "-1", "nan", "Infinity", "1_0", "9" * 400, "true"):
+        assert numbers(["1", wrong], has_groups=True) is None
+
+
+def test_records_that_are_alike_come_back_in_order() -> None:
+    log = RecordLog(Counter)
+    first, last = Counter("a", "A", 1.0, "s"), Counter("z", "Z", None, "1")
+    log.append(first)
+    log.extend([Counter("m", "M", None, "J"), last], [1, 0, 1], {"value": [7.0, 8.0, 9.0]})
+    log.append(last)
+    middle = [Counter("z", "Z", 7.0, "1"), Counter("m", "M", 8.0, "J"), Counter("z", "Z", 9.0, "1")]
+    assert (len(log), list(log)) == (5, [first, *middle, last])
+    log.close()
+
+
+@pytest.mark.parametrize("keeps", [False, True])
+def test_launches_in_columns_are_launches(keeps: bool) -> None:
+    names, times, moved = ["a", "b", "a"], [0.1, 0.2, 0.3], [1.0, 2.0, 3.0]
+    whole, each = Collector(keeps), Collector(keeps)
+    like = Launch("", None, precision="f32", library="cuda")
+    for found in (whole, each):
+        found.launch(Launch("a", 0.7, 5.0, {"dram": 1.0}))
+    whole.launch_columns(LaunchColumns(like, names, times, None, {"dram": moved}, None, ["p", "q", "r"]))
+    for name, time_s, size, problem in zip(names, times, moved, "pqr", strict=True):
+        each.launch(like._replace(name=name, time_s=time_s, bytes={"dram": size}, problem=problem))
+    assert (whole.kernels, whole.warnings) == (each.kernels, each.warnings)
+    assert whole.kernels[0].flops is None and "not every launch of a has flops" in whole.warnings[0].text
+    assert list(whole.launches or ()) == list(each.launches or ())
+    whole.close()
+    each.close()
+
+
+def everything(read: Reader, content: str, keeps: bool) -> tuple[Any, ...]:
+    found = Collector(keeps)
+    read(Text("made up", io.BytesIO(content.encode())), found)
+    kept = (found.kernels, found.phases, list(found.counters), list(found.launches or ()), found.warnings)
+    found.close()
+    return (*kept, found.run, found.facts, found.duration_s)
+
+
+def in_blocks(read: Reader, content: str, keeps: bool, line_by_line: str) -> Iterator[tuple[Any, ...]]:
+    """What is found in columns, and line by line."""
+    with pytest.MonkeyPatch.context() as patch:
+        for size in ("HEAD_BYTES", "CHUNK_BYTES"):
+            patch.setattr(f"roofline_agent.recorded.text.{size}", 250)
+        yield everything(read, content, keeps)
+        patch.setattr(line_by_line, lambda *given: None)
+        yield everything(read, content, keeps)
+
+
+PERF_ROW = st.tuples(
+    st.sampled_from([0, 0, 0, 1, 1, 2, -1]),  # intervals since the row before
+    st.sampled_from(["0", "12", "345678", "1.25", "<not counted>", "1234567890123"]),
+    st.sampled_from(
+        ["cycles", "fp_arith_inst_retired.scalar_single", "r20c7", "exe.amx_busy", "duration_time"]
+    ),
+    st.sampled_from(["100", "0", "77"]),
+    st.sampled_from(["100.00", "50.25"]),
+    st.sampled_from([";", "1.5;insn per cycle", "2.5;DRAM_BW_Use"]),
+)
+
+
+@pytest.mark.law
+@given(st.lists(PERF_ROW, min_size=1, max_size=40), st.booleans())
+def test_intervals_of_perf(rows: list[Any], is_regular: bool) -> None:
+    lines, at = [], 5
+    for number, (step, value, event, runtime, share, metric) in enumerate(rows * 3 if is_regular else rows):
+        at = at + (number % len(rows) == 0) if is_regular else max(1, at + step)
+        lines.append(f"{at}.000100200;{value};;{event};{runtime};{share};{metric}\n")
+    content = "".join(lines)
+    quick, plain = in_blocks(perf_stat.read, content, False, "roofline_agent.recorded.perf.lines.columns")
+    assert quick == plain
+
+
+NSYS_ROW = st.tuples(
+    st.sampled_from(["1000", "25.5", "", "x"]),
+    st.sampled_from(["8,1,1,256,1,1", ",,,,,", "8,1,1,32,2,1"]),
+    st.sampled_from(
+        ["relu", '"gemm<float, 4>(int)"', "[CUDA memcpy HtoD]", "[NVTX a]", "[CUDA graph 1]", '"a ""b"""', ""]
+    ),
+)
+
+
+@pytest.mark.law
+@given(st.lists(NSYS_ROW, min_size=1, max_size=30), st.booleans())
+def test_traces_of_nsys(rows: list[Any], keeps: bool) -> None:
+    header = "Start (ns),Duration (ns),GrdX,GrdY,GrdZ,BlkX,BlkY,BlkZ,Bytes (MB),Device,Strm,Name\n"
+    lines = (
+        f"{900 + 7 * at},{took},{sizes},4.5,A (0),7,{name}\n" for at, (took, sizes, name) in enumerate(rows)
+    )
+    content = header + "".join(lines)
+    quick, plain = in_blocks(nsys.read, content, keeps, "roofline_agent.recorded.tables.rows.columns")
+    assert quick == plain
+
+
+def test_regular_tables_are_read_in_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else the laws above would hold for nothing."""
+
+    def used(read: Reader, content: str, what: type, method: str) -> int:
+        calls = []
+        whole: Callable[..., Any] = getattr(what, method)
+        monkeypatch.setattr(what, method, lambda *given: calls.append(whole(*given)) or calls[-1])
+        everything(read, content, False)
+        return sum(one is not False for one in calls)
+
+    events = ("cycles", "r20c7")
+    perf = "".join(f"{at}.000100200;{at};;{event};100;100.00;;\n" for at in range(9000) for event in events)
+    assert used(perf_stat.read, perf, perf_stat.PerfRun, "add_columns") > 2
+    rows = "".join(f"{at},5,8,1,1,1,1,1,,A (0),7,k{at % 3}\n" for at in range(9000))
+    header = "Start (ns),Duration (ns),GrdX,GrdY,GrdZ,BlkX,BlkY,BlkZ,Bytes (MB),Device,Strm,Name\n"
+    assert used(nsys.read, header + rows, Collector, "launch_columns") > 2
