@@ -68,29 +68,29 @@ class KernelLog:
         if number >= 0 and _id(external) in (-1, number):
             self._launches.append(_TracedLaunch(thread, at_us, number))
 
-    def join(self, operators: Operators) -> Iterator[tuple[Launch, int]]:
-        """Every kernel in the file's order, and the call that it belongs to, -1 for none. Kernels of a call
-        have their share of its FLOPs and bytes."""
+    def join(self, operators: Operators) -> Iterator[tuple[Launch, int, int]]:
+        """Every kernel in the file's order, the call that it belongs to, and its correlation; -1 for none.
+        Kernels of a call have their share of its FLOPs and bytes."""
         by_correlation = _owners_of(self._launches, operators.calls) if operators.calls else {}
         shares: dict[int, _Share] = {}
         if operators.calls:
-            for kernel, call in self._with_calls(operators, by_correlation):
+            for kernel, call, _ in self._with_calls(operators, by_correlation):
                 if call >= 0:
                     shares[call] = _with(shares.get(call, _Share()), kernel)
-        for kernel, call in self._with_calls(operators, by_correlation):
+        for kernel, call, correlation in self._with_calls(operators, by_correlation):
             if call >= 0 and kernel.flops is None:
                 kernel = _shared(kernel, operators.calls[call], shares[call])
-            yield kernel, call
+            yield kernel, call, correlation
 
     def _with_calls(
         self, operators: Operators, by_correlation: dict[int, int]
-    ) -> Iterator[tuple[Launch, int]]:
+    ) -> Iterator[tuple[Launch, int, int]]:
         owners = operators.owners
         for launch, external, correlation in self._kernels:
             call = by_correlation.get(correlation, -1)
             if call < 0 and external != correlation:  # the same number: it is not an operator's
                 call = owners.get(external, -1)
-            yield Launch(*launch), call
+            yield Launch(*launch), call, correlation
 
     def close(self) -> None:
         self._kernels.close()

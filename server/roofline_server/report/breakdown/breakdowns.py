@@ -22,10 +22,13 @@ from ..about import about
 from ..ceilings.nodes import ceilings, late_notes
 from ..evidence.ranks import NEEDED as OF_REPORT
 from ..evidence.steady import left_out_notes
-from ..evidence.subjects import evidence
+from ..evidence.gathering import check_seen, gather
+from ..layers.totals import layer_totals
 from ..questions import Subject
-from ..ranks.members import host_of
+from ..ranks.members import chosen, host_of
 from ..time_roofline.works import name_of
+from ..verdict.build import accounts_of
+from . import layers, stack
 from .kernel_totals import Kernels, kernel_totals
 
 NEEDED = OF_REPORT
@@ -70,8 +73,12 @@ def breakdown(store: Store, view: JobView, subject: Subject, by: str) -> Breakdo
     """
     if (by or BY[0]) not in BY:
         raise BadRequest(f"by {by!r}: ask for {' or '.join(BY)}")
-    known = evidence(view, subject)
+    check_seen(view, subject.steps)
+    gathered = gather(view, subject.steps)
+    known = {number: gathered.evidence[number] for number in chosen(view, subject.ranks)}
+    accounts = accounts_of(view, gathered).accounts
     totals = kernel_totals(store, view, subject.steps, known)
+    of_layers = layer_totals(store, view, subject.steps, known)
     parts = []
     for one in _members(known, by or BY[0], totals):
         ranks, scope = list(one.ranks.values()), one.scope
@@ -83,11 +90,13 @@ def breakdown(store: Store, view: JobView, subject: Subject, by: str) -> Breakdo
         ]
         made = {
             "time": compose.time(ranks, scope),
+            stack.KIND: stack.parts_of(view, list(one.ranks), accounts, scope),
             "flops_by_precision": flop_parts.by_precision(ranks, scope),
             "flops_by_width": flop_parts.by_width(ranks, scope, executed, _widest(view, one.ranks)),
             "work_and_memory": traffic_parts.work_and_memory(ranks, scope),
             "traffic_by_level": traffic_parts.traffic(ranks, scope),
             "kernels_by_time": _kernels_by_time(one),
+            layers.KIND: layers.parts_of([of_layers[n] for n in one.ranks if n in of_layers], scope),
         }
         for kind, of_kind in made.items():
             parts += [BreakdownPart(kind, one.name, one.role, *part) for part in of_kind]

@@ -1,0 +1,41 @@
+"""TensorFlow parameter servers: workers and servers, whose processes only join a server, can be traced.
+
+Their steps begin and end in the chief, so that no border of one is ever seen here: a thread looks whether a
+trace is asked for.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+import time
+from typing import Any
+
+from . import Marker
+
+LOOK_S = 0.25
+
+_watched = [False]
+
+
+def patch(module: Any, marker: Marker) -> None:
+    """module: tensorflow.python.training.server_lib."""
+    join = module.Server.join
+
+    @functools.wraps(join)
+    def joins(self: Any) -> Any:
+        if not _watched[0]:
+            _watched[0] = True
+            threading.Thread(target=_watch, args=(marker,), name="roofline-trace", daemon=True).start()
+        return join(self)
+
+    module.Server.join = joins
+
+
+def _watch(marker: Marker) -> None:
+    tracing = marker.tracing
+    tracing.framework = "tensorflow"
+    while not tracing.has_borders:
+        if tracing.is_due:
+            tracing.record_time()
+        time.sleep(LOOK_S)
