@@ -14,6 +14,7 @@ from typing import Any
 from . import Marker
 
 LOOK_S = 0.25
+NO_LAYERS = "a parameter server has no layers; what workers receive of it is in their traces"
 
 _watched = [False]
 
@@ -26,16 +27,22 @@ def patch(module: Any, marker: Marker) -> None:
     def joins(self: Any) -> Any:
         if not _watched[0]:
             _watched[0] = True
-            threading.Thread(target=_watch, args=(marker,), name="roofline-trace", daemon=True).start()
+            serves = getattr(getattr(self, "server_def", None), "job_name", "") == "ps"
+            watching = threading.Thread(
+                target=_watch, args=(marker, serves), name="roofline-trace", daemon=True
+            )
+            watching.start()
         return join(self)
 
     module.Server.join = joins
 
 
-def _watch(marker: Marker) -> None:
+def _watch(marker: Marker, serves: bool) -> None:
     tracing = marker.tracing
     tracing.framework = "tensorflow"
     while not tracing.has_borders:
-        if tracing.is_due:
+        if tracing.is_due and serves:
+            tracing.refuse(NO_LAYERS)
+        elif tracing.is_due:
             tracing.record_time()
         time.sleep(LOOK_S)

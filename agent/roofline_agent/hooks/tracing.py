@@ -128,6 +128,15 @@ class Tracing:
             self._profiler = None
             self._give_up(_text(error))
 
+    def refuse(self, why: str) -> None:
+        """Of a process that has nothing to record: say so, if something is asked for."""
+        try:
+            if self.is_due and self._profiler is None:
+                self._take()
+                self._give_up(why)
+        except Exception as error:
+            self._give_up(_text(error))
+
     def follows(self, number: int) -> bool:
         """At the border behind step `number`: whether the next one is recorded."""
         left = self._asked is not None and len(self._steps) + 1 < self._asked.wanted

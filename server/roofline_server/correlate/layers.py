@@ -81,10 +81,14 @@ def _of_step(calls: Table, at: Ints, begin: Ints, end: Ints, nested: Bools) -> F
     own = calls["duration_ns"].astype(np.float64)
     waits = calls[WAITING] > 0 if WAITING in calls else np.zeros(len(own), np.bool_)
     own[~nested] = shared(since[~nested], until[~nested], waits[~nested])
-    # Operators of several threads: all are given less of the step alike.
-    taken = np.bincount(at, own, minlength=len(begin))
+    # Operators of several threads: all are given less of the step alike, what waits before what works.
     lasted = (end - begin).astype(np.float64)
-    return own * np.minimum(1.0, lasted / np.maximum(taken, 1.0))[at]
+    for some in (~waits, waits):
+        taken = np.bincount(at[some], own[some], minlength=len(begin))
+        part = np.minimum(1.0, np.divide(lasted, taken, out=np.ones_like(lasted), where=taken > 0))
+        own[some] *= part[at[some]]
+        lasted = lasted - taken * part
+    return own
 
 
 def shared(begin: Ints, end: Ints, waits: Bools) -> Floats:

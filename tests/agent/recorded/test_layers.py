@@ -13,11 +13,11 @@ MAIN, OTHER = "1 1", "1 2"
 NODE = "autograd::engine::evaluate_function: "
 
 
-def model() -> TracedLayers:
+def model(since: float = 0.0) -> TracedLayers:
     """A forward of two layers in a model, 0 to 100, of which the second begins at 50."""
     found = TracedLayers()
     for layer, begin, lasts in (("Net", 0, 100), ("Net/a", 10, 30), ("Net/b", 50, 40)):
-        found.annotation(MAIN, begin, lasts, f"roofline.layer {layer}")
+        found.annotation(MAIN, since + begin, lasts, f"roofline.layer {layer}")
     return found
 
 
@@ -49,6 +49,14 @@ def test_backward_is_of_the_layer_of_its_forward_on_whatever_thread_it_runs() ->
     layers.operator(OTHER, 230, 10, f"{NODE}torch::autograd::AccumulateGrad", {})
     layers.settle()
     assert [layers.of(OTHER, at) for at in (205, 215, 225, 235)] == ["Net/b", "Net/a", "", GRADIENTS]
+
+
+def test_events_may_be_earlier_than_the_first_of_the_file() -> None:
+    layers = model(since=-1000.0)
+    layers.operator(MAIN, -940, 5, "aten::mm", {"Sequence number": 7, "Fwd thread id": 0})
+    layers.operator(MAIN, -500, 10, f"{NODE}MmBackward0", {"Sequence number": 7, "Fwd thread id": 1})
+    layers.settle()
+    assert layers.of(MAIN, -495) == "Net/b"
 
 
 def test_operator_without_a_node_of_its_own_leaves_its_number_to_the_next() -> None:

@@ -17,6 +17,7 @@ OPTIMIZER, GRADIENTS = "(optimizer)", "(gradients)"  # what is no layer of the m
 _UPDATES = ("Optimizer.step#", "Optimizer.zero_grad#")
 _NODE, _ACCUMULATES = "autograd::engine::evaluate_function: ", "AccumulateGrad"
 _NO_PLACE = ("", 0.0)
+_NEVER = (float("-inf"), "")  # times count from the first event of the file, which need not be the earliest
 
 
 class _Range(NamedTuple):
@@ -65,7 +66,7 @@ class TracedLayers:
             self._nodes.append(node)
         elif number >= 0 and not args.get("Fwd thread id"):
             # Operators that make no node leave the number to the next one: the last of them made it.
-            self._makers[number] = max(self._makers.get(number, (-1.0, "")), (at_us, thread))
+            self._makers[number] = max(self._makers.get(number, _NEVER), (at_us, thread))
 
     def launched(self, correlation: object, thread: str, at_us: float) -> None:
         """A call of a GPU's runtime."""
@@ -85,7 +86,7 @@ class TracedLayers:
         self._borders = {thread: _borders(ranges) for thread, ranges in self._ranges.items()}
 
     def _of_maker(self, number: int) -> str:
-        at_us, thread = self._makers.get(number, (0.0, ""))
+        at_us, thread = self._makers.get(number, _NEVER)
         return self.of(thread, at_us)
 
     def of(self, thread: str, at_us: float) -> str:

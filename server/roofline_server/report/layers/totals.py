@@ -8,7 +8,7 @@ import numpy as np
 
 from ...correlate.layers import WAITING, LayerTotals, by_layer
 from ...correlate.steps import OWN
-from ...records import Ints, Table, concatenate, rows, take
+from ...records import ABSENT, Ints, Table, concatenate, rows, take
 from ...store import raw_data
 from ...store.raw_data import RawData
 from ...store.store import Store
@@ -17,6 +17,8 @@ from ..evidence.steady import traced_steps, traced_times
 from ..evidence.tables import by_rank, where, within
 from ..questions import Steps
 
+COMMUNICATE = "phase.communicate"  # a span: the training's thread waits for a collective
+COLLECTIVE = "(collective)"  # what stands in the place of its layer
 NESTED = "torch"  # library of operators that call others: the time of each is its own
 APART_NS = 1_000_000_000  # traced steps that lie further apart are read one after the other
 
@@ -61,11 +63,30 @@ def _stretches(windows: Table) -> Iterator[tuple[int, int]]:
 
 def _calls(raw: RawData, number: int, stretch: tuple[int, int]) -> Table:
     """What was executed, and what was waited for."""
-    both = []
-    for dataset, waiting in (("calls", 0), ("waits", 1)):
-        table = raw_data.of_ranks(raw, dataset, [number], *stretch)
-        both.append({**table, WAITING: np.full(rows(table), waiting, np.int64)} if rows(table) else {})
-    return concatenate(both)
+    executed = raw_data.of_ranks(raw, "calls", [number], *stretch)
+    waited = concatenate([raw_data.of_ranks(raw, "waits", [number], *stretch), _meeting(raw, number, stretch)])
+    both = [(executed, 0), (waited, 1)]
+    return concatenate(
+        [{**table, WAITING: np.full(rows(table), waiting, np.int64)} for table, waiting in both if rows(table)]
+    )
+
+
+def _meeting(raw: RawData, number: int, stretch: tuple[int, int]) -> Table:
+    """When the rank was held by the collectives of the others, as hooks tell, as calls."""
+    spans = raw_data.of_ranks(raw, "spans", [number], *stretch)
+    spans = take(spans, spans["name"] == COMMUNICATE) if rows(spans) else {}
+    if not rows(spans):
+        return {}
+    absent = np.full(rows(spans), ABSENT, np.int64)
+    return {
+        "kernel": np.full(rows(spans), -1, np.int64),
+        "time_ns": spans["time_ns"],
+        "duration_ns": spans["end_ns"] - spans["time_ns"],
+        "flops": absent,
+        "bytes": absent,
+        "precision": np.zeros(rows(spans), np.int64),
+        "layer": np.full(rows(spans), COLLECTIVE, object),
+    }
 
 
 def _with_calls(windows: Table, calls: Table) -> tuple[Ints, Ints]:

@@ -45,7 +45,7 @@ def of_layers(
     for (role, layer, on_gpu), mine in list(pooled.items())[:MOST_POINTS]:
         work = _sum_of([one for _, one in mine])
         if not work.flops:
-            without_s += work.time_ns / 1e9
+            without_s += 0.0 if layer.startswith("(") else work.time_ns / 1e9  # these are no layers
             continue
         number, longest = max(mine, key=lambda one: one[1].flops or 0.0)
         limits = of_rank(view, number, PRECISIONS[longest.precision], on_gpu)
