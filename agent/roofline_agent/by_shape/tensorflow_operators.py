@@ -1,8 +1,9 @@
 """FLOPs and least traffic of TensorFlow's operations, by the shapes of their inputs in a profile.
 
 A profile has no attributes: strides, padding and transpositions are not in it. They follow from the other
-operations of the same layer in a training step, whose inputs are these operations' outputs: the gradient of a
-convolution's weights has the gradient of its output as an input. Where they do not follow, nothing is counted.
+operations of the same layer in a training step, whose inputs are these operations' outputs: the gradient of
+a convolution's weights has the gradient of its output as an input. Where they do not follow, nothing is
+counted.
 Inputs are those of tensorflow/core/ops/{math,nn}_ops.cc and of the fused kinds that Grappler and oneDNN put
 in their place, which add inputs behind these.
 """
@@ -61,7 +62,9 @@ class TensorFlowWork:
 
     def __init__(self, operations: Sequence[TensorFlowOperation]) -> None:
         self._names = {one.name for one in operations}
-        self._outputs: dict[tuple[str, tuple[int, ...]], TypedShape] = {}  # by layer and input of a convolution
+        self._outputs: dict[
+            tuple[str, tuple[int, ...]], TypedShape
+        ] = {}  # by layer and input of a convolution
         self._weights: dict[tuple[str, tuple[int, ...]], TypedShape] = {}  # likewise
         for one in operations:
             kind = plain_kind(one.kind)

@@ -19,7 +19,8 @@ TAKEN = "the training records something with TensorFlow's profiler itself"
 
 
 class TensorFlowProfiler:
-    """Records the operations of TensorFlow's executors with their shapes, and the GPU's kernels where there is one."""
+    """Records the operations of TensorFlow's executors with the shapes of their inputs, and the GPU's kernels
+    where there is one."""
 
     def __init__(self, path: str) -> None:
         """path: of a folder that is made."""

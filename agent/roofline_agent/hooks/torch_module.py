@@ -72,7 +72,7 @@ def _compiles() -> None:
 
 def _call_at_compile() -> None:
     compiles[0] = True
-    for call in list(at_compile):
+    for call in at_compile:
         call()
 
 

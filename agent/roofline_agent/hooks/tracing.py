@@ -3,10 +3,10 @@
 The wrapper writes into its page of memory which steps are wanted and where their trace is to lie
 (run/rank_page.py). At the border before the first of them the profiler is started, at that behind the last
 it is stopped and its file written; both take time that belongs to no step. A process that serves others, as
-a worker of parameter servers does, has no borders: it records for as long as the steps take (tf_server.py). Then a file "NAME.done" appears
-beside the trace, or "NAME.failed" with the reason, and the wrapper reads it. The fact `trace.steps` names
-all steps that were disturbed so, whether anything was read of them or not; `trace.times` the times of a
-process without borders.
+a worker of parameter servers does, has no borders: it records for as long as the steps take (tf_server.py).
+Then a file "NAME.done" appears beside the trace, or "NAME.failed" with the reason, and the wrapper reads it.
+The fact `trace.steps` names all steps that were disturbed so, whether anything was read of them or not;
+`trace.times` the times of a process without borders.
 """
 
 from __future__ import annotations

@@ -35,8 +35,8 @@ KINDS = {
     "time": ("kernel", "kernel", "step"),
 }
 POINTS_HELP = (
-    "one point per: role, rank (default), step, phase, kernel, layer of traced steps; with --kind network role or rank; "
-    "with --kind time kernel (default) or step"
+    "one point per: role, rank (default), step, phase, kernel, layer of traced steps; with --kind network "
+    "role or rank; with --kind time kernel (default) or step"
 )
 SEVERAL = ("time", "trajectory")  # kinds that show several jobs
 

@@ -53,8 +53,9 @@ def by_layer(calls: Table, begin: Ints, end: Ints, nested: Collection[int]) -> L
     """The layers that took most of the steps first.
 
     calls: kernel, time_ns, duration_ns, flops, bytes, precision, layer, and on_gpu and WAITING where some
-    are; a call is of the step that holds its middle. begin, end: of the steps, in order of time, apart. nested: kernels of
-    which the duration is what they spend outside those they call, so that they do not run side by side.
+    are; a call is of the step that holds its middle. begin, end: of the steps, in order of time, apart.
+    nested: kernels of which the duration is what they spend outside those they call, so that they do not run
+    side by side.
     """
     middle = calls["time_ns"] + calls["duration_ns"] // 2
     at = np.searchsorted(begin, middle, side="right") - 1

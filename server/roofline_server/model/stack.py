@@ -13,7 +13,13 @@ from roofline.answers.values import Provenance
 
 from .account import Account
 
-LAUNCHER, FRAMEWORK, COMMUNICATION, COMPUTE, REST = "launcher", "framework", "communication", "compute", "rest"
+LAUNCHER, FRAMEWORK, COMMUNICATION, COMPUTE, REST = (
+    "launcher",
+    "framework",
+    "communication",
+    "compute",
+    "rest",
+)
 _LAYER_OF = {
     "compute": COMPUTE,
     "input": FRAMEWORK,

@@ -103,9 +103,7 @@ async def trace(agents: Agents, ranks: Collection[TracedRank], steps: int) -> As
                 waiting.discard(rank)
                 yield _result(rank, False, f"the agent of host {rank.host} is not connected")
                 continue
-            order = pb.TraceSteps(
-                pid=rank.pid, start_ns=rank.start_ns, steps=steps, step_us=rank.step_us
-            )
+            order = pb.TraceSteps(pid=rank.pid, start_ns=rank.start_ns, steps=steps, step_us=rank.step_us)
             number = link.command(partial(_put, answers, rank), trace_steps=order)
             given.append((link, number))
         until = asyncio.get_running_loop().time() + MOST_S

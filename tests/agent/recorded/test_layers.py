@@ -95,7 +95,7 @@ def test_kernel_of_a_gpu_is_of_the_layer_that_launched_it() -> None:
     assert (layers.of_launch(31), layers.of_launch(32)) == ("Net/b", "")
 
 
-# -- TensorFlow -----------------------------------------------------------------------------------------------
+# -- TensorFlow -------------------------------------------------------------------------------------
 
 
 def test_operations_of_a_real_training_have_the_layers_of_its_model() -> None:

@@ -15,14 +15,15 @@ from ...model.compose import Part
 from ...model.evidence import RankEvidence, reason_of
 from ...model.flop_parts import Executed
 from ...sentences import breakdowns as texts
+from ...sentences import layers as layer_texts
 from ...sentences.reasons import NO_KERNELS
 from ...store.store import Store
 from ...store.view import JobView
 from ..about import about
 from ..ceilings.nodes import ceilings, late_notes
+from ..evidence.gathering import check_seen, gather
 from ..evidence.ranks import NEEDED as OF_REPORT
 from ..evidence.steady import left_out_notes
-from ..evidence.gathering import check_seen, gather
 from ..layers.totals import layer_totals
 from ..questions import Subject
 from ..ranks.members import chosen, host_of
@@ -103,6 +104,8 @@ def breakdown(store: Store, view: JobView, subject: Subject, by: str) -> Breakdo
     notes = late_notes(view, USED)
     if totals.of_sample:
         notes.append(texts.kernels_of_sample(totals.of_sample))
+    if of_layers:
+        notes.append(layer_texts.of_steps({known[n].key: one.steps for n, one in of_layers.items()}))
     notes += left_out_notes(view, subject.steps)
     if totals.outside:
         notes.append(texts.outside_steps(totals.outside))

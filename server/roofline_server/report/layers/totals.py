@@ -64,10 +64,16 @@ def _stretches(windows: Table) -> Iterator[tuple[int, int]]:
 def _calls(raw: RawData, number: int, stretch: tuple[int, int]) -> Table:
     """What was executed, and what was waited for."""
     executed = raw_data.of_ranks(raw, "calls", [number], *stretch)
-    waited = concatenate([raw_data.of_ranks(raw, "waits", [number], *stretch), _meeting(raw, number, stretch)])
+    waited = concatenate(
+        [raw_data.of_ranks(raw, "waits", [number], *stretch), _meeting(raw, number, stretch)]
+    )
     both = [(executed, 0), (waited, 1)]
     return concatenate(
-        [{**table, WAITING: np.full(rows(table), waiting, np.int64)} for table, waiting in both if rows(table)]
+        [
+            {**table, WAITING: np.full(rows(table), waiting, np.int64)}
+            for table, waiting in both
+            if rows(table)
+        ]
     )
 
 

@@ -75,20 +75,27 @@ def timeline(
         for number, spans in _held(raw, dataset, numbers, limits):
             yield from _spans_of(view, number, spans)
     if calls:
-        for number, some in _held(raw, "calls", numbers, limits):
-            shown = take(some, np.arange(min(calls, rows(some))))
-            if "layer" in shown:
-                yield from split(_layers_of(view, number, shown))
-            yield from split(_kernels_of(view, raw.kernels, number, shown))
-            calls -= rows(shown)
-        for number, some in _held(raw, "waits", numbers, limits):
-            yield from split(_kernels_of(view, raw.kernels, number, some, "waits"))
+        yield from _executed(view, raw, numbers, limits, calls)
     if since := {path: count for path, count in raw.damaged.items() if path not in view.damaged}:
         none = [Column(name, np.zeros(0, object)) for name in ("rank", "row", "name")]
         yield Chunk(DATASET, none, [damaged(since)])
 
 
 Stretches = Mapping[int, tuple[int, int]]  # of time, by rank
+
+
+def _executed(
+    view: JobView, raw: RawData, numbers: Sequence[int], limits: Stretches, most: int
+) -> Iterator[Chunk]:
+    """At most so many kernels, the layers that they were executed for, and what was waited for."""
+    for number, some in _held(raw, "calls", numbers, limits):
+        shown = take(some, np.arange(min(most, rows(some))))
+        if "layer" in shown:
+            yield from split(_layers_of(view, number, shown))
+        yield from split(_kernels_of(view, raw.kernels, number, shown))
+        most -= rows(shown)
+    for number, some in _held(raw, "waits", numbers, limits):
+        yield from split(_kernels_of(view, raw.kernels, number, some, "waits"))
 
 
 def _limits(

@@ -22,7 +22,12 @@ LASTS = 10 * MS
 
 def operator(layer: str, flops: int | None, library: str = "torch") -> pb.Kernel:
     return pb.Kernel(
-        library=library, operation="aten::mm", precision="f32", flops=flops, bytes=flops and 10**6, layer=layer
+        library=library,
+        operation="aten::mm",
+        precision="f32",
+        flops=flops,
+        bytes=flops and 10**6,
+        layer=layer,
     )
 
 
@@ -84,7 +89,7 @@ EXPECTED = {
 def test_layers_and_what_is_left_add_up_to_the_traced_steps(tmp_path: Path, steps: Steps) -> None:
     found = shares(store_of(tmp_path), steps)
     assert found == EXPECTED
-    assert list(found)[0] == "Net/a", "the one that took most is first"
+    assert next(iter(found)) == "Net/a", "the one that took most is first"
 
 
 def test_other_steps_have_no_layers(tmp_path: Path) -> None:
@@ -102,7 +107,9 @@ def test_rank_that_was_traced_for_a_time_has_the_steps_that_lie_in_it(tmp_path: 
     view = store.view("job")
     assert view is not None
     notes = breakdown(store, view, Subject("job"), "rank").notes
-    assert any("4 traced steps" in note for note in notes), "steps of which a part was traced are left out too"
+    assert any("4 traced steps" in note for note in notes), (
+        "steps of which a part was traced are left out too"
+    )
 
 
 def test_point_of_a_layer_has_all_its_flops_over_the_time_of_its_calls(tmp_path: Path) -> None:
