@@ -6,12 +6,14 @@ from __future__ import annotations
 import csv
 import json
 import re
+import shutil
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from ..client import perfetto
 from ..end_to_end.conftest import COMMANDS, Site, values, wait_until
 from .test_tensorflow_ps import EXAMPLE, example_network
 from .torch_runs import DDP, finish, torchrun, wrapping
@@ -250,6 +252,12 @@ def test_traced_ranks_of_a_data_parallel_training(site: Site, torch_python: str,
         assert all(begin <= one["ts"] <= end for one in rows["kernels"])
         assert {one["name"] for one in rows["layers"]} > {"Sequential/0", "Sequential/2", "Sequential/4"}
         assert any(one["args"].get("layer") == "Sequential/2" for one in rows["kernels"])
+    if perfetto.engine() is not None and shutil.which("node"):
+        slices, complaints = perfetto.ask(file, perfetto.SLICES, perfetto.COMPLAINTS)
+        assert complaints == [] and {"kernels", "layers"} <= {
+            one["thread"].partition(" ")[0] for one in slices
+        }
+        perfetto.never_overlaps(slices)
 
 
 def slices_of(trace: dict[str, Any], rank: str) -> dict[str, list[dict[str, Any]]]:
