@@ -9,9 +9,12 @@ from matplotlib.figure import Figure
 from roofline.answers.breakdown import Breakdown
 
 from ..errors import NothingToDraw
-from . import breakdown
+from . import breakdown, caption
 
 KIND = "layers_by_time"
+NO_LAYERS = (
+    "no step was traced whose layers are known (`roofline-client trace`, `roofline-agent run --trace`)"
+)
 
 
 def figure(record: Breakdown) -> Figure:
@@ -27,8 +30,6 @@ def draw_on(axes: Axes | Sequence[Axes], record: Breakdown) -> None:
 def _layers_of(record: Breakdown) -> Breakdown:
     parts = [part for part in record.parts if part.kind == KIND]
     if not parts:
-        raise NothingToDraw(
-            "nothing to draw: no step was traced whose layers are known (roofline-client trace, "
-            "roofline-agent run --trace)"
-        )
+        why = caption.joined([NO_LAYERS, *record.notes][:3])
+        raise NothingToDraw(f"nothing to draw: {why}")
     return record._replace(parts=parts, notes=[note for note in record.notes if "layers" in note])
