@@ -44,6 +44,15 @@ class TensorFlowOperation(NamedTuple):
     inputs: tuple[TypedShape, ...]
 
 
+# By layer and shape of the input of a convolution; None: of several that differ.
+_OfConvolutions = dict[tuple[str, tuple[int, ...]], "TypedShape | None"]
+
+
+def _note(known: _OfConvolutions, one: TensorFlowOperation, tensor: TypedShape) -> None:
+    key = one.layer, one.inputs[0].shape
+    known[key] = tensor if known.get(key, tensor) == tensor else None
+
+
 def inputs_of(text: str) -> tuple[TypedShape, ...]:
     """Of "(float[32,256];float[256,10])"; () where it is not understood."""
     found = [_INPUT.fullmatch(part) for part in text.strip("()").split(";")]
@@ -62,16 +71,14 @@ class TensorFlowWork:
 
     def __init__(self, operations: Sequence[TensorFlowOperation]) -> None:
         self._names = {one.name for one in operations}
-        self._outputs: dict[
-            tuple[str, tuple[int, ...]], TypedShape
-        ] = {}  # by layer and input of a convolution
-        self._weights: dict[tuple[str, tuple[int, ...]], TypedShape] = {}  # likewise
+        self._outputs: _OfConvolutions = {}
+        self._weights: _OfConvolutions = {}
         for one in operations:
             kind = plain_kind(one.kind)
             if _OF_WEIGHTS.search(kind) and len(one.inputs) > 2:
-                self._outputs[one.layer, one.inputs[0].shape] = one.inputs[2]
+                _note(self._outputs, one, one.inputs[2])
             elif kind in _FORWARD and len(one.inputs) > 1:
-                self._weights[one.layer, one.inputs[0].shape] = one.inputs[1]
+                _note(self._weights, one, one.inputs[1])
 
     def of(self, one: TensorFlowOperation) -> OperatorWork | None:
         """None where there is no formula, or the shapes do not say enough."""
@@ -112,11 +119,10 @@ class TensorFlowWork:
 
     def _image_of(self, one: TensorFlowOperation) -> TypedShape | None:
         """The input of the convolution of which this is the gradient."""
-        found = [
-            image
-            for (layer, image), output in self._outputs.items()
-            if layer == one.layer and output == one.inputs[2]
-        ]
+        mine = {image: output for (layer, image), output in self._outputs.items() if layer == one.layer}
+        found = [image for image, output in mine.items() if output == one.inputs[2]]
+        if None in mine.values():
+            return None
         return TypedShape(one.inputs[2].kind, found[0]) if len(found) == 1 else None
 
     def _product(

@@ -87,6 +87,26 @@ def test_layers_do_not_lend_each_other_outputs() -> None:
     assert flops(forward, other) is None
 
 
+def test_convolutions_of_one_layer_that_cannot_be_told_apart_have_no_flops() -> None:
+    """Both have an image of one shape, and outputs that differ, as with strides of 1 and 2."""
+    image, weights = f"float[{N},32,32,8]", "float[3,3,8,64]"
+    forward = operation("block/Conv2D", "Conv2D", f"({image};{weights})")
+    gradients = [
+        operation(
+            f"gradient_tape/block/F{size}",
+            "Conv2DBackpropFilter",
+            f"({image};int32[4];float[{N},{size},{size},64])",
+        )
+        for size in (32, 16)
+    ]
+    assert flops(forward, *gradients) is None
+    assert flops(forward, gradients[0]) is not None
+    of_input = operation(
+        "gradient_tape/block/I", "Conv2DBackpropInput", f"(int32[4];{weights};float[{N},16,16,64])"
+    )
+    assert flops(of_input, forward, *gradients) is None
+
+
 @pytest.mark.parametrize("shapes", ["(float[3];float[3])", "(float[3,4];float[5,6])", "(float[3,4])", ""])
 def test_products_that_are_none_have_no_flops(shapes: str) -> None:
     assert flops(operation("m/MatMul", "MatMul", shapes)) is None
