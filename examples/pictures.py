@@ -1,13 +1,14 @@
 """`make pictures`: real trainings of this machine and, of them, one picture of each kind for docs/pictures.
 
 PS training with TensorFlow and Horovod training with PyTorch (where it is built) at several sizes, a training
-with DistributedDataParallel, and the papers' kernels at several batch sizes. Takes some minutes; data and
-logs are in the folder `pictures/`.
+with DistributedDataParallel, one of each with traced steps, and the papers' kernels at several batch sizes.
+Takes some minutes; data and logs are in the folder `pictures/`.
 """
 
 from __future__ import annotations
 
 import argparse
+import concurrent.futures
 import platform
 import sys
 import time
@@ -43,6 +44,7 @@ def pictures(options: argparse.Namespace) -> int:
             train_horovod(services, options, workers)
         say("PyTorch, DistributedDataParallel on 2 ranks")
         train_ddp(services, options)
+        train_traced(services, options)
         for batch in BATCHES:
             say(f"kernels of the papers, batch {batch}")
             train_kernel(services, options, "conv2d", batch)
@@ -53,6 +55,11 @@ def pictures(options: argparse.Namespace) -> int:
         return max(drawn)
 
 
+TRACED: dict[str, Sequence[str]] = {
+    "layers-ps": ("--kind", "layers", "--job", "ps-traced"),
+    "layers-ddp": ("--kind", "layers", "--job", "ddp-traced"),
+    "roofline-layers": ("--kind", "roofline", "--points", "layer", "--job", "ps-traced"),
+}
 ASKED: dict[str, Sequence[str]] = {
     "roofline": ("--kind", "roofline", "--job", "ps-2"),
     "hierarchical": ("--kind", "hierarchical", "--job", "conv2d-16", "--points", "kernel"),
@@ -63,6 +70,7 @@ ASKED: dict[str, Sequence[str]] = {
     "breakdown": ("--kind", "breakdown", "--job", "ddp-2", "--by", "rank"),
     "network": ("--kind", "network", "--job", "ddp-2"),
     "steps": ("--kind", "steps", "--job", "ddp-2"),
+    **TRACED,
 }
 
 
@@ -71,13 +79,24 @@ def draw(services: Services, file: Path, *asked: str) -> int:
     return services.ask("plot", *asked, "-o", file)
 
 
-def train_ps(services: Services, options: argparse.Namespace, workers: int) -> None:
-    wrapper = f"{RUN} run --job ps-{workers} --experiment scaling --tag workers={workers} --"
+def train_ps(
+    services: Services,
+    options: argparse.Namespace,
+    workers: int,
+    job: str = "",
+    more: Sequence[str] = (),
+    steps: int = 60,
+) -> None:
+    """job: one that is not of the experiment; more: options of its wrapper."""
+    tags = ["--job", job] if job else ["--job", f"ps-{workers}", "--experiment", "scaling"]
+    tags += [] if job else ["--tag", f"workers={workers}"]
+    wrapper = " ".join([str(RUN), "run", *tags, *more, "--"])
     launch = EXAMPLES / "tensorflow_ps" / "launch.py"
+    logs = services.folder / (job or f"ps-{workers}")
     services.train(
         [
             *(sys.executable, launch, "--python", options.tensorflow_python, "--prefix", wrapper),
-            *("--workers", str(workers), "--steps", "60", "--logs", services.folder / f"ps-{workers}"),
+            *("--workers", str(workers), "--steps", str(steps), "--logs", logs),
         ]
     )
 
@@ -100,6 +119,21 @@ def train_ddp(services: Services, options: argparse.Namespace) -> None:
     services.train(
         [*torchrun, "--no-python", RUN, "run", "--job", "ddp-2", "--", *script], OMP_NUM_THREADS="1"
     )
+
+
+def train_traced(services: Services, options: argparse.Namespace) -> None:
+    """Trainings of which the framework's profiler records some steps: by number, and while it runs."""
+    say("PyTorch, DistributedDataParallel on 2 ranks, steps 40 to 42 traced")
+    torchrun = [options.torch_python, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    script = [options.torch_python, EXAMPLES / "torch_ddp" / "train.py", "--steps", "80", "--width", "1024"]
+    wrapper = [RUN, "run", "--job", "ddp-traced", "--trace", "40-42", "--no-kernels", "--"]
+    services.train([*torchrun, "--no-python", *wrapper, *script, "--epoch", "1000"], OMP_NUM_THREADS="1")
+    say("TensorFlow, 1 parameter server, 2 workers, traced while they train")
+    with concurrent.futures.ThreadPoolExecutor() as beside:
+        training = beside.submit(train_ps, services, options, 2, "ps-traced", ("--no-kernels",), 300)
+        while not training.done() and services.ask("trace", "--job", "ps-traced", "--steps", "3"):
+            time.sleep(2)  # it has no steps yet
+        training.result()
 
 
 def train_kernel(services: Services, options: argparse.Namespace, name: str, batch: int) -> None:

@@ -150,6 +150,7 @@ class KernelShape(NamedTuple):
     dram_bytes: int | None = None  # of one call, as a profiler counted them; None: nobody did
     l1_bytes: int | None = None  # likewise
     l2_bytes: int | None = None
+    layer: str = ""  # of the model, that it was executed for; "": not known
 
 
 class KernelCall(NamedTuple):

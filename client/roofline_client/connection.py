@@ -190,7 +190,7 @@ class Connection:
 
     def roofline(self, job: str, kind: str = "classic", points: str = "rank", **subject: Any) -> Roofline:
         """Points against roofs. kind: "classic", "hierarchical" or "network"; points: "role", "rank", "step",
-        "phase" or "kernel"; subject: first_step, last_step, ranks.
+        "phase", "kernel" or "layer"; subject: first_step, last_step, ranks.
 
         Raises NotFound for a job or rank the server does not know, Unreachable, Refused.
         """

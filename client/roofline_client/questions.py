@@ -51,7 +51,7 @@ class JobQuestions:
         self, kind: str = "classic", points: str = "rank", steps: Steps = "", ranks: Sequence[str] = ()
     ) -> RooflineResult:
         """Points against roofs. kind: "classic", "hierarchical" or "network"; points: what one is, "role",
-        "rank", "step", "phase" or "kernel"."""
+        "rank", "step", "phase", "kernel" or "layer"."""
         return RooflineResult(self._connection.roofline(self.job, kind, points, **_subject(steps, ranks)))
 
     def time_roofline(

@@ -17,7 +17,17 @@ from roofline.answers.tables import TableChunk
 from .errors import Refused
 from .tables.names import clean
 
-ROWS = ("steps", "between", "phases", "asked", "engine", "kernels", "not watched")  # from above
+ROWS = (
+    "steps",
+    "between",
+    "phases",
+    "asked",
+    "engine",
+    "layers",
+    "kernels",
+    "waits",
+    "not watched",
+)  # from above
 LANES = 64  # threads of one row at most
 FIXED = ("rank", "host", "row", "name", "begin_ns", "end_ns")
 COUNTER = "counter"

@@ -57,14 +57,16 @@ class Model(tf.Module):
         x = images
         layers = list(zip(self.weights, self.biases, strict=True))
         convolutions = len(self.network.convolutions)
-        for layer, (weight, bias) in zip(self.network.convolutions, layers, strict=False):
-            x = tf.nn.relu(tf.nn.bias_add(tf.nn.conv2d(x, weight, strides=1, padding="SAME"), bias))
-            x = tf.nn.max_pool2d(x, layer.pool, layer.pool, padding="VALID")
+        for at, (layer, (weight, bias)) in enumerate(zip(self.network.convolutions, layers, strict=False)):
+            with tf.name_scope(f"conv{at}"):
+                x = tf.nn.relu(tf.nn.bias_add(tf.nn.conv2d(x, weight, strides=1, padding="SAME"), bias))
+                x = tf.nn.max_pool2d(x, layer.pool, layer.pool, padding="VALID")
         x = tf.reshape(x, (x.shape[0], -1))
-        for weight, bias in layers[convolutions:-1]:
-            x = tf.nn.relu(tf.nn.bias_add(tf.matmul(x, weight), bias))
-        weight, bias = layers[-1]
-        return tf.nn.bias_add(tf.matmul(x, weight), bias)
+        for at, (weight, bias) in enumerate(layers[convolutions:]):
+            with tf.name_scope(f"dense{at}"):
+                x = tf.nn.bias_add(tf.matmul(x, weight), bias)
+                x = x if at == len(self.network.dense) - 1 else tf.nn.relu(x)
+        return x
 
 
 def beside(parameter: tf.Variable) -> tf.Variable:

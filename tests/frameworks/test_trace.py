@@ -6,13 +6,17 @@ from __future__ import annotations
 import csv
 import json
 import re
+import shutil
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from ..end_to_end.conftest import Site, values, wait_until
-from .torch_runs import finish, wrapping
+from ..client import perfetto
+from ..end_to_end.conftest import COMMANDS, Site, values, wait_until
+from .test_tensorflow_ps import EXAMPLE, example_network
+from .torch_runs import DDP, finish, torchrun, wrapping
 
 pytestmark = [pytest.mark.framework, pytest.mark.timeout(400)]
 # Of a step of that training, as it counts them by hand.
@@ -22,6 +26,7 @@ FLOPS_PER_STEP = (
 CNN = Path(__file__).with_name("torch_training.py")
 STEPS = 60
 TRACED = range(30, 33)
+TRACED_NAMES = tuple(f"step {at}" for at in TRACED)
 
 
 def trained(site: Site, python: str, *options: str) -> str:
@@ -77,6 +82,47 @@ def test_traced_steps_have_operators_and_say_nothing_of_the_others(site: Site, t
     assert values(report, "worker:0")["flops_per_step"] == pytest.approx(FLOPS_PER_STEP, rel=0.01)
 
     check_account(exported(site))
+    check_layers(site)
+
+
+def check_layers(site: Site) -> None:
+    """The second convolution is the third module of the network: it has all its FLOPs, backward too."""
+    convolution = 2 * 16 * 64 * 32 * 32 * 32 * 9 * 3
+    done = site.ask("roofline", "--job", "1", "--points", "layer", "--format", "json")
+    points = {point["label"]: point for point in json.loads(done.stdout)["points"]}
+    found = points["Sequential/2"]
+    done_in_all = found["flops_per_second"]["value"] * found["time"]["value"]
+    assert done_in_all == pytest.approx(convolution * len(TRACED), rel=0.01)
+    assert {f"Sequential/{at}" for at in (0, 2, 6, 8)} == set(points), "each product has its layer"
+
+    layers = parts_of(site, "layers_by_time")
+    assert {"(optimizer)", "(gradients)", "(nothing ran)"} < set(layers)
+    assert layers["(nothing ran)"] < 0.2 * sum(layers.values()), "operators fill the steps of one thread"
+
+
+def parts_of(site: Site, kind: str, rank: str = "worker:0", job: str = "1") -> dict[str, float]:
+    done = site.ask("breakdown", "--job", job, "--by", "rank", "--rank", rank, "--format", "json")
+    assert done.returncode == 0, done.stderr
+    parts = [part for part in json.loads(done.stdout)["parts"] if part["kind"] == kind]
+    return {part["part"]: part["value"]["value"] for part in parts}
+
+
+def test_account_of_a_traced_step_agrees_with_its_trace(site: Site, torch_python: str) -> None:
+    """What computes, by the account that hooks and counters give, and the operators of the trace."""
+    site.server()
+    site.agent(interval=0.02)
+    trained(site, torch_python, "--no-kernels")
+    steps = f"{TRACED[0]}:{TRACED[-1]}"
+    report = json.loads(site.ask("report", "--job", "1", "--steps", steps, "--format", "json").stdout)
+    (account,) = report["verdict"]["accounts"]
+    parts = {part["part"]: part["time"]["value"] for part in account["parts"]}
+    layers = parts_of(site, "layers_by_time")
+    step = sum(layers.values())
+    assert sum(parts.values()) == pytest.approx(step, rel=0.05), "both are of the whole step"
+    ran = step - layers["(nothing ran)"]
+    # Of a thread that lacks a CPU operators last longer: the account tells that apart.
+    computed = sum(parts.get(name, 0.0) for name in ("compute", "contention", "stopped"))
+    assert computed == pytest.approx(ran, abs=0.05 * step)
 
 
 def check_account(raw: Path) -> None:
@@ -158,11 +204,93 @@ def test_tensorflow_operations_of_traced_steps(site: Site, tensorflow_python: st
     calls = rows_of(exported(site) / "calls.csv")
     products = [row for row in calls if "MatMul" in row["operation"]]
     assert {row["problem"] for row in products if "gradient_tape" in row["problem"]}, "named by layer"
+    flops = 2 * 64 * 700
+    by_layer = dict.fromkeys({row["layer"] for row in products}, 0)
+    for row in products:
+        by_layer[row["layer"]] += int(row["flops"])
+    # Of the first the gradient of the input is not needed.
+    each = {"dense": 2 * 700, "dense_1": 3 * 700, "dense_2": 3 * 700, "dense_3": 3}
+    assert by_layer == {f"sequential/{name}": flops * outputs * len(TRACED) for name, outputs in each.items()}
     # Four layers: a product each forward, two backward, of the first but one: it has no input to train.
     assert len(products) == len(TRACED) * (4 + 2 * 4 - 1)
     report = json.loads(site.ask("report", "--job", "1", "--format", "json").stdout)
     assert {one["reason"]: one["steps"] for one in report["verdict"]["left_out"]}["traced"] == len(TRACED)
     assert values(report, "worker:0")["between.trace.count"] == 2, "started and stopped"
+
+
+def test_traced_ranks_of_a_data_parallel_training(site: Site, torch_python: str, tmp_path: Path) -> None:
+    """Both trace the same steps: their operators lie in these, and what they were held by the collective is
+    told apart from the time in which nothing ran."""
+    site.server()
+    site.agent()
+    traced = ("--job", "1", "--trace", "30-32", "--no-kernels")
+    command = torchrun(torch_python, wrapping(*traced), [DDP, "--steps", STEPS, "--epoch", STEPS])
+    done = finish(command, site.environ | {"OMP_NUM_THREADS": "1"})
+    assert done.stderr.count("trace recorded: steps 30-32, ") == 2
+    wait_until(lambda: all(site.steps(f"ddp:{at}", "1") == STEPS for at in (0, 1)), what="all steps arrive")
+    wait_for_trace(site)
+    layers = parts_of(site, "layers_by_time", "ddp:0")
+    assert {"Sequential/0", "Sequential/2", "Sequential/4", "(collective)"} < set(layers)
+    assert 0 < layers["(collective)"] < sum(layers.values())
+
+    file = tmp_path / "timeline.json"
+    assert site.ask("timeline", "--job", "1", "--kernels", "-o", file).returncode == 0
+    for rank in ("ddp:0", "ddp:1"):
+        rows = slices_of(json.loads(file.read_text()), rank)
+        steps = [one for one in rows["steps"] if one["name"] in TRACED_NAMES]
+        begin, end = min(one["ts"] for one in steps), max(one["ts"] + one["dur"] for one in steps)
+        assert len(steps) == 3 and len(rows["kernels"]) > 300
+        assert all(begin <= one["ts"] <= end for one in rows["kernels"])
+        assert {one["name"] for one in rows["layers"]} > {"Sequential/0", "Sequential/2", "Sequential/4"}
+        assert any(one.get("args", {}).get("layer") == "Sequential/2" for one in rows["kernels"])
+    if perfetto.engine() is not None and shutil.which("node"):
+        slices, complaints = perfetto.ask(file, perfetto.SLICES, perfetto.COMPLAINTS)
+        assert complaints == [] and {"kernels", "layers"} <= {
+            one["thread"].partition(" ")[0] for one in slices
+        }
+        perfetto.never_overlaps(slices)
+
+
+def slices_of(trace: dict[str, Any], rank: str) -> dict[str, list[dict[str, Any]]]:
+    """Of a rank, by the row that they are drawn in."""
+    named = [event for event in trace["traceEvents"] if event["ph"] == "M"]
+    (pid,) = [e["pid"] for e in named if e["name"] == "process_name" and rank in e["args"]["name"]]
+    rows = {e["tid"]: e["args"]["name"] for e in named if e["name"] == "thread_name" and e["pid"] == pid}
+    found: dict[str, list[dict[str, Any]]] = {}
+    for event in trace["traceEvents"]:
+        if event["ph"] == "X" and event["pid"] == pid:
+            found.setdefault(rows[event["tid"]].partition(" ")[0], []).append(event)
+    return found
+
+
+def test_worker_of_parameter_servers_is_traced_on_request(site: Site, tensorflow_python: str) -> None:
+    """A worker runs no Python of its own: its steps are those that the chief has marked. By layer it did what
+    the network of the example needs; what it receives are the variables."""
+    site.server()
+    site.agent()
+    network = example_network()
+    command: list[Any] = [sys.executable, EXAMPLE / "launch.py", "--python", tensorflow_python]
+    command += ["--steps", 2000, "--batch", 32, "--logs", site.folder / "training"]
+    command += ["--prefix", f"{COMMANDS / 'roofline-agent'} run --job 1 --no-kernels --"]
+    training = site.start(command, "training.log")
+    wait_until(lambda: site.steps("worker:0", "1") > 20, seconds=150, what="it trains")
+
+    done = site.ask("trace", "--job", "1", "--steps", "3", "--format", "json")
+    ranks = {one["rank"]: one for one in json.loads(done.stdout)["ranks"]}
+    assert ranks["worker:0"]["recorded"] and ranks["worker:1"]["recorded"], ranks
+    assert "computes none" in ranks["chief:0"]["text"]
+    assert "no layers" in ranks["ps:0"]["text"]
+    wait_until(lambda: len(parts_of(site, "layers_by_time")) > 5, what="the traced steps are known")
+    layers = parts_of(site, "layers_by_time")
+    names = {f"conv{at}" for at in range(3)} | {f"dense{at}" for at in range(2)}
+    assert names | {"(RecvTensor)", "(SendTensor)", "(updates on servers)"} <= set(layers)
+    assert values(site.report("1"), "worker:0")["flops_per_step"] == network.flops_per_step(32)
+
+    raw = exported(site)
+    received = {row["problem"] for row in rows_of(raw / "waits.csv") if row["operation"] == "RecvTensor"}
+    assert any(name.startswith("conv1/Conv2D/ReadVariableOp") and name.endswith("ps:0") for name in received)
+    training.terminate()
+    training.wait()
 
 
 PROFILES_ITSELF = """

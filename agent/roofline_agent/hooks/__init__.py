@@ -22,6 +22,7 @@ __all__ = ["HOOKS", "NOTES", "STREAM_SIGNAL", "Marker", "install"]
 HOOKS = {
     "tensorflow.python.distribute.coordinator.cluster_coordinator": "tf_coordinator",
     "tensorflow.python.distribute.parameter_server_strategy_v2": "tf_payload",
+    "tensorflow.python.training.server_lib": "tf_server",
     "tensorflow.python.eager.backprop": "tf_function",
     "tensorflow.python.eager.polymorphic_function.polymorphic_function": "tf_function",
     "tensorflow.python.data.ops.iterator_ops": "tf_input",

@@ -21,6 +21,7 @@ from .tf_rounds import Closure, Rounds, Step
 from .tf_steps import steps
 
 EVALUATION = ("test_function",)  # Keras schedules its evaluation the same way
+NOTHING_HERE = "it hands steps to workers and computes none; trace the workers"
 
 
 def patch(module: Any, marker: Marker) -> None:
@@ -137,6 +138,7 @@ class _Chief:
             self._marker.failed("tf_coordinator")
 
     def _send(self, event: str, *what: Any) -> None:
+        self._marker.tracing.refuse(NOTHING_HERE)
         # Marks of a worker go out in the order of its closures: under the lock.
         with self._lock:
             self._mark(getattr(self._rounds, event)(*what, len(self.workers) or 1))

@@ -14,11 +14,13 @@ from typing import Any, Callable, List
 
 ANCHOR = "roofline_anchor"  # an event at a known node time: a trace counts from its own begin
 INNER = "tensorflow.python.profiler.profiler_v2"
+VERBOSE = 3
 TAKEN = "the training records something with TensorFlow's profiler itself"
 
 
 class TensorFlowProfiler:
-    """Records the operations of TensorFlow's executors, and the GPU's kernels where there is one."""
+    """Records the operations of TensorFlow's executors with the shapes of their inputs, and the GPU's kernels
+    where there is one."""
 
     def __init__(self, path: str) -> None:
         """path: of a folder that is made."""
@@ -31,7 +33,8 @@ class TensorFlowProfiler:
         tensorflow: Any = sys.modules["tensorflow"]
         profiler = tensorflow.profiler.experimental
         os.mkdir(self._folder)
-        profiler.start(self._folder)
+        # At this level operations have the shapes of their inputs.
+        profiler.start(self._folder, profiler.ProfilerOptions(host_tracer_level=VERBOSE))
         self._profiler = profiler
         self._leave = make_way([profiler, sys.modules.get(INNER)], self._end)
         with profiler.Trace(ANCHOR, at=time.monotonic_ns()):

@@ -18,6 +18,7 @@ CALLS = 2000  # without gradients: a process that evaluates only
 
 _waiting: Any = []
 at_compile: List[Callable[[], None]] = []  # called before code is compiled
+compiles = [False]  # whether any was
 
 
 def patch(module: Any, marker: Marker) -> None:
@@ -66,6 +67,11 @@ def _stop_waiting() -> None:
 
 def _compiles() -> None:
     _stop_waiting()
+    _call_at_compile()
+
+
+def _call_at_compile() -> None:
+    compiles[0] = True
     for call in at_compile:
         call()
 
@@ -79,8 +85,7 @@ def _wait_for_compiler(module: Any, marker: Marker) -> None:
         if module.torch.is_grad_enabled():
             record.seen("module", time.monotonic_ns())
             owner.__call__ = compiling
-        for call in at_compile:
-            call()
+        _call_at_compile()
         return compiling(self, *args, **kwargs)
 
     owner.__call__ = __call__

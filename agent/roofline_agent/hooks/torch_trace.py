@@ -12,17 +12,20 @@ import os
 import sys
 from typing import Any, Callable, Optional
 
+from .torch_layers import Layers
+
 QUIET = "6"  # Kineto's log level: nothing. At a lower one it prints a line for each stage
 TAKEN = "the training records something with PyTorch's profiler itself"
 
 
 class TorchProfiler:
-    """Records operators with their shapes, and the GPU's kernels where the training uses one."""
+    """Records operators with their shapes and layers, and the GPU's kernels where the training uses one."""
 
     def __init__(self, path: str) -> None:
         """path: of the file, without its ending."""
         self._path = path + ".json"
         self._profile: Any = None
+        self._layers: Any = None
         self._leave: Callable[[], None] = lambda: None
 
     def start(self) -> None:
@@ -39,6 +42,8 @@ class TorchProfiler:
         self._profile = profiler.profile(activities=activities, record_shapes=True)
         self._profile.start()
         self._leave = make_way(torch.autograd.profiler.profile, self._end)
+        self._layers = Layers(torch)
+        self._layers.start()
 
     def stop(self) -> str:
         """The path of the trace. Raises RuntimeError where the training has begun to record."""
@@ -53,6 +58,7 @@ class TorchProfiler:
         self._leave()
         profile, self._profile = self._profile, None
         if profile is not None:
+            self._layers.stop()
             profile.stop()
         return profile
 

@@ -2,9 +2,11 @@
 
 The wrapper writes into its page of memory which steps are wanted and where their trace is to lie
 (run/rank_page.py). At the border before the first of them the profiler is started, at that behind the last
-it is stopped and its file written; both take time that belongs to no step. Then a file "NAME.done" appears
-beside the trace, or "NAME.failed" with the reason, and the wrapper reads it. The fact `trace.steps` names
-all steps that were disturbed so, whether anything was read of them or not.
+it is stopped and its file written; both take time that belongs to no step. A process that serves others, as
+a worker of parameter servers does, has no borders: it records for as long as the steps take (tf_server.py).
+Then a file "NAME.done" appears beside the trace, or "NAME.failed" with the reason, and the wrapper reads it.
+The fact `trace.steps` names all steps that were disturbed so, whether anything was read of them or not;
+`trace.times` the times of a process without borders.
 """
 
 from __future__ import annotations
@@ -25,8 +27,11 @@ NO_PAGE = bytes(64)  # of a process without a wrapper: nothing is asked for
 
 MOST_STEPS = 20  # of one trace
 
-STEPS = "trace.steps"  # the fact
+STEPS, TIMES = "trace.steps", "trace.times"  # facts; times are "BEGIN-END", monotonic ns
+UNNUMBERED = -1  # the number of what is no step but a stretch of time
 MOST_NS = 120000000000  # a profiler keeps what it has seen in memory: it is stopped at the border behind that
+LEAST_S, MOST_S = 0.1, 60.0  # of a process without borders
+MORE_STEPS = 1.5  # so much longer than the steps asked for: the first and the last are cut
 LATE_NS = 1000000  # a border that is known so much later is no place to begin at
 MOST_NAMED = 200  # ranges in the fact
 NEVER = 1 << 62
@@ -37,22 +42,30 @@ PROFILERS = {"torch": "torch_trace", "tensorflow": "tf_trace"}
 Stall = Tuple[int, int]
 
 
+NO_BORDERS = "another process marks its steps: `roofline-client trace` has it record while the job runs"
+NO_STEP_YET = "another process marks its steps, and none is known yet"
+
+
 class Request(NamedTuple):
-    """first None: the next `wanted` steps, whichever these are."""
+    """first None: the next `wanted` steps, whichever these are. step_us: how long one usually lasts; 0: not
+    known."""
 
     first: Optional[int]
     last: int
     wanted: int
     folder: str
+    step_us: int
 
 
 def parsed(text: str) -> Request:
     """Raises ValueError."""
     steps, _, folder = text.partition(" ")
+    steps, _, step_us = steps.partition("@")
+    lasting = int(step_us or 0)
     if steps.startswith("+"):
-        return Request(None, 0, int(steps), folder)
+        return Request(None, 0, int(steps), folder, lasting)
     first, _, last = steps.partition("-")
-    return Request(int(first), int(last or first), int(last or first) - int(first) + 1, folder)
+    return Request(int(first), int(last or first), int(last or first) - int(first) + 1, folder, lasting)
 
 
 class Tracing:
@@ -68,6 +81,7 @@ class Tracing:
         self._began_ns = self._since_ns = 0
         self._steps: List[Tuple[int, int, int]] = []  # that it has seen: number, begin, end
         self._traced: List[str] = []  # ranges so far
+        self.has_borders = False  # the steps of this process end in it
         os.register_at_fork(after_in_child=self._forget)
         atexit.register(self._at_exit)
 
@@ -82,15 +96,44 @@ class Tracing:
 
     def look(self, number: int) -> None:
         """Step `number` is over: what is asked for, if that is new."""
+        self.has_borders = True
         try:
             if self.is_due and self._profiler is None:
-                self.serial = self.page[SERIAL_AT]
-                length = self.page[LENGTH_AT] + 256 * self.page[LENGTH_AT + 1]
-                self._asked = asked = parsed(bytes(self.page[REQUEST_AT : REQUEST_AT + length]).decode())
+                asked = self._take()
                 # What ends now was perhaps not looked at in time to begin behind it.
                 self.at = max(number, 0) if asked.first is None else asked.first - 1
                 if asked.first is not None and number >= asked.first:
                     self._give_up("step %d had begun before it was asked for" % asked.first)
+        except Exception as error:
+            self._give_up(_text(error))
+
+    def _take(self) -> Request:
+        self.serial = self.page[SERIAL_AT]
+        length = self.page[LENGTH_AT] + 256 * self.page[LENGTH_AT + 1]
+        self._asked = asked = parsed(bytes(self.page[REQUEST_AT : REQUEST_AT + length]).decode())
+        return asked
+
+    def record_time(self, wait: Callable[[float], None] = time.sleep) -> None:
+        """Of a process without borders: record what is asked for, for as long as the steps take."""
+        try:
+            asked = self._take()
+            if asked.first is not None or not asked.step_us:
+                self._give_up(NO_BORDERS if asked.first is not None else NO_STEP_YET)
+                return
+            self._begin(asked)
+            wait(min(MOST_S, max(LEAST_S, (asked.wanted + MORE_STEPS) * asked.step_us / 1e6)))
+            self._steps.append((UNNUMBERED, self._began_ns, time.monotonic_ns()))
+            self._stop()
+        except Exception as error:
+            self._profiler = None
+            self._give_up(_text(error))
+
+    def refuse(self, why: str) -> None:
+        """Of a process that has nothing to record: say so, if something is asked for."""
+        try:
+            if self.is_due and self._profiler is None:
+                self._take()
+                self._give_up(why)
         except Exception as error:
             self._give_up(_text(error))
 
@@ -124,17 +167,20 @@ class Tracing:
         self.at = NEVER
         if asked is None:
             return None
+        self._begin(asked)
+        self.at = number + 1
+        return begun, self._began_ns
+
+    def _begin(self, asked: Request) -> None:
+        """Raises RuntimeError, and what the profiler raises."""
         framework = self.framework or next((name for name in PROFILERS if name in sys.modules), "")
         if not framework:
-            self._give_up("neither PyTorch nor TensorFlow is loaded, whose profilers can record steps")
-            return None
+            raise RuntimeError("neither PyTorch nor TensorFlow is loaded, whose profilers can record steps")
         module = importlib.import_module("." + PROFILERS[framework], __package__)
         profiler = module.PROFILER(os.path.join(asked.folder, self._name))
         profiler.start()
         self._profiler, self._steps = profiler, []
         self._began_ns = self._since_ns = time.monotonic_ns()
-        self.at = number + 1
-        return begun, self._began_ns
 
     def _stop(self) -> Stall:
         begun = time.monotonic_ns()
@@ -143,11 +189,12 @@ class Tracing:
         if asked is None:
             raise RuntimeError("it is not known who asked")
         first, last = self._steps[0][0], self._steps[-1][0]
+        ends = self._steps[0][1:] if first == UNNUMBERED else (first, last)
         self._traced = [
             *self._traced[1 - MOST_NAMED :],
-            "%d-%d" % (first, last) if last > first else str(first),
+            "%d-%d" % ends if ends[1] > ends[0] else str(ends[0]),
         ]
-        self._fact(STEPS, ",".join(self._traced))
+        self._fact(TIMES if first == UNNUMBERED else STEPS, ",".join(self._traced))
         # The device's work of these steps is waited for, then written.
         path = profiler.stop()
         ended = time.monotonic_ns()

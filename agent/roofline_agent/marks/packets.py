@@ -25,6 +25,9 @@ MARK_KIND, SPANS_KIND, STEPS_KIND = b"MST"
 _NUMBER = struct.Struct("<q")
 WRAPPED = struct.Struct("<sxxxi")  # b"W", pid of the wrapped command
 TRACE = struct.Struct("<sxxxI")  # b"P", to a wrapper: have so many of the next steps traced
+STEP_US = struct.Struct(
+    "<sxxxI"
+)  # b"D", to a wrapper, before that: how long a step usually lasts; 0: not known
 FEWER = struct.Struct("<sxxxI")  # b"N", to a wrapper: record kernels of so many times fewer steps
 SPAN_NAME = re.compile(r"[a-z]+(\.[a-z0-9_-]+)+")
 COUNTS = ("flops", "bytes", "dram_bytes", "l1_bytes", "l2_bytes")

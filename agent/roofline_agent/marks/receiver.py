@@ -35,6 +35,7 @@ from .packets import (
     FEWER,
     MARK_KIND,
     SPANS_KIND,
+    STEP_US,
     STEPS_KIND,
     TRACE,
     WRAPPED,
@@ -150,7 +151,7 @@ class MarkReceiver:
             if gone.rank not in others:
                 self.traces.left(gone.rank)
 
-    def _ask_for_trace(self, pid: int, start_ns: int, steps: int) -> int | None:
+    def _ask_for_trace(self, pid: int, start_ns: int, steps: int, step_us: int) -> int | None:
         """How many wrappers of the rank that is this process were asked for its trace; None: it is none
         here."""
         known, wrapping = False, []
@@ -164,7 +165,8 @@ class MarkReceiver:
                 wrapping += [link] if one.wrapped_pid else []
         for link in wrapping:
             with contextlib.suppress(OSError):
-                link.send(TRACE.pack(b"P", steps), socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL)
+                for packet in (STEP_US.pack(b"D", step_us), TRACE.pack(b"P", steps)):
+                    link.send(packet, socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL)
         return len(wrapping) if known else None
 
     def _ask_for_fewer(self) -> None:

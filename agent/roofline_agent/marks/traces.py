@@ -36,12 +36,13 @@ class TraceOutcome(NamedTuple):
 
 class TraceOrder(NamedTuple):
     """The next `steps` steps of a process. answer: takes outcomes, at last one that is over; in any
-    thread."""
+    thread. step_us: how long a step usually lasts, 0: not known."""
 
     pid: int
     start_ns: int
     steps: int
     answer: Callable[[TraceOutcome], None]
+    step_us: int = 0
 
 
 class _Open(NamedTuple):
@@ -74,15 +75,15 @@ class TraceOrders:
         """Nothing is asked for, and nothing waited for."""
         return not self._new and not self._open
 
-    def send(self, ask: Callable[[int, int, int], int | None]) -> None:
-        """Have each new order sent. ask(pid, start_ns, steps): how many wrappers of the process were asked;
-        None: there is no such rank."""
+    def send(self, ask: Callable[[int, int, int, int], int | None]) -> None:
+        """Have each new order sent. ask(pid, start_ns, steps, step_us): how many wrappers of the process were
+        asked; None: there is no such rank."""
         while self._new:
             order = self._new.popleft()
             key = order.pid, order.start_ns
             if key in self._open:
                 order.answer(TraceOutcome("another trace of this rank is not finished", True))
-            elif (asked := ask(*key, order.steps)) is None:
+            elif (asked := ask(*key, order.steps, order.step_us)) is None:
                 order.answer(TraceOutcome(GONE, True))
             elif not asked:
                 order.answer(TraceOutcome(UNWRAPPED, True))

@@ -78,7 +78,7 @@ def place(launches: Sequence[Launch], window: Window, to_epoch_ns: int) -> list[
 
 def shape(launch: Launch) -> KernelShape:
     """What was computed. The least traffic it needs is unknown (`bytes`), the measured one is known."""
-    moved = {f"{level}_bytes": launch.bytes.get(level) for level in LEVELS}
+    counted = {level: round(launch.bytes[level]) for level in LEVELS if launch.bytes.get(level) is not None}
     return KernelShape(
         library="cuda",
         operation=function(launch.name),
@@ -89,7 +89,9 @@ def shape(launch: Launch) -> KernelShape:
         flops=None if launch.flops is None else round(launch.flops),
         bytes=None,
         note="; ".join(filter(None, [launch.note, NOTE])),
-        **{name: None if count is None else round(count) for name, count in moved.items()},
+        dram_bytes=counted.get("dram"),
+        l1_bytes=counted.get("l1"),
+        l2_bytes=counted.get("l2"),
     )
 
 

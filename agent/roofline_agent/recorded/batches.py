@@ -247,6 +247,7 @@ def shape_of(launch: Launch, placed: str = "") -> KernelShape:
         _count(launch.bytes.get("minimum")),
         "; ".join(filter(None, (launch.note, placed)))[:MAX_TEXT],
         **{f"{level}_bytes": _count(launch.bytes.get(level)) for level in LEVELS},
+        layer=launch.layer[:MAX_TEXT],
     )
 
 

@@ -22,6 +22,7 @@ class Launch(NamedTuple):
     problem: str = ""  # shapes, grid
     note: str = ""
     count: int = 1  # type: ignore[assignment]
+    layer: str = ""  # of the model, as a framework's profiler was told; "" not known
 
 
 class LaunchColumns(NamedTuple):

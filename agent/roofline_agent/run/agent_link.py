@@ -17,7 +17,7 @@ from typing import NamedTuple
 from roofline_step._packets import CALLS, FACT, KERNEL, MAX_SPANS, Span, pack_fact, pack_mark, pack_spans
 from roofline_step._sender import trusted
 
-from ..marks.packets import FEWER, TRACE, WRAPPED
+from ..marks.packets import FEWER, STEP_US, TRACE, WRAPPED
 from ..records import KernelShape, MarkKind
 from ..verbose import KernelStretch, TimedCall
 
@@ -54,7 +54,8 @@ class AgentLink:
         self._dropped = 0
         self._facts: dict[str, str] = {}
         self._fewer = 1
-        self._traces: list[int] = []
+        self._traces: list[tuple[int, int]] = []
+        self._step_us = 0
         self._connect()
 
     @property
@@ -77,8 +78,9 @@ class AgentLink:
         self._receive()
         return self._fewer
 
-    def take_traces(self) -> list[int]:
-        """How many of the next steps the agent wants traced, each time it has asked since the last call."""
+    def take_traces(self) -> list[tuple[int, int]]:
+        """How many of the next steps the agent wants traced, each time it has asked since the last call, and
+        how long one usually lasts, us; 0: that is not known."""
         self._receive()
         traces, self._traces = self._traces, []
         return traces
@@ -92,8 +94,10 @@ class AgentLink:
                     self.close()
                 elif len(data) == FEWER.size and data[:1] == b"N":
                     self._fewer = max(1, int(FEWER.unpack(data)[1]))
+                elif len(data) == STEP_US.size and data[:1] == b"D":
+                    self._step_us = int(STEP_US.unpack(data)[1])
                 elif len(data) == TRACE.size and data[:1] == b"P":
-                    self._traces.append(int(TRACE.unpack(data)[1]))
+                    self._traces.append((int(TRACE.unpack(data)[1]), self._step_us))
         except BlockingIOError:
             pass  # that was all
         except OSError:

@@ -17,11 +17,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ..hooks.tracing import UNNUMBERED
 from ..marks.traces import ASKED, FAILED, READING, RECORDED, REFUSED, STATE
 from .agent_link import AgentLink
 from .rank_page import RankPage
 
 if TYPE_CHECKING:
+    from ..traced.handing import Done
     from ..traced.steps import TracedSteps
 
 __all__ = ["STATE", "RankTraces"]
@@ -60,8 +62,9 @@ class RankTraces:
         self._reading: threading.Thread | None = None
         self._result = ""
 
-    def ask(self, steps: str) -> str:
-        """Have these steps recorded ("100-102", or "+3" for the next three); why not, "" if so."""
+    def ask(self, steps: str, step_us: int = 0) -> str:
+        """Have these steps recorded ("100-102", or "+3" for the next three); why not, "" if so. step_us: how
+        long one usually lasts, for a process that has no borders of its own."""
         if self._folder is not None:
             return f"a trace of {_named(self._steps)} is not finished"
         import tempfile  # loads what a wrapper needs for nothing else
@@ -70,7 +73,7 @@ class RankTraces:
             folder = Path(tempfile.mkdtemp(prefix="roofline-trace-"))
         except OSError as error:
             return f"no folder can be made for the trace: {error.strerror or error}"
-        if not self.has_hooks or not self._page.ask_for_trace(f"{steps} {folder}"):
+        if not self.has_hooks or not self._page.ask_for_trace(f"{steps}@{step_us} {folder}"):
             shutil.rmtree(folder, ignore_errors=True)
             return NO_HOOKS
         self._folder, self._steps, self._result = folder, steps, ""
@@ -78,9 +81,9 @@ class RankTraces:
         self._says(f"{ASKED} {_named(steps)}", False)
         return ""
 
-    def ask_for_next(self, count: int) -> None:
+    def ask_for_next(self, count: int, step_us: int = 0) -> None:
         """The agent asks for the next steps, and reads in the state what becomes of it."""
-        if why := self.ask(f"+{count}"):
+        if why := self.ask(f"+{count}", step_us):
             self._says(f"{REFUSED} {why}", True)
 
     @property
@@ -144,7 +147,7 @@ class RankTraces:
         from ..traced.handing import load, parse_done
 
         done, out = parse_done(path), path.with_suffix(".read")
-        steps = _named(f"{done.steps[0][0]}-{done.steps[-1][0]}")
+        steps = _named_of(done)
         size = done.trace.stat().st_size
         if size > MOST_BYTES:
             return _not_recorded(
@@ -199,6 +202,14 @@ def _named(steps: str) -> str:
         return "the next step" if steps == "+1" else f"the next {steps[1:]} steps"
     first, _, last = steps.partition("-")
     return f"step {first}" if last in ("", first) else f"steps {first}-{last}"
+
+
+def _named_of(done: Done) -> str:
+    """What was recorded: the steps, or of a process without borders of its own the time."""
+    if done.steps[0][0] == UNNUMBERED:
+        (_, begin_ns, end_ns), *_ = done.steps
+        return f"{(end_ns - begin_ns) / 1e9:.2f} s"
+    return _named(f"{done.steps[0][0]}-{done.steps[-1][0]}")
 
 
 def _not_recorded(steps: str, why: str) -> str:

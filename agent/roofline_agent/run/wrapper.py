@@ -328,8 +328,8 @@ class _WrappedCommand:
             self._notify(f"roofline-agent: trace {state}")
 
     def _trace(self) -> None:
-        for count in self.link.take_traces():
-            self.tracing.ask_for_next(count)
+        for count, step_us in self.link.take_traces():
+            self.tracing.ask_for_next(count, step_us)
         self.tracing.look()
 
     def _takes_operators(self) -> bool:

@@ -21,6 +21,7 @@ from ..recorded.recording import Launch
 from ..recorded.text import Text, open_binary
 from ..recorded.traces import kineto
 from ..recorded.traces.collectives import collective_of
+from ..recorded.traces.tensorflow import launches_of, waits_of
 from ..recorded.traces.xplane_host import read_host
 from ..records import KernelShape, TimedCall
 
@@ -32,7 +33,8 @@ OPERATORS = ("torch", TENSORFLOW)  # libraries of operators on the CPU
 
 
 class TracedStep(NamedTuple):
-    """number, begin_ns, end_ns: of the step, node time. calls: start_ns is UNIX time."""
+    """number, begin_ns, end_ns: of the step, node time. calls: start_ns is UNIX time; those of the variant
+    WAITING (recorded/traces/tensorflow.py) are no work."""
 
     number: int
     begin_ns: int
@@ -70,15 +72,12 @@ def read(path: Path, borders: Sequence[tuple[int, int, int]], unix_minus_node_ns
 
 
 def _read_xplane(path: Path, borders: Sequence[tuple[int, int, int]], unix_minus_node_ns: int) -> TracedSteps:
-    """TensorFlow's operations on the CPU; they have no shapes, so no FLOPs."""
+    """TensorFlow's operations on the CPU, and what they wait for."""
     found = read_host(path, ANCHOR, MOST_CALLS)
     if not found.operations or not found.anchors:
         raise Unreadable("the trace holds no operation on the CPU")
     at_s, node_ns = found.anchors[0]
-    launches = (
-        Launch(one.kind, max(0.0, one.time_s), start_s=one.begin_s, library=TENSORFLOW, problem=one.name)
-        for one in found.operations
-    )
+    launches = [*launches_of(found.operations), *waits_of(found.waits)]
     started_ns = node_ns - round(at_s * 1e9) + unix_minus_node_ns
     return _by_step(launches, started_ns, borders, unix_minus_node_ns)
 

@@ -33,6 +33,7 @@ from .spool import MAX_SEQUENCE, Spool
 log = logging.getLogger(__name__)
 
 WELCOME_TIMEOUT_S = 10
+MAX_STEP_US = 2**32 - 1
 MAX_BEGUN = 16  # lineages of one process; a server that wants more is wrong
 MAX_NOTICES, MAX_NOTICE = 16, 1024  # different ones of a server, characters of one
 RETRY_S = (0.5, 15.0)
@@ -296,7 +297,11 @@ class Exporter(threading.Thread):
             asked, number = command.trace_steps, command.id
             self._trace(
                 TraceOrder(
-                    asked.pid, asked.start_ns, asked.steps, lambda outcome: answer(_outcome(number, outcome))
+                    asked.pid,
+                    asked.start_ns,
+                    asked.steps,
+                    lambda outcome: answer(_outcome(number, outcome)),
+                    min(asked.step_us, MAX_STEP_US),
                 )
             )
         else:

@@ -105,6 +105,11 @@ KINDS = {
         (),
         lambda client, asked: client.breakdown(asked.jobs[0], asked.by or "role", **asked.subject),
     ),
+    "layers": PlotKind(
+        ("steps", "ranks", "by"),
+        (),
+        lambda client, asked: client.breakdown(asked.jobs[0], asked.by or "rank", **asked.subject),
+    ),
     "steps": PlotKind(("steps", "ranks"), (), _steps),
 }
 NAMES = {"ranks": "--rank", "roles": "--role"}  # of options that are not named as their field
@@ -119,7 +124,7 @@ def plot(
     steps: StepsOption = "",
     rank: RanksOption = None,
     points: Annotated[str, typer.Option(help=POINTS_HELP)] = "",
-    by: Annotated[str, typer.Option(help="for a breakdown, one bar per: role, rank")] = "",
+    by: Annotated[str, typer.Option(help="for a breakdown or layers, one bar per: role, rank")] = "",
     experiment: ExperimentOption = "",
     over: Annotated[str, typer.Option(help=f"the parameter in which several jobs differ: {OVER}")] = "",
     role: RolesOption = None,

@@ -26,7 +26,7 @@ from .options import (
     these_jobs,
 )
 
-POINTS = ("role", "rank", "step", "phase", "kernel")
+POINTS = ("role", "rank", "step", "phase", "kernel", "layer")
 # What a point can be, the default first.
 KINDS = {
     "classic": ("rank", *POINTS),
@@ -35,8 +35,8 @@ KINDS = {
     "time": ("kernel", "kernel", "step"),
 }
 POINTS_HELP = (
-    "one point per: role, rank (default), step, phase, kernel; with --kind network role or rank; "
-    "with --kind time kernel (default) or step"
+    "one point per: role, rank (default), step, phase, kernel, layer of traced steps; with --kind network "
+    "role or rank; with --kind time kernel (default) or step"
 )
 SEVERAL = ("time", "trajectory")  # kinds that show several jobs
 
@@ -53,7 +53,7 @@ def roofline(
     experiment: ExperimentOption = "",
     over: Annotated[str, typer.Option(help=f"the parameter in which several jobs differ: {OVER}")] = "",
 ) -> None:
-    """How far roles, ranks, steps, phases or kernels are from their roof, and what limits them.
+    """How far roles, ranks, steps, phases, kernels or layers are from their roof, and what limits them.
 
     classic: over bytes of tensors or DRAM; hierarchical: over each level of memory; network: over bytes sent;
     time: complexity and run time of kernels in one plane, with what launches cost; with --over of several

@@ -9,7 +9,7 @@ Kinds and their records (of `roofline.answers`, as `roofline_client.Client` retu
     roofline, hierarchical, network    Roofline of Client.roofline(kind="classic", "hierarchical", "network")
     time                               TimeRoofline of Client.time_roofline
     trajectory                         Trajectory of Client.trajectory
-    breakdown                          Breakdown of Client.breakdown
+    breakdown, layers                  Breakdown of Client.breakdown
     steps                              plots.Steps(job, chunks of Client.steps, about or None)
 
 All raise ClientError, which says what is missing, when there is nothing to draw. If only a part is missing,
@@ -40,11 +40,12 @@ FORMATS = (".png", ".svg", ".pdf")
 # `draw_on(axes, record)`.
 KINDS = {
     "account": "where the steady steps of each rank go",
-    "roofline": "roles, ranks, steps, phases or kernels under all measured ceilings",
+    "roofline": "roles, ranks, steps, phases, kernels or layers under all measured ceilings",
     "hierarchical": "the same over the traffic of every level of memory",
     "time": "complexity and time of kernels or steps in one plane",
     "trajectory": "each role over the jobs of an experiment",
     "breakdown": "what work, traffic and time are made of",
+    "layers": "where the traced steps of each rank go by layer of the model",
     "network": "FLOPs per byte communicated under the network's ceiling",
     "steps": "the time of every step and its phases",
 }

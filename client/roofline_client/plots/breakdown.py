@@ -24,8 +24,9 @@ BAR, WIDTH = 0.27, 5.2  # inches
 TITLED, UNDER = 0.34, 0.34  # inches above and under the bars of a panel, without its legend
 
 
-def figure(record: Breakdown) -> Figure:
-    """A panel for each kind of breakdown there is. Raises ClientError when there is none."""
+def figure(record: Breakdown, name: str = "Breakdown") -> Figure:
+    """A panel for each kind of breakdown there is. name: in the title. Raises ClientError when there is
+    none."""
     panels, notes = panels_of(record)
     with layout.settings():
         keys = [legends.measured(_handles(panel), WIDTH) for panel in panels]
@@ -42,7 +43,7 @@ def figure(record: Breakdown) -> Figure:
         made, axes = layout.blank(boxes)
         for axis, panel, box, key in zip(axes, panels, boxes, keys, strict=True):
             _draw_with_key(axis, panel, key, box.height)
-        title = caption.title("Breakdown", record.about)
+        title = caption.title(name, record.about)
         roles = all(part.subject == part.role for part in record.parts)
         command = caption.command("breakdown", record.about, by="" if roles else "rank")
         under = caption.of(record.about, notes, record.notes, command=command)

@@ -16,11 +16,13 @@ from .label_placement import shortened
 
 TITLES = {
     "time": "Time",
+    "stack_by_time": "Time by layer of the software",
     "flops_by_width": "FLOPs by vector width",
     "flops_by_precision": "FLOPs by precision",
     "work_and_memory": "FLOPs and memory accesses",
     "traffic_by_level": "Traffic by level",
     "kernels_by_time": "Kernels by time",
+    "layers_by_time": "Traced steps by layer",
 }
 MOST_BARS, MOST_PARTS = 16, 8
 KERNELS = "kernels_by_time"

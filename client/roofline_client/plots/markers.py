@@ -15,7 +15,7 @@ from . import style
 from .scales import is_drawable
 
 MANY = 40  # of more points each is drawn small
-KINDS = {"rank": "ranks", "step": "steps", "kernel": "kernels", "phase": "phases"}
+KINDS = {"rank": "ranks", "step": "steps", "kernel": "kernels", "phase": "phases", "layer": "layers"}
 
 
 def place(point: RoofPoint) -> tuple[float, float]:

@@ -46,6 +46,22 @@ PARTS = {
     "network": "#882255",
     "network sent": "#882255",
     "network received": "#AA4499",
+    # Of traced steps what is no layer of the model.
+    "(SendTensor)": "#882255",
+    "(RecvTensor)": "#AA4499",
+    "(updates on servers)": "#BB5566",
+    "(collective)": "#EE8899",
+    "(input)": "#AA9944",
+    "(gradients)": "#6688BB",
+    "(optimizer)": "#BBCC33",
+    "(no layer)": "#BBBBBB",
+    "(nothing ran)": "#EFE4CE",
+    # Of the layers of the software.
+    "launcher": "#AA9944",
+    "framework": "#9DB7DD",
+    "communication": "#EE8899",
+    "framework or communication": "#BB99BB",
+    "rest": "#EEEEEE",
 }
 # Parts of an account: what computes is blue, what waits is pale, and what should not be there is strong.
 ACCOUNT = {

@@ -64,10 +64,10 @@ def as_text(found: Roofline) -> Group:
 
 
 def in_order(points: Iterable[RoofPoint]) -> list[RoofPoint]:
-    """Roles, ranks and steps by their names; phases of a rank and kernels as they came, by time."""
+    """Roles, ranks and steps by their names; phases of a rank, kernels and layers as they came, by time."""
 
     def key(point: RoofPoint) -> tuple[str | int, ...]:
-        if point.kind == "kernel":
+        if point.kind in ("kernel", "layer"):
             return ()
         return natural(point.rank if point.kind == "phase" else point.label)
 

@@ -14,8 +14,8 @@ from .columns import Column, Columns
 from .names import clean
 
 NEXT = (
-    "`roofline-client roofline --job {job} --points kernel --steps FIRST:LAST`, `breakdown` and "
-    "`timeline --kernels` show the traced steps themselves"
+    "`roofline-client roofline --job {job} --points layer` and `plot --kind layers` show their layers; "
+    "`--points kernel --steps FIRST:LAST` and `timeline --kernels` the traced steps themselves"
 )
 
 

@@ -54,6 +54,8 @@ BREAKDOWN_KINDS = {
     "work_and_memory": "work and memory",
     "traffic_by_level": "traffic by level",
     "kernels_by_time": "kernels by time",
+    "stack_by_time": "time of a step by layer of the software",
+    "layers_by_time": "traced steps by layer",
     "time": "time of a step",
 }
 

@@ -290,7 +290,7 @@ class Steps(_message.Message):
     def __init__(self, rank: _Optional[int] = ..., marks: _Optional[int] = ..., like: _Optional[int] = ..., names: _Optional[_Iterable[str]] = ..., counted: _Optional[int] = ..., numbers: _Optional[bytes] = ...) -> None: ...
 
 class Kernel(_message.Message):
-    __slots__ = ("library", "operation", "variant", "precision", "implementation", "problem", "flops", "bytes", "note", "dram_bytes", "l1_bytes", "l2_bytes")
+    __slots__ = ("library", "operation", "variant", "precision", "implementation", "problem", "flops", "bytes", "note", "dram_bytes", "l1_bytes", "l2_bytes", "layer")
     LIBRARY_FIELD_NUMBER: _ClassVar[int]
     OPERATION_FIELD_NUMBER: _ClassVar[int]
     VARIANT_FIELD_NUMBER: _ClassVar[int]
@@ -303,6 +303,7 @@ class Kernel(_message.Message):
     DRAM_BYTES_FIELD_NUMBER: _ClassVar[int]
     L1_BYTES_FIELD_NUMBER: _ClassVar[int]
     L2_BYTES_FIELD_NUMBER: _ClassVar[int]
+    LAYER_FIELD_NUMBER: _ClassVar[int]
     library: str
     operation: str
     variant: str
@@ -315,7 +316,8 @@ class Kernel(_message.Message):
     dram_bytes: int
     l1_bytes: int
     l2_bytes: int
-    def __init__(self, library: _Optional[str] = ..., operation: _Optional[str] = ..., variant: _Optional[str] = ..., precision: _Optional[str] = ..., implementation: _Optional[str] = ..., problem: _Optional[str] = ..., flops: _Optional[int] = ..., bytes: _Optional[int] = ..., note: _Optional[str] = ..., dram_bytes: _Optional[int] = ..., l1_bytes: _Optional[int] = ..., l2_bytes: _Optional[int] = ...) -> None: ...
+    layer: str
+    def __init__(self, library: _Optional[str] = ..., operation: _Optional[str] = ..., variant: _Optional[str] = ..., precision: _Optional[str] = ..., implementation: _Optional[str] = ..., problem: _Optional[str] = ..., flops: _Optional[int] = ..., bytes: _Optional[int] = ..., note: _Optional[str] = ..., dram_bytes: _Optional[int] = ..., l1_bytes: _Optional[int] = ..., l2_bytes: _Optional[int] = ..., layer: _Optional[str] = ...) -> None: ...
 
 class Calls(_message.Message):
     __slots__ = ("rank", "kernel", "start_ns", "duration_ns")
@@ -462,14 +464,16 @@ class StopNet(_message.Message):
     def __init__(self, key: _Optional[str] = ...) -> None: ...
 
 class TraceSteps(_message.Message):
-    __slots__ = ("pid", "start_ns", "steps")
+    __slots__ = ("pid", "start_ns", "steps", "step_us")
     PID_FIELD_NUMBER: _ClassVar[int]
     START_NS_FIELD_NUMBER: _ClassVar[int]
     STEPS_FIELD_NUMBER: _ClassVar[int]
+    STEP_US_FIELD_NUMBER: _ClassVar[int]
     pid: int
     start_ns: int
     steps: int
-    def __init__(self, pid: _Optional[int] = ..., start_ns: _Optional[int] = ..., steps: _Optional[int] = ...) -> None: ...
+    step_us: int
+    def __init__(self, pid: _Optional[int] = ..., start_ns: _Optional[int] = ..., steps: _Optional[int] = ..., step_us: _Optional[int] = ...) -> None: ...
 
 class NetServing(_message.Message):
     __slots__ = ("addresses", "tcp_port", "grpc_port")

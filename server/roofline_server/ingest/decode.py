@@ -15,7 +15,7 @@ from ..errors import BadBatch
 from ..records import MAX_TIME_NS, DecodedBatch, Ending, EventKind, Incarnation, Ints, Table
 from ..store.catalog.name_ids import NameIds
 from .columns import times
-from .kernels import calls_of, with_kernels
+from .kernels import by_work, calls_of, with_kernels
 from .marks import bound_names, by_place, marks_of, spans_of
 from .ranks import Ranks, ranks_of
 from .samples import Schema, instances_of, samples_of, schema_of
@@ -70,7 +70,8 @@ def decode(batch: Any, node: int, name_ids: NameIds, patient: bool = False) -> D
         for dataset, table in by_place(spans).items():
             frames += ranks.split(dataset, table)
     if calls is not None:
-        frames += ranks.split("calls", with_kernels(calls, batch.kernels, name_ids, node))
+        for dataset, table in by_work(with_kernels(calls, batch.kernels, name_ids, node)).items():
+            frames += ranks.split(dataset, table)
     for frame in frames:
         bound_names(frame, name_ids)
     frames += ranks.split("events", events)

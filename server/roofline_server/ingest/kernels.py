@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import BadBatch
-from ..records import ABSENT, MAX_TIME_NS, KernelKind, Table, precision_code
+from ..records import ABSENT, MAX_TIME_NS, KernelKind, Table, precision_code, rows, take
 from ..store.catalog.name_ids import NameIds
 from .columns import ints, same_length, times
 from .ranks import Ranks
@@ -16,6 +16,8 @@ from .ranks import Ranks
 # Column of calls -> field of Kernel. The last three are traffic that a profiler may have counted.
 SIZES = {"flops": "flops", "bytes": "bytes", "dram": "dram_bytes", "l1": "l1_bytes", "l2": "l2_bytes"}
 MAX_TEXT = 4096  # characters of what describes a kernel, which is kept for good
+WAITING = "waiting"  # variant of what is no work: a tensor, input or another rank is waited for
+WAITS = "waits"  # the dataset of these, and the column that tells them from the others
 GPU_LIBRARIES = ("cuda", "hip", "sycl", "mtia")
 
 
@@ -42,6 +44,15 @@ def calls_of(batch: Any, ranks: Ranks) -> Table | None:
     return table if len(durations) else None
 
 
+def by_work(calls: Table) -> dict[str, Table]:
+    """dataset -> calls: what is work, and what only waits."""
+    if WAITS not in calls:
+        return {"calls": calls}
+    waits = calls.pop(WAITS)
+    parts = {"calls": take(calls, ~waits), WAITS: take(calls, waits)}
+    return {dataset: table for dataset, table in parts.items() if rows(table)}
+
+
 def with_kernels(calls: Table, kernels: Sequence[Any], name_ids: NameIds, node: int) -> Table:
     """The calls with what is known of their kernels; `kernel` becomes an id that outlives the batch."""
     at = calls["kernel"].astype(np.int64)
@@ -55,4 +66,10 @@ def with_kernels(calls: Table, kernels: Sequence[Any], name_ids: NameIds, node: 
     if on_gpu.any():
         calls["on_gpu"] = on_gpu[at]
     calls["precision"] = np.array([precision_code(k.precision) for k in kernels], np.int64)[at]
+    waiting = np.array([k.variant == WAITING for k in kernels], np.bool_)
+    if waiting.any():
+        calls[WAITS] = waiting[at]
+    layers = [k.layer[:MAX_TEXT] for k in kernels]
+    if any(layers):
+        calls["layer"] = np.array(layers, object)[at]
     return calls

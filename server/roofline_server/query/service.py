@@ -122,7 +122,8 @@ class QueryService:
         job = store.run_called(request.job)
         if job is None:
             raise unknown_job(request.job, store.jobs())
-        return job, running_ranks(store.overview(job), store.now_ns())
+        view = store.view(job, {"steps": []}) or store.overview(job)
+        return job, running_ranks(view, store.now_ns())
 
 
 async def _answer(work: Callable[[Any], Any], request: Any, context: Any, what: str) -> Any:

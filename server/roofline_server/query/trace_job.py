@@ -8,15 +8,18 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import grpc
+import numpy as np
 from roofline.v1 import ingest_pb2 as pb
 from roofline.v1 import models_pb2
 
 from ..ingest.commands import Agents, Link
+from ..records import rows, take
 from ..report.ranks.members import has_lately_reported, name_of
 from ..store.view import JobView
 
 MOST_STEPS = 20  # as agents take them
 MOST_S = 960.0  # an agent gives up before
+LATELY = 100  # steps
 QUIET_S = 5.0  # longest between two events: a client gives a silent server up
 OLD = "does not know the command"  # the reason of agents that are older than this
 
@@ -30,22 +33,40 @@ class CannotTrace(Exception):
 
 
 class TracedRank(NamedTuple):
-    """A rank that runs. node: which one; host: its name; pid, start_ns: of its process."""
+    """A rank that runs. node: which one; host: its name; pid, start_ns: of its process; step_us: how long its
+    steps lasted lately, or those of the others where it has none; 0: not known."""
 
     name: str
     node: int
     host: str
     pid: int
     start_ns: int
+    step_us: int = 0
 
 
 def running_ranks(view: JobView, now_ns: int) -> list[TracedRank]:
     """The ranks of a job that run now, in their order."""
     return [
-        TracedRank(name_of(view, who.rank), who.node, view.machines[who.node].host, who.pid, who.start_ns)
+        TracedRank(
+            name_of(view, who.rank),
+            who.node,
+            view.machines[who.node].host,
+            who.pid,
+            who.start_ns,
+            _step_us(view, who.rank),
+        )
         for who, life in sorted(view.process_lifetimes.items(), key=lambda item: view.ranks[item[0].rank])
         if who.pid and who.node not in view.recordings and has_lately_reported(view, who, life, now_ns)
     ]
+
+
+def _step_us(view: JobView, number: int) -> int:
+    steps = view.steps.get("steps", {})
+    if not rows(steps):
+        return 0
+    mine = take(steps, steps["rank"] == number)
+    lately = {name: column[-LATELY:] for name, column in (mine if rows(mine) else steps).items()}
+    return max(1, int(np.median(lately["end_ns"] - lately["begin_ns"]) / 1000))
 
 
 def chosen(ranks: Collection[TracedRank], names: Collection[str], job: str) -> list[TracedRank]:
@@ -82,7 +103,7 @@ async def trace(agents: Agents, ranks: Collection[TracedRank], steps: int) -> As
                 waiting.discard(rank)
                 yield _result(rank, False, f"the agent of host {rank.host} is not connected")
                 continue
-            order = pb.TraceSteps(pid=rank.pid, start_ns=rank.start_ns, steps=steps)
+            order = pb.TraceSteps(pid=rank.pid, start_ns=rank.start_ns, steps=steps, step_us=rank.step_us)
             number = link.command(partial(_put, answers, rank), trace_steps=order)
             given.append((link, number))
         until = asyncio.get_running_loop().time() + MOST_S

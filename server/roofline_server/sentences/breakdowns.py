@@ -18,6 +18,11 @@ WITH_WAITS = "with the time it waits for other ranks"
 OTHER = "of the step, what none of the others has"
 
 
+def launched(seconds: float, steps: int) -> str:
+    """What a launcher took, of a rank of so many steps."""
+    return f"{quantity(seconds, 's')} from its start to its first step, over {many(steps, 'step')}"
+
+
 def phases_known(phases: Sequence[str], ranks: Sequence[str] = ()) -> str:
     """Which phases of its steps, or of those of some ranks, are known: why the others are not."""
     steps = f"the steps of {first_of(ranks)}" if ranks else "its steps"

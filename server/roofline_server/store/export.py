@@ -35,7 +35,7 @@ PIECE_ROWS = 50_000
 MISSING = "missing"  # dataset: what cannot be handed out
 
 # What each dataset calls its moments; `node_ns` is the first of them on the node's own clock.
-BEGINS = ("spans", "between", "calls", "events", "node_events")
+BEGINS = ("spans", "between", "calls", "waits", "events", "node_events")
 FIRST = ("rank", "sender", "host", "instance", "time_ns", "begin_ns", "end_ns", "duration_ns", "node_ns")
 LAST = "start_ns"
 UNITS = {"bytes": "byte", "flops": "FLOP", "dram": "byte", "l1": "byte", "l2": "byte"}

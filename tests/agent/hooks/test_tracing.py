@@ -164,7 +164,34 @@ def test_rank_without_a_wrapper_is_never_asked() -> None:
 
 
 def test_request_is_read_as_it_was_written() -> None:
-    assert tracing.parsed("100-102 /tmp/a b") == tracing.Request(100, 102, 3, "/tmp/a b")
-    assert tracing.parsed("+3 /tmp/x") == tracing.Request(None, 0, 3, "/tmp/x")
+    assert tracing.parsed("100-102 /tmp/a b") == tracing.Request(100, 102, 3, "/tmp/a b", 0)
+    assert tracing.parsed("+3 /tmp/x") == tracing.Request(None, 0, 3, "/tmp/x", 0)
     with pytest.raises(ValueError, match="invalid literal"):
         tracing.parsed("a-b /tmp/x")
+
+
+def test_process_without_borders_records_for_as_long_as_the_steps_take(rank: Rank) -> None:
+    rank.ask("+3@40000")
+    waited: list[float] = []
+    assert rank.marker.tracing.is_due
+    rank.marker.tracing.record_time(waited.append)
+    assert waited == [pytest.approx(4.5 * 0.04)]
+    (path,) = rank.folder.glob("*.done")
+    ((number, begin, end),) = parse_done(path).steps
+    assert number == tracing.UNNUMBERED
+    assert rank.facts == {tracing.TIMES: f"{begin}-{end}"}
+    assert not rank.marker.tracing.is_due
+
+
+@pytest.mark.parametrize(("steps", "why"), [("10-12", tracing.NO_BORDERS), ("+3", tracing.NO_STEP_YET)])
+def test_process_without_borders_says_what_it_cannot_record(rank: Rank, steps: str, why: str) -> None:
+    rank.ask(steps)
+    rank.marker.tracing.record_time(lambda _: None)
+    assert rank.why_not() == why
+
+
+def test_profiler_that_fails_in_a_process_without_borders_is_named(rank: Rank) -> None:
+    rank.profiler.failing = "start"
+    rank.ask("+3@40000")
+    rank.marker.tracing.record_time(lambda _: None)
+    assert "it is at it already" in rank.why_not()

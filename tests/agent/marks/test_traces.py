@@ -17,11 +17,11 @@ class Node:
         self.now = 0.0
         self.orders = TraceOrders(lambda: self.now)
         self.wrappers = wrappers
-        self.sent: list[tuple[int, int, int]] = []
+        self.sent: list[tuple[int, int, int, int]] = []
         self.outcomes: list[TraceOutcome] = []
 
     def order(self, steps: int = 3) -> None:
-        self.orders.add(TraceOrder(RANK.pid, RANK.start_ns, steps, self.outcomes.append))
+        self.orders.add(TraceOrder(RANK.pid, RANK.start_ns, steps, self.outcomes.append, 38_000))
         self.orders.send(self._ask)
 
     def _ask(self, *order: int) -> int | None:
@@ -36,7 +36,7 @@ class Node:
 def test_states_are_passed_on_until_it_is_recorded() -> None:
     node = Node()
     node.order()
-    assert node.sent == [(77, 5, 3)]
+    assert node.sent == [(77, 5, 3, 38_000)]
     for state in ("asked: the next 3 steps", "reading: steps 5-7", "recorded: steps 5-7, 10 operators"):
         node.orders.reported(RANK, state)
     assert [one.is_over for one in node.outcomes] == [False, False, True]

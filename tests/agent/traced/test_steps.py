@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from roofline_agent.recorded import batches
+from roofline_agent.recorded.traces.tensorflow import WAITING, launches_of, waits_of
 from roofline_agent.recorded.traces.xplane_host import read_host
 from roofline_agent.records import TimedCall
 from roofline_agent.traced import steps as traced
@@ -114,3 +116,46 @@ def test_operations_of_tensorflow_on_the_cpu() -> None:
     assert "gradient_tape/sequential/dense_2/MatMul/MatMul" in {one.name for one in products}
     assert all(one.time_s >= 0 for one in found.operations)
     assert found.anchors == [], "this one was recorded by hand"
+
+
+PS_WORKER = XPLANE.with_name("tensorflow_2.15_ps_worker.xplane.pb")
+
+
+def test_worker_of_parameter_servers_computes_sends_and_receives() -> None:
+    """0.4 s of a worker of examples/tensorflow_ps, recorded by hand: it ends a step and begins two."""
+    found = read_host(PS_WORKER, "roofline_anchor", 100_000)
+    launches = list(launches_of(found.operations))
+    flops = {launch.layer: launch.flops for launch in launches if launch.name == "_MklNativeFusedConv2D"}
+    batch, pixels = 32, {"conv0": 32 * 32, "conv1": 16 * 16, "conv2": 8 * 8}
+    weights = {"conv0": 3 * 32 * 9, "conv1": 32 * 128 * 9, "conv2": 128 * 160 * 9}
+    assert flops == {layer: 2 * batch * pixels[layer] * weights[layer] for layer in weights}
+    layers = {launch.layer for launch in launches}
+    assert layers >= {"conv0", "conv1", "conv2", "dense0", "dense1", "(SendTensor)", ""}
+    assert not any("ReadVariableOp" in layer or "CrossDevice" in layer for layer in layers)
+    assert "EagerService" not in {launch.problem for launch in launches}, "a call of the server, no operation"
+
+    waits = list(waits_of(found.waits))
+    assert {launch.variant for launch in waits} == {WAITING}
+    received = [launch for launch in waits if launch.layer == "(RecvTensor)"]
+    assert len(received) == 2 * 13, "each variable of both steps, those of convolutions also for the gradient"
+    assert all(launch.problem.endswith(" from ps:0") and launch.time_s > 0 for launch in received)
+    assert {launch.layer for launch in waits} == {"(RecvTensor)", "(input)", "(updates on servers)"}
+
+
+def test_wait_is_handed_on_as_such(tmp_path: Path) -> None:
+    found = read_host(PS_WORKER, "roofline_anchor", 100_000)
+    shapes = {batches.shape_of(launch) for launch in waits_of(found.waits)}
+    assert {shape.variant for shape in shapes} == {WAITING}
+    assert all(shape.flops is None for shape in shapes)
+
+
+def test_operators_and_kernels_have_the_layers_of_the_modules_that_made_them(tmp_path: Path) -> None:
+    layer = event("roofline.layer Net/fc", 105, 40, "user_annotation")
+    found = read(trace(tmp_path, LINEAR, PRODUCT, LATER, layer), BORDERS, UNIX_MINUS_NODE)
+    layers = {call.shape.operation: call.shape.layer for step in found.steps for call in step.calls}
+    assert layers == {"aten::linear": "", "aten::addmm": "Net/fc", "aten::relu": ""}
+
+    launch = event("cudaLaunchKernel", 120, 2, "cuda_runtime", correlation=7)
+    kernel = event("sgemm_128x128", 150, 40, "kernel", correlation=7)
+    found = read(trace(tmp_path, LINEAR, layer, launch, kernel), BORDERS, UNIX_MINUS_NODE)
+    assert [call.shape.layer for call in found.steps[0].calls] == ["Net/fc"]

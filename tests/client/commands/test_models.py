@@ -174,7 +174,7 @@ def test_time_of_an_experiment_is_asked_for(site: Asked) -> None:
     [
         ("roofline",),
         ("roofline", "--job", "42", "--kind", "cubic"),
-        ("roofline", "--job", "42", "--points", "layer"),
+        ("roofline", "--job", "42", "--points", "epoch"),
         ("roofline", "--job", "42", "--kind", "time", "--points", "role"),
         ("roofline", "--job", "42", "--kind", "network", "--points", "kernel"),
         ("roofline", "--job", "1", "--job", "2"),

@@ -192,6 +192,23 @@ BREAKDOWNS = {
 }
 
 
+LAYERS = {"ResNet/layer1/0/conv1": 2.1e-2, "ResNet/fc": 4e-3, "(collective)": 9e-3, "(nothing ran)": 2e-3}
+
+
+def layers(*subjects: str) -> Breakdown:
+    """Beside another kind, which is not drawn, and with notes, of which one is of layers."""
+    found = breakdown(*subjects, kinds=["time"])
+    parts = [
+        BreakdownPart(
+            "layers_by_time", subject, subject.partition(":")[0], part, seen(number, "s"), share, ""
+        )
+        for subject in subjects
+        for part, number in LAYERS.items()
+        for share in [seen(number / sum(LAYERS.values()), "1")]
+    ]
+    return found._replace(parts=[*found.parts, *parts], notes=["layers are those of 3 steps", "no PMU"])
+
+
 def breakdown(*subjects: str, kinds: Sequence[str] = tuple(BREAKDOWNS), **more: Any) -> Breakdown:
     parts = []
     for kind in kinds:

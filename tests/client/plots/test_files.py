@@ -53,6 +53,8 @@ def plain(kind: str) -> Any:
         return models.vgg16()
     if kind == "breakdown":
         return models.breakdown("worker", "ps")
+    if kind == "layers":
+        return models.layers("worker:0", "ps:0")
     if kind == "account":
         return models.account()
     return models.steps(
@@ -87,6 +89,7 @@ TEXTS = {
     "time": ["machine balance 129.7 FLOP/byte", "1 launch", "1,234 launches without FLOPs", "100 ms", "f16"],
     "trajectory": ["worker 1", "32", "Scaling efficiency", "ideal scaling", "vgg16", "horovod keeps 82 %"],
     "breakdown": ["52.1%", "512-bit", "762.9 MiB", "convolution backward data", "the rest", "ps"],
+    "layers": ["ResNet/layer1/0/conv1", "(collective)", "58.3%", "layers are those of 3 steps"],
     "steps": ["worker:0", "communicate", "Step time (ms)", "phases not seen"],
 }
 
@@ -184,6 +187,7 @@ NOTHING = {
     "time": TimeRoofline(models.about(), [], ["no kernels: run with --ncu.", "no PMU"]),
     "trajectory": Trajectory(models.about(), "nodes", [], [], ["no job has the tag nodes: no PMU"]),
     "breakdown": Breakdown(models.about(), [], ["no PMU"]),
+    "layers": Breakdown(models.about(), [], ["no PMU"]),
     "steps": Steps("42", [chunks.chunk("steps", {"rank": []}, ["no PMU"])]),
 }
 

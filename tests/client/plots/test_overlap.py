@@ -101,6 +101,8 @@ def some_record(kind: str, seed: int) -> Any:
     if kind == "breakdown":
         subjects = [LONG, *ranks] if dice.random() < 0.3 else ranks
         return models.breakdown(*dict.fromkeys(subjects))
+    if kind == "layers":
+        return models.layers(*dict.fromkeys(ranks))
     first, count = dice.choice((0, 123456)), dice.choice((1, 2, 60, 700))
     return models.steps(
         *(models.rank_steps(r, range(first, first + count), between(dice, 1e-5, 200)) for r in ranks)

@@ -72,31 +72,31 @@ class KernelLog:
         if number >= 0 and _id(external) in (-1, number):
             self._launches.append(_TracedLaunch(thread_of(event), at_us, number))
 
-    def join(self, operators: Operators, library: str) -> Iterator[tuple[Launch, int]]:
-        """Every kernel in the file's order, and the call that it belongs to, -1 for none. Kernels of a call
-        have their share of its FLOPs and bytes. library: of those that name none."""
+    def join(self, operators: Operators, library: str) -> Iterator[tuple[Launch, int, int]]:
+        """Every kernel in the file's order, the call that it belongs to, and its correlation; -1 for none.
+        Kernels of a call have their share of its FLOPs and bytes. library: of those that name none."""
         by_correlation = _owners_of(self._launches, operators.calls) if operators.calls else {}
         shares: dict[int, _Share] = {}
         if operators.calls:
-            for fields, call in self._with_calls(operators, by_correlation):
+            for fields, call, _ in self._with_calls(operators, by_correlation):
                 if call >= 0:
                     name, time_s, *_ = fields
                     shares[call] = _with(shares.get(call, _NONE), name, time_s or 0.0)
-        for fields, call in self._with_calls(operators, by_correlation):
+        for fields, call, correlation in self._with_calls(operators, by_correlation):
             kernel = Launch(*fields)
             if call >= 0 and kernel.flops is None:
                 kernel = _shared(kernel, operators.calls[call], shares[call])
-            yield kernel if kernel.library else kernel._replace(library=library), call
+            yield kernel if kernel.library else kernel._replace(library=library), call, correlation
 
     def _with_calls(
         self, operators: Operators, by_correlation: dict[int, int]
-    ) -> Iterator[tuple[tuple[Any, ...], int]]:
+    ) -> Iterator[tuple[tuple[Any, ...], int, int]]:
         owners = operators.owners
         for launch, external, correlation in self._kernels:
             call = by_correlation.get(correlation, -1)
             if call < 0 and external != correlation:  # the same number: it is not an operator's
                 call = owners.get(external, -1)
-            yield launch, call
+            yield launch, call, correlation
 
     def close(self) -> None:
         self._kernels.close()

@@ -23,6 +23,7 @@ from .activities import Activities
 from .collectives import Collectives
 from .cupti import measured
 from .joined import KernelLog
+from .layers import TracedLayers
 from .operators import Operators, flops_of
 from .streams import Streams
 from .trace import Trace, arguments, number, thread_of
@@ -62,7 +63,8 @@ def sniff(head: str) -> int:
 def read(text: Text, found: Collector, each: bool = False) -> None:
     """Adds kernels, phases and steps; facts: events, rank, world_size, backend, devices, span_s.
 
-    each: of a trace without GPU kernels every call of an operator is a launch, else their sums by name."""
+    each: of a trace without GPU kernels every call of an operator is a launch, else their sums by name; and
+    launches have the layers that our hooks named."""
     found.tool = "pytorch profiler"
     trace = Trace(text, found)
     profile = _Profile(found, trace, each)
@@ -79,7 +81,8 @@ class _Profile:
         self._trace = trace
         self._activities = Activities()
         self._collectives = Collectives()
-        self._operators = Operators(found, each)
+        self._layers = TracedLayers() if each else None
+        self._operators = Operators(found, self._layers)
         self._log = KernelLog()
         self._streams = Streams()
         self._keeps = found.launches is not None  # sums alone say nothing of sizes
@@ -174,15 +177,22 @@ class _Profile:
         if name.startswith(_STEPS) and self._take_step(name, at_us, duration_us):
             return  # up to torch 1.9 steps are operators
         self._collectives.call(name, duration_us * MICROSECOND, args)
-        self._operators.add(thread_of(event), at_us, duration_us, name, args)
+        thread = thread_of(event)
+        self._operators.add(thread, at_us, duration_us, name, args)
+        if self._layers is not None:
+            self._layers.operator(thread, at_us, duration_us, name, args)
 
     def _runtime(self, event: dict[str, Any], at_us: float, duration_us: float) -> None:
         """A call of CUDA or HIP, within the operator that made it."""
         args = arguments(event)
         self._log.launched(event, at_us, args.get("External id"), args.get("correlation"))
+        if self._layers is not None:
+            self._layers.launched(args.get("correlation"), thread_of(event), at_us)
 
     def _annotation(self, event: dict[str, Any], at_us: float, duration_us: float) -> None:
         name = str(event.get("name", ""))
+        if self._layers is not None:
+            self._layers.annotation(f"{event.get('pid')} {event.get('tid')}", at_us, duration_us, name)
         if not self._take_step(name, at_us, duration_us):
             self._collectives.call(name, duration_us * MICROSECOND, arguments(event))
 
@@ -226,10 +236,14 @@ class _Profile:
     def _finish_kernels(self, on_gpu: bool) -> None:
         """The kernels with the FLOPs of the operators that launched them, and the operators left over."""
         self._operators.put_in_order()
+        if self._layers is not None:
+            self._layers.settle()
         library, joined = self._library(), set()
-        for launch, call in self._log.join(self._operators, library):
+        for launch, call, correlation in self._log.join(self._operators, library):
             if launch.flops is not None:  # else only its helpers are in the trace
                 joined.add(call)
+            if self._layers is not None:
+                launch = launch._replace(layer=self._layers.of_launch(correlation))
             self._found.launch(launch)
         self._log.close()
         self._operators.finish(on_gpu, joined, with_flops=not (self._kernel_flops or self._ranges))

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from ...by_shape.torch_operators import FORMULAS, Arguments, OperatorWork, work_of
 from ..collector import MAX_KERNELS, OTHERS, Collector, RecordLog
 from ..recording import Launch
+from .layers import TracedLayers
 from .trace import number
 
 BATCH = 100_000  # operators put in order at a time; traces of old versions list the inner ones first
@@ -44,6 +45,14 @@ class _OpenOperator:
     call: int  # -1: it has no FLOPs
     begin_us: float
     problem: str  # "" unless each call is listed
+
+
+class _EachCall(NamedTuple):
+    """One call of an operator, and the thread that made it at begin_us."""
+
+    launch: Launch
+    thread: str
+    begin_us: float
 
 
 class _OperatorSum:
@@ -81,10 +90,11 @@ class _OperatorSum:
 class Operators:
     """The operators of one trace."""
 
-    def __init__(self, found: Collector, each: bool = False) -> None:
-        """each: without a GPU's kernels every call is listed with its time and shapes, not their sums by
-        name."""
-        self._each: RecordLog[Launch] | None = RecordLog(Launch) if each else None
+    def __init__(self, found: Collector, layers: TracedLayers | None = None) -> None:
+        """layers: without a GPU's kernels every call is listed with its time, shapes and layer, not their
+        sums by name."""
+        self._each: RecordLog[_EachCall] | None = None if layers is None else RecordLog(_EachCall)
+        self._layers = layers
         self.calls: list[OperatorCall] = []
         self.owners: dict[int, int] = {}  # External id of an operator -> the call that owns it
         self._found = found
@@ -119,9 +129,9 @@ class Operators:
     def put_in_order(self) -> None:
         """The calls and owners are complete once this was called behind the last operator."""
         self._nest()
-        for stack in self._stacks.values():
+        for thread, stack in self._stacks.items():
             while stack:
-                self._close(stack)
+                self._close(stack, thread)
 
     def finish(self, on_gpu: bool, joined: set[int], with_flops: bool) -> None:
         """on_gpu: the trace has GPU kernels, so operators get no time. joined: calls whose kernels
@@ -136,8 +146,9 @@ class Operators:
             self._finish_without_kernels(joined)
 
     def _finish_on_cpu(self) -> None:
-        for launch in self._each or ():
-            self._found.launch(launch)
+        for call, thread, begin_us in self._each or ():
+            layer = "" if self._layers is None else self._layers.of(thread, begin_us)
+            self._found.launch(Launch(*call)._replace(layer=layer))
         if not self._known and not self._plain:
             return
         self._found.warn(
@@ -171,7 +182,7 @@ class Operators:
         for thread, at_us, minus_us, name, work, key, problem in self._batch:
             stack, duration_us = self._stacks.setdefault(thread, []), -minus_us
             while stack and stack[-1].end_us <= at_us:
-                self._close(stack)
+                self._close(stack, thread)
             if stack and stack[-1].work is not None:
                 self._own(key, stack[-1].call)
                 continue  # inside an operator that owns it
@@ -189,10 +200,11 @@ class Operators:
         if type(key) is int and call >= 0:
             self.owners[key] = call
 
-    def _close(self, stack: list[_OpenOperator]) -> None:
+    def _close(self, stack: list[_OpenOperator], thread: str) -> None:
         one = stack.pop()
         if self._each is not None:
-            self._each.append(_launch(one))
+            launch = tuple(_launch(one))  # as the log keeps it
+            self._each.append(_EachCall(launch, thread, one.begin_us))  # type: ignore[arg-type]
             return
         sums = self._plain if one.work is None else self._known
         name = one.name if one.name in sums or len(sums) < MAX_KERNELS else OTHERS

@@ -15,17 +15,21 @@ from ...model.compose import Part
 from ...model.evidence import RankEvidence, reason_of
 from ...model.flop_parts import Executed
 from ...sentences import breakdowns as texts
+from ...sentences import layers as layer_texts
 from ...sentences.reasons import NO_KERNELS
 from ...store.store import Store
 from ...store.view import JobView
 from ..about import about
 from ..ceilings.nodes import ceilings, late_notes
+from ..evidence.gathering import check_seen, gather
 from ..evidence.ranks import NEEDED as OF_REPORT
 from ..evidence.steady import left_out_notes
-from ..evidence.subjects import evidence
+from ..layers.totals import layer_totals
 from ..questions import Subject
-from ..ranks.members import host_of
+from ..ranks.members import chosen, host_of
 from ..time_roofline.works import name_of
+from ..verdict.build import accounts_of
+from . import layers, stack
 from .kernel_totals import Kernels, kernel_totals
 
 NEEDED = OF_REPORT
@@ -70,8 +74,12 @@ def breakdown(store: Store, view: JobView, subject: Subject, by: str) -> Breakdo
     """
     if (by or BY[0]) not in BY:
         raise BadRequest(f"by {by!r}: ask for {' or '.join(BY)}")
-    known = evidence(view, subject)
+    check_seen(view, subject.steps)
+    gathered = gather(view, subject.steps)
+    known = {number: gathered.evidence[number] for number in chosen(view, subject.ranks)}
+    accounts = accounts_of(view, gathered).accounts
     totals = kernel_totals(store, view, subject.steps, known)
+    of_layers = layer_totals(store, view, subject.steps, known)
     parts = []
     for one in _members(known, by or BY[0], totals):
         ranks, scope = list(one.ranks.values()), one.scope
@@ -83,17 +91,21 @@ def breakdown(store: Store, view: JobView, subject: Subject, by: str) -> Breakdo
         ]
         made = {
             "time": compose.time(ranks, scope),
+            stack.KIND: stack.parts_of(view, list(one.ranks), accounts, scope),
             "flops_by_precision": flop_parts.by_precision(ranks, scope),
             "flops_by_width": flop_parts.by_width(ranks, scope, executed, _widest(view, one.ranks)),
             "work_and_memory": traffic_parts.work_and_memory(ranks, scope),
             "traffic_by_level": traffic_parts.traffic(ranks, scope),
             "kernels_by_time": _kernels_by_time(one),
+            layers.KIND: layers.parts_of([of_layers[n] for n in one.ranks if n in of_layers], scope),
         }
         for kind, of_kind in made.items():
             parts += [BreakdownPart(kind, one.name, one.role, *part) for part in of_kind]
     notes = late_notes(view, USED)
     if totals.of_sample:
         notes.append(texts.kernels_of_sample(totals.of_sample))
+    if of_layers:
+        notes.append(layer_texts.of_steps({known[n].key: one.steps for n, one in of_layers.items()}))
     notes += left_out_notes(view, subject.steps)
     if totals.outside:
         notes.append(texts.outside_steps(totals.outside))

@@ -17,7 +17,9 @@ from ..questions import Steps
 from .replays import parsed_steps
 from .tables import by_rank, where
 
-TRACED = "trace.steps"  # fact of a rank: steps that its framework's profiler has recorded
+# Facts of a rank: steps that its framework's profiler has recorded, or, of a rank whose steps another process
+# marks, the times in which it did: "BEGIN-END,BEGIN-END", node time.
+TRACED, TRACED_TIMES = "trace.steps", "trace.times"
 LEAST_STEPS = 8  # of fewer steps all count: which are steady cannot be told
 
 
@@ -44,8 +46,31 @@ def steady_of(view: JobView) -> tuple[dict[int, Steady], dict[int, Ints]]:
 
 
 def traced_steps(view: JobView, number: int) -> Ints:
-    """The steps of a rank that its framework's profiler has recorded (`run --trace`)."""
-    return parsed_steps(view.facts.get(number, {}).get(TRACED, ""))
+    """The steps of a rank that its framework's profiler has recorded (`run --trace`), or some of them."""
+    named = parsed_steps(view.facts.get(number, {}).get(TRACED, ""))
+    times = traced_times(view, number)
+    own = where(view.steps.get("steps", {}), "window", OWN) if times else {}
+    if not rows(own):
+        return named
+    own = take(own, own["rank"] == number)
+    some = [own["step"][(own["end_ns"] > begin) & (own["begin_ns"] < end)] for begin, end in times]
+    return np.unique(np.concatenate([named, *some]))
+
+
+def traced_times(view: JobView, number: int) -> list[tuple[int, int]]:
+    """When a rank whose steps another process marks was traced; server time."""
+    nodes = [who.node for who in view.process_lifetimes if who.rank == number and who.node in view.clocks]
+    text = view.facts.get(number, {}).get(TRACED_TIMES, "")
+    ends = [one.partition("-")[::2] for one in text.split(",")]
+    known = [[int(begin), int(end)] for begin, end in ends if _is_time(begin) and _is_time(end)]
+    if not nodes or not known:
+        return []
+    times = view.clocks[nodes[-1]].to_server(np.array(known, np.int64).ravel()).reshape(-1, 2)
+    return [(begin, end) for begin, end in times.tolist()]
+
+
+def _is_time(text: str) -> bool:
+    return text.isascii() and text.isdecimal() and len(text) < 19
 
 
 def resolved(view: JobView, steps: Steps, mode: str) -> Steps:

@@ -32,12 +32,13 @@ from ..ranks.contention import contention
 from ..ranks.members import chosen
 from .groups import PointGroup, groups_of, placing_of, summarized
 from .kernels import of_kernels
+from .layers import of_layers
 from .network_points import by_its_bytes, crossings, over_network
 from .phases import of_phases
 from .steps import of_steps
 
 KINDS = ("classic", "hierarchical", "network")
-POINTS = ("role", "rank", "step", "phase", "kernel")
+POINTS = ("role", "rank", "step", "phase", "kernel", "layer")
 
 
 def needed(kind: str, points: str) -> Needed:
@@ -64,6 +65,8 @@ def roofline(store: Store, view: JobView, subject: Subject, kind: str, points: s
         found, notes = of_steps(view, evidence, kind, contention(view, every))
     elif points == "phase":
         found, notes = of_phases(store, view, evidence, subject.steps, kind, contention(view, every))
+    elif points == "layer":
+        found, notes = of_layers(store, view, evidence, subject.steps, kind, contention(view, every))
     else:
         found, notes = of_kernels(store, view, evidence, subject.steps, kind, contention(view, every))
     drawn = _roofs(view, evidence, found, kind)

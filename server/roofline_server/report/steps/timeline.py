@@ -75,17 +75,27 @@ def timeline(
         for number, spans in _held(raw, dataset, numbers, limits):
             yield from _spans_of(view, number, spans)
     if calls:
-        for number, some in _held(raw, "calls", numbers, limits):
-            yield from split(
-                _kernels_of(view, raw.kernels, number, take(some, np.arange(min(calls, rows(some)))))
-            )
-            calls -= min(calls, rows(some))
+        yield from _executed(view, raw, numbers, limits, calls)
     if since := {path: count for path, count in raw.damaged.items() if path not in view.damaged}:
         none = [Column(name, np.zeros(0, object)) for name in ("rank", "row", "name")]
         yield Chunk(DATASET, none, [damaged(since)])
 
 
 Stretches = Mapping[int, tuple[int, int]]  # of time, by rank
+
+
+def _executed(
+    view: JobView, raw: RawData, numbers: Sequence[int], limits: Stretches, most: int
+) -> Iterator[Chunk]:
+    """At most so many kernels, the layers that they were executed for, and what was waited for."""
+    for number, some in _held(raw, "calls", numbers, limits):
+        shown = take(some, np.arange(min(most, rows(some))))
+        if "layer" in shown:
+            yield from split(_layers_of(view, number, shown))
+        yield from split(_kernels_of(view, raw.kernels, number, shown))
+        most -= rows(shown)
+    for number, some in _held(raw, "waits", numbers, limits):
+        yield from split(_kernels_of(view, raw.kernels, number, some, "waits"))
 
 
 def _limits(
@@ -225,15 +235,29 @@ def _spans_of(view: JobView, number: int, spans: Table) -> Iterator[Chunk]:
         yield from split(_rows(view, number, row, shown[which[some]], mine, *more))
 
 
-def _kernels_of(view: JobView, kinds: Mapping[int, KernelKind], number: int, calls: Table) -> Chunk:
+def _kernels_of(
+    view: JobView, kinds: Mapping[int, KernelKind], number: int, calls: Table, row: str = "kernels"
+) -> Chunk:
     titles = {k: f"{kind.library} {kind.operation}".strip() for k, kind in kinds.items()}
     names = np.array([titles.get(k, "?") for k in calls["kernel"].tolist()], object)
     problems = {k: kind.problem for k, kind in kinds.items()}
     problem = np.array([problems.get(k, "") for k in calls["kernel"].tolist()], object)
     timed = {"time_ns": calls["time_ns"], "end_ns": calls["time_ns"] + calls["duration_ns"]}
+    layers = calls.get("layer", np.full(rows(calls), "", object))
     more = (
         Column("flops", calls.get("flops", np.full(rows(calls), ABSENT)), "FLOP"),
         Column("bytes", calls.get("bytes", np.full(rows(calls), ABSENT)), "byte"),
         Column("problem", problem),
+        Column("layer", layers),
     )
-    return _rows(view, number, "kernels", names, timed, *more)
+    return _rows(view, number, row, names, timed, *more)
+
+
+def _layers_of(view: JobView, number: int, calls: Table) -> Chunk:
+    """Stretches in which a rank was at one layer: its calls, in order of begin, until one of another."""
+    layer = calls["layer"]
+    begins = np.flatnonzero(np.append(True, layer[1:] != layer[:-1]))
+    ends = calls["time_ns"] + calls["duration_ns"]
+    timed = {"time_ns": calls["time_ns"][begins], "end_ns": np.maximum.reduceat(ends, begins)}
+    named = layer[begins] != ""
+    return _rows(view, number, "layers", layer[begins][named], take(timed, named))

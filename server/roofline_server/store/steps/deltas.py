@@ -228,6 +228,6 @@ def _earliest(raw: Mapping[str, Table], clocks: Mapping[int, NodeClock]) -> int:
     for name, table in raw.items():
         if name == "marks":
             table = take(table, table["kind"] != MarkKind.BEGIN)
-        if name not in ("events", "spans", "between") and rows(table):
+        if name not in ("events", "spans", "between", "waits") and rows(table):
             moments.append(int(on_server_clock(table, clocks)["time_ns"].min()))
     return min(moments, default=time.time_ns())

@@ -66,6 +66,7 @@ def test_every_kind_of_breakdown_is_there_for_each_subject(tmp_path: Path) -> No
     store = store_of(tmp_path, Call(GEMM, 2, 20 * US), ranks=2)
     kinds = {
         "time",
+        "stack_by_time",
         "flops_by_precision",
         "flops_by_width",
         "work_and_memory",

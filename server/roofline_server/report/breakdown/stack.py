@@ -1,0 +1,46 @@
+"""Where the mean step of ranks goes by layer of the software, the launcher's work before it included."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from roofline.answers.values import Scope, value
+
+from ...correlate.steps import OWN
+from ...model import compose
+from ...model.account import Account
+from ...model.compose import Part
+from ...model.evidence import NS
+from ...model.stack import LAUNCHER, stack
+from ...records import rows
+from ...sentences import breakdowns as texts
+from ...store.view import JobView
+from ..evidence.tables import by_rank, where
+from ..ranks.members import on_clock
+
+KIND = "stack_by_time"
+
+
+def parts_of(
+    view: JobView, numbers: Sequence[int], accounts: Mapping[int, Account], scope: Scope
+) -> list[Part]:
+    """Nothing of ranks without steps of their own."""
+    some = [number for number in numbers if number in accounts and len(accounts[number].duration)]
+    if not some:
+        return []
+    own = by_rank({"steps": where(view.steps.get("steps", {}), "window", OWN)})
+    steps = [rows(own[number]["steps"]) for number in some]
+    before = [_before_s(view, number, int(own[number]["steps"]["begin_ns"].min())) for number in some]
+    layers = stack([accounts[number] for number in some], before, steps)
+    parts = {one.name: value(one.seconds, "s", one.provenance, scope) for one in layers}
+    started = [one for one in before if one is not None]
+    words = {LAUNCHER: texts.launched(sum(started) / len(started), max(steps))} if started else {}
+    return compose.parted(parts, words)
+
+
+def _before_s(view: JobView, number: int, first_ns: int) -> float | None:
+    """From the start of a rank, as its agent saw it, to its first step; None: it was not seen before."""
+    begins = [
+        on_clock(view, who, life)[0] for who, life in view.process_lifetimes.items() if who.rank == number
+    ]
+    return (first_ns - min(begins)) / NS if begins and min(begins) < first_ns else None

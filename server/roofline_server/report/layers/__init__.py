@@ -1,0 +1,1 @@
+"""What of the traced steps the layers of the model took."""

@@ -1,0 +1,40 @@
+"""The layers of a model in the steps that a framework's profiler recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from .wording import many, quantity
+
+NO_LAYER = "(no layer)"
+NOTHING_RAN = "(nothing ran)"
+WHY_NOTHING_RAN = "no operator or kernel ran: Python, waiting, or the network"
+NO_LAYERS = (
+    "no step was traced whose layers are known: `roofline-client trace`, or `roofline-agent run --trace "
+    "100-102`, has the framework's profiler record some"
+)
+
+
+def of_steps(steps: Mapping[str, int]) -> str:
+    """steps: traced ones by rank."""
+    who = ", ".join(f"{count} of {rank}" for rank, count in list(steps.items())[:8])
+    more = f" and {len(steps) - 8} more ranks" if len(steps) > 8 else ""
+    return f"layers are those of the traced steps ({who}{more}), which are slower than others"
+
+
+def layers_without_flops(seconds: float) -> str:
+    return f"{quantity(seconds, 's')} in layers of which no FLOPs are known are no points"
+
+
+def other_layers(count: int) -> str:
+    return f"{count} other layers"
+
+
+def calls(count: float, flops_per_second: float | None) -> str:
+    text = many(count, "call")
+    return f"{text} at {quantity(flops_per_second, 'FLOP/s')}" if flops_per_second else text
+
+
+def mean_over(ranks: int, steps: int) -> str:
+    who = f" of {ranks} ranks" if ranks > 1 else ""
+    return f"a step; mean over {many(steps, 'traced step')}{who}"
