@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from . import server
-from .agent import load
+from .agent import load, marked, marking_rank
 from .rich_jobs import LONG, WIDE, Shape, served_job
 from .site import COMMANDS, Node, Result, connects, free_port, node, wait_until
 
@@ -30,6 +30,10 @@ PICK = """async (steps) => {
 FIRST_PAINT = "performance.getEntriesByName('first-contentful-paint')[0].startTime / 1000"
 NOW = "performance.now() / 1000"
 DRAWN, ANSWERED = "#{} .main-svg", "#verdict:not([aria-busy])"  # the page lets no function be made of a text
+
+NEWEST = "Math.max(...document.getElementById('steps').data.map((one) => one.x.at(-1)))"
+FRAME = "new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
+SETTLING, MARKS = 40, 20  # marks, of which the first are not looked at
 
 PAGES, TURNS = 50, 5
 # Opens so many streams of events, half of the list of jobs and half of a job, and reads them.
@@ -99,6 +103,40 @@ def beside_pages() -> Result:
     return Result(
         what, "5 % slower", f"{share:+.1%}", share <= 0.05, f"seconds alone/beside: {rates}; {load()}"
     )
+
+
+def mark_to_pixel() -> Result:
+    """From a mark in a rank to its step in the picture of step times, agent, server and page as they come."""
+    if shutil.which("chromium") is None:
+        return Result("mark to a pixel, worst", "2 s", "not measured", False, "there is no Chromium here")
+    delays: list[float] = []
+    with node() as here, here.server(), here.agent(1.0), chromium(here) as (browser, home):
+        rank = marking_rank(here)
+        tab = browser.new_page(viewport={"width": 1280, "height": 1000})
+        for number in range(-SETTLING, MARKS):  # after some seconds batches come every 1.5 s instead of 1
+            begin, step = time.monotonic(), number + SETTLING
+            marked(rank, step)
+            if number < -1:
+                time.sleep(1.0)
+            elif number == -1:
+                wait_until(lambda: _opened_at_all(tab, f"{home}/job?job=7"))
+            else:
+                while tab.evaluate(NEWEST) < step - 1:  # a mark is the border between two steps
+                    time.sleep(0.01)
+                tab.evaluate(FRAME)
+                delays.append(time.monotonic() - begin)
+        rank.kill()
+        rank.wait()
+    beside = f"median {statistics.median(delays):.2f} s of {len(delays)}; {load()}"
+    return Result("mark to a pixel, worst", "2 s", f"{max(delays):.2f} s", max(delays) <= 2, beside)
+
+
+def _opened_at_all(tab: Any, address: str) -> bool:
+    tab.goto(address)
+    with contextlib.suppress(Exception):
+        tab.locator(DRAWN.format("steps")).first.wait_for(timeout=5_000)
+        return bool(tab.evaluate(NEWEST) >= 0)
+    return False
 
 
 @contextlib.contextmanager

@@ -101,16 +101,18 @@ def roofline_table(found: Roofline) -> Columns:
     return table
 
 
-def roofline(found: Roofline, trails: Mapping[str, Sequence[tuple[float, float, float]]]) -> Figure:
+def roofline(
+    found: Roofline, trails: Mapping[str, Sequence[tuple[float, float, float]]], steps: str
+) -> Figure:
     """Roles under the roofs of their nodes. trails: of each point's label, oldest first, how long ago (s),
-    and intensity and FLOP/s then."""
+    and intensity and FLOP/s then; steps: which ones the points are of, in words."""
     points = [point for point in found.points if _has_place(point)]
     data: list[Any] = placed_roofs(found)
     for point in points:
         trail = trails.get(point.label, ())
         if trail:
             data.append(_trail(point, trail))
-        data.append(point_trace(point))
+        data.append(point_trace(point, steps))
     layout: Figure = {
         "height": 380,
         "xaxis": {**AXIS, "title": {"text": "arithmetic intensity (FLOP/byte)"}},
@@ -163,9 +165,11 @@ def roof_line(host: str, line: Any) -> Figure:
     }
 
 
-def point_trace(point: RoofPoint) -> Figure:
+def point_trace(point: RoofPoint, steps: str = "") -> Figure:
+    """steps: which ones it is of, in words."""
     intensity, flops = point.intensity, point.flops_per_second
     words = [
+        steps,
         f"{units.show(flops)} ({_history(flops)})",
         f"{units.show(intensity)} FLOP/byte of {point.level} ({_history(intensity)})",
         point.words,

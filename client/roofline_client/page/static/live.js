@@ -7,6 +7,8 @@ function follow(address, show) {
   let source;
   const open = () => {
     if (source) source.close();
+    // Nobody looks at a hidden tab; and a browser holds six streams of one page open at most.
+    if (document.hidden) return;
     source = new EventSource(address());
     let errors = {};  // by feed, whose name is the event's id: a feed sends only what has changed
     source.onopen = () => { errors = {}; link.textContent = ""; };
@@ -23,6 +25,7 @@ function follow(address, show) {
       if (!shown.error) show(shown);
     };
   };
+  document.addEventListener("visibilitychange", open);
   open();
   return open;
 }
