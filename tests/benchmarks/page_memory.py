@@ -124,8 +124,8 @@ def result(what: str, samples: Sequence[tuple[float, float]], minutes: float) ->
         f"+{FLAT:.0%} in {HOURS:g} h",
         f"{now / 2**20:.0f} MB, {added[0]:+.1f} MB in {HOURS:g} h",
         added[2] <= FLAT * now / 2**20,
-        f"95 % of {added[1]:+.1f} to {added[2]:+.1f} MB, extrapolated from {minutes:g} min, of which the first "
-        f"third is left out; at first {samples[0][1] / 2**20:.0f} MB, "
+        f"95 % of {added[1]:+.1f} to {added[2]:+.1f} MB, from {minutes:g} min, of which the first third "
+        f"is left out; at first {samples[0][1] / 2**20:.0f} MB, "
         f"at most {max(size for _, size in samples) / 2**20:.0f} MB; {load()}",
     )
 

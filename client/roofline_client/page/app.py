@@ -166,6 +166,11 @@ class _Page:
         async def shown(request: Request) -> Response:
             given = answers.given(one, request.query_params)
             answer, problem, status, title = answers.EMPTY, "", 200, one.title.format(**given)
+            offered: dict[str, list[str]] = {}
+            if one.fields:
+                with contextlib.suppress(ClientError):
+                    jobs = await self._asking.ask(self._access(request), lambda client: client.jobs())
+                    offered = answers.offered(one.fields, jobs)
             if answers.is_complete(one, given):
                 try:
                     answer = await self._asking.ask(
@@ -180,6 +185,8 @@ class _Page:
                 "title": title,
                 "given": given,
                 "fields": one.fields,
+                "offered": offered,
+                "hint": one.hint,
                 "answer": answer.html,
                 "pictures": json.dumps(answer.pictures, allow_nan=False) if answer.pictures else "",
                 "events": events,

@@ -48,9 +48,9 @@ class Watch(Protocol):
 class Turns:
     """Questions that are asked one after the other, the most urgent first.
 
-    The server computes on one core: answers that are asked for at once come at once, and late. A question that
-    nobody waits for any more keeps its turn until it is answered: however fast somebody picks, at most one is
-    computed in vain.
+    The server computes on one core: answers that are asked for at once come at once, and late. A question
+    that nobody waits for any more keeps its turn until it is answered: however fast somebody picks, at most
+    one is computed in vain.
     """
 
     def __init__(self) -> None:

@@ -123,13 +123,20 @@ const reopen = follow(() => "/events/job?" + query(), (shown) => {
     document.getElementById(`${name}-table`).innerHTML = table;  // escaped by the server
   }
   drawAll(Object.keys(shown.pictures));
+  document.body.classList.add("known");
+  document.body.classList.remove("unknown");
   listen();
+}, (problem) => {
+  if (document.body.classList.contains("known")) return;  // what was seen last stays
+  verdict.textContent = problem;
+  document.body.classList.add("unknown");
+  document.getElementById("link").textContent = "";
 });
 
 // Of many ranks the picture shows groups: each can be opened without a mouse, too.
 function offerGroups(groups) {
   const { group } = form.elements;
-  group.parentElement.hidden = !groups.length;
+  group.parentElement.hidden = document.getElementById("late-hint").hidden = !groups.length;
   if (groups.map(([, range]) => range).join() === [...group.options].slice(1).map((one) => one.value).join()) return;
   group.replaceChildren(group.options[0], ...groups.map(([name, range]) => new Option(name, range)));
   group.value = picked.ranks;
