@@ -124,13 +124,13 @@ class _Server(ThreadingHTTPServer):
 
     def __init__(self, address: tuple[str, int], door: OtlpDoor) -> None:
         self.door = door
-        super().__init__(address, _Connection)
+        super().__init__(address, _SpanConnection)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         log.debug("a connection for spans broke", exc_info=True)
 
 
-class _Connection(BaseHTTPRequestHandler):
+class _SpanConnection(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"  # an exporter keeps its connection
     server: _Server
     timeout = PATIENCE_S
