@@ -33,7 +33,7 @@ PATIENCE_S = 120.0  # with a connection on which nothing comes
 STALLED_S = 10.0
 
 
-class Spans(NamedTuple):
+class SentSpans(NamedTuple):
     """What one request brought."""
 
     peer: PeerProcess
@@ -61,7 +61,7 @@ class OtlpDoor:
                 "otlp needs opentelemetry-proto, which is not installed: "
                 "pip install 'roofline-profiler[otlp-agent]'"
             ) from None
-        self._waiting: queue.Queue[Spans] = queue.Queue(MOST_WAITING)
+        self._waiting: queue.Queue[SentSpans] = queue.Queue(MOST_WAITING)
         self._parse: Callable[[bytes], Any] = trace_service_pb2.ExportTraceServiceRequest.FromString
         self._connections = threading.BoundedSemaphore(MOST_CONNECTIONS)
         try:
@@ -72,9 +72,9 @@ class OtlpDoor:
         self.address = self._server.server_address[:2]
         threading.Thread(target=self._server.serve_forever, name="otlp", daemon=True).start()
 
-    def take(self) -> list[Spans]:
+    def take(self) -> list[SentSpans]:
         """What has come since the last call."""
-        found: list[Spans] = []
+        found: list[SentSpans] = []
         with suppress(queue.Empty):
             while True:
                 found.append(self._waiting.get_nowait())
@@ -96,7 +96,7 @@ class OtlpDoor:
                 sender = Sender.of(_attributes(resource.resource.attributes))
                 spans = [_span(one, offset_ns) for scope in resource.scope_spans for one in scope.spans]
                 if sender.is_rank and spans:
-                    self._waiting.put_nowait(Spans(peer, sender, spans))
+                    self._waiting.put_nowait(SentSpans(peer, sender, spans))
         except queue.Full:
             raise Refused(503, "too many spans wait") from None
 

@@ -9,7 +9,7 @@ from roofline_step._packets import VARIABLES, pack_fact
 
 from ..marks.listener import PeerProcess
 from ..marks.receiver import MarkReceiver
-from .door import OtlpDoor, Spans
+from .door import OtlpDoor, SentSpans
 from .steps import Sender, SpanSteps
 
 log = logging.getLogger(__name__)
@@ -29,7 +29,7 @@ class OtlpRanks:
         for spans in self._door.take():
             self._receive(spans)
 
-    def _receive(self, one: Spans) -> None:
+    def _receive(self, one: SentSpans) -> None:
         peer, sender = one.peer, one.sender
         if peer not in self._of:
             while len(self._of) >= MOST_PROCESSES:

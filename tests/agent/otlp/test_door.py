@@ -18,7 +18,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from roofline_agent import config
 from roofline_agent.errors import ConfigError
 from roofline_agent.otlp import door as doors
-from roofline_agent.otlp.door import OtlpDoor, Spans
+from roofline_agent.otlp.door import OtlpDoor, SentSpans
 
 
 @pytest.fixture
@@ -28,7 +28,7 @@ def door() -> Iterator[OtlpDoor]:
     found.close()
 
 
-def taken(door: OtlpDoor) -> list[Spans]:
+def taken(door: OtlpDoor) -> list[SentSpans]:
     deadline = time.monotonic() + 20
     while time.monotonic() < deadline:
         if found := door.take():
