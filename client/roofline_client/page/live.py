@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 EVERY_S, SHARE = 1.0, 10.0  # so often; what takes over 0.2 s is asked for in a tenth of the time
+MOST_S = 60.0  # also after a question that was given up
 KEPT = 16  # subjects that nobody watches, for who comes back
 STILL_S, STILL_SHARE = (
     15.0,
@@ -160,7 +161,7 @@ def pause_s(spent_s: float, may_change: bool = True) -> float:
     """How long to wait before asking again, when the server took so long."""
     if not may_change:
         return max(STILL_S, STILL_SHARE * spent_s)
-    return max(0.0, EVERY_S - spent_s, SHARE * spent_s - EVERY_S)
+    return min(MOST_S, max(0.0, EVERY_S - spent_s, SHARE * spent_s - EVERY_S))
 
 
 class Feeds:

@@ -137,6 +137,7 @@ def test_a_failing_question_ends_no_feed() -> None:
 
 def test_what_takes_long_is_asked_in_a_tenth_of_the_time_and_what_does_not_change_in_a_hundredth() -> None:
     assert live.pause_s(3.0) == pytest.approx(29.0, abs=1.0)
+    assert live.pause_s(30.0) == live.MOST_S
     assert live.pause_s(0.1, may_change=False) == live.STILL_S
     assert live.pause_s(2.0, may_change=False) == 200.0
 
