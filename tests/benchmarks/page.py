@@ -86,17 +86,11 @@ def result(shape: Shape, seen: Seen) -> Result:
 
 def beside_pages() -> Result:
     """How much slower rows become durable while 50 pages are open, in turns with none."""
-    messages, alone, beside = server.ingest_messages(), [], []
     with node() as here, here.server():
         port = free_port()
         with here.running(COMMANDS / "roofline-client", "page", "--listen", f"127.0.0.1:{port}"):
             wait_until(lambda: connects("127.0.0.1", port))
-            asyncio.run(server.ingest(here, messages, "first"))  # a job to look at; everything is warm
-            for turn in range(TURNS):
-                alone.append(asyncio.run(server.ingest(here, messages, f"alone-{turn}")))
-                with here.running(sys.executable, "-c", READER, port, PAGES):
-                    time.sleep(3.0)  # all of them are open, and have seen something
-                    beside.append(asyncio.run(server.ingest(here, messages, f"beside-{turn}")))
+            alone, beside = asyncio.run(_ingest_in_turns(here, port))
     share = statistics.median(beside) / statistics.median(alone) - 1
     rates = ", ".join(f"{one:.1f}/{other:.1f}" for one, other in zip(alone, beside, strict=True))
     what = f"ingest beside {PAGES} open pages"
@@ -137,6 +131,18 @@ def _opened_at_all(tab: Any, address: str) -> bool:
         tab.locator(DRAWN.format("steps")).first.wait_for(timeout=5_000)
         return bool(tab.evaluate(NEWEST) >= 0)
     return False
+
+
+async def _ingest_in_turns(here: Node, port: int) -> tuple[list[float], list[float]]:
+    """Seconds without and with pages, in one event loop: gRPC stays with the first of a process."""
+    messages, alone, beside = server.ingest_messages(), [], []
+    await server.ingest(here, messages, "first")  # a job to look at; everything is warm
+    for turn in range(TURNS):
+        alone.append(await server.ingest(here, messages, f"alone-{turn}"))
+        with here.running(sys.executable, "-c", READER, port, PAGES):
+            await asyncio.sleep(3.0)  # all of them are open, and have seen something
+            beside.append(await server.ingest(here, messages, f"beside-{turn}"))
+    return alone, beside
 
 
 @contextlib.contextmanager
