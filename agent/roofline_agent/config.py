@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 DEFAULT_SERVER = "127.0.0.1:7642"
 SYSTEM_SOCKET = Path("/run/roofline/agent.sock")  # as roofline_step has it
+LOOPBACK = re.compile(r"(127(\.[0-9]{1,3}){3}|localhost):[0-9]{1,5}")
 MIN_INTERVAL_S, MAX_INTERVAL_S = 0.01, 60.0
 
 
@@ -33,6 +35,13 @@ class Config:
     state: str = ""  # spool, identity, ceilings; empty: see default_state
     spool_mb: int = 256  # bound of the spool, MiB
     sources: tuple[str, ...] = ()  # empty: all
+    otlp: str = ""  # 127.0.0.1:PORT where spans are taken by OTLP; empty: nowhere
+
+    @property
+    def otlp_address(self) -> tuple[str, int] | None:
+        """Where spans are taken; None: nowhere."""
+        host, _, port = self.otlp.rpartition(":")
+        return ("127.0.0.1" if host == "localhost" else host, int(port)) if self.otlp else None
 
     @property
     def interval_ns(self) -> int:
@@ -118,6 +127,11 @@ def _apply(config: Config, values: Mapping[str, Any], place: str) -> Config:
     host, colon, port = config.server.rpartition(":")
     if not (colon and host and port.isascii() and port.isdigit() and 0 < int(port) < 65536):
         raise ConfigError(f"{place}: server = {config.server!r} must be HOST:PORT, as {DEFAULT_SERVER}")
+    if config.otlp and not LOOPBACK.fullmatch(config.otlp):
+        raise ConfigError(
+            f"{place}: otlp = {config.otlp!r} must be a port of this machine alone, as 127.0.0.1:4318: "
+            "whose spans come the kernel says, of processes of this machine"
+        )
     if config.spool_mb < 1:
         raise ConfigError(f"{place}: spool_mb = {config.spool_mb} must be at least 1")
     return config

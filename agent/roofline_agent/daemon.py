@@ -14,6 +14,7 @@ import uuid
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from roofline.notify import ServiceManager
 
@@ -38,6 +39,9 @@ from .uplink.encoding import Greeting, encode_within
 from .uplink.exporter import Exporter
 from .uplink.order import Ends
 from .uplink.spool import Spool
+
+if TYPE_CHECKING:
+    from .otlp.ranks import OtlpRanks
 
 log = logging.getLogger(__name__)
 
@@ -76,6 +80,9 @@ class Daemon:
         everyone = os.getuid() == 0 or self.socket == SYSTEM_SOCKET
         self._listener = MarkListener(self.socket, everyone)
         self._receiver = MarkReceiver(self._listener, self._discovery)
+        self._otlp: OtlpRanks | None = None
+        if (address := config.otlp_address) is not None:
+            self._otlp = _otlp(address, self._receiver)
         self._poller = select.poll()
         for descriptor in (self._listener.fileno(), self._wake):
             self._poller.register(descriptor, select.POLLIN)
@@ -226,6 +233,8 @@ class Daemon:
         """Put everything since the last batch into the spool, and have it sent."""
         end = time.monotonic_ns()
         self._receiver.receive()
+        if self._otlp is not None:
+            self._otlp.receive()
         self._sampler.wait(ROWS_S)
         samples, failures = self._sampler.take()
         # Who is in a batch was alive at its end, so that whoever starts after it is seen to be another run.
@@ -293,6 +302,8 @@ class Daemon:
             log.warning("the server has not taken everything; the rest waits in %s", self.state)
         self._exporter.stop()
         self._sampler.close()
+        if self._otlp is not None:
+            self._otlp.close()
         self._listener.close()
         self._spool.close()
         os.close(self._lock)
@@ -335,6 +346,15 @@ def batch_period_ns(unchanged_ns: int, sampled_every_ns: int) -> int:
     """How long a batch is. unchanged_ns: since a rank came or went."""
     is_calm = unchanged_ns > CALM_AFTER_NS and sampled_every_ns >= BATCH_NS
     return CALM_BATCH_NS if is_calm else BATCH_NS
+
+
+def _otlp(address: tuple[str, int], receiver: MarkReceiver) -> OtlpRanks:
+    """Raises ConfigError, Unavailable."""
+    from .otlp.door import OtlpDoor
+    from .otlp.ranks import OtlpRanks
+
+    log.info("spans are taken by OTLP at http://%s:%d", *address)
+    return OtlpRanks(OtlpDoor(address), receiver)
 
 
 def _lock(state: Path) -> int:

@@ -8,7 +8,19 @@ import platform
 import sys
 from collections.abc import Callable, Iterator
 
-from . import agent, hooks, models, one_process, page, recordings, rich_jobs, server, slowdown, streams
+from . import (
+    agent,
+    hooks,
+    models,
+    one_process,
+    page,
+    page_memory,
+    recordings,
+    rich_jobs,
+    server,
+    slowdown,
+    streams,
+)
 from .site import REPOSITORY, Result
 
 TORCH = REPOSITORY / ".venv-torch" / "bin" / "python"  # what `make` sets up
@@ -50,6 +62,8 @@ def benchmarks(options: argparse.Namespace) -> dict[str, Callable[[], Result | I
         "report-rich-1000": rich_jobs.report_of_wide_job,
         "page": page.large_jobs,
         "page-ingest": page.beside_pages,
+        "page-visible": page.mark_to_pixel,
+        "page-memory": lambda: page_memory.while_looked_at(options.minutes),
         "models": models.answers,
         "memory": server.memory_under_load,
         "import": recordings.read_large_file,
@@ -71,6 +85,9 @@ def main() -> int:
         type=float,
         default=slowdown.INTERVAL_S,
         help="seconds between samples, for the slowdown",
+    )
+    parser.add_argument(
+        "--minutes", type=float, default=25.0, help="how long page-memory looks (default %(default)g)"
     )
     options = parser.parse_args()
     known = benchmarks(options)

@@ -151,20 +151,9 @@ def visible_after() -> Result:
 
     delays = []
     with node() as here, here.server(), here.agent(1.0), connect(here.address) as client:
-        environ = {**here.environ, "ROOFLINE_JOB": "7", "ROOFLINE_RANK": "0", "ROOFLINE_ROLE": "worker"}
-        code = "import roofline_step, sys\nfor k in sys.stdin: roofline_step.mark(int(k)); print(flush=True)"
-        rank = subprocess.Popen(
-            [sys.executable, "-c", code],
-            env=environ,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        assert rank.stdin is not None and rank.stdout is not None
+        rank = marking_rank(here)
         for k in range(8):
-            rank.stdin.write(f"{k}\n")
-            rank.stdin.flush()
-            rank.stdout.readline()
+            marked(rank, k)
             begin = time.monotonic()
             while k and time.monotonic() - begin < 10:
                 try:
@@ -179,6 +168,21 @@ def visible_after() -> Result:
     worst, median = max(delays), statistics.median(delays)
     beside = f"median {median:.2f} s of {len(delays)}; a loopback round trip takes {_round_trip_us():.0f} us"
     return Result("mark to visible in a query, worst", "2 s", f"{worst:.2f} s", worst <= 2, beside)
+
+
+def marking_rank(here: Node) -> subprocess.Popen[str]:
+    """A rank that marks a step for each line it reads."""
+    code = "import roofline_step, sys\nfor k in sys.stdin: roofline_step.mark(int(k)); print(flush=True)"
+    environ = {**here.environ, "ROOFLINE_JOB": "7", "ROOFLINE_RANK": "0", "ROOFLINE_ROLE": "worker"}
+    both = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    return subprocess.Popen([sys.executable, "-c", code], env=environ, text=True, **both)
+
+
+def marked(rank: subprocess.Popen[str], step: int) -> None:
+    assert rank.stdin is not None and rank.stdout is not None
+    rank.stdin.write(f"{step}\n")
+    rank.stdin.flush()
+    rank.stdout.readline()
 
 
 def _round_trip_us() -> float:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from . import server
-from .agent import load
+from .agent import load, marked, marking_rank
 from .rich_jobs import LONG, WIDE, Shape, served_job
 from .site import COMMANDS, Node, Result, connects, free_port, node, wait_until
 
@@ -30,6 +30,10 @@ PICK = """async (steps) => {
 FIRST_PAINT = "performance.getEntriesByName('first-contentful-paint')[0].startTime / 1000"
 NOW = "performance.now() / 1000"
 DRAWN, ANSWERED = "#{} .main-svg", "#verdict:not([aria-busy])"  # the page lets no function be made of a text
+
+NEWEST = "Math.max(...document.getElementById('steps').data.map((one) => one.x.at(-1)))"
+FRAME = "new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
+SETTLING, MARKS = 40, 20  # marks, of which the first are not looked at
 
 PAGES, TURNS = 50, 5
 # Opens so many streams of events, half of the list of jobs and half of a job, and reads them.
@@ -82,23 +86,63 @@ def result(shape: Shape, seen: Seen) -> Result:
 
 def beside_pages() -> Result:
     """How much slower rows become durable while 50 pages are open, in turns with none."""
-    messages, alone, beside = server.ingest_messages(), [], []
     with node() as here, here.server():
         port = free_port()
         with here.running(COMMANDS / "roofline-client", "page", "--listen", f"127.0.0.1:{port}"):
             wait_until(lambda: connects("127.0.0.1", port))
-            asyncio.run(server.ingest(here, messages, "first"))  # a job to look at; everything is warm
-            for turn in range(TURNS):
-                alone.append(asyncio.run(server.ingest(here, messages, f"alone-{turn}")))
-                with here.running(sys.executable, "-c", READER, port, PAGES):
-                    time.sleep(3.0)  # all of them are open, and have seen something
-                    beside.append(asyncio.run(server.ingest(here, messages, f"beside-{turn}")))
+            alone, beside = asyncio.run(_ingest_in_turns(here, port))
     share = statistics.median(beside) / statistics.median(alone) - 1
     rates = ", ".join(f"{one:.1f}/{other:.1f}" for one, other in zip(alone, beside, strict=True))
     what = f"ingest beside {PAGES} open pages"
     return Result(
         what, "5 % slower", f"{share:+.1%}", share <= 0.05, f"seconds alone/beside: {rates}; {load()}"
     )
+
+
+def mark_to_pixel() -> Result:
+    """From a mark in a rank to its step in the picture of step times, agent, server and page as they come."""
+    if shutil.which("chromium") is None:
+        return Result("mark to a pixel, worst", "2 s", "not measured", False, "there is no Chromium here")
+    delays: list[float] = []
+    with node() as here, here.server(), here.agent(1.0), chromium(here) as (browser, home):
+        rank = marking_rank(here)
+        tab = browser.new_page(viewport={"width": 1280, "height": 1000})
+        for number in range(-SETTLING, MARKS):  # after some seconds batches come every 1.5 s instead of 1
+            begin, step = time.monotonic(), number + SETTLING
+            marked(rank, step)
+            if number < -1:
+                time.sleep(1.0)
+            elif number == -1:
+                wait_until(lambda: _opened_at_all(tab, f"{home}/job?job=7"))
+            else:
+                while tab.evaluate(NEWEST) < step - 1:  # a mark is the border between two steps
+                    time.sleep(0.01)
+                tab.evaluate(FRAME)
+                delays.append(time.monotonic() - begin)
+        rank.kill()
+        rank.wait()
+    beside = f"median {statistics.median(delays):.2f} s of {len(delays)}; {load()}"
+    return Result("mark to a pixel, worst", "2 s", f"{max(delays):.2f} s", max(delays) <= 2, beside)
+
+
+def _opened_at_all(tab: Any, address: str) -> bool:
+    tab.goto(address)
+    with contextlib.suppress(Exception):
+        tab.locator(DRAWN.format("steps")).first.wait_for(timeout=5_000)
+        return bool(tab.evaluate(NEWEST) >= 0)
+    return False
+
+
+async def _ingest_in_turns(here: Node, port: int) -> tuple[list[float], list[float]]:
+    """Seconds without and with pages, in one event loop: gRPC stays with the first of a process."""
+    messages, alone, beside = server.ingest_messages(), [], []
+    await server.ingest(here, messages, "first")  # a job to look at; everything is warm
+    for turn in range(TURNS):
+        alone.append(await server.ingest(here, messages, f"alone-{turn}"))
+        with here.running(sys.executable, "-c", READER, port, PAGES):
+            await asyncio.sleep(3.0)  # all of them are open, and have seen something
+            beside.append(await server.ingest(here, messages, f"beside-{turn}"))
+    return alone, beside
 
 
 @contextlib.contextmanager

@@ -5,49 +5,22 @@ from __future__ import annotations
 import gzip
 import json
 import re
-import shutil
 import signal
-import socket
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import psutil
 import pytest
-from playwright.sync_api import sync_playwright
 
-from .conftest import COMMANDS, Site, wait_until
+from .browser import CHROMIUM, PATIENCE_MS, Browser, looking
+from .conftest import Site, wait_until
 
-CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.timeout(240),
     pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here"),
 ]
-PATIENCE_MS = 30_000
-
-
-class Browser:
-    """A tab, and what went wrong in it."""
-
-    def __init__(self, tab: Any, home: str) -> None:
-        self.tab, self.home = tab, home
-        self.problems: list[str] = []
-        self.elsewhere: list[str] = []
-        tab.on("console", lambda said: self.problems.append(said.text) if said.type == "error" else None)
-        tab.on("pageerror", lambda error: self.problems.append(str(error)))
-        tab.on("request", self._requested)
-
-    def _requested(self, request: Any) -> None:
-        if not request.url.startswith((self.home, "data:", "blob:")):
-            self.elsewhere.append(request.url)
-
-    def text(self, place: str) -> str:
-        return str(self.tab.inner_text(place))
-
-    def waits_for(self, place: str, words: str, milliseconds: int = PATIENCE_MS) -> None:
-        self.tab.locator(place).filter(has_text=re.compile(words)).first.wait_for(timeout=milliseconds)
 
 
 @pytest.fixture
@@ -55,20 +28,11 @@ def page(site: Site) -> Iterator[Browser]:
     """Of a server with an agent and two workers that train."""
     site.server()
     site.agent()
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        home = f"http://127.0.0.1:{probe.getsockname()[1]}"
-    site.start([COMMANDS / "roofline-client", "page", "--listen", home.removeprefix("http://")], "page.log")
     for index in range(2):
         site.rank("worker", index, 4000, 0.02, 8)
     wait_until(lambda: site.steps("worker:1") > 20, what="the workers step")
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        tab = browser.new_page(viewport={"width": 1280, "height": 1000})
-        found = Browser(tab, home)
-        tab.goto(home)
+    with looking(site) as found:
         yield found
-        browser.close()
 
 
 def test_a_job_is_watched_while_it_runs(page: Browser, site: Site) -> None:

@@ -20,6 +20,10 @@ JobOption = Annotated[str | None, typer.Option(help="job id of ranks whose envir
 SocketOption = Annotated[str | None, typer.Option(help="Unix socket for marks")]
 StateOption = Annotated[str | None, typer.Option(help="directory for spool, identity and ceilings")]
 SourcesOption = Annotated[str | None, typer.Option(help="only these sources, comma-separated")]
+OtlpOption = Annotated[
+    str | None,
+    typer.Option("--otlp", help="take spans of trainings by OTLP/HTTP here, as 127.0.0.1:4318 [nowhere]"),
+]
 ConfigOption = Annotated[Path | None, typer.Option(help="TOML file with the same settings")]
 
 
@@ -31,6 +35,7 @@ def daemon(
     socket: SocketOption = None,
     state: StateOption = None,
     sources: SourcesOption = None,
+    otlp: OtlpOption = None,
     config: ConfigOption = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="warnings only")] = False,
     version: Annotated[bool, typer.Option("--version", help="print the version and exit")] = False,
@@ -44,6 +49,7 @@ def daemon(
         "job": job,
         "socket": socket,
         "state": state,
+        "otlp": otlp,
         "sources": sources.split(",") if sources else None,
     }
     context.obj = GivenSettings(config, flags)

@@ -12,7 +12,7 @@ import os
 import socket
 import struct
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import repeat
 from typing import NamedTuple
 
@@ -54,6 +54,7 @@ LOOK_AGAIN_NS = 1_000_000_000  # for the rank that a wrapper has started: it tak
 UNKNOWN = -1  # the pid of a wrapped process that cannot be found
 STEP_ENDS = (MarkKind.END, MarkKind.BORDER)
 EXIT = "exit"  # fact of a wrapper: how its command ended, and when: "3 123456789"; under ncu its pid too
+MAX_OTHERS = 4096  # processes that send by another way
 MAX_FACTS = 256  # of one connection, kept until its rank is known
 
 # Why something was refused; a report shows these.
@@ -90,6 +91,7 @@ class _Connection:
         self.described = 0  # bytes of them
         self.look_ns = 0  # when to look for the wrapped rank again
         self.fewer = 1  # as the wrapper was asked
+        self.has_marked = False
 
 
 class MarkReceiver:
@@ -104,6 +106,7 @@ class MarkReceiver:
         self._room = BatchRoom()
         self._shapes: set[KernelShape] = set()  # in this batch
         self._connections: dict[socket.socket, _Connection] = {}
+        self._others: dict[PeerProcess, _Connection] = {}
         self._received = Received([], [], [], [], [])
         self._steps: dict[tuple[Rank, StepForm], list[bytes]] = {}
         self._covered: dict[Rank, tuple[int, int]] = {}
@@ -122,6 +125,30 @@ class MarkReceiver:
         for link, peer in accepted:
             connection = self._connections[link] = _Connection()
             connection.rank = self._discovery.look_at(peer.pid) if peer.pid > 0 else None
+
+    def take_in(self, peer: PeerProcess, packets: Sequence[bytes]) -> None:
+        """What a process has sent by another way than the socket."""
+        connection = self._others.get(peer)
+        if connection is None:
+            while len(self._others) >= MAX_OTHERS:
+                del self._others[next(iter(self._others))]
+            connection = self._others[peer] = _Connection()
+        for data in packets:
+            try:
+                self._receive_packet(connection, peer, data)
+            except (struct.error, ValueError, TypeError, KeyError, RecursionError):
+                self._refuse(MALFORMED)
+
+    def knows(self, pid: int) -> bool:
+        """Whether this process is a rank or belongs to one."""
+        return self._discovery.look_at(pid) is not None
+
+    def marks_itself(self, pid: int) -> bool:
+        """Whether marks of this process, or of what wraps it, come by the socket."""
+        rank = self._discovery.look_at(pid)
+        return rank is not None and any(
+            one.has_marked and one.rank == rank for one in self._connections.values()
+        )
 
     @property
     def connections(self) -> int:
@@ -203,6 +230,7 @@ class MarkReceiver:
     def _receive_packet(self, connection: _Connection, peer: PeerProcess, data: bytes) -> None:
         kind = data[:1]
         if kind in (b"M", b"S", b"T"):
+            connection.has_marked = connection.has_marked or kind != b"S"
             if connection.wrapped_pid:
                 rank = self._wrapped_rank(connection, peer)
             else:

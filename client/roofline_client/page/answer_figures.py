@@ -12,7 +12,7 @@ from roofline.answers.trajectory import Path, Stop, Trajectory
 
 from ..plots import style
 from ..tables import units, wording
-from .figures import ABOVE, AXIS, Figure, placed_roofs, plain, point_trace, roof_line
+from .figures import ABOVE, Figure, has_place, placed_roofs, plain, plane, point_trace, roof_line
 
 MOST_ENDS = 64  # ranks and peers of the matrix
 SENT = "tcp_sent_bytes"
@@ -45,7 +45,7 @@ def parts_compared(found: Comparison) -> Figure | None:
     hover = "%{x}, %{fullData.name}: %{y:.4g} ms a step<extra></extra>"
     data = [{"type": "bar", "x": names, "hovertemplate": hover, **job} for job in (first, second)]
     layout = {
-        "height": 320,
+        "height": 400,  # that of the roofline beside it
         "barmode": "group",
         "yaxis": {"title": {"text": "ms a step (95 % interval)"}, "rangemode": "tozero"},
         "legend": ABOVE,
@@ -65,32 +65,23 @@ def rooflines_compared(found: Sequence[Roofline], jobs: Sequence[str]) -> Figure
     for at, (one, job) in enumerate(zip(found, jobs, strict=True)):
         data += [] if at else placed_roofs(one)
         for point in one.points:
-            if point.intensity.value and point.flops_per_second.value:
+            if has_place(point):
                 trace = point_trace(point)
                 trace["name"] = f"{trace['name']}, job {plain(job)}"
                 trace["marker"] = {**trace["marker"], "symbol": symbols[at % len(symbols)]}
                 data.append(trace)
-    return {"data": data, "layout": _plane()}
-
-
-def _plane() -> Figure:
-    return {
-        "height": 400,
-        "xaxis": {**AXIS, "title": {"text": "arithmetic intensity (FLOP/byte)"}},
-        "yaxis": {**AXIS, "title": {"text": "FLOP/s"}},
-        "legend": ABOVE,
-    }
+    return {"data": data, "layout": plane(data, 400)}
 
 
 def trajectory(found: Trajectory) -> Figure:
     """A path a role, its stops in order of the parameter."""
     data: list[Figure] = []
     for path in found.paths:
-        stops = [one for one in path.stops if one.point.intensity.value and one.point.flops_per_second.value]
+        stops = [one for one in path.stops if has_place(one.point)]
         if stops:
             data.append(_path(found.over, path, stops))
     data += [roof_line(roof.host, line) for roof in found.roofs[:1] for line in roof.lines if line.binding]
-    return {"data": data, "layout": _plane()}
+    return {"data": data, "layout": plane(data, 400)}
 
 
 def _path(over: str, path: Path, stops: Sequence[Stop]) -> Figure:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from rich.console import Group
 from rich.text import Text
+from roofline.answers.jobs import Job
 from roofline.answers.tables import TableChunk
 
 from ..api import Client
@@ -44,12 +45,14 @@ EMPTY = Answer("")
 
 class AnswerPage(NamedTuple):
     """title: with the parameters in it, as "Job {job}, in full"; fields: parameters of a form, with
-    what stands before them; is_live: it is asked for again while somebody looks."""
+    what stands before them; is_live: it is asked for again while somebody looks; hint: stands where nothing
+    is asked for yet."""
 
     title: str
     fields: dict[str, str]
     ask: Callable[[Client, Given], Answer]
     is_live: bool = False
+    hint: str = "Say which job, and press Enter."
 
 
 class AnswerWatch:
@@ -134,7 +137,10 @@ def _trajectory(client: Client, given: Given) -> Answer:
 
 def _machines(client: Client, given: Given) -> Answer:
     found = client.machines(given["host"], bool(given["host"]))
-    return Answer(html(Group(machines.as_text(found), "", *details.held_against(found))))
+    doubts = machines.doubts(found)
+    folded = f"<details><summary>what a ? stands for</summary>{html(Group(*doubts))}</details>"
+    rest = html(Group(machines.LEGEND, "", *details.held_against(found)))
+    return Answer(html(machines.rows(found)) + folded * bool(doubts) + rest)
 
 
 def _agents(client: Client, given: Given) -> Answer:
@@ -157,17 +163,36 @@ ALL = {
         },
         _compare,
         is_live=True,
+        hint="Two jobs or more, side by side: their settings, speed, accounts and rooflines.",
     ),
     "trajectory": AnswerPage(
         "Experiment {experiment} over {over}",
         {"experiment": "jobs tagged experiment=", "over": "over (nodes, ranks, ps, batch, threads, a tag)"},
         _trajectory,
         is_live=True,
+        hint="Jobs that ran with `roofline-agent run --experiment NAME`, in the order of what was varied.",
     ),
     "machines": AnswerPage("Machines and their ceilings", {"host": "history of host"}, _machines),
     "agents": AnswerPage("Agents", {}, _agents, is_live=True),
 }
 OPTIONAL = ("steps", "host")
+RESOURCES = ("nodes", "ranks", "ps", "batch", "threads")
+MOST_OFFERED = 200
+
+
+def offered(fields: Iterable[str], jobs: Sequence[Job]) -> dict[str, list[str]]:
+    """What a field may be filled with, by its name."""
+    names = [one.job for one in jobs]
+    tags = {name for one in jobs for name in one.tags} - {"experiment"}
+    known = {
+        "job": names,
+        "first": names,
+        "second": names,
+        "experiment": sorted({one.tags["experiment"] for one in jobs if "experiment" in one.tags}),
+        "over": [*RESOURCES, *sorted(tags)],
+        "host": sorted({host for one in jobs for host in one.hosts}),
+    }
+    return {name: known[name][:MOST_OFFERED] for name in fields if name in known}
 
 
 def given(one: AnswerPage, asked: Mapping[str, str]) -> dict[str, str]:

@@ -10,7 +10,9 @@ import asyncio
 import contextlib
 import json
 import secrets
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Iterable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -25,20 +27,24 @@ from starlette.staticfiles import StaticFiles
 from starlette.templating import Jinja2Templates
 
 from .. import __version__
+from ..api import Client
 from ..connection import enrolled
 from ..errors import ClientError, NotFound, Unreachable
 from . import answers, documents, downloads
 from .answers import AnswerWatch
 from .asking import Asking, Busy
 from .job_list import JobList
-from .live import Feeds, Watch, merged
+from .live import Feeds, Found, Turns, Watch, merged
 from .shield import LOOPBACK, Shield
 from .visitors import COOKIE, LONGEST_S, Visitors
-from .watching import Chosen, LateWatch, StepsWatch, VerdictWatch
+from .watching import Chosen, JobState, LateWatch, RooflineWatch, StepsWatch, VerdictWatch
 
 HERE = Path(__file__).parent
 MEMBER = "a visitor of the live page"  # as `roofline-server token list` shows who has logged in
 EVENTS_APART_S = 15  # a comment between events tells proxies and browsers that the page lives
+MOST_JOBS = 64  # of which something is known
+# What is asked for first of a job; on opening it step times are, as nothing else is asked for yet.
+URGENCY = {"verdict": 0, "roofline": 1, "late": 2, "steps": 3}
 Asked = tuple[Hashable, Watch]  # of a feed: what tells its subject from others, and who asks
 
 
@@ -61,6 +67,7 @@ class _Page:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._visitors, self._feeds = Visitors(), Feeds()
+        self._jobs: dict[tuple[Access | None, str], tuple[JobState, Turns]] = {}
         self._asking = Asking(settings.server, settings.own)
         self._templates = Jinja2Templates(HERE / "templates")
         self._templates.env.globals["version"] = __version__
@@ -159,6 +166,11 @@ class _Page:
         async def shown(request: Request) -> Response:
             given = answers.given(one, request.query_params)
             answer, problem, status, title = answers.EMPTY, "", 200, one.title.format(**given)
+            offered: dict[str, list[str]] = {}
+            if one.fields:
+                with contextlib.suppress(ClientError):
+                    jobs = await self._asking.ask(self._access(request), lambda client: client.jobs())
+                    offered = answers.offered(one.fields, jobs)
             if answers.is_complete(one, given):
                 try:
                     answer = await self._asking.ask(
@@ -173,6 +185,8 @@ class _Page:
                 "title": title,
                 "given": given,
                 "fields": one.fields,
+                "offered": offered,
+                "hint": one.hint,
                 "answer": answer.html,
                 "pictures": json.dumps(answer.pictures, allow_nan=False) if answer.pictures else "",
                 "events": events,
@@ -187,13 +201,23 @@ class _Page:
         return self._events({"jobs": ((), JobList())}, self._access(request))
 
     async def _job_events(self, request: Request) -> Response:
-        chosen = Chosen.of(request.query_params)
-        watches: dict[str, Asked] = {"steps": (chosen.job, StepsWatch(chosen.job))}
+        chosen, access = Chosen.of(request.query_params), self._access(request)
+        state, turns = self._looked_at(access, chosen.job)
+        watches: dict[str, Asked] = {"steps": (chosen.job, StepsWatch(chosen.job, state))}
         if chosen.steps or chosen.ranks:
             watches["late"] = chosen, LateWatch(chosen)
         chosen = chosen._replace(ranks="")  # a verdict is of all ranks
-        watches["verdict"] = chosen, VerdictWatch(chosen)
-        return self._events(watches, self._access(request))
+        watches["verdict"] = chosen, VerdictWatch(chosen, state)
+        watches["roofline"] = chosen, RooflineWatch(chosen, state)
+        return self._events(watches, access, turns)
+
+    def _looked_at(self, access: Access | None, job: str) -> tuple[JobState, Turns]:
+        """What all who look at a job with the same access have in common."""
+        found = self._jobs.pop((access, job), None) or (JobState(), Turns())
+        self._jobs[access, job] = found
+        while len(self._jobs) > MOST_JOBS:
+            del self._jobs[next(iter(self._jobs))]
+        return found
 
     def _answer_events(self, name: str) -> Callable[[Request], Awaitable[Response]]:
         async def followed(request: Request) -> Response:
@@ -203,19 +227,22 @@ class _Page:
 
         return followed
 
-    def _events(self, watches: Mapping[str, Asked], access: Access | None) -> Response:
-        def asking(watch: Watch) -> Callable[[], Awaitable[tuple[str, bool]]]:
-            async def ask() -> tuple[str, bool]:
+    def _events(
+        self, watches: Mapping[str, Asked], access: Access | None, turns: Turns | None = None
+    ) -> Response:
+        def asking(name: str, watch: Watch) -> Callable[[], Awaitable[Found]]:
+            async def ask() -> Found:
+                begin = time.monotonic()
                 try:
-                    return await self._asking.ask(access, watch.look)
+                    return await self._asking.ask(access, partial(_timed, watch), turns, URGENCY.get(name, 0))
                 except ClientError as error:
-                    return documents.problem(error), True
+                    return Found(documents.problem(error), True, time.monotonic() - begin)
 
             return ask
 
         # Nobody sees what another asked for.
         feeds = {
-            name: self._feeds.feed((name, subject, access), asking(watch))
+            name: self._feeds.feed((name, subject, access), asking(name, watch))
             for name, (subject, watch) in watches.items()
         }
         return _stream(merged(feeds))
@@ -247,6 +274,12 @@ class _Page:
         if request.url.path.startswith("/events/"):
             return _stream(_only(documents.problem(error)))
         return Response(documents.problem(error), status_of(error), media_type="application/json")
+
+
+def _timed(watch: Watch, client: Client) -> Found:
+    begin = time.monotonic()
+    shown, may_change = watch.look(client)
+    return Found(shown, may_change, time.monotonic() - begin)
 
 
 def _stream(shown: AsyncIterator[tuple[str, str]]) -> Response:

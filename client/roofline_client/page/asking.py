@@ -5,14 +5,17 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from typing import TypeVar
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from functools import partial
+from typing import Any, TypeVar
 
 from roofline.joining import Access
 
 from ..api import Client
 from ..connection import NO_ACCESS
 from ..errors import ClientError
+from .live import Turns
 
 T = TypeVar("T")
 TIMEOUT_S = 30.0
@@ -36,16 +39,33 @@ class Asking:
         self._waiting = 0
         self._clients: OrderedDict[Access, Client] = OrderedDict()
 
-    async def ask(self, access: Access | None, question: Callable[[Client], T]) -> T:
-        """The answer. Raises ClientError; Busy where too many wait."""
+    async def ask(
+        self,
+        access: Access | None,
+        question: Callable[[Client], T],
+        turns: Turns | None = None,
+        urgency: int = 0,
+    ) -> T:
+        """The answer; in turn with other questions. Raises ClientError; Busy where too many wait."""
         if self._waiting >= MOST_WAITING:
             raise Busy("the page is asked too much at once: try again in a moment")
         self._waiting += 1
         try:
-            loop = asyncio.get_running_loop()
-            return await loop.run_in_executor(self._threads, question, self._client(access or self._own))
+            if turns is None:
+                return await asyncio.wrap_future(self._begin(access, question))
+            await turns.wait(urgency)
+            try:
+                asked = self._begin(access, question)
+            except BaseException:
+                turns.end()
+                raise
+            asked.add_done_callback(partial(_end, asyncio.get_running_loop(), turns))
+            return await asyncio.wrap_future(asked)
         finally:
             self._waiting -= 1
+
+    def _begin(self, access: Access | None, question: Callable[[Client], T]) -> Future[T]:
+        return self._threads.submit(question, self._client(access or self._own))
 
     async def works(self, access: Access | None) -> str:
         """Why nothing can be asked with this; "" where it can."""
@@ -66,3 +86,9 @@ class Asking:
         self._threads.shutdown(wait=False, cancel_futures=True)
         for client in self._clients.values():
             client.close()
+
+
+def _end(loop: asyncio.AbstractEventLoop, turns: Turns, asked: Future[Any]) -> None:
+    """In the question's thread."""
+    with suppress(RuntimeError):  # the page has ended
+        loop.call_soon_threadsafe(turns.end)

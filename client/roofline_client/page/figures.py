@@ -5,6 +5,7 @@ Colours of roles and parts are those of `roofline-client plot`; those of steps a
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from textwrap import wrap
@@ -22,7 +23,9 @@ MOST_RANKS = 64  # bars; beyond these the worst are shown
 TRAIL_S = (10.0, 60.0, 600.0)  # where a role was so long ago
 ACCOUNT_FORMULA = "time of the part / steps; the parts of a rank add up to its step"
 POINT_FORMULA = "FLOP/s = FLOPs of the steps / their time; intensity = FLOPs / bytes"
-AXIS = {"type": "log", "exponentformat": "SI"}
+AXIS = {"type": "log", "exponentformat": "SI", "dtick": 1}  # a line each decade: others' numbers overlap
+MARGIN = 0.1  # decades, so that numbers of both axes do not meet in the corner
+MOST_LABELS = 6  # roofs that are named in the picture, not only when they are pointed at
 ABOVE = {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0}
 Figure = dict[str, Any]
 
@@ -60,7 +63,8 @@ def accounts(found: Sequence[RankAccount]) -> Figure:
         )
     layout = {
         "barmode": "stack",
-        "height": 130 + 26 * max(1, len(shown)),
+        "height": max(380, 130 + 26 * len(shown)),  # that of the roofline beside it
+        "bargap": 0.2 if len(shown) > 5 else 0.5,
         "xaxis": {"title": {"text": f"mean of a steady step ({unit})"}, "rangemode": "tozero"},
         "yaxis": {"autorange": "reversed", "automargin": True},
         "legend": {**ABOVE, "traceorder": "normal"},
@@ -101,30 +105,59 @@ def roofline_table(found: Roofline) -> Columns:
     return table
 
 
-def roofline(found: Roofline, trails: Mapping[str, Sequence[tuple[float, float, float]]]) -> Figure:
+def roofline(
+    found: Roofline, trails: Mapping[str, Sequence[tuple[float, float, float]]], steps: str
+) -> Figure:
     """Roles under the roofs of their nodes. trails: of each point's label, oldest first, how long ago (s),
-    and intensity and FLOP/s then."""
-    points = [point for point in found.points if _has_place(point)]
+    and intensity and FLOP/s then; steps: which ones the points are of, in words."""
+    points = [point for point in found.points if has_place(point)]
     data: list[Any] = placed_roofs(found)
     for point in points:
         trail = trails.get(point.label, ())
         if trail:
             data.append(_trail(point, trail))
-        data.append(point_trace(point))
-    layout: Figure = {
-        "height": 380,
-        "xaxis": {**AXIS, "title": {"text": "arithmetic intensity (FLOP/byte)"}},
-        "yaxis": {**AXIS, "title": {"text": "FLOP/s"}},
-        "legend": ABOVE,
-    }
+        data.append(point_trace(point, steps))
+    layout = plane(data, 380)
     if not points:
         layout["annotations"] = [instead(next(iter(found.notes), "no FLOPs and bytes are known yet"))]
     return {"data": data, "layout": layout}
 
 
+def plane(data: Sequence[Figure], height: int) -> Figure:
+    """The layout of a roofline that has these lines and points: whole decades, roofs with their names."""
+    return {
+        "height": height,
+        "xaxis": {**AXIS, **_decades(data, "x"), "title": {"text": "arithmetic intensity (FLOP/byte)"}},
+        "yaxis": {**AXIS, **_decades(data, "y"), "title": {"text": "FLOP/s"}},
+        "legend": ABOVE,
+        "annotations": _roof_labels([one for one in data if one["mode"] == "lines"]),
+    }
+
+
+def _decades(data: Iterable[Figure], axis: str) -> Figure:
+    numbers = [number for one in data for number in one[axis] if number and number > 0]
+    if not numbers:
+        return {}
+    first, last = math.floor(math.log10(min(numbers))), math.ceil(math.log10(max(numbers)))
+    return {"range": [first - MARGIN, last + MARGIN]}
+
+
+def _roof_labels(roofs: Sequence[Figure]) -> list[Figure]:
+    """Of a peak at its right end, of a memory beside the middle of its slope."""
+    labels = []
+    for one in roofs[:MOST_LABELS]:
+        x, y = ([math.log10(number) for number in one[axis]] for axis in ("x", "y"))
+        if y[0] == y[-1]:
+            place = {"x": x[-1], "y": y[-1], "xanchor": "right", "yanchor": "bottom"}
+        else:
+            place = {"x": (x[0] + x[-1]) / 2, "y": (y[0] + y[-1]) / 2, "xanchor": "left", "yanchor": "top"}
+        labels.append({**place, "text": one["name"], "showarrow": False, "font": {"size": 11}})
+    return labels
+
+
 def placed_roofs(found: Roofline) -> list[Figure]:
     """The roofs that its points are under."""
-    points = [point for point in found.points if _has_place(point)]
+    points = [point for point in found.points if has_place(point)]
     roofs = _of_points(found.roofs, points)
     return [roof_line(roof.host, line) for roof in roofs for line in roof.lines if line.binding]
 
@@ -135,7 +168,7 @@ def instead(words: str) -> Figure:
     return {**middle, "text": "<br>".join(wrap(escape(words), 60)), "showarrow": False}
 
 
-def _has_place(point: RoofPoint) -> bool:
+def has_place(point: RoofPoint) -> bool:
     return bool(point.intensity.value and point.flops_per_second.value)
 
 
@@ -163,9 +196,11 @@ def roof_line(host: str, line: Any) -> Figure:
     }
 
 
-def point_trace(point: RoofPoint) -> Figure:
+def point_trace(point: RoofPoint, steps: str = "") -> Figure:
+    """steps: which ones it is of, in words."""
     intensity, flops = point.intensity, point.flops_per_second
     words = [
+        steps,
         f"{units.show(flops)} ({_history(flops)})",
         f"{units.show(intensity)} FLOP/byte of {point.level} ({_history(intensity)})",
         point.words,

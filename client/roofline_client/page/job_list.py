@@ -66,7 +66,7 @@ class JobList:
             job=job.job,
             state=job.state or ("running" if job.running else "ended"),
             running=job.running,
-            begun=units.when(job.begin_ns, "%Y-%m-%d %H:%M:%S"),
+            begun=units.when(job.begin_ns, "%m-%d %H:%M"),
             lasted=units.number((job.end_ns - job.begin_ns) / 1e9, "s"),
             roles=", ".join(f"{count} {role}" for role, count in job.roles.items()),
             hosts=", ".join(job.hosts),
@@ -106,6 +106,7 @@ def shortened(verdict: Verdict) -> str:
     words = (found.sentence if found is not None else verdict.headline).split()
     if len(words) <= WORDS:
         return " ".join(words)
-    # "CPU contention on every rank: it takes ..." needs no more.
+    # "CPU contention on every rank: it takes ..." and "not known: no steps were ..." need no more.
     begin = " ".join(words[:WORDS])
-    return begin.rstrip(":;,") if begin.endswith((":", ";", ",")) else f"{begin} …"
+    whole, stop, _ = begin.partition(":")
+    return whole if stop else begin.rstrip(";,") if begin.endswith((";", ",")) else f"{begin} …"

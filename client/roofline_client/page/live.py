@@ -7,11 +7,12 @@ that all pages together take a small part of the server's time.
 from __future__ import annotations
 
 import asyncio
+import heapq
 import logging
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Hashable, Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 if TYPE_CHECKING:
     from ..api import Client
@@ -19,11 +20,23 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 EVERY_S, SHARE = 1.0, 10.0  # so often; what takes over 0.2 s is asked for in a tenth of the time
+MOST_S = 60.0  # also after a question that was given up
 KEPT = 16  # subjects that nobody watches, for who comes back
-STILL_S = 15.0  # of what does not change any more
+STILL_S, STILL_SHARE = (
+    15.0,
+    100.0,
+)  # of what does not change any more: so seldom, in so small a part of the time
 
 # What to show, and whether it may still change.
 Shown = tuple[str, bool]
+
+
+class Found(NamedTuple):
+    """What is shown, whether it may still change, and how long the server took for it."""
+
+    shown: str
+    may_change: bool
+    spent_s: float
 
 
 class Watch(Protocol):
@@ -33,10 +46,48 @@ class Watch(Protocol):
         """What is to be shown now. Raises ClientError."""
 
 
+class Turns:
+    """Questions that are asked one after the other, the most urgent first.
+
+    The server computes on one core: answers that are asked for at once come at once, and late. A question
+    that nobody waits for any more keeps its turn until it is answered: however fast somebody picks, at most
+    one is computed in vain.
+    """
+
+    def __init__(self) -> None:
+        self._taken = False
+        self._waiting: list[tuple[int, int, asyncio.Future[None]]] = []
+        self._count = 0
+
+    async def wait(self, urgency: int) -> None:
+        """Until it is this one's turn, which lasts until `end`. urgency: 0 goes first."""
+        if not self._taken:
+            self._taken = True
+            return
+        mine: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._count += 1
+        heapq.heappush(self._waiting, (urgency, self._count, mine))
+        try:
+            await mine
+        except asyncio.CancelledError:
+            if mine.done() and not mine.cancelled():
+                self.end()  # it had come meanwhile
+            raise
+
+    def end(self) -> None:
+        """The turn goes to the next that waits."""
+        while self._waiting:
+            *_, mine = heapq.heappop(self._waiting)
+            if not mine.done():
+                mine.set_result(None)
+                return
+        self._taken = False
+
+
 class Feed:
     """One subject; a task asks for it as long as there are watchers."""
 
-    def __init__(self, ask: Callable[[], Awaitable[Shown]]) -> None:
+    def __init__(self, ask: Callable[[], Awaitable[Found]]) -> None:
         self._ask = ask
         self._watchers: set[asyncio.Queue[str]] = set()
         self._newest, self._due = "", 0.0
@@ -67,14 +118,13 @@ class Feed:
         # Who comes back soon, as after a reload, sees what was found last, and nothing is asked anew.
         await asyncio.sleep(self._due - time.monotonic())
         while True:
-            begin, may_change = time.monotonic(), True
+            pause = EVERY_S
             try:
-                shown, may_change = await self._ask()
-                self._show(shown)
+                found = await self._ask()
+                self._show(found.shown)
+                pause = pause_s(found.spent_s, found.may_change)
             except Exception:
                 log.exception("the page asked in vain; it tries again")
-            spent = time.monotonic() - begin
-            pause = pause_s(spent) if may_change else STILL_S
             self._due = time.monotonic() + pause
             await asyncio.sleep(pause)
 
@@ -107,9 +157,11 @@ async def merged(feeds: Mapping[str, Feed]) -> AsyncIterator[tuple[str, str]]:
             await stream.aclose()
 
 
-def pause_s(spent_s: float) -> float:
-    """How long to wait before asking again, when asking took so long."""
-    return max(0.0, EVERY_S - spent_s, SHARE * spent_s - EVERY_S)
+def pause_s(spent_s: float, may_change: bool = True) -> float:
+    """How long to wait before asking again, when the server took so long."""
+    if not may_change:
+        return max(STILL_S, STILL_SHARE * spent_s)
+    return min(MOST_S, max(0.0, EVERY_S - spent_s, SHARE * spent_s - EVERY_S))
 
 
 class Feeds:
@@ -118,7 +170,7 @@ class Feeds:
     def __init__(self) -> None:
         self._feeds: dict[Hashable, Feed] = {}
 
-    def feed(self, subject: Hashable, ask: Callable[[], Awaitable[Shown]]) -> Feed:
+    def feed(self, subject: Hashable, ask: Callable[[], Awaitable[Found]]) -> Feed:
         """The one of this subject; ask: how, if it is new."""
         found = self._feeds.pop(subject, None) or Feed(ask)
         idle = [one for one, feed in self._feeds.items() if not feed.is_watched]

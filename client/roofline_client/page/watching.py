@@ -4,12 +4,13 @@ steps come soon, however large the job is, the verdict when the server has found
 from __future__ import annotations
 
 import json
+import math
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
-from typing import NamedTuple
+from contextlib import suppress
+from typing import Any, NamedTuple
 
-from roofline.answers.report import Report
 from roofline.answers.roofline import Roofline
 from roofline.answers.step_overview import RecentSteps, StepOverview
 
@@ -23,6 +24,8 @@ from .live import Shown
 
 TRAIL_EVERY_S = 5.0
 MOST_TRAIL = 130  # places that are remembered
+RECENT_S = 20.0  # so old may be what is known of a job's newest steps
+FORGOTTEN_S = 60.0  # after so long without a look the server is asked again where roles were
 Place = tuple[float, float, float]  # when (s), intensity, FLOP/s
 Part = tuple[figures.Figure, str]  # a picture, and its table as HTML
 
@@ -57,17 +60,36 @@ class Chosen(NamedTuple):
         return {"first_rank": int(first), "last_rank": int(last)}
 
 
+class JobState:
+    """What one watch has found of a job and another needs, so that nothing is asked twice."""
+
+    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
+        self._now = now
+        self.running: bool | None = None  # None: not known yet
+        self._recent: list[RecentSteps] = []
+        self._when = -math.inf
+
+    def see(self, found: StepOverview) -> None:
+        self.running, self._recent, self._when = found.running, found.recent, self._now()
+
+    def recent(self) -> list[RecentSteps] | None:
+        """None: what is known is too old."""
+        return self._recent if self._now() - self._when <= RECENT_S else None
+
+
 class StepsWatch:
     """Step times and lateness of the whole job."""
 
-    def __init__(self, job: str) -> None:
-        self._job = job
+    def __init__(self, job: str, state: JobState) -> None:
+        self._job, self._state = job, state
 
     def look(self, client: Client) -> Shown:
         """What is to be shown now. Raises ClientError."""
         found = client.step_overview(self._job)
+        self._state.see(found)
         steps = step_figures.step_times(found), html(step_figures.steps_table(found))
-        return _message({"steps": steps, "late": _late(found)}, late_of="/"), found.running
+        parts = {"steps": steps, "late": _late(found)}
+        return _message(parts, late_of="/", groups=_groups(found)), found.running
 
 
 class LateWatch:
@@ -83,76 +105,102 @@ class LateWatch:
         return _message({"late": _late(found)}, late_of=f"{asked.steps}/{asked.ranks}"), found.running
 
 
+def _groups(found: StepOverview) -> list[tuple[str, str]]:
+    """Names and ranges of the rows that are several ranks; none where each row is one."""
+    rows = [(row.name, f"{row.first_rank}:{row.last_rank}") for row in found.lateness]
+    return rows if any(row.last_rank > row.first_rank for row in found.lateness) else []
+
+
 def _late(found: StepOverview) -> Part:
     return step_figures.lateness(found), html(step_figures.lateness_table(found))
 
 
 class VerdictWatch:
-    """Verdict, account and roofline of the steps that were picked, or of those that are now."""
+    """Verdict and account of the steps that were picked, or of the steady ones."""
 
-    def __init__(self, chosen: Chosen, now: Callable[[], float] = time.monotonic) -> None:
-        self._chosen, self._now = chosen, now
-        self._trails: dict[str, deque[Place]] = {}  # by label
-        self._is_seeded = False
+    def __init__(self, chosen: Chosen, state: JobState) -> None:
+        self._chosen, self._state = chosen, state
 
     def look(self, client: Client) -> Shown:
         """What is to be shown now. Raises ClientError."""
         asked = self._chosen
         report = client.report(asked.job, **asked.range(), first_screen=True)
+        self._state.running = report.running
         parts: dict[str, Part] = {}
         if report.verdict is not None:
             accounts = report.verdict.accounts
             parts["account"] = figures.accounts(accounts), html(figures.accounts_table(accounts))
-        roofs = self._roofline(client, report)
-        if roofs is not None:
-            table = html(figures.roofline_table(roofs))
-            parts["roofline"] = figures.roofline(roofs, self._trail(roofs)), table
         words = {"state": report.state, "verdict": html(screen.as_text(report)), "of": asked.steps}
         words["headline"] = report.verdict.headline if report.verdict else ""
         return _message(parts, **words), report.running
 
-    def _roofline(self, client: Client, report: Report) -> Roofline | None:
-        """Of the last seconds of a running job, of all steady steps of another; None where there is none."""
-        asked = self._chosen
-        if asked.steps or not report.running:
-            return _points(client, asked.job, **asked.range())
-        recent = client.step_overview(asked.job, stretches=1).recent
-        if not self._is_seeded:
+
+class RooflineWatch:
+    """Roles under their roofs: over the steps that were picked, over the last seconds of a running job, over
+    the steady steps of another."""
+
+    def __init__(self, chosen: Chosen, state: JobState, now: Callable[[], float] = time.monotonic) -> None:
+        self._chosen, self._state, self._now = chosen, state, now
+        self._trails: dict[str, deque[Place]] = {}  # by label
+        self._looked: float | None = None  # when; None: never at a running job
+
+    def look(self, client: Client) -> Shown:
+        """What is to be shown now. Raises ClientError."""
+        asked, may_change = self._chosen, self._state.running is not False
+        if asked.steps:
+            found = _points(client, asked.job, **asked.range())
+            return self._shown(found, f"steps {asked.steps}"), may_change
+        recent = self._recent(client) if may_change else []
+        if not self._state.running:
+            return self._shown(_points(client, asked.job), "steady steps"), False
+        now = self._now()
+        if self._looked is None or now - self._looked > FORGOTTEN_S:
             self._seed(client, recent)
-        return _points(client, asked.job, first_step=_newest(recent))
+        self._looked = now
+        newest = next((one for one in recent if not one.ago), None)
+        if newest is None:
+            return self._shown(_points(client, asked.job), "all steps"), True
+        found = _points(client, asked.job, first_step=newest.first_step)
+        self._remember(found, now)
+        return self._shown(found, f"steps {newest.first_step:,} to {newest.last_step:,}"), True
+
+    def _recent(self, client: Client) -> list[RecentSteps]:
+        if (known := self._state.recent()) is not None:
+            return known
+        found = client.step_overview(self._chosen.job, stretches=1)
+        self._state.see(found)
+        return found.recent
+
+    def _shown(self, found: Roofline, steps: str) -> str:
+        picture = figures.roofline(found, self._trail(), steps)
+        table = html(figures.roofline_table(found))
+        return _message({"roofline": (picture, table)}, roofline_of=self._chosen.steps)
 
     def _seed(self, client: Client, recent: Iterable[RecentSteps]) -> None:
         """Where the roles were before anybody looked."""
-        self._is_seeded, now = True, self._now()
+        self._trails.clear()
+        now = self._now()
         for one in sorted(recent, key=lambda one: -one.ago):
             if one.ago:
-                found = _points(client, self._chosen.job, first_step=one.first_step, last_step=one.last_step)
-                self._remember(found, now - one.ago)
+                steps = {"first_step": one.first_step, "last_step": one.last_step}
+                with suppress(ClientError):
+                    self._remember(_points(client, self._chosen.job, **steps), now - one.ago)
 
-    def _remember(self, found: Roofline | None, when: float) -> None:
-        for point in found.points if found is not None else ():
+    def _remember(self, found: Roofline, when: float) -> None:
+        for point in found.points:
             trail = self._trails.setdefault(point.label, deque(maxlen=MOST_TRAIL))
             intensity, flops = point.intensity.value, point.flops_per_second.value
             if intensity and flops and (not trail or when - trail[-1][0] >= TRAIL_EVERY_S):
                 trail.append((when, intensity, flops))
 
-    def _trail(self, found: Roofline) -> dict[str, list[Place]]:
-        """Where points were; remembers where they are."""
+    def _trail(self) -> dict[str, list[Place]]:
+        """Where points were."""
         now = self._now()
-        if self._is_seeded:
-            self._remember(found, now)
         return {label: _so_long_ago(trail, now) for label, trail in self._trails.items()}
 
 
-def _points(client: Client, job: str, **steps: int | None) -> Roofline | None:
-    try:
-        return client.roofline(job, "classic", "role", **steps)
-    except ClientError:
-        return None
-
-
-def _newest(recent: Iterable[RecentSteps]) -> int | None:
-    return next((one.first_step for one in recent if not one.ago), None)
+def _points(client: Client, job: str, **steps: int | None) -> Roofline:
+    return client.roofline(job, "classic", "role", **steps)
 
 
 def _so_long_ago(trail: Iterable[Place], now: float) -> list[Place]:
@@ -165,7 +213,7 @@ def _so_long_ago(trail: Iterable[Place], now: float) -> list[Place]:
     return found
 
 
-def _message(parts: Mapping[str, Part], **more: str) -> str:
+def _message(parts: Mapping[str, Part], **more: Any) -> str:
     pictures = {name: picture for name, (picture, _) in parts.items()}
     tables = {name: table for name, (_, table) in parts.items()}
     return json.dumps({**more, "pictures": pictures, "tables": tables}, allow_nan=False)

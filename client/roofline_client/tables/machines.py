@@ -30,6 +30,7 @@ HEADS = (
     Column("jobs", right=True),
 )
 DAY_AND_TIME = "%Y-%m-%d %H:%M"
+LEGEND = Text(wording.MACHINES_LEGEND, style="dim")
 OF_MACHINE = ("cpu_model", "sockets", "cores", "cpus", "memory_bytes", "kernel")
 
 
@@ -39,8 +40,15 @@ def label(version: MachineVersion) -> str:
 
 def as_text(machines: Sequence[MachineVersion]) -> Group:
     """A row per machine, and one per GPU of it; below them what a "?" stands for."""
+    parts: list[Any] = [rows(machines)]
+    if doubted := doubts(machines):
+        parts += ["", *doubted]
+    return Group(*parts, "", LEGEND)
+
+
+def rows(machines: Sequence[MachineVersion]) -> Columns:
+    """A row per machine, and one per GPU of it."""
     table = Columns("", HEADS)
-    doubted: dict[tuple[str, str], list[str]] = {}  # (where, why) -> ceilings
     for one in machines:
         machine = one.machine
         state = "not connected"
@@ -60,17 +68,21 @@ def as_text(machines: Sequence[MachineVersion]) -> Group:
         )
         for gpu in sorted({c.device for c in machine.ceilings if c.device}, key=natural):
             table.add(f"  {gpu}", "", "", "", "", *_ceilings(machine, gpu), "", "")
-        for c in machine.ceilings:
+    return table
+
+
+def doubts(machines: Sequence[MachineVersion]) -> list[Text]:
+    """What the "?" of ceilings stand for."""
+    doubted: dict[tuple[str, str], list[str]] = {}  # (where, why) -> ceilings
+    for one in machines:
+        for c in one.machine.ceilings:
             if c.doubt:
                 where = f"{label(one)} {c.device}".strip()
                 doubted.setdefault((where, c.doubt), []).append(c.name)
-
-    parts: list[Any] = [table]
-    if doubted:
-        parts.append("")
-    for (where, doubt), names in doubted.items():
-        parts.append(Text(clean(f"  ? {where}: {listed(names)} may be higher: {doubt}")))
-    return Group(*parts, "", Text(wording.MACHINES_LEGEND, style="dim"))
+    return [
+        Text(clean(f"  ? {where}: {listed(names)} may be higher: {doubt}"))
+        for (where, doubt), names in doubted.items()
+    ]
 
 
 def _ceilings(machine: Machine, device: str) -> list[str]:

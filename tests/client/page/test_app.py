@@ -143,7 +143,7 @@ def test_the_list_of_jobs_comes_as_it_changes_running_first(page: Page) -> None:
 
 
 def test_a_job_comes_with_verdict_and_pictures(page: Page) -> None:
-    shown = page.events("/events/job?job=41", 2)
+    shown = page.events("/events/job?job=41", 3)
     pictures = {name: figure for one in shown for name, figure in one["pictures"].items()}
     assert set(pictures) >= {"steps", "late", "roofline"}
     (line,) = pictures["steps"]["data"]

@@ -12,6 +12,7 @@ from roofline.joining import Access, Servers, client_file, save_servers
 from roofline_client import connection
 from roofline_client.page import asking
 from roofline_client.page.asking import Asking, Busy
+from roofline_client.page.live import Turns
 
 SERVER = "127.0.0.1:1"
 OWN = Access("authority", "own")
@@ -72,3 +73,34 @@ def test_of_too_many_questions_the_last_are_refused(
 
     asyncio.run(work())
     page.close()
+
+
+def test_a_question_that_somebody_left_keeps_its_turn_until_it_is_answered(
+    opened: list[Access | None],
+) -> None:
+    page, turns, order = Asking(SERVER), Turns(), []
+    begun, go_on = threading.Event(), threading.Event()
+
+    def slow(client: Any) -> None:
+        begun.set()
+        go_on.wait(20)
+        order.append("left")
+
+    async def work() -> None:
+        left = asyncio.create_task(page.ask(None, slow, turns))
+        await asyncio.to_thread(begun.wait, 20)
+        left.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await left
+        picks = [asyncio.create_task(page.ask(None, lambda client: order.append("never"), turns))]
+        await asyncio.sleep(0)
+        picks[0].cancel()  # another pick came meanwhile
+        picks.append(asyncio.create_task(page.ask(None, lambda client: order.append("newest"), turns)))
+        await asyncio.sleep(0.05)
+        assert order == []
+        go_on.set()
+        await asyncio.wait_for(picks[1], 20)
+
+    asyncio.run(work())
+    page.close()
+    assert order == ["left", "newest"]

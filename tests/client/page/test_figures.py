@@ -32,25 +32,25 @@ def roofline() -> Roofline:
 
 
 def test_points_stand_under_the_roof_of_their_node() -> None:
-    figure = figures.roofline(roofline(), {})
+    figure = figures.roofline(roofline(), {}, "steady steps")
     roofs = [one for one in figure["data"] if one["mode"] == "lines"]
     points = [one for one in figure["data"] if one["mode"] == "markers"]
     assert roofs and points
     assert all("measured" in one["hovertemplate"] or "(" in one["hovertemplate"] for one in roofs)
-    assert "FLOP/s" in points[0]["customdata"][0]
+    assert "FLOP/s" in points[0]["customdata"][0] and "steady steps" in points[0]["customdata"][0]
 
 
 def test_a_trail_ends_where_the_point_is() -> None:
     found = roofline()
     point = next(one for one in found.points if one.intensity.value and one.flops_per_second.value)
-    figure = figures.roofline(found, {point.label: [(60.0, 2.0, 1e9), (10.0, 3.0, 2e9)]})
+    figure = figures.roofline(found, {point.label: [(60.0, 2.0, 1e9), (10.0, 3.0, 2e9)]}, "")
     (trail,) = [one for one in figure["data"] if one["mode"] == "lines+markers"]
     assert trail["x"] == [2.0, 3.0, point.intensity.value]
     assert trail["customdata"] == ["60 s ago", "10 s ago", "now"]
 
 
 def test_without_points_the_picture_says_why() -> None:
-    figure = figures.roofline(roofline()._replace(points=[], notes=["no <rank> has FLOPs"]), {})
+    figure = figures.roofline(roofline()._replace(points=[], notes=["no <rank> has FLOPs"]), {}, "")
     assert figure["layout"]["annotations"][0]["text"] == "no &lt;rank&gt; has FLOPs"
 
 

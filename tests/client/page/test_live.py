@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 from roofline_client.page import live
-from roofline_client.page.live import Feeds, Shown
+from roofline_client.page.live import Feeds, Found, Turns
 
 
 @pytest.fixture(autouse=True)
@@ -21,9 +21,9 @@ class Counter:
     def __init__(self) -> None:
         self.asked = 0
 
-    async def __call__(self) -> Shown:
+    async def __call__(self) -> Found:
         self.asked += 1
-        return str(self.asked), True
+        return Found(str(self.asked), True, 0.0)
 
 
 async def some(messages: AsyncIterator[str], count: int) -> list[str]:
@@ -78,9 +78,9 @@ def test_what_several_feeds_show_comes_as_it_is_there() -> None:
     async def scenario() -> tuple[list[tuple[str, str]], bool]:
         feeds, slow = Feeds(), asyncio.Event()
 
-        async def late() -> Shown:
+        async def late() -> Found:
             await slow.wait()
-            return "verdict", True
+            return Found("verdict", True, 0.0)
 
         found, both = [], {"steps": feeds.feed("steps", Counter()), "verdict": feeds.feed("verdict", late)}
         stream = live.merged(both)
@@ -124,12 +124,53 @@ def test_a_failing_question_ends_no_feed() -> None:
     async def scenario() -> list[str]:
         asked = Counter()
 
-        async def sometimes() -> Shown:
-            await asked()
+        async def sometimes() -> Found:
+            found = await asked()
             if asked.asked == 2:
                 raise RuntimeError("once")
-            return str(asked.asked), True
+            return found
 
         return await asyncio.wait_for(some(Feeds().feed("42", sometimes).watch(), 2), 5)
 
     assert asyncio.run(scenario()) == ["1", "3"]
+
+
+def test_what_takes_long_is_asked_in_a_tenth_of_the_time_and_what_does_not_change_in_a_hundredth() -> None:
+    assert live.pause_s(3.0) == pytest.approx(29.0, abs=1.0)
+    assert live.pause_s(30.0) == live.MOST_S
+    assert live.pause_s(0.1, may_change=False) == live.STILL_S
+    assert live.pause_s(2.0, may_change=False) == 200.0
+
+
+def test_questions_come_one_after_the_other_the_most_urgent_first_and_who_left_is_passed_over() -> None:
+    async def scenario() -> list[str]:
+        turns, order = Turns(), []
+
+        async def ask(name: str, urgency: int) -> None:
+            await turns.wait(urgency)
+            order.append(name)
+            await asyncio.sleep(0.01)
+            turns.end()
+
+        asked = [asyncio.create_task(ask(name, urgency)) for name, urgency in
+                 (("first", 9), ("late", 2), ("gone", 0), ("verdict", 0), ("roofline", 1))]  # fmt: skip
+        await asyncio.sleep(0)
+        asked[2].cancel()
+        await asyncio.gather(*asked, return_exceptions=True)
+        await ask("next", 5)
+        return order
+
+    assert asyncio.run(scenario()) == ["first", "verdict", "roofline", "late", "next"]
+
+
+def test_a_turn_that_comes_to_one_that_leaves_goes_on_to_the_next() -> None:
+    async def scenario() -> None:
+        turns = Turns()
+        await turns.wait(0)
+        leaving, staying = (asyncio.create_task(turns.wait(0)) for _ in range(2))
+        await asyncio.sleep(0)
+        turns.end()  # to the one that
+        leaving.cancel()  # leaves in the same moment
+        await asyncio.wait_for(staying, 5)
+
+    asyncio.run(scenario())

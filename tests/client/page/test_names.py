@@ -117,7 +117,7 @@ def test_names_are_escaped_in_html(page: Page, path: str) -> None:
         assert "onerror" in html.unescape(text), "the name is shown"
 
 
-@pytest.mark.parametrize(("path", "count"), [("/events/job?job=x", 2), ("/events/agents", 1)])
+@pytest.mark.parametrize(("path", "count"), [("/events/job?job=x", 3), ("/events/agents", 1)])
 def test_names_are_escaped_in_events(page: Page, path: str, count: int) -> None:
     for shown in page.events(path, count):
         for name in ("verdict", "answer"):

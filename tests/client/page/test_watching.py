@@ -12,7 +12,7 @@ from roofline.answers.step_overview import RecentSteps, StepOverview
 from roofline.convert import from_message
 from roofline.v1 import query_pb2 as pb
 from roofline_client.errors import UsageError
-from roofline_client.page.watching import Chosen, LateWatch, StepsWatch, VerdictWatch
+from roofline_client.page.watching import Chosen, JobState, LateWatch, RooflineWatch, StepsWatch, VerdictWatch
 
 from .. import models, verdicts
 from .overviews import late, line, overview
@@ -25,10 +25,11 @@ class Server:
 
     def __init__(self, running: bool = False) -> None:
         self.running, self.asked = running, []  # type: ignore[var-annotated]
+        self.lateness = [late("worker:0", 0.0)]
 
     def step_overview(self, job: str, **asked: Any) -> StepOverview:
         self.asked.append(("overview", asked))
-        found = overview([line("worker:0", 0.1)], [late("worker:0", 0.0)], recent=RECENT)
+        found = overview([line("worker:0", 0.1)], self.lateness, recent=RECENT)
         return found._replace(running=self.running)
 
     def report(self, job: str, **asked: Any) -> Report:
@@ -58,14 +59,16 @@ def shown(watch: Any, server: Server) -> dict[str, Any]:
 
 
 def test_picked_steps_are_what_verdict_and_roofline_are_of() -> None:
-    server = Server(running=True)
-    found = shown(VerdictWatch(Chosen("42", "10:90")), server)
+    server, state = Server(running=True), JobState()
+    verdict = shown(VerdictWatch(Chosen("42", "10:90"), state), server)
+    roofline = shown(RooflineWatch(Chosen("42", "10:90"), state), server)
     picked = {"first_step": 10, "last_step": 90}
     assert server.of("report") == [{**picked, "first_screen": True}] and server.of("roofline") == [picked]
-    assert found["of"] == "10:90" and set(found["pictures"]) == set(found["tables"]) == {
-        "account",
-        "roofline",
-    }
+    assert verdict["of"] == roofline["roofline_of"] == "10:90"
+    assert list(verdict["pictures"]) == list(verdict["tables"]) == ["account"]
+    assert list(roofline["pictures"]) == list(roofline["tables"]) == ["roofline"]
+    point = next(one for one in roofline["pictures"]["roofline"]["data"] if one["mode"] == "markers")
+    assert point["customdata"][0].startswith("steps 10:90<br>"), "a hover says which steps"
 
 
 def test_picked_steps_and_ranks_are_what_lateness_is_of() -> None:
@@ -73,18 +76,44 @@ def test_picked_steps_and_ranks_are_what_lateness_is_of() -> None:
     found = shown(LateWatch(Chosen("42", "10:", "16:31")), server)
     assert server.of("overview") == [{"first_step": 10, "last_step": None, "first_rank": 16, "last_rank": 31}]
     assert found["late_of"] == "10:/16:31" and set(found["pictures"]) == {"late"}
-    assert shown(StepsWatch("42"), server)["late_of"] == "/"
+    assert shown(StepsWatch("42", JobState()), server)["late_of"] == "/"
+
+
+def test_rows_of_several_ranks_can_be_chosen_by_name_and_single_ranks_need_not() -> None:
+    server = Server()
+    assert shown(StepsWatch("42", JobState()), server)["groups"] == []
+    server.lateness = [late("worker:0 to worker:15", 0.0, first=0, last=15), late("ps:0", 0.0, first=16)]
+    assert shown(StepsWatch("42", JobState()), server)["groups"] == [
+        ["worker:0 to worker:15", "0:15"],
+        ["ps:0", "16:16"],
+    ]
 
 
 def test_the_roofline_of_a_running_job_is_of_its_last_seconds() -> None:
     server = Server(running=True)
-    shown(VerdictWatch(Chosen("42")), server)
+    shown(RooflineWatch(Chosen("42"), JobState()), server)
     assert server.of("roofline")[-1] == {"first_step": 900}
+
+
+def test_what_step_times_have_shown_is_not_asked_for_the_roofline_again() -> None:
+    server, clock = Server(running=True), Clock()
+    state = JobState(clock)
+    steps, roofline = StepsWatch("42", state), RooflineWatch(Chosen("42"), state, clock)
+    shown(steps, server)
+    shown(roofline, server)
+    assert server.of("overview") == [{}], "once, for both"
+    clock.now += 30
+    shown(roofline, server)
+    assert server.of("overview") == [{}, {"stretches": 1}], "what is known is too old"
+    server.running = False
+    shown(steps, server)
+    shown(roofline, server)
+    assert server.of("roofline")[-1] == {} and len(server.of("overview")) == 3, "of one that is over: all"
 
 
 def test_a_trail_is_there_from_the_first_look_on() -> None:
     server, clock = Server(running=True), Clock()
-    watch = VerdictWatch(Chosen("42"), clock)
+    watch = RooflineWatch(Chosen("42"), JobState(clock), clock)
     before = trails(shown(watch, server))
     assert before and all(one["customdata"] == ["60 s ago", "10 s ago", "now"] for one in before)
     assert {"first_step": 300, "last_step": 399} in server.of("roofline")
@@ -94,10 +123,13 @@ def test_a_trail_is_there_from_the_first_look_on() -> None:
     clock.now += 10
     (again, *_) = trails(shown(watch, server))
     assert again["customdata"] == ["60 s ago", "10 s ago", "now"]
+    clock.now += 600
+    shown(watch, server)
+    assert len(server.of("roofline")) == 8, "nobody has looked for long: it is asked for again"
 
 
 def test_a_job_that_is_over_has_no_trail() -> None:
-    assert trails(shown(VerdictWatch(Chosen("42")), Server())) == []
+    assert trails(shown(RooflineWatch(Chosen("42"), JobState()), Server())) == []
 
 
 def trails(message: dict[str, Any]) -> list[dict[str, Any]]:

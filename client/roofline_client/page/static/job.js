@@ -82,6 +82,7 @@ function describe() {
   const found = edges();
   form.elements.first.value = found ? found[0] : "";
   form.elements.last.value = found ? found[1] : "";
+  form.elements.group.value = picked.ranks;
   const words = (picked.steps ? `steps ${picked.steps}` : "steady steps") + (picked.ranks ? `, ranks ${picked.ranks} in the picture of who is late` : "");
   document.getElementById("picked").textContent = words;
   const steps = picked.steps ? ` --steps ${picked.steps}` : "";
@@ -98,15 +99,21 @@ function quoted(word) {
 }
 
 const reopen = follow(() => "/events/job?" + query(), (shown) => {
+  for (const of of ["of", "roofline_of"]) {
+    if (of in shown && shown[of] !== picked.steps) return;  // of what was picked before
+  }
   if ("verdict" in shown) {
-    if (shown.of !== picked.steps) return;  // of what was picked before
     if (verdict.innerHTML !== shown.verdict) verdict.innerHTML = shown.verdict;  // escaped by the server
     const headline = document.getElementById("headline");
     if (headline.textContent !== shown.headline) headline.textContent = shown.headline;
     document.getElementById("state").textContent = shown.state;
     verdict.removeAttribute("aria-busy");
-    document.querySelectorAll(".of-steps").forEach((one) => one.classList.remove("waits"));
+    verdict.classList.remove("waits");
   }
+  for (const name of Object.keys(shown.pictures)) {
+    document.getElementById(name).closest(".of-steps")?.classList.remove("waits");
+  }
+  if ("groups" in shown) offerGroups(shown.groups);
   if ("late_of" in shown && shown.late_of !== `${picked.steps}/${picked.ranks}`) {
     delete shown.pictures.late;
     delete shown.tables.late;
@@ -116,8 +123,24 @@ const reopen = follow(() => "/events/job?" + query(), (shown) => {
     document.getElementById(`${name}-table`).innerHTML = table;  // escaped by the server
   }
   drawAll(Object.keys(shown.pictures));
+  document.body.classList.add("known");
+  document.body.classList.remove("unknown");
   listen();
+}, (problem) => {
+  if (document.body.classList.contains("known")) return;  // what was seen last stays
+  verdict.textContent = problem;
+  document.body.classList.add("unknown");
+  document.getElementById("link").textContent = "";
 });
+
+// Of many ranks the picture shows groups: each can be opened without a mouse, too.
+function offerGroups(groups) {
+  const { group } = form.elements;
+  group.parentElement.hidden = document.getElementById("late-hint").hidden = !groups.length;
+  if (groups.map(([, range]) => range).join() === [...group.options].slice(1).map((one) => one.value).join()) return;
+  group.replaceChildren(group.options[0], ...groups.map(([name, range]) => new Option(name, range)));
+  group.value = picked.ranks;
+}
 
 let listening = false;
 function listen() {
@@ -139,6 +162,7 @@ function listen() {
   });
 }
 
+form.elements.group.addEventListener("change", (event) => pick({ ranks: event.target.value }));
 form.addEventListener("submit", (event) => {
   event.preventDefault();
   const { first, last } = form.elements;

@@ -45,6 +45,8 @@ function sparkline(numbers) {
 function row(job) {
   const made = document.createElement("tr");
   const name = cell("");
+  name.className = "name";
+  name.title = job.job;
   name.append(linked(job.job, "/job?job=" + encodeURIComponent(job.job)));
   const verdict = cell(job.verdict, "said " + job.kind);
   verdict.title = job.headline;
@@ -53,7 +55,7 @@ function row(job) {
   course.append(sparkline(job.sparks));
   made.append(
     name, cell(job.state, job.running ? "running" : ""), verdict, speed, course, cell(job.roles),
-    cell(job.hosts), cell(job.user), cell(job.begun), cell(job.lasted, "number"), cell(tags(job)));
+    cell(job.hosts), cell(job.user), cell(job.begun), cell(job.lasted, "number"), cell(tags(job), "tags"));
   return made;
 }
 

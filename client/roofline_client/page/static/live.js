@@ -1,12 +1,14 @@
 // Follows the events of the server, says when it is away, and goes on by itself when it is back.
 "use strict";
 
-// address: a function, so that another question can be asked: call what is returned.
-function follow(address, show) {
+// address: a function, so that another question can be asked: call what is returned. fail: told why there is no answer.
+function follow(address, show, fail) {
   const link = document.getElementById("link");
   let source;
   const open = () => {
     if (source) source.close();
+    // Nobody looks at a hidden tab; and a browser holds six streams of one page open at most.
+    if (document.hidden) return;
     source = new EventSource(address());
     let errors = {};  // by feed, whose name is the event's id: a feed sends only what has changed
     source.onopen = () => { errors = {}; link.textContent = ""; };
@@ -21,8 +23,10 @@ function follow(address, show) {
       errors[event.lastEventId] = shown.error;
       link.textContent = [...new Set(Object.values(errors))].filter(Boolean).join("; ");
       if (!shown.error) show(shown);
+      else if (fail) fail(shown.error);
     };
   };
+  document.addEventListener("visibilitychange", open);
   open();
   return open;
 }

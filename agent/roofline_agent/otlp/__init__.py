@@ -1,0 +1,1 @@
+"""Spans that trainings send by OpenTelemetry's protocol while they run, as steps and phases."""

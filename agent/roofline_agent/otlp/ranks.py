@@ -1,0 +1,58 @@
+"""Hands spans to the receiver of marks as the steps of the processes that sent them."""
+
+from __future__ import annotations
+
+import json
+import logging
+
+from roofline_step._packets import VARIABLES, pack_fact
+
+from ..marks.listener import PeerProcess
+from ..marks.receiver import MarkReceiver
+from .door import OtlpDoor, SentSpans
+from .steps import Sender, SpanSteps
+
+log = logging.getLogger(__name__)
+
+MOST_PROCESSES = 4096
+
+
+class OtlpRanks:
+    """Of the node."""
+
+    def __init__(self, door: OtlpDoor, receiver: MarkReceiver) -> None:
+        self._door, self._receiver = door, receiver
+        self._of: dict[PeerProcess, SpanSteps] = {}
+
+    def receive(self) -> None:
+        """Take what has come."""
+        for spans in self._door.take():
+            self._receive(spans)
+
+    def _receive(self, one: SentSpans) -> None:
+        peer, sender = one.peer, one.sender
+        if peer not in self._of:
+            while len(self._of) >= MOST_PROCESSES:
+                del self._of[next(iter(self._of))]
+            self._of[peer] = SpanSteps()
+            if not self._receiver.knows(peer.pid) and (said := _variables(sender)):
+                self._receiver.take_in(peer, [pack_fact(VARIABLES, json.dumps(said))])
+            if self._receiver.marks_itself(peer.pid):
+                self._receiver.take_in(peer, [pack_fact("otlp", "left out: hooks mark the steps")])
+        # Steps by hooks come sooner and have more phases; one step shall not be two.
+        if self._receiver.marks_itself(peer.pid):
+            return
+        packets = self._of[peer].packets(one.spans, sender.examples)
+        if packets:
+            self._receiver.take_in(peer, packets)
+
+    def close(self) -> None:
+        self._door.close()
+
+
+def _variables(sender: Sender) -> dict[str, str]:
+    """As a launcher would have set them; none where it is not said which rank it is."""
+    if sender.rank is None or sender.world is None:
+        return {}
+    of_run = {"MASTER_ADDR": sender.run or "run", "MASTER_PORT": "otlp"}
+    return {"RANK": str(sender.rank), "WORLD_SIZE": str(sender.world), **of_run}

@@ -1,0 +1,125 @@
+"""The door for spans, over real HTTP, with OpenTelemetry's own exporter."""
+
+from __future__ import annotations
+
+import http.client
+import os
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from opentelemetry.exporter.otlp.proto.http import Compression
+from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from roofline_agent import config
+from roofline_agent.errors import ConfigError
+from roofline_agent.otlp import door as doors
+from roofline_agent.otlp.door import OtlpDoor, SentSpans
+
+
+@pytest.fixture
+def door() -> Iterator[OtlpDoor]:
+    found = OtlpDoor(("127.0.0.1", 0))
+    yield found
+    found.close()
+
+
+def taken(door: OtlpDoor) -> list[SentSpans]:
+    deadline = time.monotonic() + 20
+    while time.monotonic() < deadline:
+        if found := door.take():
+            return found
+        time.sleep(0.01)
+    raise AssertionError("no spans came")
+
+
+def post(door: OtlpDoor, body: bytes = b"", path: str = "/v1/traces", **headers: str) -> tuple[int, str]:
+    connection = http.client.HTTPConnection(*door.address, timeout=20)
+    try:
+        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        connection.request("POST", path, body, {"Content-Type": "application/x-protobuf", **named})
+        answer = connection.getresponse()
+        return answer.status, answer.read().decode()
+    finally:
+        connection.close()
+
+
+@pytest.mark.parametrize("compression", [Compression.NoCompression, Compression.Gzip])
+def test_spans_of_the_sdk_come_with_who_sent_them_and_on_the_nodes_clock(
+    door: OtlpDoor, compression: Compression
+) -> None:
+    host, port = door.address
+    exporter = OTLPSpanExporter(f"http://{host}:{port}/v1/traces", compression=compression)
+    provider = TracerProvider(resource=Resource({"nv.dl.rank": 1, "nv.dl.world_size": 2}))
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    before = time.monotonic_ns()
+    with provider.get_tracer("t").start_as_current_span("step", attributes={"nv.dl.training.step": 5}):
+        pass
+    (found,) = taken(door)
+    provider.shutdown()
+    assert found.peer.pid in (os.getpid(), os.getppid()) and found.peer.uid == os.getuid()
+    assert (found.sender.rank, found.sender.world) == (1, 2)
+    (span,) = found.spans
+    assert (span.name, span.step, span.parent) == ("step", 5, b"")
+    assert before - 5_000_000 <= span.begin_ns <= span.end_ns <= time.monotonic_ns() + 5_000_000
+
+
+def test_what_is_no_trace_is_refused_and_says_why(door: OtlpDoor) -> None:
+    assert post(door, b"\xff\xff")[0] == 400
+    assert post(door, path="/v1/metrics") == (404, "spans alone are taken, at /v1/traces")
+    assert post(door, Content_Type="application/json")[0] == 415
+    assert post(door, b"no gzip", Content_Encoding="gzip")[0] == 400
+    assert post(door, Content_Length=str(doors.MOST_BODY + 1))[0] == 413
+    assert post(door) == (200, ""), "an empty request is one"
+
+
+def test_zipped_body_that_grows_too_large_is_refused(door: OtlpDoor, monkeypatch: pytest.MonkeyPatch) -> None:
+    import gzip
+
+    monkeypatch.setattr(doors, "MOST_BODY", 1000)
+    assert post(door, gzip.compress(bytes(2000)), Content_Encoding="gzip")[0] == 413
+
+
+def test_sender_that_cannot_be_seen_is_refused(door: OtlpDoor, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doors, "process_behind", lambda *ends: None)
+    assert post(door)[0] == 403
+    assert door.take() == []
+
+
+def test_more_than_is_taken_is_refused_until_it_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+    from opentelemetry.proto.trace.v1.trace_pb2 import ResourceSpans, ScopeSpans, Span
+
+    monkeypatch.setattr(doors, "MOST_WAITING", 2)
+    door = OtlpDoor(("127.0.0.1", 0))
+    spans = ResourceSpans(scope_spans=[ScopeSpans(spans=[Span(name="x")])])
+    body = ExportTraceServiceRequest(resource_spans=[spans]).SerializeToString()
+    assert [post(door, body)[0] for _ in range(3)] == [200, 200, 503]
+    assert len(door.take()) == 2 and post(door, body)[0] == 200
+    door.close()
+
+
+def test_connections_are_bounded(door: OtlpDoor) -> None:
+    door._connections = threading.BoundedSemaphore(1)
+    idle = http.client.HTTPConnection(*door.address, timeout=20)
+    idle.request("POST", "/v1/traces", b"", {"Content-Type": "application/x-protobuf"})
+    assert idle.getresponse().read() == b""
+    with pytest.raises((http.client.HTTPException, OSError)):
+        post(door)
+    idle.close()
+
+
+@pytest.mark.parametrize("place", ["0.0.0.0:4318", "4318", "node1:4318", "10.0.0.1:4318"])
+def test_other_places_than_loopback_are_refused(place: str) -> None:
+    with pytest.raises(ConfigError, match="otlp"):
+        config.load({"otlp": place}, {})
+
+
+def test_place_is_off_by_default_and_localhost_is_one() -> None:
+    found: Any = config.load({}, {"HOME": "/nowhere"})
+    assert found.otlp_address is None
+    assert config.load({"otlp": "localhost:4318"}, {}).otlp_address == ("127.0.0.1", 4318)
