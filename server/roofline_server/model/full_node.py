@@ -1,0 +1,128 @@
+"""A node whose CPUs are all in use, on which a whole job with parameter servers lives: what uses CPUs beyond
+its need costs the job that share of its time, whoever waits for them.
+
+A station that is always in use does work at one over its demand (the utilization law: Denning and Buzen, "The
+Operational Analysis of Queueing Network Models", ACM Computing Surveys 10(3), 1978). The CPUs of the node are
+such a station, and all its programs are its customers: what takes u of C CPUs takes u / C of each step. In
+the times of one rank that does not show, because chief, workers and servers all wait for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from ..records import Floats
+from .account import Account
+from .by_need import MORE_CPU_TIME
+from .cause import EVERYWHERE, LEAST_GAIN, Cause, chance_of, lasts
+from .columns import spread_by
+from .intervals import Interval, mean_and_error, student
+from .kinds import LEAST_FOREIGN, MORE_WORK, kind_of, work_of
+from .replay import median_of_others
+from .signals import RankSignals
+
+FULL = 0.9  # of the time that its CPUs are in use
+LEAST_TAKEN = 0.05  # of a step: what others take less of the CPUs that all ranks lack is not said
+
+
+class FullNode(NamedTuple):
+    """The only node of a job. foreign: CPUs that programs which are not the job's keep busy."""
+
+    host: str
+    cpus: float
+    foreign: float
+
+
+def with_its_causes(
+    causes: Sequence[Cause],
+    signals: Sequence[RankSignals],
+    accounts: Sequence[Account],
+    step: float,
+    node: FullNode,
+) -> list[Cause]:
+    """Causes that were found by the times of ranks, and what the node tells beside them. step: mean, s."""
+    found = [part for one in causes for part in _by_whom(one, step, node)]
+    for one in _of_workers(signals, accounts, step, node):
+        same = next((cause for cause in found if (cause.part, cause.ranks) == (one.part, one.ranks)), None)
+        if same is None:
+            found.append(one)
+        elif one.gain.mean > same.gain.mean:
+            found[found.index(same)] = same._replace(gain=one.gain)
+    return found
+
+
+def _by_whom(cause: Cause, step: float, node: FullNode) -> list[Cause]:
+    """What all ranks lack of CPUs, divided into what others take of them and what the job itself lacks."""
+    taken = node.foreign / node.cpus
+    if cause.part != "contention" or cause.ranks or node.foreign < LEAST_FOREIGN or taken < LEAST_TAKEN:
+        return [cause]
+    share = taken * step / cause.gain.mean
+    of_others = _scaled(cause, share)._replace(kind="contention")
+    if cause.gain.mean - of_others.gain.mean <= EVERYWHERE["contention"] * step:
+        return [of_others]
+    return [of_others, _scaled(cause, 1 - share)._replace(kind="contention_own")]
+
+
+def _scaled(cause: Cause, share: float) -> Cause:
+    more = {part: share * seconds for part, seconds in cause.more.items()}
+    return cause._replace(gain=Interval(*(share * end for end in cause.gain)), more=more)
+
+
+def _of_workers(
+    signals: Sequence[RankSignals], accounts: Sequence[Account], step: float, node: FullNode
+) -> list[Cause]:
+    """Workers that need clearly more CPU time for a step than the others. step: mean of the job, s."""
+    if not all(one.waits_for_servers for one in signals):
+        return []
+    columns = [_cpu_time(one) for one in signals]
+    if len(columns) < 2 or any(column is None for column in columns):
+        return []
+    known = [column for column in columns if column is not None]
+    means = np.array([float(column.mean()) for column in known])
+    errors = np.array([mean_and_error(column)[1] for column in known])
+    more = means - median_of_others(means)
+    found = []
+    for rank, one in enumerate(signals):
+        work = work_of(signals, [rank])
+        least = MORE_WORK if (work or 1.0) > 1 + MORE_WORK else MORE_CPU_TIME
+        if not more[rank] > least * (means[rank] - more[rank]):
+            continue
+        others = np.delete(errors, rank)
+        error = float(np.hypot(errors[rank], np.sqrt(np.pi / 2 * (others**2).mean() / len(others))))
+        # Of all CPUs, the share that this is of.
+        share = step / float(one.duration.mean()) / node.cpus
+        chance = chance_of("cpu", signals, [rank], len(signals))
+        gain = _around(float(more[rank]) * share, error * share, len(known[rank]), chance)
+        if gain.surely <= LEAST_GAIN * step or not lasts(known[rank] - means[rank] + more[rank], step):
+            continue
+        kernels = _kernels(accounts)
+        own = {"host": float(more[rank])}
+        if kernels is not None:
+            computing = float(np.clip((kernels - median_of_others(kernels))[rank], 0.0, more[rank]))
+            own = {"compute": computing, "host": float(more[rank]) - computing}
+        kind = kind_of("cpu", own, work, [one], signals, {})
+        found.append(Cause(kind, "cpu", (one.rank,), one.host, gain, step, own, work))
+    return found
+
+
+def _cpu_time(one: RankSignals) -> Floats | None:
+    """Of all its threads, in each step; None: it is not known of most."""
+    if one.threads_run is None or np.isnan(one.threads_run).mean() > 0.5:
+        return None
+    return spread_by(one.duration, one.threads_run)
+
+
+def _kernels(accounts: Sequence[Account]) -> Floats | None:
+    """Mean time in kernels of each rank, on a CPU; None where it is not known of all."""
+    if any("compute" not in one.parts for one in accounts):
+        return None
+    return np.array([float(one.parts["compute"].mean()) for one in accounts])
+
+
+def _around(mean: float, error: float, steps: int, chance: float) -> Interval:
+    freedom = max(3, int(np.sqrt(steps)) - 1)
+    half = student(0.975, freedom) * error
+    return Interval(mean, mean - half, mean + half, mean - student(1 - chance, freedom) * error)
