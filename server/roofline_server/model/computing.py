@@ -115,7 +115,7 @@ def _elsewhere(signals: RankSignals, rest: Floats, run: Floats, delay: Floats) -
 def _compute_elsewhere(signals: RankSignals, run: Floats, rest: Floats) -> bool:
     """Threads of communication run too, while the main one is held: only much more than these do computes.
     run: of the other threads."""
-    return float(run.mean()) >= COMPUTING_ELSEWHERE * max(rest.mean(), signals.duration.mean() / 2)
+    return bool(run.mean() >= COMPUTING_ELSEWHERE * max(rest.mean(), signals.duration.mean() / 2))
 
 
 def _in_pools(ledger: Ledger, signals: RankSignals, inside: Floats) -> None:

@@ -18,8 +18,8 @@ from ..records import Floats
 from .account import Account
 from .by_need import MORE_CPU_TIME
 from .cause import EVERYWHERE, LEAST_GAIN, Cause, chance_of, lasts
-from .columns import spread_by
-from .intervals import Interval, mean_and_error, student
+from .columns import mean_of, spread_by
+from .intervals import Interval, around, error_beyond_others, mean_and_error
 from .kinds import LEAST_FOREIGN, MORE_WORK, kind_of, work_of
 from .replay import median_of_others
 from .signals import RankSignals
@@ -84,18 +84,23 @@ def _of_workers(
     means = np.array([float(column.mean()) for column in known])
     errors = np.array([mean_and_error(column)[1] for column in known])
     more = means - median_of_others(means)
+    waits = np.array([mean_of(one.threads_delay) for one in signals])
+    usual_waits = median_of_others(waits)
     found = []
     for rank, one in enumerate(signals):
         work = work_of(signals, [rank])
-        least = MORE_WORK if (work or 1.0) > 1 + MORE_WORK else MORE_CPU_TIME
-        if not more[rank] > least * (means[rank] - more[rank]):
+        beyond = float(more[rank] / (means[rank] - more[rank])) if means[rank] > more[rank] else 0.0
+        if (work or 1.0) > 1 + MORE_WORK:
+            enough = beyond > MORE_WORK
+        else:
+            # Who waits longer for CPUs finds his caches emptied by others and so needs more CPU time as well.
+            enough = beyond > MORE_CPU_TIME and (1 + beyond) * usual_waits[rank] >= waits[rank]
+        if not enough:
             continue
-        others = np.delete(errors, rank)
-        error = float(np.hypot(errors[rank], np.sqrt(np.pi / 2 * (others**2).mean() / len(others))))
-        # Of all CPUs, the share that this is of.
-        share = step / float(one.duration.mean()) / node.cpus
+        error = error_beyond_others(errors, rank)
+        share = step / float(accounts[rank].duration.mean()) / node.cpus
         chance = chance_of("cpu", signals, [rank], len(signals))
-        gain = _around(float(more[rank]) * share, error * share, len(known[rank]), chance)
+        gain = around(float(more[rank]) * share, error * share, len(known[rank]), chance)
         if gain.surely <= LEAST_GAIN * step or not lasts(known[rank] - means[rank] + more[rank], step):
             continue
         kernels = _kernels(accounts)
@@ -120,9 +125,3 @@ def _kernels(accounts: Sequence[Account]) -> Floats | None:
     if any("compute" not in one.parts for one in accounts):
         return None
     return np.array([float(one.parts["compute"].mean()) for one in accounts])
-
-
-def _around(mean: float, error: float, steps: int, chance: float) -> Interval:
-    freedom = max(3, int(np.sqrt(steps)) - 1)
-    half = student(0.975, freedom) * error
-    return Interval(mean, mean - half, mean + half, mean - student(1 - chance, freedom) * error)

@@ -135,7 +135,8 @@ def _lacking_in_transfer(
         held = added([mine.parts[p] for p in NOT_ITS_OWN if p in mine.parts], mine.duration)
         while_held = share_of(smooth(beyond.clip(min=0), steps), smooth(held, steps))
         columns.append(transfer * while_held)
-    return np.minimum(_placed(columns, at), left.clip(min=0))
+    found: Floats = np.minimum(_placed(columns, at), left.clip(min=0))
+    return found
 
 
 def _mean_of(one: Account, part: str) -> float:

@@ -23,6 +23,7 @@ def worker(rank: int, more: float = 0.0, delay: float = 0.0005, **columns: Float
     run = (KERNELS + OTHER + more) * random.uniform(0.8, 1.2, STEPS)
     number = np.arange(STEPS, dtype=np.int64)
     duration = STEP * random.uniform(0.8, 1.2, STEPS)
+    waits = np.random.default_rng(1).exponential(5 * delay, STEPS)
     return RankSignals(
         f"worker:{rank}",
         "worker",
@@ -35,7 +36,7 @@ def worker(rank: int, more: float = 0.0, delay: float = 0.0005, **columns: Float
         cores=1.0,
         kernels=KERNELS * random.uniform(0.9, 1.1, STEPS),
         threads_run=run,
-        threads_delay=random.exponential(5 * delay, STEPS),
+        threads_delay=waits,
         busiest_run=run / 3,
         busiest_delay=random.exponential(delay, STEPS),
     )._replace(**columns)
@@ -74,6 +75,15 @@ def test_worker_with_a_larger_batch() -> None:
 @pytest.mark.parametrize("more", [0.0, 0.0008])  # a tenth: caches that others emptied do that
 def test_little_more_cpu_time_is_no_cause(more: float) -> None:
     assert named(concluded([worker(0), worker(1, more=more)])) == []
+
+
+def test_worker_that_lacks_cpus_more_than_it_needs_them_has_its_caches_emptied() -> None:
+    """Seen of one on whose CPU another program ran: a fifth more CPU time, and waits longer by a quarter."""
+    signals = [worker(0), worker(1, more=0.0018)]
+    assert named(concluded(signals)) == [("host", ("worker:1",))]
+    assert signals[0].threads_delay is not None
+    late = signals[1]._replace(threads_delay=1.3 * signals[0].threads_delay)
+    assert named(concluded([signals[0], late])) == []
 
 
 def test_what_passes_is_none() -> None:

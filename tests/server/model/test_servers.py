@@ -215,7 +215,7 @@ def test_lack_of_cpus_that_workers_share_is_no_trouble_of_the_server() -> None:
 
 
 def test_server_that_needs_more_cpu_time_than_one_that_holds_as_much() -> None:
-    """2.85 ms a step of two workers, where one with four times the bytes needs 2.1: figures of a real job. On a node
+    """Ten ms of 100 for each step, where one with four times the bytes needs 2.1. On a node
     whose two CPUs are in use all the time they are lost to all."""
     large = server("ps:0", threads_run=0.042, variables=2, bytes=1_058_816)
     small = server("ps:1", threads_run=0.057, variables=1, bytes=262_144)
