@@ -17,10 +17,10 @@ import numpy as np
 from ..records import Floats
 from .account import Account
 from .by_need import MORE_CPU_TIME
-from .cause import EVERYWHERE, LEAST_GAIN, Cause, chance_of, lasts
+from .cause import EVERYWHERE, LEAST_GAIN, Cause, chance_of, lasts, seconds_of
 from .columns import mean_of, spread_by
 from .intervals import Interval, around, error_beyond_others, mean_and_error
-from .kinds import LEAST_FOREIGN, MORE_WORK, kind_of, work_of
+from .kinds import LEAST_FOREIGN, MORE_WORK, OF_CONTENTION, kind_of, work_of
 from .replay import median_of_others
 from .signals import RankSignals
 
@@ -45,6 +45,8 @@ def with_its_causes(
 ) -> list[Cause]:
     """Causes that were found by the times of ranks, and what the node tells beside them. step: mean, s."""
     found = [part for one in causes for part in _by_whom(one, step, node)]
+    if not any(one.part == "contention" and not one.ranks for one in found):
+        found += _of_others(accounts, step, node)
     for one in _of_workers(signals, accounts, step, node):
         same = next((cause for cause in found if (cause.part, cause.ranks) == (one.part, one.ranks)), None)
         if same is None:
@@ -64,6 +66,17 @@ def _by_whom(cause: Cause, step: float, node: FullNode) -> list[Cause]:
     if cause.gain.mean - of_others.gain.mean <= EVERYWHERE["contention"] * step:
         return [of_others]
     return [of_others, _scaled(cause, 1 - share)._replace(kind="contention_own")]
+
+
+def _of_others(accounts: Sequence[Account], step: float, node: FullNode) -> list[Cause]:
+    """What others take of the CPUs is counted, so it is a cause even where the ranks' waits for one vary too
+    much to say what mending them would give. Others that give way to the job make none of it wait."""
+    taken = node.foreign / node.cpus
+    lacking = min(float(seconds_of(one, OF_CONTENTION).mean()) for one in accounts)
+    if min(taken, lacking / step) < EVERYWHERE["contention"]:
+        return []
+    gain = Interval(*[taken * step] * 4)
+    return [Cause("contention", "contention", (), node.host, gain, step, {"contention": lacking})]
 
 
 def _scaled(cause: Cause, share: float) -> Cause:

@@ -109,6 +109,19 @@ def test_what_others_take_of_the_cpus_that_all_lack_is_apart_from_what_the_job_l
     assert named(concluded(signals, FULL._replace(foreign=1.8))) == [("contention", ())]
 
 
+def test_what_others_take_is_a_cause_though_waits_for_a_cpu_vary() -> None:
+    """Of two ranks one after the other has long waits: no mean of them is sure."""
+    signals = []
+    for rank in (0, 1):
+        burst = np.where(np.arange(STEPS) // (STEPS // 3) == 2 * rank, 0.02, 0.0)
+        one = worker(rank)
+        signals.append(one._replace(duration=one.duration + burst, busiest_delay=burst + 0.0005))
+    assert named(concluded(signals)) == []
+    assert named(concluded(signals, FULL._replace(foreign=1.4))) == [("contention", ())]
+    patient = [worker(0), worker(1)]  # others get what the job leaves
+    assert named(concluded(patient, FULL._replace(foreign=1.4))) == []
+
+
 @pytest.mark.slow
 def test_chance_names_at_most_2_of_2000_healthy_jobs() -> None:
     random = np.random.default_rng(0)
