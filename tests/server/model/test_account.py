@@ -123,6 +123,10 @@ def test_what_pools_of_threads_compute_without_a_kernel_that_was_seen() -> None:
     found = means(account(main_thread(**usual, cores=2.0)))
     assert found["compute|host"] == pytest.approx(0.020)
     assert found["compute|host|blocked"] == pytest.approx(0.030)
+    # In every other step it was not seen when the rank was held: it may have been as long as in the others.
+    seen = np.where(np.arange(STEPS) % 2 == 0, 0.020, np.nan)
+    found = means(account(main_thread(**usual, cores=1.0, held=seen)))
+    assert found["compute|host"] == pytest.approx(0.050)
     # Of PyTorch's threads it is known how many compute in a kernel: the others communicate, or load data.
     assert means(account(main_thread(**usual, cores=1.0, kernel_threads=1)))["blocked"] > 0.05
 
