@@ -9,13 +9,14 @@ import numpy as np
 from ..records import Floats
 from .account import Account
 from .cause import seconds_of
-from .columns import spread_by
+from .columns import mean_of, spread_by
 from .kinds import CPU_TIME, FOR_INPUT, MORE_WORK, NEEDED, work_of_each
 from .replay import median_of_others
 from .signals import RankSignals
 
 MORE_CPU_TIME = 0.15  # than others for the same work: less may be a consequence of few CPUs (cold caches)
 MORE_INPUT = 0.15
+OF_ROUND, UNSURE = "input|wait_ps", "input|contention|wait_ps"
 
 
 def by_need(signals: Sequence[RankSignals], accounts: Sequence[Account]) -> list[Account]:
@@ -33,6 +34,35 @@ def by_need(signals: Sequence[RankSignals], accounts: Sequence[Account]) -> list
         [seconds_of(one, CPU_TIME) for one in accounts], np.where(more_work, MORE_WORK, MORE_CPU_TIME)
     )
     return [_divided(*one) for one in zip(accounts, input_delays, with_input, with_cpu, strict=True)]
+
+
+def with_sure_waits(signals: Sequence[RankSignals], accounts: Sequence[Account]) -> list[Account]:
+    """Accounts of workers of synchronous rounds in which one waits longer for input or servers than others do
+    only if that is sure: beside what its account has, its other threads may have lacked a CPU one after the
+    other."""
+    at_most = np.array(
+        [float(seconds_of(one, [OF_ROUND]).mean()) if len(one.duration) else 0.0 for one in accounts]
+    )
+    if len(accounts) < 2 or not at_most.any():
+        return list(accounts)
+    idle = [_surely_idle(one, mine) for one, mine in zip(signals, accounts, strict=True)]
+    surely = np.minimum(at_most, idle).tolist()
+    late = [least > np.delete(at_most, rank).max() for rank, least in enumerate(surely)]
+    found = []
+    for one, least, most, is_late in zip(accounts, surely, at_most, late, strict=True):
+        kept = 1.0 if not most > 0 else least / most if is_late else float(any(late))
+        waited = one.parts.get(OF_ROUND, np.zeros_like(one.duration))
+        unsure = {UNSURE: (1 - kept) * waited} if kept < 1 else {}
+        found.append(one._replace(parts={**one.parts, OF_ROUND: kept * waited, **unsure}))
+    return found
+
+
+def _surely_idle(signals: RankSignals, one: Account) -> float:
+    """Seconds a step in which nothing of a worker ran or lacked a CPU, if each of its threads lacked one as
+    the busiest did, in proportion, and all after another."""
+    run = mean_of(signals.busiest_run)
+    every = mean_of(signals.threads_run) * (1 + mean_of(signals.busiest_delay) / run) if run > 0 else 0.0
+    return max(0.0, float(one.duration.mean() - seconds_of(one, ["transfer", "wait_ranks"]).mean()) - every)
 
 
 def _shares_beyond(columns: Sequence[Floats], least: Floats) -> list[float]:

@@ -17,7 +17,7 @@ import numpy as np
 from . import full_node, independent, synchronous
 from .account import Account
 from .barrier import Grid
-from .by_need import by_need
+from .by_need import by_need, with_sure_waits
 from .cause import EVERYWHERE, Cause
 from .intervals import ENOUGH_STEPS, LEAST_STEPS
 from .kinds import OF_CONTENTION
@@ -69,7 +69,7 @@ def conclude(
     where that is not known. node: the only one of the job, if all its CPUs are in use.
     """
     divided = by_need(signals, accounts)
-    job = job_of(signals, divided, grid) if grid is not None else None
+    job = job_of(signals, with_sure_waits(signals, divided), grid) if grid is not None else None
     if job is not None and len(job.measured) >= LEAST_STEPS:
         return _of_synchronous(signals, accounts, job, foreign or {}, node)
     if grid is not None and len(signals) > 1:

@@ -3,8 +3,10 @@ its need costs the job that share of its time, whoever waits for them.
 
 A station that is always in use does work at one over its demand (the utilization law: Denning and Buzen, "The
 Operational Analysis of Queueing Network Models", ACM Computing Surveys 10(3), 1978). The CPUs of the node are
-such a station, and all its programs are its customers: what takes u of C CPUs takes u / C of each step. In
-the times of one rank that does not show, because chief, workers and servers all wait for it.
+a station, and all its programs are its customers. A job that needs D seconds of CPU time for a step and has C
+CPUs takes D / C for it, and where others have f of them, D / (C - f). So what others take costs f / C of each
+step, and what a rank needs more than it should its share of D. In the times of one rank that does not show,
+because chief, workers and servers all wait for the CPUs.
 """
 
 from __future__ import annotations
@@ -35,6 +37,11 @@ class FullNode(NamedTuple):
     cpus: float
     foreign: float
 
+    @property
+    def of_job(self) -> float:
+        """CPUs that its ranks have together."""
+        return max(self.cpus - self.foreign, 1e-3)
+
 
 def with_its_causes(
     causes: Sequence[Cause],
@@ -44,10 +51,12 @@ def with_its_causes(
     node: FullNode,
 ) -> list[Cause]:
     """Causes that were found by the times of ranks, and what the node tells beside them. step: mean, s."""
-    found = [part for one in causes for part in _by_whom(one, step, node)]
-    if not any(one.part == "contention" and not one.ranks for one in found):
+    beyond = _of_workers(signals, accounts, step, node)
+    caused = sum(one.gain.mean for one in beyond)
+    found = [part for one in causes for part in _by_whom(one, step, node, caused)]
+    if not any(one.part == "contention" and not one.ranks for one in causes):
         found += _of_others(accounts, step, node)
-    for one in _of_workers(signals, accounts, step, node):
+    for one in beyond:
         same = next((cause for cause in found if (cause.part, cause.ranks) == (one.part, one.ranks)), None)
         if same is None:
             found.append(one)
@@ -56,22 +65,30 @@ def with_its_causes(
     return found
 
 
-def _by_whom(cause: Cause, step: float, node: FullNode) -> list[Cause]:
-    """What all ranks lack of CPUs, divided into what others take of them and what the job itself lacks."""
-    taken = node.foreign / node.cpus
-    if cause.part != "contention" or cause.ranks or node.foreign < LEAST_FOREIGN or taken < LEAST_TAKEN:
+def _by_whom(cause: Cause, step: float, node: FullNode, caused: float) -> list[Cause]:
+    """What all ranks lack of CPUs, divided into what others take of them and what the job itself lacks.
+    caused: seconds a step by ranks that need more than the others; no time is lost twice."""
+    if cause.part != "contention" or cause.ranks:
         return [cause]
-    share = taken * step / cause.gain.mean
-    of_others = _scaled(cause, share)._replace(kind="contention")
-    if cause.gain.mean - of_others.gain.mean <= EVERYWHERE["contention"] * step:
-        return [of_others]
-    return [of_others, _scaled(cause, 1 - share)._replace(kind="contention_own")]
+    taken = _taken(node)
+    if taken < LEAST_TAKEN:
+        taken = 0.0
+    found = [_scaled(cause, taken * step)._replace(kind="contention")] if taken else []
+    left = cause.gain.mean - taken * step - caused
+    if left > EVERYWHERE["contention"] * step:
+        found.append(_scaled(cause, left)._replace(kind="contention_own" if taken else cause.kind))
+    return found
+
+
+def _taken(node: FullNode) -> float:
+    """The share of the CPUs that others have."""
+    return node.foreign / node.cpus if node.foreign >= LEAST_FOREIGN else 0.0
 
 
 def _of_others(accounts: Sequence[Account], step: float, node: FullNode) -> list[Cause]:
     """What others take of the CPUs is counted, so it is a cause even where the ranks' waits for one vary too
     much to say what mending them would give. Others that give way to the job make none of it wait."""
-    taken = node.foreign / node.cpus
+    taken = _taken(node)
     lacking = min(float(seconds_of(one, OF_CONTENTION).mean()) for one in accounts)
     if min(taken, lacking / step) < EVERYWHERE["contention"]:
         return []
@@ -79,8 +96,10 @@ def _of_others(accounts: Sequence[Account], step: float, node: FullNode) -> list
     return [Cause("contention", "contention", (), node.host, gain, step, {"contention": lacking})]
 
 
-def _scaled(cause: Cause, share: float) -> Cause:
-    more = {part: share * seconds for part, seconds in cause.more.items()}
+def _scaled(cause: Cause, seconds: float) -> Cause:
+    """The same with another gain."""
+    share = seconds / cause.gain.mean
+    more = {part: share * more for part, more in cause.more.items()}
     return cause._replace(gain=Interval(*(share * end for end in cause.gain)), more=more)
 
 
@@ -111,7 +130,7 @@ def _of_workers(
         if not enough:
             continue
         error = error_beyond_others(errors, rank)
-        share = step / float(accounts[rank].duration.mean()) / node.cpus
+        share = step / float(accounts[rank].duration.mean()) / node.of_job
         chance = chance_of("cpu", signals, [rank], len(signals))
         gain = around(float(more[rank]) * share, error * share, len(known[rank]), chance)
         if gain.surely <= LEAST_GAIN * step or not lasts(known[rank] - means[rank] + more[rank], step):

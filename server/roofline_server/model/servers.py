@@ -261,8 +261,8 @@ def server_causes(
         cause = (
             _stopped(server, use, workers, cycle)
             or _throttled(server, use, workers, cycle)
-            or _busy(server, use, servers, workers, cycle)
             or _beyond_need(server, use, servers, cycle, node)
+            or _busy(server, use, servers, workers, cycle)
         )
         if cause is not None:
             found.append(cause)
@@ -348,7 +348,7 @@ def _beyond_need(
     beside = min(known, key=lambda other: other.threads_run or 0.0)
     usual = beside.threads_run or 0.0
     part = min(server.variables / beside.variables, server.bytes / max(1, beside.bytes))
-    least, most = (max(0.0, server.threads_run - need) / node.cpus for need in (usual, part * usual))
+    least, most = (max(0.0, server.threads_run - need) / node.of_job for need in (usual, part * usual))
     if server.threads_run < BEYOND_NEED * usual or least < LEAST_COST:
         return None
     cost, bounds = (least + most) / 2 * cycle, Bounds(least * cycle, most * cycle)

@@ -63,6 +63,8 @@ def test_worker_that_needs_more_cpu_time_though_its_steps_are_no_longer() -> Non
     assert found.bottleneck is not None
     assert found.bottleneck.gain.mean == pytest.approx(0.0015, rel=0.1)
     assert found.bottleneck.gain.low < 0.0015 < found.bottleneck.gain.high
+    crowded = concluded(signals, FullNode("node", 4.0, 2.02)).bottleneck
+    assert crowded is not None and crowded.gain.mean == pytest.approx(found.bottleneck.gain.mean, rel=1e-6)
     assert named(concluded(signals, None)) == [], "where CPUs are free its steps would tell"
 
 
@@ -107,6 +109,13 @@ def test_what_others_take_of_the_cpus_that_all_lack_is_apart_from_what_the_job_l
     of_others = next(one for one in (found.bottleneck, *found.also) if one and one.kind == "contention")
     assert of_others.gain.mean == pytest.approx(0.15 * found.step, rel=0.01)
     assert named(concluded(signals, FULL._replace(foreign=1.8))) == [("contention", ())]
+
+
+def test_what_a_worker_causes_is_not_lost_a_second_time_by_all() -> None:
+    """All lack CPUs for 6 ms a step; half as much goes to what one of them needs more."""
+    found = concluded([worker(rank, delay=0.0034, more=0.008 * rank) for rank in (0, 1)])
+    assert named(found) == [("host", ("worker:1",))]
+    assert named(concluded([worker(rank, delay=0.0034) for rank in (0, 1)])) == [("contention_own", ())]
 
 
 def test_what_others_take_is_a_cause_though_waits_for_a_cpu_vary() -> None:
