@@ -22,7 +22,8 @@ OF_ROUND, UNSURE = "input|wait_ps", "input|contention|wait_ps"
 def by_need(signals: Sequence[RankSignals], accounts: Sequence[Account]) -> list[Account]:
     """Accounts with contention divided: where CPUs are few, a rank that needs more CPU time than the others
     waits longer for it too, in proportion. That much is NEEDED, a consequence of its CPU time; the same of
-    waits in its input, where it has more of that."""
+    waits in its input, where it has more of that. Without more work it is so only where it waits longer by no
+    larger a proportion: who waits longer finds his caches emptied, and needs more CPU time for that."""
     if any(one.on_gpu for one in signals):
         return list(accounts)
     more_work = work_of_each(signals) > 1 + MORE_WORK
@@ -30,8 +31,11 @@ def by_need(signals: Sequence[RankSignals], accounts: Sequence[Account]) -> list
     with_input = _shares_beyond(
         [seconds_of(one, ["input"]) for one in accounts], np.full(len(accounts), MORE_INPUT)
     )
+    cpu_time = [seconds_of(one, CPU_TIME) for one in accounts]
+    waits = [seconds_of(one, ["contention"]) for one in accounts]
+    on_its_own = more_work | (_proportions(waits) <= _proportions(cpu_time))
     with_cpu = _shares_beyond(
-        [seconds_of(one, CPU_TIME) for one in accounts], np.where(more_work, MORE_WORK, MORE_CPU_TIME)
+        cpu_time, np.where(on_its_own, np.where(more_work, MORE_WORK, MORE_CPU_TIME), np.inf)
     )
     return [_divided(*one) for one in zip(accounts, input_delays, with_input, with_cpu, strict=True)]
 
@@ -63,6 +67,14 @@ def _surely_idle(signals: RankSignals, one: Account) -> float:
     run = mean_of(signals.busiest_run)
     every = mean_of(signals.threads_run) * (1 + mean_of(signals.busiest_delay) / run) if run > 0 else 0.0
     return max(0.0, float(one.duration.mean() - seconds_of(one, ["transfer", "wait_ranks"]).mean()) - every)
+
+
+def _proportions(columns: Sequence[Floats]) -> Floats:
+    """Means of each over the median of the others'; infinite where these have none, 1 where it has none."""
+    means = np.array([float(column.mean()) if len(column) else 0.0 for column in columns])
+    usual = median_of_others(means)
+    found: Floats = np.where(means > 0, np.inf, 1.0)
+    return np.divide(means, usual, out=found, where=usual > 0)
 
 
 def _shares_beyond(columns: Sequence[Floats], least: Floats) -> list[float]:

@@ -326,6 +326,16 @@ def test_little_more_cpu_time_where_cpus_lack_is_no_cause(more: float, is_named:
     assert ("contention", ()) in kinds
 
 
+def test_rank_that_lacks_cpus_more_and_so_needs_more_cpu_time_is_in_contention() -> None:
+    """Seen of a healthy rank: 16 % more CPU time and 43 % longer waits, as foreign load fell on its CPU."""
+    waits = {0: 0.093, 1: 0.134}
+    more = {"kernels": {1: 0.16 * COMPUTE}, "host": {1: 0.16 * HOST}}
+    found = concluded(job(plant={"delay": waits, **more}), {"node": 1.6})
+    assert named(found) == ("contention", ())
+    kinds = [(one.kind, one.ranks) for one in found.also]
+    assert kinds == [("contention", ("ddp:1",))]
+
+
 def test_communication_that_takes_most_of_a_step() -> None:
     found = concluded(job(transfer=0.1))
     assert named(found) == ("transfer", ())

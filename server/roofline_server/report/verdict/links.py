@@ -45,17 +45,23 @@ def slow_links_of(view: JobView, gathered: Gathered, accounts: Mapping[int, Acco
     shares = {number: _held(one) for number, one in accounts.items()}
     of_all = sum(shares.values()) / len(shares) if shares else 0.0
     hosts = {rank.key: rank.host for rank in gathered.evidence.values()}
-    counted = all(rank.role != "ps" for rank in gathered.evidence.values())
-    peers, links = _by_peer(view), []
-    for number, rank in gathered.evidence.items():
-        ways = peers.get(number, {})
-        whole = sum(way.sent for way in ways.values())
-        for leaves in (False, True):
-            to = [way for peer, way in ways.items() if (hosts.get(peer) != rank.host) == leaves]
-            found = _link(rank, leaves, to, whole, counted, shares.get(number, of_all))
-            if found is not None:
-                links.append(found._replace(ceiling=_ceiling(view, rank.host) if leaves else None))
-    return slow_links(links)
+    peers = _by_peer(view)
+    serves = any(rank.role == "ps" for rank in gathered.evidence.values())
+    found: dict[str, SlowLink] = {}
+    for counted in (False,) if serves else (False, True):
+        links = []
+        for number, rank in gathered.evidence.items():
+            ways = peers.get(number, {})
+            whole = sum(way.sent for way in ways.values())
+            for leaves in (False, True):
+                to = [way for peer, way in ways.items() if (hosts.get(peer) != rank.host) == leaves]
+                link = _link(rank, leaves, to, whole, counted, shares.get(number, of_all))
+                if link is not None:
+                    links.append(link._replace(ceiling=_ceiling(view, rank.host) if leaves else None))
+        for slow in slow_links(links):
+            if slow.rank not in found or slow.saved > found[slow.rank].saved:
+                found[slow.rank] = slow
+    return sorted(found.values(), key=lambda link: -link.saved)
 
 
 def _ceiling(view: JobView, host: str) -> float | None:
