@@ -74,7 +74,8 @@ def _proportions(columns: Sequence[Floats]) -> Floats:
     means = np.array([float(column.mean()) if len(column) else 0.0 for column in columns])
     usual = median_of_others(means)
     found: Floats = np.where(means > 0, np.inf, 1.0)
-    return np.divide(means, usual, out=found, where=usual > 0)
+    np.divide(means, usual, out=found, where=usual > 0)
+    return found
 
 
 def _shares_beyond(columns: Sequence[Floats], least: Floats) -> list[float]:
