@@ -15,6 +15,7 @@ from .replay import median_of_others
 from .signals import RankSignals
 
 MORE_CPU_TIME = 0.15  # than others for the same work: less may be a consequence of few CPUs (cold caches)
+BY_CACHES = 0.3  # of caches that others have emptied no more comes than this
 MORE_INPUT = 0.15
 OF_ROUND, UNSURE = "input|wait_ps", "input|contention|wait_ps"
 
@@ -23,7 +24,7 @@ def by_need(signals: Sequence[RankSignals], accounts: Sequence[Account]) -> list
     """Accounts with contention divided: where CPUs are few, a rank that needs more CPU time than the others
     waits longer for it too, in proportion. That much is NEEDED, a consequence of its CPU time; the same of
     waits in its input, where it has more of that. Without more work it is so only where it waits longer by no
-    larger a proportion: who waits longer finds his caches emptied, and needs more CPU time for that."""
+    larger a proportion: who waits longer finds his caches emptied, and needs some more CPU time for that."""
     if any(one.on_gpu for one in signals):
         return list(accounts)
     more_work = work_of_each(signals) > 1 + MORE_WORK
@@ -33,7 +34,8 @@ def by_need(signals: Sequence[RankSignals], accounts: Sequence[Account]) -> list
     )
     cpu_time = [seconds_of(one, CPU_TIME) for one in accounts]
     waits = [seconds_of(one, ["contention"]) for one in accounts]
-    on_its_own = more_work | (_proportions(waits) <= _proportions(cpu_time))
+    computes = _proportions(cpu_time)
+    on_its_own = more_work | (computes > 1 + BY_CACHES) | (_proportions(waits) <= computes)
     with_cpu = _shares_beyond(
         cpu_time, np.where(on_its_own, np.where(more_work, MORE_WORK, MORE_CPU_TIME), np.inf)
     )

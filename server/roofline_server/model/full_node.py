@@ -18,7 +18,7 @@ import numpy as np
 
 from ..records import Floats
 from .account import Account
-from .by_need import MORE_CPU_TIME
+from .by_need import BY_CACHES, MORE_CPU_TIME
 from .cause import EVERYWHERE, LEAST_GAIN, Cause, chance_of, lasts, seconds_of
 from .columns import mean_of, spread_by
 from .intervals import Interval, around, error_beyond_others, mean_and_error
@@ -126,7 +126,8 @@ def _of_workers(
             enough = beyond > MORE_WORK
         else:
             # Who waits longer for CPUs finds his caches emptied by others and so needs more CPU time as well.
-            enough = beyond > MORE_CPU_TIME and (1 + beyond) * usual_waits[rank] >= waits[rank]
+            by_caches = beyond <= BY_CACHES and (1 + beyond) * usual_waits[rank] < waits[rank]
+            enough = beyond > MORE_CPU_TIME and not by_caches
         if not enough:
             continue
         error = error_beyond_others(errors, rank)

@@ -86,6 +86,9 @@ def test_worker_that_lacks_cpus_more_than_it_needs_them_has_its_caches_emptied()
     assert signals[0].threads_delay is not None
     late = signals[1]._replace(threads_delay=1.3 * signals[0].threads_delay)
     assert named(concluded([signals[0], late])) == []
+    # Caches do not double it.
+    twice = worker(1, more=0.008)._replace(threads_delay=3 * signals[0].threads_delay)
+    assert named(concluded([signals[0], twice])) == [("host", ("worker:1",))]
 
 
 def test_what_passes_is_none() -> None:
