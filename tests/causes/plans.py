@@ -32,7 +32,7 @@ CAUSES: dict[str, frozenset[str]] = {
     "disk": frozenset({"disk"}),
     "uplink": frozenset({"slow_link", "network", "transfer"}),
     "gc": frozenset({"gc"}),
-    "ps_work": frozenset({"server_overloaded", "server_skewed"}),
+    "ps_work": frozenset({"server_overloaded", "server_skewed", "server_work"}),
     "ps_stops": frozenset({"server_slow", "stopped"}),
     "ps_quota": frozenset({"server_slow", "server_overloaded", "throttled"}),
 }

@@ -14,10 +14,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from . import independent, synchronous
+from . import full_node, independent, synchronous
 from .account import Account
 from .barrier import Grid
-from .by_need import by_need
+from .by_need import by_need, with_sure_waits
 from .cause import EVERYWHERE, Cause
 from .intervals import ENOUGH_STEPS, LEAST_STEPS
 from .kinds import OF_CONTENTION
@@ -60,28 +60,33 @@ def conclude(
     accounts: Sequence[Account],
     grid: Grid | None,
     foreign: Mapping[str, float] | None = None,
+    node: full_node.FullNode | None = None,
 ) -> Conclusion:
     """What holds a job of ranks up.
 
     accounts: of the signals, in their order. grid: of ranks that meet at barriers; None: they step
     independently. foreign: host -> CPUs that processes other than the job's kept busy, mean; not of hosts
-    where that is not known.
+    where that is not known. node: the only one of the job, if all its CPUs are in use.
     """
     divided = by_need(signals, accounts)
-    job = job_of(signals, divided, grid) if grid is not None else None
+    job = job_of(signals, with_sure_waits(signals, divided), grid) if grid is not None else None
     if job is not None and len(job.measured) >= LEAST_STEPS:
-        return _of_synchronous(signals, accounts, job, foreign or {})
+        return _of_synchronous(signals, accounts, job, foreign or {}, node)
     if grid is not None and len(signals) > 1:
         # They meet, but it was hardly ever seen who waits for whom; that steps are equally long says nothing.
         steps = len(job.measured) if job is not None else 0
         return Conclusion(
             "unknown", None, [], _bound(accounts), steps, _mean_step(accounts), 0.0, "low", ("few_steps",)
         )
-    return _of_independent(signals, divided, foreign or {})
+    return _of_independent(signals, divided, foreign or {}, node)
 
 
 def _of_synchronous(
-    signals: Sequence[RankSignals], accounts: Sequence[Account], job: Job, foreign: Mapping[str, float]
+    signals: Sequence[RankSignals],
+    accounts: Sequence[Account],
+    job: Job,
+    foreign: Mapping[str, float],
+    node: full_node.FullNode | None,
 ) -> Conclusion:
     replay = Replay(job)
     played = job.played()
@@ -89,6 +94,9 @@ def _of_synchronous(
     known = {one.rank: one for one in signals}
     mine = [known[rank] for rank in job.ranks]
     causes = synchronous.of_ranks(replay, mine, foreign) + synchronous.of_all(replay, mine, foreign)
+    if node is not None:
+        of_rank = {one.rank: one for one in accounts}
+        causes = full_node.with_its_causes(causes, mine, [of_rank[rank] for rank in job.ranks], step, node)
     lost = replay.lost()
     why = []
     if len(played) < ENOUGH_STEPS:
@@ -100,7 +108,10 @@ def _of_synchronous(
 
 
 def _of_independent(
-    signals: Sequence[RankSignals], accounts: Sequence[Account], foreign: Mapping[str, float]
+    signals: Sequence[RankSignals],
+    accounts: Sequence[Account],
+    foreign: Mapping[str, float],
+    node: full_node.FullNode | None,
 ) -> Conclusion:
     """Each rank's rate is its own: one that is slower costs the job only its own part."""
     pairs = [
@@ -120,6 +131,8 @@ def _of_independent(
         *independent.of_slower_ranks(known, mine, lasting, foreign),
         *independent.of_all(known, mine, lasting, foreign),
     ]
+    if node is not None:
+        causes = full_node.with_its_causes(causes, known, mine, step, node)
     return _conclusion(causes, mine, steps, step, 0.0, ["few_steps"] if steps < ENOUGH_STEPS else [])
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..records import Bools, Floats
-from .columns import less, mean_of, or_zero, ratio, share_of, smooth, smoothed_steps, spread_by
+from .columns import known_mean, less, mean_of, or_zero, ratio, share_of, smooth, smoothed_steps, spread_by
 from .ledger import ESTIMATED, MEASURED, UNSEEN, Ledger
 from .signals import RankSignals
 
@@ -44,6 +44,8 @@ def by_main_thread(ledger: Ledger, signals: RankSignals, measured: Bools) -> Non
         ledger.take("compute", clean, MEASURED if signals.traced is None else ESTIMATED)
         ledger.take("contention", inside - clean + besides * lacking, origin)
         ledger.take(host, besides * (1 - lacking), origin)
+    if signals.kernels is not None and signals.kernel_threads is None:
+        _in_pools(ledger, signals, inside, float(run.mean()) < COMPUTING_ELSEWHERE * float(clean.mean()))
     if signals.held is not None:
         ledger.take(UNSEEN, np.where(np.isnan(signals.held), ledger.left, 0.0), ESTIMATED)
     ledger.take("blocked" if signals.input is not None else "input|blocked", ledger.left.copy(), origin)
@@ -103,14 +105,43 @@ def _like_measured(rest: Floats, run: Floats, delay: Floats, measured: Bools) ->
 def _elsewhere(signals: RankSignals, rest: Floats, run: Floats, delay: Floats) -> tuple[Floats, Floats]:
     """On a CPU and waiting for one, where other threads compute while the main one is blocked, as in JAX."""
     others = _others(signals)
-    # Threads of communication run too, while the main one is held: only much more than these do computes.
-    if others is None or others[0].mean() < COMPUTING_ELSEWHERE * max(
-        rest.mean(), signals.duration.mean() / 2
-    ):
+    if others is None or not _compute_elsewhere(signals, others[0], rest):
         return run, delay
     active = np.minimum(rest - run - delay, others[0] + others[1])
     lacking = share_of(others[1], others[0] + others[1])
     return run + active * (1 - lacking), delay + active * lacking
+
+
+def _compute_elsewhere(signals: RankSignals, run: Floats, rest: Floats) -> bool:
+    """Threads of communication run too, while the main one is held: only much more than these do computes.
+    run: of the other threads."""
+    return bool(run.mean() >= COMPUTING_ELSEWHERE * max(rest.mean(), signals.duration.mean() / 2))
+
+
+def _in_pools(ledger: Ledger, signals: RankSignals, inside: Floats, elsewhere: bool) -> None:
+    """What other threads computed while the main one was blocked, beyond the kernels that were seen. inside:
+    time in these. elsewhere: the main thread ran for too short to have computed them.
+
+    TensorFlow computes in pools of threads while its main thread waits, and kernels that no library reports
+    (Eigen's) are seen in their CPU time only. All CPUs of the rank at once need the least time for it, one
+    thread after the other the most. What others do while the rank is held may be the communication.
+    """
+    others = _others(signals)
+    if others is None or not (elsewhere or _compute_elsewhere(signals, others[0], inside)):
+        return
+    held = np.zeros_like(inside)
+    if signals.held is not None:
+        usual = known_mean(signals.held)
+        unseen = ledger.left if usual is None else usual
+        held = np.where(np.isnan(signals.held), unseen, signals.held)
+    active = np.maximum(0.0, others[0] + others[1] - held)
+    lacking = share_of(others[1], others[0] + others[1])
+    part = "compute|host" if signals.input is not None else "input|compute|host"
+    at_once = max(1.0, signals.cores) if signals.cores else np.inf
+    surely = np.minimum(ledger.left, np.maximum(0.0, active / at_once - inside))
+    ledger.take("contention", surely * lacking, ESTIMATED)
+    ledger.take(part, surely * (1 - lacking), ESTIMATED)
+    ledger.take(f"{part}|blocked", active - inside - surely, ESTIMATED)
 
 
 def _others(signals: RankSignals) -> tuple[Floats, Floats] | None:

@@ -20,7 +20,7 @@ from .cause import (
     seconds_of,
     without_parts_of_sets,
 )
-from .intervals import Interval, mean_and_error, student
+from .intervals import around, error_beyond_others, mean_and_error
 from .kinds import GROUPS, OF_CONTENTION, kind_of, who_has_the_cpus, work_of
 from .replay import median_of_others
 from .signals import RankSignals
@@ -47,11 +47,9 @@ def of_slower_ranks(
         errors = np.array([mean_and_error(column)[1] for column in columns]) if late else np.zeros(0)
         for rank in late:
             saved, gain = float(saves[rank]), float(gains[rank])
-            others = np.delete(errors, rank)
-            # The median of so many normal values varies by sqrt(pi / 2) as much as their mean.
-            error = float(np.hypot(errors[rank], np.sqrt(np.pi / 2 * (others**2).mean() / len(others))))
+            error = error_beyond_others(errors, rank)
             chance = chance_of(group, signals, [rank], count * len(GROUPS))
-            sure = _around(gain, gain / saved * error, min(len(a.duration) for a in accounts), chance)
+            sure = around(gain, gain / saved * error, min(len(a.duration) for a in accounts), chance)
             above = columns[rank] - means[rank] + saved
             if sure.surely <= LEAST_GAIN * step or not lasts(above, float(lasting[rank])):
                 continue
@@ -88,7 +86,7 @@ def of_all(
         if gain <= least * step:
             continue
         errors = [mean_and_error(column)[1] for column in columns]
-        sure = _around(gain, gain / common * float(np.max(errors)), steps, CHANCE / len(looked_at))
+        sure = around(gain, gain / common * float(np.max(errors)), steps, CHANCE / len(looked_at))
         if holds_up(sure, least, step):
             kind = who_has_the_cpus(signals, common, foreign) if part == "contention" else part
             found.append(Cause(kind, part, (), "", sure, step, {part: common}))
@@ -98,10 +96,3 @@ def of_all(
 def _part_more(accounts: Sequence[Account], part: str, rank: int) -> float:
     means = np.array([float(one.parts[part].mean()) if part in one.parts else 0.0 for one in accounts])
     return float((means - median_of_others(means))[rank])
-
-
-def _around(mean: float, error: float, steps: int, chance: float) -> Interval:
-    """Interval of something whose error is known, that of blocks of the root of so many steps."""
-    freedom = max(3, int(np.sqrt(steps)) - 1)
-    half = student(0.975, freedom) * error
-    return Interval(mean, mean - half, mean + half, mean - student(1 - chance, freedom) * error)

@@ -24,6 +24,8 @@ SHOWN = 0.95  # of intervals that are shown
 # Of a step: two runs of one training, and a prediction and the run that it is of, differ by less in seven of
 # ten pairs (docs/accuracy.md).
 OF_ANOTHER_RUN = 0.05
+# Of what mending gives: what it changes besides, such as how long others wait for a CPU, is in no model.
+OF_A_GAIN = 0.3
 
 ROUNDING = 1e-18  # of the sum of squares: values that differ by no more are equal
 
@@ -44,6 +46,20 @@ def interval(values: Floats, chance: float = 0.01) -> Interval:
         return Interval(mean, -np.inf, np.inf, -np.inf)
     half = student(1 - (1 - SHOWN) / 2, freedom) * error
     return Interval(mean, mean - half, mean + half, mean - student(1 - chance, freedom) * error)
+
+
+def around(mean: float, error: float, steps: int, chance: float) -> Interval:
+    """Of something whose error is known, that of blocks of the root of so many steps."""
+    freedom = max(3, int(np.sqrt(steps)) - 1)
+    half = student(1 - (1 - SHOWN) / 2, freedom) * error
+    return Interval(mean, mean - half, mean + half, mean - student(1 - chance, freedom) * error)
+
+
+def error_beyond_others(errors: Floats, rank: int) -> float:
+    """Of what one has more than the median of the others. The median of so many normal values varies by
+    sqrt(pi / 2) as much as their mean."""
+    others = np.delete(errors, rank)
+    return hypot(float(errors[rank]), sqrt(pi / 2 * float((others**2).mean()) / len(others)))
 
 
 def mean_and_error(values: Floats) -> tuple[float, float, int]:
@@ -118,6 +134,6 @@ def _within(t: float, freedom: int) -> float:
 def of_another_run(predicted: float, low: float, high: float, step: float) -> tuple[float, float]:
     """Ends of the interval of another run's mean step; all s. low, high: what this run's own mean leaves open
     of the predicted one. step: mean of this run, which mending does not make longer."""
-    apart = OF_ANOTHER_RUN * step
-    best, worst = hypot(predicted - low, apart), hypot(high - predicted, apart)
+    apart = OF_ANOTHER_RUN * step, OF_A_GAIN * (step - predicted)
+    best, worst = hypot(predicted - low, *apart), hypot(high - predicted, *apart)
     return max(0.0, predicted - best), min(step, predicted + worst)

@@ -43,6 +43,8 @@ GROUPS: dict[str, tuple[str, ...]] = {
         "input|blocked",
         "host|blocked",
         "input|host|blocked",
+        "compute|host|blocked",
+        "input|compute|host|blocked",
         "other",
     ),
     # These are counted, and alone they vary less than together with what they are mistaken for.
@@ -69,7 +71,7 @@ def kind_of(
         return group
     if group == "cpus_lacking":
         # Who has used up its limit also finds the CPUs taken when it may run again.
-        if more.get("throttled", 0.0) >= THROTTLED * whole:
+        if more.get("throttled", 0.0) >= THROTTLED * whole > 0:
             return "throttled"
         return who_has_the_cpus(own, whole, foreign)
     if group == "off":

@@ -23,7 +23,7 @@ import numpy as np
 from ..records import Floats, Ints
 from .account import NOT_ITS_OWN, Account
 from .barrier import Grid
-from .columns import told_by_time
+from .columns import added, share_of, smooth, smoothed_steps, spread_by, told_by_time
 from .intervals import LEAST_STEPS
 from .signals import RankSignals
 
@@ -33,6 +33,7 @@ MOST_TIMES = 600_000  # of steps x ranks
 GAP_S = 1e-3  # between two steps of a rank: more is something that belongs to neither
 PRESENT = 0.5  # of the steps that a rank must have taken part in
 KEPT_OFF = ("stopped", "throttled")  # signals and parts of that name: counted whatever the rank was at
+LACKING = "cpus_lacking"  # the group of waits for a CPU
 
 
 class Job(NamedTuple):
@@ -46,7 +47,7 @@ class Job(NamedTuple):
     measured: Floats  # (steps,) durations, means over the ranks
     aligned: int  # steps that all ranks did together, also those that are not played
     exact: bool  # rows are from arrival to arrival; else transfer is the least time held in a step
-    # Part -> (steps, ranks), of `left` what a rank was kept from running in: that holds up all of them.
+    # Group -> (steps, ranks), of `left` what a rank was kept from running in: that holds up all of them.
     in_transfer: dict[str, Floats]
 
     @property
@@ -91,7 +92,8 @@ def job_of(signals: Sequence[RankSignals], accounts: Sequence[Account], grid: Gr
         in_transfer={
             name: _in_transfer([getattr(one, name) for one in signals], accounts, name, left)
             for name in KEPT_OFF
-        },
+        }
+        | {LACKING: _lacking_in_transfer(signals, accounts, at[rows], left)},
     )
 
 
@@ -111,6 +113,29 @@ def _in_transfer(
         held = sum(_mean_of(one, name) for name in NOT_ITS_OWN)
         share = _mean_of(one, "transfer") / held if held > 0 else 0.0
         found[:, rank] = transfer[:, rank] * min(1.0, max(0.0, beyond * share / usual))
+    return found
+
+
+def _lacking_in_transfer(
+    signals: Sequence[RankSignals], accounts: Sequence[Account], at: Ints, left: Floats
+) -> Floats:
+    """The same of waits for a CPU: what all threads of a rank waited beyond the contention in its own time,
+    its threads of communication waited. Foreign load comes and goes, so it is compared second by second."""
+    columns: list[Floats | None] = []
+    for one, mine in zip(signals, accounts, strict=True):
+        if one.threads_delay is None or np.isnan(one.threads_delay).all() or "transfer" not in mine.parts:
+            columns.append(None)
+            continue
+        transfer, steps = mine.parts["transfer"], smoothed_steps(mine.duration)
+        counted = [p for p in mine.parts if p == "throttled" or p.startswith("contention")]
+        own = added([mine.parts[p] for p in counted], mine.duration)
+        beyond = spread_by(mine.duration, one.threads_delay) - own
+        if one.throttled is not None:
+            beyond = beyond - np.maximum(0.0, told_by_time(one.throttled, mine.duration) - own)
+        held = added([mine.parts[p] for p in NOT_ITS_OWN if p in mine.parts], mine.duration)
+        while_held = share_of(smooth(beyond.clip(min=0), steps), smooth(held, steps))
+        columns.append(transfer * while_held)
+    found: Floats = np.minimum(_placed(columns, at), left.clip(min=0))
     return found
 
 
@@ -212,10 +237,10 @@ class Replay:
             total += np.maximum(latest_other, latest)
         return total / SHIFTS
 
-    def held_up(self, ranks: Sequence[int], part: str) -> Floats:
+    def held_up(self, ranks: Sequence[int], group: str) -> Floats:
         """How much less the communication would take all if these ranks were kept off it no longer than the
         others, (steps,)."""
-        times = self.job.in_transfer.get(part)
+        times = self.job.in_transfer.get(group)
         if times is None or not len(times):
             return np.zeros(len(self._arrival))
         others = np.delete(times, list(ranks), axis=1)
@@ -225,8 +250,8 @@ class Replay:
     def all_like_others(self, rank: int) -> Floats:
         """Steps in which this rank is as the others are in everything, (steps,)."""
         then = self.like_others([rank], list(self.job.parts))
-        for part in self.job.in_transfer:
-            then = then - self.held_up([rank], part)
+        for group in self.job.in_transfer:
+            then = then - self.held_up([rank], group)
         return then
 
     def without_part(self, part: str) -> Floats:
@@ -245,8 +270,10 @@ class Replay:
         # What a rank leaves the barrier after the last arrival is transfer, and how unevenly ranks leave it.
         longest: Floats = (self._arrival - self.job.left.min(axis=1, keepdims=True).clip(min=0)).max(axis=1)
         # While ranks are kept off it, it is not the communication that takes long.
-        for part in self.job.in_transfer:
-            longest = longest + self.held_up(range(len(self.job.ranks)), part)
+        for group, times in self.job.in_transfer.items():
+            # What all lack of CPUs alike is part of it.
+            late = [int(times.mean(axis=0).argmax())] if group == LACKING else range(len(self.job.ranks))
+            longest = longest + self.held_up(late, group)
         return np.minimum(longest, self.job.played())
 
     def group(self, parts: Sequence[str]) -> Floats:

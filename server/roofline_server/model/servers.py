@@ -15,6 +15,8 @@ from collections.abc import Sequence
 from math import sqrt
 from typing import NamedTuple
 
+from .full_node import FullNode
+
 BUSY = 0.4  # share of the time that a server must be in use to be named; of healthy ones it is below 0.25
 BUSY_SLOW = 0.2  # the same of one that lacks CPUs far more than the workers
 WAITING = 0.1  # share of their cycle that the workers must wait for it
@@ -24,6 +26,9 @@ LEAST_COST = 0.02  # of the workers' cycle, that this must cost
 HELD_BACK = 0.5  # of a slow server's time in use that it lacked a CPU
 STRETCHED = 2.0  # times as much as the workers, by which it takes longer for it
 UNEVEN = 1.5  # times its fair part of the bytes
+BEYOND_NEED = (
+    1.15  # times the CPU time of a server that holds at least as much: caches make less of a difference
+)
 SURE = 2.33  # standard errors: 1 in 100, one-sided
 
 
@@ -49,6 +54,8 @@ class ServerSignals(NamedTuple):
     unread: float | None = None  # share of the readings in which a worker's data lay unread
     unread_readings: int = 0
     received: float | None = None  # bytes a second from workers
+    variables: int = 0  # that it holds, 0: not known; and their bytes
+    bytes: int = 0
 
 
 class WorkerSignals(NamedTuple):
@@ -82,12 +89,13 @@ class ServerCause(NamedTuple):
     """A server that holds the workers up. cost: seconds of a worker's step that mending it would save, with
     its bounds."""
 
-    kind: str  # server_overloaded, server_skewed, server_slow, throttled, stopped
+    kind: str  # server_overloaded, server_skewed, server_slow, server_work, throttled, stopped
     rank: str
     host: str
     cost: float
     bounds: Bounds
     use: ServerUse
+    beside: str = ""  # the server that holds as much and needs less CPU time, where that tells
 
 
 # -- bounds of a closed network ----------------------------------------------------------------------------
@@ -234,11 +242,14 @@ def _surely(share: float, readings: int) -> float:
 # -- who is named ------------------------------------------------------------------------------------------
 
 
-def server_causes(servers: Sequence[ServerSignals], workers: Sequence[WorkerSignals]) -> list[ServerCause]:
+def server_causes(
+    servers: Sequence[ServerSignals], workers: Sequence[WorkerSignals], node: FullNode | None = None
+) -> list[ServerCause]:
     """The servers that hold the workers up, the dearest first.
 
     A server is named if it was stopped or throttled, which is counted, or if it is busy *and* the workers
     wait. Neither sign is enough alone: busy servers may keep up, and workers may wait for something else.
+    Where all live on one node whose CPUs are all in use, CPU time beyond what its variables need is enough.
     """
     rate = sum(worker.steps_per_second for worker in workers)
     if not rate > 0:
@@ -250,6 +261,7 @@ def server_causes(servers: Sequence[ServerSignals], workers: Sequence[WorkerSign
         cause = (
             _stopped(server, use, workers, cycle)
             or _throttled(server, use, workers, cycle)
+            or _beyond_need(server, use, servers, cycle, node)
             or _busy(server, use, servers, workers, cycle)
         )
         if cause is not None:
@@ -314,6 +326,33 @@ def _busy(
     cost = min(most, _most_idle(workers, cycle))
     kind = "server_skewed" if is_skewed else "server_overloaded"
     return ServerCause(kind, server.rank, server.host, cost, Bounds(min(cost, demand * saved), most), use)
+
+
+def _beyond_need(
+    server: ServerSignals,
+    use: ServerUse,
+    servers: Sequence[ServerSignals],
+    cycle: float,
+    node: FullNode | None,
+) -> ServerCause | None:
+    """What a server does for an update takes time for each variable and for each byte. So it needs no more
+    than another that holds no fewer of both, and no less than its share of what that one needs of either."""
+    alike = [
+        other
+        for other in servers
+        if other is not server and other.variables >= server.variables and other.bytes >= server.bytes
+    ]
+    known = [other for other in alike if other.threads_run is not None]
+    if node is None or server.threads_run is None or not known or not server.variables:
+        return None
+    beside = min(known, key=lambda other: other.threads_run or 0.0)
+    usual = beside.threads_run or 0.0
+    part = min(server.variables / beside.variables, server.bytes / max(1, beside.bytes))
+    least, most = (max(0.0, server.threads_run - need) / node.of_job for need in (usual, part * usual))
+    if server.threads_run < BEYOND_NEED * usual or least < LEAST_COST:
+        return None
+    cost, bounds = (least + most) / 2 * cycle, Bounds(least * cycle, most * cycle)
+    return ServerCause("server_work", server.rank, server.host, cost, bounds, use, beside.rank)
 
 
 def _lacks_more(lack: float, workers: Sequence[WorkerSignals]) -> bool:

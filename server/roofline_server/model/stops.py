@@ -13,8 +13,8 @@ from .signals import RankSignals
 def move_stops(ledger: Ledger, signals: RankSignals) -> None:
     """Time that was seen stopped, throttled or reading from a disk, taken from where it must have been
     counted."""
-    idle = (name for name in ledger.parts if "blocked" in name.split("|") and name != UNSEEN)
-    blocked = next(idle, "wait_ps")
+    idle = [name for name in ledger.parts if "blocked" in name.split("|") and name != UNSEEN]
+    blocked = min(idle, key=len, default="wait_ps")  # the part of the fewest names
     if signals.throttled is not None:
         got = _moved_smoothly(ledger, "contention", "throttled", signals.throttled, signals.duration)
         _moved_smoothly(ledger, blocked, "throttled", signals.throttled - got, signals.duration)

@@ -21,7 +21,7 @@ from .cause import (
 )
 from .intervals import Interval, interval
 from .kinds import FOR_INPUT, GROUPS_OF_ROUNDS, NEEDED, OF_CONTENTION, kind_of, who_has_the_cpus, work_of
-from .replay import Replay, differences, median_of_others
+from .replay import LACKING, Replay, differences, median_of_others
 from .signals import RankSignals
 
 MOSTLY_TRANSFER = 0.4  # of a step: from here on the communication itself is the bottleneck
@@ -100,10 +100,11 @@ def _cause_of(
     names = tuple(job.ranks[rank] for rank in own)
     hosts = {job.hosts[rank] for rank in own}
     host = next(iter(hosts)) if len(hosts) == 1 else ""
-    kind = kind_of(group, more, work, [signals[rank] for rank in own], signals, foreign)
+    amid = float(replay.held_up(own, group).mean())
+    of_kind = {**more, "contention": more.get("contention", 0.0) + amid} if group == LACKING else more
+    kind = kind_of(group, of_kind, work, [signals[rank] for rank in own], signals, foreign)
     step = float(job.played().mean())
     more |= {"contention": needed} if needed > 0 else {}
-    amid = float(replay.held_up(own, group).mean())
     return Cause(kind, group, names, host, sure, step, more, work, lasts(gain, step), amid)
 
 

@@ -231,6 +231,11 @@ ADVICE: tuple[Advice, ...] = (
         holds=_shared_by_many,
     ),
     Advice(
+        ("server_work",),
+        "what else does {rank} compute? operations that are placed on it (tf.device) can move to the workers",
+        "TensorFlow guide, Use a GPU: manual device placement",
+    ),
+    Advice(
         ("server_slow",),
         "look for what else runs on {node}: top, pressure in /proc/pressure/cpu",
         "Linux kernel documentation, PSI",

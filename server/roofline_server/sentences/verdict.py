@@ -32,6 +32,7 @@ _FINDINGS: Mapping[str, str] = {
     "server_overloaded": "overloaded parameter server {}",
     "server_skewed": "uneven parameter servers: {} gets most of the bytes",
     "server_slow": "slow parameter server {}: it lacks CPUs",
+    "server_work": "more work on parameter server {} than its variables need",
 }
 
 # Part of an account -> its name in a sentence.

@@ -47,6 +47,11 @@ def server_throttled(share: float) -> str:
     return f"its CPU limit (cgroup) held it back for {share:.0%} of the time"
 
 
+def more_than_it_needs(seconds: float, beside: str) -> str:
+    """seconds: a step, of all CPUs of the node."""
+    return f"at least {duration(seconds)} a step of the node's CPUs more than {beside}, which holds as much"
+
+
 def uneven_bytes(rank: str, share: float) -> str:
     return f"{rank} gets {share:.0%} of the bytes that workers push"
 

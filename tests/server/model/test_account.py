@@ -111,6 +111,26 @@ def test_other_threads_that_lack_a_cpu_hold_kernels_up() -> None:
     assert found["contention"] == pytest.approx(0.025, abs=1e-3)
 
 
+def test_what_pools_of_threads_compute_without_a_kernel_that_was_seen() -> None:
+    """TensorFlow's main thread waits for 70 ms while its pools compute: 10 of them oneDNN's kernels, the rest
+    Eigen's, which nobody reports."""
+    usual = {"kernels": 0.010, "run": 0.006, "threads_run": 0.086, "threads_delay": 0.0}
+    found = means(account(main_thread(**usual, cores=1.0)))
+    # 80 ms of other threads, of which 20 may be communication while the rank is held.
+    assert found["compute|host"] == pytest.approx(0.050)
+    assert found["blocked"] == pytest.approx(0.010)
+    # Two CPUs at once need 30 ms for it, one 60.
+    found = means(account(main_thread(**usual, cores=2.0)))
+    assert found["compute|host"] == pytest.approx(0.020)
+    assert found["compute|host|blocked"] == pytest.approx(0.030)
+    # In every other step it was not seen when the rank was held: it may have been as long as in the others.
+    seen = np.where(np.arange(STEPS) % 2 == 0, 0.020, np.nan)
+    found = means(account(main_thread(**usual, cores=1.0, held=seen)))
+    assert found["compute|host"] == pytest.approx(0.050)
+    # Of PyTorch's threads it is known how many compute in a kernel: the others communicate, or load data.
+    assert means(account(main_thread(**usual, cores=1.0, kernel_threads=1)))["blocked"] > 0.05
+
+
 def test_threads_of_communication_hold_no_kernel_up() -> None:
     assert "contention" not in means(account(main_thread(threads_run=0.075, threads_delay=0.040)))
 

@@ -142,6 +142,35 @@ def test_rank_that_is_kept_off_its_cpu_amid_the_communication_holds_all_up(kept_
     assert seen == pytest.approx(0.020, rel=0.2)
 
 
+def test_rank_whose_threads_of_communication_lack_a_cpu_holds_all_up() -> None:
+    """They wait for one for 15 ms a step of the 30 that the communication takes; the others' hardly ever."""
+    delays = {"threads_delay": {0: 0.002, 1: 0.017}}
+    usual, played = job(transfer=0.015), job(transfer=0.030, columns=delays)
+    found = concluded(played)
+    assert named(found) == ("contention", ("ddp:1",))
+    assert found.bottleneck is not None
+    truth = float((played.step - usual.step)[1:].mean())
+    assert found.bottleneck.gain.mean == pytest.approx(truth, rel=0.2)
+    assert found.bottleneck.amid == pytest.approx(0.015, rel=0.2)
+
+
+def test_threads_of_communication_that_lack_cpus_alike_have_nobody_to_blame() -> None:
+    found = concluded(job(transfer=0.030, columns={"threads_delay": {0: 0.017, 1: 0.017}}))
+    assert not [one for one in (found.bottleneck, *found.also) if one and one.ranks]
+
+
+def test_communication_that_a_rank_without_a_cpu_holds_up_is_not_slow_itself() -> None:
+    found = concluded(job(transfer=0.060, columns={"threads_delay": {0: 0.002, 1: 0.027}}))
+    assert [one.kind for one in (found.bottleneck, *found.also) if one] == ["contention"]
+
+
+def test_bursts_in_which_threads_of_communication_lack_a_cpu_are_as_uncertain_as_others() -> None:
+    """A second or two of them in 15: no reason to think that the next run has them."""
+    burst = np.where(np.arange(STEPS) // 10 == 7, 0.1, 0.0)
+    found = concluded(job(transfer=0.030, columns={"threads_delay": {0: 0.0, 1: burst}}))
+    assert found.bottleneck is None
+
+
 def test_ranks_that_are_all_stopped_amid_the_communication_have_nobody_to_blame() -> None:
     found = concluded(job(transfer=0.035, columns={"stopped": {0: 0.020, 1: 0.020}}))
     assert not [one for one in (found.bottleneck, *found.also) if one and one.ranks]
@@ -295,6 +324,16 @@ def test_little_more_cpu_time_where_cpus_lack_is_no_cause(more: float, is_named:
     kinds = [(one.kind, one.ranks) for one in [found.bottleneck, *found.also] if one]
     assert (("host", ("ddp:1",)) in kinds) is is_named
     assert ("contention", ()) in kinds
+
+
+def test_rank_that_lacks_cpus_more_and_so_needs_more_cpu_time_is_in_contention() -> None:
+    """Seen of a healthy rank: 16 % more CPU time and 43 % longer waits, as foreign load fell on its CPU."""
+    waits = {0: 0.093, 1: 0.134}
+    more = {"kernels": {1: 0.16 * COMPUTE}, "host": {1: 0.16 * HOST}}
+    found = concluded(job(plant={"delay": waits, **more}), {"node": 1.6})
+    assert named(found) == ("contention", ())
+    kinds = [(one.kind, one.ranks) for one in found.also]
+    assert kinds == [("contention", ("ddp:1",))]
 
 
 def test_communication_that_takes_most_of_a_step() -> None:

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from roofline_server.model import servers as model
+from roofline_server.model.full_node import FullNode
 from roofline_server.model.servers import (
     Bounds,
     ServerSignals,
@@ -211,6 +212,29 @@ def test_lack_of_cpus_that_workers_share_is_no_trouble_of_the_server() -> None:
     slow = {"run": 0.15, "delay": 0.6, "threads_run": 0.2, "threads_delay": 0.9}
     (found,) = server_causes([server(**slow, **WAITED_FOR)], short)
     assert found.kind == "server_overloaded"
+
+
+def test_server_that_needs_more_cpu_time_than_one_that_holds_as_much() -> None:
+    """Ten ms of 100 for each step, where one with four times the bytes needs 2.1. On a node
+    whose two CPUs are in use all the time they are lost to all."""
+    large = server("ps:0", threads_run=0.042, variables=2, bytes=1_058_816)
+    small = server("ps:1", threads_run=0.057, variables=1, bytes=262_144)
+    full = FullNode("node", 3.0, 1.0)  # of three CPUs others have one
+    loaded = small._replace(threads_run=0.2)
+    (found,) = server_causes([large, loaded], HEALTHY_WORKERS, full)
+    assert (found.kind, found.rank, found.beside) == ("server_work", "ps:1", "ps:0")
+    # Of 100 ms: at least what is above 0.042 of the 2 CPUs that it has, at most above a quarter of that.
+    assert found.bounds == pytest.approx((0.1 * 0.158 / 2, 0.1 * (0.2 - 0.042 * 262_144 / 1_058_816) / 2))
+    assert found.bounds.low < found.cost < found.bounds.high
+    for servers, node in [
+        ([large, loaded], None),  # where CPUs are free it may keep up
+        ([large, small], full),  # 1 % of the CPUs
+        ([large._replace(variables=0, bytes=0), loaded], full),  # what they hold is not known
+        ([large, loaded._replace(variables=3)], full),  # each variable may take as long as a MiB
+        ([large._replace(threads_run=0.2), small._replace(threads_run=0.05)], full),
+        ([loaded], full),
+    ]:
+        assert server_causes(servers, HEALTHY_WORKERS, node) == []
 
 
 def test_throttled_server_is_named_by_its_counter() -> None:

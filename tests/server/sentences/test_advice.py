@@ -13,6 +13,7 @@ SITUATIONS: dict[str, tuple[Case, str]] = {
     "lone server": (Case("server_overloaded", servers=1, workers=4), "--ps 2"),
     "skewed server": (Case("server_skewed", servers=2, bytes_share=0.9), "partition the large ones"),
     "one server of several": (Case("server_overloaded", servers=3), "one server more"),
+    "server that does something else": (Case("server_work", ranks=("ps:1",)), "what else does ps:1 compute"),
     "slow server": (Case("server_slow", ranks=("ps:0",), host="n1"), "what else runs on node n1"),
     "server on a crowded node": (Case("server_slow", per_node=3), "CPUs of its own"),
     "servers of unequal variables": (Case("server_skewed", servers=2), "split the largest variables"),

@@ -15,6 +15,7 @@ from ...model.causes import Conclusion, conclude
 from ...model.evidence import NS, RankEvidence
 from ...model.intervals import of_another_run
 from ...model.links import SlowLink, step_with
+from ...model.replay import LACKING
 from ...model.servers import ServerCause
 from ...model.signals import RankSignals
 from ...model.steady import LeftOut as Left
@@ -27,7 +28,7 @@ from ..evidence import replays
 from ..evidence.gathering import Gathered
 from ..ranks.members import in_order
 from . import links
-from .foreign import foreign_cpus
+from .foreign import full_node, node_uses
 from .servers import Served, evidence_of, served
 from .signals import signals_of
 
@@ -59,8 +60,15 @@ def accounts_of(view: JobView, gathered: Gathered) -> Accounts:
         divided = with_waits([accounts[number] for number in together], grid)
         accounts |= dict(zip(together, divided, strict=True))
     concerned = together if grid is not None else _training(gathered, accounts)
-    foreign = foreign_cpus(view, gathered)
-    found = conclude([signals[n] for n in concerned], [accounts[n] for n in concerned], grid, foreign)
+    uses = node_uses(view, gathered)
+    foreign = {host: use.foreign for host, use in uses.items()}
+    found = conclude(
+        [signals[n] for n in concerned],
+        [accounts[n] for n in concerned],
+        grid,
+        foreign,
+        full_node(view, gathered, uses),
+    )
     unseen = ""
     if gathered.mode == "synchronous" and len(barriers.ranks) > 1 and grid is None:
         unseen = barriers.why_not
@@ -264,7 +272,8 @@ def _evidence(cause: Cause, known: Accounts) -> list[str]:
     notable = [(part, seconds) for part, seconds in largest if seconds > 0.1 * cause.gain.mean]
     found = [texts.more_than_others(part, seconds) for part, seconds in notable[:3]]
     if cause.amid > 0.1 * cause.gain.mean:
-        found.append(texts.amid_communication(cause.part, cause.amid))
+        part = "contention" if cause.part == LACKING else cause.part
+        found.append(texts.amid_communication(part, cause.amid))
     if cause.work is not None and cause.kind in ("more_work", "slower", "host"):
         found.append(texts.work(cause.work))
     if cause.kind in ("contention", "contention_own") and cause.host in known.foreign:

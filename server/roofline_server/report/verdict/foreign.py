@@ -1,10 +1,14 @@
-"""CPUs of the nodes of a job that processes other than its ranks keep busy."""
+"""CPUs of the nodes of a job that are busy, and those that processes other than its ranks keep busy."""
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from ...model.evidence import NS, CounterEvidence
+from ...model.full_node import FULL, FullNode
 from ...records import NODE_RANK, rows
 from ...store.view import JobView
+from ..ceilings.nodes import cpus_of
 from ..evidence.counters import counter
 from ..evidence.gathering import Gathered
 
@@ -12,19 +16,41 @@ BUSY = "node_cpu_busy_ns"
 TABLE = "steps_node_node"
 
 
+class NodeUse(NamedTuple):
+    """CPUs, means over the steps that were gathered: that were busy, and of these what is no rank's."""
+
+    busy: float
+    foreign: float
+
+
 def foreign_cpus(view: JobView, gathered: Gathered) -> dict[str, float]:
-    """Host -> CPUs, mean over the steps that were gathered: what the node was busy less what the ranks used.
-    Programs that a rank starts, such as the processes of a data loader, count as others. Hosts of which it
-    is not known are left out."""
+    """Host -> CPUs that others keep busy, see `node_uses`."""
+    return {host: use.foreign for host, use in node_uses(view, gathered).items()}
+
+
+def node_uses(view: JobView, gathered: Gathered) -> dict[str, NodeUse]:
+    """By host. Programs that a rank starts, such as the processes of a data loader, count as others. Hosts of
+    which it is not known are left out."""
     busy = _busy_in_all(view) | _busy_in_steps(gathered)
+    others = dict(busy)
     for rank in gathered.evidence.values():
-        if rank.host in busy:
+        if rank.host in others:
             used = _cpus(rank.cpu_ns)
             if used is None:
-                del busy[rank.host]
+                del others[rank.host]
             else:
-                busy[rank.host] -= used
-    return {host: max(0.0, cpus) for host, cpus in busy.items()}
+                others[rank.host] -= used
+    return {host: NodeUse(busy[host], max(0.0, cpus)) for host, cpus in others.items()}
+
+
+def full_node(view: JobView, gathered: Gathered, uses: dict[str, NodeUse]) -> FullNode | None:
+    """The node of a job that has only one, where all its CPUs are in use."""
+    hosts = {rank.host for rank in gathered.evidence.values()}
+    host = next(iter(hosts)) if len(hosts) == 1 else ""
+    cpus = cpus_of(view, host) if host in uses else 0
+    if not cpus or uses[host].busy < FULL * cpus:
+        return None
+    return FullNode(host, float(cpus), uses[host].foreign)
 
 
 def _busy_in_steps(gathered: Gathered) -> dict[str, float]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from ...model.account import Account
-from ...model.evidence import RankEvidence
+from ...model.evidence import NS, RankEvidence
 from ...model.links import LinkSignals, SlowLink, slow_links
 from ...sentences import network as texts
 from ...store.view import JobView
@@ -14,8 +15,29 @@ from ..ceilings.nodes import ceilings
 from ..evidence.gathering import Gathered
 
 SENT, RATE = "tcp_sent_bytes", "tcp_delivery_rate"
+BUSY, LIMITED = "tcp_busy_ns", "tcp_window_limited_ns"
 WAITS = {"transfer", "wait_ps"}  # what faster links can shorten, in the names of parts
 LEAST_SHARE = 0.05  # of a rank's bytes, to one peer: beside them the rest does not matter
+
+
+class _Way(NamedTuple):
+    """What a rank sent to one peer in the whole job. busy, limited: seconds in which data were in flight,
+    and of these with the peer's window full; rate: byte/s of what was sent last, mean; None: not known."""
+
+    sent: float = 0.0
+    busy: float | None = None
+    limited: float = 0.0
+    rate: float | None = None
+
+    def seconds(self, counted: bool) -> float | None:
+        """That the bytes were on their way. Who is slow to read what has come is no link: his window is full
+        then. counted: data in flight are acknowledged when they arrive. Those of a server are not, but
+        together with the next request."""
+        if counted and self.busy:
+            return self.busy - self.limited
+        if not self.rate:
+            return None
+        return self.sent / self.rate * (1 - self.limited / self.busy if self.busy else 1.0)
 
 
 def slow_links_of(view: JobView, gathered: Gathered, accounts: Mapping[int, Account]) -> list[SlowLink]:
@@ -23,15 +45,23 @@ def slow_links_of(view: JobView, gathered: Gathered, accounts: Mapping[int, Acco
     shares = {number: _held(one) for number, one in accounts.items()}
     of_all = sum(shares.values()) / len(shares) if shares else 0.0
     hosts = {rank.key: rank.host for rank in gathered.evidence.values()}
-    peers, links = _by_peer(view), []
-    for number, rank in gathered.evidence.items():
-        sent, rates = peers.get(number, ({}, {}))
-        for leaves in (False, True):
-            to = {peer: n for peer, n in sent.items() if (hosts.get(peer) != rank.host) == leaves}
-            found = _link(rank, leaves, to, sum(sent.values()), rates, shares.get(number, of_all))
-            if found is not None:
-                links.append(found._replace(ceiling=_ceiling(view, rank.host) if leaves else None))
-    return slow_links(links)
+    peers = _by_peer(view)
+    serves = any(rank.role == "ps" for rank in gathered.evidence.values())
+    found: dict[str, SlowLink] = {}
+    for counted in (False,) if serves else (False, True):
+        links = []
+        for number, rank in gathered.evidence.items():
+            ways = peers.get(number, {})
+            whole = sum(way.sent for way in ways.values())
+            for leaves in (False, True):
+                to = [way for peer, way in ways.items() if (hosts.get(peer) != rank.host) == leaves]
+                link = _link(rank, leaves, to, whole, counted, shares.get(number, of_all))
+                if link is not None:
+                    links.append(link._replace(ceiling=_ceiling(view, rank.host) if leaves else None))
+        for slow in slow_links(links):
+            if slow.rank not in found or slow.saved > found[slow.rank].saved:
+                found[slow.rank] = slow
+    return sorted(found.values(), key=lambda link: -link.saved)
 
 
 def _ceiling(view: JobView, host: str) -> float | None:
@@ -40,38 +70,38 @@ def _ceiling(view: JobView, host: str) -> float | None:
     return max(known, default=None)
 
 
-def _by_peer(view: JobView) -> dict[int, tuple[dict[str, float], dict[str, float]]]:
-    """Of each rank by peer, the bytes that it sent, and the mean rate at which they were acknowledged."""
-    found: dict[int, tuple[dict[str, float], dict[str, float]]] = {}
+def _by_peer(view: JobView) -> dict[int, dict[str, _Way]]:
+    """Of each rank by peer."""
+    found: dict[int, dict[str, _Way]] = {}
     for part in view.parts:
-        if part.metric.name in (SENT, RATE):
-            sent, rates = found.setdefault(part.rank, ({}, {}))
-            if part.metric.name == SENT and part.grown:
-                sent[part.instance] = sent.get(part.instance, 0.0) + part.grown
-            elif part.mean:
-                rates[part.instance] = part.mean
+        ways = found.setdefault(part.rank, {})
+        way = ways.get(part.instance, _Way())
+        if part.metric.name == SENT and part.grown:
+            ways[part.instance] = way._replace(sent=way.sent + part.grown)
+        elif part.metric.name == BUSY and part.grown is not None:
+            ways[part.instance] = way._replace(busy=(way.busy or 0.0) + part.grown / NS)
+        elif part.metric.name == LIMITED and part.grown is not None:
+            ways[part.instance] = way._replace(limited=way.limited + part.grown / NS)
+        elif part.metric.name == RATE and part.mean:
+            ways[part.instance] = way._replace(rate=part.mean)
     return found
 
 
 def _link(
-    rank: RankEvidence,
-    leaves: bool,
-    to: Mapping[str, float],
-    whole: float,
-    rates: Mapping[str, float],
-    held: float,
+    rank: RankEvidence, leaves: bool, to: Sequence[_Way], whole: float, counted: bool, held: float
 ) -> LinkSignals | None:
-    """to: bytes by peer, of the job's whole time; None: at which rate is not known of one that matters."""
-    main = {peer: moved for peer, moved in to.items() if moved >= LEAST_SHARE * whole}
-    if not main or not main.keys() <= rates.keys():
+    """whole: bytes that it sent in the whole job; None: how fast is not known of a way that matters."""
+    main = [way for way in to if way.sent > 0 and way.sent >= LEAST_SHARE * whole]
+    seconds = [lasted for way in main if (lasted := way.seconds(counted)) is not None]
+    if not main or len(seconds) < len(main) or not sum(seconds) > 0:
         return None
     if rank.sent is None or not (rank.sent.total > 0 and rank.sent.seconds > 0):
         return None  # it sent nothing in these steps
     # In the steps that are looked at it sent to each as much of the whole as over its life.
     per_second = rank.sent.total / rank.sent.seconds / whole
-    moved = per_second * sum(main.values())
-    needed = per_second * sum(n / rates[peer] for peer, n in main.items())
-    at_once = sum(rates[peer] for peer in main)
+    moved = per_second * sum(way.sent for way in main)
+    at_once = sum(way.rate or 0.0 for way in main)
+    needed = per_second * sum(seconds)
     return LinkSignals(rank.key, rank.role, rank.host, leaves, moved, needed, held, at_once=at_once)
 
 

@@ -28,8 +28,10 @@ from ..evidence.counters import counter
 from ..evidence.gathering import Gathered
 from ..evidence.ranks import BUSIEST
 from ..ranks.members import host_of, in_order, latest_process, name_of
+from .foreign import full_node, node_uses
 
-SIZES = ("small", "medium", "large", "total")
+TOTAL = "total"
+SIZES = ("small", "medium", "large", TOTAL)
 LOOKS_PER_SECOND = 4  # at the state of a process, by the agent
 LIMIT = "cgroup_cpu_limit"
 COUNTERS = ("cpu_ns", "cpu_wait_ns", *BUSIEST)
@@ -65,7 +67,8 @@ def served(view: JobView, gathered: Gathered) -> Served:
     servers = {n: server_signals(view, n, gathered.tables.get(n, {})) for n in numbers}
     every = list(servers.values())
     uses = {number: use_of(server, every, workers) for number, server in servers.items()}
-    return Served(servers, known, uses, server_causes(every, workers))
+    node = full_node(view, gathered, node_uses(view, gathered))
+    return Served(servers, known, uses, server_causes(every, workers, node))
 
 
 def server_signals(view: JobView, number: int, mine: Mapping[str, Table]) -> ServerSignals:
@@ -75,6 +78,7 @@ def server_signals(view: JobView, number: int, mine: Mapping[str, Table]) -> Ser
     unread, readings = _unread(view, number)
     stopped, stop_readings = _stopped(process)
     cgroup = mine.get("steps_cgroup", {})
+    held = {name: int(one.value or 0) for name, one in _payload(view, name_of(view, number)).items()}
     return ServerSignals(
         name_of(view, number),
         host_of(view, number),
@@ -89,6 +93,8 @@ def server_signals(view: JobView, number: int, mine: Mapping[str, Table]) -> Ser
         unread=unread,
         unread_readings=readings,
         received=_with_workers(view, number, "tcp_received_bytes"),
+        variables=held.get(f"payload.{TOTAL}.variables", 0),
+        bytes=held.get(f"payload.{TOTAL}.bytes", 0),
     )
 
 
@@ -154,6 +160,8 @@ def evidence_of(cause: ServerCause) -> list[str]:
         found.append(texts.server_throttled(min(1.0, use.throttled)))
     if cause.kind in ("server_slow", "throttled") and use.held_back is not None:
         found.append(texts.server_held_back(use.held_back))
+    if cause.kind == "server_work":
+        found.append(texts.more_than_it_needs(cause.bounds.low, cause.beside))
     if cause.kind == "server_skewed" and use.share is not None:
         found.append(texts.uneven_bytes(use.rank, use.share))
     return found

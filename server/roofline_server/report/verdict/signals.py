@@ -52,6 +52,7 @@ def _signals(
     cpus = cpus_of(view, rank.host)
     facts = view.facts.get(number, {})
     busy = grown(tables, steps, "gpu", "gpu_busy_ns")
+    of_threads = grown_in_rounds if rank.barrier == "join" else grown
     if rank.uses_gpu:
         origin = None  # a GPU is looked at all the time, not in a sample of the steps
     return RankSignals(
@@ -83,10 +84,10 @@ def _signals(
         gc=_thread(rank, "gc"),
         faults=_known(rank.columns.get(f"{THREAD}.faults.count")),
         blocks=_known(rank.columns.get(f"{THREAD}.blocks.count")),
-        threads_run=grown(tables, steps, "process", "cpu_ns"),
-        threads_delay=grown(tables, steps, "process", "cpu_wait_ns"),
-        busiest_run=grown(tables, steps, "process", "busiest_run_ns"),
-        busiest_delay=grown(tables, steps, "process", "busiest_delay_ns"),
+        threads_run=of_threads(tables, steps, "process", "cpu_ns"),
+        threads_delay=of_threads(tables, steps, "process", "cpu_wait_ns"),
+        busiest_run=of_threads(tables, steps, "process", "busiest_run_ns"),
+        busiest_delay=of_threads(tables, steps, "process", "busiest_delay_ns"),
         stopped=_at_most(grown(tables, steps, "process", "stopped_ns"), steps),
         throttled=_at_most(grown(tables, steps, "cgroup", "cgroup_throttled_ns"), steps),
         waits_for_servers=serves and rank.role in ("worker", "chief"),
@@ -154,6 +155,22 @@ def grown(tables: Mapping[str, Table], steps: StepEvidence, counter_set: str, na
     grown = table[f"{name}.end"] - table[f"{name}.begin"]
     at = rows_of(steps, table)
     found = np.where(at < 0, np.nan, grown[at] / NS)
+    return None if np.isnan(found).all() else found
+
+
+def grown_in_rounds(
+    tables: Mapping[str, Table], steps: StepEvidence, counter_set: str, name: str
+) -> Floats | None:
+    """The same of a worker that waits for others after its part of a round, from the end of one part to that
+    of the next. Threads are read more seldom than rounds end, so that a part would have no more of what they
+    did in a round than of its time; but who waits does next to nothing."""
+    table = tables.get(f"steps_{counter_set}", {})
+    if not rows(table) or f"{name}.end" not in table:
+        return None
+    at = rows_of(steps, table)
+    reading = np.where(at < 0, np.nan, table[f"{name}.end"][at] / NS)
+    follows = np.diff(steps.step, prepend=steps.step[:1]) == 1
+    found = np.where(follows, np.diff(reading, prepend=reading[:1]), np.nan)
     return None if np.isnan(found).all() else found
 
 

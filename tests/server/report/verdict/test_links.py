@@ -1,0 +1,70 @@
+"""How long the bytes of ranks are on their way, by what the kernel counted of their connections."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from roofline_server.model.evidence import CounterEvidence
+from roofline_server.model.links import SlowLink
+from roofline_server.report.verdict.links import slow_links_of
+
+NS, SECONDS = 1_000_000_000, 20.0
+SENT, RATE = 20 * 10**8, 2e9  # bytes in all, byte/s
+
+
+def links(
+    roles: tuple[str, ...],
+    busy: tuple[float, ...],
+    limited: tuple[float, ...] = (0.0, 0.0),
+    rates: tuple[float, ...] = (RATE, RATE),
+) -> list[SlowLink]:
+    """Of two ranks of these roles that send to each other. busy, limited: shares of the time, in which data
+    were in flight, and the other did not read what had come."""
+    ranks, parts = {}, []
+    for number, role in enumerate(roles):
+        sent = CounterEvidence(SENT, SECONDS, 100, SENT / 100)
+        ranks[number] = SimpleNamespace(key=f"{role}:{number}", role=role, host="node", sent=sent)
+        peer = f"{roles[1 - number]}:{1 - number}"
+        grown = {
+            "tcp_sent_bytes": SENT,
+            "tcp_busy_ns": busy[number] * SECONDS * NS,
+            "tcp_window_limited_ns": limited[number] * SECONDS * NS,
+        }
+        for name, value in [*grown.items(), ("tcp_delivery_rate", None)]:
+            metric = SimpleNamespace(name=name)
+            mean = rates[number] if value is None else None
+            parts.append(SimpleNamespace(rank=number, instance=peer, metric=metric, grown=value, mean=mean))
+    one = SimpleNamespace(duration=_Sum(10.0), parts={"transfer": _Sum(6.0)})
+    view: Any = SimpleNamespace(parts=parts)
+    gathered: Any = SimpleNamespace(evidence=ranks)
+    accounts: Any = dict.fromkeys(ranks, one)
+    return slow_links_of(view, gathered, accounts)
+
+
+class _Sum(float):
+    """A column of which the sum is all that matters."""
+
+    def sum(self) -> float:
+        return float(self)
+
+
+def test_rank_whose_data_are_in_flight_for_longer_has_a_slow_link() -> None:
+    """Figures of a real ring, of which the rates of the last bursts tell a third of the cost."""
+    (found,) = links(("ddp", "ddp"), (0.115, 0.494))
+    assert found.rank == "ddp:1"
+    assert found.saved == pytest.approx(0.494 - 0.115, rel=1e-6)
+    assert links(("ddp", "ddp"), (0.115, 0.15)) == []
+
+
+def test_who_does_not_read_what_has_come_is_no_slow_link_of_the_sender() -> None:
+    assert links(("ddp", "ddp"), (0.115, 0.494), limited=(0.0, 0.38)) == []
+    slow = {"busy": (0.1, 0.5), "rates": (RATE, RATE / 10)}
+    (found,) = links(("ps", "worker"), **slow)
+    assert found.rank == "worker:1"
+    assert links(("ps", "worker"), **slow, limited=(0.0, 0.45)) == []
+
+
+def test_answers_of_a_server_are_in_flight_until_the_next_request() -> None:
+    assert links(("ps", "worker"), (0.6, 0.1)) == []
