@@ -19,6 +19,7 @@ class Observation(NamedTuple):
     counted: float
     done: float
     whole: float  # to which an error is relative
+    unsure: float = 0.0  # so much more may have been done
     by_others: float = 0.0  # what others did meanwhile, as far as known; not in `counted`
 
     @property
@@ -50,6 +51,7 @@ def judge(
         why = f"{work.text}: others on this node did {share:.0%} as much meanwhile"
         return Unchecked(source, metric, why, "validate again while the node is idle", time_ns)
     errors = [one.error for one in observations]
+    unsure = statistics.median(one.unsure / one.whole for one in observations)
     return Check(
         source=source,
         metric=metric,
@@ -60,7 +62,7 @@ def judge(
         least=min(errors),
         median=statistics.median(errors),
         most=max(errors),
-        tolerance=expectation.tolerance,
+        tolerance=expectation.tolerance + unsure,
         runs=len(errors),
         lower_bound=expectation.lower_bound,
         time_ns=time_ns,

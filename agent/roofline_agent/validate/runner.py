@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 
 from ..records import Rank
 from ..sampler import Sampler
-from .child.done import Cannot
+from .child.done import Cannot, amounts
 from .judging import Observation, judge, power
 from .readings import Place, Readings, ValueAt, place_of
 from .spinning import spin
@@ -113,16 +113,16 @@ class WorkRunner:
             return NO_VALUE
         if one.quantity not in done.quantities:
             return f"the working process does not know its {one.quantity} here"
-        amount, whole = done.quantities[one.quantity]
+        amount = done.quantities[one.quantity]
         before = idle[-1]
         a_ns = _rate(idle) if one.shared or one.is_power else 0.0
         # Who works itself does not sample meanwhile, which was a part of what was counted while idle.
         window_ns = after.time_ns - before.time_ns - (done.end_ns - done.begin_ns if here else 0)
         grown = after.value - before.value
         if one.is_power:
-            return self._power(place, grown, amount, a_ns * 1e9)
+            return self._power(place, grown, amount.done, a_ns * 1e9)
         by_others = a_ns * window_ns
-        return Observation(one.sign * (grown - by_others), amount, whole, abs(by_others))
+        return Observation(one.sign * (grown - by_others), *amount, abs(by_others))
 
     def _power(self, place: Place, joules: float, busy_s: float, idle_watts: float) -> Observation:
         return power(joules / busy_s, idle_watts, max(1, self._readings.parts(place)))
@@ -130,8 +130,7 @@ class WorkRunner:
     def _here(self, name: str, pid: int) -> WorkDone:
         begin_ns = time.monotonic_ns()
         if name == "own":
-            had = float(spin(OWN_NS))
-            return WorkDone({"cpu_ns": (had, had)}, begin_ns, time.monotonic_ns())
+            return WorkDone({"cpu_ns": spin(OWN_NS)}, begin_ns, time.monotonic_ns())
         os.kill(pid, signal.SIGSTOP)
         try:
             stopped_ns, until = time.monotonic_ns(), time.monotonic() + STOP_S
@@ -140,8 +139,7 @@ class WorkRunner:
         finally:
             os.kill(pid, signal.SIGCONT)
         end_ns = time.monotonic_ns()
-        took = float(end_ns - stopped_ns)
-        return WorkDone({"stopped_ns": (took, took)}, begin_ns, end_ns)
+        return WorkDone(amounts(stopped_ns=float(end_ns - stopped_ns)), begin_ns, end_ns)
 
 
 def _rate(values: Sequence[ValueAt]) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sys
 from collections.abc import Callable, Mapping
@@ -10,7 +11,7 @@ from typing import Any, NamedTuple
 
 from ..calibrate.compiled.compiler import CompiledLibrary
 from ..child_process import ChildProcess, bare_environment
-from .child.done import Cannot, Quantities
+from .child.done import Amount, Cannot, Quantities
 from .errors import ValidationError
 from .works import FlopForm
 
@@ -61,11 +62,12 @@ class WorkingChild:
     def do(self, work: str) -> WorkDone:
         """Raises Cannot."""
         answer = self._ask({"do": work})
-        quantities = {name: (float(amount), float(whole)) for name, (amount, whole) in answer["did"].items()}
+        quantities = {name: Amount(*map(float, numbers)) for name, numbers in answer["did"].items()}
         return WorkDone(quantities, answer["begin_ns"], answer["end_ns"])
 
     def _ask(self, order: Mapping[str, Any]) -> dict[str, Any]:
-        self._process.write_line(json.dumps(order))
+        with contextlib.suppress(OSError):  # it has ended: how is said below
+            self._process.write_line(json.dumps(order))
         while True:
             has_ended = self._process.returncode is not None  # asked before its last lines are read
             for line in self._process.lines_so_far():

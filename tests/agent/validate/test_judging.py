@@ -11,8 +11,10 @@ ONE = Expectation("perf", "flops.f32.512", "flops", 0.02)
 WORK = KnownWork("w", "multiply-adds", (ONE,))
 
 
-def judged(*counted: float, of: Expectation = ONE, done: float = 100.0, by_others: float = 0.0) -> Check:
-    seen = [Observation(one, done, done or 100.0, by_others) for one in counted]
+def judged(
+    *counted: float, of: Expectation = ONE, done: float = 100.0, unsure: float = 0.0, by_others: float = 0.0
+) -> Check:
+    seen = [Observation(one, done, done or 100.0, unsure, by_others) for one in counted]
     found = judge(of, WORK, "FLOP", seen, 7)
     assert isinstance(found, Check)
     return found
@@ -46,8 +48,18 @@ def test_of_nothing_the_error_is_relative_to_what_could_have_been_counted() -> N
     assert judged(5, done=0.0).is_off
 
 
+def test_tolerance_grows_by_what_the_truth_is_not_known_to() -> None:
+    assert judged(103).is_off
+    assert not judged(103, unsure=3.0).is_off
+    assert judged(80, unsure=3.0).tolerance == pytest.approx(0.05)
+    assert judged(80, unsure=3.0).is_off
+
+
 def test_where_others_do_half_as_much_nothing_is_known() -> None:
-    seen = [Observation(100.0, 100.0, 100.0, 60.0), Observation(100.0, 100.0, 100.0, 70.0)]
+    seen = [
+        Observation(100.0, 100.0, 100.0, by_others=60.0),
+        Observation(100.0, 100.0, 100.0, by_others=70.0),
+    ]
     found = judge(ONE, WORK, "FLOP", seen, 7)
     assert isinstance(found, Unchecked)
     assert found.reason == "multiply-adds: others on this node did 65% as much meanwhile"

@@ -7,6 +7,8 @@ from roofline_agent.calibrate.assembled import peaks, streams
 from roofline_agent.calibrate.kernels import Form
 from roofline_agent.records import SourceSettings
 from roofline_agent.sources import make_sources
+from roofline_agent.validate import spinning
+from roofline_agent.validate.child.done import Amount
 from roofline_agent.validate.child.kernels import bytes_of, instructions_of
 from roofline_agent.validate.child.storage import file_system
 from roofline_agent.validate.works import TRAFFIC, WORKS, FlopForm, flop_works, possible
@@ -54,10 +56,10 @@ def test_bytes_on_the_memory_bus(operation: str, streaming: bool, read: int, wri
     kernel = streams.stream_kernel(WIDE, operation, streaming)
     moved = 1000.0 * kernel.bytes_per_element
     found = bytes_of(kernel, moved, True)
-    assert found["dram_read_bytes"] == (1000 * read, 1000 * read)
-    assert found["dram_written_bytes"] == (1000 * written, 1000 * written or moved)
-    assert found["dram_bytes"] == (1000 * (read + written), 1000 * (read + written))
-    assert bytes_of(kernel, moved, False) == dict.fromkeys(found, (0.0, moved))
+    assert found["dram_read_bytes"] == Amount(1000 * read, 1000 * read)
+    assert found["dram_written_bytes"] == Amount(1000 * written, 1000 * written or moved)
+    assert found["dram_bytes"] == Amount(1000 * (read + written), 1000 * (read + written))
+    assert bytes_of(kernel, moved, False) == dict.fromkeys(found, Amount(0.0, moved))
 
 
 def test_traffic_is_expected_of_every_source_that_counts_dram() -> None:
@@ -87,3 +89,12 @@ nonsense
 )
 def test_file_system_of_a_folder(path: str, kind: str) -> None:
     assert file_system(path, MOUNTS) == kind
+
+
+def test_spinning_thread_knows_how_long_it_had_a_cpu_by_the_clock_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # Ten readings 10 us apart, a gap of 3 ms, ten more.
+    readings = iter([*range(0, 100_000, 10_000), *range(3_090_000, 3_200_000, 10_000)])
+    monkeypatch.setattr(spinning.time, "perf_counter_ns", lambda: next(readings))
+    assert spinning.spin(150_000) == Amount(150_000, 150_000, 50_000)

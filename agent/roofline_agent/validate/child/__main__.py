@@ -1,8 +1,8 @@
 """Reads orders as lines of JSON from standard input, and answers each with a line.
 
 {"prepare": WORK} is answered by {"ready": whether something was done that counts}, {"do": WORK} by {"did":
-{QUANTITY: [amount, whole]}, "begin_ns": ..., "end_ns": ...}, {"forms": true} by {"forms": [[precision, width,
-fused], ...]}, and each by {"cannot": why} where that is not possible here. It ends with its input.
+{QUANTITY: [done, whole, unsure]}, "begin_ns": ..., "end_ns": ...}, {"forms": true} by {"forms": [[precision,
+width, fused], ...]}, and each by {"cannot": why} where that is not possible here. It ends with its input.
 """
 
 from __future__ import annotations

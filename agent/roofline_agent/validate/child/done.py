@@ -2,9 +2,20 @@
 
 from __future__ import annotations
 
-# By quantity the amount, and what an error is relative to: the amount itself, or where it is 0 what could
-# have been counted by mistake.
-Quantities = dict[str, tuple[float, float]]
+from typing import NamedTuple
+
+
+class Amount(NamedTuple):
+    """How much of a quantity was done."""
+
+    done: float
+    whole: (
+        float  # what an error is relative to: the same, or where it is 0 what could have been counted wrongly
+    )
+    unsure: float = 0.0  # so much more may have been done
+
+
+Quantities = dict[str, Amount]
 
 
 class Cannot(Exception):
@@ -13,4 +24,4 @@ class Cannot(Exception):
 
 def amounts(**done: float) -> Quantities:
     """Of amounts above 0."""
-    return {name: (amount, amount) for name, amount in done.items()}
+    return {name: Amount(amount, amount) for name, amount in done.items()}

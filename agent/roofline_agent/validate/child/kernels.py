@@ -18,7 +18,7 @@ from ...calibrate.probe import Bench
 from ...calibrate.runs import NORMAL, Job, units_for
 from ...calibrate.team import Took, run_together
 from ..works import FlopForm
-from .done import Cannot, Quantities, amounts
+from .done import Amount, Cannot, Quantities, amounts
 
 FLOPS_S, MEMORY_S, BUSY_S = 0.3, 0.5, 1.0
 PRECISIONS = ("f32", "f64", "f16")
@@ -109,7 +109,7 @@ class KernelWork:
         def quantities(units: int, took: Took) -> Quantities:
             flops = units * job.work
             found = amounts(instructions=units * instructions_of(kernel))
-            found |= dict.fromkeys(FlopForm(precision, width, True).metrics, (flops, flops))
+            found |= dict.fromkeys(FlopForm(precision, width, True).metrics, Amount(flops, flops))
             clocks = [clock for clock in job.clocks_hz() if clock]
             if clocks:
                 found |= amounts(cycles=took.used * clocks[0])
@@ -172,7 +172,7 @@ def bytes_of(kernel: StreamKernel, moved: float, beyond_caches: bool) -> Quantit
     if not beyond_caches:
         read = written = 0.0
     return {
-        "dram_read_bytes": (read, read or moved),
-        "dram_written_bytes": (written, written or moved),
-        "dram_bytes": (read + written, (read + written) or moved),
+        "dram_read_bytes": Amount(read, read or moved),
+        "dram_written_bytes": Amount(written, written or moved),
+        "dram_bytes": Amount(read + written, (read + written) or moved),
     }

@@ -7,7 +7,7 @@ import threading
 import time
 
 from ..spinning import spin
-from .done import Quantities, amounts
+from .done import Amount, Quantities, amounts
 
 SPIN_NS, SLEEP_S = 500_000_000, 0.5
 MEMORY_BYTES, THREADS = 64 << 20, 6
@@ -15,14 +15,14 @@ _MADV_NOHUGEPAGE = getattr(mmap, "MADV_NOHUGEPAGE", None)
 
 
 def spin_once() -> Quantities:
-    return amounts(cpu_ns=spin(SPIN_NS))
+    return {"cpu_ns": spin(SPIN_NS)}
 
 
 def sleep() -> Quantities:
     """No CPU time, of as much as passed."""
     begin = time.perf_counter_ns()
     time.sleep(SLEEP_S)
-    return {"cpu_ns": (0.0, float(time.perf_counter_ns() - begin))}
+    return {"cpu_ns": Amount(0.0, float(time.perf_counter_ns() - begin))}
 
 
 class MemoryWork:
