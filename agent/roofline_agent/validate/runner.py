@@ -120,7 +120,8 @@ class WorkRunner:
         window_ns = after.time_ns - before.time_ns - (done.end_ns - done.begin_ns if here else 0)
         grown = after.value - before.value
         if one.is_power:
-            return self._power(place, grown, amount.done, a_ns * 1e9)
+            idle_joules = a_ns * (window_ns - 1e9 * amount.done)
+            return self._power(place, grown - idle_joules, amount.done, a_ns * 1e9)
         by_others = a_ns * window_ns
         return Observation(one.sign * (grown - by_others), *amount, abs(by_others))
 

@@ -2,8 +2,8 @@
 
 Readings of the clock that follow within 50 us of each other were made by a thread that ran in between. A
 longer gap is time without the CPU: other threads, other guests of a host. So the truth does not come from
-the kernel's account, which is to be checked by it. Around each gap
-some of the thread's time is not seen, too: 20 to 30 us on a machine with many times more threads than CPUs.
+the kernel's account, which is to be checked by it. Around each gap some of the thread's own time is not seen
+either: 20 to 30 us where there were eight times as many threads as CPUs.
 """
 
 from __future__ import annotations

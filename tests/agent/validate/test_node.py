@@ -3,11 +3,22 @@
 from __future__ import annotations
 
 import shutil
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from roofline_agent.records import Rank, Sample, Source, SourceSettings, SourceStatus
+from roofline_agent.records import (
+    CounterSet,
+    Metric,
+    MetricKind,
+    Rank,
+    Sample,
+    Scope,
+    Source,
+    SourceSettings,
+    SourceStatus,
+)
 from roofline_agent.sources import make_sources
 from roofline_agent.validate.node import ValidateRequest, validate
 from roofline_agent.validate.runner import Result
@@ -117,3 +128,35 @@ def test_perf_with_events_of_the_kernel(tmp_path: Path) -> None:
         pytest.skip(found.unchecked[0].reason)
     assert {one.metric for one in found.checks} == {"cpu_clock_ns", "page_faults"}
     assert found.off == ()
+
+
+class Meter:
+    """A counter of energy that shows so many watts all the time."""
+
+    name, fills, measures = "rapl", "energy", False
+    counter_set = CounterSet(
+        "rapl", (Metric("energy_package_joules", MetricKind.CUMULATIVE, "J", Scope.SOCKET, is_double=True),)
+    )
+
+    def __init__(self, watts: float) -> None:
+        self._watts = watts
+
+    def probe(self) -> SourceStatus:
+        return SourceStatus(self.name, True)
+
+    def sample(self, ranks: Sequence[Rank]) -> list[Sample]:
+        now = time.monotonic_ns()
+        return [Sample(None, now, (self._watts * now / 1e9,), f"socket {number}") for number in range(2)]
+
+    def close(self) -> None: ...
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("watts", "off"), [(60.0, False), (6e7, True), (6e-5, True)])
+def test_energy_is_plausible_or_in_a_wrong_unit(tmp_path: Path, watts: float, off: bool) -> None:
+    request = ValidateRequest({"rapl": Meter(watts)}, ("rapl",), 1, SETTINGS, tmp_path)
+    found = validate(request, lambda one: None, lambda text: None)
+    (only,) = found.checks
+    assert only.is_off == off
+    if not off:
+        assert only.done == pytest.approx(2 * watts, rel=0.05), "of both sockets, without what idling took"
