@@ -27,8 +27,8 @@ from ..records import KernelShape, TimedCall
 MOST_CALLS = 200_000  # of all steps of a trace; a step that does not fit is left out whole
 MOST_SHAPES = 20_000  # the agent knows so many kernels of a rank
 COLLECTIVE = "engine."  # what a span of one that was executed is called
-TENSORFLOW = "tensorflow"
-OPERATORS = ("torch", TENSORFLOW)  # libraries of operators on the CPU
+TENSORFLOW, JAX = "tensorflow", "jax"
+OPERATORS = ("torch", TENSORFLOW, JAX)  # libraries of operators on the CPU
 
 
 class TracedStep(NamedTuple):
@@ -70,13 +70,19 @@ def read(path: Path, borders: Sequence[tuple[int, int, int]], unix_minus_node_ns
 
 
 def _read_xplane(path: Path, borders: Sequence[tuple[int, int, int]], unix_minus_node_ns: int) -> TracedSteps:
-    """TensorFlow's operations on the CPU; they have no shapes, so no FLOPs."""
+    """TensorFlow's or XLA's operations on the CPU; they have no shapes, so no FLOPs."""
     found = read_host(path, ANCHOR, MOST_CALLS)
     if not found.operations or not found.anchors:
         raise Unreadable("the trace holds no operation on the CPU")
     at_s, node_ns = found.anchors[0]
     launches = (
-        Launch(one.kind, max(0.0, one.time_s), start_s=one.begin_s, library=TENSORFLOW, problem=one.name)
+        Launch(
+            one.kind,
+            max(0.0, one.time_s),
+            start_s=one.begin_s,
+            library=JAX if one.by_xla else TENSORFLOW,
+            problem=one.name,
+        )
         for one in found.operations
     )
     started_ns = node_ns - round(at_s * 1e9) + unix_minus_node_ns

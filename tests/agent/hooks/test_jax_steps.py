@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from roofline_agent.hooks.jax_steps import PATIENCE, CalledFunction, JaxCall, JaxProgram, JaxSteps
+from roofline_agent.hooks.tracing import NEVER
 
 
 class Result:
@@ -35,6 +37,14 @@ class Marker:
         self.executed: list[tuple[int, int, int]] = []
         self.covered: list[tuple[int, int]] = []
         self.facts: dict[str, object] = {}
+        self.tracing = SimpleNamespace(at=NEVER, records=False, is_due=False)
+        self.stalls: list[tuple[int, int]] = []
+
+    def traces_with(self, framework: str) -> None:
+        self.facts["traces_with"] = framework
+
+    def take_stall(self) -> tuple[int, int] | None:
+        return self.stalls.pop() if self.stalls else None
 
     def over(self, number: int, now: int) -> Any:
         """What the thread had in its steps is not known."""

@@ -1,7 +1,8 @@
-"""Operations of TensorFlow's executors on the CPU, from the host's plane of an XPlane profile.
+"""Operations of TensorFlow's executors and XLA's executables on the CPU, from the host's plane of an XPlane.
 
-An executor names what it runs NAME:TYPE, as "gradient_tape/model/dense/MatMul:_MklMatMul"; threads are lines
-of the plane. Times count from the begin of the profile.
+An executor names what it runs NAME:TYPE, as "gradient_tape/model/dense/MatMul:_MklMatMul"; an operation of
+XLA has the statistics `hlo_op` ("dot.4") and `hlo_module`. Threads are lines of the plane. Times count from
+the begin of the profile.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import NamedTuple
 from .wire import fields
 from .xplane_file import PICOSECOND, Tables, parts, place
 
+HLO = "hlo_op"
 _OPERATION = re.compile(r"([\w./\-]+):(_?[A-Z]\w*)")
 
 
@@ -22,9 +24,10 @@ class HostOperation(NamedTuple):
     """begin_s, time_s: since the profile's begin, and outside the operations it spans."""
 
     name: str
-    kind: str  # "MatMul"
+    kind: str  # "MatMul", "dot"
     begin_s: float
     time_s: float
+    by_xla: bool = False
 
 
 class HostProfile(NamedTuple):
@@ -70,8 +73,8 @@ def _own_times(events: list[memoryview], tables: Tables, zero_ns: int) -> Iterat
     stack: list[tuple[int, HostOperation]] = []  # end in ps
     for event in events:
         key, offset_ps, duration_ps, _ = parts(event)
-        match = _OPERATION.fullmatch(tables.event(key)[0])
-        if match is None or not duration_ps:
+        named = _operation(event, key, tables) if duration_ps else None
+        if named is None:
             continue
         while stack and stack[-1][0] <= offset_ps:
             yield stack.pop()[1]
@@ -80,7 +83,23 @@ def _own_times(events: list[memoryview], tables: Tables, zero_ns: int) -> Iterat
             inside_s = (min(offset_ps + duration_ps, end_ps) - offset_ps) * PICOSECOND
             stack[-1] = end_ps, outer._replace(time_s=outer.time_s - inside_s)
         begin_s = zero_ns * 1e-9 + offset_ps * PICOSECOND
-        one = HostOperation(match[1], match[2], begin_s, duration_ps * PICOSECOND)
+        name, kind, by_xla = named
+        one = HostOperation(name, kind, begin_s, duration_ps * PICOSECOND, by_xla)
         stack.append((offset_ps + duration_ps, one))
     while stack:
         yield stack.pop()[1]
+
+
+def _operation(event: memoryview, key: int, tables: Tables) -> tuple[str, str, bool] | None:
+    """Name, type and whether it is XLA's; None: it is no operation."""
+    name, more = tables.event(key)
+    match = _OPERATION.fullmatch(name)
+    if match is not None:
+        return match[1], match[2], False
+    stats = parts(event)[3]
+    values = tables.values([*more, *stats]) if tables.knows(HLO) and (more or stats) else {}
+    if HLO not in values:
+        return None
+    hlo = str(values[HLO])
+    # XLA numbers operations of one kind.
+    return f"{values.get('hlo_module', '')}/{hlo}", hlo.rstrip("0123456789").rstrip("."), True
