@@ -15,6 +15,7 @@ from roofline_agent.traced.steps import Unreadable, read
 
 UNIX_MINUS_NODE = 1_700_000_000_000_000_000
 US = 1000
+OF_JAX = Path(__file__).parents[2] / "data" / "recorded" / "xplane" / "jax_0.10_cpu.xplane.pb"
 XPLANE = Path(__file__).parents[2] / "data" / "traced" / "tensorflow_2.15_cpu.xplane.pb"
 
 
@@ -114,3 +115,13 @@ def test_operations_of_tensorflow_on_the_cpu() -> None:
     assert "gradient_tape/sequential/dense_2/MatMul/MatMul" in {one.name for one in products}
     assert all(one.time_s >= 0 for one in found.operations)
     assert found.anchors == [], "this one was recorded by hand"
+
+
+def test_operations_of_xla_on_the_cpu() -> None:
+    """Three steps of a product of 256 x 256, as XLA calls it."""
+    found = read_host(OF_JAX, "roofline_anchor", 100_000)
+    assert found.operations and all(one.by_xla for one in found.operations)
+    products = [one for one in found.operations if one.kind == "ynn_fusion"]
+    assert len(products) == 3
+    assert {one.name.partition("/")[2] for one in products} == {"ynn_fusion"}
+    assert all(one.time_s > 0 for one in products)
