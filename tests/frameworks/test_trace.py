@@ -257,3 +257,22 @@ def test_jax_profile_of_the_training_itself_is_left_as_it_is(
     done = finish(command, site.environ | {"ROOFLINE_ROLE": "worker"})
     assert "traces 1\n" in done.stdout
     assert "trace not recorded: steps 10-20: " in done.stderr
+
+
+def test_running_jax_job_is_traced_on_request(site: Site, jax_python: str) -> None:
+    """Of a training that never reads a result: its steps are known only when they are asked for."""
+    site.server()
+    site.agent()
+    script = Path(__file__).with_name("traced_jax.py")
+    command = [*wrapping("--job", "1"), jax_python, script, 1_000_000, 1_000_000]
+    training = site.start([str(part) for part in command], "rank.log", ROOFLINE_ROLE="worker")
+    wait_until(lambda: site.steps("worker:0", "1") > 8, what="it trains")
+    done = site.ask("trace", "--job", "1", "--steps", "2", "--format", "json")
+    assert done.returncode == 0, done.stdout + done.stderr
+    (rank,) = json.loads(done.stdout)["ranks"]
+    found = re.fullmatch(r"recorded: steps (\d+)-(\d+), (\d+) operators .*", rank["text"])
+    assert found and int(found[2]) == int(found[1]) + 1, rank
+    assert int(found[3]) >= 2 * 5
+    wait_until(lambda: site.steps("worker:0", "1") > int(found[2]) + 5, what="it trains on")
+    training.terminate()
+    training.wait()
