@@ -13,6 +13,7 @@ from .commands.hooks import hooks
 from .commands.import_files import import_files
 from .commands.join import join
 from .commands.slurm_epilog import slurm_epilog
+from .commands.validate import validate
 from .commands.webhook import webhook
 
 app = typer.Typer(
@@ -30,6 +31,7 @@ app = typer.Typer(
     "  roofline-agent hooks                             the same for all Python processes, by PYTHONPATH\n\n"
     "  roofline-agent calibrate                         once per node, while idle\n\n"
     "  roofline-agent doctor                            what works here, and why not\n\n"
+    "  roofline-agent validate                          whether what is counted here is right\n\n"
     "  roofline-agent import --job 42 perf.csv          send what another tool recorded\n\n"
     "Every setting is also a variable (ROOFLINE_SERVER, ROOFLINE_INTERVAL, ROOFLINE_JOB, ROOFLINE_SOCKET, "
     "ROOFLINE_STATE, ROOFLINE_SOURCES), or stands in the file of --config or ROOFLINE_CONFIG. Where the "
@@ -47,5 +49,6 @@ app.command("import")(import_files)
 app.command()(join)
 app.command()(calibrate)
 app.command()(doctor)
+app.command()(validate)
 app.command()(webhook)
 app.command(hidden=True)(slurm_epilog)

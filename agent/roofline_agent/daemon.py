@@ -39,6 +39,7 @@ from .uplink.encoding import Greeting, encode_within
 from .uplink.exporter import Exporter
 from .uplink.order import Ends
 from .uplink.spool import Spool
+from .validate.caveats import KeptCaveats
 
 if TYPE_CHECKING:
     from .otlp.ranks import OtlpRanks
@@ -88,8 +89,9 @@ class Daemon:
             self._poller.register(descriptor, select.POLLIN)
         settings = SourceSettings(interval_ns=config.interval_ns, environ=environ)
         self._sources = make_sources(config.sources, settings)
-        self._sampler = Sampler(self._sources)
         self._machine = read_machine()
+        self._caveats = KeptCaveats(self.state, self._machine)
+        self._sampler = Sampler(self._sources, caveats=self._caveats.now)
         self._instance = uuid.uuid4().hex
         self._boot = boot_id()
         self._agent = self._spool.identity(uuid.uuid4().hex)
@@ -136,6 +138,8 @@ class Daemon:
         for status in self._sampler.statuses:
             if not status.works:
                 log.info("source %s is off: %s", status.name, status.reason)
+            if status.caveat:
+                log.warning("source %s: %s", status.name, status.caveat)
         if not self._ceilings.measured:
             log.info("no ceilings yet: run `roofline-agent calibrate` once on this node, when it is idle")
 
@@ -286,6 +290,8 @@ class Daemon:
             self._events.append(lost)
         self._exporter.push()
         self._manager.status(f"{len(batch.ranks)} ranks")
+        if self._caveats.read():
+            self._sampler.mark(self._caveats.now)
         if self._ceilings.read() or self._sampler.changed:
             self._sampler.changed = False
             self._exporter.greet_again()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from enum import IntEnum
 from types import MappingProxyType
 from typing import NamedTuple, Protocol
@@ -49,6 +49,13 @@ class CounterSet(NamedTuple):
 
     name: str
     metrics: tuple[Metric, ...]
+
+    def estimated(self, names: Collection[str]) -> CounterSet:
+        """The same, where these metrics are marked as estimated."""
+        mark = Provenance.ESTIMATED
+        return self._replace(
+            metrics=tuple(m._replace(provenance=mark) if m.name in names else m for m in self.metrics)
+        )
 
 
 class Rank(NamedTuple):
@@ -220,6 +227,7 @@ class SourceStatus(NamedTuple):
     reason: str = ""
     advice: str = ""
     fills: str = ""
+    caveat: str = ""  # which of its values `roofline-agent validate` found off, and by how much
 
 
 class Source(Protocol):

@@ -7,11 +7,13 @@ is dropped with its thread, and the rest of its lane goes on in a new one.
 
 from __future__ import annotations
 
+import functools
 import logging
 import queue
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple
 
 from .records import CounterSet, Event, EventKind, Rank, Sample, Samples, Source, SourceStatus
@@ -22,6 +24,15 @@ HANGS_NS = 4_000_000_000  # a source that takes longer is dropped; the server wa
 PROBE_HANGS_S = 20.0  # perf tries its events one by one
 FAILURES = 20  # in a row, and a source is dropped
 PATIENCE_S = 1.0  # of `sample`, which waits for its rows
+
+
+Caveats = Mapping[tuple[str, str], str]  # what speaks against a metric, by source and metric
+NO_CAVEATS: Caveats = MappingProxyType({})
+
+
+@functools.lru_cache(maxsize=64)  # asked for every row
+def _estimated(counter_set: CounterSet, names: frozenset[str]) -> CounterSet:
+    return counter_set.estimated(names)
 
 
 class _Answer(NamedTuple):
@@ -106,9 +117,12 @@ class _Lane:
 class Sampler:
     """The sources of one agent, their rows and their states. Its methods are called from one thread."""
 
-    def __init__(self, sources: Mapping[str, Source], hangs_ns: int = HANGS_NS) -> None:
-        """Probe all of them; one whose check fails or hangs is off."""
+    def __init__(
+        self, sources: Mapping[str, Source], hangs_ns: int = HANGS_NS, caveats: Caveats = NO_CAVEATS
+    ) -> None:
+        """Probe all of them; one whose check fails or hangs is off. caveats: see `mark`."""
         self._hangs_ns = hangs_ns
+        self._caveats = caveats
         self._answers: queue.SimpleQueue[_Answer] = queue.SimpleQueue()
         self._statuses: dict[str, SourceStatus] = {}
         self._failures: dict[str, int] = {}  # in a row
@@ -137,7 +151,14 @@ class Sampler:
 
     @property
     def statuses(self) -> list[SourceStatus]:
-        return list(self._statuses.values())
+        return [one._replace(caveat=self._caveat_of(one.name)) for one in self._statuses.values()]
+
+    def _caveat_of(self, name: str) -> str:
+        return "; ".join(why for (source, _), why in self._caveats.items() if source == name)
+
+    def mark(self, caveats: Caveats) -> None:
+        """From now on mark these metrics as estimated, and no others."""
+        self._caveats, self.changed = caveats, True
 
     def ask(self, ranks: Sequence[Rank]) -> None:
         """Begin one round over all sources; its rows are there with a later `take`."""
@@ -221,7 +242,11 @@ class Sampler:
             else:
                 self._failures[source.name] = 0
                 if rows:
-                    self._rows.setdefault(source.counter_set, []).extend(rows)
+                    self._rows.setdefault(self._described(source), []).extend(rows)
+
+    def _described(self, source: Source) -> CounterSet:
+        names = frozenset(metric for name, metric in self._caveats if name == source.name)
+        return _estimated(source.counter_set, names) if names else source.counter_set
 
     def _count_failure(self, source: Source, error: Exception) -> None:
         name = source.name

@@ -11,6 +11,7 @@ from roofline_agent.records import (
     EventKind,
     Metric,
     MetricKind,
+    Provenance,
     Rank,
     Sample,
     Samples,
@@ -208,3 +209,23 @@ def test_rounds_between_two_takes_keep_the_rows_of_a_counter_set_in_order() -> N
     assert [row.values for row in next(iter(samples.values()))] == [(1,), (2,), (3,)]
     assert sampler.take() == ({}, [])
     sampler.close()
+
+
+def test_values_that_were_found_off_are_marked_as_estimated_and_their_source_says_why() -> None:
+    sampler = Sampler(
+        {"bad": Made("bad"), "good": Made("good")}, caveats={("bad", "m"): "m was 20 % too low"}
+    )
+
+    def provenances() -> dict[str, Provenance]:
+        return {one.name: one.metrics[0].provenance for one in sampler.sample([RANK])[0]}
+
+    assert provenances() == {"bad": Provenance.ESTIMATED, "good": Provenance.MEASURED}
+    assert [(s.name, s.works, s.caveat) for s in sampler.statuses] == [
+        ("bad", True, "m was 20 % too low"),
+        ("good", True, ""),
+    ]
+    assert not sampler.changed
+    sampler.mark({})
+    assert sampler.changed, "the server must be told"
+    assert set(provenances().values()) == {Provenance.MEASURED}
+    assert [s.caveat for s in sampler.statuses] == ["", ""]

@@ -339,3 +339,68 @@ def test_tensorflows_profile_of_the_training_itself_is_left_as_it_is(
     done = finish(command, site.environ | {"ROOFLINE_ROLE": "worker"})
     assert "traces 1\n" in done.stdout
     assert "trace not recorded: steps 10-20: " in done.stderr
+
+
+JAX_FLOPS = 5 * 2 * 128 * 256 * 1024  # two products forward, three backward: the first has no input to train
+
+
+@pytest.mark.parametrize("every", [1, 1000])
+def test_jax_operations_of_traced_steps(site: Site, jax_python: str, every: int) -> None:
+    """Of a training that reads its loss at every step, and of one that never does and runs ahead."""
+    site.server()
+    site.agent()
+    script = Path(__file__).with_name("traced_jax.py")
+    command = [*wrapping("--job", "1", "--trace", "30-32"), jax_python, script, STEPS, every]
+    done = finish([str(part) for part in command], site.environ | {"ROOFLINE_ROLE": "worker"})
+    assert "trace recorded: steps 30-32, " in done.stderr
+    wait_until(lambda: site.steps("worker:0", "1") == STEPS, what="all steps arrive")
+    wait_for_trace(site)
+    raw = exported(site)
+    calls = rows_of(raw / "calls.csv")
+    marks = {
+        int(row["step"]): int(row["time_ns"]) for row in rows_of(raw / "marks.csv") if row["kind"] == "border"
+    }
+    begin, end = marks[TRACED[0] - 1], marks[TRACED[-1]]
+    inside = [row for row in calls if begin <= int(row["begin_ns"]) < end]
+    assert {row["library"] for row in inside} == {"jax"}, "the compiled function is not recorded beside them"
+    assert {row["problem"].partition("/")[0] for row in inside} == {"jit_train"}
+    assert {row["library"] for row in calls if row not in inside} == {"xla"}
+    # Which operations there are is XLA's affair, but it is the same in each step.
+    assert len(inside) % len(TRACED) == 0 and len(inside) >= 5 * len(TRACED)
+
+    report = json.loads(site.ask("report", "--job", "1", "--format", "json").stdout)
+    assert {one["reason"]: one["steps"] for one in report["verdict"]["left_out"]}["traced"] == len(TRACED)
+    assert values(report, "worker:0")["between.trace.count"] == 2, "started and stopped"
+    assert values(report, "worker:0")["flops_per_step"] == pytest.approx(JAX_FLOPS, rel=0.05)
+
+
+@pytest.mark.parametrize(("begin", "end"), [(5, 35), (15, 35)])
+def test_jax_profile_of_the_training_itself_is_left_as_it_is(
+    site: Site, jax_python: str, begin: int, end: int
+) -> None:
+    site.agent()
+    script = Path(__file__).with_name("traced_jax.py")
+    wrap = wrapping("--job", "1", "--trace", "10-20")
+    command = [str(part) for part in [*wrap, jax_python, script, 40, 1, begin, end]]
+    done = finish(command, site.environ | {"ROOFLINE_ROLE": "worker"})
+    assert "traces 1\n" in done.stdout
+    assert "trace not recorded: steps 10-20: " in done.stderr
+
+
+def test_running_jax_job_is_traced_on_request(site: Site, jax_python: str) -> None:
+    """Of a training that never reads a result: its steps are known only when they are asked for."""
+    site.server()
+    site.agent()
+    script = Path(__file__).with_name("traced_jax.py")
+    command = [*wrapping("--job", "1"), jax_python, script, 1_000_000, 1_000_000]
+    training = site.start([str(part) for part in command], "rank.log", ROOFLINE_ROLE="worker")
+    wait_until(lambda: site.steps("worker:0", "1") > 8, what="it trains")
+    done = site.ask("trace", "--job", "1", "--steps", "2", "--format", "json")
+    assert done.returncode == 0, done.stdout + done.stderr
+    (rank,) = json.loads(done.stdout)["ranks"]
+    found = re.fullmatch(r"recorded: steps (\d+)-(\d+), (\d+) operators .*", rank["text"])
+    assert found and int(found[2]) == int(found[1]) + 1, rank
+    assert int(found[3]) >= 2 * 5
+    wait_until(lambda: site.steps("worker:0", "1") > int(found[2]) + 5, what="it trains on")
+    training.terminate()
+    training.wait()

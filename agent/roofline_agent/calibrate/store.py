@@ -16,7 +16,7 @@ def save(calibration: Calibration, path: Path) -> None:
     text = json.dumps(to_json(calibration), indent=2, allow_nan=False) + "\n"
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        _replace(path, text)
+        replace_file(path, text)
     except OSError as error:
         raise CalibrationError(f"can't write the calibration to {path}: {error.strerror}") from error
 
@@ -41,7 +41,8 @@ def _malformed(path: Path, error: Exception) -> CalibrationError:
     return CalibrationError(f"{path} is no calibration: {error}; remove it and calibrate again")
 
 
-def _replace(path: Path, text: str) -> None:
+def replace_file(path: Path, text: str) -> None:
+    """Raises OSError."""
     descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with os.fdopen(descriptor, "w", encoding="utf-8") as file:

@@ -14,11 +14,19 @@ from ..calibrate import store
 from ..calibrate.errors import CalibrationError
 from ..ceilings import ceilings_path
 from ..config import Config, known_servers
+from ..machine import Machine, read_machine
 from ..ncu import command, diagnosis
-from ..records import Provenance, SourceSettings
+from ..records import Provenance, SourceSettings, SourceStatus
 from ..sampler import Sampler
 from ..sources import make_sources
 from ..uplink.admission import JOIN, refusal
+from ..validate import kept
+from ..validate.caveats import caveats_of, is_of
+from ..validate.errors import ValidationError
+from ..validate.text import summary
+from ..validate.validation import Validation
+
+VALIDATE = "run `roofline-agent validate` on this node while it is idle"
 
 
 class Finding(NamedTuple):
@@ -34,11 +42,12 @@ class Finding(NamedTuple):
 def examine(config: Config, environ: Mapping[str, str]) -> list[Finding]:
     """Look at everything the agent needs or can use; changes nothing."""
     settings = SourceSettings(interval_ns=config.interval_ns, environ=environ)
-    sampler = Sampler(make_sources(config.sources, settings))
-    findings = [
-        Finding(f"source {one.name}", one.works, one.reason or "works", one.advice, one.fills)
-        for one in sampler.statuses
-    ]
+    state = config.state_directory(environ)
+    machine = read_machine()
+    validated, validation = examine_validation(state, machine)
+    caveats = caveats_of(validation, machine)
+    sampler = Sampler(make_sources(config.sources, settings), caveats=caveats)
+    findings = [examine_source(one) for one in sampler.statuses]
     sampler.close()
     onednn = Finding(
         "kernels onednn",
@@ -50,12 +59,43 @@ def examine(config: Config, environ: Mapping[str, str]) -> list[Finding]:
         *findings,
         onednn,
         examine_ncu(environ),
-        examine_ceilings(config.state_directory(environ)),
+        examine_ceilings(state),
+        validated,
         examine_agent(config.socket_path(environ)),
-        examine_server(
-            config.server, known_servers(config.state_directory(environ)).known.get(config.server)
-        ),
+        examine_server(config.server, known_servers(state).known.get(config.server)),
     ]
+
+
+def examine_source(status: SourceStatus) -> Finding:
+    """One that `validate` found off works all the same: its values are marked as estimated."""
+    text, advice = status.reason or "works", status.advice
+    if status.works and status.caveat:
+        text = f"{'; '.join(filter(None, (status.reason, 'its values are doubtful')))}: {status.caveat}"
+        advice = "; ".join(filter(None, (advice, "its values are marked as estimated; " + VALIDATE)))
+    return Finding(f"source {status.name}", status.works, text, advice, status.fills)
+
+
+def examine_validation(state: Path, machine: Machine) -> tuple[Finding, Validation | None]:
+    """Whether the sources of this node were held against the truth, and the result if it is of this node."""
+    try:
+        validation = kept.load(state)
+    except ValidationError as error:
+        return Finding("validation", False, str(error), VALIDATE), None
+    if validation is None:
+        text = "what this node counts was never held against the truth"
+        return Finding("validation", False, text, VALIDATE), None
+    when = time.strftime("%Y-%m-%d %H:%M", time.localtime(validation.time_ns / 1e9))
+    if not is_of(validation, machine):
+        text = f"that of {when} is of another machine ({validation.host}, {validation.cpu_model})"
+        return Finding("validation", False, text, VALIDATE), None
+    text = f"{when}: {summary(validation)}"
+    is_old = validation.kernel != machine.kernel
+    advice = (
+        f"it was made with Linux {validation.kernel}, now it is {machine.kernel}: {VALIDATE}"
+        if is_old
+        else ""
+    )
+    return Finding("validation", True, text, advice), validation
 
 
 def examine_ncu(environ: Mapping[str, str]) -> Finding:

@@ -87,6 +87,9 @@ class JaxWatch:
                     now = _now()
                     program, result = found
                     self.steps.called(JaxCall(program, begin, now if compiled else begin, result), now)
+                    if self.steps.waits() and result is not None:
+                        result.block_until_ready()
+                        self.steps.read(_now())
             except Exception:
                 self.marker.failed("jax_calls")
             return out

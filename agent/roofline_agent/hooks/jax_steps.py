@@ -3,7 +3,8 @@
 JAX only queues a call. A call is known to have ended when its result is ready, which is looked up where the
 training is in our hands anyway: as the next call begins, as a call returns that the runtime had held back,
 and as the training reads a result. No thread waits and nothing is synchronised. Calls that have ended between
-two such moments share the time between them in proportion to their FLOPs.
+two such moments share the time between them in proportion to their FLOPs. Around steps that a profiler is to
+record, or records, each call is waited for: their borders must be known when they are.
 
 A step is a call of the function that trains: of the functions whose results are their own next arguments, as
 parameters are, the one that does most work. Other calls belong to the step that ends next, but a heavy one
@@ -101,6 +102,7 @@ class JaxSteps:
         self._calls: List[Tuple[int, int, int]] = []
         self._covered_ns: Optional[int] = None
         self._sent_ns = 0
+        self._traced = False  # a profiler ran when calls ended the last time
 
     def begins(self, now: int) -> None:
         """The training calls a compiled function."""
@@ -123,6 +125,11 @@ class JaxSteps:
             elif len(queue) >= MOST_QUEUED:
                 self._end(len(queue), now)
         queue.append(call)
+
+    def waits(self) -> bool:
+        """Whether the call that was queued last must end before the training goes on."""
+        tracing = self._marker.tracing
+        return bool(tracing.at <= self._number + len(self.queue) + 1 or tracing.is_due)
 
     def read(self, now: int) -> None:
         """The training has read a result, and has waited for it if it was not ready."""
@@ -162,7 +169,13 @@ class JaxSteps:
             self._add(_EndedCall(call, begin, end))
             begin = end
         self._ended_ns = now
-        if len(self._calls) >= SEND_CALLS or now - self._sent_ns > SEND_NS:
+        if self._marker.tracing.records != self._traced:
+            self._traced = not self._traced
+            if self._traced:
+                self._send_calls()
+            # What the trace holds would count twice.
+            self._calls, self._covered_ns = [], None
+        elif not self._traced and (len(self._calls) >= SEND_CALLS or now - self._sent_ns > SEND_NS):
             self._send_calls()
 
     def _add(self, ended: _EndedCall) -> None:
@@ -247,6 +260,7 @@ class JaxSteps:
         call, begin, end = ended
         program, marker = call.program, self._marker
         if self._number < 0:
+            marker.traces_with("jax")
             marker.border(-1, None, call.begin_ns)
             self._border_ns = call.begin_ns
         self._number += 1
@@ -254,6 +268,7 @@ class JaxSteps:
         counts = marker.over(self._number, end)
         if self._apart is None and self._send_alike(program, max(begin, self._border_ns), end, counts):
             self._border_ns = end
+            self._stand_still()
             return
         begin_ns: Optional[int] = None
         spans: List[Tuple[str, int, int, Optional[int], int]] = []
@@ -267,6 +282,13 @@ class JaxSteps:
         marker.spans(spans)
         marker.border(self._number, program.examples, end, program.like, begin_ns)
         self._border_ns = end
+        self._stand_still()
+
+    def _stand_still(self) -> None:
+        """For a trace, behind the border that was handed over last."""
+        stall = self._marker.take_stall()
+        if stall is not None:
+            self._apart = _Apart("between.trace", *stall)
 
     def _send_alike(self, program: JaxProgram, begin: int, end: int, counts: Any) -> bool:
         """Send a step that follows on the one before by a layout, in a fraction of the time."""

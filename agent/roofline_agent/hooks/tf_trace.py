@@ -59,14 +59,14 @@ class TensorFlowProfiler:
             profiler.stop(save)
 
 
-def make_way(owners: List[Any], end: Callable[[], None]) -> Callable[[], None]:
-    """Have end() called before the function `start` of one of these modules; until what is returned is
+def make_way(owners: List[Any], end: Callable[[], None], name: str = "start") -> Callable[[], None]:
+    """Have end() called before the function of this name of one of these modules; until what is returned is
     called."""
     replaced: List[Any] = []
 
     def leave() -> None:
         for owner, start in replaced:
-            owner.start = start
+            setattr(owner, name, start)
         replaced.clear()
 
     def wrapped(start: Any) -> Any:
@@ -81,10 +81,10 @@ def make_way(owners: List[Any], end: Callable[[], None]) -> Callable[[], None]:
         return starts
 
     for owner in owners:
-        start = getattr(owner, "start", None)
+        start = getattr(owner, name, None)
         if start is not None:
             replaced.append((owner, start))
-            owner.start = wrapped(start)
+            setattr(owner, name, wrapped(start))
     return leave
 
 

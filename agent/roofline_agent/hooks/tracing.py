@@ -37,7 +37,7 @@ MOST_NAMED = 200  # ranges in the fact
 NEVER = 1 << 62
 
 # The module that a framework's profiler is used from, once the framework itself is loaded.
-PROFILERS = {"torch": "torch_trace", "tensorflow": "tf_trace"}
+PROFILERS = {"torch": "torch_trace", "tensorflow": "tf_trace", "jax": "jax_trace"}
 
 Stall = Tuple[int, int]
 
@@ -93,6 +93,11 @@ class Tracing:
     def is_due(self) -> bool:
         """Whether the wrapper asks for something new."""
         return bool(self.page[SERIAL_AT] != self.serial)
+
+    @property
+    def records(self) -> bool:
+        """Whether a profiler runs."""
+        return self._profiler is not None
 
     def look(self, number: int) -> None:
         """Step `number` is over: what is asked for, if that is new."""
@@ -175,7 +180,9 @@ class Tracing:
         """Raises RuntimeError, and what the profiler raises."""
         framework = self.framework or next((name for name in PROFILERS if name in sys.modules), "")
         if not framework:
-            raise RuntimeError("neither PyTorch nor TensorFlow is loaded, whose profilers can record steps")
+            raise RuntimeError(
+                "none of PyTorch, TensorFlow and JAX is loaded, whose profilers can record steps"
+            )
         module = importlib.import_module("." + PROFILERS[framework], __package__)
         profiler = module.PROFILER(os.path.join(asked.folder, self._name))
         profiler.start()

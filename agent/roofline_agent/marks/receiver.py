@@ -52,6 +52,7 @@ from .traces import STATE, TraceOrders
 MAX_KERNELS, MAX_DESCRIBED = 65536, 16 << 20  # shapes one wrapper may describe, and bytes of them
 LOOK_AGAIN_NS = 1_000_000_000  # for the rank that a wrapper has started: it takes a walk through /proc
 UNKNOWN = -1  # the pid of a wrapped process that cannot be found
+PRINTED = frozenset(("onednn", "mkl"))  # libraries that print what they execute
 STEP_ENDS = (MarkKind.END, MarkKind.BORDER)
 EXIT = "exit"  # fact of a wrapper: how its command ended, and when: "3 123456789"; under ncu its pid too
 MAX_OTHERS = 4096  # processes that send by another way
@@ -419,8 +420,7 @@ class MarkReceiver:
     def _add_calls(self, connection: _Connection, peer: PeerProcess, data: bytes) -> None:
         if connection.wrapped_pid:
             rank = self._wrapped_rank(connection, peer)
-            # What a rank sends itself is all it does: lines of a library in its output are a part of that.
-            if rank is None or rank in self._own_kernels:
+            if rank is None:
                 return
         else:
             rank = self._own_rank(connection, peer)
@@ -428,6 +428,11 @@ class MarkReceiver:
                 return
             self._own_kernels.add(rank)
         parsed = parse_calls(data)
+        libraries = {connection.shapes[kernel].library for kernel in set(parsed.kernels)}
+        # What a rank sends itself is all it does: lines of a library in its output are a part of that. Not so
+        # what its framework's profiler recorded, of whose steps it sends nothing.
+        if connection.wrapped_pid and rank in self._own_kernels and libraries <= PRINTED:
+            return
         count = len(parsed.kernels)
         new = {connection.shapes[kernel] for kernel in set(parsed.kernels)} - self._shapes
         described = sum(len(json.dumps(shape)) for shape in new)

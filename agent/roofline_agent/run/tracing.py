@@ -37,6 +37,7 @@ BESIDE_KERNELS = (
     "oneDNN's and MKL's kernels of all steps are recorded, beside which operators would count twice; start "
     "the rank with --no-kernels"
 )
+JAX = "jax_trace"  # the hooks that recorded it
 NO_HOOKS = "no hooks mark its steps (--no-steps, --step-regex, --ncu), or they cannot be asked (no /proc)"
 
 
@@ -166,7 +167,8 @@ class RankTraces:
                 return _not_recorded(steps, f"the trace cannot be read: {child.exit.reason}")
         found = load(out)
         what = f"{size / 1e6:.1f} MB, written in {done.stop_ns / 1e9:.2f} s"
-        if not found.on_gpu and not self._sends_operators():
+        # What oneDNN does for XLA is not recorded (hooks/jax_calls.py).
+        if not found.on_gpu and done.framework != JAX and not self._sends_operators():
             return _not_recorded(steps, BESIDE_KERNELS)
         if not found.steps:
             return _not_recorded(steps, "each has more calls than are taken")

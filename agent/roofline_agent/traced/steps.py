@@ -22,14 +22,14 @@ from ..recorded.text import Text, open_binary
 from ..recorded.traces import kineto
 from ..recorded.traces.collectives import collective_of
 from ..recorded.traces.tensorflow import launches_of, waits_of
-from ..recorded.traces.xplane_host import read_host
+from ..recorded.traces.xplane_host import HostOperation, read_host
 from ..records import KernelShape, TimedCall
 
 MOST_CALLS = 200_000  # of all steps of a trace; a step that does not fit is left out whole
 MOST_SHAPES = 20_000  # the agent knows so many kernels of a rank
 COLLECTIVE = "engine."  # what a span of one that was executed is called
-TENSORFLOW = "tensorflow"
-OPERATORS = ("torch", TENSORFLOW)  # libraries of operators on the CPU
+TENSORFLOW, JAX = "tensorflow", "jax"
+OPERATORS = ("torch", TENSORFLOW, JAX)  # libraries of operators on the CPU
 
 
 class TracedStep(NamedTuple):
@@ -71,13 +71,20 @@ def read(path: Path, borders: Sequence[tuple[int, int, int]], unix_minus_node_ns
         return _by_step(found.launches, found.started_ns, borders, unix_minus_node_ns)
 
 
+def _of_xla(one: HostOperation) -> Launch:
+    """XLA's operations have no shapes, so no FLOPs, and no layers."""
+    return Launch(one.kind, max(0.0, one.time_s), start_s=one.begin_s, library=JAX, problem=one.name)
+
+
 def _read_xplane(path: Path, borders: Sequence[tuple[int, int, int]], unix_minus_node_ns: int) -> TracedSteps:
-    """TensorFlow's operations on the CPU, and what they wait for."""
+    """Operations of TensorFlow's executors or of XLA on the CPU, and what they wait for."""
     found = read_host(path, ANCHOR, MOST_CALLS)
     if not found.operations or not found.anchors:
         raise Unreadable("the trace holds no operation on the CPU")
     at_s, node_ns = found.anchors[0]
-    launches = [*launches_of(found.operations), *waits_of(found.waits)]
+    of_tensorflow = [one for one in found.operations if not one.by_xla]
+    of_xla = [one for one in found.operations if one.by_xla]
+    launches = [*launches_of(of_tensorflow), *waits_of(found.waits), *map(_of_xla, of_xla)]
     started_ns = node_ns - round(at_s * 1e9) + unix_minus_node_ns
     return _by_step(launches, started_ns, borders, unix_minus_node_ns)
 

@@ -30,11 +30,13 @@ def as_text(agents: Sequence[Agent]) -> Group:
             one.version or "-",
         )
     sources = Columns(
-        "Sources that do not work", [Column("host"), Column("source"), Column("why", folds=True)]
+        "Sources that do not work, or were found off",
+        [Column("host"), Column("source"), Column("why", folds=True)],
     )
     for one in agents:
         for source in one.sources:
-            sources.add(one.host, source.name, "; ".join(filter(None, (source.reason, source.advice))))
+            why = filter(None, (source.reason, source.caveat, source.advice))
+            sources.add(one.host, source.name, "; ".join(why))
     legend = Text(f"counts since the agent connected; lag: age of its newest data; {wording.ABSENT}", "dim")
     parts: list[Any] = [table, *(["", sources] if sources.rows else []), "", legend]
     return Group(*parts)

@@ -252,6 +252,7 @@ class Source(NamedTuple):
     reason: str
     advice: str
     fills: str
+    caveat: str  # what `roofline-agent validate` found off
 
 
 def _sources(report: Report) -> list[Source]:

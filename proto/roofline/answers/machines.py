@@ -42,6 +42,7 @@ class SourceStatus(NamedTuple):
     reason: str
     advice: str
     fills: str = ""  # what of a report its values fill
+    caveat: str = ""  # which of its values `roofline-agent validate` found off, and by how much
 
 
 class Machine(NamedTuple):

@@ -95,15 +95,17 @@ class Ceiling(_message.Message):
     def __init__(self, name: _Optional[str] = ..., kind: _Optional[str] = ..., level: _Optional[str] = ..., precision: _Optional[str] = ..., width: _Optional[int] = ..., value: _Optional[float] = ..., unit: _Optional[str] = ..., spread: _Optional[float] = ..., method: _Optional[str] = ..., time_ns: _Optional[int] = ..., device: _Optional[str] = ..., threads: _Optional[int] = ..., provenance: _Optional[_Union[Provenance, str]] = ..., median: _Optional[float] = ..., clock_hz: _Optional[float] = ..., peer: _Optional[str] = ..., operation: _Optional[str] = ..., doubt: _Optional[str] = ...) -> None: ...
 
 class SourceStatus(_message.Message):
-    __slots__ = ("name", "works", "reason", "advice", "fills")
+    __slots__ = ("name", "works", "reason", "advice", "fills", "caveat")
     NAME_FIELD_NUMBER: _ClassVar[int]
     WORKS_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
     ADVICE_FIELD_NUMBER: _ClassVar[int]
     FILLS_FIELD_NUMBER: _ClassVar[int]
+    CAVEAT_FIELD_NUMBER: _ClassVar[int]
     name: str
     works: bool
     reason: str
     advice: str
     fills: str
-    def __init__(self, name: _Optional[str] = ..., works: bool = ..., reason: _Optional[str] = ..., advice: _Optional[str] = ..., fills: _Optional[str] = ...) -> None: ...
+    caveat: str
+    def __init__(self, name: _Optional[str] = ..., works: bool = ..., reason: _Optional[str] = ..., advice: _Optional[str] = ..., fills: _Optional[str] = ..., caveat: _Optional[str] = ...) -> None: ...

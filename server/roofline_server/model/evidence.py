@@ -88,6 +88,7 @@ class CounterEvidence(NamedTuple):
     windows: int  # windows that have a reading at both borders
     per_window: float  # mean over those windows; NaN: none
     coverage: float | None = None  # share of their time in which it was counted; None: not reported
+    estimated: bool = False  # the agent found that it counts wrong (`roofline-agent validate`)
 
 
 class CountedFlops(NamedTuple):
@@ -95,7 +96,7 @@ class CountedFlops(NamedTuple):
 
     counter: CounterEvidence
     coverage: float | None = None  # share of the time the least covered event was on a counter
-    estimated: bool = False  # speculative instructions, or a vector length assumed
+    estimated: bool = False  # speculative instructions, a vector length assumed, or found to be off
     amx_busy: bool = False  # the matrix unit ran, whose FLOPs no event counts
     by: Mapping[str, float] = {}  # FLOPs of each event ("f32.256"), over all windows
 

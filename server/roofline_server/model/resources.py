@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from roofline.answers.values import Provenance, Scope, Value, value
 
@@ -11,6 +11,10 @@ from .evidence import NS, CounterEvidence, RankEvidence, reason_of
 from .rates import Counter, counter_rate, coverage_of, per_window
 
 _MEASURED = Provenance.MEASURED
+
+
+def _origin(counters: Iterable[CounterEvidence | None]) -> Provenance:
+    return Provenance.ESTIMATED if any(one.estimated for one in counters if one is not None) else _MEASURED
 
 
 def resources(ranks: Sequence[RankEvidence], scope: Scope) -> dict[str, Value]:
@@ -25,10 +29,11 @@ def resources(ranks: Sequence[RankEvidence], scope: Scope) -> dict[str, Value]:
             missing = reasons.BETWEEN_SAMPLES if stepping else reasons.NO_STEPS
         # Counters of a rank without steps are those of its whole life.
         number = per_window(counters, ranks, scale) if stepping else None
-        return value(number, unit, _MEASURED, scope, coverage_of(counters, ranks), blurred, missing)
+        return value(number, unit, _origin(counters), scope, coverage_of(counters, ranks), blurred, missing)
 
     def rate(counter: Counter, unit: str, scale: float, missing: str) -> Value:
-        return value(counter_rate(ranks, counter, scale), unit, _MEASURED, scope, missing=missing)
+        origin = _origin(map(counter, ranks))
+        return value(counter_rate(ranks, counter, scale), unit, origin, scope, missing=missing)
 
     cpu = [r.cpu_ns for r in ranks if r.cpu_ns is not None]
     sent = [r.sent for r in ranks if r.sent is not None]

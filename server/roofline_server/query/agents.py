@@ -52,7 +52,7 @@ def _connected(link: Link, machine: Machine | None, clocks: Any, now_ns: int) ->
         received.refused,
         received.behind,
         link.busy_with,
-        [source for source in machine.sources if not source.works] if machine is not None else [],
+        [one for one in machine.sources if not one.works or one.caveat] if machine is not None else [],
     )
 
 

@@ -154,5 +154,10 @@ def source_failed(what: str) -> str:
     return f"source failed: {what}"
 
 
+def caveat(host: str, source: str, why: str) -> str:
+    """why: of the agent, "flops.f32.512 was 20 % too low by `roofline-agent validate` on ..."."""
+    return f"{source} of {host} is doubtful, its values are marked as estimated: {why}"
+
+
 def absent(ranks: Sequence[str], values: Sequence[str], why: str) -> str:
     return f"absent for {', '.join(ranks)}: {', '.join(values)}: {why}"

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from roofline_agent.hooks.jax_steps import PATIENCE, CalledFunction, JaxCall, JaxProgram, JaxSteps
+from roofline_agent.hooks.tracing import NEVER
 
 
 class Result:
@@ -35,6 +37,15 @@ class Marker:
         self.executed: list[tuple[int, int, int]] = []
         self.covered: list[tuple[int, int]] = []
         self.facts: dict[str, object] = {}
+        self.tracing = SimpleNamespace(at=NEVER, records=False, is_due=False)
+        self.stalls: list[tuple[int, int]] = []
+        self.profiler_of = ""
+
+    def traces_with(self, framework: str) -> None:
+        self.profiler_of = framework
+
+    def take_stall(self) -> tuple[int, int] | None:
+        return self.stalls.pop() if self.stalls else None
 
     def over(self, number: int, now: int) -> Any:
         """What the thread had in its steps is not known."""
@@ -234,3 +245,45 @@ def test_executed_programs_cover_the_time_without_gaps(training: Training) -> No
     assert marker.covered[0][0] == 0
     assert all(a[1] == b[0] for a, b in zip(marker.covered, marker.covered[1:], strict=False))
     assert marker.covered[-1][1] == 450
+
+
+# -- steps that a profiler records --------------------------------------------------------------------------
+
+
+def test_calls_around_traced_steps_are_waited_for_and_others_are_not(training: Training) -> None:
+    tracing = training.marker.tracing
+    tracing.at = 5  # something is to be done at the end of step 5
+    waited = []
+    for at in range(6):
+        training.call(training.train, 100 + at, 101 + at, Result(False))
+        waited.append(training.steps.waits())
+    assert waited == [False] * 4 + [True] * 2, "from the step before on"
+    tracing.at = NEVER
+    assert not training.steps.waits()
+    tracing.is_due = True
+    assert training.steps.waits(), "which steps are wanted is looked up at the next border"
+
+
+def test_compiled_functions_of_traced_steps_are_not_sent(training: Training) -> None:
+    program, marker = JaxProgram(training.train.function, 100, 3, 8), training.marker
+    for begin in range(100, 1000, 100):
+        # A profiler runs from the border at 350 to that at 650.
+        marker.tracing.records = 350 <= begin + 50 < 650
+        training.call(program, begin, begin + 1, Result())
+        training.steps.read(begin + 50)
+    training.steps.finish(1000)
+    assert [begin for _, begin, _ in marker.executed] == [100, 200, 300, 700, 800, 900]
+    assert marker.covered[0] == (100, 350) and marker.covered[-1][0] >= 700
+    assert len(training.ends()) == 1 + 9, "they are steps all the same"
+
+
+def test_time_in_which_a_trace_begins_and_is_written_belongs_to_no_step(training: Training) -> None:
+    marker = training.marker
+    for begin in (100, 200, 300, 400, 500):
+        training.call(training.train, begin, begin + 1, Result())
+        if begin == 400:
+            marker.stalls.append((450, 490))  # behind its border
+        training.steps.read(begin + 50)
+    assert marker.borders[-2:] == [(3, 450, None), (4, 550, 490)]
+    assert ("between.trace", 450, 490) in marker.spans_sent
+    assert marker.profiler_of == "jax"

@@ -845,6 +845,17 @@ def test_lines_of_a_library_are_no_kernels_beside_those_the_rank_sends(site: Sit
     assert [(e.begin_ns, e.end_ns) for e in events] == [(0, 100)]
 
 
+def test_what_a_profiler_recorded_stands_beside_kernels_that_the_rank_sends(site: Site) -> None:
+    own, wrapper = site.connect(), wrapped(site)
+    own.send(kernel())
+    own.send(calls_packet((0, 5, 10)))
+    wrapper.send(kernel(0, SHAPE._replace(library="jax")))
+    wrapper.send(calls_packet((0, 206, 3), begin=200, through=300))
+    _, calls, events = site.take()
+    assert [(call.start_ns, call.shape.library) for call in calls] == [(5, SHAPE.library), (206, "jax")]
+    assert [(e.begin_ns, e.end_ns) for e in events] == [(0, 100), (200, 300)]
+
+
 @pytest.mark.parametrize(
     "packet",
     [

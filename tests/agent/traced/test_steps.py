@@ -17,6 +17,7 @@ from roofline_agent.traced.steps import Unreadable, read
 
 UNIX_MINUS_NODE = 1_700_000_000_000_000_000
 US = 1000
+OF_JAX = Path(__file__).parents[2] / "data" / "recorded" / "xplane" / "jax_0.10_cpu.xplane.pb"
 XPLANE = Path(__file__).parents[2] / "data" / "traced" / "tensorflow_2.15_cpu.xplane.pb"
 
 
@@ -159,3 +160,13 @@ def test_operators_and_kernels_have_the_layers_of_the_modules_that_made_them(tmp
     kernel = event("sgemm_128x128", 150, 40, "kernel", correlation=7)
     found = read(trace(tmp_path, LINEAR, layer, launch, kernel), BORDERS, UNIX_MINUS_NODE)
     assert [call.shape.layer for call in found.steps[0].calls] == ["Net/fc"]
+
+
+def test_operations_of_xla_on_the_cpu() -> None:
+    """Three steps of a product of 256 x 256, as XLA calls it."""
+    found = read_host(OF_JAX, "roofline_anchor", 100_000)
+    assert found.operations and all(one.by_xla for one in found.operations)
+    products = [one for one in found.operations if one.kind == "ynn_fusion"]
+    assert len(products) == 3
+    assert {one.name.partition("/")[2] for one in products} == {"ynn_fusion"}
+    assert all(one.time_s > 0 for one in products)

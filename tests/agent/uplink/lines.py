@@ -94,7 +94,7 @@ def reject(batch: Any) -> list[Any]:
 
 
 CEILINGS = [Ceiling("dram.triad", "memory", "dram", "", 0, 1e9, "byte/s", 0.01, "how", 5)]
-SOURCES = [SourceStatus("process", True), SourceStatus("perf", False, "why", "do")]
+SOURCES = [SourceStatus("process", True), SourceStatus("perf", False, "why", "do", "what", "off by 20 %")]
 
 
 def serve(script: Script, port: int = 0) -> tuple[Any, int]:

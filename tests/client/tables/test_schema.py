@@ -27,6 +27,9 @@ from roofline.answers.values import Value
 from roofline.answers.verdict import AccountPart, Finding, Gain, LeftOut, RankAccount, Verdict
 from roofline_agent.calibrate.calibration import Calibration, Ceiling
 from roofline_agent.calibrate.store import save
+from roofline_agent.machine import read_machine
+from roofline_agent.validate import kept
+from roofline_agent.validate.validation import Check, Validation
 from roofline_client.tables import reports
 
 from ...end_to_end.conftest import Site, wait_until
@@ -55,11 +58,21 @@ def faults(whole: Any) -> list[str]:
     return [f"{e.json_path}: {e.message}" for e in VALIDATOR.iter_errors(whole)]
 
 
+def validated() -> Validation:
+    """Of this machine, where CPU time was found off."""
+    here = read_machine()
+    off = Check(
+        "process", "cpu_ns", "a thread computes", "ns", 5e8, 5e8, -0.2, -0.2, -0.2, 0.02, 10, False, 1
+    )
+    return Validation(here.host, here.cpu_model, here.kernel, "1", 1, 10, (off,))
+
+
 def trained(folder: Path, calibrated: bool) -> Iterator[Any]:
     """The report of a real training with a parameter server, seen by a real agent and server."""
     site = Site(folder)
     if calibrated:
         save(CALIBRATION, folder / "agent" / "ceilings.json")
+        kept.keep(folder / "agent", validated())
     try:
         site.server()
         site.agent()
@@ -91,6 +104,9 @@ def test_report_with_ceilings(with_ceilings: Any) -> None:
     assert faults(with_ceilings) == []
     assert with_ceilings["roofs"][0]["lines"] and with_ceilings["points"]
     worker = next(r for r in with_ceilings["ranks"] if r["rank"] == "worker:0")["summary"]
+    assert worker["values"]["cpu_utilization"]["provenance"] == "estimated", "its source was found off"
+    assert worker["values"]["step_time_median"]["provenance"] == "measured"
+    assert any("process of " in note and "cpu_ns was 20 % too low" in note for note in with_ceilings["notes"])
     assert worker["bound"] and worker["values"]["roof_share"]["value"] > 0
 
 

@@ -103,6 +103,10 @@ class Tables:
     def event(self, key: int) -> tuple[str, list[memoryview]]:
         return self._events.get(key, ("", []))
 
+    def knows(self, stat: str) -> bool:
+        """Whether events may have a statistic of this name."""
+        return stat in self._stats.values()
+
     def values(self, stats: list[memoryview]) -> dict[str, Any]:
         """Statistics by name; a text may be a reference to the table of names."""
         found: dict[str, Any] = {}

@@ -1,22 +1,23 @@
-"""Operations of TensorFlow's executors on the CPU, from the host's plane of an XPlane profile.
+"""Operations of TensorFlow's executors and XLA's executables on the CPU, from the host's plane of an XPlane.
 
-An executor names what it runs NAME:TYPE, as "gradient_tape/model/dense/MatMul:_MklMatMul"; threads are lines
-of the plane. An operation that waits, for a tensor of another process or for input, has an event where it
-begins to and one where it has ended, perhaps on another thread, which share a number. Times count from the
-begin of the profile.
+An executor names what it runs NAME:TYPE, as "gradient_tape/model/dense/MatMul:_MklMatMul"; an operation of
+XLA has the statistics `hlo_op` ("dot.4") and `hlo_module`. Threads are lines of the plane. An operation that
+waits, for a tensor of another process or for input, has an event where it begins to and one where it has
+ended, perhaps on another thread, which share a number. Times count from the begin of the profile.
 """
 
 from __future__ import annotations
 
 import mmap
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from .wire import fields
 from .xplane_file import PICOSECOND, Tables, parts, place
 
+HLO = "hlo_op"
 _OPERATION = re.compile(r"([\w./\-]+):(_?[A-Z]\w*)")
 _SERVICE = "EagerService"  # named alike is what a server does for others: all of a step
 _BEGINS, _ENDED = "ExecutorState::ProcessAsync::Start", "ExecutorState::ProcessAsync::Done"
@@ -33,11 +34,12 @@ class HostOperation(NamedTuple):
     """
 
     name: str
-    kind: str  # "MatMul"
+    kind: str  # "MatMul", "dot"
     begin_s: float
     time_s: float
     shapes: str = ""
     peer: str = ""
+    by_xla: bool = False
 
 
 class HostProfile(NamedTuple):
@@ -120,8 +122,9 @@ def _own_times(events: list[memoryview], tables: Tables, zero_ns: int) -> Iterat
     for event in events:
         key, offset_ps, duration_ps, stats = parts(event)
         name, more = tables.event(key)
-        match = _OPERATION.fullmatch(name)
-        if match is None or match[1] == _SERVICE or not duration_ps:
+        values = tables.values([*more, *stats]) if duration_ps and (more or stats) else {}
+        named = _operation(name, values) if duration_ps else None
+        if named is None:
             continue
         while stack and stack[-1][0] <= offset_ps:
             yield stack.pop()[1]
@@ -130,18 +133,32 @@ def _own_times(events: list[memoryview], tables: Tables, zero_ns: int) -> Iterat
             inside_s = (min(offset_ps + duration_ps, end_ps) - offset_ps) * PICOSECOND
             stack[-1] = end_ps, outer._replace(time_s=outer.time_s - inside_s)
         begin_s = zero_ns * 1e-9 + offset_ps * PICOSECOND
-        values = tables.values([*more, *stats]) if more or stats else {}
+        name, kind, by_xla = named
         one = HostOperation(
-            match[1],
-            match[2],
+            name,
+            kind,
             begin_s,
             duration_ps * PICOSECOND,
             str(values.get("shape", "")),
-            _peer(match[2], str(values.get("key", ""))),
+            _peer(kind, str(values.get("key", ""))),
+            by_xla,
         )
         stack.append((offset_ps + duration_ps, one))
     while stack:
         yield stack.pop()[1]
+
+
+def _operation(name: str, values: Mapping[str, Any]) -> tuple[str, str, bool] | None:
+    """Name, type and whether it is XLA's, of an event of this name with these statistics; None: it is no
+    operation."""
+    match = _OPERATION.fullmatch(name)
+    if match is not None:
+        return None if match[1] == _SERVICE else (match[1], match[2], False)
+    if HLO not in values:
+        return None
+    hlo = str(values[HLO])
+    # XLA numbers operations of one kind.
+    return f"{values.get('hlo_module', '')}/{hlo}", hlo.rstrip("0123456789").rstrip("."), True
 
 
 def _peer(kind: str, key: str) -> str:

@@ -116,9 +116,9 @@ def evidence_of(
         steps=steps,
         kernels=kernels,
         counted_flops=_counted_flops(counters.get("steps_perf", {}), view.metrics.get("perf", ())),
-        cpu_ns=counter(process, "cpu_ns"),
-        sent=counter(tcp, "tcp_sent_bytes"),
-        received=counter(tcp, "tcp_received_bytes"),
+        cpu_ns=_marked(view, "process", "cpu_ns", process),
+        sent=_marked(view, "tcp", "tcp_sent_bytes", tcp),
+        received=_marked(view, "tcp", "tcp_received_bytes", tcp),
         dram=shared or bound,
         dram_is_bound=shared is None and bound is not None,
         energy=_shared(mine, ENERGY),
@@ -267,6 +267,17 @@ def _per_second(table: Table, name: str) -> float | None:
     return counted.total / counted.seconds if counted is not None and counted.seconds > 0 else None
 
 
+def _marked(view: JobView, counter_set: str, name: str, table: Table) -> CounterEvidence | None:
+    """A counter, marked as its agents describe it."""
+    found = counter(table, name)
+    estimated = _is_estimated(view.metrics.get(counter_set, ()), (name,))
+    return found._replace(estimated=estimated) if found is not None else None
+
+
+def _is_estimated(metrics: Sequence[Metric], names: Sequence[str]) -> bool:
+    return any(m.name in names and m.provenance == Provenance.ESTIMATED for m in metrics)
+
+
 def _counted_flops(table: Table, metrics: Sequence[Metric]) -> CountedFlops | None:
     """All `flops.*` counters of a rank together; absent where one of them is."""
     # Names are narrowed twice: to counters with both borders, then to those that were ever read.
@@ -276,7 +287,7 @@ def _counted_flops(table: Table, metrics: Sequence[Metric]) -> CountedFlops | No
     if counted is None:
         return None
     amx = counter(table, AMX)
-    estimated = any(m.name in names and m.provenance == Provenance.ESTIMATED for m in metrics)
+    estimated = _is_estimated(metrics, names)
     each = {name.removeprefix("flops."): counter(table, name) for name in names}
     by = {name: one.total for name, one in each.items() if one is not None and one.total > 0}
     return CountedFlops(counted, coverage_of(table, names), estimated, amx is not None and amx.total > 0, by)

@@ -13,7 +13,7 @@ from ...sentences import notes as texts
 from ...sentences.rooflines import no_ceilings_of_host
 from ...store.view import JobView
 from ..evidence.tables import by_rank, where
-from ..ranks.members import host_of, name_of, on_clock
+from ..ranks.members import host_of, name_of, nodes_of, on_clock
 from .slowed import slowed_notes
 
 ALIGNMENT_LIMIT = 0.05  # of the median step time
@@ -33,7 +33,7 @@ def write_notes(view: JobView, report: Report) -> list[str]:
         notes.append(texts.gap(gap.host, (gap.end_ns - gap.begin_ns) / 1e9, clock, gap.reason))
     notes += _claim_notes(view) + _restart_notes(view) + _missing_step_notes(view) + _alignment_notes(report)
     notes += [note for _, note in tag_notes(view)]
-    notes += view.machine_notes
+    notes += [*view.machine_notes, *_caveat_notes(view)]
 
     ranks_of: dict[str, list[str]] = {}  # by how their steps were seen
     for number, facts in view.facts.items():
@@ -94,6 +94,12 @@ def _claim_notes(view: JobView) -> list[str]:
             names = [f"pid {who.pid} on {view.machines[who.node].host}" for who in sorted(mixed)]
             notes.append(texts.claimed_on_nodes(name_of(view, number), names))
     return notes
+
+
+def _caveat_notes(view: JobView) -> list[str]:
+    """Sources of which `roofline-agent validate` found values off, on nodes of the job."""
+    machines = [view.machines[node] for node in sorted(nodes_of(view))]
+    return [texts.caveat(m.host, one.name, one.caveat) for m in machines for one in m.sources if one.caveat]
 
 
 def _restart_notes(view: JobView) -> list[str]:

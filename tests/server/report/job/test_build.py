@@ -3,7 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from roofline.answers.machines import Ceiling
+from roofline.answers.machines import Ceiling, SourceStatus
 from roofline.answers.report import RankReport, Report
 from roofline.answers.values import Provenance, Scope
 from roofline.v1 import ingest_pb2 as pb
@@ -535,3 +535,17 @@ def test_damaged_file_is_named_and_costs_its_own_rows_alone(store: Store, tmp_pa
     A.put(store, *training([rank("other", index=0)], first_sequence=100))
     store.seal()  # other data are sealed as ever
     assert view_of(store, "other").steps
+
+
+def test_source_that_was_found_off_is_noted_with_its_node(store: Store) -> None:
+    view = view_of(filled(store))
+    why = "cpu_ns was 20 % too low by `roofline-agent validate` on 2026-11-25"
+    machines = {
+        node: m._replace(sources=(SourceStatus("perf", True, "", "", "", why if m.host == "hosta" else ""),))
+        for node, m in view.machines.items()
+    }
+    notes = build(view._replace(machines=machines), ALL_STEPS, END_NS).notes
+    assert [note for note in notes if "validate" in note] == [
+        f"perf of hosta is doubtful, its values are marked as estimated: {why}"
+    ]
+    assert not any("validate" in note for note in report_of(store).notes)

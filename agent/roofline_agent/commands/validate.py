@@ -1,0 +1,110 @@
+"""`roofline-agent validate`: what is to be checked, and where the result goes."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ..errors import Unavailable
+from .options import load_config
+from .progress import ProgressLine
+
+MOST_REPEATS = 1000
+
+
+def validate(
+    context: typer.Context,
+    repeat: Annotated[int, typer.Option(min=1, max=MOST_REPEATS, help="how often each work is done")] = 10,
+    only: Annotated[
+        list[str] | None,
+        typer.Option(metavar="SOURCE", help="check this source only; may be given again"),
+    ] = None,
+    output: Annotated[
+        str, typer.Option("--format", help="text, json, or md: a table for docs/accuracy.md")
+    ] = "text",
+    file: Annotated[
+        Path | None, typer.Option("-o", "--output", metavar="FILE", help="write the result there")
+    ] = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="also while a training runs, which disturbs both")
+    ] = False,
+) -> None:
+    """Hold what the sources of this node count against work of a known amount.
+
+    A process computes, sleeps, writes, sends and touches memory, each so much and ten times; kernels have
+    known FLOPs by precision and width, and known bytes from DRAM. Shown is by how much each source was off:
+    least, median, most. Takes some three minutes: run it while the node is idle.
+
+    A source whose median is off by more than its tolerance is named by `roofline-agent doctor` and in
+    reports, and its values are marked as estimated from then on, until it is validated again. What cannot be
+    checked here, and why, is listed too.
+
+    Examples:
+
+      roofline-agent validate
+
+      roofline-agent validate --only perf --only process --repeat 3
+
+      roofline-agent validate --format json -o node.json
+
+      roofline-agent validate --format md           a table for docs/accuracy.md
+
+    Results of sources that are not looked at stay as they were; Ctrl-C keeps the old ones. How each truth is
+    known stands in docs/accuracy.md.
+    Exit codes: 1 a source is off by more than its tolerance, or nothing could be checked; 6 a training runs
+    on this node (see --force), or a file cannot be written.
+    """
+    from ..errors import ConfigError
+    from ..records import SourceSettings
+    from ..sources import SOURCES, make_sources
+    from ..validate import command
+    from ..validate.node import ValidateRequest
+    from ..validate.works import HOOKS, NCU, SOFTWARE
+
+    if output not in command.FORMATS:
+        raise typer.BadParameter(f"one of {', '.join(command.FORMATS)}", param_hint="--format")
+    names = tuple(dict.fromkeys(only or ()))
+    beside = (HOOKS, NCU, SOFTWARE)
+    for name in names:
+        if name not in SOURCES and name not in beside:
+            raise ConfigError(f"unknown source {name!r}; known are {', '.join((*SOURCES, *beside))}")
+    config = load_config(context)
+    settings = SourceSettings(interval_ns=100_000_000, environ=os.environ)
+    wanted = [name for name in names if name in SOURCES] if names else config.sources
+    sources = make_sources(wanted, settings) if wanted or not names else {}
+    state = config.state_directory()
+    request = ValidateRequest(sources, names, repeat, settings, state)
+    _check_file(file)
+    line = ProgressLine()
+    # Lines are shown as they are known, unless the document itself goes to standard output.
+    stream = sys.stdout if output == "text" or file is not None else sys.stderr
+
+    def show(text: str) -> None:
+        line.clear()
+        print(text, file=stream, flush=True)
+
+    try:
+        outcome = command.run(request, output, force, show, line.show)
+    except KeyboardInterrupt:
+        print("roofline-agent validate: interrupted; what was kept before is as it was", file=sys.stderr)
+        raise
+    finally:
+        line.clear()
+    if file is not None:
+        file.write_text(outcome.document, encoding="utf-8")
+    elif output != "text":
+        print(outcome.document, end="")
+    if outcome.status:
+        raise typer.Exit(outcome.status)
+
+
+def _check_file(file: Path | None) -> None:
+    """Before anything is measured: a result that cannot be written would be lost minutes later."""
+    if file is None:
+        return
+    if file.is_dir() or not os.access(file if file.exists() else file.parent, os.W_OK):
+        raise Unavailable(f"cannot write to {file}; choose another --output")

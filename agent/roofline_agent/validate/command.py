@@ -1,0 +1,77 @@
+"""`roofline-agent validate`: checks the sources, keeps the result, shows it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import NamedTuple
+
+from ..calibrate.busy import named, running_ranks
+from ..errors import Unavailable
+from . import kept, text
+from .node import ValidateRequest, validate
+from .validation import Check, Unchecked, to_json
+
+FORMATS = ("text", "json", "md")
+
+
+class Outcome(NamedTuple):
+    """The whole result in the form that was asked for, and an exit code."""
+
+    document: str
+    status: int  # 1: a source is off, or nothing could be checked
+
+
+def run(
+    request: ValidateRequest,
+    form: str,
+    force: bool,
+    show: Callable[[str], None],
+    progress: Callable[[str], None],
+) -> Outcome:
+    """Check and keep; kept results of other sources stay, and all if the node was busy and something is off.
+    show: gets lines of text as they are known.
+
+    Raises Unavailable beside a training, ValidationError.
+    """
+    ranks = running_ranks()
+    if ranks and not force:
+        raise Unavailable(
+            f"nothing is checked, as a training runs on this node: {named(ranks)}. The known work would slow "
+            "it down, and be disturbed by it: validate when it has ended, or with --force"
+        )
+    lines: list[str] = []
+    last_work = ""
+
+    def tell(line: str) -> None:
+        lines.append(line)
+        show(line)
+
+    def result(one: Check | Unchecked) -> None:
+        nonlocal last_work
+        if isinstance(one, Unchecked):
+            return  # listed at the end
+        if one.work != last_work:
+            tell(one.work)
+            last_work = one.work
+        tell(text.row(one))
+
+    tell(text.HEADER)
+    found = validate(request, result, progress)
+    if ranks:
+        found = found._replace(disturbance=f"a training ran meanwhile ({named(ranks)})")
+    # Off for now: not marked for good.
+    if found.off and found.disturbance:
+        place = f"not kept: {found.disturbance}; validate again while the node is idle"
+    else:
+        place = f"kept in {kept.keep(request.state, found)}"
+    for line in text.unchecked_lines(found.unchecked):
+        tell(line)
+    for note in found.notes:
+        tell(f"note: {note}")
+    tell(f"{text.summary(found)}; {place}")
+    if form == "json":
+        document = json.dumps(to_json(found), indent=2, allow_nan=False)
+    else:
+        document = "\n".join(text.markdown(found) if form == "md" else lines)
+    return Outcome(document + "\n", 1 if found.off or not found.checks else 0)
