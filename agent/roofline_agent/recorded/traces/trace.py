@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import math
 import re
+import sys
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -233,5 +234,5 @@ def arguments(event: dict[str, Any]) -> dict[str, Any]:
 
 
 def thread_of(event: Mapping[str, Any]) -> str:
-    """Process and thread of an event, as one word for both."""
-    return f"{event.get('pid')} {event.get('tid')}"
+    """Process and thread of an event, as one word that all events of a thread share."""
+    return sys.intern(f"{event.get('pid')} {event.get('tid')}")
