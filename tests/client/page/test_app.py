@@ -322,3 +322,13 @@ def test_an_address_that_others_reach_needs_tls() -> None:
 def test_a_port_that_is_taken_is_one_line(page: Page) -> None:
     done = run("page", "--listen", f"127.0.0.1:{page.port}", "--server", "127.0.0.1:1")
     assert done.returncode == 1 and "cannot listen" in done.stderr and "Traceback" not in done.stderr
+
+
+def test_what_may_be_asked_for_is_offered_and_a_page_without_a_question_says_what_it_is_for(
+    page: Page,
+) -> None:
+    status, text, _ = page.ask("/compare")
+    assert status == 200 and '<option value="41">' in text and "side by side" in text
+    assert EVIL not in text and "&lt;script&gt;" in text
+    assert '<option value="ranks">' in page.ask("/trajectory")[1]
+    assert 'href="/job?job=41&amp;steps="' in page.ask("/breakdown?job=41")[1], "the way back to the job"
