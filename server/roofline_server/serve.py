@@ -35,6 +35,7 @@ from .health.routes import Door
 from .health.service import HealthService
 from .ingest.commands import Agents
 from .ingest.committer import Committer
+from .ingest.pacing import Pacing
 from .ingest.relieving import Relieving
 from .ingest.service import MAX_BATCH_BYTES, MAX_STREAMS, IngestService, decode_entry
 from .page import DEFAULT_PAGE, check_free, check_page, keep_page
@@ -143,6 +144,7 @@ async def serve(options: Options) -> None:
             watching.append(retain_for_ever(store, options.data, options.keep))
             watching.append(health.jobs.run())
             watching.append(Relieving(agents, committer.load).run())
+            watching.append(Pacing(committer).run())
             if page:
                 log.info("the live page: http%s://%s", "" if _is_private(page) else "s", page)
                 watching.append(keep_page(_page_command(page, listen, port, folder)))
