@@ -171,6 +171,7 @@ class LeanStream(asyncio.Protocol):
         self._begin_ns = time.monotonic_ns()
         self._batching = Batching(self._begin_ns, self._chance)
         self._batching.hold_ns = self._hold_ns
+        self._batching.due(self._begin_ns)  # follows that
         self._wait()
 
     def end(self) -> None:

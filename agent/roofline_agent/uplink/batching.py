@@ -22,19 +22,33 @@ class Batching:
     def __init__(self, now_ns: int, chance: Callable[[], float] = random.random) -> None:
         """chance: from 0 to 1; agents that start, or are asked, at the same time do not send at the same."""
         self.hold_ns = 0  # so long the server asks to gather; 0: it does not
-        self.held_ns = 0  # what the server had asked for where it made the open batch longer; 0: it did not
         self._chance = chance
         self._task = Task(BATCH_NS, now_ns)
         self._task.begin_anew(BATCH_NS, now_ns, chance())
         self._followed_ns = 0  # of hold_ns
         self._closed_ns = self._changed_ns = now_ns
+        self._own_ns = BATCH_NS
+        self._bytes_per_s = 0.0  # of the last batch
 
     @property
     def next_ns(self) -> int:
         return self._task.next_ns
 
+    @property
+    def held_ns(self) -> int:
+        """What the server asks for, where it makes batches longer; 0: it does not."""
+        return self._followed_ns if self._task.period_ns > self._own_ns else 0
+
     def due(self, now_ns: int) -> bool:
+        """Whether a batch is to be closed; `closed` follows."""
+        if self.hold_ns != self._followed_ns:
+            self._followed_ns = self.hold_ns
+            self._task.begin_anew(self._period_ns(), now_ns, self._chance())
+            self._task.bring_forward(self._closed_ns + MOST_HELD_NS)
         return self._task.due(now_ns)
+
+    def _period_ns(self) -> int:
+        return held_period_ns(self._own_ns, self._followed_ns, self._bytes_per_s)
 
     def ranks_changed(self, now_ns: int) -> None:
         """Some came or went: the server knows it within a second."""
@@ -48,15 +62,9 @@ class Batching:
 
     def closed(self, now_ns: int, sampled_every_ns: int, size: int) -> None:
         """A batch of so many bytes was."""
-        per_s = 1e9 * size / max(1, now_ns - self._closed_ns)
-        asked_ns, own_ns = self.hold_ns, own_period_ns(now_ns - self._changed_ns, sampled_every_ns)
-        period_ns = held_period_ns(own_ns, asked_ns, per_s)
-        self.held_ns = asked_ns if period_ns > own_ns else 0
-        if asked_ns != self._followed_ns:
-            self._followed_ns = asked_ns
-            self._task.begin_anew(period_ns, now_ns, self._chance())
-        else:
-            self._task.change(period_ns, now_ns)
+        self._bytes_per_s = 1e9 * size / max(1, now_ns - self._closed_ns)
+        self._own_ns = own_period_ns(now_ns - self._changed_ns, sampled_every_ns)
+        self._task.change(self._period_ns(), now_ns)
         self._closed_ns = now_ns
 
 

@@ -16,7 +16,7 @@ MOST_SHARE = 0.4  # of the time, that batches may take: the rest is for peaks, q
 LEAST_SHARE = 0.1  # that they must take for others to have less to wait for when they are fewer
 DOWN_SHARE = 0.8  # of MOST_SHARE, at which a lower level is enough
 # Of a batch, s of CPU time: before anything was measured, what is believed, and the newest look's weight.
-TYPICAL_S, LEAST_S, MOST_S, WEIGHT = 0.0004, 0.0001, 0.002, 0.2
+TYPICAL_S, LEAST_S, MOST_S, WEIGHT = 0.0008, 0.0001, 0.002, 0.2
 FEWEST = 100  # batches at a look that says anything of their cost
 HIGH_LAG_S, LOW_LAG_S = 0.2, 0.1
 HOLD_S, SETTLE_S, CALM_S = 2.0, 10.0, 30.0

@@ -30,14 +30,16 @@ from roofline_server.ingest.pacing import Pacing
 from ..builders import rank, training
 from ..services import serving
 
+COST_S = 0.0004  # of a batch
 
-def load(streams: int, cost_s: float = TYPICAL_S, lag_s: float = 0.0) -> BatchLoad:
+
+def load(streams: int, cost_s: float = COST_S, lag_s: float = 0.0) -> BatchLoad:
     """A second of so many streams, each of which sends a batch."""
     return BatchLoad(streams, streams, streams * cost_s, lag_s)
 
 
 def holds(loads: Iterable[BatchLoad]) -> Iterator[Holding]:
-    holding = Holding()
+    holding = Holding(cost_s=COST_S)
     for at, one in enumerate(loads):
         holding = next_holding(holding, one, float(at))
         yield holding
@@ -53,7 +55,7 @@ def changes(*phases: tuple[float, BatchLoad]) -> list[tuple[int, float]]:
 @pytest.mark.parametrize(
     ("streams", "cost_s", "expected"),
     [
-        (0, TYPICAL_S, 0.0),
+        (0, 0.0004, 0.0),
         (1000, 0.0004, 0.0),  # 0.4 of the time: just so much
         (1001, 0.0004, 2.0),
         (2000, 0.0004, 2.0),
@@ -94,14 +96,14 @@ def test_cost_is_measured_and_bounded() -> None:
     *_, odd = holds([load(1000, 1.0)] * 30)
     assert odd.cost_s == pytest.approx(MOST_S, rel=0.01)
     *_, few = holds([BatchLoad(5, 2, 1.0)] * 30)  # something else took the time
-    assert few.cost_s == TYPICAL_S
+    assert few.cost_s == COST_S
 
 
 def test_agents_that_follow_cost_less_and_stay_asked() -> None:
     """The measure is what all would cost, so that asking does not take its own reason away."""
 
     def following(streams: int, seconds: int) -> Iterator[float]:
-        holding = Holding()
+        holding = Holding(cost_s=COST_S)
         for at in range(seconds):
             batches = round(streams / max(OWN_S, holding.seconds))
             holding = next_holding(holding, BatchLoad(streams, batches, batches * 0.0006), float(at))
@@ -124,7 +126,7 @@ def test_agents_that_follow_cost_less_and_stay_asked() -> None:
     )
 )
 def test_less_is_asked_only_after_calm_and_more_only_as_needed(loads: list[BatchLoad]) -> None:
-    found = [Holding(), *holds(loads)]
+    found = [Holding(cost_s=COST_S), *holds(loads)]
     for (at, old), new in zip(enumerate(found), found[1:], strict=False):
         assert 0 <= new.level < len(HOLDS_S)
         if new.level < old.level:
@@ -148,7 +150,7 @@ def test_welcome_and_acks_say_it_as_long_as_it_holds(tmp_path: Path) -> None:
                 assert agent.all("ack")[0].hold_ms == 8000
                 async with server.agent("agent-b") as other:
                     assert other.all("welcome")[0].hold_ms == 8000
-                pacing.holding = pacing.holding._replace(cost_s=TYPICAL_S)
+                pacing.holding = pacing.holding._replace(cost_s=COST_S)
                 for _ in range(int(CALM_S) + 1):
                     pacing.look(0.0)
                     clock[0] += 1
@@ -166,10 +168,10 @@ def test_pacing_measures_batches_and_the_time_they_take(tmp_path: Path) -> None:
             cpu = [0.0]
             pacing = Pacing(server.committer, lambda: 0.0, lambda: cpu[0])
             counts = server.committer.counts
-            counts.batches, counts.commit_cpu_s, cpu[0] = 1000, 0.2, 0.6
+            counts.batches, counts.commit_cpu_s, cpu[0] = 1000, 0.4, 0.8
             pacing.look(0.0)
-            assert pacing.holding.cost_s == pytest.approx(TYPICAL_S + 0.2 * (0.0008 - TYPICAL_S))
-            counts.batches, cpu[0] = 2000, 1.0  # since then 0.4 ms each
+            assert pacing.holding.cost_s == pytest.approx(TYPICAL_S + 0.2 * (0.0012 - TYPICAL_S))
+            counts.batches, cpu[0] = 2000, 1.2  # since then 0.4 ms each
             before = pacing.holding.cost_s
             pacing.look(0.0)
             assert pacing.holding.cost_s == pytest.approx(before + 0.2 * (0.0004 - before))
