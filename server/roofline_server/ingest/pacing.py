@@ -28,10 +28,9 @@ class Pacing:
         """cpu: CPU time of the event loop's thread, s."""
         self.holding = Holding()
         self._committer, self._clock, self._cpu = committer, clock, cpu
-        self._batches, self._cpu_s = 0, 0.0  # at the last look
+        self._looked_s, self._cpu_s = clock(), cpu()
 
     async def run(self) -> None:
-        self._taken()
         while True:
             began = self._clock()
             await asyncio.sleep(LOOK_S)
@@ -39,30 +38,30 @@ class Pacing:
 
     def look(self, lag_s: float) -> None:
         """Take the load into account; from now on acks say what follows."""
-        before, streams = self.holding, sum(self._committer.counts.streams.values())
-        batches, cpu_s = self._taken()
-        self.holding = next_holding(before, BatchLoad(streams, batches, cpu_s, lag_s), self._clock())
+        streams = sum(self._committer.counts.streams.values())
+        before, load = self.holding, BatchLoad(streams, self._share(), lag_s)
+        self.holding = next_holding(before, load, self._looked_s)
         if self.holding.level != before.level:
             self._committer.hold_s = self.holding.seconds
-            self._say(streams, lag_s)
+            self._say(load)
 
-    def _taken(self) -> tuple[int, float]:
-        """Batches since the last call, and CPU time of the threads that take them."""
-        counts = self._committer.counts
-        batches, cpu_s = counts.batches, self._cpu() + counts.commit_cpu_s
-        found = batches - self._batches, cpu_s - self._cpu_s
-        self._batches, self._cpu_s = batches, cpu_s
-        return found
+    def _share(self) -> float:
+        """Of the time since the last call, that the threads took which take batches: of one core, as Python
+        runs one of them at a time."""
+        now_s, cpu_s = self._clock(), self._cpu() + self._committer.counts.commit_cpu_s
+        seconds, used_s = now_s - self._looked_s, cpu_s - self._cpu_s
+        self._looked_s, self._cpu_s = now_s, cpu_s
+        return used_s / seconds if seconds > 0 else 0.0
 
-    def _say(self, streams: int, lag_s: float) -> None:
+    def _say(self, load: BatchLoad) -> None:
         if not self.holding.level:
             log.info("agents are asked no more to gather longer than they like")
             return
         log.info(
-            "agents are asked to gather for %g s before they send (%d streams, %.2f ms of CPU time a batch, "
-            "event loop %.1f s late)",
+            "agents are asked to gather for %g s before they send (%d streams, batches take %.0f %% of the "
+            "time, event loop %.1f s late)",
             self.holding.seconds,
-            streams,
-            1e3 * self.holding.cost_s,
-            lag_s,
+            load.streams,
+            100 * load.share,
+            load.lag_s,
         )
