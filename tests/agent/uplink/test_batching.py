@@ -136,6 +136,14 @@ def test_batch_that_is_half_full_is_closed_but_no_more_often_than_ever() -> None
     assert len(periods) >= 8 and set(periods[1:]) == {1.0}
 
 
+def test_wish_that_changes_all_the_time_keeps_no_batch_open_for_ever() -> None:
+    agent = Agent(lambda: 1.0)
+    for asked_s in (8, 6, 8, 6, 8, 6):
+        agent.batching.hold_ns = asked_s * S
+        agent.run(5)
+    assert max(b - a for a, b in pairwise([0, *agent.closed])) <= MOST_HELD_NS
+
+
 @given(
     st.lists(st.tuples(st.integers(0, 12), st.floats(0, 1), st.booleans()), min_size=1, max_size=20),
     st.integers(0, 2**24),
