@@ -24,6 +24,12 @@ class BatchLoad(NamedTuple):
     streams: int = 0  # open now
     share: float = 0.0  # of the time since the last look, of one core
     lag_s: float = 0.0  # by which the event loop is late
+    newcomers: int = 0  # of the streams, that came lately: they bring names, and want their first pings
+
+    @property
+    def weight(self) -> int:
+        """In streams that have been there for a while."""
+        return self.streams + self.newcomers
 
 
 class Holding(NamedTuple):
@@ -45,7 +51,7 @@ def next_holding(holding: Holding, load: BatchLoad, now_s: float) -> Holding:
     since = holding.high_since_s, holding.low_since_s
     high_since = _since(since[0], is_high(load, holding.level), now_s)
     low_since = _since(since[1], is_low(load, holding.level), now_s)
-    level = max(holding.level, least_level(load.streams))
+    level = max(holding.level, least_level(load.weight))
     if high_since is not None and now_s - high_since >= HOLD_S and now_s - holding.changed_s >= SETTLE_S:
         level = max(level, min(holding.level + 1, len(HOLDS_S) - 1))
     elif low_since is not None and now_s - low_since >= CALM_S:
@@ -75,7 +81,7 @@ def is_high(load: BatchLoad, level: int) -> bool:
 
 def is_low(load: BatchLoad, level: int) -> bool:
     """Whether the level below would do."""
-    if level <= least_level(load.streams):
+    if level <= least_level(load.weight):
         return False
     then = load.share * gathered_s(level) / gathered_s(level - 1)
     return then <= LOW_SHARE and load.lag_s <= LOW_LAG_S

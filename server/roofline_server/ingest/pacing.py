@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections import deque
 from collections.abc import Callable
 
 from .committer import Committer
@@ -14,6 +15,7 @@ from .holding import BatchLoad, Holding, next_holding
 log = logging.getLogger(__name__)
 
 LOOK_S = 1.0
+LATELY = 15  # looks
 
 
 class Pacing:
@@ -29,6 +31,7 @@ class Pacing:
         self.holding = Holding()
         self._committer, self._clock, self._cpu = committer, clock, cpu
         self._looked_s, self._cpu_s = clock(), cpu()
+        self._streams: deque[int] = deque([0], LATELY)
 
     async def run(self) -> None:
         while True:
@@ -39,7 +42,9 @@ class Pacing:
     def look(self, lag_s: float) -> None:
         """Take the load into account; from now on acks say what follows."""
         streams = sum(self._committer.counts.streams.values())
-        before, load = self.holding, BatchLoad(streams, self._share(), lag_s)
+        newcomers = max(0, streams - min(self._streams))
+        self._streams.append(streams)
+        before, load = self.holding, BatchLoad(streams, self._share(), lag_s, newcomers)
         self.holding = next_holding(before, load, self._looked_s)
         if self.holding.level != before.level:
             self._committer.hold_s = self.holding.seconds

@@ -22,7 +22,7 @@ from roofline_server.ingest.holding import (
     least_level,
     next_holding,
 )
-from roofline_server.ingest.pacing import Pacing
+from roofline_server.ingest.pacing import LATELY, Pacing
 
 from ..builders import rank, training
 from ..services import serving
@@ -54,6 +54,11 @@ def test_streams_are_enough_to_ask_at_once_and_calm_must_last() -> None:
     many, few = BatchLoad(3000, 0.3), BatchLoad(100, 0.1)
     assert changes((20, many), (100, few)) == [(0, 3.0), (20 + CALM_S, 2.0), (21 + 2 * CALM_S, 0.0)]
     assert changes((20, many), (CALM_S - 1, few), (1, many), (CALM_S - 1, few)) == [(0, 3.0)]
+
+
+def test_streams_that_have_just_come_count_twice() -> None:
+    new = BatchLoad(2000, 0.2, newcomers=2000)
+    assert changes((15, new), (100, BatchLoad(2000, 0.2))) == [(0, 4.0), (15 + CALM_S, 3.0), (76, 2.0)]
 
 
 def test_busy_server_asks_for_a_step_more_at_a_time() -> None:
@@ -106,11 +111,11 @@ def test_agents_that_follow_leave_time_and_the_wish_settles(streams: int, cost_s
 def test_less_is_asked_only_after_calm_and_more_only_as_needed(loads: list[BatchLoad]) -> None:
     found = [Holding(), *holds(loads)]
     for (at, old), new in zip(enumerate(found), found[1:], strict=False):
-        assert least_level(loads[at].streams) <= new.level < len(HOLDS_S)
+        assert least_level(loads[at].weight) <= new.level < len(HOLDS_S)
         if new.level < old.level:
             assert at - old.changed_s >= CALM_S and new.level == old.level - 1
         if new.level > old.level + 1:
-            assert new.level == least_level(loads[at].streams)
+            assert new.level == least_level(loads[at].weight)
 
 
 class Told:
@@ -133,6 +138,10 @@ def test_welcome_and_acks_say_it_as_long_as_it_holds(tmp_path: Path) -> None:
                 assert agent.all("welcome")[0].hold_ms == 0
                 counts.streams["others", 99] = 4000
                 pacing.look(0.0)
+                assert server.committer.hold_s == 8.0  # all of them have just come
+                for _ in range(2 * LATELY + int(CALM_S)):
+                    told.now_s += 1
+                    pacing.look(0.0)
                 assert server.committer.hold_s == 6.0
                 await agent.send(sent[0])
                 await agent.until(lambda: agent.all("ack"))
