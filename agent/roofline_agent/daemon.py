@@ -34,6 +34,7 @@ from .sampler import Sampler
 from .schedule import Task
 from .sources import make_sources
 from .sources.namespaces import why_unseen
+from .uplink.batching import Batching
 from .uplink.bounds import printable
 from .uplink.encoding import Greeting, encode_within
 from .uplink.exporter import Exporter
@@ -46,19 +47,17 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-BATCH_NS = 1_000_000_000
-# Each batch takes a millisecond of CPU time, most of it gRPC's, from a training that uses all CPUs: fewer are
-# made when no rank has come or gone for a while.
-CALM_BATCH_NS, CALM_AFTER_NS = 1_500_000_000, 30_000_000_000
 SCAN_NS = 2_000_000_000
 # Longest that connected processes are left alone: those that are new or send much, and others.
 BUSY_STRIDE_S, CALM_STRIDE_S = 0.125, 1.0
 MANY, CALM_READS = 40, 10  # packets of one process at a read (its socket holds some 400), reads with fewer
 DRAIN_S = 3.0
 ROWS_S = 0.05  # a batch waits so long for the rows of a round that has just begun
-SLOWED, FEWER = "sampling.slowed=", "kernels.fewer="  # how the texts of these facts begin
+# How the texts of these facts begin.
+SLOWED, FEWER, HELD = "sampling.slowed=", "kernels.fewer=", "batches.held="
 MOST_FEWER = 16  # times
 MAX_REASON = 100  # characters
+BUSY = "the server was busy"  # why it asks for longer batches
 LAST_ROWS_S = 1.0  # and the last one of an agent's life so long
 
 
@@ -105,6 +104,7 @@ class Daemon:
             access=known_servers(self.state).known.get(config.server),
             keep=partial(keep_access, self.state, config.server),
             trace=lambda order: self._receiver.traces.add(order),
+            hold=self._hold,
         )
         self._rank_facts = RankFacts()
         self._claims: dict[str, str] = {}
@@ -116,10 +116,9 @@ class Daemon:
         # Facts of the node while it takes less than asked for here (none: it does not), since the last batch;
         # the last ones hold now.
         self._slowed: list[list[str]] = [[]]
-        self._batching = Task(BATCH_NS, now + BATCH_NS)
+        self._batching = Batching(now)
         self._reported_drops = 0
         self._ranks_came = False  # since the last batch: reports of their jobs show what the server has said
-        self._changed_ns = now  # when ranks came or went the last time
         self._sampled = False
         self._ends = Ends()
         self._without_socket = False
@@ -153,6 +152,8 @@ class Daemon:
             while not self._halt:
                 self._manager.alive()
                 self._receiver.receive()
+                if self._receiver.is_half_full:
+                    self._batching.half_full()
                 if self._listener.full:
                     self._receiver.accept()
                 now = time.monotonic_ns()
@@ -168,7 +169,7 @@ class Daemon:
 
     def _wait(self) -> None:
         """Until something is due, a stride is over, or a process connects (it may not live for long)."""
-        next_ns = min(task.next_ns for task in (self._scanning, self._sampling, self._batching))
+        next_ns = min(self._scanning.next_ns, self._sampling.next_ns, self._batching.next_ns)
         seconds = max(0.0, (next_ns - time.monotonic_ns()) / 1e9)
         if self._receiver.connections:
             self._calm_reads = self._calm_reads + 1 if self._listener.most_waited < MANY else 0
@@ -204,7 +205,7 @@ class Daemon:
     def _report(self, started: Sequence[Rank], gone: Sequence[Rank], now: int) -> None:
         """Events of the ranks that have started or ended since the last time."""
         if started or gone:
-            self._changed_ns = now
+            self._batching.ranks_changed(now)
         for rank in started:
             log.info("found %s of job %s (pid %d, %s)", rank.key, rank.job, rank.pid, rank.framework)
             self._events.append(Event(EventKind.RANK_STARTED, now, now, rank))
@@ -263,6 +264,8 @@ class Daemon:
         slowed = list(self._slowed)
         del self._slowed[: len(slowed) - 1]
         texts = dict.fromkeys(text for facts in slowed for text in facts)
+        if held_ns := self._batching.held_ns:
+            texts[f"{HELD}{held_ns / 1e9:g} s: {BUSY}"] = None
         events += [Event(EventKind.FACT, self._begin_ns, end, None, text=text) for text in texts]
         batch = Batch(
             self._begin_ns,
@@ -276,8 +279,7 @@ class Daemon:
             received.steps,
         )
         self._events, self._begin_ns = [], end
-        self._batching.change(batch_period_ns(end - self._changed_ns, self._sampling.period_ns), end)
-
+        data = b""
         try:
             with self._spool.numbering:
                 sequence = self._spool.next_sequence()
@@ -288,6 +290,7 @@ class Daemon:
             log.exception("a batch could not be encoded and is lost")
             lost = Event(EventKind.LOST, batch.begin_ns, end, None, 1, f"batches (not encodable: {error})")
             self._events.append(lost)
+        self._batching.closed(end, self._sampling.period_ns, len(data))
         self._exporter.push()
         self._manager.status(f"{len(batch.ranks)} ranks")
         if self._caveats.read():
@@ -343,15 +346,14 @@ class Daemon:
         self._slowed.append(facts)
         self._exporter.greet_again()
 
+    def _hold(self, hold_ns: int) -> None:
+        """So long the server asks to gather a batch; 0: as long as this agent likes. In the exporter's
+        thread."""
+        self._batching.hold_ns = hold_ns
+
     def _keep_net_ceilings(self, new: Sequence[Ceiling]) -> None:
         self._ceilings.keep_net(new)
         self._exporter.greet_again()
-
-
-def batch_period_ns(unchanged_ns: int, sampled_every_ns: int) -> int:
-    """How long a batch is. unchanged_ns: since a rank came or went."""
-    is_calm = unchanged_ns > CALM_AFTER_NS and sampled_every_ns >= BATCH_NS
-    return CALM_BATCH_NS if is_calm else BATCH_NS
 
 
 def _otlp(address: tuple[str, int], receiver: MarkReceiver) -> OtlpRanks:

@@ -22,7 +22,17 @@ class Task:
     def change(self, period_ns: int, now_ns: int) -> None:
         """Another period from now on; a shorter one does not wait for the old one's end."""
         self.period_ns = period_ns
-        self.next_ns = min(self.next_ns, now_ns + period_ns)
+        self.bring_forward(now_ns + period_ns)
+
+    def begin_anew(self, period_ns: int, now_ns: int, part: float) -> None:
+        """Another period, of which the first round comes after a part (0 to 1): those of many nodes that
+        change it at the same time do not fall together."""
+        self.period_ns = period_ns
+        self.next_ns = now_ns + int(part * period_ns)
+
+    def bring_forward(self, moment_ns: int) -> None:
+        """Be due then at the latest."""
+        self.next_ns = min(self.next_ns, moment_ns)
 
     def due(self, now_ns: int) -> bool:
         """Whether it is to be done now; if so the next time is set."""

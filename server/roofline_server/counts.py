@@ -36,6 +36,7 @@ class IngestCounts:
     refused: int = 0  # batches that were malformed
     doubled: int = 0  # batches that were durable, or about to be, when they came again
     commit_seconds: Histogram = field(default_factory=Histogram)
+    commit_cpu_s: float = 0.0  # CPU time of all commits
     streams: Counter[tuple[str, int]] = field(default_factory=Counter)  # open ones, by agent and node
 
     def opened(self, agent: str, node: int) -> None:

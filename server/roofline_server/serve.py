@@ -35,6 +35,7 @@ from .health.routes import Door
 from .health.service import HealthService
 from .ingest.commands import Agents
 from .ingest.committer import Committer
+from .ingest.pacing import Pacing
 from .ingest.relieving import Relieving
 from .ingest.service import MAX_BATCH_BYTES, MAX_STREAMS, IngestService, decode_entry
 from .page import DEFAULT_PAGE, check_free, check_page, keep_page
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 DEFAULT_LISTEN, ALL_ADDRESSES = "127.0.0.1:7642", "0.0.0.0:7642"
+STREAM_WINDOW_BYTES = 256 << 10  # on their way to the server and not read yet
 SEAL_S = 30.0
 SEAL_ENDED_S = 10.0  # at least between two sealings because Slurm has ended jobs: arrays end many
 SEAL_BYTES = 96 << 20  # of memory, as decoded
@@ -143,6 +145,7 @@ async def serve(options: Options) -> None:
             watching.append(retain_for_ever(store, options.data, options.keep))
             watching.append(health.jobs.run())
             watching.append(Relieving(agents, committer.load).run())
+            watching.append(Pacing(committer).run())
             if page:
                 log.info("the live page: http%s://%s", "" if _is_private(page) else "s", page)
                 watching.append(keep_page(_page_command(page, listen, port, folder)))
@@ -201,6 +204,10 @@ def grpc_server(
         options=(
             ("grpc.max_receive_message_length", MAX_BATCH_BYTES + 65536),
             ("grpc.so_reuseport", 0),
+            # Else each message that comes is answered with a ping, to find the largest window: a fixed one of
+            # so many bytes a stream bounds memory, too.
+            ("grpc.http2.bdp_probe", 0),
+            ("grpc.http2.lookahead_bytes", STREAM_WINDOW_BYTES),
             # Agents of a cluster come back at once when the server was away: none is sent away again.
             ("grpc.server.max_pending_requests", 2 * MAX_STREAMS),
             ("grpc.server.max_pending_requests_hard_limit", 2 * MAX_STREAMS),

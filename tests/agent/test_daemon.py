@@ -17,7 +17,6 @@ import grpc
 import pytest
 from roofline.v1 import ingest_pb2 as pb
 from roofline.v1 import ingest_pb2_grpc
-from roofline_agent.daemon import BATCH_NS, CALM_AFTER_NS, CALM_BATCH_NS, batch_period_ns
 from roofline_step._packets import pack_mark
 
 from tests.fakes import AGENT, clean_environ, ended, wait_for
@@ -31,6 +30,7 @@ class Inbox(ingest_pb2_grpc.IngestServicer):
     def __init__(self) -> None:
         self.hellos: list[Any] = []
         self.batches: list[Any] = []
+        self.hold_ms = 0
 
     def Stream(self, requests: Iterator[Any], context: Any) -> Iterator[Any]:
         welcomed = False
@@ -42,7 +42,8 @@ class Inbox(ingest_pb2_grpc.IngestServicer):
                     yield pb.ServerMessage(welcome=pb.Welcome(acked=0))
             elif message.HasField("batch"):
                 self.batches.append(message.batch)
-                yield pb.ServerMessage(ack=pb.Ack(sequence=message.batch.sequence))
+                ack = pb.Ack(sequence=message.batch.sequence, hold_ms=self.hold_ms)
+                yield pb.ServerMessage(ack=ack)
 
     def events(self, kind: int) -> list[Any]:
         return [event for batch in self.batches for event in batch.events if event.kind == kind]
@@ -105,6 +106,26 @@ def test_server_that_only_listens_holds_nothing_up(place: Place) -> None:
             agent.terminate()
             assert agent.wait(20) == 0
     assert "Traceback" not in place.log.read_text()
+
+
+def test_agent_gathers_as_long_as_acks_ask_and_goes_back(place: Place, inbox: Inbox) -> None:
+    def lengths_s() -> list[float]:
+        return [(batch.end_ns - batch.begin_ns) / 1e9 for batch in inbox.batches]
+
+    with ended(place.start("--server", f"127.0.0.1:{inbox.port}")):  # type: ignore[attr-defined]
+        wait_for(lambda: inbox.batches)
+        assert max(lengths_s()) < 2
+        inbox.hold_ms = 2500
+        wait_for(lambda: lengths_s()[-1] > 2.3)
+        (said,) = {event.text for event in inbox.batches[-1].events}
+        assert said == "batches.held=2.5 s: the server was busy"
+        inbox.hold_ms = 0
+        before = len(inbox.batches)
+        wait_for(lambda: len(inbox.batches) > before + 2)
+        assert max(lengths_s()[-2:]) < 2
+        assert not inbox.batches[-1].events
+    spans = [(batch.begin_ns, batch.end_ns) for batch in inbox.batches]
+    assert all(a[1] == b[0] for a, b in pairwise(spans)), "no time is left out between batches"
 
 
 TRAINING = """
@@ -234,9 +255,3 @@ def test_identity_and_sequence_survive_a_kill(place: Place, inbox: Inbox) -> Non
     first, *_, last = inbox.hellos
     assert first.agent == last.agent
     assert first.instance != last.instance
-
-
-def test_batches_are_longer_while_no_rank_comes_or_goes_and_nobody_wants_fine_samples() -> None:
-    assert batch_period_ns(CALM_AFTER_NS + 1, BATCH_NS) == CALM_BATCH_NS
-    assert batch_period_ns(CALM_AFTER_NS, BATCH_NS) == BATCH_NS
-    assert batch_period_ns(CALM_AFTER_NS + 1, BATCH_NS // 10) == BATCH_NS

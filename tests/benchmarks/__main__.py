@@ -55,6 +55,7 @@ def benchmarks(options: argparse.Namespace) -> dict[str, Callable[[], Result | I
         **tensorflow,
         "ingest": server.durable_ingest,
         "streams": streams.many_streams,
+        "streams-back": streams.back_at_once,
         "greedy": streams.beside_greedy,
         "visible": agent.visible_after,
         "report": server.long_report,

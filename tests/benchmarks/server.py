@@ -15,13 +15,12 @@ import grpc
 from roofline.v1 import ingest_pb2 as pb
 from roofline.v1.machine_pb2 import Machine
 
-from .site import COMMANDS, Node, Result, hello, ints, node, ranks, sample_batch
+from .site import COMMANDS, SECOND, Node, Result, hello, ints, node, ranks, sample_batch
 
 ROWS, METRICS = 80, 30
 INGEST_STREAMS, INGEST_BATCHES, WINDOW = 8, 1500, 64
 LOAD_ROWS_PER_SECOND, LOAD_SECONDS = 80_000, 60
 REPORT_RANKS, REPORT_STEPS, STEP_NS = 64, 10_000, 100_000_000
-SECOND = 1_000_000_000
 
 
 class Stream:

@@ -21,6 +21,7 @@ from roofline.v1 import machine_pb2
 
 COMMANDS = Path(sys.executable).parent
 REPOSITORY = Path(__file__).parents[2]
+SECOND = 1_000_000_000  # ns
 
 
 class Result(NamedTuple):

@@ -8,7 +8,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,9 @@ from roofline_server.ingest.commands import Agents
 from roofline_server.ingest.committer import Committer
 from roofline_server.ingest.overload import ServerLoad
 from roofline_server.ingest.relieving import Relieving
+from roofline_server.records import DecodedBatch
 from roofline_server.serve import grpc_server
+from roofline_server.store.intake.inbox import Entry
 from roofline_server.store.store import Store
 
 from tests.fakes import ended
@@ -99,6 +101,50 @@ def test_agent_samples_less_often_while_the_server_is_busy(site: Site) -> None:
     (slow,) = (note for note in found if "sampled every 2 s" in note)
     assert slow.endswith(": the server was busy")
     assert any("sampled every 1 s from" in note for note in found)
+
+
+def test_agent_gathers_longer_while_the_server_has_many_streams(site: Site) -> None:
+    async def work() -> list[str]:
+        store = open_store(site.folder / "data")
+        server = Server(store)
+        lengths_s = noted_lengths(store)
+        assert server.grpc.add_insecure_port(site.address)
+        await server.grpc.start()
+        commits = asyncio.create_task(server.committer.run())
+        try:
+            await until(lambda: JOB in store.jobs())
+            assert max(lengths_s) < 2
+            server.committer.hold_s = 3.0
+            await until(lambda: lengths_s[-1] > 2.8)
+            await until(lambda: any("every 3 s" in note for note in notes(store)))
+            server.committer.hold_s = 0.0
+            held = len(lengths_s)
+            await until(lambda: len(lengths_s) > held + 2)
+            assert max(lengths_s[-2:]) < 2
+            return notes(store)
+        finally:
+            await server.grpc.stop(0)
+            commits.cancel()
+            await asyncio.gather(commits, return_exceptions=True)
+            store.close()
+
+    with ended(site.agent(1.0)), ended(training(site)):
+        found = asyncio.run(work())
+    (held,) = (note for note in found if "sent what was recorded every 3 s from" in note)
+    assert held.endswith(": the server was busy")
+
+
+def noted_lengths(store: Store) -> list[float]:
+    """How long each batch was that is committed from now on, s."""
+    found: list[float] = []
+    commit = store.commit
+
+    def noting(batches: Sequence[tuple[Entry, DecodedBatch]]) -> list[Entry]:
+        found.extend((decoded.end_ns - decoded.begin_ns) / 1e9 for _, decoded in batches)
+        return commit(batches)
+
+    store.commit = noting  # type: ignore[method-assign]
+    return found
 
 
 def training(site: Site) -> subprocess.Popen[bytes]:

@@ -156,6 +156,11 @@ class MarkReceiver:
         """How many processes are connected."""
         return len(self._connections)
 
+    @property
+    def is_half_full(self) -> bool:
+        """Whether a batch of what waits would have little room for more."""
+        return self._room.is_half_full or 2 * len(self._steps) >= MAX_FORMS
+
     def receive(self) -> None:
         """Read the packets that wait on the socket."""
         for link, peer, data in self._listener.read():

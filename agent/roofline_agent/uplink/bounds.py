@@ -59,6 +59,13 @@ class BatchRoom:
         self._rows_of[user] += size
         return True
 
+    @property
+    def is_half_full(self) -> bool:
+        """Whether someone has used half of a share of rows or facts."""
+        rows, text, facts = ROWS_BYTES, FACTS_BYTES, MAX_BATCH_FACTS
+        used = ((self._rows_of, rows), (self._text_of, text), (self._facts_of, facts))
+        return any(2 * self.users * max(of.values(), default=0) >= most for of, most in used)
+
     def take_fact(self, text: str, user: int) -> bool:
         size = EVENT_BYTES + len(text.encode())
         facts = min(self._facts, MAX_BATCH_FACTS // self.users - self._facts_of[user])

@@ -67,11 +67,13 @@ class Exporter(threading.Thread):
         access: Access | None = None,
         keep: Callable[[Access], None] = lambda access: None,
         trace: Callable[[TraceOrder], None] | None = None,
+        hold: Callable[[int], None] = lambda hold_ns: None,
     ) -> None:
         """set_interval: takes a sampling interval, 0 for the agent's own, why, and of how many times fewer
         steps kernels shall be recorded. clock: node time, in which the batches speak. net_bench: None where
         there is no node to measure. access: of a server that was joined. keep: called with another one, of a
-        newer certificate. trace: has steps of a rank recorded; None where there are no ranks."""
+        newer certificate. trace: has steps of a rank recorded; None where there are no ranks. hold: takes how
+        long the server asks to gather a batch, ns; 0: it does not ask."""
         super().__init__(name="exporter", daemon=True)
         self._clock = clock
         self._server = server
@@ -80,6 +82,8 @@ class Exporter(threading.Thread):
         self._greeting = greeting
         self._set_interval = set_interval
         self._slowed = False  # by the server of this stream
+        self._hold = hold
+        self._held_ms = 0  # likewise
         self._net_bench = net_bench
         self._trace = trace
         self._halt = threading.Event()
@@ -155,7 +159,9 @@ class Exporter(threading.Thread):
                     self._outgoing = None
                 outgoing.put(None)
                 call.cancel()
-                if self._slowed:  # whoever asked for that cannot take it back any more
+                # Whoever asked for that cannot take it back any more.
+                self._take_hold(0)
+                if self._slowed:
                     self._slowed = False
                     self._set_interval(0, "", 1)
                 # Whoever asked for it can get no answer any more.
@@ -166,11 +172,13 @@ class Exporter(threading.Thread):
         kind = message.WhichOneof("kind")
         if kind == "welcome":
             self._begin(message.welcome, outgoing)
+            self._take_hold(message.welcome.hold_ms)
             self.connected = True
             log.info("connected to server %s", self._server)
             self.push()
         elif kind == "ack":
             self._take_ack(message.ack)
+            self._take_hold(message.ack.hold_ms)
             self.push()
         elif kind == "ping":
             received_ns = self._clock()
@@ -229,6 +237,11 @@ class Exporter(threading.Thread):
                 self._spool.forget(kept)
             else:
                 self._spool.ack(max(kept))
+
+    def _take_hold(self, hold_ms: int) -> None:
+        if hold_ms != self._held_ms:
+            self._held_ms = hold_ms
+            self._hold(1_000_000 * hold_ms)
 
     def _begin_after(self, welcome: Any) -> int:
         """The sequence that sending continues behind. Raises Unreachable where that makes no sense."""

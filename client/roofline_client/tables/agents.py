@@ -13,7 +13,7 @@ from . import units, wording
 from .columns import Column, Columns
 from .documents import document
 
-LATE_S, UNSURE_S = 5.0, 0.01  # from which on it is said
+LATE_S, UNSURE_S = 10.0, 0.01  # from which on it is said
 
 
 def as_text(agents: Sequence[Agent]) -> Group:

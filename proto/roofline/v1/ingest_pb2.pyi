@@ -116,18 +116,20 @@ class Hello(_message.Message):
     def __init__(self, protocol: _Optional[int] = ..., agent: _Optional[str] = ..., instance: _Optional[str] = ..., boot: _Optional[str] = ..., version: _Optional[str] = ..., machine: _Optional[_Union[_machine_pb2.Machine, _Mapping]] = ..., sources: _Optional[_Iterable[_Union[_machine_pb2.SourceStatus, _Mapping]]] = ..., interval_ns: _Optional[int] = ..., node_ns: _Optional[int] = ..., lineage: _Optional[str] = ..., exact_acks: bool = ..., own_interval_ns: _Optional[int] = ...) -> None: ...
 
 class Welcome(_message.Message):
-    __slots__ = ("acked", "server", "max_batch_bytes", "lineage", "exact_acks")
+    __slots__ = ("acked", "server", "max_batch_bytes", "lineage", "exact_acks", "hold_ms")
     ACKED_FIELD_NUMBER: _ClassVar[int]
     SERVER_FIELD_NUMBER: _ClassVar[int]
     MAX_BATCH_BYTES_FIELD_NUMBER: _ClassVar[int]
     LINEAGE_FIELD_NUMBER: _ClassVar[int]
     EXACT_ACKS_FIELD_NUMBER: _ClassVar[int]
+    HOLD_MS_FIELD_NUMBER: _ClassVar[int]
     acked: int
     server: str
     max_batch_bytes: int
     lineage: str
     exact_acks: bool
-    def __init__(self, acked: _Optional[int] = ..., server: _Optional[str] = ..., max_batch_bytes: _Optional[int] = ..., lineage: _Optional[str] = ..., exact_acks: bool = ...) -> None: ...
+    hold_ms: int
+    def __init__(self, acked: _Optional[int] = ..., server: _Optional[str] = ..., max_batch_bytes: _Optional[int] = ..., lineage: _Optional[str] = ..., exact_acks: bool = ..., hold_ms: _Optional[int] = ...) -> None: ...
 
 class Backlog(_message.Message):
     __slots__ = ("begin_ns", "end_ns")
@@ -352,12 +354,14 @@ class Event(_message.Message):
     def __init__(self, kind: _Optional[_Union[EventKind, str]] = ..., rank: _Optional[int] = ..., begin_ns: _Optional[int] = ..., end_ns: _Optional[int] = ..., count: _Optional[int] = ..., text: _Optional[str] = ..., status: _Optional[int] = ..., step: _Optional[int] = ...) -> None: ...
 
 class Ack(_message.Message):
-    __slots__ = ("sequence", "kept")
+    __slots__ = ("sequence", "kept", "hold_ms")
     SEQUENCE_FIELD_NUMBER: _ClassVar[int]
     KEPT_FIELD_NUMBER: _ClassVar[int]
+    HOLD_MS_FIELD_NUMBER: _ClassVar[int]
     sequence: int
     kept: _containers.RepeatedScalarFieldContainer[int]
-    def __init__(self, sequence: _Optional[int] = ..., kept: _Optional[_Iterable[int]] = ...) -> None: ...
+    hold_ms: int
+    def __init__(self, sequence: _Optional[int] = ..., kept: _Optional[_Iterable[int]] = ..., hold_ms: _Optional[int] = ...) -> None: ...
 
 class Rejection(_message.Message):
     __slots__ = ("sequence", "reason", "taken")

@@ -40,6 +40,7 @@ class Condition:
 
     agents: int
     streams: int
+    hold_s: float  # so long agents are asked to gather a batch; 0: as long as they like
     batches: int  # durable since the start
     batches_per_s: float | None  # over the last seconds
     rows: int

@@ -133,6 +133,7 @@ class Health:
             reasons=self.reasons(),
             agents=_agents(streams),
             streams=sum(streams.values()),
+            hold_s=self._committer.hold_s,
             batches=counts.batches,
             batches_per_s=_rate(beats),
             rows=counts.rows,

@@ -53,6 +53,8 @@ def _readings(now: Condition) -> Iterator[MetricValue]:
 def _ingest(now: Condition) -> Iterator[MetricValue]:
     yield MetricValue("roofline_agents", GAUGE, "Agents that are connected.", now.agents)
     yield MetricValue("roofline_streams", GAUGE, "Streams of agents that are open.", now.streams)
+    hold = now.hold_s
+    yield MetricValue("roofline_hold_seconds", GAUGE, "Agents are asked to gather a batch so long.", hold)
     yield MetricValue("roofline_batches_total", COUNTER, "Batches made durable.", now.batches)
     yield MetricValue("roofline_rows_total", COUNTER, "Rows in the batches made durable.", now.rows)
     yield MetricValue("roofline_batch_bytes_total", COUNTER, "Bytes of the batches made durable.", now.bytes)

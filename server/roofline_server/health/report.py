@@ -65,7 +65,8 @@ def _server(status: Status) -> Iterator[tuple[str, str]]:
     yield "address", now.address
     yield "http", now.http or "off"
     rate = "" if now.batches_per_s is None else f", {now.batches_per_s:.1f} batches/s"
-    yield "agents", f"{now.agents} connected{rate}"
+    held = f", asked to gather for {now.hold_s:g} s before they send" if now.hold_s else ""
+    yield "agents", f"{now.agents} connected{rate}{held}"
     yield "taken", f"{_batches(now.batches)}, {now.rows} rows, {_size(now.bytes)} since the start"
     waiting = f"{_batches(now.queued_batches)} ({_size(now.queued_bytes)}) before the inbox"
     limit = f"{_size(now.unsealed_bytes)} of at most {_size(now.unsealed_limit_bytes)}"

@@ -38,7 +38,7 @@ class Source(Hashable, Protocol):
 
     node: int
 
-    def acknowledge(self, sequences: Sequence[int]) -> None: ...
+    def acknowledge(self, sequences: Sequence[int], hold_ms: int) -> None: ...
 
     def refuse(self, sequence: int, reason: str, taken: bool = False) -> None: ...
 
@@ -57,6 +57,7 @@ class Committer:
         self._queue: FairQueue[Source, WaitingBatch] = FairQueue(lambda: QUEUE_BYTES)
         self._resting: Resting[Source] = Resting()
         self.failure = ""  # why the inbox cannot be written now
+        self.hold_s = 0.0  # so long agents are asked to gather a batch; 0: as long as they like
         self.is_full = False  # agents wait for a sealing
         self._holding = False  # those do that send more than others
         self.committing_since: float | None = None  # monotonic time, s; None: no commit is under way
@@ -68,6 +69,11 @@ class Committer:
         """How busy the server is now; lag_s: by how much its event loop is late."""
         queue = self._queue.bytes / QUEUE_BYTES
         return ServerLoad(self.is_full, queue, self._store.unsealed_bytes / MAX_UNSEALED_BYTES, lag_s)
+
+    @property
+    def hold_ms(self) -> int:
+        """What an ack says of `hold_s`."""
+        return round(1000 * self.hold_s)
 
     @property
     def queued(self) -> tuple[int, int]:
@@ -135,7 +141,7 @@ class Committer:
             self.committing_since = begin = time.monotonic()
             try:
                 batches = [(w.entry, w.decoded) for w in group if w.decoded is not None]
-                taken = await loop.run_in_executor(self._thread, self._store.commit, batches)
+                taken = await loop.run_in_executor(self._thread, self._store_batches, batches)
                 break
             except Exception as error:
                 # Nothing is acknowledged: agents keep the batches until there is room again.
@@ -157,9 +163,18 @@ class Committer:
             else:
                 kept.setdefault(waiting.stream, []).append(waiting.entry.sequence)
         # After the refusals: an ack of older agents covers all numbers below it.
+        hold_ms = self.hold_ms
         for stream, sequences in kept.items():
-            stream.acknowledge(sequences)
+            stream.acknowledge(sequences, hold_ms)
         self._count(group, seconds)
+
+    def _store_batches(self, batches: Sequence[tuple[Entry, DecodedBatch]]) -> list[Entry]:
+        """In the thread of commits."""
+        begin = time.thread_time()
+        try:
+            return self._store.commit(batches)
+        finally:
+            self.counts.commit_cpu_s += time.thread_time() - begin
 
     def _count(self, group: list[WaitingBatch], seconds: float) -> None:
         kept = [waiting for waiting in group if waiting.decoded is not None]

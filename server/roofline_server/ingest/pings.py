@@ -11,9 +11,10 @@ from typing import NamedTuple
 # at once and soon a baseline for its drift, then rarely: each wakes the agent.
 PINGS, FIRST_ROUNDS, PING_S = 4, 2, 0.03
 PING_AGAIN_S, PING_EVERY_S = 0.5, 10.0
-# To all agents together: a ping takes the server as long as a batch, and shall not delay acks. Of 2,000
-# agents each has its round every 32 s, in which a clock drifts by 0.5 ms at most from what is known of it.
-MOST_PER_SECOND = 250
+# To all agents together: a ping takes the server as long as a batch, and shall not delay acks. Where so many
+# take turns that one waits for longer than between two rounds, a round has fewer: of 2,000 agents each has
+# one every 32 s, in which a clock drifts by 0.5 ms at most from what is known of it.
+MOST_PER_SECOND, CROWDED_PINGS = 125, 2
 
 
 class Round(NamedTuple):
@@ -33,6 +34,13 @@ def rounds() -> Iterator[Round]:
         pause_s = min(2 * pause_s, PING_EVERY_S)
 
 
+class Turn(NamedTuple):
+    """So many pings, so many seconds from now."""
+
+    wait_s: float
+    pings: int
+
+
 class Turns:
     """Gives each stream its turn to send a round."""
 
@@ -40,17 +48,20 @@ class Turns:
         self._clock = clock
         self._free_s = 0.0  # when all that have a turn have had it
 
-    def wait_s(self, pings: int) -> float:
-        """Take the next turn; returns how long it is until then."""
+    def take(self, pings: int) -> Turn:
+        """The next turn, of so many pings or, where many wait, fewer."""
         now = self._clock()
         begin = max(now, self._free_s)
+        if begin - now > PING_EVERY_S:
+            pings = min(pings, CROWDED_PINGS)
         self._free_s = begin + pings / MOST_PER_SECOND
-        return begin - now
+        return Turn(begin - now, pings)
 
     async def ping(self, send: Callable[[], object]) -> None:
         """Send pings of one stream until cancelled."""
         for some in rounds():
-            await asyncio.sleep(self.wait_s(some.pings))
-            for number in range(some.pings):
+            turn = self.take(some.pings)
+            await asyncio.sleep(turn.wait_s)
+            for number in range(turn.pings):
                 send()
-                await asyncio.sleep(PING_S if number < some.pings - 1 else some.pause_s)
+                await asyncio.sleep(PING_S if number < turn.pings - 1 else some.pause_s)

@@ -12,7 +12,7 @@ from ..errors import BadBatch
 from ..records import NODE_JOB, RECORDED, Frame, Incarnation, Ints, Metric, RankKey, Table, take
 from ..store.catalog.name_ids import NameIds
 from ..store.catalog.runs import RankTable, ReportedRank
-from .columns import ints, printable
+from .columns import ints, printable, within
 
 MAX_RANKS = 4096
 MAX_RANK_TABLES = 8192
@@ -81,7 +81,7 @@ class Ranks:
         """Indices into this table, -1 for the node where `least` allows it. Raises BadBatch when one points
         nowhere."""
         column = ints(data, what)
-        if len(column) and not (column.min() >= least and column.max() < self.count):
+        if not within(column, least, self.count - 1):
             raise BadBatch(f"{what} points outside the {self.count} ranks of the batch")
         return column
 

@@ -26,6 +26,9 @@ RESERVED_COLUMNS = frozenset(
 MAX_INSTANCES = 65_536
 
 
+_WHOLE = np.array([""], object)  # a rank or node without parts
+
+
 class Schema(NamedTuple):
     """A counter set, checked."""
 
@@ -58,6 +61,8 @@ def schema_of(data: bytes) -> Schema:
 
 def instances_of(names: Sequence[str]) -> NDArray[np.generic]:
     """Names of parts; the last, which -1 picks, is the whole."""
+    if not names:
+        return _WHOLE
     if len(names) > MAX_INSTANCES:
         raise BadBatch(f"{len(names)} instances in one batch; at most {MAX_INSTANCES}")
     return np.array([*(printable(name, "instance") for name in names), ""], object)

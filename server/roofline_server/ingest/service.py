@@ -93,6 +93,7 @@ class IngestService:
                     max_batch_bytes=MAX_BATCH_BYTES,
                     lineage=stream.lineage,
                     exact_acks=stream.exact_acks,
+                    hold_ms=self._committer.hold_ms,
                 )
             )
             while (message := await stream.outgoing.get()) is not _END:
@@ -229,7 +230,8 @@ class IngestService:
 
     async def _decode(self, batch: Any, node: int, is_large: bool) -> DecodedBatch:
         """Waits for other nodes where they decide of which run a new process is. Raises BadBatch."""
-        for patient in [True] * int(RUN_WAIT_S / RUN_LOOK_S) + [False]:
+        wait_s = RUN_WAIT_S + self._committer.hold_s
+        for patient in [True] * int(wait_s / RUN_LOOK_S) + [False]:
             try:
                 if not is_large:
                     return decode(batch, node, self._store.name_ids, patient)

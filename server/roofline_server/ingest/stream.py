@@ -38,10 +38,13 @@ class AgentStream:
     def send(self, message: pb.ServerMessage) -> None:
         self.outgoing.put_nowait(message)
 
-    def acknowledge(self, sequences: Sequence[int]) -> None:
-        """These batches are durable."""
-        exact = pb.Ack(kept=sequences) if self.exact_acks else pb.Ack(sequence=max(sequences))
-        self.send(pb.ServerMessage(ack=exact))
+    def acknowledge(self, sequences: Sequence[int], hold_ms: int) -> None:
+        """These batches are durable, and the agent shall gather so long for the next ones."""
+        if self.exact_acks:
+            ack = pb.Ack(kept=sequences, hold_ms=hold_ms)
+        else:
+            ack = pb.Ack(sequence=max(sequences), hold_ms=hold_ms)
+        self.send(pb.ServerMessage(ack=ack))
 
     def refuse(self, sequence: int, reason: str, taken: bool = False) -> None:
         """A batch is not kept."""

@@ -146,6 +146,12 @@ def fewer_kernels(factor: str, hosts: Sequence[str], times: Sequence[str], more:
     return f"{listed(hosts)} recorded kernels of {factor} times fewer steps {when}: {why}"
 
 
+def held(seconds: str, hosts: Sequence[str], times: Sequence[str], more: int, why: str) -> str:
+    """seconds: "4 s", for which data were gathered before they were sent; the others as in `slowed`."""
+    others = f" and {more} times more" if more else ""
+    return f"{listed(hosts)} sent what was recorded every {seconds} from {', '.join(times)}{others}: {why}"
+
+
 def refused(what: str, count: int) -> str:
     return f"refused: {what} ({count} times)"
 

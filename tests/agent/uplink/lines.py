@@ -29,9 +29,10 @@ class Script(ingest_pb2_grpc.IngestServicer):
         acked: int = 0,
         lineages: bool = False,
         exact_acks: bool = False,
+        hold_ms: int = 0,
     ) -> None:
         """lineages, exact_acks: whether this server knows them."""
-        self.exact_acks = exact_acks
+        self.exact_acks, self.hold_ms = exact_acks, hold_ms
         self.answer = answer
         self.lineages = lineages
         self.of_lineage: list[tuple[str, int]] = []
@@ -62,7 +63,11 @@ class Script(ingest_pb2_grpc.IngestServicer):
                     if len(self.hellos) == 1 and self.acked is not None:
                         lineage = message.hello.lineage if self.lineages else ""
                         welcome = pb.Welcome(
-                            acked=self.acked, server="t", lineage=lineage, exact_acks=self.exact_acks
+                            acked=self.acked,
+                            server="t",
+                            lineage=lineage,
+                            exact_acks=self.exact_acks,
+                            hold_ms=self.hold_ms,
                         )
                         outgoing.put(pb.ServerMessage(welcome=welcome))
                 elif kind == "batch":
@@ -115,6 +120,7 @@ class Line:
         self.port = 0
         self.exporter: Any = None
         self.intervals: list[tuple[int, str]] = []
+        self.holds: list[int] = []
 
     def up(self, script: Script) -> Script:
         self.server, self.port = serve(script, self.port)
@@ -132,6 +138,7 @@ class Line:
             self.spool,
             lambda: greeting._replace(lineage=self.spool.lineage),
             lambda *asked: self.intervals.append(asked),
+            hold=self.holds.append,
         )
         self.exporter.start()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from roofline_agent.uplink.bounds import FACTS_BYTES, MAX_BATCH_FACTS, ROWS_BYTES, BatchRoom
 
 
@@ -34,3 +35,20 @@ def test_user_who_comes_later_finds_what_is_left() -> None:
     room.users = 2
     assert not room.take_rows(64, 1000)
     assert room.take_rows(ROWS_BYTES // 2, 2000)
+
+
+@pytest.mark.parametrize("users", [1, 4])
+def test_batch_is_half_full_when_one_user_has_half_a_share(users: int) -> None:
+    rows, facts = BatchRoom(users), BatchRoom(users)
+    assert not rows.is_half_full
+    half = ROWS_BYTES // users // 2
+    rows.take_rows(half - 1, 1000)
+    if users > 1:
+        rows.take_rows(half - 1, 2000)
+    assert not rows.is_half_full
+    rows.take_rows(1, 1000)
+    assert rows.is_half_full
+    for _ in range(MAX_BATCH_FACTS // users // 2):
+        assert not facts.is_half_full
+        facts.take_fact("x", 1000)
+    assert facts.is_half_full

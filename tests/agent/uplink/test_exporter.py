@@ -97,6 +97,28 @@ def test_ping_is_answered_with_node_time(line: Line) -> None:
     assert before <= pong.received_ns <= pong.sent_ns <= time.monotonic_ns()
 
 
+def test_gathering_is_as_the_newest_ack_asks_and_ends_with_the_stream(line: Line) -> None:
+    def asking(batch: Any) -> list[Any]:
+        return [pb.ServerMessage(ack=pb.Ack(sequence=batch.sequence, hold_ms=4000))]
+
+    line.up(Script(asking))
+    line.start()
+    line.fill(3)
+    wait_for(lambda: line.spool.bytes_waiting == 0)
+    assert line.holds == [4_000_000_000]
+    line.down()
+    wait_for(lambda: line.holds == [4_000_000_000, 0])
+
+
+def test_gathering_can_be_asked_for_with_the_welcome(line: Line) -> None:
+    line.up(Script(ack, hold_ms=2000))
+    line.start()
+    wait_for(lambda: line.exporter.connected)
+    assert line.holds == [2_000_000_000]
+    line.fill(1)
+    wait_for(lambda: line.holds == [2_000_000_000, 0])  # its ack asks no more
+
+
 def test_interval_is_set_on_command(line: Line) -> None:
     script = line.up(Script(ack))
     line.start()

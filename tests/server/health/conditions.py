@@ -18,6 +18,7 @@ WELL = Condition(
     reasons=(),
     agents=3,
     streams=4,
+    hold_s=0.0,
     batches=500,
     batches_per_s=2.5,
     rows=9000,

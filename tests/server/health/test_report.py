@@ -58,6 +58,11 @@ def test_server_that_is_well_has_no_warnings() -> None:
     assert "1.0 GiB used, 50.0 GiB free" in said
 
 
+def test_status_says_how_long_agents_are_asked_to_gather() -> None:
+    said = text(changed(condition=condition(hold_s=4.0)))
+    assert "3 connected, 2.5 batches/s, asked to gather for 4 s before they send" in said
+
+
 @pytest.mark.parametrize(
     ("changes", "words"),
     [

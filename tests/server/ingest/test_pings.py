@@ -20,14 +20,16 @@ def test_one_stream_waits_for_no_turn() -> None:
     now = 0.0
     turns = pings.Turns(lambda: now)
     for one in itertools.islice(pings.rounds(), 20):
-        assert turns.wait_s(one.pings) == 0
+        assert turns.take(one.pings) == (0, one.pings)
         now += (one.pings - 1) * pings.PING_S + one.pause_s
 
 
 def test_thousands_that_come_at_once_have_their_pings_one_after_the_other() -> None:
     turns = pings.Turns(lambda: 7.0)
-    waits = [turns.wait_s(pings.PINGS) for _ in range(2000)]
-    assert waits[0] == 0
-    assert all(later > earlier for earlier, later in itertools.pairwise(waits))
-    second = sum(1 for wait_s in waits if 3 <= wait_s < 4)
-    assert second * pings.PINGS <= pings.MOST_PER_SECOND + pings.PINGS
+    taken = [turns.take(pings.PINGS) for _ in range(2000)]
+    assert taken[0] == (0, pings.PINGS)
+    assert all(later.wait_s > earlier.wait_s for earlier, later in itertools.pairwise(taken))
+    for second in (3, 20):
+        sent = sum(turn.pings for turn in taken if second <= turn.wait_s < second + 1)
+        assert sent <= pings.MOST_PER_SECOND + pings.PINGS
+    assert {turn.pings for turn in taken if turn.wait_s > pings.PING_EVERY_S} == {pings.CROWDED_PINGS}

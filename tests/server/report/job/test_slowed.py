@@ -42,6 +42,12 @@ def test_fewer_kernels_are_a_note_with_their_time(store: Store) -> None:
     assert fewer.partition(" from ")[2] == slower.partition(" from ")[2]
 
 
+def test_longer_batches_are_a_note_with_their_time(store: Store) -> None:
+    (held,) = notes(store, "", "batches.held=4 s: the server was busy")
+    assert held.startswith("hosta sent what was recorded every 4 s from ")
+    assert held.endswith(": the server was busy")
+
+
 @pytest.mark.parametrize("kernels", ["", "none"])
 def test_job_that_samples_no_kernels_has_no_note_of_fewer(store: Store, kernels: str) -> None:
     (slower,) = notes(store, kernels, *BUSY)

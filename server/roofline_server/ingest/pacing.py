@@ -1,0 +1,72 @@
+"""Looks once a second at what batches take of the server's time, and has acks say how long agents shall
+gather."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections import deque
+from collections.abc import Callable
+
+from .committer import Committer
+from .holding import BatchLoad, Holding, next_holding
+
+log = logging.getLogger(__name__)
+
+LOOK_S = 1.0
+LATELY = 15  # looks
+
+
+class Pacing:
+    """Runs in the server's event loop."""
+
+    def __init__(
+        self,
+        committer: Committer,
+        clock: Callable[[], float] = time.monotonic,
+        cpu: Callable[[], float] = time.thread_time,
+    ) -> None:
+        """cpu: CPU time of the event loop's thread, s."""
+        self.holding = Holding()
+        self._committer, self._clock, self._cpu = committer, clock, cpu
+        self._looked_s, self._cpu_s = clock(), cpu()
+        self._streams: deque[int] = deque([0], LATELY)
+
+    async def run(self) -> None:
+        while True:
+            began = self._clock()
+            await asyncio.sleep(LOOK_S)
+            self.look(max(0.0, self._clock() - began - LOOK_S))
+
+    def look(self, lag_s: float) -> None:
+        """Take the load into account; from now on acks say what follows."""
+        streams = sum(self._committer.counts.streams.values())
+        newcomers = max(0, streams - min(self._streams))
+        self._streams.append(streams)
+        before, load = self.holding, BatchLoad(streams, self._share(), lag_s, newcomers)
+        self.holding = next_holding(before, load, self._looked_s)
+        if self.holding.level != before.level:
+            self._committer.hold_s = self.holding.seconds
+            self._say(load)
+
+    def _share(self) -> float:
+        """Of the time since the last call, that the threads took which take batches: of one core, as Python
+        runs one of them at a time."""
+        now_s, cpu_s = self._clock(), self._cpu() + self._committer.counts.commit_cpu_s
+        seconds, used_s = now_s - self._looked_s, cpu_s - self._cpu_s
+        self._looked_s, self._cpu_s = now_s, cpu_s
+        return used_s / seconds if seconds > 0 else 0.0
+
+    def _say(self, load: BatchLoad) -> None:
+        if not self.holding.level:
+            log.info("agents are asked no more to gather longer than they like")
+            return
+        log.info(
+            "agents are asked to gather for %g s before they send (%d streams, batches take %.0f %% of the "
+            "time, event loop %.1f s late)",
+            self.holding.seconds,
+            load.streams,
+            100 * load.share,
+            load.lag_s,
+        )
