@@ -61,7 +61,7 @@ def with_its_causes(
         if same is None:
             found.append(one)
         elif one.gain.mean > same.gain.mean:
-            found[found.index(same)] = same._replace(gain=one.gain)
+            found[found.index(same)] = one
     return found
 
 
