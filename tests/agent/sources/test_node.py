@@ -8,6 +8,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from roofline_agent.records import SourceStatus
 from roofline_agent.sources.node import (
     METRICS,
     NodeSource,
@@ -50,7 +51,7 @@ def row(source: NodeSource, fresh: bool = True) -> dict[str, int | float | None]
 
 
 def test_every_value_has_its_unit(source: NodeSource) -> None:
-    assert source.probe() == ("node", True, "", "", "")
+    assert source.probe() == SourceStatus("node", True)
     assert row(source) == {
         "node_cpu_busy_ns": (100 + 20 + 30 + 6 + 7) * TICK,
         "node_cpu_iowait_ns": 50 * TICK,

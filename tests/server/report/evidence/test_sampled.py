@@ -220,7 +220,9 @@ def test_time_roofline(tmp_path: Path, points: str, steps: Steps) -> None:
 @pytest.mark.parametrize("by", ["role", "rank"])
 def test_breakdown(tmp_path: Path, by: str, steps: Steps) -> None:
     answers = [breakdown(store, view_of(store), Subject("job", steps), by) for store in both(tmp_path)]
-    same(answers[0].parts, answers[1].parts, "wait" if steps == Steps(11, 11) else "")
+    # By layer of the software it is the account, which knows these ranks' waits by their kernels alone.
+    known = [[part for part in answer.parts if part.kind != "stack_by_time"] for answer in answers]
+    same(known[0], known[1], "wait" if steps == Steps(11, 11) else "")
     assert answers[1].notes and "from sampled steps" in answers[1].notes[0]
 
 
