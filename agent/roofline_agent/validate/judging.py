@@ -11,6 +11,7 @@ from .works import Expectation, KnownWork
 
 MOST_BY_OTHERS = 0.5  # of the work: with more of others' what is taken off for it is no longer known well
 LEAST_WATTS, MOST_WATTS = 1.0, 1000.0  # of a socket that computes
+OF_IDLE = 0.95  # what is read while nothing is done is no more exact than this
 
 
 class Observation(NamedTuple):
@@ -29,7 +30,7 @@ class Observation(NamedTuple):
 
 def power(busy_watts: float, idle_watts: float, sockets: int) -> Observation:
     """What a plausible reading would be: this one, or the nearest that is plausible."""
-    least = max(LEAST_WATTS * sockets, idle_watts)
+    least = max(LEAST_WATTS * sockets, OF_IDLE * idle_watts)
     nearest = min(max(busy_watts, least), MOST_WATTS * sockets)
     return Observation(busy_watts, nearest, nearest)
 

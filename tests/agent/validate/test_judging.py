@@ -77,6 +77,7 @@ def test_without_runs_it_is_not_checked_with_the_reason() -> None:
         (120.0, 40.0, 1, False),
         (0.2, 0.1, 1, True),  # a socket that computes takes more than a watt
         (30.0, 40.0, 1, True),  # and no less than one that idles
+        (39.9999, 40.0, 1, False),  # as far as its reading goes
         (1500.0, 40.0, 1, True),
         (1500.0, 40.0, 2, False),
         (1.2e8, 4e7, 1, True),  # microjoules taken for joules
