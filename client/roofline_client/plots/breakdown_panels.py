@@ -83,6 +83,8 @@ def _number(value: Value) -> float:
 def _panel(kind: str, parts: Sequence[BreakdownPart], notes: list[str]) -> BreakdownPanel | None:
     own = [part for part in parts if part.kind == kind]
     shown = [part for part in own if part.value.value is not None and part.value.value > 0]
+    if any(part.share.value is not None for part in shown):  # beside parts of a whole: what is none of it
+        shown = [part for part in shown if part.share.value is not None]
     if not shown:
         return None
     subjects = dict.fromkeys((part.subject, part.role) for part in shown)

@@ -18,6 +18,9 @@ WITH_WAITS = "with the time it waits for other ranks"
 OTHER = "of the step, what none of the others has"
 
 
+ONCE = "before the first step, so no part of one"
+
+
 def launched(seconds: float, steps: int) -> str:
     """What a launcher took, of a rank of so many steps."""
     return f"{quantity(seconds, 's')} from its start to its first step, over {many(steps, 'step')}"

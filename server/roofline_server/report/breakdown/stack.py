@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from roofline.answers.values import Scope, value
+from roofline.answers.values import Scope, Value, value
 
 from ...correlate.steps import OWN
 from ...model import compose
@@ -33,9 +33,13 @@ def parts_of(
     before = [_before_s(view, number, int(own[number]["steps"]["begin_ns"].min())) for number in some]
     layers = stack([accounts[number] for number in some], before, steps)
     parts = {one.name: value(one.seconds, "s", one.provenance, scope) for one in layers}
+    launcher = parts.pop(LAUNCHER, None)
+    of_step = compose.parted(parts)
+    if launcher is None:
+        return of_step
     started = [one for one in before if one is not None]
-    words = {LAUNCHER: texts.launched(sum(started) / len(started), max(steps))} if started else {}
-    return compose.parted(parts, words)
+    words = texts.launched(sum(started) / len(started), max(steps))
+    return [Part(LAUNCHER, launcher, Value(None, "1", reason=texts.ONCE), words), *of_step]
 
 
 def _before_s(view: JobView, number: int, first_ns: int) -> float | None:

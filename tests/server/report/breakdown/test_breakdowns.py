@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from roofline.answers.breakdown import Breakdown
 from roofline_server.errors import BadRequest, UnknownRank
+from roofline_server.report.breakdown import stack
 from roofline_server.report.breakdown.breakdowns import breakdown
 from roofline_server.report.questions import ALL_STEPS, Steps, Subject
 from roofline_server.store.store import Store
@@ -79,6 +80,14 @@ def test_every_kind_of_breakdown_is_there_for_each_subject(tmp_path: Path) -> No
         assert {p.role for p in found.parts} == {"worker"}
     assert ask(store, "").parts == ask(store, "role").parts
     assert {p.subject for p in ask(store, "rank", ranks=("worker:1",)).parts} == {"worker:1"}
+
+
+def test_start_of_a_rank_is_no_part_of_its_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stack, "_before_s", lambda view, number, first_ns: 2.0)
+    of_step = parts(ask(store_of(tmp_path, Call(GEMM, 2, 20 * US), ranks=2)), "stack_by_time")
+    seconds, share = of_step.pop("launcher")
+    assert seconds > 0 and share is None
+    assert sum(share for _, share in of_step.values()) == pytest.approx(1)
 
 
 def test_width_is_told_by_implementations_against_the_widest_ceiling(tmp_path: Path) -> None:
