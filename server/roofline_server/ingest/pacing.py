@@ -3,7 +3,6 @@ gather."""
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import time
 from collections import deque
@@ -11,10 +10,10 @@ from collections.abc import Callable
 
 from .committer import Committer
 from .holding import BatchLoad, Holding, next_holding
+from .looks import every_second
 
 log = logging.getLogger(__name__)
 
-LOOK_S = 1.0
 LATELY = 15  # looks
 
 
@@ -34,10 +33,7 @@ class Pacing:
         self._streams: deque[int] = deque([0], LATELY)
 
     async def run(self) -> None:
-        while True:
-            began = self._clock()
-            await asyncio.sleep(LOOK_S)
-            self.look(max(0.0, self._clock() - began - LOOK_S))
+        await every_second(self.look, self._clock)
 
     def look(self, lag_s: float) -> None:
         """Take the load into account; from now on acks say what follows."""

@@ -3,7 +3,6 @@ steps, as the server can take."""
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import time
 from collections.abc import Callable
@@ -12,11 +11,11 @@ from weakref import WeakKeyDictionary
 from roofline.v1 import ingest_pb2 as pb
 
 from .commands import Agents, Link
+from .looks import every_second
 from .overload import FACTORS, Relief, ServerLoad, interval_ns, next_relief
 
 log = logging.getLogger(__name__)
 
-LOOK_S = 1.0
 MOST_AT_ONCE = 200  # agents that are asked at one look: each answers with a Hello
 REASON = "the server was busy"
 
@@ -34,10 +33,7 @@ class Relieving:
         self._asked: WeakKeyDictionary[Link, tuple[int, int]] = WeakKeyDictionary()
 
     async def run(self) -> None:
-        while True:
-            began = self._clock()
-            await asyncio.sleep(LOOK_S)
-            self.look(max(0.0, self._clock() - began - LOOK_S))
+        await every_second(self.look, self._clock)
 
     def look(self, lag_s: float) -> None:
         """Take the load into account, and ask the agents that sample otherwise than they shall."""
