@@ -24,7 +24,7 @@ ON_THEIR_WAY_ALONE = 0.3  # the same of a rank without its like, which sends oth
 
 class LinkSignals(NamedTuple):
     """What one rank sent over one kind of way. held: share of the time that it waited for what is sent or
-    served."""
+    served. late: that it waited for peers that came later, which may be in on_their_way."""
 
     rank: str
     role: str
@@ -33,6 +33,7 @@ class LinkSignals(NamedTuple):
     sent: float  # byte/s
     on_their_way: float  # s/s that these bytes need at the rates at which they are acknowledged
     held: float = 0.0
+    late: float = 0.0
     ceiling: float | None = None  # byte/s that the link does; None: not measured
     at_once: float = 0.0  # byte/s of all its connections together, if all send at once
 
@@ -62,7 +63,8 @@ def slow_links(links: Sequence[LinkSignals]) -> list[SlowLink]:
     for leaves in (False, True):
         reach = [one for one in links if one.leaves == leaves]
         for one, usual, alone in _with_usual(reach):
-            slow = _slow_link(one, usual) if one.on_their_way >= _least(alone) else None
+            sure = one._replace(on_their_way=one.on_their_way - one.late)
+            slow = _slow_link(sure, usual) if sure.on_their_way >= _least(alone) else None
             if slow is not None:
                 found.append(slow)
     return sorted(found, key=lambda link: -link.saved)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from ...model.account import Account
@@ -31,8 +31,8 @@ class _Way(NamedTuple):
 
     def seconds(self, counted: bool) -> float | None:
         """That the bytes were on their way. Who is slow to read what has come is no link: his window is full
-        then. counted: data in flight are acknowledged when they arrive. Those of a server are not, but
-        together with the next request."""
+        then. counted: data in flight are acknowledged when they arrive, or by a peer that is late when it
+        comes. Those of a server are not, but together with the next request."""
         if counted and self.busy:
             return self.busy - self.limited
         if not self.rate:
@@ -42,7 +42,8 @@ class _Way(NamedTuple):
 
 def slow_links_of(view: JobView, gathered: Gathered, accounts: Mapping[int, Account]) -> list[SlowLink]:
     """accounts: of the ranks that train. A server is held by what its workers wait for it."""
-    shares = {number: _held(one) for number, one in accounts.items()}
+    shares = {number: _share(one, _is_wait) for number, one in accounts.items()}
+    late = {number: _share(one, _is_for_others) for number, one in accounts.items()}
     of_all = sum(shares.values()) / len(shares) if shares else 0.0
     hosts = {rank.key: rank.host for rank in gathered.evidence.values()}
     peers = _by_peer(view)
@@ -55,7 +56,8 @@ def slow_links_of(view: JobView, gathered: Gathered, accounts: Mapping[int, Acco
             whole = sum(way.sent for way in ways.values())
             for leaves in (False, True):
                 to = [way for peer, way in ways.items() if (hosts.get(peer) != rank.host) == leaves]
-                link = _link(rank, leaves, to, whole, counted, shares.get(number, of_all))
+                waits = late.get(number, 0.0) if counted else 0.0
+                link = _link(rank, leaves, to, whole, counted, shares.get(number, of_all), waits)
                 if link is not None:
                     links.append(link._replace(ceiling=_ceiling(view, rank.host) if leaves else None))
         for slow in slow_links(links):
@@ -88,9 +90,16 @@ def _by_peer(view: JobView) -> dict[int, dict[str, _Way]]:
 
 
 def _link(
-    rank: RankEvidence, leaves: bool, to: Sequence[_Way], whole: float, counted: bool, held: float
+    rank: RankEvidence,
+    leaves: bool,
+    to: Sequence[_Way],
+    whole: float,
+    counted: bool,
+    held: float,
+    late: float,
 ) -> LinkSignals | None:
-    """whole: bytes that it sent in the whole job; None: how fast is not known of a way that matters."""
+    """whole: bytes that it sent in the whole job; held, late: shares of the time, see LinkSignals; None: how
+    fast is not known of a way that matters."""
     main = [way for way in to if way.sent > 0 and way.sent >= LEAST_SHARE * whole]
     seconds = [lasted for way in main if (lasted := way.seconds(counted)) is not None]
     if not main or len(seconds) < len(main) or not sum(seconds) > 0:
@@ -102,13 +111,20 @@ def _link(
     moved = per_second * sum(way.sent for way in main)
     at_once = sum(way.rate or 0.0 for way in main)
     needed = per_second * sum(seconds)
-    return LinkSignals(rank.key, rank.role, rank.host, leaves, moved, needed, held, at_once=at_once)
+    return LinkSignals(rank.key, rank.role, rank.host, leaves, moved, needed, held, late, at_once=at_once)
 
 
-def _held(one: Account) -> float:
+def _share(one: Account, counts: Callable[[str], bool]) -> float:
+    """Of its time, the parts that count."""
     whole = float(one.duration.sum())
-    waited = sum(float(s.sum()) for part, s in one.parts.items() if _is_wait(part))
-    return waited / whole if whole > 0 else 0.0
+    taken = sum(float(s.sum()) for part, s in one.parts.items() if counts(part))
+    return taken / whole if whole > 0 else 0.0
+
+
+def _is_for_others(part: str) -> bool:
+    """A peer that has not come to the collective yet puts off its acknowledgement, by 40 ms at most (delayed
+    acknowledgements, RFC 1122, section 4.2.3.2): what was sent to it seems to be in flight meanwhile."""
+    return part == "wait_ranks"
 
 
 def _is_wait(part: str) -> bool:

@@ -19,9 +19,10 @@ def links(
     busy: tuple[float, ...],
     limited: tuple[float, ...] = (0.0, 0.0),
     rates: tuple[float, ...] = (RATE, RATE),
+    waits: tuple[float, ...] = (0.0, 0.0),
 ) -> list[SlowLink]:
-    """Of two ranks of these roles that send to each other. busy, limited: shares of the time, in which data
-    were in flight, and the other did not read what had come."""
+    """Of two ranks of these roles that send to each other. busy, limited, waits: shares of the time, in which
+    data were in flight, the other did not read what had come, and had not come to the collective."""
     ranks, parts = {}, []
     for number, role in enumerate(roles):
         sent = CounterEvidence(SENT, SECONDS, 100, SENT / 100)
@@ -36,10 +37,10 @@ def links(
             metric = SimpleNamespace(name=name)
             mean = rates[number] if value is None else None
             parts.append(SimpleNamespace(rank=number, instance=peer, metric=metric, grown=value, mean=mean))
-    one = SimpleNamespace(duration=_Sum(10.0), parts={"transfer": _Sum(6.0)})
+    parts_of = [{"transfer": _Sum(6.0), "wait_ranks": _Sum(10 * share)} for share in waits]
     view: Any = SimpleNamespace(parts=parts)
     gathered: Any = SimpleNamespace(evidence=ranks)
-    accounts: Any = dict.fromkeys(ranks, one)
+    accounts: Any = {number: SimpleNamespace(duration=_Sum(10.0), parts=parts_of[number]) for number in ranks}
     return slow_links_of(view, gathered, accounts)
 
 
@@ -64,6 +65,14 @@ def test_who_does_not_read_what_has_come_is_no_slow_link_of_the_sender() -> None
     (found,) = links(("ps", "worker"), **slow)
     assert found.rank == "worker:1"
     assert links(("ps", "worker"), **slow, limited=(0.0, 0.45)) == []
+
+
+def test_what_is_in_flight_to_a_peer_that_is_late_says_nothing_of_the_link() -> None:
+    """Figures of a real ring over loopback, in which the other rank sleeps in each step."""
+    assert links(("ddp", "ddp"), (0.06, 0.2), waits=(0.0, 0.25)) == []
+    assert links(("ddp", "ddp"), (0.12, 0.3), waits=(0.0, 0.25)) == []  # nor of the other one's
+    (found,) = links(("ddp", "ddp"), (0.115, 0.494), waits=(0.0, 0.1))
+    assert found.rank == "ddp:1"
 
 
 def test_answers_of_a_server_are_in_flight_until_the_next_request() -> None:
