@@ -40,12 +40,14 @@ async def serving(root: Path) -> AsyncIterator[Served]:
     port = server.add_insecure_port("127.0.0.1:0")
     await server.start()
     work = asyncio.create_task(committer.run())
-    async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
-        yield Served(store, committer, channel)
-    await server.stop(0)
-    work.cancel()
-    await asyncio.gather(work, return_exceptions=True)
-    store.close()
+    try:
+        async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
+            yield Served(store, committer, channel)
+    finally:
+        await server.stop(0)
+        work.cancel()
+        await asyncio.gather(work, return_exceptions=True)
+        store.close()
 
 
 class Agent:

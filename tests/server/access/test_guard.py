@@ -85,12 +85,14 @@ async def guarded(root: Path) -> AsyncIterator[Guarded]:
     port = server.add_secure_port("127.0.0.1:0", credentials(folder))
     await server.start()
     tasks = [asyncio.create_task(committer.run()), asyncio.create_task(watching.watch())]
-    yield Guarded(root, port, tokens)
-    await server.stop(0)
-    for task in tasks:
-        task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)
-    store.close()
+    try:
+        yield Guarded(root, port, tokens)
+    finally:
+        await server.stop(0)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        store.close()
 
 
 async def outcome(channel: grpc.aio.Channel, method: str) -> grpc.StatusCode:

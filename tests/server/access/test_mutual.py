@@ -79,12 +79,14 @@ async def mutual(root: Path) -> AsyncIterator[Mutual]:
             break
     await server.start()
     tasks = [asyncio.create_task(committer.run()), asyncio.create_task(watching.watch())]
-    yield Mutual(root, port, tokens)
-    await server.stop(0)
-    for task in tasks:
-        task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)
-    store.close()
+    try:
+        yield Mutual(root, port, tokens)
+    finally:
+        await server.stop(0)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        store.close()
 
 
 def run(root: Path, scenario: Any) -> None:

@@ -77,12 +77,14 @@ async def site(root: Path, guarded: bool = False) -> AsyncIterator[Site]:
     work = asyncio.create_task(committer.run())
     health.watch((work,))
     health.serving = True
-    yield Site(root, store, committer, health, port)
-    health.stopping = True
-    await server.stop(0)
-    work.cancel()
-    await asyncio.gather(work, return_exceptions=True)
-    store.close()
+    try:
+        yield Site(root, store, committer, health, port)
+    finally:
+        health.stopping = True
+        await server.stop(0)
+        work.cancel()
+        await asyncio.gather(work, return_exceptions=True)
+        store.close()
 
 
 def run(scenario: Callable[[Site], Awaitable[None]], root: Path, guarded: bool = False) -> None:
