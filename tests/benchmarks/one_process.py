@@ -26,8 +26,8 @@ from .turns import Interval, Steps, Turn, against_neighbours, interval, steps_of
 
 BARE_S, STEPS = 0.5, 40  # a bare turn lasts so long, and so many steps: the shorter, the less a drift shows
 PROFILED_S = 1.0  # a profiled one at least, so that an agent samples in each of them
-WHOLE_S, QUICK_S = 80.0, 25.0  # of profiled turns of a process
-ROUNDS = 3  # processes
+WHOLE_S = 25.0  # of profiled turns of a process
+ROUNDS, QUICK = 10, 1  # processes: the interval is drawn from them, and of a few it is none
 MOST_REPEATS = 3  # of so many turns as there are
 
 
@@ -38,10 +38,8 @@ def slowdown(
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # nothing is left behind stopped
     with node() as here:
         batch = f"--batch={found_batch(here, training, python)}"
-    seconds = QUICK_S if quick else WHOLE_S
-    done = [
-        _round(training, python, batch, setup, interval_s, seconds) for _ in range(1 if quick else ROUNDS)
-    ]
+    rounds = QUICK if quick else ROUNDS
+    done = [_round(training, python, batch, setup, interval_s) for _ in range(rounds)]
     yield _result(training, setup, done)
 
 
@@ -56,9 +54,7 @@ class _Round:
         return against_neighbours([turn.side for turn in self.turns], values).get(1, [])
 
 
-def _round(
-    training: Training, python: str, batch: str, setup: str, interval_s: float, seconds: float
-) -> _Round:
+def _round(training: Training, python: str, batch: str, setup: str, interval_s: float) -> _Round:
     bare_s = max(BARE_S, STEPS * training.step_ms / 1e3)
     lasts_s = bare_s, max(PROFILED_S, bare_s)
     with node() as here, here.server() as server, here.agent(interval_s) as agent:
@@ -68,7 +64,7 @@ def _round(
             with started(here, training, python, [batch, f"--turns={flag}"], SETUPS[setup]) as side:
                 side.find([agent], [server])
                 send([server], signal.SIGSTOP)  # on a cluster it is elsewhere
-                turns, repeated = _take_turns(side, flag, server, round(seconds / lasts_s[1]), lasts_s)
+                turns, repeated = _take_turns(side, flag, server, round(WHOLE_S / lasts_s[1]), lasts_s)
                 ends_ns = read_clock(side.clock)
         finally:
             send([agent, server], signal.SIGCONT)
