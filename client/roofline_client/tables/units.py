@@ -56,8 +56,10 @@ def share(value: Value | None) -> str:
 
 
 def between(low: float, high: float, unit: str) -> str:
-    """ "78 to 90 ms", "980 us to 1.2 ms"."""
+    """ "78 to 90 ms", "980 us to 1.2 ms", "at most 90 ms"."""
     first, last = number(low, unit), number(high, unit)
+    if low <= 0:
+        return f"at most {last}"
     figure, _, name = first.partition(" ")
     return f"{figure if name == last.partition(' ')[2] else first} to {last}"
 

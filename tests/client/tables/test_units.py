@@ -62,6 +62,14 @@ def test_absent_is_a_dash_and_zero_is_not(unit: str) -> None:
     assert units.share(seen(0.0, "1")) == "0.0%"
 
 
+@pytest.mark.parametrize(
+    ("low", "high", "text"),
+    [(0.078, 0.09, "78 to 90 ms"), (980e-6, 0.0012, "980 us to 1.2 ms"), (0.0, 0.09, "at most 90 ms")],
+)
+def test_between(low: float, high: float, text: str) -> None:
+    assert units.between(low, high, "s") == text
+
+
 def test_share() -> None:
     assert units.share(seen(0.1234, "1")) == "12.3%"
     assert units.share(seen(1.0, "1")) == "100.0%"
