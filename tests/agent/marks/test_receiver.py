@@ -267,7 +267,7 @@ def test_process_of_another_user_is_no_rank_of_a_job_that_it_names(
     assert [
         site.discovery.job_of_other(rank) for rank in site.discovery.ranks.values() if rank.pid != 11
     ] == [job]
-    assert caplog.text.count("which here is of user") == 1
+    assert caplog.text.count("which on this node belongs to user") == 1
 
 
 NOBODY = """
