@@ -23,7 +23,7 @@ from .gathered import Received
 from .listener import MarkListener, PeerProcess
 from .packets import FEWER, STEP_US, TRACE, WRAPPED, parse_calls, parse_shape, parse_variables
 from .refusals import END_BY_OTHER_USER, MALFORMED
-from .senders import Connection, Senders
+from .senders import MarkConnection, Senders
 from .traces import STATE, TraceOrders
 
 MAX_KERNELS, MAX_DESCRIBED = 65536, 16 << 20  # shapes one wrapper may describe, and bytes of them
@@ -44,8 +44,8 @@ class MarkReceiver:
         self._senders = Senders(discovery, clock)
         self._gathered = self._senders.gathered
         self.with_last_step = self._gathered.with_last_step
-        self._connections: dict[socket.socket, Connection] = {}
-        self._others: dict[PeerProcess, Connection] = {}
+        self._connections: dict[socket.socket, MarkConnection] = {}
+        self._others: dict[PeerProcess, MarkConnection] = {}
         self._own_kernels: set[Rank] = set()  # ranks that send their kernels themselves
         self.ended: list[slurm.End] = []  # jobs that Slurm has ended, since the last batch
         self.traces = TraceOrders()
@@ -78,7 +78,7 @@ class MarkReceiver:
         if accepted:
             self._gathered.room.users = self._listener.users()
         for link, peer in accepted:
-            connection = self._connections[link] = Connection()
+            connection = self._connections[link] = MarkConnection()
             connection.rank = self._discovery.look_at(peer.pid) if peer.pid > 0 else None
 
     def receive(self) -> None:
@@ -99,7 +99,7 @@ class MarkReceiver:
         if connection is None:
             while len(self._others) >= MAX_OTHERS:
                 del self._others[next(iter(self._others))]
-            connection = self._others[peer] = Connection()
+            connection = self._others[peer] = MarkConnection()
         for data in packets:
             self._receive_packet(connection, peer, data)
 
@@ -146,14 +146,14 @@ class MarkReceiver:
 
     # -- packets ------------------------------------------------------------------------------------
 
-    def _receive_packet(self, connection: Connection, peer: PeerProcess, data: bytes) -> None:
+    def _receive_packet(self, connection: MarkConnection, peer: PeerProcess, data: bytes) -> None:
         """A packet that cannot be read costs itself alone."""
         try:
             self._parse_packet(connection, peer, data)
         except (struct.error, ValueError, TypeError, KeyError, RecursionError):
             self._gathered.refuse(MALFORMED)
 
-    def _parse_packet(self, connection: Connection, peer: PeerProcess, data: bytes) -> None:
+    def _parse_packet(self, connection: MarkConnection, peer: PeerProcess, data: bytes) -> None:
         kind = data[:1]
         if kind in (b"M", b"S", b"T"):
             connection.has_marked = connection.has_marked or kind != b"S"
@@ -175,7 +175,7 @@ class MarkReceiver:
         else:
             self._gathered.refuse(MALFORMED)
 
-    def _add_calls(self, connection: Connection, peer: PeerProcess, data: bytes) -> None:
+    def _add_calls(self, connection: MarkConnection, peer: PeerProcess, data: bytes) -> None:
         rank = self._senders.rank_of(connection, peer)
         if rank is None:
             return
@@ -191,7 +191,7 @@ class MarkReceiver:
 
     # -- facts --------------------------------------------------------------------------------------
 
-    def _add_fact(self, connection: Connection, peer: PeerProcess, text: str) -> None:
+    def _add_fact(self, connection: MarkConnection, peer: PeerProcess, text: str) -> None:
         name, _, value = text.partition("=")
         if name == slurm.ENDED:
             self._add_end_of_job(peer, value)
@@ -223,7 +223,7 @@ class MarkReceiver:
         elif len(self.ended) < slurm.MOST_JOBS:
             self.ended.append(slurm.parse_end(text))
 
-    def _add_exit(self, connection: Connection, text: str) -> None:
+    def _add_exit(self, connection: MarkConnection, text: str) -> None:
         """A wrapper reports how its command ended, and when: that of a script says nothing of a program in
         it. Between a wrapper and its command ncu may stand: then the pid of the command follows."""
         status, time_ns, *under_ncu = map(int, text.split())
@@ -232,7 +232,7 @@ class MarkReceiver:
         if rank is not None and rank.pid == pid and abs(status) < 2**31 and 0 < time_ns < 2**62:
             self._gathered.add_event(Event(EventKind.RANK_EXITED, time_ns, time_ns, rank, status=status))
 
-    def _take_variables(self, connection: Connection, peer: PeerProcess, text: str) -> None:
+    def _take_variables(self, connection: MarkConnection, peer: PeerProcess, text: str) -> None:
         """A process has reported which rank it is: it alone, of itself alone."""
         if connection.wrapped_pid or peer.pid <= 0:
             raise ValueError("variables of another process")

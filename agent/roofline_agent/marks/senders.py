@@ -21,7 +21,7 @@ LOOK_AGAIN_NS = 1_000_000_000  # for the rank that a wrapper has started: it tak
 UNKNOWN = -1  # the pid of a wrapped process that cannot be found
 
 
-class Connection:
+class MarkConnection:
     """What is known of one connected process."""
 
     def __init__(self) -> None:
@@ -44,13 +44,13 @@ class Senders:
         self._clock = clock
         self.gathered = Gathered(self._rank_named)
 
-    def rank_of(self, connection: Connection, peer: PeerProcess) -> Rank | None:
+    def rank_of(self, connection: MarkConnection, peer: PeerProcess) -> Rank | None:
         """The rank that a process is or has wrapped; None where there is none, or no single one."""
         if connection.wrapped_pid:
             return self.wrapped_rank(connection, peer)
         return self._own_rank(connection, peer)
 
-    def wraps(self, connection: Connection, peer: PeerProcess, pid: int) -> None:
+    def wraps(self, connection: MarkConnection, peer: PeerProcess, pid: int) -> None:
         """A process has reported that it is a wrapper, which has started `pid`."""
         connection.rank, connection.look_ns = None, 0
         if peer.pid > 0:
@@ -60,12 +60,12 @@ class Senders:
             connection.wrapped_pid = UNKNOWN
             self.gathered.refuse(WRAPPER_ELSEWHERE)
 
-    def hand_over_facts(self, connection: Connection, rank: Rank) -> None:
+    def hand_over_facts(self, connection: MarkConnection, rank: Rank) -> None:
         """The facts that waited until the rank of their sender was known."""
         self.gathered.add_facts(rank, connection.facts, self._clock())
         connection.facts = []
 
-    def wrapped_rank(self, connection: Connection, peer: PeerProcess) -> Rank | None:
+    def wrapped_rank(self, connection: MarkConnection, peer: PeerProcess) -> Rank | None:
         """The rank that a wrapper has started; None while there is none, or when it is several.
 
         A wrapped script may run one program after another, so a rank that has exited is looked for again. It
@@ -89,7 +89,7 @@ class Senders:
             self.hand_over_facts(connection, found[0])
         return connection.rank
 
-    def _own_rank(self, connection: Connection, peer: PeerProcess) -> Rank | None:
+    def _own_rank(self, connection: MarkConnection, peer: PeerProcess) -> Rank | None:
         """The rank that a process which marks is; it becomes one if no launcher named it."""
         if connection.rank is None:
             if peer.pid <= 0:

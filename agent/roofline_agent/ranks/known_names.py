@@ -19,7 +19,7 @@ from .processes import Processes
 log = logging.getLogger(__name__)
 
 
-class Names(NamedTuple):
+class RankNames(NamedTuple):
     """What is looked up once for a process of this identity."""
 
     start_ticks: int
@@ -36,16 +36,16 @@ class KnownNames:
     def __init__(self, processes: Processes) -> None:
         self._processes = processes
         self._host = socket.gethostname()
-        self._names: dict[int, Names] = {}  # by pid
+        self._names: dict[int, RankNames] = {}  # by pid
         self._owners: dict[str, int] = {}  # job -> user
         self._jobs_of_others: dict[int, str] = {}  # pid -> the job of another user that it says it is of
 
-    def names_of(self, one: Candidate) -> Names:
+    def names_of(self, one: Candidate) -> RankNames:
         """Look up how a process is called, or what was found before."""
         known = self._names.get(one.pid)
         if known is None or known[:2] != (one.start_ticks, one.identity):
             environ = self._processes.variables(one.pid)
-            known = self._names[one.pid] = Names(
+            known = self._names[one.pid] = RankNames(
                 start_ticks=one.start_ticks,
                 identity=one.identity,
                 job=self._job_of(one)[:MAX_NAME],
@@ -59,7 +59,7 @@ class KnownNames:
         """The identity of a rank with a name of its job that no stranger's has."""
         return one.identity._replace(job=self.names_of(one).job)
 
-    def known(self, pid: int) -> Names:
+    def known(self, pid: int) -> RankNames:
         """What was found for a process that is a rank. Raises KeyError."""
         return self._names[pid]
 
