@@ -20,7 +20,7 @@ class Case(NamedTuple):
     """What is known of a finding; None and "" where it is not known."""
 
     kind: str  # of a cause, or the part of the account that bounds a healthy job
-    job: str = "42"
+    job: str = "last"
     ranks: Sequence[str] = ()  # (): it is about all
     host: str = ""
     frameworks: frozenset[str] = frozenset()
