@@ -196,6 +196,7 @@ def test_wrapper_loads_no_grpc() -> None:
 
 def test_wire_is_known_at_the_edges_only() -> None:
     edges = (
+        "agent/roofline_agent/uplink/commands.py",
         "agent/roofline_agent/uplink/encoding.py",
         "agent/roofline_agent/uplink/exporter.py",
         "agent/roofline_agent/uplink/grpc_setup.py",

@@ -102,11 +102,11 @@ class Channel:
             return Unreachable(f"no roofline-server answers at {self.server}{why}; {advice}")
         if self._access is None:
             return Refused(
-                f"the server at {self.server} lets in who has joined: `roofline-client join {self.server} "
-                "TOKEN`, with a token of `roofline-server token new --role reader` there"
+                f"the server at {self.server} accepts only users who have joined it: "
+                f"`roofline-client join {self.server} TOKEN`, with a token of `roofline-server token new --role reader` there"
             )
         return Refused(
-            f"the server at {self.server} takes no connection with what was got by joining it: {OUT}; "
+            f"the server at {self.server} no longer accepts what this user got by joining it: {OUT}; "
             f"join again: `roofline-client join {self.server} TOKEN`"
         )
 
