@@ -14,7 +14,7 @@ SHOWN = 4
 # Where there is too little data for a verdict.
 NO_STEPS = "start the ranks with `roofline-agent run -- COMMAND`, or mark steps with roofline_step"
 FEW_STEPS = "train some 50 steps, then ask again"
-NOT_MEASURED = "`roofline-agent doctor` on its nodes tells what is not measured, and why"
+NOT_MEASURED = "`roofline-agent doctor` on its nodes shows what is not measured, and why"
 
 
 class Advised(NamedTuple):

@@ -11,7 +11,7 @@ from roofline_server.sentences import waits as texts
     [
         (
             texts.unknown(texts.NOT_SEEN),
-            "who waits for whom is not known: when its ranks wait for each other is not seen: no hook tells, "
+            "who waits for whom is not known: when its ranks wait for each other is not seen: no hook marks it, "
             "and not all kernels were recorded",
         ),
         (
