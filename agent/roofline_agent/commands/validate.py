@@ -36,11 +36,11 @@ def validate(
         bool, typer.Option("--force", help="also while a training runs, which disturbs both")
     ] = False,
 ) -> None:
-    """Hold what the sources of this node count against work of a known amount.
+    """Compare what the sources of this node count with work of a known amount.
 
     A process computes, sleeps, writes, sends and touches memory, each so much and ten times; kernels have
-    known FLOPs by precision and width, and known bytes from DRAM. Shown is by how much each source was off:
-    least, median, most. Takes some three minutes: run it while the node is idle.
+    known FLOPs by precision and width, and known bytes from DRAM. The table has by how much each source was
+    off: least, median, most. Takes some three minutes: run it while the node is idle.
 
     A source whose median is off by more than its tolerance is named by `roofline-agent doctor` and in
     reports, and its values are marked as estimated from then on, until it is validated again. What cannot be

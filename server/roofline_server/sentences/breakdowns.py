@@ -10,9 +10,7 @@ from .wording import first_of, many, quantity, title
 
 WAITS_UNKNOWN = "it is not known when its ranks wait for each other"
 NO_COMMUNICATION_IN_JOIN = "its pulls and pushes cannot be separated from its computing"
-PHASES_AFTER_KERNELS = (
-    "phases follow the last kernel, and how much of the rest is communication is not known"
-)
+PHASES_AFTER_KERNELS = "phases follow the last kernel, and how much of the rest is communication is not known"
 COMMUNICATION_UNSEEN = "nobody saw its ranks communicate: what they do after their last kernels is not known"
 WITH_WAITS = "with the time it waits for other ranks"
 OTHER = "of the step, what none of the others has"

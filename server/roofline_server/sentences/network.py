@@ -165,7 +165,8 @@ def not_measured(method: str, command: str) -> str:
 
 
 def measured_back(peers: Sequence[str], host: str, command: str) -> str:
-    return f"the network was measured from {', '.join(peers)} to {host}, not the other way; {command} measures that"
+    measured = ", ".join(peers)
+    return f"the network was measured from {measured} to {host}, not the other way; {command} measures that"
 
 
 def over_loopback(host: str) -> str:

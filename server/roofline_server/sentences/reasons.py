@@ -40,11 +40,11 @@ NO_FLOPS_COUNTER = "no hardware counter counted FLOPs"
 NO_FLOPS_COUNTED = "no FLOPs were counted"
 NO_FLOPS = "it did no FLOPs"
 NOT_WATCHED = "no step was watched from begin to end"
-FLOPS_UNKNOWN = "nobody knows the FLOPs of its kernels"
+FLOPS_UNKNOWN = "the FLOPs of its kernels are not known"
 TRAFFIC_UNKNOWN = "its kernels have FLOPs but no known traffic"
 BYTES_NOT_COUNTED = "nobody counted its bytes"
 BYTES_OF_LEVEL_NOT_COUNTED = "nobody counted them"
-NO_BYTES = "it moved no bytes that anybody counted"
+NO_BYTES = "no bytes that it moved were counted"
 TOOK_NO_TIME = "it took no time"
 LIBRARIES_IDLE = "no oneDNN or MKL kernels ran here"
 NOT_WRAPPED = "not started by `roofline-agent run`: no kernels"
@@ -73,7 +73,7 @@ NO_ENERGY_OF_PARTS = "energy is not known of single parts"
 
 # -- sources ------------------------------------------------------------------------------------------------
 
-NO_AGENT = "only its coordinator spoke of it: no agent watches its process"
+NO_AGENT = "only its coordinator reported it: no agent watches its process"
 NOT_IN_FILES = "the recorded files do not hold it, or not of this rank"
 
 
