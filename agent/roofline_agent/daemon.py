@@ -118,7 +118,7 @@ class Daemon:
         self._slowed: list[list[str]] = [[]]
         self._batching = Batching(now)
         self._reported_drops = 0
-        self._ranks_came = False  # since the last batch: reports of their jobs show what the server has said
+        self._ranks_came = False  # since the last batch: reports of their jobs show the notices of the server
         self._sampled = False
         self._ends = Ends()
         self._without_socket = False

@@ -108,8 +108,8 @@ def kernel_threads(facts: Mapping[str, str]) -> int | None:
     pools of its own while the main thread waits."""
     if any(name.startswith(TENSORFLOW) for name in facts):
         return None
-    told = next((facts[name] for name in KERNEL_THREADS if name in facts), "")
-    return int(told) if told.isdecimal() else None
+    reported = next((facts[name] for name in KERNEL_THREADS if name in facts), "")
+    return int(reported) if reported.isdecimal() else None
 
 
 def _thread(rank: RankEvidence, name: str) -> Floats | None:
