@@ -281,13 +281,30 @@ STORE = (
     ("intake", "steps", "usable"),
     ("identity", "later", "taking", "view"),
     ("retention",),
-    ("check", "export", "sealing", "view_builder"),
+    ("check", "export", "recovery", "sealing", "view_builder"),
     ("backup", "store"),
+)
+REPORT = (
+    ("__init__", "questions"),
+    ("ranks",),
+    ("evidence",),
+    ("ceilings", "kernels", "layers"),
+    ("about",),
+    ("roofline",),
+    ("verdict",),
+    ("breakdown", "comparison", "efficiency", "job", "waits", "what_if"),
+    ("steps", "trajectory"),
+    ("time_roofline",),
 )
 
 
 @pytest.mark.parametrize(
-    "folder, order", [("server/roofline_server", SERVER), ("server/roofline_server/store", STORE)]
+    "folder, order",
+    [
+        ("server/roofline_server", SERVER),
+        ("server/roofline_server/store", STORE),
+        ("server/roofline_server/report", REPORT),
+    ],
 )
 def test_layers_go_one_way(folder: str, order: tuple[tuple[str, ...], ...]) -> None:
     level = {part: at for at, parts in enumerate(order) for part in parts}

@@ -18,13 +18,13 @@ from roofline_step._packets import FACT, KERNEL, MAX_FACT, VARIABLES
 from ..ranks import slurm
 from ..ranks.discovery import Discovery
 from ..records import Event, EventKind, Rank
+from ..traced.orders import STATE, TraceOrders
 from ..uplink.bounds import printable
 from .gathered import Received
 from .listener import MarkListener, PeerProcess
 from .packets import FEWER, STEP_US, TRACE, WRAPPED, parse_calls, parse_shape, parse_variables
 from .refusals import END_BY_OTHER_USER, MALFORMED
 from .senders import MarkConnection, Senders
-from .traces import STATE, TraceOrders
 
 MAX_KERNELS, MAX_DESCRIBED = 65536, 16 << 20  # shapes one wrapper may describe, and bytes of them
 PRINTED = frozenset(("onednn", "mkl"))  # libraries that print what they execute

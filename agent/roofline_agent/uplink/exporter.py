@@ -20,8 +20,8 @@ from roofline.joining import OUT, Access, open_channel, speaks_tls
 from roofline.v1 import ingest_pb2 as pb
 
 from ..errors import Unreachable
-from ..marks.traces import TraceOrder
 from ..netbench.bench import NetBench
+from ..traced.orders import TraceOrder
 from .bounds import printable
 from .commands import Commands
 from .encoding import Greeting, encode_hello, extent_of, lineage_of, renumbered

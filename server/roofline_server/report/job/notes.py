@@ -13,11 +13,11 @@ from ...sentences import notes as texts
 from ...sentences.rooflines import no_ceilings_of_host
 from ...store.view import JobView
 from ..evidence.tables import by_rank, where
+from ..ranks.exits import SLURM
 from ..ranks.members import host_of, name_of, nodes_of, on_clock
 from .slowed import slowed_notes
 
 ALIGNMENT_LIMIT = 0.05  # of the median step time
-SLURM = "slurm."  # how the tags that Slurm gives begin: a step's ranks may have others than another's
 TAG = "tag."  # how the names of facts begin that are tags
 CLAIMED = "rank.claimed"  # fact: the processes of a node that say they are this rank
 TOGETHER_NS = 5_000_000_000  # an agent may see the end of a process so late

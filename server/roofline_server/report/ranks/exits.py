@@ -16,6 +16,7 @@ from ...store.catalog.clocks import moment
 from ...store.view import JobView
 from .members import RUNNING_NS, in_order, name_of
 
+SLURM = "slurm."  # how the tags that Slurm gives begin: a step's ranks may have others than another's
 SLURM_STATE, SLURM_EXIT = "slurm.state", "slurm.exit"  # tags, once Slurm has ended the job
 
 

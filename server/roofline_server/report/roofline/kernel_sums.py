@@ -17,8 +17,8 @@ from ...sentences import rooflines as texts
 from ...sentences.wording import joined
 from ...store.store import Store
 from ...store.view import JobView
+from ..ceilings.contention import Contention, sharing
 from ..questions import Steps
-from ..ranks.contention import Contention, sharing
 
 
 class CallsAsked(NamedTuple):

@@ -8,8 +8,8 @@ from ...correlate.kernel_totals import KernelTotal
 from ...model.points import Named
 from ...sentences import breakdowns
 from ...sentences import rooflines as texts
-from ..breakdown.kernel_totals import kernel_totals
 from ..ceilings.limits import of_rank
+from ..kernels.totals import kernel_totals
 from .kernel_sums import CallsAsked, left_out, points_on, summed
 
 MOST_POINTS = 2000

@@ -18,9 +18,9 @@ from ...records import ABSENT
 from ...sentences import rooflines as texts
 from ...sentences.breakdowns import no_phases_at_all
 from ...sentences.verdicts import alone
-from ..breakdown.kernel_totals import kernel_totals
+from ..ceilings.contention import sharing
 from ..ceilings.limits import everywhere
-from ..ranks.contention import sharing
+from ..kernels.totals import kernel_totals
 from .kernel_sums import CallsAsked, KernelSum, left_out, points_of, summed
 
 

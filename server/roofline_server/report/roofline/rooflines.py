@@ -20,6 +20,7 @@ from ...store.store import Needed, Store
 from ...store.view import JobView
 from ..about import about
 from ..ceilings.caveats import caveats
+from ..ceilings.contention import contention
 from ..ceilings.network import ceiling_notes
 from ..ceilings.roofs import roofs
 from ..evidence.gathering import check_seen, gather
@@ -28,7 +29,6 @@ from ..evidence.replays import notes as replay_notes
 from ..evidence.sampled import notes as sample_notes
 from ..evidence.steady import left_out_notes
 from ..questions import Subject
-from ..ranks.contention import contention
 from ..ranks.members import chosen
 from .groups import PointGroup, groups_of, placing_of, summarized
 from .kernel_sums import CallsAsked

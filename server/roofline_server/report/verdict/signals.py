@@ -17,11 +17,11 @@ from ...model.times import durations
 from ...model.work import dominant_precision
 from ...records import ABSENT, Floats, Ints, Table, is_constant, rows
 from ...store.view import JobView
+from ..ceilings.contention import contention
 from ..ceilings.limits import of_rank
 from ..ceilings.nodes import cpus_of
 from ..evidence.gathering import Gathered
 from ..evidence.ranks import aligned, rows_of
-from ..ranks.contention import contention
 
 KERNEL_THREADS = ("setting.intra_op_threads", "setting.OMP_NUM_THREADS")  # facts: the first that is there
 MOST_UNKNOWN = 0.5  # of the steps, of which it is not known how long the GPU was busy
