@@ -196,6 +196,7 @@ def test_wrapper_loads_no_grpc() -> None:
 
 def test_wire_is_known_at_the_edges_only() -> None:
     edges = (
+        "agent/roofline_agent/uplink/commands.py",
         "agent/roofline_agent/uplink/encoding.py",
         "agent/roofline_agent/uplink/exporter.py",
         "agent/roofline_agent/uplink/grpc_setup.py",
@@ -205,6 +206,7 @@ def test_wire_is_known_at_the_edges_only() -> None:
         "server/roofline_server/ingest/",
         "server/roofline_server/query/",
         "server/roofline_server/serve.py",
+        "client/roofline_client/channel.py",
         "client/roofline_client/connection.py",
         "client/roofline_client/answers.py",
     )
@@ -279,13 +281,30 @@ STORE = (
     ("intake", "steps", "usable"),
     ("identity", "later", "taking", "view"),
     ("retention",),
-    ("check", "export", "sealing", "view_builder"),
+    ("check", "export", "recovery", "sealing", "view_builder"),
     ("backup", "store"),
+)
+REPORT = (
+    ("__init__", "questions"),
+    ("ranks",),
+    ("evidence",),
+    ("ceilings", "kernels", "layers"),
+    ("about",),
+    ("roofline",),
+    ("verdict",),
+    ("breakdown", "comparison", "efficiency", "job", "waits", "what_if"),
+    ("steps", "trajectory"),
+    ("time_roofline",),
 )
 
 
 @pytest.mark.parametrize(
-    "folder, order", [("server/roofline_server", SERVER), ("server/roofline_server/store", STORE)]
+    "folder, order",
+    [
+        ("server/roofline_server", SERVER),
+        ("server/roofline_server/store", STORE),
+        ("server/roofline_server/report", REPORT),
+    ],
 )
 def test_layers_go_one_way(folder: str, order: tuple[tuple[str, ...], ...]) -> None:
     level = {part: at for at, parts in enumerate(order) for part in parts}

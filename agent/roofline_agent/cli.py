@@ -25,20 +25,20 @@ app = typer.Typer(
     "Without a command it runs as the daemon.\n\n"
     "Examples:\n\n"
     "  roofline-agent                                   one per node, server on this machine\n\n"
-    "  roofline-agent join head:7642 TOKEN              once per node, where the server asks for it\n\n"
+    "  roofline-agent join head:7642 TOKEN              once per node, where the server uses tokens\n\n"
     "  roofline-agent --server head:7642 --interval 0.1\n\n"
     "  roofline-agent run --job 42 -- python train.py   one per rank\n\n"
     "  roofline-agent hooks                             the same for all Python processes, by PYTHONPATH\n\n"
     "  roofline-agent calibrate                         once per node, while idle\n\n"
-    "  roofline-agent doctor                            what works here, and why not\n\n"
-    "  roofline-agent validate                          whether what is counted here is right\n\n"
+    "  roofline-agent doctor                            what works here, and why the rest does not\n\n"
+    "  roofline-agent validate                          whether the counts of this node are right\n\n"
     "  roofline-agent import --job 42 perf.csv          send what another tool recorded\n\n"
     "Every setting is also a variable (ROOFLINE_SERVER, ROOFLINE_INTERVAL, ROOFLINE_JOB, ROOFLINE_SOCKET, "
     "ROOFLINE_STATE, ROOFLINE_SOURCES), or stands in the file of --config or ROOFLINE_CONFIG. Where the "
-    "daemon has a --socket of its own, ranks must be told: `roofline-agent --socket X run ...`, or "
+    "daemon has a --socket of its own, ranks need it, too: `roofline-agent --socket X run ...`, or "
     "ROOFLINE_SOCKET.\n\n"
     "Exit codes: 0 ok, 1 failed, 2 usage, 3 wrong configuration, 4 server unreachable, "
-    "6 a directory, socket, lock or idle node cannot be had.",
+    "6 a directory, socket, lock or idle node is not available.",
 )
 app.callback(invoke_without_command=True)(daemon)
 # What stands behind a rank's command is the command's own.

@@ -11,7 +11,7 @@ import resource
 import select
 import time
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -118,7 +118,7 @@ class Daemon:
         self._slowed: list[list[str]] = [[]]
         self._batching = Batching(now)
         self._reported_drops = 0
-        self._ranks_came = False  # since the last batch: reports of their jobs show what the server has said
+        self._ranks_came = False  # since the last batch: reports of their jobs show the notices of the server
         self._sampled = False
         self._ends = Ends()
         self._without_socket = False
@@ -237,6 +237,20 @@ class Daemon:
     def _close_batch(self) -> None:
         """Put everything since the last batch into the spool, and have it sent."""
         end = time.monotonic_ns()
+        batch = self._gather(end)
+        self._events, self._begin_ns = [], end
+        size = self._keep(batch)
+        self._batching.closed(end, self._sampling.period_ns, size)
+        self._exporter.push()
+        self._manager.status(f"{len(batch.ranks)} ranks")
+        if self._caveats.read():
+            self._sampler.mark(self._caveats.now)
+        if self._ceilings.read() or self._sampler.changed:
+            self._sampler.changed = False
+            self._exporter.greet_again()
+
+    def _gather(self, end: int) -> Batch:
+        """What was sampled and received since the last batch, and what happened meanwhile."""
         self._receiver.receive()
         if self._otlp is not None:
             self._otlp.receive()
@@ -252,34 +266,37 @@ class Daemon:
             self._events.append(Event(EventKind.FACT, end, end, rank, text=LEFT))
         events = [*self._events, *failures, *received.events]
         events = [self._receiver.with_last_step(event) for event in events]
-        events += [
-            Event(EventKind.FACT, end, end, text=text)
-            for text in self._exporter.take_notices(self._ranks_came)
-        ]
-        self._ranks_came = False
-        dropped = self._spool.dropped - self._reported_drops
-        if dropped:
-            self._reported_drops += dropped
-            events.append(Event(EventKind.LOST, self._begin_ns, end, None, dropped, "batches (spool full)"))
-        slowed = list(self._slowed)
-        del self._slowed[: len(slowed) - 1]
-        texts = dict.fromkeys(text for facts in slowed for text in facts)
-        if held_ns := self._batching.held_ns:
-            texts[f"{HELD}{held_ns / 1e9:g} s: {BUSY}"] = None
-        events += [Event(EventKind.FACT, self._begin_ns, end, None, text=text) for text in texts]
-        batch = Batch(
+        return Batch(
             self._begin_ns,
             end,
             samples,
             received.marks,
             received.calls,
-            events,
+            [*events, *self._events_of_agent(end)],
             list(self._discovery.ranks.values()),
             received.spans,
             received.steps,
         )
-        self._events, self._begin_ns = [], end
-        data = b""
+
+    def _events_of_agent(self, end: int) -> Iterator[Event]:
+        """What server and agent did to the batch: notices, batches lost, samples taken less often."""
+        for text in self._exporter.take_notices(self._ranks_came):
+            yield Event(EventKind.FACT, end, end, text=text)
+        self._ranks_came = False
+        dropped = self._spool.dropped - self._reported_drops
+        if dropped:
+            self._reported_drops += dropped
+            yield Event(EventKind.LOST, self._begin_ns, end, None, dropped, "batches (spool full)")
+        slowed = list(self._slowed)
+        del self._slowed[: len(slowed) - 1]
+        texts = dict.fromkeys(text for facts in slowed for text in facts)
+        if held_ns := self._batching.held_ns:
+            texts[f"{HELD}{held_ns / 1e9:g} s: {BUSY}"] = None
+        for text in texts:
+            yield Event(EventKind.FACT, self._begin_ns, end, None, text=text)
+
+    def _keep(self, batch: Batch) -> int:
+        """Put a batch into the spool: its size in bytes, 0 when that failed."""
         try:
             with self._spool.numbering:
                 sequence = self._spool.next_sequence()
@@ -288,16 +305,10 @@ class Daemon:
         except Exception as error:
             # Whatever was in it, the agent must outlive it; the next batch says that this one is missing.
             log.exception("a batch could not be encoded and is lost")
-            lost = Event(EventKind.LOST, batch.begin_ns, end, None, 1, f"batches (not encodable: {error})")
-            self._events.append(lost)
-        self._batching.closed(end, self._sampling.period_ns, len(data))
-        self._exporter.push()
-        self._manager.status(f"{len(batch.ranks)} ranks")
-        if self._caveats.read():
-            self._sampler.mark(self._caveats.now)
-        if self._ceilings.read() or self._sampler.changed:
-            self._sampler.changed = False
-            self._exporter.greet_again()
+            reason = f"batches (not encodable: {error})"
+            self._events.append(Event(EventKind.LOST, batch.begin_ns, batch.end_ns, None, 1, reason))
+            return 0
+        return len(data)
 
     def _finish(self) -> None:
         """One last batch, and time for the server to take it."""

@@ -29,38 +29,55 @@ MOST_JOBS = 50
 def tools(server: str) -> MCPServer:
     """The questions as tools. server: HOST:PORT; "": the one joined last."""
     offered = MCPServer("roofline", instructions=INSTRUCTIONS, version=__version__)
+    asked = _Questions(server)
+    for question in (
+        asked.jobs,
+        asked.report,
+        asked.stragglers,
+        asked.what_if,
+        asked.efficiency,
+        asked.compare,
+    ):
+        offered.tool(annotations=READS)(question)
+    return offered
 
-    def answer(ask: Callable[[Any], Any]) -> str:
+
+class _Questions:
+    """Assistants read the names, types and docstrings of these methods."""
+
+    def __init__(self, server: str) -> None:
+        self._server = server
+
+    def _answer(self, ask: Callable[[Any], Any]) -> str:
         """What is asked of a client, as text."""
         try:
-            with connect(server) as client:
+            with connect(self._server) as client:
                 return text.rendered(ask(client))
         except ClientError as error:
             raise ToolError(str(error)) from None
 
-    @offered.tool(annotations=READS)
-    def jobs(most: int = MOST_JOBS) -> str:
+    def jobs(self, most: int = MOST_JOBS) -> str:
         """List jobs, newest first: name, state, begin, seconds, ranks, nodes, tags. most: how many lines."""
-        return answer(lambda client: job_list.as_text(client.jobs()[: max(1, most)]))
+        return self._answer(lambda client: job_list.as_text(client.jobs()[: max(1, most)]))
 
-    @offered.tool(annotations=READS)
-    def report(job: str, full: bool = False, steps: str = "") -> str:
+    def report(self, job: str, full: bool = False, steps: str = "") -> str:
         """What holds a job back, what that costs, what to try, and where the steps of each rank go.
 
         job: its name, or "last". full: all tables too. steps: "FIRST:LAST", "all"; default the steady ones.
         """
         first, last = _steps(steps)
         form = screen.in_full if full else screen.as_text
-        return answer(lambda client: form(client.report(resolve_job(client, job), first, last)))
+        return self._answer(lambda client: form(client.report(resolve_job(client, job), first, last)))
 
-    @offered.tool(annotations=READS)
-    def stragglers(job: str, steps: str = "all") -> str:
+    def stragglers(self, job: str, steps: str = "all") -> str:
         """Which rank the others wait for, with the evidence. job: its name, or "last"."""
         first, last = _steps(steps)
-        return answer(lambda client: waits.as_text(client.stragglers(resolve_job(client, job), first, last)))
+        return self._answer(
+            lambda client: waits.as_text(client.stragglers(resolve_job(client, job), first, last))
+        )
 
-    @offered.tool(annotations=READS)
     def what_if(
+        self,
         job: str,
         ranks: int | None = None,
         servers: int | None = None,
@@ -75,12 +92,12 @@ def tools(server: str) -> MCPServer:
         ("input") that is mended, alone.
         """
         changes = {"ranks": ranks, "servers": servers, "batch": batch, "bandwidth_times": bandwidth_times}
-        return answer(
+        return self._answer(
             lambda client: predictions.as_text(client.what_if(resolve_job(client, job), **changes, fix=fix))
         )
 
-    @offered.tool(annotations=READS)
     def efficiency(
+        self,
         job: str,
         steps: str = "",
         flops_per_example: float | None = None,
@@ -101,23 +118,20 @@ def tools(server: str) -> MCPServer:
             "parameters": parameters,
             "tokens_per_example": tokens_per_example,
         }
-        return answer(
+        return self._answer(
             lambda client: efficiencies.as_text(
                 client.efficiency(resolve_job(client, job), model, first_step=first, last_step=last)
             )
         )
 
-    @offered.tool(annotations=READS)
-    def compare(first: str, second: str, steps: str = "") -> str:
+    def compare(self, first: str, second: str, steps: str = "") -> str:
         """Two jobs side by side: what differed in their settings, and what that did to their steps."""
         asked = _steps(steps)
-        return answer(
+        return self._answer(
             lambda client: job_comparisons.as_text(
                 client.compare(resolve_job(client, first), resolve_job(client, second), *asked)
             )
         )
-
-    return offered
 
 
 def _steps(steps: str) -> tuple[int | None, int | None]:

@@ -1,15 +1,13 @@
-"""The client's only gRPC: sends questions, and turns answers into plain records and refusals into errors."""
+"""All questions that a server answers, one method each: arguments to messages, and messages to records.
+
+One thought, though long: a question is the few lines that name its message and its record.
+"""
 
 from __future__ import annotations
 
-import contextlib
-import os
-import queue
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
-import grpc
 from roofline.answers.agents import Agent
 from roofline.answers.breakdown import Breakdown
 from roofline.answers.comparison import Comparison
@@ -26,33 +24,13 @@ from roofline.answers.trajectory import Trajectory
 from roofline.answers.waits import Stragglers
 from roofline.answers.what_if import WhatIf
 from roofline.convert import from_message
-from roofline.joining import (
-    OUT,
-    Access,
-    CannotJoin,
-    client_file,
-    enrol,
-    open_channel,
-    parse_token,
-    renewed,
-    replace_access,
-    speaks_tls,
-)
+from roofline.joining import Access
 from roofline.v1 import models_pb2, query_pb2, query_pb2_grpc
 
 from . import answers
-from .address import DEFAULT_SERVER, known_servers
-from .errors import ClientError, NotFound, Refused, Unreachable
-from .tables.names import clean, several
-from .waiting import OtherThread
-
-MAX_ANSWER_BYTES = 64 << 20
-# The health service that every gRPC server may have, and the answer of one that cannot work now. As bytes: a
-# program that uses this package may have the messages' classes from elsewhere, and no two can be loaded.
-HEALTH, NOT_SERVING = "/grpc.health.v1.Health/Check", b"\x08\x02"
-HEALTH_S = 2.0
-
-NO_ACCESS = Access("", "")  # of who must not use what this user has
+from .channel import Channel
+from .errors import Refused
+from .tables.names import several
 
 C = TypeVar("C", bound="Connection")
 
@@ -63,15 +41,8 @@ class Connection:
     def __init__(self, server: str, timeout: float, access: Access | None = None) -> None:
         """server: HOST:PORT; "": the one joined last, else the one on this machine. access: what to reach it
         with; NO_ACCESS: with nothing; None: what this user has from joining it. Raises ClientError."""
-        servers = known_servers()
-        self._server = server or servers.newest or DEFAULT_SERVER
-        self._timeout = timeout
-        if access is None:
-            access = _in_time(self._server, servers.known.get(self._server))
-        self._access = None if access == NO_ACCESS else access
-        options = (("grpc.max_receive_message_length", MAX_ANSWER_BYTES), ("grpc.enable_http_proxy", 0))
-        self._channel = open_channel(grpc, self._server, self._access, options)
-        self._query = query_pb2_grpc.QueryStub(self._channel)
+        self._channel = Channel(server, timeout, access)
+        self._query = query_pb2_grpc.QueryStub(self._channel.grpc_channel)
 
     def __enter__(self: C) -> C:
         return self
@@ -86,7 +57,7 @@ class Connection:
 
     def jobs(self) -> list[Job]:
         """All jobs the server knows, newest first. Raises ClientError."""
-        answer = self._ask(self._query.ListJobs, query_pb2.ListJobsRequest())
+        answer = self._channel.ask(self._query.ListJobs, query_pb2.ListJobsRequest())
         return [from_message(Job, job) for job in answer.jobs]
 
     def report(
@@ -109,7 +80,7 @@ class Connection:
             last_step=last_step,
             first_screen=first_screen or None,
         )
-        return from_message(Report, self._ask(self._query.GetReport, request))
+        return from_message(Report, self._channel.ask(self._query.GetReport, request))
 
     def stragglers(self, job: str, first_step: int | None = None, last_step: int | None = None) -> Stragglers:
         """Which rank the others wait for, over all steps or from first_step to last_step; times in s.
@@ -119,7 +90,7 @@ class Connection:
         request = _request(
             query_pb2.GetStragglersRequest, job=job, first_step=first_step, last_step=last_step
         )
-        return from_message(Stragglers, self._ask(self._query.GetStragglers, request))
+        return from_message(Stragglers, self._channel.ask(self._query.GetStragglers, request))
 
     def what_if(self, job: str, **changes: Any) -> WhatIf:
         """What the job would do with something changed: ranks, servers, batch (examples of a rank and step),
@@ -128,7 +99,7 @@ class Connection:
         Raises NotFound for a job the server does not know, Unreachable, and Refused for what cannot be.
         """
         request = _request(query_pb2.GetWhatIfRequest, job=job, **changes)
-        return from_message(WhatIf, self._ask(self._query.GetWhatIf, request))
+        return from_message(WhatIf, self._channel.ask(self._query.GetWhatIf, request))
 
     def steps(
         self,
@@ -154,11 +125,11 @@ class Connection:
         Raises NotFound for a job the server does not know, Unreachable, Refused.
         """
         request = _request(query_pb2.GetStepOverviewRequest, job=job, **asked)
-        return from_message(StepOverview, self._ask(self._query.GetStepOverview, request))
+        return from_message(StepOverview, self._channel.ask(self._query.GetStepOverview, request))
 
     def agents(self) -> list[Agent]:
         """The agents of all nodes that are known, by host. Raises ClientError."""
-        answer = self._ask(self._query.ListAgents, query_pb2.ListAgentsRequest())
+        answer = self._channel.ask(self._query.ListAgents, query_pb2.ListAgentsRequest())
         return [from_message(Agent, agent) for agent in answer.agents]
 
     def timeline(
@@ -197,7 +168,7 @@ class Connection:
         request = _request(
             models_pb2.GetRooflineRequest, subject=_subject(job, **subject), kind=kind, points=points
         )
-        return from_message(Roofline, self._ask(self._query.GetRoofline, request))
+        return from_message(Roofline, self._channel.ask(self._query.GetRoofline, request))
 
     def time_roofline(
         self,
@@ -218,7 +189,7 @@ class Connection:
             over=over,
             points=points,
         )
-        return from_message(TimeRoofline, self._ask(self._query.GetTimeRoofline, request))
+        return from_message(TimeRoofline, self._channel.ask(self._query.GetTimeRoofline, request))
 
     def trajectory(
         self,
@@ -237,19 +208,19 @@ class Connection:
         request = _request(
             models_pb2.GetTrajectoryRequest, experiment=experiment, jobs=several(jobs), **asked
         )
-        return from_message(Trajectory, self._ask(self._query.GetTrajectory, request))
+        return from_message(Trajectory, self._channel.ask(self._query.GetTrajectory, request))
 
     def efficiency(self, job: str, model: Mapping[str, Any] | None = None, **subject: Any) -> Efficiency:
         """MFU, HFU and where the rest of the step goes. model: what is given of it, as the fields of
         GetEfficiencyRequest. Errors as of `roofline`; Refused also for a model that cannot be."""
         asked = _subject(job, **subject)
         request = _request(models_pb2.GetEfficiencyRequest, subject=asked, **(model or {}))
-        return from_message(Efficiency, self._ask(self._query.GetEfficiency, request))
+        return from_message(Efficiency, self._channel.ask(self._query.GetEfficiency, request))
 
     def breakdown(self, job: str, by: str = "role", **subject: Any) -> Breakdown:
         """Parts of work, traffic and time, by "role" or "rank". Errors as of `roofline`."""
         request = _request(models_pb2.GetBreakdownRequest, subject=_subject(job, **subject), by=by)
-        return from_message(Breakdown, self._ask(self._query.GetBreakdown, request))
+        return from_message(Breakdown, self._channel.ask(self._query.GetBreakdown, request))
 
     def compare(
         self, first: str, second: str, first_step: int | None = None, last_step: int | None = None
@@ -260,7 +231,7 @@ class Connection:
         """
         asked = {"first": first, "second": second, "first_step": first_step, "last_step": last_step}
         request = _request(query_pb2.GetComparisonRequest, **asked)
-        return from_message(Comparison, self._ask(self._query.GetComparison, request))
+        return from_message(Comparison, self._channel.ask(self._query.GetComparison, request))
 
     def machines(self, host: str = "", history: bool = False) -> list[MachineVersion]:
         """Machines with their ceilings, newest version first; history: also versions that hold no longer.
@@ -268,7 +239,7 @@ class Connection:
         Raises NotFound for a host the server does not know, Unreachable, Refused.
         """
         request = _request(models_pb2.GetMachinesRequest, host=host, history=history)
-        answer = self._ask(self._query.GetMachines, request)
+        answer = self._channel.ask(self._query.GetMachines, request)
         return [from_message(MachineVersion, version) for version in answer.machines]
 
     def bench_net(
@@ -289,7 +260,7 @@ class Connection:
         """
         asked = {"seconds": seconds, "quick": quick, "force": force, "address": address}
         request = _request(models_pb2.BenchNetRequest, from_host=from_host, to_host=to_host, **asked)
-        for event in self._stream(self._query.BenchNet, request):
+        for event in self._channel.stream(self._query.BenchNet, request):
             kind = event.WhichOneof("kind")
             if kind == "progress":
                 yield event.progress
@@ -305,7 +276,7 @@ class Connection:
         Raises, when it is iterated, NotFound for a job or rank, Refused when it cannot be done, Unreachable.
         """
         request = _request(models_pb2.TraceJobRequest, job=job, steps=steps, ranks=ranks)
-        for event in self._stream(self._query.TraceJob, request):
+        for event in self._channel.stream(self._query.TraceJob, request):
             if event.WhichOneof("kind") == "progress":
                 yield event.progress
             elif event.WhichOneof("kind") == "result":
@@ -313,94 +284,11 @@ class Connection:
 
     def _tables(self, method: Any, request: Any) -> Iterator[TableChunk]:
         try:
-            yield from map(answers.chunk, self._stream(method, request))
+            yield from map(answers.chunk, self._channel.stream(method, request))
         except ValueError as error:
             raise Refused(
-                f"what answers at {self._server} sends no tables of this version: {error}"
+                f"what answers at {self._channel.server} sends no tables of this version: {error}"
             ) from None
-
-    def _stream(self, method: Any, request: Any) -> Iterator[Any]:
-        # No deadline over all: an answer may take as long as its reader does. Each message has `timeout`.
-        with OtherThread() as other:
-            call = other.run(lambda: method(request))
-            try:
-                while (message := other.run(lambda: next(call, None), self._timeout)) is not None:
-                    yield message
-            except queue.Empty:
-                raise self._too_late() from None
-            except grpc.RpcError as error:
-                raise self._error(error) from None
-            finally:
-                call.cancel()
-
-    def _ask(self, method: Any, request: Any) -> Any:
-        with OtherThread() as other:
-            try:
-                return other.run(lambda: method(request, timeout=self._timeout))
-            except grpc.RpcError as error:
-                raise self._error(error) from None
-
-    def _error(self, error: Any) -> ClientError:
-        code, details = error.code(), clean(" ".join((error.details() or "").split()))
-        if code == grpc.StatusCode.NOT_FOUND:
-            where = "machines" if "has no host" in details else "jobs"
-            hint = "" if "no rank" in details else f" (see `roofline-client {where}`)"
-            return NotFound(f"{details}{hint}")
-        if code == grpc.StatusCode.UNAUTHENTICATED:
-            return Refused(f"the server at {self._server} refuses: {details}")
-        if code == grpc.StatusCode.UNAVAILABLE and self._access is None and speaks_tls(self._server):
-            return Refused(
-                f"the server at {self._server} lets in who has joined: `roofline-client join {self._server} "
-                "TOKEN`, with a token of `roofline-server token new --role reader` there"
-            )
-        if code == grpc.StatusCode.UNAVAILABLE and self._access is not None and speaks_tls(self._server):
-            return Refused(
-                f"the server at {self._server} takes no connection with what was got by joining it: {OUT}; "
-                f"join again: `roofline-client join {self._server} TOKEN`"
-            )
-        if code == grpc.StatusCode.UNAVAILABLE:
-            advice = "start `roofline-server` there, or give --server HOST:PORT (or ROOFLINE_SERVER)"
-            why = f" ({details})" if details else ""
-            return Unreachable(f"no roofline-server answers at {self._server}{why}; {advice}")
-        if code == grpc.StatusCode.DEADLINE_EXCEEDED:
-            return self._too_late()
-        if code == grpc.StatusCode.UNIMPLEMENTED:
-            return Refused(f"what answers at {self._server} is no roofline-server of this version")
-        return Refused(f"the server at {self._server} refuses: {details}")
-
-    def _too_late(self) -> ClientError:
-        if self._is_not_ready():
-            return Unreachable(
-                f"no answer from {self._server} within {self._timeout:g} s: it says that it is not ready, as "
-                "it stops or its disk is behind; `roofline-server status` on its machine says why"
-            )
-        advice = "it may be busy: ask again, or for fewer steps"
-        return Unreachable(f"no answer from {self._server} within {self._timeout:g} s; {advice}")
-
-    def _is_not_ready(self) -> bool:
-        """Whether the server says so."""
-        with OtherThread() as other:
-            try:
-                check, patience_s = self._channel.unary_unary(HEALTH), min(HEALTH_S, self._timeout)
-                return bool(other.run(lambda: check(b"", timeout=patience_s)) == NOT_SERVING)
-            except grpc.RpcError:
-                return False
-
-
-def _in_time(server: str, access: Access | None) -> Access | None:
-    """The same, with a newer certificate where that is due; where it cannot be had the old one may do yet."""
-    if access is None or not access.is_due(time.time()):
-        return access
-    with contextlib.suppress(CannotJoin):
-        access = renewed(grpc, server, access)
-        replace_access(client_file(os.environ), server, access)
-    return access
-
-
-def enrolled(server: str, token: str, name: str, lasts_s: int = 0) -> tuple[Access, str]:
-    """Join the server at HOST:PORT: what to reach it with (for lasts_s seconds; 0: for good), and the role.
-    Raises CannotJoin."""
-    return enrol(grpc, server, parse_token(token), name, ("reader", "admin"), lasts_s)
 
 
 def _subject(

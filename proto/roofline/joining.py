@@ -25,7 +25,7 @@ SERVER_NAME = "roofline-server"
 PREFIX, MUTUAL_PREFIX = "roofline1", "roofline1m"
 RENEW_S = 30 * 86400.0  # before the end of a certificate that was given
 # Why a connection may fail though there is a server that was joined.
-OUT = "its certificate has ended, the server has a new authority, or asks for certificates by now"
+OUT = "the certificate has expired, or the server has a new authority or now asks for certificates"
 TIMEOUT_S, LOOK_S = 10.0, 2.0
 
 

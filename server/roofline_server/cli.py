@@ -32,10 +32,10 @@ HELP = (
     "  roofline-server init                TLS and tokens, then start it: for the cluster\n\n"
     "  roofline-server token new --role reader\n\n"
     "  roofline-server --keep-days 30 --keep-gb 500    older jobs lose their raw data first\n\n"
-    "  roofline-server status              how the server does that runs here\n\n"
+    "  roofline-server status              how the server on this machine does\n\n"
     "  roofline-server --data /srv/roofline --listen 10.0.0.1:7642 --insecure\n\n"
     "Exit codes: 0 stopped by SIGTERM or Ctrl-C, 1 failed, 2 usage, 3 wrong configuration, "
-    "6 port or data directory cannot be had."
+    "6 port or data directory is not available."
 )
 
 
@@ -53,7 +53,8 @@ def serve(
     data: DataOption = None,
     catalog: CatalogOption = "",
     seal: Annotated[
-        float, typer.Option(min=0.05, help="seconds at most until data moves from the inbox to Parquet")
+        float,
+        typer.Option(min=0.05, help="move data from the inbox to Parquet after so many seconds at most"),
     ] = 30.0,
     http: Annotated[
         str,
@@ -73,7 +74,10 @@ def serve(
     ] = "",
     no_page: Annotated[bool, typer.Option("--no-page", help="the same as --page off")] = False,
     insecure: Annotated[
-        bool, typer.Option("--insecure", help="at any address without TLS and tokens: everybody is let in")
+        bool,
+        typer.Option(
+            "--insecure", help="listen at any address without TLS and tokens: everybody is accepted"
+        ),
     ] = False,
     keep_days: KeepDaysOption = None,
     keep_gb: KeepGbOption = None,

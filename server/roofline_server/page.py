@@ -41,7 +41,7 @@ def check_free(listen: str) -> None:
             probe.bind((host, int(port)))
     except OSError as error:
         why = error.strerror or str(error)
-        raise ConfigError(f"{listen} cannot be had: {why}; --page HOST:PORT chooses another") from None
+        raise ConfigError(f"{listen} is not available: {why}; --page HOST:PORT chooses another") from None
 
 
 def command(listen: str, server: str, identity: Sequence[Path]) -> list[str]:

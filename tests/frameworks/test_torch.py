@@ -201,7 +201,7 @@ def test_torch_steps_and_flops(site: Site, torch_python: str) -> None:
     wait_until(lambda: site.worked("ddp:0", STEPS, "7"), what="all steps and kernels arrive")
     seen = values(site.report("7"), "ddp:0")
     assert seen["flops_per_step"] == FLOPS_PER_STEP
-    assert seen["examples_per_second"] is None  # nobody said how many examples a step has
+    assert seen["examples_per_second"] is None  # the number of examples per step is not known
 
 
 def test_ddp_from_end_to_end(site: Site, torch_python: str) -> None:

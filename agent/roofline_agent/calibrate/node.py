@@ -50,7 +50,9 @@ def calibrate(
     # One that was measured again comes twice.
     measured = tuple({ceiling.name: ceiling for part in parts for ceiling in part.ceilings}.values())
     if not measured:
-        raise CalibrationError(notes[0] if notes else "no ceiling could be measured, and no part said why")
+        raise CalibrationError(
+            notes[0] if notes else "no ceiling could be measured, and no part gave a reason"
+        )
     after = cpu_times(hardware.cpus)
 
     measured = doubted(measured)

@@ -154,7 +154,7 @@ def theoretical(
 
 def _unknown_design(hardware: Hardware) -> str:
     name = hardware.cpu_model or "no name"
-    vendor = hardware.vendor or "vendor not said"
+    vendor = hardware.vendor or "vendor not known"
     what = f"{name}; {vendor}, family {hardware.family}, model {hardware.model}"
     return f"no theoretical peaks: the design of this CPU ({what}) is not known here"
 

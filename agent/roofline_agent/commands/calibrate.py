@@ -67,7 +67,7 @@ def calibrate(
         raise typer.BadParameter("not together with --quick", param_hint="--full")
     if python is not None and shutil.which(python) is None:
         # Before anything is measured: what an earlier run found with it would be replaced by nothing.
-        raise typer.BadParameter(f"{python!r} is no program that can be run", param_hint="--python")
+        raise typer.BadParameter(f"{python!r} cannot be run as a program", param_hint="--python")
     state = load_config(context).state_directory()
     effort = "full" if full else "quick" if quick else "normal"
     options = command.CalibrateOptions(

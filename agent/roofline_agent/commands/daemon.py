@@ -22,7 +22,7 @@ StateOption = Annotated[str | None, typer.Option(help="directory for spool, iden
 SourcesOption = Annotated[str | None, typer.Option(help="only these sources, comma-separated")]
 OtlpOption = Annotated[
     str | None,
-    typer.Option("--otlp", help="take spans of trainings by OTLP/HTTP here, as 127.0.0.1:4318 [nowhere]"),
+    typer.Option("--otlp", help="where trainings send spans by OTLP/HTTP, as 127.0.0.1:4318 [off]"),
 ]
 ConfigOption = Annotated[Path | None, typer.Option(help="TOML file with the same settings")]
 

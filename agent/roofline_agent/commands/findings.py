@@ -82,7 +82,7 @@ def examine_validation(state: Path, machine: Machine) -> tuple[Finding, Validati
     except ValidationError as error:
         return Finding("validation", False, str(error), VALIDATE), None
     if validation is None:
-        text = "what this node counts was never held against the truth"
+        text = "the sources of this node were never validated"
         return Finding("validation", False, text, VALIDATE), None
     when = time.strftime("%Y-%m-%d %H:%M", time.localtime(validation.time_ns / 1e9))
     if not is_of(validation, machine):
@@ -147,6 +147,6 @@ def examine_server(address: str, access: Access | None) -> Finding:
         text = f"{address} does not answer ({error.strerror or error})"
         return Finding("server", False, text, "start `roofline-server`, or give --server HOST:PORT")
     if why := refusal(address, access):
-        return Finding("server", False, f"{address} does not let this node in: {why}", JOIN)
-    how = ", with TLS, and lets this node in" if access else ""
+        return Finding("server", False, f"{address} does not accept this node: {why}", JOIN)
+    how = ", with TLS, and accepts this node" if access else ""
     return Finding("server", True, f"{address} answers{how}")

@@ -45,7 +45,7 @@ def import_files(
 ) -> None:
     """Import files of other tools into the server, as if an agent had sampled them.
 
-    Read are: ncu CSV and .ncu-rep, nvprof, nsys CSV and .sqlite, rocprof CSV, perf stat (any form), LIKWID,
+    It reads ncu CSV and .ncu-rep, nvprof, nsys CSV and .sqlite, rocprof CSV, perf stat (any form), LIKWID,
     oneDNN and MKL verbose logs, PyTorch traces, XPlane, OpenTelemetry traces (OTLP JSON), Horovod timelines,
     DCGM, nvidia-smi, NCCL inspector;
     logs of tf_cnn_benchmarks, Keras, Hugging Face, Lightning, Megatron, DeepSpeed, torchtitan and MLPerf; as
@@ -64,18 +64,9 @@ def import_files(
     4 server unreachable.
     """
     from ..config import known_servers
-    from ..ranks.identity import MAX_NAME
     from ..recorded import command
 
-    if not abs(step_time_offset) <= MAX_OFFSET_S:
-        raise typer.BadParameter("more than a hundred years", param_hint="--step-time-offset")
-    if host is not None and not (0 < len(host) <= 256 and host.isprintable()):
-        raise typer.BadParameter("1 to 256 printable characters", param_hint="--host")
-    check_format(output)
-    if launches and output != "json":
-        raise typer.BadParameter("needs --format json", param_hint="--launches")
-    if job is not None and len(job) > MAX_NAME:
-        raise typer.BadParameter(f"longer than {MAX_NAME} characters", param_hint="--job")
+    _check_options(step_time_offset, host, output, launches, job)
     config = load_config(context, server=server)
     silence_grpc()
 
@@ -107,3 +98,20 @@ def import_files(
         line.clear()
     if failed:
         raise typer.Exit(1)
+
+
+def _check_options(
+    step_time_offset: float, host: str | None, output: str, launches: bool, job: str | None
+) -> None:
+    """Raises BadParameter for values that cannot be."""
+    from ..ranks.identity import MAX_NAME
+
+    if not abs(step_time_offset) <= MAX_OFFSET_S:
+        raise typer.BadParameter("more than a hundred years", param_hint="--step-time-offset")
+    if host is not None and not (0 < len(host) <= 256 and host.isprintable()):
+        raise typer.BadParameter("1 to 256 printable characters", param_hint="--host")
+    check_format(output)
+    if launches and output != "json":
+        raise typer.BadParameter("needs --format json", param_hint="--launches")
+    if job is not None and len(job) > MAX_NAME:
+        raise typer.BadParameter(f"longer than {MAX_NAME} characters", param_hint="--job")

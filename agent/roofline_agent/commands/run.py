@@ -114,7 +114,7 @@ TimelineOption = Annotated[
         envvar="ROOFLINE_HOROVOD_TIMELINE", help="record what Horovod executes; give it to all ranks or none"
     ),
 ]
-QuietOption = Annotated[bool, typer.Option("--quiet", help="do not say which job this is")]
+QuietOption = Annotated[bool, typer.Option("--quiet", help="do not print which job this is")]
 
 
 def run(
@@ -198,7 +198,7 @@ def _share(text: str) -> float:
     except ValueError:
         share = 0.0
     if not 1e-5 <= share <= 1:
-        message = f"{text!r} is no share between 0.001% and 100%, as 0.5% is"
+        message = f"{text!r} is no share from 0.001% to 100%, as 0.5%"
         raise typer.BadParameter(message, param_hint="--overhead")
     return share
 
@@ -225,7 +225,7 @@ def _all_tags(options: Sequence[str], experiment: str | None) -> dict[str, str]:
         raise typer.BadParameter(str(error), param_hint="--tag or --experiment") from None
     inherited = tags.from_environ(os.environ)
     for problem in inherited.problems:
-        _notify(f"roofline-agent run: about tags: {problem}")
+        _notify(f"roofline-agent run: tags: {problem}")
     return {**inherited.tags, **by_options}
 
 

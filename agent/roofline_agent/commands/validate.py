@@ -5,13 +5,16 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ..errors import Unavailable
 from .options import load_config
 from .progress import ProgressLine
+
+if TYPE_CHECKING:
+    from ..validate.node import ValidateRequest
 
 MOST_REPEATS = 1000
 
@@ -33,11 +36,11 @@ def validate(
         bool, typer.Option("--force", help="also while a training runs, which disturbs both")
     ] = False,
 ) -> None:
-    """Hold what the sources of this node count against work of a known amount.
+    """Compare what the sources of this node count with work of a known amount.
 
     A process computes, sleeps, writes, sends and touches memory, each so much and ten times; kernels have
-    known FLOPs by precision and width, and known bytes from DRAM. Shown is by how much each source was off:
-    least, median, most. Takes some three minutes: run it while the node is idle.
+    known FLOPs by precision and width, and known bytes from DRAM. The table has by how much each source was
+    off: least, median, most. Takes some three minutes: run it while the node is idle.
 
     A source whose median is off by more than its tolerance is named by `roofline-agent doctor` and in
     reports, and its values are marked as estimated from then on, until it is validated again. What cannot be
@@ -58,26 +61,11 @@ def validate(
     Exit codes: 1 a source is off by more than its tolerance, or nothing could be checked; 6 a training runs
     on this node (see --force), or a file cannot be written.
     """
-    from ..errors import ConfigError
-    from ..records import SourceSettings
-    from ..sources import SOURCES, make_sources
     from ..validate import command
-    from ..validate.node import ValidateRequest
-    from ..validate.works import HOOKS, NCU, SOFTWARE
 
     if output not in command.FORMATS:
         raise typer.BadParameter(f"one of {', '.join(command.FORMATS)}", param_hint="--format")
-    names = tuple(dict.fromkeys(only or ()))
-    beside = (HOOKS, NCU, SOFTWARE)
-    for name in names:
-        if name not in SOURCES and name not in beside:
-            raise ConfigError(f"unknown source {name!r}; known are {', '.join((*SOURCES, *beside))}")
-    config = load_config(context)
-    settings = SourceSettings(interval_ns=100_000_000, environ=os.environ)
-    wanted = [name for name in names if name in SOURCES] if names else config.sources
-    sources = make_sources(wanted, settings) if wanted or not names else {}
-    state = config.state_directory()
-    request = ValidateRequest(sources, names, repeat, settings, state)
+    request = _request(context, tuple(dict.fromkeys(only or ())), repeat)
     _check_file(file)
     line = ProgressLine()
     # Lines are shown as they are known, unless the document itself goes to standard output.
@@ -100,6 +88,25 @@ def validate(
         print(outcome.document, end="")
     if outcome.status:
         raise typer.Exit(outcome.status)
+
+
+def _request(context: typer.Context, names: tuple[str, ...], repeat: int) -> ValidateRequest:
+    """names: what to check; (): all that this node has. Raises ConfigError for one that is not known."""
+    from ..errors import ConfigError
+    from ..records import SourceSettings
+    from ..sources import SOURCES, make_sources
+    from ..validate.node import ValidateRequest
+    from ..validate.works import HOOKS, NCU, SOFTWARE
+
+    known = (*SOURCES, HOOKS, NCU, SOFTWARE)
+    for name in names:
+        if name not in known:
+            raise ConfigError(f"unknown source {name!r}; known are {', '.join(known)}")
+    config = load_config(context)
+    settings = SourceSettings(interval_ns=100_000_000, environ=os.environ)
+    wanted = [name for name in names if name in SOURCES] if names else config.sources
+    sources = make_sources(wanted, settings) if wanted or not names else {}
+    return ValidateRequest(sources, names, repeat, settings, config.state_directory())
 
 
 def _check_file(file: Path | None) -> None:

@@ -106,12 +106,8 @@ class JaxSteps:
 
     def begins(self, now: int) -> None:
         """The training calls a compiled function."""
-        queue = self.queue
-        if queue:
-            if _is_ready(queue[-1]):
-                self._end(len(queue), now)
-            else:
-                self._count_ready()
+        if self.queue:
+            self._settle(now)
 
     def called(self, call: JaxCall, now: int) -> None:
         """The call has returned; what it computes may not have begun."""
@@ -133,14 +129,16 @@ class JaxSteps:
 
     def read(self, now: int) -> None:
         """The training has read a result, and has waited for it if it was not ready."""
-        queue = self.queue
-        if queue:
-            if _is_ready(queue[-1]):
-                self._end(len(queue), now)
-            else:
-                self._count_ready()
-                if self._ready:
-                    self._end(self._ready, now)
+        if self.queue and not self._settle(now) and self._ready:
+            self._end(self._ready, now)
+
+    def _settle(self, now: int) -> bool:
+        """End all queued calls if the last one has ended; else count those that have, and return False."""
+        if _is_ready(self.queue[-1]):
+            self._end(len(self.queue), now)
+            return True
+        self._count_ready()
+        return False
 
     def finish(self, now: int) -> None:
         """The process ends."""

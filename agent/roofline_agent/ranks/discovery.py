@@ -9,33 +9,19 @@ of Ray's.
 from __future__ import annotations
 
 import itertools
-import logging
 import os
-import socket as socket_module
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import NamedTuple
 
 from ..records import Rank
 from . import pods
+from .candidate_reader import CandidateReader
 from .candidates import Candidate, is_child, starters_among
-from .claims import Claim, Owned, moved_apart, owners_of
-from .identity import (
-    MAX_NAME,
-    NO_JOB,
-    Identity,
-    identify,
-    identify_from_inside,
-    is_disabled,
-    may_name_a_rank,
-    named_job,
-    told_apart,
-)
-from .launchers import is_launcher
-from .names import job_of, launch_of, submitter, user_of
-from .processes import Processes, parse_environ
-
-log = logging.getLogger(__name__)
+from .claims import Claim, moved_apart
+from .identity import MAX_NAME, Identity, is_disabled, named_job
+from .known_names import KnownNames
+from .names import job_of
+from .processes import Processes
 
 # A process is looked at again while young: between fork and exec it shows its parent's variables.
 YOUNG_SCANS = 4
@@ -47,46 +33,27 @@ MAX_GONE = 256
 LIST_AGAIN_SCANS = 8  # though no new process seems to have begun
 
 
-class _Names(NamedTuple):
-    """What is looked up once for a process of this identity."""
-
-    start_ticks: int
-    identity: Identity
-    job: str
-    launch: str
-    user: str
-    environ: dict[str, str]  # as it was then: a rank may end before its facts are gathered
-
-
 class Discovery:
     """Keeps the list of ranks of one node up to date at the cost of listing /proc."""
 
     def __init__(self, proc: str = "/proc", default_job: str = "", socket: Path | None = None) -> None:
         """socket: where this agent listens; ranks that have got another agent's socket are left to that."""
         self.processes = Processes(proc)
-        self._socket = socket
         self._default_job = default_job
+        self._reader = CandidateReader(self.processes, default_job, socket)
+        self._names = KnownNames(self.processes)
         self._scans = 0
         self._newest: bytes | None = None  # process at the last listing
         self._young: dict[int, int] = {}  # pid -> how often it was looked at
         self._settled: set[int] = set()  # looked at often enough
         self._of_kernel: set[int] = set()
         self._candidates: dict[int, Candidate] = {}
-        self._inside: dict[
-            int, tuple[int, Mapping[str, str]]
-        ] = {}  # pid -> start, what it reported of itself
         self._claimed: dict[Claim, int] = {}  # since which scan
         self._moved: dict[Claim, int] = {}  # of several processes that claim one rank
-        self._owners: dict[str, int] = {}  # job -> user
-        self._ranks_of_others: dict[int, str] = {}  # pid -> the job of another user that it says it is of
         self._starters: set[int] = set()  # processes that are no ranks: they have started those that are
-        self._children: dict[
-            int, Identity
-        ] = {}  # processes that are no ranks: another gave them what they say
+        self._children: dict[int, Identity] = {}  # processes that are no ranks: a rank above gave them this
         self._left: list[Rank] = []  # what processes were taken for before it was known which rank they are
         self._ticks = os.sysconf("SC_CLK_TCK")
-        self._host = socket_module.gethostname()
-        self._names: dict[int, _Names] = {}  # by pid
         # Of ranks that have begun and ended since the last call of `changes`, and before it: their variables.
         self._begun_and_ended: dict[Rank, dict[str, str]] = {}
         self._brief: dict[Rank, dict[str, str]] = {}
@@ -166,15 +133,15 @@ class Discovery:
         for pid in pids:
             rank = self._ranks.get(pid)
             if rank is not None and self._reported.get(pid) != rank:
-                self._begun_and_ended[rank] = self._names[pid].environ
+                self._begun_and_ended[rank] = self._names.known(pid).environ
             self._young.pop(pid, None)
             self._settled.discard(pid)
             self._of_kernel.discard(pid)
             self._candidates.pop(pid, None)
-            self._inside.pop(pid, None)
             self._starters.discard(pid)
-            self._names.pop(pid, None)
             self._children.pop(pid, None)
+            self._reader.forget(pid)
+            self._names.forget(pid)
 
     def _settle(self, pid: int) -> None:
         self._young.pop(pid, None)
@@ -198,13 +165,7 @@ class Discovery:
 
     def environment(self, rank: Rank) -> dict[str, str]:
         """The variables a rank was started with; empty when it has gone or is not ours to read."""
-        return self._brief.get(rank) or self._environ(rank.pid)
-
-    def _environ(self, pid: int) -> dict[str, str]:
-        try:
-            return parse_environ(self.processes.environ(pid))
-        except OSError:
-            return {}
+        return self._brief.get(rank) or self.processes.variables(rank.pid)
 
     def ended(self, pid: int) -> Rank | None:
         """The rank that a process was that has ended lately."""
@@ -224,7 +185,7 @@ class Discovery:
         if self._children.pop(pid, None) is not None:
             self._update()
             return self._ranks.get(pid)
-        environ = self._environ(pid)
+        environ = self.processes.variables(pid)
         if is_disabled(environ):
             return None
         # A batch script without srun: Slurm names the job, and no rank.
@@ -245,7 +206,7 @@ class Discovery:
         status = self.processes.status(pid)
         if status is not None:
             before = self._ranks.get(pid)
-            self._inside[pid] = status.start_ticks, variables
+            self._reader.note_report(pid, status.start_ticks, variables)
             for one in self.processes.ancestry(pid):
                 self._look(one)
             self._settle(pid)
@@ -264,7 +225,7 @@ class Discovery:
         """Of each rank that several processes say they are: what those are, the one that has it first."""
         found: dict[tuple[str, str, int], list[Rank]] = {}
         for pid, rank in self._ranks.items():
-            found.setdefault(self._named(self._candidates[pid])[:3], []).append(rank)
+            found.setdefault(self._names.identity_of(self._candidates[pid])[:3], []).append(rank)
         ordered = [sorted(ranks, key=lambda rank: (rank.start_ns, rank.pid)) for ranks in found.values()]
         return [ranks for ranks in ordered if len({rank.index for rank in ranks}) > 1]
 
@@ -273,83 +234,42 @@ class Discovery:
         return start_ticks * 1_000_000_000 // self._ticks
 
     def _update(self) -> None:
-        before, self._ranks = self._ranks, {}
+        before = self._ranks
         new = set(starters_among(self._candidates)) - self._starters
         self._starters |= new
         self._left += [before[pid] for pid in new if pid in before]
-        found = self._by_user([one._replace(identity=self._named(one)) for one in list(self._choose())])
+        named = [one._replace(identity=self._names.identity_of(one)) for one in list(self._choose())]
+        found = self._names.keep_users_apart(named)
         claims = [one.claim for one in found]
         self._claimed = {one: self._claimed.get(one, self._scans) for one in claims}
         due = [one for one, since in self._claimed.items() if self._scans - since >= SHARED_SCANS]
         self._moved = moved_apart(claims, self._moved, due)
-        for chosen in found:
-            identity = chosen.identity
-            self._ranks[chosen.pid] = Rank(
-                job=identity.job,
-                role=identity.role,
-                index=self._moved.get(chosen.claim, identity.index),
-                pid=chosen.pid,
-                start_ns=self._start_ns(chosen.start_ticks),
-                name=identity.name,
-                world=identity.world,
-                framework=identity.framework,
-                uid=chosen.uid,
-                launch=self._names[chosen.pid].launch,
-                user=self._names[chosen.pid].user,
-            )
+        self._ranks = {one.pid: self._rank_of(one) for one in found}
         for pid, rank in before.items():
             if pid not in self._ranks:
                 self._gone[pid] = rank
         while len(self._gone) > MAX_GONE:
             del self._gone[next(iter(self._gone))]
 
-    def _by_user(self, found: list[Candidate]) -> list[Candidate]:
-        """A process is no rank of another user's job, whatever its environment says: it gets its own job."""
-        mine = (Owned(one.start_ticks, one.pid, one.identity.job, one.uid) for one in found)
-        self._owners = owners_of(mine, self._owners)
-        kept = []
-        for one in found:
-            job = one.identity.job
-            if self._owners[job] != one.uid:
-                own = f"{job[: MAX_NAME - 24]} of user {one.uid}"
-                if one.pid not in self._ranks_of_others:
-                    log.warning(
-                        "process %d of user %d says that it is of job %s, which here is of user %d: it is "
-                        "shown as job %s",
-                        *(one.pid, one.uid, job, self._owners[job], own),
-                    )
-                self._ranks_of_others[one.pid] = job
-                one = one._replace(identity=one.identity._replace(job=own))
-            kept.append(one)
-        for pid in self._ranks_of_others.keys() - {one.pid for one in found}:
-            del self._ranks_of_others[pid]
-        return kept
+    def _rank_of(self, one: Candidate) -> Rank:
+        identity, names = one.identity, self._names.known(one.pid)
+        return Rank(
+            job=identity.job,
+            role=identity.role,
+            index=self._moved.get(one.claim, identity.index),
+            pid=one.pid,
+            start_ns=self._start_ns(one.start_ticks),
+            name=identity.name,
+            world=identity.world,
+            framework=identity.framework,
+            uid=one.uid,
+            launch=names.launch,
+            user=names.user,
+        )
 
     def job_of_other(self, rank: Rank) -> str:
         """The job of another user that a rank says it is of; "": it is of its own."""
-        return self._ranks_of_others.get(rank.pid, "")
-
-    def _named(self, one: Candidate) -> Identity:
-        """The identity of a rank with a name of its job that no stranger's has."""
-        return one.identity._replace(job=self._names_of(one).job)
-
-    def _names_of(self, one: Candidate) -> _Names:
-        known = self._names.get(one.pid)
-        if known is None or known[:2] != (one.start_ticks, one.identity):
-            identity = one.identity
-            if one.named:
-                job = identity.job
-            elif identity.job == NO_JOB:
-                by_hand = identity.framework == "roofline"
-                job = job_of(self.processes, one.pid, of_session=by_hand)
-            else:
-                job = told_apart(identity.job, self._host, user_of(self.processes, one.pid))
-            launch = launch_of(self.processes, one.pid)
-            environ = self._environ(one.pid)
-            user = submitter(one.uid, environ)
-            known = _Names(one.start_ticks, identity, job[:MAX_NAME], launch, user, environ)
-            self._names[one.pid] = known
-        return known
+        return self._names.job_of_other(rank.pid)
 
     def _choose(self) -> Iterator[Candidate]:
         """The ranks among the candidates: no launchers, no children of a rank with the same identity, none
@@ -364,56 +284,8 @@ class Discovery:
 
     def _look(self, pid: int) -> None:
         """Look up again whether a process carries an identity."""
-        candidate = self._candidate(pid)
+        candidate = self._reader.read(pid, self._candidates)
         if candidate is None:
             self._candidates.pop(pid, None)
         else:
             self._candidates[pid] = candidate
-
-    def _candidate(self, pid: int) -> Candidate | None:
-        # Another user's process cannot be read and is simply not ours to profile.
-        try:
-            data = self.processes.environ(pid)
-            start, variables = self._inside.get(pid, (0, {}))
-            if not variables and not may_name_a_rank(data):
-                return None
-            environ = parse_environ(data)
-            if is_disabled(environ):
-                return None
-            identity, status = identify(environ, self._default_job), self.processes.status(pid)
-            if status is None or self._is_of_other_agent(environ):
-                return None
-            outside, reported = identity, bool(variables) and start == status.start_ticks
-            if reported:
-                inherited = self._is_inherited(outside, status.parent)
-                identity = identify_from_inside(environ, variables, self._default_job, inherited)
-                reported = identity != outside
-            if identity is None:
-                return None
-            launcher = is_launcher(self.processes.arguments(pid))
-            owner = self.processes.owner(pid)
-        except OSError:
-            return None
-        if reported:
-            launcher = False
-        named = bool(named_job(environ, self._default_job))
-        return Candidate(
-            pid, status.parent, status.start_ticks, owner, launcher, identity, outside, reported, named
-        )
-
-    def _is_inherited(self, outside: Identity | None, parent: int) -> bool:
-        """Whether a process above, which is no launcher, has the same identity by its environment."""
-        above = self._candidates.get(parent)
-        while above is not None:
-            if not above.launcher and above.outside == outside:
-                return True
-            above = self._candidates.get(above.parent)
-        return False
-
-    def _is_of_other_agent(self, environ: Mapping[str, str]) -> bool:
-        """Whether a process has the socket of another agent on this machine. A path that is no socket here
-        may belong to a container, whose processes may well be ours."""
-        path = environ.get("ROOFLINE_SOCKET", "")
-        if not path or self._socket is None or not os.path.isabs(path):
-            return False
-        return os.path.realpath(path) != os.path.realpath(self._socket) and Path(path).is_socket()

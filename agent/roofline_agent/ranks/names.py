@@ -82,12 +82,12 @@ def name_of(uid: int) -> str:
 
 
 def submitter(uid: int, environ: Mapping[str, str]) -> str:
-    """Who submitted a process: the user it belongs to; of one of root's, as in containers, whom Slurm says.
+    """Who submitted a process: the user it belongs to; of one of root's, as in containers, whom Slurm names.
 
     A variable gives others no more than what root's process may give away itself.
     """
-    said = environ.get("SLURM_JOB_USER", "") if uid == 0 else ""
-    return (said or name_of(uid))[:MAX_USER]
+    by_slurm = environ.get("SLURM_JOB_USER", "") if uid == 0 else ""
+    return (by_slurm or name_of(uid))[:MAX_USER]
 
 
 def _digest(processes: Processes, pid: int) -> str:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..hooks.tracing import UNNUMBERED
-from ..marks.traces import ASKED, FAILED, READING, RECORDED, REFUSED, STATE
+from ..traced.orders import ASKED, FAILED, READING, RECORDED, REFUSED, STATE
 from .agent_link import AgentLink
 from .rank_page import RankPage
 

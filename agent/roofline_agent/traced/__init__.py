@@ -1,1 +1,2 @@
-"""What a framework's profiler recorded of a rank's steps, read by a process of its own."""
+"""Traces of a rank's steps by its framework's profiler: who orders them, and what they recorded, which a process
+of its own reads."""

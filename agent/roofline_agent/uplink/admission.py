@@ -20,7 +20,7 @@ def refusal(server: str, access: Access | None) -> str:
     if the caller has passed its door.
     """
     if access is None:
-        return "it lets in who has joined" if speaks_tls(server) else ""
+        return "it accepts only agents that have joined it" if speaks_tls(server) else ""
     with open_channel(grpc, server, access, CHANNEL_OPTIONS) as channel:
         call = channel.stream_stream(METHOD)(iter(()), timeout=ANSWER_S)
         try:

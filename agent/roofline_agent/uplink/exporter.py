@@ -20,10 +20,10 @@ from roofline.joining import OUT, Access, open_channel, speaks_tls
 from roofline.v1 import ingest_pb2 as pb
 
 from ..errors import Unreachable
-from ..marks.traces import TraceOrder, TraceOutcome
-from ..netbench import wire as net_wire
 from ..netbench.bench import NetBench
+from ..traced.orders import TraceOrder
 from .bounds import printable
+from .commands import Commands
 from .encoding import Greeting, encode_hello, extent_of, lineage_of, renumbered
 from .grpc_setup import FEWER_WAKEUPS, grpc, wait_longer
 from .membership import Membership
@@ -33,7 +33,6 @@ from .spool import MAX_SEQUENCE, Spool
 log = logging.getLogger(__name__)
 
 WELCOME_TIMEOUT_S = 10
-MAX_STEP_US = 2**32 - 1
 MAX_BEGUN = 16  # lineages of one process; a server that wants more is wrong
 MAX_NOTICES, MAX_NOTICE = 16, 1024  # different ones of a server, characters of one
 RETRY_S = (0.5, 15.0)
@@ -80,18 +79,15 @@ class Exporter(threading.Thread):
         self._membership = Membership(grpc, server, access, keep)
         self._spool = spool
         self._greeting = greeting
-        self._set_interval = set_interval
-        self._slowed = False  # by the server of this stream
+        self._commands = Commands(greeting, set_interval, net_bench, trace)
         self._hold = hold
-        self._held_ms = 0  # likewise
-        self._net_bench = net_bench
-        self._trace = trace
+        self._held_ms = 0  # as the server of this stream has asked
         self._halt = threading.Event()
         self._lock = threading.Lock()
         self._outgoing: _Outgoing | None = None  # while the server is known to listen
         self._order = Order(0)
         self._exact = False  # this server acknowledges each batch
-        self._says_backlog = False  # it was told of a backlog, and not yet that it is over
+        self._announced_backlog = False  # the server was sent a backlog, and not yet that it is over
         self._acked = 0
         self.connected = False
         self._call: Any = None
@@ -100,7 +96,7 @@ class Exporter(threading.Thread):
         self._begun = 0  # lineages, because of other agents
 
     def take_notices(self, all_of_them: bool = False) -> list[str]:
-        """What the server has said that people should know, as facts: "name=text"; what is new, or all."""
+        """Notices of the server that users should see, as facts: "name=text"; what is new, or all."""
         new, self._new_notices = self._new_notices, []
         return list(self._notices) if all_of_them else new
 
@@ -159,14 +155,8 @@ class Exporter(threading.Thread):
                     self._outgoing = None
                 outgoing.put(None)
                 call.cancel()
-                # Whoever asked for that cannot take it back any more.
-                self._take_hold(0)
-                if self._slowed:
-                    self._slowed = False
-                    self._set_interval(0, "", 1)
-                # Whoever asked for it can get no answer any more.
-                if self._net_bench:
-                    self._net_bench.stop()
+                self._take_hold(0)  # whoever asked for it cannot take it back any more
+                self._commands.forget()
 
     def _handle(self, message: Any, outgoing: _Outgoing) -> None:
         kind = message.WhichOneof("kind")
@@ -212,9 +202,9 @@ class Exporter(threading.Thread):
             newest = self._spool.next_sequence() - 1
             self._order = Order(after, newest, self._spool.in_order_through) if self._exact else Order(after)
             self._outgoing = outgoing
-            self._says_backlog = self._exact and self._say_backlog(after, newest, outgoing)
+            self._announced_backlog = self._exact and self._announce_backlog(after, newest, outgoing)
 
-    def _say_backlog(self, after: int, newest: int, outgoing: _Outgoing) -> bool:
+    def _announce_backlog(self, after: int, newest: int, outgoing: _Outgoing) -> bool:
         """Tell the server what it lacks; False: nothing."""
         waiting = [*self._spool.pending(after, 1, newest), *self._spool.pending(newest - 1, 1, newest)]
         if not waiting:
@@ -281,45 +271,13 @@ class Exporter(threading.Thread):
         if text not in self._notices and len(self._notices) < MAX_NOTICES:
             self._notices.append(text)
             self._new_notices.append(text)
-            log.warning("the server says: %s", printable(notice.text[:MAX_NOTICE]))
+            log.warning("the server reports: %s", printable(notice.text[:MAX_NOTICE]))
 
     def _execute(self, command: Any, outgoing: _Outgoing) -> None:
-        """Do what the server asks for; a benchmark takes its time, and answers later and more than once."""
-
         def answer(result: Any) -> None:
             outgoing.put(pb.AgentMessage(result=result).SerializeToString())
 
-        kind = command.WhichOneof("kind")
-        if kind == "set_interval":
-            asked, fewer = command.set_interval, max(1, command.set_interval.kernels)
-            self._slowed = asked.interval_ns > 0 or fewer > 1
-            self._set_interval(asked.interval_ns, asked.reason, fewer)
-            answer(pb.CommandResult(id=command.id, done=True))
-        elif self._net_bench and kind == "stop_net":
-            # Elsewhere: an end takes a moment, and pings want an answer.
-            threading.Thread(target=self._net_bench.stop, args=(command.stop_net.key,), daemon=True).start()
-            answer(pb.CommandResult(id=command.id, done=True))
-        elif self._net_bench and (order := net_wire.order(command, self._greeting().machine.host)):
-            number = command.id
-            if net_wire.is_for(command, self._greeting().agent):
-                self._net_bench.begin(order, lambda outcome: answer(net_wire.result(number, outcome)))
-            else:
-                reason = "this ticket is for other agents"
-                answer(pb.CommandResult(id=number, done=False, reason=reason))
-        elif self._trace and kind == "trace_steps":
-            asked, number = command.trace_steps, command.id
-            self._trace(
-                TraceOrder(
-                    asked.pid,
-                    asked.start_ns,
-                    asked.steps,
-                    lambda outcome: answer(_outcome(number, outcome)),
-                    min(asked.step_us, MAX_STEP_US),
-                )
-            )
-        else:
-            reason = "this agent does not know the command"
-            answer(pb.CommandResult(id=command.id, done=False, reason=reason))
+        self._commands.execute(command, answer)
 
     def push(self) -> None:
         """Send what waits, as far as the window allows. Called when there is something new."""
@@ -331,8 +289,8 @@ class Exporter(threading.Thread):
             if self._send(wanted, self._outgoing) < wanted.limit:
                 self._order.no_more_old()
                 self._send(self._order.new(), self._outgoing)  # what waited for the backlog
-            if self._says_backlog and self._order.backlog_is_over:
-                self._says_backlog = False
+            if self._announced_backlog and self._order.backlog_is_over:
+                self._announced_backlog = False
                 self._outgoing.put(pb.AgentMessage(backlog=pb.Backlog()).SerializeToString())
 
     def _send(self, wanted: Wanted, outgoing: _Outgoing) -> int:
@@ -370,8 +328,8 @@ class Exporter(threading.Thread):
             if self.connected or not speaks_tls(self._server):
                 return "does not answer"
             if self._membership.access is None:
-                return f"lets in who has joined: {JOIN}"
-            return f"takes no connection with what was got by joining it: {OUT}; join again: {JOIN}"
+                return f"accepts only agents that have joined it: {JOIN}"
+            return f"no longer accepts what this node got by joining it: {OUT}; join again: {JOIN}"
         if code in (grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.PERMISSION_DENIED):
             return f"refuses: {error.details()}"
         return _explain(error)
@@ -380,16 +338,5 @@ class Exporter(threading.Thread):
 def _explain(error: grpc.RpcError) -> str:
     code = error.code() if hasattr(error, "code") else None
     if code == grpc.StatusCode.CANCELLED:
-        return "did not say welcome in time"
+        return f"sent no welcome within {WELCOME_TIMEOUT_S} s"
     return f"{error.details() if hasattr(error, 'details') else error}"
-
-
-def _outcome(number: int, outcome: TraceOutcome) -> Any:
-    """The CommandResult of a trace."""
-    failed = outcome.is_over and not outcome.recorded
-    return pb.CommandResult(
-        id=number,
-        done=outcome.recorded,
-        progress="" if failed else outcome.text,
-        reason=outcome.text if failed else "",
-    )

@@ -22,6 +22,28 @@ class Outcome(NamedTuple):
     status: int  # 1: a source is off, or nothing could be checked
 
 
+class _Lines:
+    """The text form, a line shown as soon as it is known."""
+
+    def __init__(self, show: Callable[[str], None]) -> None:
+        self._show = show
+        self._last_work = ""
+        self.all: list[str] = []
+
+    def add(self, line: str) -> None:
+        self.all.append(line)
+        self._show(line)
+
+    def add_result(self, one: Check | Unchecked) -> None:
+        """A row below the name of its work. What could not be checked is listed at the end."""
+        if isinstance(one, Unchecked):
+            return
+        if one.work != self._last_work:
+            self.add(one.work)
+            self._last_work = one.work
+        self.add(text.row(one))
+
+
 def run(
     request: ValidateRequest,
     form: str,
@@ -40,24 +62,9 @@ def run(
             f"nothing is checked, as a training runs on this node: {named(ranks)}. The known work would slow "
             "it down, and be disturbed by it: validate when it has ended, or with --force"
         )
-    lines: list[str] = []
-    last_work = ""
-
-    def tell(line: str) -> None:
-        lines.append(line)
-        show(line)
-
-    def result(one: Check | Unchecked) -> None:
-        nonlocal last_work
-        if isinstance(one, Unchecked):
-            return  # listed at the end
-        if one.work != last_work:
-            tell(one.work)
-            last_work = one.work
-        tell(text.row(one))
-
-    tell(text.HEADER)
-    found = validate(request, result, progress)
+    lines = _Lines(show)
+    lines.add(text.HEADER)
+    found = validate(request, lines.add_result, progress)
     if ranks:
         found = found._replace(disturbance=f"a training ran meanwhile ({named(ranks)})")
     # Off for now: not marked for good.
@@ -66,12 +73,12 @@ def run(
     else:
         place = f"kept in {kept.keep(request.state, found)}"
     for line in text.unchecked_lines(found.unchecked):
-        tell(line)
+        lines.add(line)
     for note in found.notes:
-        tell(f"note: {note}")
-    tell(f"{text.summary(found)}; {place}")
+        lines.add(f"note: {note}")
+    lines.add(f"{text.summary(found)}; {place}")
     if form == "json":
         document = json.dumps(to_json(found), indent=2, allow_nan=False)
     else:
-        document = "\n".join(text.markdown(found) if form == "md" else lines)
+        document = "\n".join(text.markdown(found) if form == "md" else lines.all)
     return Outcome(document + "\n", 1 if found.off or not found.checks else 0)

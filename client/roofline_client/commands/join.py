@@ -26,7 +26,7 @@ def join(
     What this user is let in with is kept in ~/.config/roofline/servers.json, for this user alone."""
     from roofline.joining import CannotJoin, client_file, load_servers, save_servers, who
 
-    from ..connection import enrolled
+    from ..channel import enrolled
 
     check_address(server)
     text = sys.stdin.readline() if token == "-" else token

@@ -32,7 +32,7 @@ def machines(
     """
     check_format(output)
     if more and not compare:
-        raise typer.BadParameter("needs --compare, or say it with --host", param_hint="HOST")
+        raise typer.BadParameter("needs --compare, or give it with --host", param_hint="HOST")
     asked = [*(compare or ()), *(more or ())]
     if asked and host:
         raise typer.BadParameter("goes with the list, not with --compare", param_hint="--host")

@@ -28,7 +28,7 @@ from starlette.templating import Jinja2Templates
 
 from .. import __version__
 from ..api import Client
-from ..connection import enrolled
+from ..channel import enrolled
 from ..errors import ClientError, NotFound, Unreachable
 from . import answers, documents, downloads
 from .answers import AnswerWatch

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from roofline.joining import Access
 
 from ..api import Client
-from ..connection import NO_ACCESS
+from ..channel import NO_ACCESS
 from ..errors import ClientError
 from .live import Turns
 

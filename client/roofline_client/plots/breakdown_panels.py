@@ -123,7 +123,7 @@ def _absent(parts: Sequence[BreakdownPart]) -> list[str]:
     reasons: dict[str, list[BreakdownPart]] = {}
     for part in parts:
         if part.value.value is None:
-            reasons.setdefault(part.value.reason or "nobody measured it", []).append(part)
+            reasons.setdefault(part.value.reason or "not measured", []).append(part)
     sentences = []
     for reason, own in reasons.items():
         subjects = ", ".join(dict.fromkeys(clean(p.subject) for p in own))

@@ -116,7 +116,7 @@ def _about(about: About | None) -> list[str]:
             end = end[11:]
         parts.append(f"ran {begin} UTC" if begin.endswith(end) else f"ran {begin} to {end} UTC")
     if about.alignment.value is None:
-        why = clean(about.alignment.reason) or "nothing was heard of it"
+        why = clean(about.alignment.reason) or "the server gives no reason"
         parts.append(f"alignment of the clocks unknown ({cut(why, 80)})")
     else:
         against = f", shortest median step {units.show(about.step_time)}" if about.step_time.value else ""

@@ -50,7 +50,7 @@ def _with_ranges(texts: Sequence[str]) -> str:
 def _why_not_drawn(point: RoofPoint) -> str:
     for value, what in ((point.flops_per_second, "FLOP/s"), (point.intensity, "FLOP/byte")):
         if value.value is None:
-            return f"no {what}: {value.reason or 'nobody measured it'}"
+            return f"no {what}: {value.reason or 'not measured'}"
         if not is_drawable(value.value):
             return f"{value.value:g} {what} has no place on a logarithmic axis"
     return "unknown"

@@ -60,7 +60,7 @@ def absence_notes(curves: Sequence[ScalingCurve], lower: str) -> list[str]:
     notes = []
     for field in absent:
         reasons = dict.fromkeys(getattr(stop, field).reason for stop in stops)
-        why = caption.joined([reason for reason in reasons if reason]) or "nothing was heard of it"
+        why = caption.joined([reason for reason in reasons if reason]) or "the server gives no reason"
         notes.append(f"No {'scaling efficiency' if field == 'efficiency' else field}: {why}.")
     return notes
 

@@ -163,7 +163,7 @@ def _missing(points: Sequence[TimePoint]) -> list[str]:
                 "its time has no place without ceilings of compute and memory: its complexity alone is drawn"
             )
         else:
-            why = point.time.reason or "nobody measured it"
+            why = point.time.reason or "not measured"
             text = f"no time ({why}): its complexity alone is drawn"
         labels_by_text.setdefault(text, []).append(point.label)
     sentences = []

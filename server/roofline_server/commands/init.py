@@ -27,8 +27,8 @@ from .options import DataOption, data_of
 
 HELP = (
     "Turn TLS and tokens on: make an authority of this server's own, its certificate, and a join token.\n\n"
-    "From then on the server listens at all addresses, and lets in who has joined. This user's agent and "
-    "client on this machine have.\n\n"
+    "From then on the server listens at all addresses, and accepts only agents and clients that have joined. "
+    "This user's agent and client on this machine have.\n\n"
     "Examples:\n\n"
     "  roofline-server init\n\n"
     "  roofline-server init head.cluster.example 10.0.0.1   more names, for other programs that speak TLS\n\n"

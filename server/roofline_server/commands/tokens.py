@@ -103,7 +103,7 @@ def revoke(
     "They must exist, and the pod's service account be allowed to get and patch them (deploy/kubernetes). A "
     "token that is good stays; else a new one takes its place, and the one before is revoked.\n\n"
     "Example:  roofline-server token publish --join roofline-join --metrics roofline-metrics\n\n"
-    "Exit codes: 0 done, 3 no pod, or no `roofline-server init` before, 6 a Secret cannot be had.",
+    "Exit codes: 0 done, 3 no pod, or no `roofline-server init` before, 6 a Secret is not available.",
 )
 def publish(
     context: typer.Context,

@@ -82,7 +82,9 @@ async def _serve_http(
                 f"cannot serve HTTP at {place.listen}: {why}; stop what holds it, or choose another --http, "
                 "or --http off"
             ) from None
-        log.info("no HTTP (health, metrics): %s cannot be had: %s; --http chooses another", place.listen, why)
+        log.info(
+            "no HTTP (health, metrics): %s is not available: %s; --http chooses another", place.listen, why
+        )
         return []
     secured = None
     if place.private:

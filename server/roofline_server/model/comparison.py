@@ -80,7 +80,9 @@ def _over_ranks(columns: Sequence[Floats]) -> Floats:
     return mean
 
 
-def told_apart(first: Mapping[str, Floats], second: Mapping[str, Floats]) -> tuple[list[str], list[str]]:
+def comparable_parts(
+    first: Mapping[str, Floats], second: Mapping[str, Floats]
+) -> tuple[list[str], list[str]]:
     """(parts to compare, parts that one of the two jobs has merged with others and the other has not).
 
     A part that only one job has is 0 in the other, unless the other has it under a name of several.

@@ -189,7 +189,7 @@ class _Benchmark:
         """The next result of the sender; after that with `done` there is no more."""
         while True:
             left = min(SILENCE_S + 2 * seconds, self._deadline - asyncio.get_running_loop().time())
-            who, result = await self._next(left, self._sender, "said nothing for")
+            who, result = await self._next(left, self._sender, "sent nothing for")
             if result is None or (result.reason and not result.done):
                 raise self._why_ended(self._sender if who == "measure" else self._receiver, result)
             if who == "measure":

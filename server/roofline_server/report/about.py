@@ -15,9 +15,9 @@ from ..records import rows
 from ..sentences import reasons
 from ..store.view import JobView
 from .ceilings.nodes import ROOFING, ceilings, hosts
+from .evidence.gaps import alignment_of
 from .evidence.tables import by_rank, where
-from .job.gaps import alignment_of
-from .job.notes import SLURM
+from .ranks.exits import SLURM
 from .ranks.members import extent, nodes_of
 
 

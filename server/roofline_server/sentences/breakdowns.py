@@ -9,10 +9,8 @@ from .wording import first_of, many, quantity, title
 # -- the time of a step -------------------------------------------------------------------------------------
 
 WAITS_UNKNOWN = "it is not known when its ranks wait for each other"
-NO_COMMUNICATION_IN_JOIN = "what it pulls and pushes is not seen apart from its computing"
-PHASES_AFTER_KERNELS = (
-    "after the last kernel come phases that are known, and what is communication of the rest is not"
-)
+NO_COMMUNICATION_IN_JOIN = "its pulls and pushes cannot be separated from its computing"
+PHASES_AFTER_KERNELS = "phases follow the last kernel, and how much of the rest is communication is not known"
 COMMUNICATION_UNSEEN = "nobody saw its ranks communicate: what they do after their last kernels is not known"
 WITH_WAITS = "with the time it waits for other ranks"
 OTHER = "of the step, what none of the others has"
@@ -30,8 +28,8 @@ def phases_known(phases: Sequence[str], ranks: Sequence[str] = ()) -> str:
     """Which phases of its steps, or of those of some ranks, are known: why the others are not."""
     steps = f"the steps of {first_of(ranks)}" if ranks else "its steps"
     if not phases:
-        return f"no hook tells the phases of {steps}"
-    return f"of the phases of {steps} hooks tell only {', '.join(phases)}"
+        return f"no hook marks the phases of {steps}"
+    return f"of the phases of {steps} hooks mark only {', '.join(phases)}"
 
 
 def no_phases_at_all(why: str) -> str:

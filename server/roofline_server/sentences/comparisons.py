@@ -36,7 +36,7 @@ def mostly(parts: Sequence[tuple[str, float]]) -> str:
 
 def not_told_apart(parts: Sequence[str]) -> str:
     named = listed([parts_named(part) for part in parts])
-    return f"not compared, as only one of the two jobs tells it apart: {named}"
+    return f"not compared, as only one of the two jobs shows it apart: {named}"
 
 
 def other_mode(first: str, second: str) -> str:

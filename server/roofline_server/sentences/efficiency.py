@@ -105,10 +105,10 @@ def loss_named(part: str) -> str:
 # -- what to know -----------------------------------------------------------------------------------------
 
 NO_SPARSE = "no tensor cores skip zeros here in this precision"
-NO_THEORY = "no theoretical peak is known of where it ran"
+NO_THEORY = "the theoretical peak of where it ran is not known"
 NO_PEAK_OF_PRECISION = "no precision is known: --precision names that of the peak"
-ONLY_THEORY = "nobody measured the peak of where it ran"
-OTHER_PRECISIONS = "ranks compute in different precisions: each is held against the peak of its own"
+ONLY_THEORY = "the peak of where it ran was not measured"
+OTHER_PRECISIONS = "ranks compute in different precisions: each is compared with the peak of its own"
 RECOMPUTE_SEEN = (
     "a second computation of activations is noticed in PyTorch (torch.utils.checkpoint, uncompiled) only"
 )

@@ -18,7 +18,7 @@ def ended(last_step: int | None) -> str:
 
 def silent(clock: str, last_step: int | None = None) -> str:
     """clock: "2024-05-06 12:34:56"."""
-    return f"not heard of since {clock}{_after(last_step)}"
+    return f"no data since {clock}{_after(last_step)}"
 
 
 def failed(rank: str, words: str, others: int) -> str:

@@ -161,11 +161,12 @@ def link_speed(interface: str) -> str:
 
 def not_measured(method: str, command: str) -> str:
     """method: of `link_speed`; command: of `to_measure`."""
-    return f"{method}: nobody measured it, {command} does"
+    return f"{method}: not measured; {command} measures it"
 
 
 def measured_back(peers: Sequence[str], host: str, command: str) -> str:
-    return f"the network was measured from {', '.join(peers)} to {host}, not the other way: {command} does"
+    measured = ", ".join(peers)
+    return f"the network was measured from {measured} to {host}, not the other way; {command} measures that"
 
 
 def over_loopback(host: str) -> str:

@@ -70,10 +70,7 @@ def damaged(files: Mapping[str, int], job: str = "") -> str:
     """files: path -> rows. job: where an answer is about several."""
     names, count = first_of(sorted(files), 2), sum(files.values())
     of = f"job {job}" if job else "this job"
-    return (
-        f"{count:,} rows of {of} cannot be read: damaged or missing is {names}; what they said is missing "
-        "here"
-    )
+    return f"{count:,} rows of {of} cannot be read and are missing here: {names}, damaged or missing"
 
 
 def removed(job: str, rows: int, day: str, steps_too: bool) -> str:
@@ -123,7 +120,7 @@ def ncu_replayed(steps: str) -> str:
 def tag_differs(tag: str, ranks_of: Mapping[str, Sequence[str]], holds: str) -> str:
     """ranks_of: value of the tag -> the ranks that have it."""
     each = ", ".join(f"{value!r} ({', '.join(ranks)})" for value, ranks in ranks_of.items())
-    return f"tag {tag} differs: {each}; {holds!r}, said last, holds"
+    return f"tag {tag} differs: {each}; {holds!r}, given last, is used"
 
 
 # -- what agents could not keep -----------------------------------------------------------------------------

@@ -43,7 +43,7 @@ def no_way_to_measure(level: str) -> str:
 
 # -- what is to be known of ceilings ------------------------------------------------------------------------
 
-THEORY = "theoretical ceilings: nobody measured any of this GPU"
+THEORY = "theoretical ceilings: none of this GPU was measured"
 
 
 def may_be_too_low(where: str, ceilings: Sequence[str], caveat: str) -> str:
@@ -148,7 +148,7 @@ def alike_gpus(gpus: int, host: str) -> str:
 # -- points -------------------------------------------------------------------------------------------------
 
 ALL_STEPS = "steps of all its ranks added up"
-DIFFERENT_PRECISIONS = "ranks compute in different precisions: each is held against the roof of its own"
+DIFFERENT_PRECISIONS = "ranks compute in different precisions: each is compared with the roof of its own"
 NO_STEPS = "no steps were seen: points are of all that was recorded"
 NO_KERNELS = "no kernels were recorded in these steps: start the ranks with `roofline-agent run`"
 ONE_RANKS_KERNELS = (
@@ -184,7 +184,7 @@ def steps_shown(steps: int, shown: int) -> str:
 
 
 def replayed_phases(ranks: Sequence[str]) -> str:
-    return f"{', '.join(ranks)}: ncu tells the order of kernels, not in which phase they ran"
+    return f"{', '.join(ranks)}: ncu reports the order of kernels, not in which phase they ran"
 
 
 def kernels_shown(shown: int) -> str:
@@ -192,7 +192,7 @@ def kernels_shown(shown: int) -> str:
 
 
 def unknown_kernels(seconds: float) -> str:
-    return f"kernels whose FLOPs nobody can tell took {seconds:.3g} s and are not shown"
+    return f"kernels of unknown FLOPs took {seconds:.3g} s and are not shown"
 
 
 def kernels_without_flops(seconds: float) -> str:

@@ -11,10 +11,10 @@ _MARK = "mark steps with roofline_step.step(k) or give `roofline-agent run --ste
 # -- why a rank has no steps --------------------------------------------------------------------------------
 
 NOTHING_SERVED = "it has none of its own, and no worker's steps are known"
-NO_AGENT = "only its coordinator spoke of it, and of no step"
-NOT_MARKED = f"nobody marked any; start it with `roofline-agent run`, or {_MARK}"
+NO_AGENT = "only its coordinator reported it, and no step"
+NOT_MARKED = f"none were marked; start it with `roofline-agent run`, or {_MARK}"
 
-NO_HOOK = f"nobody marked any, and no framework with a hook was imported; {_MARK}"
+NO_HOOK = f"none were marked, and no framework with a hook was imported; {_MARK}"
 
 
 def failed_hooks(hooks: Sequence[tuple[str, str]]) -> str:
@@ -74,7 +74,7 @@ def overlapping_steps(ranks: Sequence[str]) -> str:
 
 
 def collectives_of_some(ranks: Sequence[str], known: int, steps: int) -> str:
-    blocked = "of the others the framework tells only how long the rank was blocked"
+    blocked = "of the others the framework reports only how long the rank was blocked"
     return f"collectives of {first_of(ranks)}: known in {known} of {steps} steps; {blocked}"
 
 

@@ -93,7 +93,7 @@ def replayed(steps: str) -> str:
 
 
 def no_precision(host: str) -> str:
-    return f"{host}: nobody says in which precision these compute: no peak to hold them against"
+    return f"{host}: these compute in a precision that is not known: no peak to compare them with"
 
 
 def shared_peaks(ranks: int, host: str, device: str) -> str:

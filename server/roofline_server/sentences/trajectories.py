@@ -77,7 +77,7 @@ def scaling(throughput: str, efficiency: float, over: str, at: str) -> str:
 # -- why there is no speedup or efficiency ------------------------------------------------------------------
 
 NO_FIRST_THROUGHPUT = "the first job has no throughput"
-STEPS_ONLY = "throughput is in steps, and nobody says how many examples a step has: it may be more work"
+STEPS_ONLY = "throughput is in steps, and the number of examples per step is not known: it may be more work"
 NO_EFFICIENCY: Mapping[str, str] = {  # by parameter
     "ps": "adding parameter servers adds no compute",
     "batch": "a larger batch is no more of the machine: see speedup and FLOP/s per node",
@@ -122,7 +122,7 @@ def left_out(role: str, why: str) -> str:
 
 NO_HOSTS = "no agent saw its ranks"
 NOBODY_TRAINS = "no rank of it trains"
-NO_EXAMPLES = "nobody said how many examples its steps have"
+NO_EXAMPLES = "the number of examples per step is not known"
 NO_THREADS = "its ranks were started without OMP_NUM_THREADS"
 
 
@@ -136,7 +136,7 @@ def no_tag(tag: str) -> str:
 
 def tag_against_count(over: str, tag: str, counted: str) -> str:
     of = " examples a step and rank" if over == "batch" else ""
-    return f"its tag says {over} {tag}, counted are {counted}{of}: the tag holds"
+    return f"its tag says {over} {tag}, the count is {counted}{of}: the tag is used"
 
 
 def tag_of_some(over: str, without: Sequence[str]) -> str:

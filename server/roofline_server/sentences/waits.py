@@ -14,7 +14,9 @@ SEEN_BY: Mapping[str, str] = {
 }
 ALONE = "it trains alone: there is nobody to wait for"
 INDEPENDENT = "its ranks step independently of each other"
-NOT_SEEN = "when its ranks wait for each other is not seen: no hook tells, and not all kernels were recorded"
+NOT_SEEN = (
+    "when its ranks wait for each other is not seen: no hook marks it, and not all kernels were recorded"
+)
 
 # -- verdicts -----------------------------------------------------------------------------------------------
 

@@ -42,7 +42,7 @@ def answer_of_step(change: str, then: float, low: float, high: float, now: float
 
 
 def cannot_tell(why: str) -> str:
-    return f"cannot be told: {why}"
+    return f"cannot be predicted: {why}"
 
 
 # -- what it stands on ------------------------------------------------------------------------------------

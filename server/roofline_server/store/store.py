@@ -12,12 +12,11 @@ import copy
 import logging
 import sqlite3
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import sqlalchemy.exc
 
-from ..errors import BadBatch, Unavailable
 from ..records import ClockSample, DecodedBatch, Incarnation, Limit, Machine, NodeKey, RankKey, Removed
 from .catalog.catalog import Catalog, sqlite_url
 from .catalog.clocks import ClockRegistry, Clocks, moment, server_time
@@ -27,21 +26,19 @@ from .catalog.name_ids import NameIds
 from .catalog.owners import Owners
 from .catalog.process_lifetimes import ProcessLifetimes
 from .catalog.tags import Tags
-from .identity import CATALOG, agree, note_place, set_foreign_copy_apart
+from .identity import CATALOG, agree, note_place
 from .intake.inbox import Entry, Inbox, Known
-from .intake.lost import lost_batch
 from .intake.tail import Tail
 from .later import refuse_later
 from .raw_data import RawData
-from .retention.apply import Retention, finish
+from .recovery import Decode, Recovery
+from .retention.apply import Retention
 from .sealing.process import SealingProcess, is_large, writer_of
 from .sealing.sealer import Sealer
 from .segments.leases import Leases
 from .segments.reader import Reader
-from .segments.unknown import QUARANTINE, tidy
 from .steps.deltas import Deltas
 from .steps.sealed import SealedSteps
-from .taking import end_taking
 from .usable import usable
 from .view import JobView
 from .view_builder import Needed, ViewBuilder
@@ -49,10 +46,7 @@ from .wal import warn_of_damaged_logs
 
 log = logging.getLogger(__name__)
 
-MOST_NAMED = 5  # agents
-
 __all__ = ["Decode", "Needed", "Store"]
-Decode = Callable[[Entry, NameIds], DecodedBatch]
 
 
 class Store:
@@ -77,7 +71,9 @@ class Store:
             self._catalog = Catalog(catalog_url or sqlite_url(root / CATALOG))
             self._identity = agree(root, self._catalog, self._inbox)
             self._open()
-            self._recover(decode)
+            Recovery(
+                root, self._catalog, self._inbox, self._identity, self.name_ids, self._tail, self._remember
+            ).take_up(decode)
 
     def _open(self) -> None:
         root = self._root
@@ -144,93 +140,6 @@ class Store:
 
     def _members(self, job: str) -> list[Incarnation]:
         return self._tail.members(self.ranks_of(job))
-
-    def _recover(self, decode: Decode) -> None:
-        """Take up where the last server of this directory left off, however it ended."""
-        sealed = self._catalog.sealed_through()
-        self._check_inbox(sealed)
-        self._inbox.delete(sealed)
-        if apart := set_foreign_copy_apart(self._root, self._catalog, self._identity):
-            log.warning(
-                "the catalog of %s is not the one that was here before, of which a copy is kept in %s",
-                self._root,
-                apart,
-            )
-        finish(self._root, self._catalog)
-        end_taking(self._root, self._catalog)
-        unknown = tidy(self._root, self._catalog.paths(), set(self._inbox.ids()))
-        if unknown.set_apart:
-            count, where = len(unknown.set_apart), self._root / QUARANTINE
-            log.warning(
-                "%d files that the catalog does not know are set apart in %s: stop the server and run "
-                "`roofline-server check --repair`, which takes in again what it can",
-                count,
-                where,
-            )
-        found = self._take_from_inbox(sealed, decode)
-        if found or unknown.removed:
-            log.info("recovered %d unsealed batches, removed %d unfinished files", found, unknown.removed)
-
-    def _take_from_inbox(self, sealed: int, decode: Decode) -> int:
-        """How many batches were there, without those that are damaged: they cost their own rows alone."""
-        found, damaged, of_unknown = 0, [], []
-        agents = {node: key.agent for key, node in self.name_ids.nodes().items()}
-        for entry, is_sound in self._inbox.read(sealed):
-            if is_sound and agents.get(entry.node) != entry.agent:
-                of_unknown.append(entry)
-                continue
-            if not is_sound:
-                damaged.append(entry)
-                self._note_damaged(entry)
-                continue
-            try:
-                decoded = decode(entry, self.name_ids)
-            except BadBatch as error:  # it was checked before it was stored, and has no checksum
-                log.error("batch %d of agent %s in the inbox: %s", entry.sequence, entry.agent[:8], error)
-                damaged.append(entry)
-                self._note_damaged(entry)
-                continue
-            self._remember(entry, decoded)
-            found += 1
-        self._set_apart(damaged, "are not as they were written")
-        self._set_apart(
-            of_unknown, "are of nodes that the catalog, which was damaged or lost, does not know,"
-        )
-        return found
-
-    def _set_apart(self, entries: Sequence[Entry], why: str) -> None:
-        if not entries:
-            return
-        self._inbox.set_apart(entry.id for entry in entries)
-        named = ", ".join(sorted({entry.agent[:8] for entry in entries})[:MOST_NAMED])
-        log.error(
-            "%d batches in the inbox %s and are left out (of agents %s); they are kept in the table "
-            "`damaged` of inbox.db",
-            len(entries),
-            why,
-            named,
-        )
-
-    def _note_damaged(self, entry: Entry) -> None:
-        """Have the jobs of its node say that a batch is lost."""
-        known_ns = self._tail.now().reported.get(entry.node)
-        if known_ns is not None:
-            self._tail.add(entry, lost_batch(entry.sequence, entry.node, known_ns))
-
-    def _check_inbox(self, sealed: int) -> None:
-        """Raises Unavailable for one that is older than the catalog: its batches have numbers that others
-        had, and would be taken for sealed."""
-        last = self._inbox.last_id()
-        if last >= sealed:
-            return
-        if last:
-            raise Unavailable(
-                f"inbox.db and catalog.db of {self._root} do not belong together: the inbox is older (batch "
-                f"{last}, the catalog has {sealed}). Put back both of one backup; or move inbox.db away, and "
-                "what it alone holds is lost"
-            )
-        log.warning("the inbox of %s is new: batches that only the old one held are lost", self._root)
-        self._inbox.begin_after(sealed)
 
     # -- ingest ------------------------------------------------------------------------------------
 

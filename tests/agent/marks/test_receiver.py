@@ -19,16 +19,17 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from roofline_agent.errors import Unavailable
-from roofline_agent.marks import receiver
+from roofline_agent.marks import gathered
 from roofline_agent.marks.listener import MarkListener
 from roofline_agent.marks.packets import WRAPPED
-from roofline_agent.marks.receiver import (
-    LOOK_AGAIN_NS,
-    MAX_FACTS,
+from roofline_agent.marks.receiver import MAX_FACTS, MarkReceiver
+from roofline_agent.marks.refusals import (
+    END_BY_OTHER_USER,
+    MALFORMED,
     PROCESS_OF_OTHER_USER,
     RANK_OF_OTHER_USER,
-    MarkReceiver,
 )
+from roofline_agent.marks.senders import LOOK_AGAIN_NS
 from roofline_agent.ranks import slurm
 from roofline_agent.ranks.discovery import Discovery
 from roofline_agent.ranks.names import job_of
@@ -266,7 +267,7 @@ def test_process_of_another_user_is_no_rank_of_a_job_that_it_names(
     assert [
         site.discovery.job_of_other(rank) for rank in site.discovery.ranks.values() if rank.pid != 11
     ] == [job]
-    assert caplog.text.count("which here is of user") == 1
+    assert caplog.text.count("which on this node belongs to user") == 1
 
 
 NOBODY = """
@@ -285,7 +286,7 @@ def test_end_of_a_job_from_slurms_epilog(site: Site) -> None:
     site.connect().send(pack_fact(slurm.ENDED, "nonsense"))
     _, _, events = site.take()
     assert site.receiver.ended == [end]
-    assert [(event.kind, event.text) for event in events] == [(EventKind.REFUSED, receiver.MALFORMED)]
+    assert [(event.kind, event.text) for event in events] == [(EventKind.REFUSED, MALFORMED)]
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="needs root to have a process of another user")
@@ -297,7 +298,7 @@ def test_other_users_cannot_end_a_job() -> None:
         with ended(subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)) as child:
             child.stdout.readline()
             _, _, events = site.take()
-        assert [event.text for event in events] == [receiver.END_BY_OTHER_USER]
+        assert [event.text for event in events] == [END_BY_OTHER_USER]
         assert site.receiver.ended == []
         site.close()
 
@@ -1040,7 +1041,7 @@ def test_part_of_a_record_of_steps_is_refused(site: Site, cut: int) -> None:
 
 
 def test_steps_that_a_batch_cannot_hold_are_counted(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(receiver, "MAX_FORMS", 2)
+    monkeypatch.setattr(gathered, "MAX_FORMS", 2)
     link = site.connect()
     for like in (1, 2, 3, 1):
         link.send(pack_steps(FORM._replace(like=like), [STEP, STEP]))

@@ -127,7 +127,7 @@ def test_option_that_is_no_tag_starts_nothing(environ: dict[str, str], option: t
 def test_malformed_tags_in_the_environment_stop_nothing(environ: dict[str, str]) -> None:
     done = python(environ | {TAGS: "nodes=4,BATCH=3"}, PRINT)
     assert (done.returncode, json.loads(done.stdout)) == (0, ["nodes=4", None])
-    assert b"about tags: " in done.stderr and b"BATCH" in done.stderr
+    assert b"tags: " in done.stderr and b"BATCH" in done.stderr
 
 
 def test_wrapper_sends_tags_to_the_agent(environ: dict[str, str], tmp_path: Path) -> None:

@@ -287,4 +287,4 @@ def test_notice_is_handed_on_once_as_a_fact(line: Line, caplog: pytest.LogCaptur
     assert line.exporter.take_notices() == ["identity=shared"]
     assert line.exporter.take_notices() == []
     assert line.exporter.take_notices(all_of_them=True) == ["identity=shared"]
-    assert "the server says: shared" in caplog.text
+    assert "the server reports: shared" in caplog.text

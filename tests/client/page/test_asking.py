@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from roofline.joining import Access, Servers, client_file, save_servers
-from roofline_client import connection
+from roofline_client import channel
 from roofline_client.page import asking
 from roofline_client.page.asking import Asking, Busy
 from roofline_client.page.live import Turns
@@ -24,13 +24,13 @@ def opened(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[Access | Non
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
     save_servers(client_file({"XDG_CONFIG_HOME": str(tmp_path)}), Servers(SERVER, {SERVER: OWN}))
     found: list[Access | None] = []
-    real = connection.open_channel
+    real = channel.open_channel
 
     def open_channel(grpc: Any, server: str, access: Access | None, options: Any) -> Any:
         found.append(access)
         return real(grpc, server, None, options)
 
-    monkeypatch.setattr(connection, "open_channel", open_channel)
+    monkeypatch.setattr(channel, "open_channel", open_channel)
     return found
 
 

@@ -49,9 +49,9 @@ def test_the_answer_comes_first_then_numbers_and_what_they_stand_on(
 
 def test_what_cannot_be_told_has_no_table(capsys: pytest.CaptureFixture[str]) -> None:
     nothing = Predicted(seen(0.02, "s"), absent("s"), None, None)
-    show(as_text(made(sentence="cannot be told: no steps", step=nothing, rate=nothing, basis=[])))
+    show(as_text(made(sentence="cannot be predicted: no steps", step=nothing, rate=nothing, basis=[])))
     out = capsys.readouterr().out
-    assert out.startswith("cannot be told")
+    assert out.startswith("cannot be predicted")
     assert "at least" not in out
 
 

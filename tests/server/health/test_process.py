@@ -141,7 +141,7 @@ def test_port_that_is_taken(tmp_path: Path, start: Callable[..., Process]) -> No
         except OSError:
             pass
         server = start("--http", "")
-        assert "no HTTP (health, metrics): 127.0.0.1:7643 cannot be had" in server.log.read_text()
+        assert "no HTTP (health, metrics): 127.0.0.1:7643 is not available" in server.log.read_text()
         assert status(tmp_path / "data").returncode == 0
 
 

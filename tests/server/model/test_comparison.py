@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from roofline.answers.values import Provenance
 from roofline_server.model.account import Account
-from roofline_server.model.comparison import difference, part_times, ratio, step_times, told_apart
+from roofline_server.model.comparison import comparable_parts, difference, part_times, ratio, step_times
 
 
 def steps(mean: float, seed: int, count: int = 200, spread: float = 0.05) -> np.ndarray:
@@ -66,6 +66,6 @@ def test_parts_that_one_job_cannot_tell_apart_are_not_compared() -> None:
     column = np.ones(3)
     first = {"input": column, "host": column, "compute": column}
     second = {"input|host": column, "compute": column, "gc": column}
-    kept, merged = told_apart(first, second)
+    kept, merged = comparable_parts(first, second)
     assert kept == ["compute", "gc"] and sorted(merged) == ["host", "input", "input|host"]
-    assert told_apart(first, first) == (["input", "compute", "host"], [])
+    assert comparable_parts(first, first) == (["input", "compute", "host"], [])

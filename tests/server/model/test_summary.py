@@ -505,7 +505,7 @@ def test_flops_nobody_knows_are_absent_not_zero() -> None:
     found = of(evidence(kernels=kernels([0, 0], has_flops=False, has_bytes=False)))
     for name in ("flops_per_step", "flops_per_second", "bytes_per_step.minimum", "intensity.minimum"):
         assert found[name].value is None, name
-        assert found[name].reason == "nobody knows the FLOPs of its kernels", name
+        assert found[name].reason == "the FLOPs of its kernels are not known", name
     assert number(found["kernel_time_per_step"]) == 0.5
 
 

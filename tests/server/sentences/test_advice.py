@@ -5,14 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from roofline_server.sentences.advice import ADVICE, SHOWN, Case, advise
+from roofline_server.sentences.advice import SHOWN, advise
+from roofline_server.sentences.advice_cases import Case
+from roofline_server.sentences.advice_table import ADVICE
 from roofline_server.sentences.verdict import _FINDINGS, PARTS
 
 # What the brief of a report promises an answer to: what is known -> words of the first advice.
 SITUATIONS: dict[str, tuple[Case, str]] = {
     "lone server": (Case("server_overloaded", servers=1, workers=4), "--ps 2"),
     "skewed server": (Case("server_skewed", servers=2, bytes_share=0.9), "partition the large ones"),
-    "one server of several": (Case("server_overloaded", servers=3), "one server more"),
+    "one server of several": (Case("server_overloaded", servers=3), "add one parameter server"),
     "server that does something else": (Case("server_work", ranks=("ps:1",)), "what else does ps:1 compute"),
     "slow server": (Case("server_slow", ranks=("ps:0",), host="n1"), "what else runs on node n1"),
     "server on a crowded node": (Case("server_slow", per_node=3), "CPUs of its own"),

@@ -11,15 +11,15 @@ from roofline_server.sentences import breakdowns as texts
     [
         (
             texts.phases_known([]),
-            "no hook tells the phases of its steps",
+            "no hook marks the phases of its steps",
         ),
         (
             texts.phases_known(["input", "forward"], ["worker:0", "worker:1"]),
-            "of the phases of the steps of worker:0, worker:1 hooks tell only input, forward",
+            "of the phases of the steps of worker:0, worker:1 hooks mark only input, forward",
         ),
         (
             texts.no_phases_at_all(texts.phases_known([])),
-            "no hook tells the phases of its steps: all kernels are outside any phase",
+            "no hook marks the phases of its steps: all kernels are outside any phase",
         ),
         (
             texts.width("f32", "256-bit"),

@@ -133,15 +133,15 @@ from roofline_server.sentences import network as texts
         (
             texts.not_measured(texts.link_speed("eth0"), texts.to_measure("n1", "n2")),
             (
-                "speed of eth0 in one direction, as its driver says: nobody measured it, `roofline-client "
-                "bench net --from n1 --to n2` does"
+                "speed of eth0 in one direction, as its driver says: not measured; `roofline-client "
+                "bench net --from n1 --to n2` measures it"
             ),
         ),
         (
             texts.measured_back(["n2", "n3"], "n1", texts.to_measure("n1", "n2")),
             (
-                "the network was measured from n2, n3 to n1, not the other way: `roofline-client bench net "
-                "--from n1 --to n2` does"
+                "the network was measured from n2, n3 to n1, not the other way; `roofline-client bench net "
+                "--from n1 --to n2` measures that"
             ),
         ),
         (

@@ -56,7 +56,7 @@ from roofline_server.sentences import notes as texts
         ),
         (
             texts.tag_differs("batch", {"32": ["worker:0"], "64": ["worker:1", "worker:2"]}, "64"),
-            "tag batch differs: '32' (worker:0), '64' (worker:1, worker:2); '64', said last, holds",
+            "tag batch differs: '32' (worker:0), '64' (worker:1, worker:2); '64', given last, is used",
         ),
         (
             texts.lost("marks", 12),

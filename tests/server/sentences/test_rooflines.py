@@ -70,7 +70,7 @@ from roofline_server.sentences import rooflines as texts
         (
             texts.roof_of_gpu("gpu 0", "n1", True),
             (
-                "gpu 0 of n1; theoretical ceilings: nobody measured any of this GPU; the whole GPU, shared "
+                "gpu 0 of n1; theoretical ceilings: none of this GPU was measured; the whole GPU, shared "
                 "by all ranks on it"
             ),
         ),
@@ -158,7 +158,7 @@ from roofline_server.sentences import rooflines as texts
         ),
         (
             texts.replayed_phases(["worker:0", "worker:1"]),
-            "worker:0, worker:1: ncu tells the order of kernels, not in which phase they ran",
+            "worker:0, worker:1: ncu reports the order of kernels, not in which phase they ran",
         ),
         (
             texts.kernels_shown(2000),
@@ -166,7 +166,7 @@ from roofline_server.sentences import rooflines as texts
         ),
         (
             texts.unknown_kernels(1.234),
-            "kernels whose FLOPs nobody can tell took 1.23 s and are not shown",
+            "kernels of unknown FLOPs took 1.23 s and are not shown",
         ),
         (
             texts.kernels_without_flops(1.234),

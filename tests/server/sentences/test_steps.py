@@ -74,8 +74,8 @@ from roofline_server.sentences import steps as texts
         (
             texts.collectives_of_some(["ddp:0"], 10, 100),
             (
-                "collectives of ddp:0: known in 10 of 100 steps; of the others the framework tells only how "
-                "long the rank was blocked"
+                "collectives of ddp:0: known in 10 of 100 steps; of the others the framework reports only "
+                "how long the rank was blocked"
             ),
         ),
         (

@@ -70,7 +70,7 @@ from roofline_server.sentences import time_rooflines as texts
         ),
         (
             texts.no_precision("n1"),
-            "n1: nobody says in which precision these compute: no peak to hold them against",
+            "n1: these compute in a precision that is not known: no peak to compare them with",
         ),
         (
             texts.shared_peaks(2, "n1", "gpu 0"),

@@ -88,11 +88,11 @@ from roofline_server.sentences.trajectories import Change
         ),
         (
             texts.tag_against_count("batch", "32", "64"),
-            "its tag says batch 32, counted are 64 examples a step and rank: the tag holds",
+            "its tag says batch 32, the count is 64 examples a step and rank: the tag is used",
         ),
         (
             texts.tag_against_count("nodes", "2", "1"),
-            "its tag says nodes 2, counted are 1: the tag holds",
+            "its tag says nodes 2, the count is 1: the tag is used",
         ),
         (
             texts.tag_of_some("nodes", ["a", "b"]),

@@ -11,8 +11,8 @@ from roofline_server.sentences import waits as texts
     [
         (
             texts.unknown(texts.NOT_SEEN),
-            "who waits for whom is not known: when its ranks wait for each other is not seen: no hook tells, "
-            "and not all kernels were recorded",
+            "who waits for whom is not known: when its ranks wait for each other is not seen: no hook marks "
+            "it, and not all kernels were recorded",
         ),
         (
             texts.server_stopped(0.5),

@@ -24,13 +24,13 @@ from ..ceilings.nodes import ceilings, late_notes
 from ..evidence.gathering import check_seen, gather
 from ..evidence.ranks import NEEDED as OF_REPORT
 from ..evidence.steady import left_out_notes
+from ..kernels.names import name_of
+from ..kernels.totals import Kernels, kernel_totals
 from ..layers.totals import layer_totals
 from ..questions import Subject
 from ..ranks.members import chosen, host_of
-from ..time_roofline.works import name_of
 from ..verdict.build import accounts_of
 from . import layers, stack
-from .kernel_totals import Kernels, kernel_totals
 
 NEEDED = OF_REPORT
 

@@ -11,9 +11,9 @@ from ...model.work import dominant_precision
 from ...sentences.wording import joined
 from ...store.view import JobView, once
 from ..ranks.members import host_of
-from ..ranks.places import Place, place_of, places, places_of
 from .network import network_note, of_network
 from .nodes import ceilings, cpus_of
+from .places import Place, place_of, places, places_of
 
 
 @once

@@ -12,7 +12,7 @@ from roofline.answers.roofline import RoofPoint
 from roofline.answers.values import Provenance, Scope, Value, value
 
 from ...model.account import Account
-from ...model.comparison import Difference, difference, part_times, ratio, step_times, told_apart
+from ...model.comparison import Difference, comparable_parts, difference, part_times, ratio, step_times
 from ...model.evidence import RankEvidence
 from ...records import Floats
 from ...sentences import comparisons as texts
@@ -143,7 +143,7 @@ def _step(first: _Side, second: _Side) -> list[Change]:
 
 def _parts(first: Sequence[Account], second: Sequence[Account]) -> tuple[list[Change], list[str]]:
     one, other = part_times(first), part_times(second)
-    names, merged = told_apart(one, other)
+    names, merged = comparable_parts(one, other)
     sizes = [len(step_times(side)) for side in (first, second)]
     found = []
     for name in names:

@@ -10,12 +10,12 @@ from ...model.efficiency import SAME
 from ...sentences import efficiency as texts
 from ...store.view import JobView
 from ..about import about
+from ..ceilings.contention import contention
 from ..evidence.gathering import check_seen, gather
 from ..evidence.replays import notes as replay_notes
 from ..evidence.sampled import notes as sample_notes
 from ..evidence.steady import left_out_notes
 from ..questions import Subject
-from ..ranks.contention import contention
 from ..ranks.members import chosen
 from ..roofline import rooflines
 from ..roofline.groups import groups_of, summarized

@@ -12,9 +12,9 @@ from ...model.roofline import Limits, counts, of_node
 from ...model.summary import on_gpu
 from ...sentences import efficiency as texts
 from ...store.view import JobView
+from ..ceilings.contention import Contention, sharing
 from ..ceilings.limits import everywhere
 from ..ceilings.nodes import ceilings
-from ..ranks.contention import Contention, sharing
 
 
 class PlacePeaks(NamedTuple):

@@ -17,7 +17,7 @@ from ...model.work import dominant_precision, mean_flops
 from ...records import ABSENT, Ints
 from ...sentences import efficiency as texts
 from ...store.view import JobView
-from ..ranks.contention import Contention
+from ..ceilings.contention import Contention
 from ..roofline.groups import PointGroup
 from .model_flops import EfficiencyQuery, model_flops
 from .peaks import PlacePeaks, peaks_of

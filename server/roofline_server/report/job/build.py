@@ -16,14 +16,15 @@ from ...sentences import notes as note_texts
 from ...sentences import verdict as texts
 from ...store.view import JobView
 from ..ceilings.caveats import caveats
+from ..ceilings.contention import contention, sharing
 from ..ceilings.limits import of_ranks
 from ..ceilings.roofs import roofs
+from ..evidence.gaps import alignment_of, find_gaps
 from ..evidence.gathering import Gathered, gather
 from ..evidence.replays import notes as replay_notes
 from ..evidence.sampled import notes as sample_notes
 from ..evidence.steady import left_out_of
 from ..questions import STEADY_STEPS, Steps
-from ..ranks.contention import contention, sharing
 from ..ranks.exits import exit_codes, rank_exits, state_of
 from ..ranks.members import extent, is_running, latest_process, name_of, nodes_of, role_order
 from ..roofline.rooflines import of_roles
@@ -32,7 +33,6 @@ from ..verdict.build import verdict
 from ..verdict.gpus import gpu_use
 from ..verdict.roofline import places_under_roof
 from .cost import cost_of
-from .gaps import alignment_of, find_gaps
 from .heavy_steps import heavy_step_notes
 from .notes import TAG, write_notes
 from .parts import part_reports

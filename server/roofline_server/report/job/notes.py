@@ -13,15 +13,15 @@ from ...sentences import notes as texts
 from ...sentences.rooflines import no_ceilings_of_host
 from ...store.view import JobView
 from ..evidence.tables import by_rank, where
+from ..ranks.exits import SLURM
 from ..ranks.members import host_of, name_of, nodes_of, on_clock
 from .slowed import slowed_notes
 
 ALIGNMENT_LIMIT = 0.05  # of the median step time
-SLURM = "slurm."  # how the tags that Slurm gives begin: a step's ranks may have others than another's
 TAG = "tag."  # how the names of facts begin that are tags
 CLAIMED = "rank.claimed"  # fact: the processes of a node that say they are this rank
 TOGETHER_NS = 5_000_000_000  # an agent may see the end of a process so late
-IDENTITY = "identity="  # fact of a node: the server has told its agent that another one is the same
+IDENTITY = "identity="  # fact of a node: the server's notice that another agent has the same identity
 TRACE = "trace.state"  # fact: what became of the last trace of a rank's steps
 ORIGIN = "steps.from"  # fact: how steps were seen where it was not by a hook
 
@@ -171,7 +171,7 @@ def _event_notes(events: Table) -> list[str]:
 
 
 def _identity_notes(events: Table) -> list[str]:
-    """What the server told an agent that shares its identity with another."""
+    """The notice of the server to an agent that shares its identity with another."""
     facts = where(events, "kind", EventKind.FACT)["text"].tolist() if rows(events) else []
     return [str(text).removeprefix(IDENTITY) for text in facts if str(text).startswith(IDENTITY)]
 

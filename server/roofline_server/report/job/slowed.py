@@ -28,19 +28,19 @@ def slowed_notes(view: JobView, events: Mapping[int, Table]) -> list[str]:
         if not rows(table):
             continue
         facts = where(table, "kind", EventKind.FACT)
-        said = facts["text"].astype(str) if rows(facts) else np.zeros(0, str)
+        lines = facts["text"].astype(str) if rows(facts) else np.zeros(0, str)
         # Nodes do not know whether any of their ranks samples kernels.
         wanted = (SLOWED, FEWER, HELD) if are_sampled(view) else (SLOWED, HELD)
-        for text in sorted({one for one in said.tolist() if one.startswith(wanted)}):
-            some, clock = take(facts, said == text), view.clocks[node]
+        for text in sorted({one for one in lines.tolist() if one.startswith(wanted)}):
+            some, clock = take(facts, lines == text), view.clocks[node]
             begin, end = (clock.to_server(some[name].astype(np.int64)) for name in ("time_ns", "end_ns"))
             found.setdefault(text, []).append((view.machines[node].host, begin, end))
     return [_note(text, stretches) for text, stretches in sorted(found.items())]
 
 
 def _note(text: str, stretches: list[tuple[str, Ints, Ints]]) -> str:
-    name, _, said = text.partition("=")
-    amount, _, reason = said.partition(": ")
+    name, _, value = text.partition("=")
+    amount, _, reason = value.partition(": ")
     hosts = sorted({host for host, _, _ in stretches})
     begins, ends = merge(
         np.concatenate([begin for _, begin, _ in stretches]),

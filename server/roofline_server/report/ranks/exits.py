@@ -16,6 +16,7 @@ from ...store.catalog.clocks import moment
 from ...store.view import JobView
 from .members import RUNNING_NS, in_order, name_of
 
+SLURM = "slurm."  # how the tags that Slurm gives begin: a step's ranks may have others than another's
 SLURM_STATE, SLURM_EXIT = "slurm.state", "slurm.exit"  # tags, once Slurm has ended the job
 
 
@@ -69,9 +70,9 @@ def state_of(view: JobView, now_ns: int) -> str:
     if not ends:
         return texts.RECORDED
     state, first, others = job_state(ends)
-    said = view.tags.get(SLURM_STATE, "")
-    if said and state not in (RUNNING, FAILED):
-        return texts.by_slurm(said, view.tags.get(SLURM_EXIT, ""))
+    by_slurm = view.tags.get(SLURM_STATE, "")
+    if by_slurm and state not in (RUNNING, FAILED):
+        return texts.by_slurm(by_slurm, view.tags.get(SLURM_EXIT, ""))
     if state == RUNNING:
         return texts.running_without(first.rank, _words(first), others) if first else texts.RUNNING
     if state == FINISHED:

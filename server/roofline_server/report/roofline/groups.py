@@ -15,10 +15,10 @@ from ...model.roofline import Limits
 from ...model.summary import placing, summarize
 from ...sentences import rooflines as texts
 from ...store.view import JobView
+from ..ceilings.contention import contention
 from ..ceilings.limits import computing, of_ranks
-from ..ranks.contention import contention
+from ..ceilings.places import places
 from ..ranks.members import role_order
-from ..ranks.places import places
 from .placement import Peers
 
 

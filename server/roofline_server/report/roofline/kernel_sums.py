@@ -9,12 +9,27 @@ from roofline.answers.roofline import RoofPoint
 from roofline.answers.values import Provenance, Scope, Spread, Value, value
 
 from ...correlate.kernel_totals import KernelTotal
-from ...model.evidence import NS
+from ...model.evidence import NS, RankEvidence
 from ...model.points import Level, Named, plain, point
 from ...model.roofline import MINIMUM, Limits, main_memory
 from ...sentences import reasons, verdicts
 from ...sentences import rooflines as texts
 from ...sentences.wording import joined
+from ...store.store import Store
+from ...store.view import JobView
+from ..ceilings.contention import Contention, sharing
+from ..questions import Steps
+
+
+class CallsAsked(NamedTuple):
+    """Whose calls of kernels are asked for, and under which kind of roofline."""
+
+    store: Store
+    view: JobView
+    evidence: Mapping[int, RankEvidence]  # of the ranks asked for
+    steps: Steps
+    kind: str
+    contention: Contention  # of the whole job
 
 
 class KernelSum(NamedTuple):
@@ -57,10 +72,10 @@ def _add(numbers: Iterable[float | None]) -> float | None:
 
 
 def points_of(
-    who: Named, found: KernelSum, limits: Sequence[Limits], kind: str, sharing: int
+    who: Named, found: KernelSum, limits: Sequence[Limits], kind: str, mates: int
 ) -> list[RoofPoint]:
     """One for each level of a hierarchical roofline, else one for the best known level of bytes; none where
-    there are no FLOPs. sharing: how many like it compute in these places at once."""
+    there are no FLOPs. mates: how many like it compute in these places at once."""
     if not found.flops:
         return []
     # Each kind of roofline wants other levels of the same sum; without any there is one point that says why.
@@ -98,10 +113,17 @@ def points_of(
             found.on_gpu,
             rates,
             found.more,
-            sharing,
+            mates,
         )
         made.append(at_level._replace(incomplete=incomplete))
     return made
+
+
+def points_on(device: Limits, asked: CallsAsked, who: Named, found: KernelSum) -> list[RoofPoint]:
+    """The points of calls that ran on one device."""
+    # Kernels of a GPU run one after another, each on all of it.
+    mates = 1 if found.on_gpu else sharing(asked.contention, [device])
+    return points_of(who, found, [device], asked.kind, mates)
 
 
 def _rate_spread(found: KernelSum) -> Spread | None:

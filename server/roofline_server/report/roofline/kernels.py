@@ -2,37 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from roofline.answers.roofline import RoofPoint
 
 from ...correlate.kernel_totals import KernelTotal
-from ...model.evidence import RankEvidence
 from ...model.points import Named
 from ...sentences import breakdowns
 from ...sentences import rooflines as texts
-from ...store.store import Store
-from ...store.view import JobView
-from ..breakdown.kernel_totals import kernel_totals
 from ..ceilings.limits import of_rank
-from ..questions import Steps
-from ..ranks.contention import Contention, sharing
-from .kernel_sums import left_out, points_of, summed
+from ..kernels.totals import kernel_totals
+from .kernel_sums import CallsAsked, left_out, points_on, summed
 
 MOST_POINTS = 2000
 PROBLEM_LENGTH = 60
 
 
-def of_kernels(
-    store: Store,
-    view: JobView,
-    evidence: Mapping[int, RankEvidence],
-    steps: Steps,
-    kind: str,
-    contention: Contention,
-) -> tuple[list[RoofPoint], list[str]]:
-    """A point for each kind of kernel of a role, and notes. contention: of the whole job."""
-    totals = kernel_totals(store, view, steps, list(evidence)).totals
+def of_kernels(asked: CallsAsked) -> tuple[list[RoofPoint], list[str]]:
+    """A point for each kind of kernel of a role, and notes."""
+    evidence = asked.evidence
+    totals = kernel_totals(asked.store, asked.view, asked.steps, list(evidence)).totals
     if not totals:
         return [], [texts.NO_KERNELS]
     pooled: dict[tuple[str, str, str, bool], list[KernelTotal]] = {}
@@ -50,11 +37,9 @@ def of_kernels(
         longest = max(mine, key=lambda t: t.time_ns)
         # XLA compiles for the device that the rank has.
         compiled = longest.kind.library == "xla" and evidence[longest.rank].uses_gpu
-        limits = of_rank(view, longest.rank, precision, longest.on_gpu or compiled)
+        limits = of_rank(asked.view, longest.rank, precision, longest.on_gpu or compiled)
         who = Named(label, "kernel", role, "", limits.host)
-        # Kernels of a GPU run one after another, each on all of it.
-        mates = 1 if longest.on_gpu else sharing(contention, [limits])
-        made += points_of(who, summed(mine), [limits], kind, mates)
+        made += points_on(limits, asked, who, summed(mine))
 
     notes = [texts.kernels_shown(MOST_POINTS)] if len(ordered) > MOST_POINTS else []
     notes += left_out(totals)

@@ -2,38 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from roofline.answers.roofline import RoofPoint
 
 from ...correlate.layers import LayerTotal
-from ...model.evidence import RankEvidence
 from ...model.points import Named
 from ...model.roofline import MINIMUM
 from ...records import PRECISIONS
 from ...sentences import layers as texts
 from ...sentences import rooflines as roof_texts
-from ...store.store import Store
-from ...store.view import JobView
 from ..ceilings.limits import of_rank
 from ..layers.totals import layer_totals
-from ..questions import Steps
-from ..ranks.contention import Contention, sharing
-from .kernel_sums import KernelSum, points_of
+from .kernel_sums import CallsAsked, KernelSum, points_on
 
 MOST_POINTS = 2000
 
 
-def of_layers(
-    store: Store,
-    view: JobView,
-    evidence: Mapping[int, RankEvidence],
-    steps: Steps,
-    kind: str,
-    contention: Contention,
-) -> tuple[list[RoofPoint], list[str]]:
-    """A point for each layer of a role, and notes. contention: of the whole job."""
-    totals = layer_totals(store, view, steps, list(evidence))
+def of_layers(asked: CallsAsked) -> tuple[list[RoofPoint], list[str]]:
+    """A point for each layer of a role, and notes."""
+    evidence = asked.evidence
+    totals = layer_totals(asked.store, asked.view, asked.steps, list(evidence))
     if not totals:
         return [], [texts.NO_LAYERS]
     pooled: dict[tuple[str, str, bool], list[tuple[int, LayerTotal]]] = {}
@@ -48,9 +37,9 @@ def of_layers(
             without_s += 0.0 if layer.startswith("(") else work.time_ns / 1e9  # these are no layers
             continue
         number, longest = max(mine, key=lambda one: one[1].flops or 0.0)
-        limits = of_rank(view, number, PRECISIONS[longest.precision], on_gpu)
+        limits = of_rank(asked.view, number, PRECISIONS[longest.precision], on_gpu)
         who = Named(layer or texts.NO_LAYER, "layer", role, "", limits.host)
-        made += points_of(who, work, [limits], kind, 1 if on_gpu else sharing(contention, [limits]))
+        made += points_on(limits, asked, who, work)
     notes = [texts.of_steps({evidence[n].key: found.steps for n, found in totals.items()})]
     notes += [texts.layers_without_flops(without_s)] if without_s > 0 else []
     notes += [roof_texts.ONE_RANKS_KERNELS] if len(totals) > 1 else []

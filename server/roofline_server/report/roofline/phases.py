@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from roofline.answers.roofline import RoofPoint
@@ -18,31 +18,21 @@ from ...records import ABSENT
 from ...sentences import rooflines as texts
 from ...sentences.breakdowns import no_phases_at_all
 from ...sentences.verdicts import alone
-from ...store.store import Store
-from ...store.view import JobView
-from ..breakdown.kernel_totals import kernel_totals
+from ..ceilings.contention import sharing
 from ..ceilings.limits import everywhere
-from ..questions import Steps
-from ..ranks.contention import Contention, sharing
-from .kernel_sums import KernelSum, left_out, points_of, summed
+from ..kernels.totals import kernel_totals
+from .kernel_sums import CallsAsked, KernelSum, left_out, points_of, summed
 
 
-def of_phases(
-    store: Store,
-    view: JobView,
-    evidence: Mapping[int, RankEvidence],
-    steps: Steps,
-    kind: str,
-    contention: Contention,
-) -> tuple[list[RoofPoint], list[str]]:
-    """A point for each phase of a rank, and notes. contention: of the whole job."""
+def of_phases(asked: CallsAsked) -> tuple[list[RoofPoint], list[str]]:
+    """A point for each phase of a rank, and notes."""
     # A replayed step has no time of its own, so no phase of it has a rate.
-    replayed = [n for n, r in evidence.items() if r.kernels is not None and r.kernels.profiled]
-    notes = [texts.replayed_phases([evidence[n].key for n in replayed])] if replayed else []
-    evidence = {n: rank for n, rank in evidence.items() if n not in replayed}
+    replayed = [n for n, r in asked.evidence.items() if r.kernels is not None and r.kernels.profiled]
+    notes = [texts.replayed_phases([asked.evidence[n].key for n in replayed])] if replayed else []
+    evidence = {n: rank for n, rank in asked.evidence.items() if n not in replayed}
     if not evidence:
         return [], notes
-    found = kernel_totals(store, view, steps, list(evidence), by_phase=True)
+    found = kernel_totals(asked.store, asked.view, asked.steps, list(evidence), by_phase=True)
     if not found.totals:
         return [], [texts.NO_KERNELS]
     grouped: dict[tuple[int, str], list[KernelTotal]] = {}
@@ -51,8 +41,8 @@ def of_phases(
     made: list[RoofPoint] = []
     for (number, phase), totals in grouped.items():
         rank = evidence[number]
-        limits = everywhere(view, number, dominant_precision([rank]), on_gpu([rank]))
-        made += _points_of_phase(rank, phase, totals, limits, kind, sharing(contention, limits))
+        limits = everywhere(asked.view, number, dominant_precision([rank]), on_gpu([rank]))
+        made += _points_of_phase(rank, phase, totals, limits, asked.kind, sharing(asked.contention, limits))
     notes += left_out(found.totals)
     if any(total.phase and total.on_gpu for total in found.totals):
         notes.append(texts.LATER_PHASE)

@@ -20,6 +20,7 @@ from ...store.store import Needed, Store
 from ...store.view import JobView
 from ..about import about
 from ..ceilings.caveats import caveats
+from ..ceilings.contention import contention
 from ..ceilings.network import ceiling_notes
 from ..ceilings.roofs import roofs
 from ..evidence.gathering import check_seen, gather
@@ -28,9 +29,9 @@ from ..evidence.replays import notes as replay_notes
 from ..evidence.sampled import notes as sample_notes
 from ..evidence.steady import left_out_notes
 from ..questions import Subject
-from ..ranks.contention import contention
 from ..ranks.members import chosen
 from .groups import PointGroup, groups_of, placing_of, summarized
+from .kernel_sums import CallsAsked
 from .kernels import of_kernels
 from .layers import of_layers
 from .network_points import by_its_bytes, crossings, over_network
@@ -38,7 +39,8 @@ from .phases import of_phases
 from .steps import of_steps
 
 KINDS = ("classic", "hierarchical", "network")
-POINTS = ("role", "rank", "step", "phase", "kernel", "layer")
+OF_CALLS = {"phase": of_phases, "kernel": of_kernels, "layer": of_layers}
+POINTS = ("role", "rank", "step", *OF_CALLS)
 
 
 def needed(kind: str, points: str) -> Needed:
@@ -63,12 +65,9 @@ def roofline(store: Store, view: JobView, subject: Subject, kind: str, points: s
         found = [made for group in groups for made in points_of(group, kind)]
     elif points == "step":
         found, notes = of_steps(view, evidence, kind, contention(view, every))
-    elif points == "phase":
-        found, notes = of_phases(store, view, evidence, subject.steps, kind, contention(view, every))
-    elif points == "layer":
-        found, notes = of_layers(store, view, evidence, subject.steps, kind, contention(view, every))
     else:
-        found, notes = of_kernels(store, view, evidence, subject.steps, kind, contention(view, every))
+        asked = CallsAsked(store, view, evidence, subject.steps, kind, contention(view, every))
+        found, notes = OF_CALLS[points](asked)
     drawn = _roofs(view, evidence, found, kind)
     notes = [
         *_notes(drawn, evidence, gathered.mode),

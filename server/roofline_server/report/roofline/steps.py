@@ -18,8 +18,8 @@ from ...sentences import rooflines as texts
 from ...sentences.verdicts import no_bytes_of_some, not_modelled
 from ...sentences.wording import joined
 from ...store.view import JobView
+from ..ceilings.contention import Contention, sharing
 from ..ceilings.limits import everywhere
-from ..ranks.contention import Contention, sharing
 
 MOST_POINTS = 2000
 LEVELS = 3  # of a hierarchical roofline, about

@@ -23,7 +23,7 @@ from ...sentences.notes import damaged
 from ...store import raw_data
 from ...store.raw_data import RawData
 from ...store.view import JobView
-from ..job.gaps import alignment_of, find_gaps
+from ..evidence.gaps import alignment_of, find_gaps
 from ..questions import Steps
 from ..ranks.members import chosen, extent, host_of, name_of
 from .columns import columns_of, known

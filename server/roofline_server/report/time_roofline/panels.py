@@ -86,42 +86,25 @@ def _panel_of(
     launches: Mapping[tuple[str, str], float],
 ) -> tuple[TimePanel, list[str]]:
     """drawn: all that was found on the device; shown: what becomes a point."""
-    host, device, memory = limits.host, limits.device, limits.bandwidth()
-    notes = []
     peaks, no_peaks = _peaks(limits)
-    if no_peaks:
-        notes.append(no_peaks)
-    if peaks and not limits.launch:
-        notes.append(texts.no_launch_overhead(host, device))
     sharing = _sharing(drawn)
-    most = max(sharing.values(), default=0)
-    if most > 1:
-        notes.append(texts.shared_peaks(most, host, device))
-    if points == "kernel" and device:
+    notes = _notes_on_peaks(limits, peaks, no_peaks, max(sharing.values(), default=0))
+    if points == "kernel" and limits.device:
         # Kernels of a GPU run one after another, each on all of it.
         sharing = dict.fromkeys(sharing, 1)
     made = [_point(d, peaks, no_peaks, points, sharing[d.job]) for d in shown]
     boxes = _boxes(peaks, launches)
-    if not device and any(box.launches > 1 for box in boxes):
+    if not limits.device and any(box.launches > 1 for box in boxes):
         notes.append(texts.RECORDED_ALONE)
-
-    origins = [c.provenance for c in (limits.compute, memory) if c is not None]
-    # The balance is as weak as the weaker of its two peaks.
-    weaker = max(origins, key=WEAKER.index, default=Provenance.UNSPECIFIED)
-    balance = peaks.balance if peaks else None
-    overhead = Value(None, "s", reason=texts.no_launch_overhead(host, device))
-    if limits.launch is not None:
-        launch = limits.launch
-        overhead = value(launch.value, "s", launch.provenance, Scope.NODE, reason=launch.method)
     no_flop_launches, no_flop_time = _launches_and_time(without_flops, points)
     found = TimePanel(
-        host,
-        device,
+        limits.host,
+        limits.device,
         limits.precision,
         limits.compute or NO_CEILING,
-        memory or NO_CEILING,
-        value(balance, "FLOP/byte", weaker, Scope.NODE, missing=no_peaks),
-        overhead,
+        limits.bandwidth() or NO_CEILING,
+        _balance(limits, peaks, no_peaks),
+        _overhead(limits),
         made,
         no_flop_launches,
         no_flop_time,
@@ -129,6 +112,31 @@ def _panel_of(
         _isocurves(peaks, shown, made),
     )
     return found, notes
+
+
+def _notes_on_peaks(limits: Limits, peaks: Peaks | None, no_peaks: str, sharing: int) -> list[str]:
+    """sharing: how many ranks of a job have the peaks together."""
+    notes = [no_peaks] if no_peaks else []
+    if peaks and not limits.launch:
+        notes.append(texts.no_launch_overhead(limits.host, limits.device))
+    if sharing > 1:
+        notes.append(texts.shared_peaks(sharing, limits.host, limits.device))
+    return notes
+
+
+def _balance(limits: Limits, peaks: Peaks | None, no_peaks: str) -> Value:
+    """The balance point, FLOP/byte: as weak as the weaker of its two peaks."""
+    origins = [c.provenance for c in (limits.compute, limits.bandwidth()) if c is not None]
+    weaker = max(origins, key=WEAKER.index, default=Provenance.UNSPECIFIED)
+    return value(peaks.balance if peaks else None, "FLOP/byte", weaker, Scope.NODE, missing=no_peaks)
+
+
+def _overhead(limits: Limits) -> Value:
+    """Time to launch one kernel, s."""
+    launch = limits.launch
+    if launch is None:
+        return Value(None, "s", reason=texts.no_launch_overhead(limits.host, limits.device))
+    return value(launch.value, "s", launch.provenance, Scope.NODE, reason=launch.method)
 
 
 def _ordered(drawn: Sequence[Drawn]) -> list[Drawn]:

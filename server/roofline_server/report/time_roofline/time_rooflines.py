@@ -14,14 +14,14 @@ from ...sentences.breakdowns import kernels_of_sample
 from ...store.store import Needed, Store
 from ...store.view import JobView
 from ..about import about
-from ..breakdown.kernel_totals import NEEDED as OF_KERNELS
-from ..breakdown.kernel_totals import kernel_totals
 from ..ceilings.limits import on_device
 from ..ceilings.nodes import late_notes
 from ..evidence.gathering import check
 from ..evidence.ranks import NEEDED as OF_REPORT
 from ..evidence.steady import left_out_notes
 from ..evidence.subjects import evidence
+from ..kernels.totals import NEEDED as OF_KERNELS
+from ..kernels.totals import kernel_totals
 from ..questions import Subject
 from ..ranks.members import chosen
 from ..trajectory.experiments import JobNote, check_parameter, jobs_of, parameter, slim, tag_against_count

@@ -21,11 +21,10 @@ from ...sentences.origins import left_out
 from ...sentences.verdicts import NO_AMX, no_bytes_of
 from ...sentences.wording import joined
 from ...store.view import JobView
-from ..breakdown.kernel_totals import Kernels
+from ..ceilings.places import Place, place_of
+from ..kernels.names import label, name_of
+from ..kernels.totals import Kernels
 from ..ranks.members import name_of as rank_name
-from ..ranks.places import Place, place_of
-
-SHAPE_LENGTH = 60
 
 
 class PointWork(NamedTuple):
@@ -118,16 +117,6 @@ def _kernel(
         per=mean_over(len(ranks), sum(steps.get(number, 0) for number in ranks)),
         ranks=len(ranks),
     )
-
-
-def label(kind: KernelKind) -> str:
-    """ "convolution backward_data 64x3x224x224": operation, variant, shapes."""
-    shapes = kind.problem if len(kind.problem) <= SHAPE_LENGTH else f"{kind.problem[: SHAPE_LENGTH - 1]}…"
-    return " ".join(filter(None, (name_of(kind), shapes)))
-
-
-def name_of(kind: KernelKind) -> str:
-    return " ".join(filter(None, (kind.operation, kind.variant))) or kind.library or "unknown"
 
 
 # -- steps --------------------------------------------------------------------------------------------------

@@ -80,7 +80,7 @@ def check_parameter(over: str, tags: Collection[Mapping[str, str]]) -> None:
     if over in QUANTITIES or any(over in each for each in tags):
         return
     tagged = f"their tags are {', '.join(known)}" if known else "they have no tags that differ"
-    asked = f"{over!r} is no tag of these jobs" if over else "over what? say what the jobs differ in"
+    asked = f"{over!r} is no tag of these jobs" if over else "over what? give what the jobs differ in"
     raise BadRequest(f"{asked}; {tagged}; every job has {', '.join(QUANTITIES)}")
 
 

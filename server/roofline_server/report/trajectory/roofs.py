@@ -10,8 +10,8 @@ from roofline.answers.roofline import Roof, RoofLine
 from ...sentences.trajectories import other_roof
 from ...sentences.wording import place
 from ...store.view import JobView
+from ..ceilings.places import ALIKE
 from ..ceilings.roofs import roofs
-from ..ranks.places import ALIKE
 from .experiments import JobNote
 
 Places = Collection[tuple[str, str]]  # (host, device)

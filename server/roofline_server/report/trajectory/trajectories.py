@@ -26,8 +26,9 @@ from ..about import about
 from ..ceilings.limits import of_ranks
 from ..evidence.gathering import gather
 from ..evidence.ranks import NEEDED
-from ..job.notes import SLURM, tag_notes
+from ..job.notes import tag_notes
 from ..questions import STEADY_STEPS, Steps
+from ..ranks.exits import SLURM
 from ..ranks.members import is_running, role_order
 from .experiments import (
     QUANTITIES,

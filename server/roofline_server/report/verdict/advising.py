@@ -12,7 +12,7 @@ from ...model.evidence import RankEvidence
 from ...model.intervals import LEAST_STEPS
 from ...model.rates import total_of
 from ...model.verdicts import widths_of
-from ...sentences import advice, reasons
+from ...sentences import advice, advice_cases, reasons
 from ...sentences import verdict as texts
 from ...store.view import JobView
 from ..ceilings.limits import of_ranks
@@ -68,7 +68,7 @@ def advised(view: JobView, gathered: Gathered, found: Verdict) -> Verdict:
     )
 
 
-def _case(view: JobView, gathered: Gathered) -> advice.Case:
+def _case(view: JobView, gathered: Gathered) -> advice_cases.Case:
     """What holds for the job as a whole."""
     ranks = list(gathered.evidence.values())
     training = [rank for rank in ranks if len(rank.steps.step) and not rank.serving]
@@ -78,7 +78,7 @@ def _case(view: JobView, gathered: Gathered) -> advice.Case:
     threads = next((settings[name] for name in THREADS if name in settings), "")
     widest = _widest(view, gathered)
     used = [rank.gpus for rank in training if rank.gpus is not None]
-    return advice.Case(
+    return advice_cases.Case(
         kind="",
         job=view.job,
         frameworks=_frameworks(view),
@@ -120,11 +120,11 @@ def _frameworks(view: JobView) -> frozenset[str]:
             found |= {
                 framework
                 for begin, framework in (
-                    ("torch", advice.TORCH),
-                    ("tf_", advice.TENSORFLOW),
-                    ("keras", advice.TENSORFLOW),
-                    ("horovod", advice.HOROVOD),
-                    ("jax", advice.JAX),
+                    ("torch", advice_cases.TORCH),
+                    ("tf_", advice_cases.TENSORFLOW),
+                    ("keras", advice_cases.TENSORFLOW),
+                    ("horovod", advice_cases.HOROVOD),
+                    ("jax", advice_cases.JAX),
                 )
                 if hook.startswith(begin)
             }

@@ -17,11 +17,11 @@ from ...model.times import durations
 from ...model.work import dominant_precision
 from ...records import ABSENT, Floats, Ints, Table, is_constant, rows
 from ...store.view import JobView
+from ..ceilings.contention import contention
 from ..ceilings.limits import of_rank
 from ..ceilings.nodes import cpus_of
 from ..evidence.gathering import Gathered
 from ..evidence.ranks import aligned, rows_of
-from ..ranks.contention import contention
 
 KERNEL_THREADS = ("setting.intra_op_threads", "setting.OMP_NUM_THREADS")  # facts: the first that is there
 MOST_UNKNOWN = 0.5  # of the steps, of which it is not known how long the GPU was busy
@@ -108,8 +108,8 @@ def kernel_threads(facts: Mapping[str, str]) -> int | None:
     pools of its own while the main thread waits."""
     if any(name.startswith(TENSORFLOW) for name in facts):
         return None
-    told = next((facts[name] for name in KERNEL_THREADS if name in facts), "")
-    return int(told) if told.isdecimal() else None
+    reported = next((facts[name] for name in KERNEL_THREADS if name in facts), "")
+    return int(reported) if reported.isdecimal() else None
 
 
 def _thread(rank: RankEvidence, name: str) -> Floats | None:

@@ -11,8 +11,8 @@ from roofline_server.model.roofline import Limits
 from roofline_server.records import NODE_RANK, Metric
 from roofline_server.report.ceilings import limits
 from roofline_server.report.ceilings.nodes import ceilings
+from roofline_server.report.ceilings.places import place_of
 from roofline_server.report.ceilings.roofs import roofs
-from roofline_server.report.ranks.places import place_of
 from roofline_server.sentences import network as network_texts
 from roofline_server.sentences import rooflines as texts
 from roofline_server.store.store import Store

@@ -13,12 +13,12 @@ from roofline.answers.values import Provenance, Value
 from roofline.v1 import ingest_pb2 as pb
 from roofline_server.errors import BadRequest
 from roofline_server.model.account import Account
+from roofline_server.report.ceilings.contention import contention
 from roofline_server.report.efficiency.efficiency import NEEDED, efficiency
 from roofline_server.report.efficiency.model_flops import EfficiencyQuery
 from roofline_server.report.efficiency.rank_use import use_of
 from roofline_server.report.evidence.gathering import gather
 from roofline_server.report.questions import ALL_STEPS, Steps, Subject
-from roofline_server.report.ranks.contention import contention
 from roofline_server.report.roofline.groups import groups_of, summarized
 from roofline_server.sentences import efficiency as texts
 from roofline_server.store.store import Store

@@ -14,8 +14,8 @@ from roofline.answers.values import Provenance, Value
 from roofline.v1 import ingest_pb2 as pb
 from roofline_server.chunks import Chunk
 from roofline_server.report.breakdown.breakdowns import breakdown
-from roofline_server.report.breakdown.kernel_totals import kernel_totals
 from roofline_server.report.job.build import build
+from roofline_server.report.kernels.totals import kernel_totals
 from roofline_server.report.questions import ALL_STEPS, Steps, Subject
 from roofline_server.report.roofline.rooflines import roofline
 from roofline_server.report.steps.steps import steps_table

@@ -167,7 +167,7 @@ def test_hosts_without_ceilings_leave_points_without_a_roof(store: Store) -> Non
     [
         (kernel(10**10, 0), reasons.TRAFFIC_UNKNOWN),
         (kernel(10**10, None), reasons.TRAFFIC_UNKNOWN),
-        (kernel(None, 10**8), "nobody knows the FLOPs of its kernels"),
+        (kernel(None, 10**8), "the FLOPs of its kernels are not known"),
         (kernel(0, 10**8), "it did no FLOPs"),
         (kernel(10**10, 10**8, "s8"), texts.no_compute_ceiling("hosta", "", "s8")),
     ],

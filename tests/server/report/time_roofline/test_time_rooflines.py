@@ -10,8 +10,8 @@ from roofline.answers.time_roofline import TimePanel, TimePoint, TimeRoofline
 from roofline.answers.values import Provenance
 from roofline_server.errors import BadRequest, UnknownJob, UnknownRank
 from roofline_server.model.evidence import CountedFlops, CounterEvidence
-from roofline_server.report.breakdown.kernel_totals import NEEDED as OF_KERNELS
 from roofline_server.report.evidence.ranks import NEEDED as OF_REPORT
+from roofline_server.report.kernels.totals import NEEDED as OF_KERNELS
 from roofline_server.report.questions import ALL_STEPS, Steps, Subject
 from roofline_server.report.time_roofline import time_rooflines, works
 from roofline_server.report.time_roofline.time_rooflines import TimeRooflineQuery, time_roofline
@@ -378,7 +378,7 @@ def test_precision_without_ceilings_or_not_said_is_named(tmp_path: Path) -> None
         "": True,
     }
     assert any("BF16" in note and "calibrate" in note for note in found.notes)
-    assert any("in which precision" in note for note in found.notes)
+    assert any("in a precision that is not known" in note for note in found.notes)
 
 
 def test_kernels_of_one_step_only(tmp_path: Path) -> None:

@@ -96,7 +96,7 @@ def test_what_was_said_last_holds_and_a_note_says_so(store: Store, newest_first:
     assert view
     report = build(view)
     assert report.tags == {"nodes": "4"}
-    assert "tag nodes differs: '8' (worker:0), '4' (worker:1); '4', said last, holds" in report.notes
+    assert "tag nodes differs: '8' (worker:0), '4' (worker:1); '4', given last, is used" in report.notes
     assert not [fact for fact in report.facts if fact.name.startswith("tag.")]
 
 

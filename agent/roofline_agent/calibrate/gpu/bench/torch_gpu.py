@@ -12,8 +12,8 @@ from .timing import Plan
 if TYPE_CHECKING:
     from .libraries import Clock
 
-# Compute capability from which the tensor cores know a type; before, the library converts, or refuses.
 INFINITY_CACHE_BYTES = 256 << 20  # AMD CDNA 3 white paper; arrays must not fit into it either
+# Compute capability from which the tensor cores know a type; before, the library converts, or refuses.
 SINCE = {"tf32": (8, 0), "bf16": (8, 0), "f8_e4m3": (8, 9)}
 TYPES = {"f64": "float64", "f32": "float32", "tf32": "float32", "f16": "float16", "bf16": "bfloat16"}
 

@@ -12,8 +12,8 @@ from ...correlate.kernels import merge
 from ...records import EventKind, rows
 from ...sentences import notes, reasons
 from ...store.view import JobView
-from ..evidence.tables import where
 from ..ranks.members import nodes_of
+from .tables import where
 
 GAP_NS = 1_000_000  # shorter holes between two batches are no gap
 

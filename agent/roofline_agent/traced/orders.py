@@ -1,7 +1,7 @@
 """Traces of ranks that the server asks for: which wrapper is asked, and what becomes of each.
 
 The server's thread asks, the daemon's loop does the rest: it sends the order to the rank's wrapper, and
-follows the fact `trace.state` by which the wrapper says how far it is (run/tracing.py).
+follows the fact `trace.state` by which the wrapper reports how far it is (run/tracing.py).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ..records import Rank
 STATE = "trace.state"  # fact of a wrapper: what became of the last trace that was asked for
 # How its value begins; with the last three it is over.
 ASKED, READING, RECORDED, FAILED, REFUSED = "asked:", "reading:", "recorded:", "not recorded:", "refused:"
-ANSWER_S = 20.0  # until the wrapper says that it was asked
+ANSWER_S = 20.0  # until the wrapper confirms that it was asked
 MOST_S = 900.0  # for all of a trace; the wrapper gives up before
 MOST_OPEN = 64
 GONE = "this rank has ended, or is not of this node"
@@ -48,7 +48,7 @@ class TraceOrder(NamedTuple):
 class _Open(NamedTuple):
     order: TraceOrder
     until: float  # monotonic
-    asked: bool  # the wrapper has said that it knows
+    asked: bool  # the wrapper has confirmed the order
 
 
 class TraceOrders:

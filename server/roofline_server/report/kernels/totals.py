@@ -5,7 +5,7 @@ The raw calls are read for it, piece by piece: what it costs follows their numbe
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -18,7 +18,7 @@ from ...store.store import Store
 from ...store.view import JobView
 from ..evidence.gathering import mode_of
 from ..evidence.sampled import NEEDED as SAMPLE
-from ..evidence.sampled import samples_of
+from ..evidence.sampled import Sample, samples_of
 from ..evidence.steady import kept_by_rank, resolved
 from ..evidence.tables import by_rank, unite, within
 from ..questions import STEADY_STEPS, Steps
@@ -60,18 +60,17 @@ def kernel_totals(
     watched = within(view.steps.get("steps_kernels", {}), steps)
     mine = kept_by_rank({"steps": windows, "steps_kernels": watched}, steps)
     stepping = set(by_rank({"steps": view.steps.get("steps", {})}))
-    stretches: dict[int, tuple[Ints, Ints] | None] = {}
-    counts: dict[int, int] = {}
     numbers = list(view.ranks if ranks is None else ranks)
     samples = {n: sample for n, sample in samples_of(view, mine, steps).items() if n in numbers}
+    stretches: dict[int, tuple[Ints, Ints] | None] = {}  # None: the whole life of the rank
+    counts: dict[int, int] = {}
     for rank in numbers:
         if rank in samples:
             stretches[rank], counts[rank] = samples[rank].stretches, sum(samples[rank].steps)
             continue
         found = _watched(mine.get(rank, {}).get("steps", {}), mine.get(rank, {}).get("steps_kernels", {}))
         if rows(found):
-            stretches[rank] = (found["begin_ns"], found["end_ns"])
-            counts[rank] = rows(found)
+            stretches[rank], counts[rank] = (found["begin_ns"], found["end_ns"]), rows(found)
         elif not steps.is_bounded and rank not in stepping:
             stretches[rank] = None
     raw = store.raw(view.job)
@@ -79,12 +78,16 @@ def kernel_totals(
         return Kernels([], counts, 0)
     weights = {rank: sample.weights for rank, sample in samples.items()}
     totals, outside = stored.totals(raw, stretches, by_phase, weights)
-    of_sample = ""
-    if samples:
-        whole = sum(count for rank, count in counts.items() if rank not in samples)
-        recorded, like, estimated = map(sum, zip(*(sample.steps for sample in samples.values()), strict=True))
-        of_sample = from_sampled(recorded + whole, like, estimated)
-    return Kernels(totals, counts, outside, of_sample)
+    return Kernels(totals, counts, outside, _of_sample(samples, counts))
+
+
+def _of_sample(samples: Mapping[int, Sample], counts: Mapping[int, int]) -> str:
+    """How many steps were recorded, and how the others are known; "": there was no sample."""
+    if not samples:
+        return ""
+    whole = sum(count for rank, count in counts.items() if rank not in samples)
+    recorded, like, estimated = map(sum, zip(*(sample.steps for sample in samples.values()), strict=True))
+    return from_sampled(recorded + whole, like, estimated)
 
 
 def _watched(windows: Table, kernels: Table) -> Table:

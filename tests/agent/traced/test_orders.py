@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 from roofline_agent.marks import traces
-from roofline_agent.marks.traces import TraceOrder, TraceOrders, TraceOutcome
 from roofline_agent.records import Rank
+from roofline_agent.traced.orders import TraceOrder, TraceOrders, TraceOutcome
 
 RANK = Rank("42", "worker", 0, 77, 5)
 

@@ -12,8 +12,8 @@ from ...model.roofline import counts
 from ...model.summary import on_gpu
 from ...sentences import rooflines as texts
 from ...store.view import JobView
-from ..ceilings.nodes import ROOFING, ceilings, devices
-from .members import host_of
+from ..ranks.members import host_of
+from .nodes import ROOFING, ceilings, devices
 
 ALIKE = 0.1  # GPUs whose measured ceilings differ by no more are one as good as the other
 GPU_SETS = ("gpu", "dcgm")  # counter sets whose parts are GPUs

@@ -3,7 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from roofline_server.report.breakdown.kernel_totals import Kernels, kernel_totals
+from roofline_server.report.kernels.totals import Kernels, kernel_totals
 from roofline_server.report.questions import ALL_STEPS, Steps
 from roofline_server.store.store import Store
 from roofline_server.store.view import JobView

@@ -1,0 +1,11 @@
+"""Why something that a process sent was refused; a report shows these, with how often."""
+
+MALFORMED = "a packet that is no mark"
+OUT_OF_RANGE = "a mark with a step, examples or time out of range"
+SENDER_GONE = "a mark from a process that has gone"
+SENDER_ELSEWHERE = "a mark from another PID namespace: start the agent in the same one or on the host"
+WRAPPER_ELSEWHERE = "a wrapper from another PID namespace: start the agent in the same one or on the host"
+RANK_OF_OTHER_USER = "a mark for a rank of another user"
+END_BY_OTHER_USER = "the end of a Slurm job, from another user than root"
+PROCESS_OF_OTHER_USER = "what a wrapper says of another user's process"
+SEVERAL_RANKS = "what a wrapper says of a command that is several ranks; wrap each rank by itself"

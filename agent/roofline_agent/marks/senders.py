@@ -1,0 +1,129 @@
+"""Which rank a connected process is, wraps or marks for. No process can mark for another user's rank."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ..ranks.discovery import Discovery
+from ..records import KernelShape, Rank
+from .gathered import Gathered
+from .listener import PeerProcess
+from .refusals import (
+    PROCESS_OF_OTHER_USER,
+    RANK_OF_OTHER_USER,
+    SENDER_ELSEWHERE,
+    SENDER_GONE,
+    SEVERAL_RANKS,
+    WRAPPER_ELSEWHERE,
+)
+
+LOOK_AGAIN_NS = 1_000_000_000  # for the rank that a wrapper has started: it takes a walk through /proc
+UNKNOWN = -1  # the pid of a wrapped process that cannot be found
+
+
+class MarkConnection:
+    """What is known of one connected process."""
+
+    def __init__(self) -> None:
+        self.rank: Rank | None = None
+        self.wrapped_pid = 0
+        self.facts: list[str] = []  # received before the rank was known
+        self.all_facts: dict[str, str] = {}  # by name: sent again if the process turns out to be another rank
+        self.shapes: dict[int, KernelShape] = {}
+        self.described = 0  # bytes of them
+        self.look_ns = 0  # when to look for the wrapped rank again
+        self.fewer = 1  # as the wrapper was asked
+        self.has_marked = False
+
+
+class Senders:
+    """Looks up the ranks of connections; what they may not say is refused, and counted in `gathered`."""
+
+    def __init__(self, discovery: Discovery, clock: Callable[[], int]) -> None:
+        self._discovery = discovery
+        self._clock = clock
+        self.gathered = Gathered(self._rank_named)
+
+    def rank_of(self, connection: MarkConnection, peer: PeerProcess) -> Rank | None:
+        """The rank that a process is or has wrapped; None where there is none, or no single one."""
+        if connection.wrapped_pid:
+            return self.wrapped_rank(connection, peer)
+        return self._own_rank(connection, peer)
+
+    def wraps(self, connection: MarkConnection, peer: PeerProcess, pid: int) -> None:
+        """A process has reported that it is a wrapper, which has started `pid`."""
+        connection.rank, connection.look_ns = None, 0
+        if peer.pid > 0:
+            connection.wrapped_pid = self._discovery.processes.child_called(pid, peer.pid) or UNKNOWN
+        else:
+            # The pid in the packet is another process here.
+            connection.wrapped_pid = UNKNOWN
+            self.gathered.refuse(WRAPPER_ELSEWHERE)
+
+    def hand_over_facts(self, connection: MarkConnection, rank: Rank) -> None:
+        """The facts that waited until the rank of their sender was known."""
+        self.gathered.add_facts(rank, connection.facts, self._clock())
+        connection.facts = []
+
+    def wrapped_rank(self, connection: MarkConnection, peer: PeerProcess) -> Rank | None:
+        """The rank that a wrapper has started; None while there is none, or when it is several.
+
+        A wrapped script may run one program after another, so a rank that has exited is looked for again. It
+        is kept as long as no other follows: a profiler sends its kernels after the end.
+        """
+        pid, now = connection.wrapped_pid, self._clock()
+        if pid in (0, UNKNOWN) or now < connection.look_ns:
+            return connection.rank
+        if connection.rank is not None and self._discovery.is_alive(connection.rank):
+            return connection.rank
+        if self._owner(pid) not in (None, peer.uid):
+            self.gathered.refuse(PROCESS_OF_OTHER_USER)
+            return None
+        connection.look_ns = now + LOOK_AGAIN_NS
+        found = self._discovery.ranks_below(pid)
+        if len(found) > 1:
+            self.gathered.refuse(SEVERAL_RANKS)
+        elif found:
+            # When this one has exited the next is looked for at once.
+            connection.rank, connection.look_ns = found[0], 0
+            self.hand_over_facts(connection, found[0])
+        return connection.rank
+
+    def _own_rank(self, connection: MarkConnection, peer: PeerProcess) -> Rank | None:
+        """The rank that a process which marks is; it becomes one if no launcher named it."""
+        if connection.rank is None:
+            if peer.pid <= 0:
+                self.gathered.refuse(SENDER_ELSEWHERE)
+                return None
+            found = self._discovery.look_at(peer.pid) or self._discovery.adopt(peer.pid, peer.uid)
+            if found is None:
+                self.gathered.refuse(SENDER_GONE)
+                return None
+            connection.rank = found
+            self.hand_over_facts(connection, found)
+        return connection.rank
+
+    def _owner(self, pid: int) -> int | None:
+        """The user of a process; None when it has gone."""
+        try:
+            return self._discovery.processes.owner(pid)
+        except OSError:
+            return None
+
+    def _rank_named(self, sender: Rank, role: str, index: int) -> Rank | None:
+        """The rank that a coordinator marks for: of its own job, and never another user's process."""
+        if index < 0 or not role.isprintable():
+            raise ValueError("a name of a rank")
+        claimed = self._discovery.job_of_other(sender) or sender.job
+        for rank in self._discovery.ranks.values():
+            job = self._discovery.job_of_other(rank) or rank.job
+            if (job, rank.role, rank.index) == (claimed, role, index):
+                if rank.uid != sender.uid:
+                    self.gathered.refuse(RANK_OF_OTHER_USER)
+                    return None
+                return rank
+        remote = Rank(sender.job, role, index, framework=sender.framework)
+        if not self.gathered.room.take_named(remote, sender.uid):
+            self.gathered.room.count_loss(sender, "marks for ranks elsewhere")
+            return None
+        return remote

@@ -1,0 +1,1 @@
+"""Which kernels ranks executed, and how they are called."""
