@@ -148,9 +148,9 @@ def constants(metadata: Any, names: Collection[str]) -> dict[str, int]:
     for at in range(metadata.num_columns if groups else 0):
         chunks = [group.column(at) for group in groups]
         if chunks[0].physical_type == "INT64" and chunks[0].path_in_schema in names:
-            values = {_only_value(chunk.statistics) for chunk in chunks}
-            if len(values) == 1 and None not in values:
-                found[chunks[0].path_in_schema] = values.pop()
+            first, *others = (_only_value(chunk.statistics) for chunk in chunks)
+            if first is not None and all(other == first for other in others):
+                found[chunks[0].path_in_schema] = first
     return found
 
 
