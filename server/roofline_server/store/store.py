@@ -39,12 +39,12 @@ from .sealing.sealer import Sealer
 from .segments.leases import Leases
 from .segments.reader import Reader
 from .segments.unknown import QUARANTINE, tidy
-from .steps.deltas import Deltas
+from .steps.deltas import Deltas, Needed
 from .steps.sealed import SealedSteps
 from .taking import end_taking
 from .usable import usable
 from .view import JobView
-from .view_builder import Needed, ViewBuilder
+from .view_builder import ViewBuilder
 from .wal import warn_of_damaged_logs
 
 log = logging.getLogger(__name__)
