@@ -46,9 +46,11 @@ def restarted(times: Ints, values: Floats, begin: Ints, end: Ints) -> Bools:
     known = ~np.isnan(values)
     times, values = times[known], values[known]
     falls = np.flatnonzero(np.diff(values) < 0)
-    found = np.zeros(len(begin), bool)
-    for at in falls:
-        found |= (begin < times[at + 1]) & (end > times[at])
+    if not len(falls):
+        return np.zeros(len(begin), bool)
+    # Of the falls that end after a window's begin the first begins first.
+    first = np.searchsorted(times[falls + 1], begin, side="right")
+    found: Bools = np.append(times[falls], np.iinfo(np.int64).max)[first] < end
     return found
 
 

@@ -8,7 +8,7 @@ workers' windows, which for a cumulative counter is its largest reading less its
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -34,6 +34,9 @@ OWN = -1  # a step of the rank's own
 TIME_WINDOW = -2  # no step at all: a stretch of the rank's lifetime
 WINDOWS, WINDOW_SAMPLES = 200, 5  # of a rank without steps: windows at most, samples in each at least
 SERVING_ROLES = ("ps", "chief")
+# Which process a sample is of, and when it was taken; `instance`: of which part of it, if it is of one.
+SAMPLE_KEYS = ("rank", "node", "start_ns", "time_ns", "instance")
+ReadSamples = Callable[[Sequence[str]], Table]
 # What nodes count that ranks have a share in; the rest of what nodes count is not cut at steps.
 NODE_SETS = ("node", "perf_system", "likwid", "resctrl", "rapl")
 
@@ -97,30 +100,45 @@ def counted(
     return found
 
 
-def by_time(job: JobTables, metrics: Mapping[str, Sequence[Metric]]) -> dict[str, Table]:
+def by_time(
+    samples: Mapping[str, ReadSamples],
+    metrics: Mapping[str, Sequence[Metric]],
+    calls: Table,
+    events: Table,
+    wanted: Callable[[str, Sequence[Metric], int], Iterable[Sequence[Metric]]],
+) -> dict[str, Table]:
     """For ranks without steps: `steps`, `steps_SET` and `steps_kernels` with windows of equal time.
 
     `window` is TIME_WINDOW and `step` the number of the window; the first and last of a lifetime are
     shorter. Of kernels the windows are those of the time that they were recorded in. The length is a round
     number of seconds, so that a window holds some samples and a lifetime has not too many.
+
+    samples: counter set -> what reads some columns of it, on the server's clock, as often as is needed.
+    wanted: which metrics of a counter set are to be cut, as many at a time as shall be read at once; given
+    the set, its metrics and how many samples it has.
     """
-    whole = {name: mine for name, table in job.samples.items() if rows(mine := _of_ranks(table))}
-    known = {name: _lifetimes(mine) for name, mine in whole.items() if name in metrics}
-    cover = coverage(job.events)
+    known: dict[str, Table] = {}
+    counts: dict[str, int] = {}
+    typical = 0  # samples of the counter set that has the most in a typical lifetime
+    for name, read in samples.items():
+        keys = _of_ranks(read(SAMPLE_KEYS)) if name in metrics else {}
+        if rows(keys):
+            known[name], counts[name] = _lifetimes(keys), rows(keys)
+            each, count = np.unique(keys["rank"], return_counts=True)
+            of_life = count[np.searchsorted(each, known[name]["rank"])]
+            typical = max(typical, int(np.median(of_life)))
+    cover = coverage(events)
     lifetimes = concatenate([*known.values(), _covered_lifetimes(cover)])
     if not rows(lifetimes):
         return {}
-    samples = 0  # of the counter set that has the most in a typical lifetime
-    for name, mine in known.items():
-        each, count = np.unique(whole[name]["rank"], return_counts=True)
-        samples = max(samples, int(np.median(count[np.searchsorted(each, mine["rank"])])))
-    length = window_length_ns(int((lifetimes["end_ns"] - lifetimes["begin_ns"]).max()), samples)
+    length = window_length_ns(int((lifetimes["end_ns"] - lifetimes["begin_ns"]).max()), typical)
     found: dict[str, Table] = {}
     for name, mine in known.items():
-        found[f"steps_{name}"] = counters.cut(stretches(mine, length), whole[name], list(metrics[name]))
-    found["steps_kernels"] = kernels.total(
-        stretches(_covered_lifetimes(cover), length), _calls(job.calls), cover
-    )
+        windows = stretches(mine, length)
+        for some in wanted(name, metrics[name], counts[name]):
+            read_now = _of_ranks(samples[name]([*SAMPLE_KEYS, *(metric.name for metric in some)]))
+            found.setdefault(f"steps_{name}", {}).update(counters.cut(windows, read_now, list(some)))
+    found["steps_kernels"] = kernels.total(stretches(_covered_lifetimes(cover), length), _calls(calls), cover)
     longest = stretches(_widest(lifetimes), length)
     nothing = np.full(rows(longest), ABSENT, np.int64)
     found["steps"] = {**longest, "examples": nothing, "asynchronous": np.zeros(rows(longest), np.int64)}

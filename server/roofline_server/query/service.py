@@ -18,6 +18,7 @@ from ..store.store import Store
 from .agents import agent_states
 from .answers import Answers
 from .bench_net import CannotBench, bench_net, running_on
+from .questions import Questions
 from .trace_job import CannotTrace, TracedRank, chosen, running_ranks, trace
 
 log = logging.getLogger(__name__)
@@ -27,6 +28,8 @@ class QueryService:
     """Implements roofline.v1.Query. Work is done in threads, so that ingest goes on meanwhile.
 
     Of an answer in chunks the next one is made when the one before is on its way: what is held is bounded.
+    What is computed of the data of jobs waits for one of a few threads (see `Questions`); lists do not wait
+    behind that.
     """
 
     def __init__(
@@ -36,6 +39,7 @@ class QueryService:
         self._whole_store = store  # for admins alone
         self._agents = agents
         self._limit = limit
+        self._questions, self._lists = Questions(), Questions()
 
     @property
     def _answers(self) -> Answers:
@@ -43,52 +47,54 @@ class QueryService:
         return Answers(self._whole_store.seen_by(self._limit()))
 
     async def ListJobs(self, request: Any, context: Any) -> Any:
-        return await asyncio.to_thread(self._answers.jobs)
+        return await self._lists.answer(("jobs", self._limit()), self._answers.jobs)
 
     async def GetReport(self, request: Any, context: Any) -> Any:
-        return await _answer(self._answers.report, request, context, "report")
+        return await self._answer(self._answers.report, request, context, "report")
 
     async def GetStragglers(self, request: Any, context: Any) -> Any:
-        return await _answer(self._answers.stragglers, request, context, "question for stragglers")
+        return await self._answer(self._answers.stragglers, request, context, "question for stragglers")
 
     async def GetWhatIf(self, request: Any, context: Any) -> Any:
-        return await _answer(self._answers.what_if, request, context, "what-if question")
+        return await self._answer(self._answers.what_if, request, context, "what-if question")
 
     async def GetSteps(self, request: Any, context: Any) -> AsyncIterator[Any]:
-        async for message in _stream(self._answers.steps, request, context, "table of steps"):
+        async for message in self._stream(self._answers.steps, request, context, "table of steps"):
             yield message
 
     async def GetStepOverview(self, request: Any, context: Any) -> Any:
-        return await _answer(self._answers.step_overview, request, context, "overview of steps")
+        return await self._answer(self._answers.step_overview, request, context, "overview of steps")
 
     async def GetTimeline(self, request: Any, context: Any) -> AsyncIterator[Any]:
-        async for message in _stream(self._answers.timeline, request, context, "timeline"):
+        async for message in self._stream(self._answers.timeline, request, context, "timeline"):
             yield message
 
     async def Export(self, request: Any, context: Any) -> AsyncIterator[Any]:
-        async for message in _stream(self._answers.export, request, context, "export"):
+        async for message in self._stream(self._answers.export, request, context, "export"):
             yield message
 
     async def GetRoofline(self, request: Any, context: Any) -> Any:
-        return await _answer(self._answers.roofline, request, context, "roofline")
+        return await self._answer(self._answers.roofline, request, context, "roofline")
 
     async def GetTimeRoofline(self, request: Any, context: Any) -> Any:
-        return await _answer(self._answers.time_roofline, request, context, "time-based roofline")
+        return await self._answer(self._answers.time_roofline, request, context, "time-based roofline")
 
     async def GetTrajectory(self, request: Any, context: Any) -> Any:
-        return await _answer(self._answers.trajectory, request, context, "trajectory")
+        return await self._answer(self._answers.trajectory, request, context, "trajectory")
 
     async def GetBreakdown(self, request: Any, context: Any) -> Any:
-        return await _answer(self._answers.breakdown, request, context, "breakdown")
+        return await self._answer(self._answers.breakdown, request, context, "breakdown")
 
     async def GetEfficiency(self, request: Any, context: Any) -> Any:
-        return await _answer(self._answers.efficiency, request, context, "question for efficiency")
+        return await self._answer(self._answers.efficiency, request, context, "question for efficiency")
 
     async def GetComparison(self, request: Any, context: Any) -> Any:
-        return await _answer(self._answers.comparison, request, context, "comparison")
+        return await self._answer(self._answers.comparison, request, context, "comparison")
 
     async def GetMachines(self, request: Any, context: Any) -> Any:
-        return await _answer(self._answers.machines, request, context, "question for machines")
+        return await self._answer(
+            self._answers.machines, request, context, "question for machines", self._lists
+        )
 
     async def ListAgents(self, request: Any, context: Any) -> Any:
         links = self._agents.links()  # of the event loop, where they come and go
@@ -108,7 +114,7 @@ class QueryService:
 
     async def TraceJob(self, request: Any, context: Any) -> AsyncIterator[Any]:
         try:
-            job, running = await _answer(self._running_ranks, request, context, "trace")
+            job, running = await self._answer(self._running_ranks, request, context, "trace")
             async with contextlib.aclosing(
                 trace(self._agents, chosen(running, request.ranks, job), request.steps)
             ) as events:
@@ -125,23 +131,31 @@ class QueryService:
         view = store.view(job, {"steps": []}) or store.overview(job)
         return job, running_ranks(view, store.now_ns())
 
+    async def _answer(
+        self,
+        work: Callable[[Any], Any],
+        request: Any,
+        context: Any,
+        what: str,
+        questions: Questions | None = None,
+    ) -> Any:
+        """questions: among which it waits; None: those about the data of jobs."""
+        # Equal are those of callers who may see the same.
+        key = (what, request.SerializeToString(deterministic=True), self._limit())
+        try:
+            return await (questions or self._questions).answer(key, partial(work, request))
+        except Exception as error:
+            await _refuse(error, request, context, what)
 
-async def _answer(work: Callable[[Any], Any], request: Any, context: Any, what: str) -> Any:
-    try:
-        return await asyncio.to_thread(work, request)
-    except Exception as error:
-        await _refuse(error, request, context, what)
-
-
-async def _stream(
-    work: Callable[[Any], Iterator[Any]], request: Any, context: Any, what: str
-) -> AsyncIterator[Any]:
-    try:
-        answer = await asyncio.to_thread(work, request)
-        while (message := await asyncio.to_thread(next, answer, None)) is not None:
-            yield message
-    except Exception as error:
-        await _refuse(error, request, context, what)
+    async def _stream(
+        self, work: Callable[[Any], Iterator[Any]], request: Any, context: Any, what: str
+    ) -> AsyncIterator[Any]:
+        try:
+            answer = await self._questions.alone(work, request)
+            while (message := await self._questions.alone(next, answer, None)) is not None:
+                yield message
+        except Exception as error:
+            await _refuse(error, request, context, what)
 
 
 async def _refuse(error: Exception, request: Any, context: Any, what: str) -> None:

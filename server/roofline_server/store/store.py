@@ -37,11 +37,11 @@ from .sealing.process import SealingProcess, is_large, writer_of
 from .sealing.sealer import Sealer
 from .segments.leases import Leases
 from .segments.reader import Reader
-from .steps.deltas import Deltas
+from .steps.deltas import Deltas, Needed
 from .steps.sealed import SealedSteps
 from .usable import usable
 from .view import JobView
-from .view_builder import Needed, ViewBuilder
+from .view_builder import ViewBuilder
 from .wal import warn_of_damaged_logs
 
 log = logging.getLogger(__name__)

@@ -6,8 +6,6 @@ import copy
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
-import numpy as np
-
 from ..correlate.steps import JobTables
 from ..records import (
     NODE_JOB,
@@ -32,14 +30,11 @@ from .segments.files import STEPS, Segment
 from .segments.frames import by_dataset
 from .segments.leases import Leases
 from .segments.reader import Reader, distinct, grouped_by_rank, on_server_clock
-from .steps.deltas import Deltas
+from .steps.deltas import Deltas, Needed
 from .view import JobView, as_they_turned_out, facts_of
 
 # In every step table that has them: who, which step, when, of which incarnation, on how many samples.
 STEP_KEYS = ("rank", "window", "step", "begin_ns", "end_ns", "start_ns", "samples")
-
-# Step table -> its columns that are wanted beside the keys; None: all.
-Needed = Mapping[str, Sequence[str] | None]
 
 
 class Snapshot(NamedTuple):
@@ -164,7 +159,7 @@ class ViewBuilder:
                 ranks,
                 process_lifetimes=lifetimes,
                 steps=steps,
-                time_windows=self._time_windows(job, snapshot, fresh, clocks, ranks, steps),
+                time_windows=self._time_windows(job, snapshot, fresh, clocks, ranks, steps, needed),
                 events=events,
                 watched=watched,
                 clocks=clocks,
@@ -270,17 +265,14 @@ class ViewBuilder:
         clocks: Clocks,
         ranks: Mapping[int, RankKey],
         steps: Mapping[str, Table],
+        needed: Needed | None,
     ) -> dict[str, Table]:
         """Windows of equal time for the ranks without any step."""
         stepping = distinct(steps["steps"]["rank"]) if "steps" in steps else []
-        if not ranks.keys() - set(stepping):
+        without = ranks.keys() - set(stepping)
+        if not without:
             return {}
-        found = {}
-        for name, table in self._deltas.by_time(job, snapshot.segments, fresh, clocks).items():
-            mine = take(table, ~np.isin(table["rank"], stepping))
-            if rows(mine):
-                found[name] = mine
-        return found
+        return self._deltas.by_time(job, snapshot.segments, fresh, clocks, without, needed)
 
     def _all(self, dataset: str, segments: Sequence[Segment], fresh: Table) -> Table:
         stored = self._reader.read(s for s in segments if s.dataset == dataset)

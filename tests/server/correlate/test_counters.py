@@ -14,6 +14,7 @@ from roofline_server.correlate.counters import (
     intervals,
     largest,
     least_share,
+    restarted,
     uncounted,
 )
 from roofline_server.records import ABSENT, Floats, Ints, Table, rows
@@ -290,3 +291,19 @@ def test_node_nobody_read_in_a_window_has_no_row() -> None:
         rows(cut_node(windows((1, 20, 30)), {1: 7}, of_node(("", 0, 0), ("", 10, 1)), [metric("cpu_ns")]))
         == 0
     )
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 30), st.sampled_from([0.0, 1.0, 2.0, float("nan")])), max_size=12),
+    st.lists(st.tuples(st.integers(-5, 35), st.integers(0, 10)), min_size=1, max_size=5),
+)
+def test_a_counter_began_anew_in_windows_that_touch_a_fall(
+    samples: list[tuple[int, float]], some: list[tuple[int, int]]
+) -> None:
+    samples.sort(key=lambda one: one[0])
+    begin, end = ints(*(first for first, _ in some)), ints(*(first + length for first, length in some))
+    known = [(time, value) for time, value in samples if not np.isnan(value)]
+    falls = [(a, b) for (a, high), (b, low) in itertools.pairwise(known) if low < high]
+    expected = [any(b < fell and e > from_ for from_, fell in falls) for b, e in zip(begin, end, strict=True)]
+    times, values = ints(*(time for time, _ in samples)), floats(*(value for _, value in samples))
+    assert restarted(times, values, begin, end).tolist() == expected

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -166,9 +168,18 @@ def test_coverage_comes_from_its_events() -> None:
     assert rows(coverage(NO_EVENTS)) == 0
 
 
+def timed(samples: Table) -> dict[str, Table]:
+    """Windows of equal time, a metric at a time."""
+
+    def read(columns: Sequence[str]) -> Table:
+        return {name: column for name, column in samples.items() if name in columns}
+
+    return by_time({"process": read}, METRICS, {}, NO_EVENTS, lambda name, metrics, _: [[m] for m in metrics])
+
+
 def test_life_without_steps_is_cut_into_windows_of_equal_time() -> None:
     moments = [(1500 * MS + k * 500 * MS, 7 * k) for k in range(21)]
-    found = by_time(job({}, sampled(PS, *moments)), METRICS)
+    found = timed(sampled(PS, *moments))
     steps, process = found["steps"], found["steps_process"]
     assert steps["window"].tolist() == [TIME_WINDOW] * 3
     assert steps["step"].tolist() == [0, 1, 2]
@@ -182,7 +193,7 @@ def test_two_processes_of_one_rank_have_windows_of_their_own() -> None:
     first = sampled(PS, *((k * 100 * MS, k) for k in range(5)))
     second = sampled(PS, *((700 * MS + k * 100 * MS, k) for k in range(5)), start_ns=15)
     both = {name: np.concatenate([second[name], first[name]]) for name in first}
-    process = by_time(job({}, both), METRICS)["steps_process"]
+    process = timed(both)["steps_process"]
     found = zip(process["start_ns"], process["begin_ns"], process["end_ns"], strict=True)
     assert sorted(found) == [(1, 0, 400 * MS), (15, 700 * MS, 1000 * MS), (15, 1000 * MS, 1100 * MS)]
 

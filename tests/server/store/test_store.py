@@ -563,6 +563,24 @@ def test_rank_without_steps_has_one_row_for_its_life(store: Store) -> None:
         store.seal()
 
 
+def test_of_ranks_without_steps_what_is_needed_is_read(store: Store) -> None:
+    greet(store)
+    A.put(store, *training([rank(), rank(index=1, pid=101)]))
+    for _ in range(2):
+        whole, some, nothing = (
+            store.view(JOB, needed)
+            for needed in (None, {"steps": [], "steps_process": ["cpu_ns.end"]}, {"steps": []})
+        )
+        assert whole and some and nothing
+        without = {number for number, key in whole.ranks.items() if key.index == 1}
+        assert all(set(table["rank"].tolist()) == without for table in whole.time_windows.values())
+        process, cpu = whole.time_windows["steps_process"], some.time_windows["steps_process"]
+        assert "rss_bytes" in process and "rss_bytes" not in cpu
+        assert all(np.array_equal(process[name], cpu[name]) for name in cpu)
+        assert nothing.time_windows == {}
+        store.seal()
+
+
 def test_node_that_said_nothing_of_its_clock_is_placed_by_arrival(store: Store) -> None:
     A.put(store, *OF_A[:2])
     view = store.view(JOB)

@@ -141,22 +141,24 @@ def _present(file: pq.ParquetFile, columns: Collection[str] | None) -> list[str]
 def constants(metadata: Any, names: Collection[str]) -> dict[str, int]:
     """Of these columns those of integers that are the same in all rows of a file, as its end says: they need
     not be read. (Of floats it does not say whether some are no numbers.)"""
+    # `metadata.schema` and the metadata would refer to each other: they would stay, with all that the end of
+    # the file says, until Python looks for cycles, which it seldom does.
+    groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
     found: dict[str, int] = {}
-    for at in range(metadata.num_columns):
-        if metadata.schema.column(at).physical_type != "INT64":
-            continue
-        name, values = metadata.schema.column(at).path, set()
-        if name not in names:
-            continue
-        for group in range(metadata.num_row_groups):
-            known = metadata.row_group(group).column(at).statistics
-            if known is None or not known.has_min_max or known.null_count != 0 or known.min != known.max:
-                break
-            values.add(known.min)
-        else:
-            if len(values) == 1:
-                found[name] = values.pop()
+    for at in range(metadata.num_columns if groups else 0):
+        chunks = [group.column(at) for group in groups]
+        if chunks[0].physical_type == "INT64" and chunks[0].path_in_schema in names:
+            first, *others = (_only_value(chunk.statistics) for chunk in chunks)
+            if first is not None and all(other == first for other in others):
+                found[chunks[0].path_in_schema] = first
     return found
+
+
+def _only_value(statistics: Any) -> int | None:
+    """None: there are several, or none, or it is not known."""
+    if statistics is None or not statistics.has_min_max or statistics.null_count != 0:
+        return None
+    return int(statistics.min) if statistics.min == statistics.max else None
 
 
 def _with_constants(table: Table, names: Sequence[str], same: Mapping[str, int]) -> Table:

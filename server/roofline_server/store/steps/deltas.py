@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Protocol
+
+import numpy as np
 
 from ...clock import NodeClock
 from ...correlate import parts as part_sums
@@ -26,12 +29,17 @@ from ...records import (
 from ..catalog.catalog import Progress
 from ..catalog.clocks import Clocks, moment
 from ..segments.files import PARTS, Segment
-from ..segments.reader import Reader, on_server_clock
+from ..segments.reader import Reader, distinct, on_server_clock
+from .shares import in_shares
 
 # Kernel records and marks may reach the agent this long after they happened.
 SLACK_NS = 5_000_000_000
 
 SAMPLES = "samples_"
+COVERAGE = ("rank", "node", "kind", "time_ns", "end_ns")
+
+# Step table -> its columns that are wanted beside the keys; None: all.
+Needed = Mapping[str, Sequence[str] | None]
 
 
 class JobNames(Protocol):
@@ -168,13 +176,52 @@ class Deltas:
         return max(SLACK_NS, *(2 * interval_ns for interval_ns in self._name_ids.intervals_ns(nodes)), 0)
 
     def by_time(
-        self, job: str, segments: Sequence[Segment], fresh: Mapping[str, Table], clocks: Clocks
+        self,
+        job: str,
+        segments: Sequence[Segment],
+        fresh: Mapping[str, Table],
+        clocks: Clocks,
+        ranks: Collection[int],
+        needed: Needed | None = None,
     ) -> dict[str, Table]:
-        """The same tables as step deltas, in windows of equal time, of all ranks."""
-        # The one question whose cost follows the samples: there are no step deltas to read instead.
-        needed = self.needed(segments, 0)
-        everything = self.job_tables(job, needed, fresh, frozenset(), clocks)
-        return by_time(everything, self._name_ids.metrics_by_set(job))
+        """The same tables as step deltas, in windows of equal time, of these ranks; without those in which
+        nothing is counted. needed: see `Store.view`."""
+
+        def wanted(name: str, metrics: Sequence[Metric], count: int) -> Iterator[Sequence[Metric]]:
+            return in_shares([m for m in metrics if _is_needed(name, m, needed)], count)
+
+        # The one question whose cost follows the samples: there are no step deltas to read instead. So no
+        # more is held of them at once than has to be.
+        stored = self.needed(segments, 0)
+        metrics = self._name_ids.metrics_by_set(job)
+        kernels = needed is None or "steps_kernels" in needed
+        if not kernels and not any(_is_needed(name, m, needed) for name, of in metrics.items() for m in of):
+            return {}
+        of_ranks = partial(self._of_ranks, stored, fresh, clocks, frozenset(ranks))
+        samples = {
+            dataset.removeprefix(SAMPLES): partial(of_ranks, dataset)
+            for dataset in sorted(stored.keys() | fresh.keys())
+            if dataset.startswith(SAMPLES)
+        }
+        calls = of_ranks("calls", None) if kernels else {}
+        return by_time(samples, metrics, calls, of_ranks("events", COVERAGE), wanted)
+
+    def _of_ranks(
+        self,
+        stored: Mapping[str, Sequence[Segment]],
+        fresh: Mapping[str, Table],
+        clocks: Clocks,
+        ranks: frozenset[int],
+        dataset: str,
+        columns: Sequence[str] | None,
+    ) -> Table:
+        """What there is of some ranks, on the server's clock. Of others one segment at a time is held."""
+        found: list[Table] = []
+        for segment in stored.get(dataset, ()):
+            found += (_rows_of(piece, ranks) for piece in self._reader.pieces([segment], columns))
+        new = fresh.get(dataset, {})
+        found.append(_rows_of({n: c for n, c in new.items() if columns is None or n in columns}, ranks))
+        return on_server_clock(concatenate(found), clocks)
 
     def sum_parts(self, job: str, raw: Mapping[str, Table], clocks: Clocks) -> dict[str, Table]:
         """Counter set -> what its parts counted, one row each."""
@@ -208,6 +255,23 @@ class Deltas:
             table = concatenate([self._reader.read(stored.get(name, ())), *new.get(name, ())])
             found += part_sums.totals(table, metrics.get(name, []))
         return found
+
+
+def _is_needed(name: str, metric: Metric, needed: Needed | None) -> bool:
+    """Whether a column of `steps_NAME` that is wanted is made of this metric, or hangs on it."""
+    columns = None if needed is None else needed.get(f"steps_{name}", ())
+    if columns is None:
+        return True
+    made = {
+        n for one in (metric.name, metric.coverage_of) if one for n in (one, f"{one}.begin", f"{one}.end")
+    }
+    return not made.isdisjoint(columns)
+
+
+def _rows_of(table: Table, ranks: frozenset[int]) -> Table:
+    if not rows(table) or ranks.issuperset(distinct(table["rank"])):
+        return table
+    return take(table, np.isin(table["rank"], list(ranks)))
 
 
 def _from(table: Table, since_ns: int) -> Table:

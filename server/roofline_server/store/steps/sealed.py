@@ -7,17 +7,18 @@ after the other and of a large one some metrics at a time.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from ...correlate import windows as step_windows
-from ...correlate.steps import NODE_SETS, counted
-from ...records import Incarnation, Removed, Table, rows
+from ...correlate.steps import NODE_SETS, SAMPLE_KEYS, counted
+from ...records import Incarnation, Metric, Removed, Table, rows
 from ..catalog.catalog import Progress
 from ..catalog.clocks import Clocks, moment, settled_after
 from ..segments.files import STEPS, Segment
 from ..segments.reader import Reader, on_server_clock
 from .deltas import SAMPLES, Deltas, JobNames
+from .shares import in_shares
 
 log = logging.getLogger(__name__)
 
@@ -26,8 +27,6 @@ SILENT_NS = 600_000_000_000
 
 # Datasets that windows are made of, or that are summed up in windows but are no counters.
 NOT_SAMPLES = ("marks", "spans", "calls", "events")
-SHARE_BYTES = 96 << 20  # of samples in memory at once: less means to read and sort their keys more often
-KEYS = ("rank", "node", "start_ns", "time_ns", "instance")
 
 
 class NewData(NamedTuple):
@@ -136,13 +135,12 @@ class SealedSteps:
             if name == dataset or name not in metrics:
                 continue
             count = sum(segment.rows for segment in segments)
-            most = max(1, SHARE_BYTES // (8 * max(1, count)) - len(KEYS))
+            shares: Iterable[Sequence[Metric]] = in_shares(metrics[name], count)
             if name in NODE_SETS:
-                most = len(metrics[name])  # which windows have rows depends on all of them together
+                shares = [metrics[name]]  # which windows have rows depends on all of them together
             found: dict[str, Table] = {}
-            for first in range(0, len(metrics[name]), most):
-                some = metrics[name][first : first + most]
-                wanted = [*KEYS, *(metric.name for metric in some)]
+            for some in shares:
+                wanted = [*SAMPLE_KEYS, *(metric.name for metric in some)]
                 samples = on_server_clock(self._reader.read(segments, wanted), new.clocks)
                 for steps, table in counted(keys, name, samples, homes, some).items():
                     found.setdefault(steps, {}).update(table)

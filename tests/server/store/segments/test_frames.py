@@ -10,7 +10,7 @@ from roofline.answers.values import Provenance, Scope
 from roofline_server.records import ABSENT, Frame, Metric, rows
 from roofline_server.store.sealing import source
 from roofline_server.store.segments.frames import tables_of
-from roofline_server.store.steps import sealed
+from roofline_server.store.steps import shares
 from roofline_server.store.store import Store
 
 from ...builders import PROCESS, Node, S, canonical, packed, rank, samples, steps_of_all, training
@@ -70,7 +70,7 @@ def test_sealing_in_small_pieces_loses_and_changes_nothing(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(source, "PIECE_BYTES", 1)
-    monkeypatch.setattr(sealed, "SHARE_BYTES", 1)
+    monkeypatch.setattr(shares, "SHARE_BYTES", 1)
     node = Node("a")
     node.greet(store)
     sent = training([rank(index=0), rank(index=1, pid=101)], stepping=(0, 1))

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gc
 import random
 from collections.abc import Sequence
 from pathlib import Path
@@ -122,3 +123,21 @@ def test_damaged_segment_costs_its_own_rows_alone(tmp_path: Path, caplog: pytest
     assert list(reading.damaged) == [bad.path]
     assert [record.levelname for record in caplog.records] == ["ERROR"], "said once"
     assert reading.read([good._replace(rows=good.rows - 1)]) == {}, "a file with other rows than it had"
+
+
+def test_what_was_read_of_a_file_is_freed_at_once(tmp_path: Path) -> None:
+    # Nothing else starts Python's search for cycles: arrays are few and large.
+    columns: Table = {"rank": np.array([1, 1, 2]), "same": np.array([7, 7, 7])}
+    segment = write(tmp_path, "job", "steps", 1, [Piece(columns, 0, 1)])
+    reader = Reader(tmp_path)
+    gc.collect()
+    gc.disable()
+    try:
+        reader.read([segment])
+        reader.columns(segment)
+        reader.of_ranks(segment, [1])
+        list(reader.batches(segment, 1))
+        left = {type(one) for one in gc.get_objects()}
+    finally:
+        gc.enable()
+    assert left.isdisjoint((pq.FileMetaData, pq.ParquetSchema, pq.ParquetFile))
