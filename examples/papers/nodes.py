@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
+import socket
 import subprocess
 import tempfile
 import time
@@ -21,6 +22,7 @@ HEAD = NETWORK + "1"
 FIRST = 11  # last byte of the first node's address
 TOOLS = ("ip", "tc", "nsenter", "unshare", "taskset")
 BURST = "256kb"
+LOCK = "\0roofline-nodes"  # an abstract socket
 # The first process of a node: it reaps what others leave behind, and with it all others end. Of its own are
 # /run, where the node's agent listens, /sys, which shows its interfaces, and /etc/hosts, where Horovod looks.
 OWN_PLACES = (
@@ -61,6 +63,22 @@ def lacking() -> str:
 @contextlib.contextmanager
 def cluster(names: Sequence[str], rate: str) -> Iterator[dict[str, Node]]:
     """Nodes by name, until the block is left. rate: of each link and direction, as tc(8) writes it: 2gbit."""
+    with _alone():
+        yield from _cluster(names, rate)
+
+
+@contextlib.contextmanager
+def _alone() -> Iterator[None]:
+    """Its name is free again when the process ends, however that is."""
+    with socket.socket(socket.AF_UNIX) as lock:
+        try:
+            lock.bind(LOCK)
+        except OSError:
+            raise NodeError("such nodes are up already: another run goes on") from None
+        yield
+
+
+def _cluster(names: Sequence[str], rate: str) -> Iterator[dict[str, Node]]:
     _remove_bridge()
     addresses = {name: f"{NETWORK}{FIRST + index}" for index, name in enumerate(names)}
     started: list[subprocess.Popen[bytes]] = []
