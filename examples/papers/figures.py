@@ -5,7 +5,8 @@ What was not run is not drawn; a picture of which nothing was run is left out.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,11 +14,12 @@ import matplotlib
 
 matplotlib.use("agg")
 import matplotlib.pyplot as plt
-from points import BATCHES, CYCLES, NETWORKS, RATE, SWEPT, UNSHAPED
+from matplotlib.lines import Line2D
+from points import BATCHES, CYCLES, NAMES, NETWORKS, RATE, SWEPT, UNSHAPED
 from readings import Reading, Readings
 from roofline_client import Client, connect
 
-NAMES = {"alexnet": "AlexNet", "resnet50": "ResNet-50", "vgg16": "VGG-16", "inception3": "Inception-v3"}
+FRAMEWORKS = {"torch": "PyTorch", "tensorflow": "TensorFlow"}
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00")
 DPI = 110
 BASE = {"batch": 16, "onednn": 1}
@@ -52,9 +54,13 @@ def draw_all(
 
 
 def trajectories(
-    experiment: str, role: str, over: str, stops: Sequence[dict[str, object]]
+    experiment: str,
+    role: str,
+    over: str,
+    stops: Sequence[dict[str, object]],
+    names: Mapping[str, str] | None = None,
 ) -> Callable[..., Any]:
-    """A panel for each network: its role over jobs that differ in one tag."""
+    """A panel for each network: its role over jobs that differ in one tag. names: for its values."""
 
     def draw(client: Client, readings: Readings, _network: object) -> Any:
         wanted = {
@@ -67,35 +73,66 @@ def trajectories(
         figure, axes = plt.subplots(rows, 2, figsize=(13, 5 * rows), layout="constrained", squeeze=False)
         for ax, (network, jobs) in zip(axes.flat, wanted.items(), strict=False):
             client.experiment(jobs=jobs).trajectory(over=over, roles=[role]).plot(ax=ax)
-            ax.set_title(NAMES[network])
-            if ax.child_axes and ax.get_legend() is not None:
-                ax.get_legend().remove()  # the magnified part lies where it would
+            ax.set_title(NAMES[network], loc="left")
+            for text in [text for one in (ax, *ax.child_axes) for text in one.texts]:
+                value = text.get_text().removeprefix(f"{role} ")
+                text.set_text((names or {}).get(value, text.get_text()))
+        _one_legend(figure, axes.flat)
         return _without_rest(figure, axes.flat[len(wanted) :])
 
     return draw
 
 
 def planes(layer: str) -> Callable[..., Any]:
-    """Complexity and time: a row for each framework, a column for each parameter."""
+    """Complexity and time: a row for each framework, two columns of parameters."""
 
     def draw(client: Client, readings: Readings, _network: object) -> Any:
-        frameworks, parameters = ("torch", "tensorflow"), SWEPT[layer]
-        shape = {"nrows": len(frameworks), "ncols": len(parameters)}
-        figure, axes = plt.subplots(**shape, figsize=(22, 11), layout="constrained", squeeze=False)
+        panels = [(framework, name) for framework in ("torch", "tensorflow") for name in SWEPT[layer]]
+        rows = (len(panels) + 1) // 2
+        figure, axes = plt.subplots(rows, 2, figsize=(13, 5.5 * rows), layout="constrained", squeeze=False)
         drawn = 0
-        for row, framework in zip(axes, frameworks, strict=True):
-            for ax, (name, sizes) in zip(row, parameters.items(), strict=True):
-                stops = [{"framework": framework, "layer": layer, name: size} for size in sizes]
-                jobs = _jobs(readings, f"{layer}-{name}", stops)
-                if not jobs:
-                    ax.set_axis_off()
-                    continue
-                client.experiment(jobs=jobs).time_roofline(over=name).plot(ax=[ax])
-                ax.set_title(f"{framework}: {name} {', '.join(map(str, sizes))}")
-                drawn += 1
+        for ax, (framework, name) in zip(axes.flat, panels, strict=True):
+            stops = [{"framework": framework, "layer": layer, name: size} for size in SWEPT[layer][name]]
+            jobs = _jobs(readings, f"{layer}-{name}", stops)
+            if not jobs:
+                ax.set_axis_off()
+                continue
+            client.experiment(jobs=jobs).time_roofline(over=name).plot(ax=[ax])
+            sizes = ", ".join(map(str, SWEPT[layer][name]))
+            ax.set_title(f"{FRAMEWORKS[framework]}: {name} {sizes}", loc="left")
+            for text in ax.texts:  # of which job is in the title
+                text.set_text(re.sub(r"launches \(.*", "launches a step", text.get_text()))
+            drawn += 1
+        _one_legend(figure, axes.flat)
         return figure if drawn else None
 
     return draw
+
+
+def _one_legend(figure: Any, axes: Iterable[Any]) -> None:
+    """What panels have in common stands below all of them; a panel keeps its key to letters."""
+    common: dict[str, Any] = {}
+    for ax in axes:
+        legend = ax.get_legend()
+        if legend is None:
+            continue
+        entries = [
+            (text.get_text(), one) for text, one in zip(legend.texts, legend.legend_handles, strict=True)
+        ]
+        key = [(label, one) for label, one in entries if _is_blank(one)]
+        common |= {label: one for label, one in entries if (label, one) not in key}
+        legend.remove()
+        if key:
+            labels, handles = zip(*key, strict=True)
+            size = {"handlelength": 0, "handletextpad": 0, "fontsize": 7}
+            ax.legend(handles, labels, loc="lower right", frameon=False, **size)
+    if common:
+        figure.legend(common.values(), common.keys(), loc="outside lower center", ncols=3, frameon=False)
+
+
+def _is_blank(handle: Any) -> bool:
+    """Of an entry of a legend that only explains a letter."""
+    return isinstance(handle, Line2D) and {handle.get_linestyle(), str(handle.get_marker())} == {"None"}
 
 
 def _jobs(readings: Readings, experiment: str, stops: Sequence[dict[str, object]]) -> list[str]:
@@ -113,22 +150,52 @@ def _without_rest(figure: Any, rest: Sequence[Any]) -> Any:
 
 
 def bars(title: str, groups: Sequence[str], series: dict[str, list[float | None]], unit: str) -> Any:
-    """A group of bars for each name, one bar a series; what is None is not drawn. None: nothing is known."""
-    if not any(number is not None for numbers in series.values() for number in numbers):
-        return None
+    """A group of bars for each name, one bar a series; what is None is not drawn, nor groups and series of
+    nothing else. None: nothing is known."""
     figure, ax = plt.subplots(figsize=(9, 4.5), layout="constrained")
-    width = 0.8 / len(series)
-    for index, (label, numbers) in enumerate(series.items()):
+    return figure if _bars(ax, title, groups, series, unit) else None
+
+
+def _bars(
+    ax: Any, title: str, groups: Sequence[str], series: dict[str, list[float | None]], unit: str
+) -> bool:
+    """Returns whether there was anything to draw."""
+    known = [i for i in range(len(groups)) if any(numbers[i] is not None for numbers in series.values())]
+    shown = {label: [numbers[i] for i in known] for label, numbers in series.items()}
+    shown = {label: numbers for label, numbers in shown.items() if any(n is not None for n in numbers)}
+    if not shown:
+        return False
+    width = 0.8 / len(shown)
+    for index, (label, numbers) in enumerate(shown.items()):
         at = [group + index * width for group, number in enumerate(numbers) if number is not None]
-        ax.bar(
-            at, [n for n in numbers if n is not None], width, label=label, color=COLOURS[index % len(COLOURS)]
-        )
-    ax.set_xticks([group + 0.4 - width / 2 for group in range(len(groups))], groups)
+        heights = [n for n in numbers if n is not None]
+        ax.bar(at, heights, width, label=label, color=COLOURS[index % len(COLOURS)])
+    ax.set_xticks([group + 0.4 - width / 2 for group in range(len(known))], [groups[i] for i in known])
+    is_one = len(shown) == 1
+    _finish(ax, f"{title}, {next(iter(shown))}" if is_one else title, unit, is_one)
+    return True
+
+
+def stacked(title: str, groups: Sequence[str], series: dict[str, list[float]], unit: str) -> Any:
+    """A bar for each name, one part a series."""
+    figure, ax = plt.subplots(figsize=(9, 4.5), layout="constrained")
+    bottom = [0.0] * len(groups)
+    for index, (label, numbers) in enumerate(series.items()):
+        colour = COLOURS[index % len(COLOURS)]
+        ax.bar(range(len(groups)), numbers, 0.6, bottom, label=label, color=colour)
+        bottom = [b + n for b, n in zip(bottom, numbers, strict=True)]
+    ax.set_xticks(range(len(groups)), groups, fontsize=8 if len(groups) > 4 else None)
+    _finish(ax, title, unit)
+    return figure
+
+
+def _finish(ax: Any, title: str, unit: str, is_one: bool = False) -> None:
+    """is_one: what the bars are is in the title."""
     ax.set_ylabel(unit)
     ax.set_title(title, loc="left")
     ax.spines[["top", "right"]].set_visible(False)
-    ax.legend(frameon=False)
-    return figure
+    if not is_one:
+        ax.legend(frameon=False, loc="upper left", bbox_to_anchor=(1, 1))
 
 
 def _number(reading: Reading | None, name: str, scale: float = 1.0) -> float | None:
@@ -166,49 +233,34 @@ def widths(_client: Client, readings: Readings, _network: object) -> Any:
     if not found:
         return None
     names = sorted({name for _, _, job in found if job for name in job.numbers if name.startswith("width.")})
-    figure, ax = plt.subplots(figsize=(10, 4.5), layout="constrained")
-    bottom = [0.0] * len(found)
-    for index, name in enumerate(names):
-        shares = [(_number(job, name) or 0.0) for _, _, job in found]
-        ax.bar(
-            range(len(found)), shares, 0.7, bottom, label=name.removeprefix("width."), color=COLOURS[index]
-        )
-        bottom = [b + s for b, s in zip(bottom, shares, strict=True)]
-    ax.set_xticks(
-        range(len(found)),
-        [f"{NAMES[n]}\noneDNN {'on' if onednn else 'off'}" for n, onednn, _ in found],
-        fontsize=8,
-    )
-    ax.set_ylabel("share of the FLOPs")
-    ax.set_title("FLOPs by precision and vector width", loc="left")
-    ax.legend(frameon=False, bbox_to_anchor=(1, 1))
-    ax.spines[["top", "right"]].set_visible(False)
-    return figure
+    shares = {
+        name.removeprefix("width."): [_number(job, name, 100) or 0.0 for _, _, job in found] for name in names
+    }
+    groups = [f"{NAMES[n]}\noneDNN {'on' if onednn else 'off'}" for n, onednn, _ in found]
+    return stacked("FLOPs by precision and vector width", groups, shares, "% of the FLOPs")
 
 
 def work(_client: Client, readings: Readings, _network: object) -> Any:
-    def of(experiment: str, name: str, **tags: object) -> list[float | None]:
-        return [
-            _number(readings.find(experiment, network=n, workers=2, **BASE, **tags), name, 1e-9)
-            for n in NETWORKS
-        ]
-
-    series = {
-        "NUM_FLOP, PS": of("ps", "worker.flops_per_step", ps=1),
-        "NUM_FLOP, Horovod": of("horovod", "horovod.flops_per_step"),
-        "MEM_ACC x 1000, PS": _scaled(of("ps", "work.memory accesses", ps=1), 1e3),
-        "MEM_ACC x 1000, Horovod": _scaled(of("horovod", "work.memory accesses"), 1e3),
+    jobs = {
+        "PS": ("worker", [readings.find("ps", network=n, workers=2, ps=1, **BASE) for n in NETWORKS]),
+        "Horovod": ("horovod", [readings.find("horovod", network=n, workers=2, **BASE) for n in NETWORKS]),
     }
-    return bars(
-        "Work and memory accesses of a step and rank (of tensors)",
-        [NAMES[n] for n in NETWORKS],
-        series,
-        "10^9",
+    flops = {
+        label: [_number(one, f"{role}.flops_per_step", 1e-9) for one in found]
+        for label, (role, found) in jobs.items()
+    }
+    accesses = {
+        label: [_number(one, "work.memory accesses", 1e-6) for one in found]
+        for label, (_, found) in jobs.items()
+    }
+    figure, (left, right) = plt.subplots(1, 2, figsize=(13, 4.5), layout="constrained")
+    names = [NAMES[n] for n in NETWORKS]
+    drawn = _bars(left, "NUM_FLOP of a step and rank, of 2", names, flops, "GFLOP")
+    drawn |= _bars(
+        right, "MEM_ACC of a step and rank, of 2 (over tensors)", names, accesses, "million accesses"
     )
-
-
-def _scaled(numbers: list[float | None], by: float) -> list[float | None]:
-    return [None if number is None else number * by for number in numbers]
+    left.get_legend() and left.get_legend().remove()
+    return figure if drawn else None
 
 
 def layers(_client: Client, readings: Readings, _network: object) -> Any:
@@ -219,11 +271,14 @@ def layers(_client: Client, readings: Readings, _network: object) -> Any:
         return None
     parts = {name: None for job in known.values() for name in job.numbers if name.startswith("account.")}
     series = {
-        part.removeprefix("account.").replace("_", " "): [_number(known.get(n), part, 100) for n in known]
+        part.removeprefix("account.").replace("|", " or ").replace("_", " "): [
+            _number(job, part, 100) or 0.0 for job in known.values()
+        ]
         for part in parts
         if max((_number(job, part) or 0.0) for job in known.values()) > 0.005
     }
-    return bars("Where a step goes, Horovod with 2 ranks", [NAMES[n] for n in known], series, "% of the step")
+    groups = [NAMES[n] for n in known]
+    return stacked("Where a step goes, Horovod with 2 ranks", groups, series, "% of the step")
 
 
 def processes(_client: Client, readings: Readings, _network: object) -> Any:
@@ -233,7 +288,10 @@ def processes(_client: Client, readings: Readings, _network: object) -> Any:
         for p, t in stops.values()
     ]
     return bars(
-        "Processes on two CPUs, 64 examples a step in all", list(stops), {"PyTorch": found}, "examples/s"
+        "Processes on two CPUs, 64 examples a step in all",
+        list(stops),
+        {"PyTorch": found},
+        "examples/s",
     )
 
 
@@ -279,11 +337,15 @@ def _share(one: Reading | None, size: str, what: str) -> float | None:
     return 100 * part / whole if whole and part is not None else None
 
 
+def _scaled(number: float | None, by: float) -> float | None:
+    return None if number is None else number * by
+
+
 def links(_client: Client, _readings: Readings, network: dict[str, dict[str, float]]) -> Any:
     payloads_ = ("uniform.small", "uniform.mixed", "random", "skewed")
     series = {
         f"{rate}{', serialised' if packed else ''}": [
-            _scaled([network.get(rate, {}).get(f"grpc.latency.{name}{packed}")], 1e3)[0] for name in payloads_
+            _scaled(network.get(rate, {}).get(f"grpc.latency.{name}{packed}"), 1e3) for name in payloads_
         ]
         for rate in (RATE, UNSHAPED)
         for packed in ("", ".serialized")
@@ -292,6 +354,7 @@ def links(_client: Client, _readings: Readings, network: dict[str, dict[str, flo
 
 
 WORKERS = [{"ps": 1, "workers": n, **BASE} for n in (1, 2, 4)]
+ONEDNN = [{"ps": 1, "workers": 1, "batch": 16, "onednn": x} for x in (0, 1)]
 RANKS = [{"workers": n, **BASE} for n in (1, 2, 4)]
 PICTURES = (
     Picture(
@@ -315,9 +378,7 @@ PICTURES = (
     Picture(
         "onednn",
         "Javed, figures 11 to 13: without and with oneDNN, one worker",
-        trajectories(
-            "ps", "worker", "onednn", [{"ps": 1, "workers": 1, "batch": 16, "onednn": x} for x in (0, 1)]
-        ),
+        trajectories("ps", "worker", "onednn", ONEDNN, {"0": "oneDNN off", "1": "on"}),
     ),
     Picture(
         "batch",

@@ -46,21 +46,27 @@ def instruments(folder: Path, nodes: dict[str, Node], torch_python: Path) -> Ite
 
     torch_python: whose launch overhead is a ceiling, too."""
     folder.mkdir(parents=True, exist_ok=True)
-    server = f"{HEAD}:{free_port()}"
-    environ = {**os.environ, "ROOFLINE_SERVER": server}
-    measure_ceilings(folder, environ, ["--python", torch_python])
+    measure_ceilings(folder, dict(os.environ), ["--python", torch_python])
     with contextlib.ExitStack() as all_of_them:
         # Nobody but these nodes has a way to this bridge.
-        listen = ["--listen", server, "--insecure", "--data", folder / "data"]
-        listen += ["--page", "off", "--http", "off"]
-        all_of_them.enter_context(started("roofline-server", listen, folder, environ))
-        wait_for(lambda: answers(server), folder / "roofline-server.log")
+        alone = all_of_them.enter_context(only_server(folder, HEAD))
         for node in nodes.values():
-            all_of_them.enter_context(_agent(folder, environ, node))
+            all_of_them.enter_context(_agent(folder, alone.environ, node))
         for name in nodes:
             log = _log(folder, name)
             wait_for(lambda log=log: CONNECTED in log.read_text(), log)
-        yield Instruments(folder, server, environ, nodes)
+        yield alone._replace(nodes=nodes)
+
+
+@contextlib.contextmanager
+def only_server(folder: Path, host: str = "127.0.0.1") -> Iterator[Instruments]:
+    """A server that answers about what was recorded earlier, without nodes."""
+    server = f"{host}:{free_port()}"
+    environ = {**os.environ, "ROOFLINE_SERVER": server}
+    listen = ["--listen", server, "--insecure", "--data", folder / "data", "--page", "off", "--http", "off"]
+    with started("roofline-server", listen, folder, environ):
+        wait_for(lambda: answers(server), folder / "roofline-server.log")
+        yield Instruments(folder, server, environ, {})
 
 
 @contextlib.contextmanager

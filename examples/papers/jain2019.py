@@ -17,14 +17,16 @@ from judging import (
     Jobs,
     Judged,
     collect,
+    each,
     holds,
+    longer,
     never,
     percent,
     series,
     spent,
     times,
 )
-from points import CYCLES
+from points import CYCLES, NAMES
 
 TITLE = "Characterisation of training (Jain et al. 2019)"
 CLAIMS: list[Claim] = []
@@ -50,7 +52,7 @@ def processes_help(jobs: Jobs) -> Judged:
     return holds(
         two > one,
         f"2 processes of 1 thread over 1 of 2, the same batch in all: {times(two / one)}",
-        spent(torch(jobs, "processes", processes=2, threads=1)),
+        longer(*(torch(jobs, "processes", processes=n, threads=3 - n) for n in (1, 2))),
     )
 
 
@@ -64,7 +66,7 @@ def gain_is_bounded(jobs: Jobs) -> Judged:
     }
     worst = max(found.values())
     ours = "two single-threaded processes, if they did not slow each other down, over one of two threads: "
-    return holds(worst <= 1.5, ours + ", ".join(f"{n} {x:.2f}x" for n, x in found.items()))
+    return holds(worst <= 1.5, ours + each("{:.2f}x", found))
 
 
 @claim("abstract", "More processes than cores do not help", "-")
@@ -79,7 +81,8 @@ def near_linear(jobs: Jobs) -> Judged:
     return holds(
         two / one / 2 >= 0.85,
         f"2 nodes of one core: {times(two / one)} ({percent(two / one / 2)})",
-        spent(torch(jobs, "nodes", nodes=2, batch=32)),
+        "both nodes are this machine, and its CPUs carry the links, too; "
+        + longer(*(torch(jobs, "nodes", nodes=n, batch=32) for n in (1, 2))),
     )
 
 
@@ -102,7 +105,7 @@ def not_linear(jobs: Jobs) -> Judged:
     }
     return holds(
         all(1 < x < 2 for x in gains.values()),
-        "2 threads over 1: " + ", ".join(f"{n} {x:.2f}x" for n, x in gains.items()),
+        f"2 threads over 1: {each('{:.2f}x', gains)}",
     )
 
 
@@ -126,8 +129,8 @@ def branches(jobs: Jobs) -> Judged:
     }
     return holds(
         gains["inception3"] > gains["resnet50"],
-        ", ".join(f"{n} {x:.2f}x" for n, x in gains.items()),
-        "; ".join(spent(threads(jobs, n, 1, 2)) for n in gains),
+        each("{:.2f}x", gains),
+        "; ".join(f"{NAMES[n]} with two at a time: {spent(threads(jobs, n, 1, 2))}" for n in gains),
     )
 
 
@@ -169,7 +172,10 @@ def torch_gains_more(jobs: Jobs) -> Judged:
         / speed(jobs("frameworks", framework=f, processes=1))
         for f in ("torch", "tensorflow")
     }
-    return holds(gains["torch"] > gains["tensorflow"], ", ".join(f"{n} {x:.2f}x" for n, x in gains.items()))
+    return holds(
+        gains["torch"] > gains["tensorflow"],
+        f"PyTorch {times(gains['torch'])}, TensorFlow {times(gains['tensorflow'])}",
+    )
 
 
 @claim(
@@ -212,6 +218,9 @@ def long_cycles_cost(jobs: Jobs) -> Judged:
     return holds(
         found[-1] > found[0],
         f"{', '.join(map(str, CYCLES))} ms: step {series([1000 * x for x in found], '{:.1f} ms'.format)}",
+        "the engine wakes less often on a CPU that it shares with the training: from "
+        f"{CYCLES[0]} to {CYCLES[-1]} ms of cycle time "
+        + longer(*(torch(jobs, "cycle", cycle=n) for n in (CYCLES[0], CYCLES[-1]))),
     )
 
 

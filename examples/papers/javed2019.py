@@ -15,8 +15,10 @@ from judging import (
     Jobs,
     Judged,
     collect,
+    each,
     giga,
     holds,
+    longer,
     never,
     of_each,
     percent,
@@ -24,7 +26,7 @@ from judging import (
     spent,
     times,
 )
-from points import BATCHES
+from points import BATCHES, NAMES
 
 TITLE = "Roofline trajectories (Javed, Ibrahim, Lu 2019)"
 CLAIMS: list[Claim] = []
@@ -39,10 +41,6 @@ def ps(jobs: Jobs, network: str, ps: int = 1, workers: int = 1, batch: int = 16,
 
 def horovod(jobs: Jobs, network: str, workers: int = 1, batch: int = 16, onednn: int = 1) -> Job:
     return jobs("horovod", network=network, workers=workers, batch=batch, onednn=onednn)
-
-
-def each(form: str, numbers: dict[str, float]) -> str:
-    return ", ".join(f"{name} {form.format(number)}" for name, number in numbers.items())
 
 
 @claim(
@@ -73,7 +71,7 @@ def defaults_leave_speed(jobs: Jobs) -> Judged:
     on = of_each(lambda n: horovod(jobs, n)["horovod.roof_share"])
     worse = [n for n in on if not on[n] > off[n]]
     ours = f"share of the roof: {each('{:.0%}', off)}; with oneDNN {each('{:.0%}', on)}"
-    return holds(not worse, ours, f"not for {', '.join(worse)}")
+    return holds(not worse, ours, f"not for {', '.join(NAMES[n] for n in worse)}")
 
 
 @claim(
@@ -123,9 +121,10 @@ def most_for_parameters(jobs: Jobs) -> Judged:
     kept = {n: two[speed] / 2 / one[speed] for n, (one, two) in found.items()}
     weight = {n: one[variables] / one["worker.flops_per_step"] for n, (one, _) in found.items()}
     heaviest = max(weight, key=lambda n: weight[n])
-    ours = f"kept from 1 to 2 workers: {each('{:.0%}', kept)}; most parameters per FLOP: {heaviest}"
+    ours = f"kept from 1 to 2 workers: {each('{:.0%}', kept)}; most parameters per FLOP: {NAMES[heaviest]}"
     least = min(kept, key=lambda n: kept[n])
-    return holds(least == heaviest, ours, "; ".join(map(spent, found[least])))
+    why = f"with a second worker {NAMES[least]} loses most, not by its parameters alone"
+    return holds(least == heaviest, ours, f"{why}: {longer(*found[least], 'worker')}")
 
 
 @claim(
@@ -166,7 +165,7 @@ def second_server_carries(jobs: Jobs) -> Judged:
     return holds(
         all(x < 0.75 for x in found.values()),
         f"bytes that ps:0 holds, 2 servers over 1: {each('{:.0%}', found)}",
-        "TensorFlow gives variables to servers in turn, so kernels and biases come to one each",
+        "TensorFlow deals variables out in turn: weights come to one server, their small biases to the other",
     )
 
 
@@ -211,11 +210,11 @@ def largest_for_alexnet(jobs: Jobs) -> Judged:
             / ps(jobs, n, workers=2)["worker.examples_per_second"]
         )
     )
-    return holds(
-        max(found, key=lambda n: found[n]) == "alexnet",
-        f"examples/s: {each('{:.2f}x', found)}",
-        f"most parameters per FLOP here: {_heaviest(jobs)}",
-    )
+    most, heaviest = max(found, key=lambda n: found[n]), _heaviest(jobs)
+    why = f"with these small images {NAMES[heaviest]} has most parameters per FLOP"
+    if most != heaviest:
+        why += f"; {NAMES[most]} with servers: {spent(ps(jobs, most, workers=2))}"
+    return holds(most == "alexnet", f"examples/s, Horovod over PS: {each('{:.2f}x', found)}", why)
 
 
 def _heaviest(jobs: Jobs) -> str:
@@ -324,8 +323,13 @@ def mkl_gains_less(jobs: Jobs) -> Judged:
     return holds(
         all(x <= 0.99 for x in found.values()),
         f"gain at 2 workers over that at 1: {each('{:.2f}', found)}",
-        "; ".join(spent(ps(jobs, n, workers=w)) for n in list(found)[:1] for w in (1, 2)),
+        "; ".join(_second_worker(jobs, onednn) for onednn in (1, 0)),
     )
+
+
+def _second_worker(jobs: Jobs, onednn: int) -> str:
+    one, two = (ps(jobs, "alexnet", workers=n, onednn=onednn) for n in (1, 2))
+    return f"oneDNN {'on' if onednn else 'off'}, AlexNet with a second worker: {longer(one, two, 'worker')}"
 
 
 @claim("figures 16, 17", "Twice the batch: more examples a second", "batch 64 to 128", QUOTED)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import NamedTuple, TypeVar
 
-from points import NETWORKS
+from points import NAMES, NETWORKS
 from readings import Reading, Readings
 
 AGREES, DIFFERS, OPEN = "agrees", "differs", "can't be judged here"
@@ -37,7 +37,7 @@ class Job:
     """The numbers of one job; one that is absent ends the judgement."""
 
     def __init__(self, reading: Reading) -> None:
-        self.name, self.verdict, self._numbers = reading.job, reading.verdict, reading.numbers
+        self.name, self.tags, self._numbers = reading.job, reading.tags, reading.numbers
 
     def __getitem__(self, name: str) -> float:
         if name not in self._numbers:
@@ -135,11 +135,46 @@ def never(why: str) -> Callable[[Jobs], Judged]:
     return lambda jobs: Judged("-", OPEN, why)
 
 
+# Parts of the product's account in words; others as they are called there.
+WORDS = {
+    "compute": "in kernels",
+    "contention": "without a CPU",
+    "input|wait_ps": "waiting for input or servers",
+    "wait_ranks": "waiting for other ranks",
+    "transfer": "in communication",
+    "host": "in code outside kernels",
+    "input|host": "in input or code outside kernels",
+    "compute|host": "in kernels or code outside",
+}
+
+
+def named(part: str) -> str:
+    return WORDS.get(part, part.replace("|", " or ").replace("_", " "))
+
+
 def spent(job: Job) -> str:
     """Where a step goes by the product's account: its largest parts."""
     parts = sorted(job.like("account.").items(), key=lambda part: -part[1])[:3]
-    named = (f"{name.replace('|', ' or ').replace('_', ' ')} {share:.0%}" for name, share in parts)
-    return f"a step of {job.name} is {', '.join(named)}"
+    return f"of a step {', '.join(f'{share:.0%} {named(part)}' for part, share in parts)}"
+
+
+def longer(one: Job, other: Job, role: str = "horovod") -> str:
+    """By which parts of the account a step of the other is longer, or shorter: the largest three."""
+    steps = [job[f"{role}.step_time_median"] for job in (one, other)]
+    parts = [job.like("account.") for job in (one, other)]
+    by = {
+        part: steps[1] * parts[1].get(part, 0.0) - steps[0] * parts[0].get(part, 0.0)
+        for part in parts[0] | parts[1]
+    }
+    most = sorted(by, key=lambda part: -abs(by[part]))[:3]
+    of = ", ".join(f"{1e3 * by[part]:+.0f} ms {named(part)}" for part in most)
+    more = 1e3 * (steps[1] - steps[0])
+    return f"a step is {abs(more):.0f} ms {'longer' if more > 0 else 'shorter'} ({of})"
+
+
+def each(form: str, numbers: Mapping[str, float]) -> str:
+    """A number of each network."""
+    return ", ".join(f"{NAMES.get(name, name)} {form.format(number)}" for name, number in numbers.items())
 
 
 def percent(share: float) -> str:

@@ -14,13 +14,14 @@ from judging import (
     Jobs,
     Judged,
     collect,
+    each,
     holds,
     never,
     of_each,
     percent,
     times,
 )
-from points import RATE, UNSHAPED
+from points import NAMES, RATE, UNSHAPED
 
 TITLE = "gRPC for parameter servers (Biswas, Lu, Panda 2018; Lu, Bench 2018)"
 CLAIMS: list[Claim] = []
@@ -44,7 +45,9 @@ def payload(jobs: Jobs, network: str, what: str) -> dict[str, float]:
 )
 def three_classes(jobs: Jobs) -> Judged:
     found = of_each(lambda n: payload(jobs, n, "variables"))
-    ours = "; ".join(f"{n} {x['small']:.0f}, {x['medium']:.0f}, {x['large']:.0f}" for n, x in found.items())
+    ours = "; ".join(
+        f"{NAMES[n]} {x['small']:.0f}, {x['medium']:.0f}, {x['large']:.0f}" for n, x in found.items()
+    )
     return holds(
         all(min(x.values()) > 0 for x in found.values()),
         f"variables by class: {ours}",
@@ -56,7 +59,7 @@ def large_carry_most(jobs: Jobs) -> Judged:
     found = of_each(lambda n: _share(payload(jobs, n, "bytes")))
     return holds(
         all(x > 0.6 for x in found.values()),
-        "of the bytes: " + ", ".join(f"{n} {x:.0%}" for n, x in found.items()),
+        "of the bytes: " + ", ".join(f"{NAMES[n]} {x:.0%}" for n, x in found.items()),
     )
 
 
@@ -70,7 +73,7 @@ def large_are_most(jobs: Jobs) -> Judged:
     found = of_each(lambda n: _share(payload(jobs, n, "variables")))
     return holds(
         all(x > 0.5 for x in found.values()),
-        "of the variables: " + ", ".join(f"{n} {x:.0%}" for n, x in found.items()),
+        "of the variables: " + ", ".join(f"{NAMES[n]} {x:.0%}" for n, x in found.items()),
         "their skewed payload is chosen, not counted: biases and norms are many and small",
     )
 
@@ -192,8 +195,15 @@ def pattern_gains_more(jobs: Jobs) -> Judged:
     return holds(
         server > line,
         f"{UNSHAPED} over {RATE}: server {times(server)}, point to point {times(line)}",
-        "not found: bench net does not say what the server's time goes to",
+        "the server's calls carry data both ways, so a link that is full one way holds them up less: "
+        f"{_moved(jobs, RATE)} over {RATE}, {_moved(jobs, UNSHAPED)} over {UNSHAPED}",
     )
+
+
+def _moved(jobs: Jobs, rate: str) -> str:
+    link = jobs.link(rate)
+    server, line = link["grpc.ps.skewed.bytes"], link["grpc.bandwidth.skewed"]
+    return f"{server / 1e6:.0f} MB/s against {line / 1e6:.0f} from point to point"
 
 
 def _of_first(jobs: Jobs) -> str:
@@ -202,7 +212,7 @@ def _of_first(jobs: Jobs) -> str:
         held = [job[f"ps:{server}.payload.total.bytes"] for server in (0, 1)]
         return held[0] / sum(held)
 
-    return ", ".join(f"{n} {percent(x)}" for n, x in of_each(share).items())
+    return ", ".join(f"{NAMES[n]} {percent(x)}" for n, x in of_each(share).items())
 
 
 @claim("section 3.1", "One server for many workers may hold them up; a second may help", "-", READ)
@@ -213,8 +223,8 @@ def second_server(jobs: Jobs) -> Judged:
     found = of_each(lambda n: speed(n, 2) / speed(n, 1))
     return holds(
         max(found.values()) > 1.05,
-        "2 servers over 1, 2 workers: " + ", ".join(f"{n} {x:.2f}x" for n, x in found.items()),
-        f"of the bytes ps:0 holds {_of_first(jobs)} where there are two: TensorFlow gives variables in turn",
+        f"2 servers over 1, 2 workers: {each('{:.2f}x', found)}",
+        f"of two servers ps:0 holds {_of_first(jobs)} of the bytes: TensorFlow deals variables out in turn",
     )
 
 
@@ -246,8 +256,8 @@ def communication_share(jobs: Jobs) -> Judged:
     return holds(
         max(shares, key=lambda n: shares[n]) == most,
         "communication and waits: "
-        + ", ".join(f"{n} {x:.0%}" for n, x in shares.items())
-        + f"; most bytes per FLOP: {most}",
+        + ", ".join(f"{NAMES[n]} {x:.0%}" for n, x in shares.items())
+        + f"; most bytes per FLOP: {NAMES[most]}",
     )
 
 
@@ -262,7 +272,7 @@ def layers_add_up(jobs: Jobs) -> Judged:
     sums = {n: sum(job.like("account.").values()) for n, job in found.items()}
     return holds(
         all(abs(x - 1) < 0.02 for x in sums.values()),
-        "sum of the parts: " + ", ".join(f"{n} {x:.1%}" for n, x in sums.items()),
+        "sum of the parts: " + ", ".join(f"{NAMES[n]} {x:.1%}" for n, x in sums.items()),
     )
 
 

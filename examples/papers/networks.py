@@ -2,7 +2,7 @@
 
 | network | images | parameters | the papers' |
 |---|---|---|---|
-| AlexNet | 64 x 64 | 2.5 M | 224 x 224, 61 M |
+| AlexNet | 64 x 64 | 5.2 M | 224 x 224, 61 M |
 | VGG-16 | 32 x 32 | 15 M | 224 x 224, 138 M |
 | ResNet-50 | 32 x 32 | 24 M | 224 x 224, 26 M |
 | Inception-v3 | 75 x 75 | 22 M | 299 x 299, 24 M |

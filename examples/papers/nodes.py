@@ -9,10 +9,12 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
+import socket
 import subprocess
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 INTERFACE = "cluster0"  # of every node and of this machine: Horovod asks for one name on all of them
@@ -21,16 +23,18 @@ HEAD = NETWORK + "1"
 FIRST = 11  # last byte of the first node's address
 TOOLS = ("ip", "tc", "nsenter", "unshare", "taskset")
 BURST = "256kb"
+START_S = 30
+LOCK = "\0roofline-nodes"  # an abstract socket
 # The first process of a node: it reaps what others leave behind, and with it all others end. Of its own are
 # /run, where the node's agent listens, /sys, which shows its interfaces, and /etc/hosts, where Horovod looks.
 OWN_PLACES = (
     "hostname {name}",
     "mount -t sysfs sysfs /sys",
     "mount --bind {hosts} /etc/hosts",
-    "mount -t tmpfs tmpfs /run",
-    "mkdir /run/roofline",
-    "while :; do sleep 3600 & wait; done",
+    "mount -t tmpfs -o mode=755 tmpfs /run",
 )
+READY = "/run/roofline"  # made last
+WAITS = (f"mkdir {READY}", "while :; do sleep 3600 & wait; done")
 
 
 class NodeError(Exception):
@@ -59,8 +63,25 @@ def lacking() -> str:
 
 
 @contextlib.contextmanager
-def cluster(names: Sequence[str], rate: str) -> Iterator[dict[str, Node]]:
-    """Nodes by name, until the block is left. rate: of each link and direction, as tc(8) writes it: 2gbit."""
+def cluster(names: Sequence[str], rate: str, setup: Sequence[str] = ()) -> Iterator[dict[str, Node]]:
+    """Nodes by name, until the block is left. rate: of each link and direction, as tc(8) writes it: 2gbit;
+    "": links are as fast as they go. setup: what a shell on each does first, {name} being the node's."""
+    with _alone():
+        yield from _cluster(names, rate, [*OWN_PLACES, *setup, *WAITS])
+
+
+@contextlib.contextmanager
+def _alone() -> Iterator[None]:
+    """Its name is free again when the process ends, however that is."""
+    with socket.socket(socket.AF_UNIX) as lock:
+        try:
+            lock.bind(LOCK)
+        except OSError:
+            raise NodeError("such nodes are up already: another run goes on") from None
+        yield
+
+
+def _cluster(names: Sequence[str], rate: str, init: Sequence[str]) -> Iterator[dict[str, Node]]:
     _remove_bridge()
     addresses = {name: f"{NETWORK}{FIRST + index}" for index, name in enumerate(names)}
     started: list[subprocess.Popen[bytes]] = []
@@ -75,10 +96,11 @@ def cluster(names: Sequence[str], rate: str) -> Iterator[dict[str, Node]]:
         _run("ip", "link", "set", INTERFACE, "up")
         nodes = {}
         for name, address in addresses.items():
-            process, pid = _namespaces(name, hosts.name)
+            process, pid = _namespaces(name, " && ".join(init).format(name=name, hosts=hosts.name))
             started.append(process)
             nodes[name] = Node(name, address, pid)
             _connect(nodes[name], rate)
+        _wait_for([Path(f"/proc/{node.pid}/root{READY}") for node in nodes.values()])
         yield nodes
     finally:
         for process in started:
@@ -88,12 +110,19 @@ def cluster(names: Sequence[str], rate: str) -> Iterator[dict[str, Node]]:
         hosts.close()
 
 
-def _namespaces(name: str, hosts: str) -> tuple[subprocess.Popen[bytes], int]:
+def _wait_for(places: Sequence[Path]) -> None:
+    deadline = time.monotonic() + START_S
+    while not all(place.exists() for place in places):
+        if time.monotonic() > deadline:
+            raise NodeError(f"nodes were not set up within {START_S} s")
+        time.sleep(0.02)
+
+
+def _namespaces(name: str, init: str) -> tuple[subprocess.Popen[bytes], int]:
     command = ["unshare", "--net", "--pid", "--mount", "--uts", "--fork", "--mount-proc", "--kill-child"]
-    init = " && ".join(OWN_PLACES).format(name=name, hosts=hosts)
     process = subprocess.Popen([*command, "bash", "-c", init], start_new_session=True)
     children = f"/proc/{process.pid}/task/{process.pid}/children"
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + START_S
     while time.monotonic() < deadline and process.poll() is None:
         with open(children) as file, contextlib.suppress(ValueError):
             return process, int(file.read())

@@ -12,7 +12,7 @@ import lu2018
 import wang2020
 from figures import Picture
 from judging import AGREES, DIFFERS, OPEN, Claim, Judged, judged
-from points import RATE, Point
+from points import NAMES, RATE, STEPS, Point
 from predictions import Prediction, as_text
 from readings import Readings
 
@@ -23,7 +23,8 @@ The experiments of four papers at the size of this machine, with roofline as the
 papers` runs them and writes this page and its pictures. No number is typed in by hand. Nodes are namespaces
 of one machine (network, processes, mounts, host name), each with an address, an agent and a link of its own,
 which is shaped to {rate} in each direction. Networks are AlexNet, VGG-16, ResNet-50 and Inception-v3 with
-smaller images (`examples/papers/networks.py`); batches are an eighth of the papers'.
+smaller images (`examples/papers/networks.py`); batches are an eighth of the papers'. A worker does few steps,
+fewer where they take longer: {steps}; warm-up is left out.
 
 So directions and ratios are judged, not absolute figures. There are {cpus} CPUs; ranks are pinned to them,
 and where more ranks run than there are CPUs some share one, which is no scaling.
@@ -56,7 +57,10 @@ def page(
     }
     every = [found for pairs in results.values() for _, found in pairs]
     numbers = JobNumbers()
-    parts = [HEAD.format(rate=RATE, cpus=os.cpu_count()), _counts(every, len(readings.by_key))]
+    parts = [
+        HEAD.format(rate=RATE, cpus=os.cpu_count(), steps=_steps()),
+        _counts(every, len(readings.by_key)),
+    ]
     for paper, pairs in results.items():
         parts.append(_of_paper(paper.TITLE, (paper.__doc__ or "").strip(), pairs, numbers))
     parts.append("## Pictures\n")
@@ -66,6 +70,10 @@ def page(
     if not_run:
         parts.append("## Not run\n\n" + "\n".join(f"- {line}" for line in not_run) + "\n")
     return "\n".join(parts)
+
+
+def _steps() -> str:
+    return ", ".join(f"{count} of {NAMES[network]}" for network, count in STEPS.items())
 
 
 def _counts(found: Sequence[Judged], jobs: int) -> str:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-NETWORKS = ("alexnet", "resnet50", "vgg16", "inception3")
+NAMES = {"alexnet": "AlexNet", "resnet50": "ResNet-50", "vgg16": "VGG-16", "inception3": "Inception-v3"}
+NETWORKS = tuple(NAMES)
 STEPS = {"alexnet": 60, "resnet50": 24, "vgg16": 20, "inception3": 20}
 BATCHES = (8, 16)  # for the papers' 64 and 128
 RATE, UNSHAPED = "2gbit", "unshaped"  # of each node's link and direction, as tc(8) writes it

@@ -24,12 +24,15 @@ RATES = {"ps": "worker"}  # whose examples/s; else horovod's
 
 ABOUT = """Each job is asked (`what-if`) what another, which differs in one thing, did. Rates are in
 examples/s. Jobs of more ranks than there are CPUs are left out: what-if takes nodes for machines of their
-own, and ours share their CPUs. So do, with two workers, a worker, a parameter server and the chief.
+own, and ours share their CPUs. So do, with two workers, a worker, a parameter server and the chief, and
+the links need these CPUs, too. Horovod's jobs of PyTorch do not say what a lone rank would exchange.
 """
+UNTOLD = "cannot be told"
 
 
 class Prediction(NamedTuple):
-    """Rates in examples/s. asked: of which job; about: which job did it. change: in words."""
+    """Rates in examples/s. asked: of which job; about: which job did it. change: in words; why: it cannot be
+    told, "": it can."""
 
     asked: str
     about: str
@@ -39,6 +42,7 @@ class Prediction(NamedTuple):
     low: float
     high: float
     was: float
+    why: str = ""
 
     @property
     def error(self) -> float:
@@ -74,10 +78,13 @@ def _asked(client: Client, one: Reading, other: Reading, tag: str, argument: str
     to = int(other.tags[tag])
     answer = client.job(one.job).what_if(**{argument: float(to) if argument == "batch" else to}).record  # type: ignore[arg-type]
     said, low, high = answer.rate.then.value, answer.rate.low, answer.rate.high
-    if was is None or said is None or low is None or high is None:
+    if was is None:
         return None
-    change = f"{tag} {one.tags[tag]} to {to}"
-    return Prediction(one.job, other.job, answer.mode == "synchronous", change, said, low, high, was)
+    change, synchronous = f"{tag} {one.tags[tag]} to {to}", answer.mode == "synchronous"
+    if said is None or low is None or high is None:
+        why = answer.rate.then.reason
+        return Prediction(one.job, other.job, synchronous, change, 0.0, 0.0, 0.0, was, why)
+    return Prediction(one.job, other.job, synchronous, change, said, low, high, was)
 
 
 def as_text(found: Sequence[Prediction]) -> str:
@@ -87,18 +94,33 @@ def as_text(found: Sequence[Prediction]) -> str:
     lines = ["## What-if, held against these runs\n"]
     lines.append(ABOUT)
     lines += [
-        "| jobs | pairs | error, median | ranges that hold it | upper over lower end, median |",
-        "|---|---|---|---|---|",
+        f"| jobs | what is changed | pairs | {UNTOLD} | error, median | ranges that hold it "
+        "| upper over lower end, median |",
+        "|---|---|---|---|---|---|---|",
     ]
     for synchronous, name in ((True, "synchronous"), (False, "parameter servers")):
-        some = [one for one in found if one.synchronous == synchronous]
-        if some:
-            error, width = median(one.error for one in some), median(one.high / one.low for one in some)
-            holding = sum(one.holds for one in some)
-            lines.append(f"| {name} | {len(some)} | {error:.0%} | {holding} of {len(some)} | {width:.2f} |")
+        for of_batch, changed in ((True, "batch"), (False, "ranks or servers")):
+            alike = [p for p in found if p.synchronous == synchronous and _is_of_batch(p) == of_batch]
+            if alike:
+                lines.append(f"| {name} | {changed} | {_summary(alike)} |")
     lines += ["", "| asked | change | said | was | |", "|---|---|---|---|---|"]
     for one in found:
         verdict = "holds" if one.holds else f"off by {one.error:.0%}"
         said = f"{one.said:.1f} ({one.low:.1f} to {one.high:.1f})"
-        lines.append(f"| `{one.asked}` | {one.change} | {said} | {one.was:.1f} | {verdict} |")
+        cells = ("-", f"{UNTOLD}: {one.why}") if one.why else (said, verdict)
+        lines.append(f"| `{one.asked}` | {one.change} | {cells[0]} | {one.was:.1f} | {cells[1]} |")
     return "\n".join(lines) + "\n"
+
+
+def _is_of_batch(one: Prediction) -> bool:
+    return one.change.startswith("batch ")
+
+
+def _summary(alike: Sequence[Prediction]) -> str:
+    """Cells: pairs, untold, error, ranges that hold, width."""
+    told = [one for one in alike if not one.why]
+    counts = f"{len(alike)} | {len(alike) - len(told)}"
+    if not told:
+        return f"{counts} | - | - | -"
+    error, width = median(one.error for one in told), median(one.high / one.low for one in told)
+    return f"{counts} | {error:.0%} | {sum(one.holds for one in told)} of {len(told)} | {width:.2f}"

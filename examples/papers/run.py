@@ -6,6 +6,7 @@ Nodes are namespaces of this machine with shaped links (nodes.py). Started again
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import sys
 import time
@@ -16,7 +17,7 @@ from typing import Any
 import launch
 import nodes
 from figures import draw_all
-from instruments import ROOT, Instruments, ServiceError, instruments, settle
+from instruments import ROOT, Instruments, ServiceError, instruments, only_server, settle
 from page import not_run, page
 from points import RATE, UNSHAPED, Point, points
 from predictions import predictions
@@ -41,8 +42,15 @@ def parse() -> argparse.Namespace:
         "--docs", type=Path, default=ROOT / "docs", help="where papers.md and papers/ are written"
     )
     parser.add_argument("--quick", action="store_true", help="a point or two of each experiment")
-    parser.add_argument("--only", nargs="*", default=[], metavar="WORD", help="points whose name has one")
-    parser.add_argument("--minutes", type=float, default=1e9, help="start no point after so long")
+    parser.add_argument(
+        "--only", nargs="*", default=[], metavar="WORD", help="points whose name has one, in this order"
+    )
+    parser.add_argument(
+        "--minutes", type=float, default=1e9, help="start no point after so long; 0: write the page"
+    )
+    parser.add_argument(
+        "--read-again", action="store_true", help="ask today's product about the jobs of earlier runs"
+    )
     parser.add_argument("--list", action="store_true", help="list the points and what became of them")
     return parser.parse_args()
 
@@ -84,26 +92,43 @@ class Results:
 def papers(asked: argparse.Namespace) -> int:
     asked.folder.mkdir(parents=True, exist_ok=True)
     results = Results(asked.folder / "results.jsonl")
-    chosen = [one for one in points() if (one.quick or not asked.quick) and named(one, asked.only)]
+    every = [one for one in points() if one.quick or not asked.quick]
+    chosen = named(every, asked.only)
     if asked.list:
         for point in chosen:
             print(f"{point.key:70} {'done' if results.done(point) else results.failed(point)[:40] or '-'}")
         return 0
-    if why := nodes.lacking():
-        raise ServiceError(f"nothing is run: {why}")
     todo = [point for point in chosen if not results.done(point)]
     say(f"{len(chosen)} points, {len(chosen) - len(todo)} of them done before")
-    with (
-        nodes.cluster(NAMES, RATE) as cluster,
-        instruments(asked.folder, cluster, asked.torch_python) as having,
-    ):
+    with contextlib.ExitStack() as until_done:
+        having = until_done.enter_context(only_server(asked.folder)) if asked.minutes <= 0 else None
+        if having is None:
+            if why := nodes.lacking():
+                raise ServiceError(f"nothing is run: {why}")
+            cluster = until_done.enter_context(nodes.cluster(NAMES, RATE))
+            having = until_done.enter_context(instruments(asked.folder, cluster, asked.torch_python))
+        if asked.read_again:
+            read_again(having)
         run_all(todo, having, results, asked)
-        write_page(chosen, having, results, asked)
+        write_page(every, having, results, asked)
     return int(not all(map(results.done, chosen)))
 
 
-def named(point: Point, words: list[str]) -> bool:
-    return not words or any(word in point.key for word in words)
+def named(every: Sequence[Point], words: Sequence[str]) -> list[Point]:
+    """Those whose name has one of the words, in the order of the words; without any, all."""
+    found = {point.key: point for word in words for point in every if word in point.key}
+    return list(found.values()) if words else list(every)
+
+
+def read_again(having: Instruments) -> None:
+    """What the product of today says of all jobs there are."""
+    file = having.folder / READINGS
+    before = Readings(kept(file)).by_key.values()
+    say(f"reading {len(before)} jobs again")
+    now = [read(having.server, one.key, one.job) for one in before]
+    file.unlink(missing_ok=True)
+    for one in now:
+        keep(file, one)
 
 
 def run_all(todo: list[Point], having: Instruments, results: Results, asked: argparse.Namespace) -> None:
@@ -158,13 +183,13 @@ def network_of(folder: Path) -> dict[str, dict[str, float]]:
 
 
 def write_page(
-    chosen: Sequence[Point], having: Instruments, results: Results, asked: argparse.Namespace
+    every: Sequence[Point], having: Instruments, results: Results, asked: argparse.Namespace
 ) -> None:
     readings, network = Readings(kept(having.folder / READINGS)), network_of(having.folder)
     asked.docs.mkdir(parents=True, exist_ok=True)
     drawn = draw_all(having.server, readings, network, asked.docs / "papers")
     predicted = predictions(having.server, readings)
-    missing = not_run(chosen, readings, {point.key: results.failed(point) for point in chosen})
+    missing = not_run(every, readings, {point.key: results.failed(point) for point in every})
     (asked.docs / "papers.md").write_text(page(readings, network, drawn, predicted, missing))
     say(f"{asked.docs / 'papers.md'}: {len(readings.by_key)} jobs, {len(drawn)} pictures")
 

@@ -1,19 +1,20 @@
 """Some nodes on this machine that reach one another by ssh: a head and others, without Slurm.
 
-Each has its own network, host name, processes, /run and home (namespaces of unshare(1)), and an sshd that is
-configured for it alone; nothing of this machine's own ssh, network or accounts is changed or seen.
+They are the nodes of examples/papers (namespaces, between them a bridge of this machine), and each has a home
+and an sshd of its own; nothing of this machine's own ssh or accounts is changed or seen.
 """
 
 from __future__ import annotations
 
 import contextlib
-import os
+import importlib.util
 import shutil
-import signal
 import subprocess
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
+from ..end_to_end.conftest import REPOSITORY
 from .slurm_cluster import wait_until
 
 HEAD = "head"
@@ -60,15 +61,19 @@ class Nodes:
         self.variables = {"PATH": PATH, "LC_ALL": "C.UTF-8", **variables}
         self.own: list[Path] = []  # folders of which each node has its own, empty at first
         self._home = folder / "home"
-        self._inits: dict[str, int] = {}  # the first process of each
+        self._nodes: dict[str, Any] = {}
+        self._up = contextlib.ExitStack()
         self._started: list[subprocess.Popen[bytes]] = []
 
     def start(self) -> None:
         """Returns when the head reaches all by ssh."""
         self._write()
-        for name in self.names:
-            self._make(name)
-        self._connect()
+        own = [f"mkdir -p {place} && mount -t tmpfs none {place}" for place in self.own]
+        bound = {self.folder / "passwd": "/etc/passwd", self.folder / "homes" / "{name}": self._home}
+        setup = [f"mount --bind {mine} {place}" for mine, place in bound.items()]
+        cluster = _example().cluster(self.names, "", ["mkdir /run/sshd", *setup, *own])
+        self._nodes = self._up.enter_context(cluster)
+        self._write_known()
         for name in self.names:
             sshd = ["/usr/sbin/sshd", "-D", "-e", "-f", str(self.folder / "sshd_config")]
             self._spawn(self._inside(name, sshd), f"sshd-{name}")
@@ -97,9 +102,7 @@ class Nodes:
 
     def stop(self) -> None:
         """Ends all, with what runs there."""
-        for init in self._inits.values():
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(init, signal.SIGKILL)
+        self._up.close()
         for process in self._started:
             process.wait(timeout=10)
         for place in self.own:
@@ -116,53 +119,20 @@ class Nodes:
         for file in ("key", "host_key"):
             words = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(self.folder / file)]
             subprocess.run(words, check=True, stdin=subprocess.DEVNULL)
-        public = (self.folder / "host_key.pub").read_text()
-        known = [f"{name},{self._address(name)} {public}" for name in self.names]
-        (self.folder / "known_hosts").write_text("".join(known))
-        hosts = [f"{self._address(name)} {name}\n" for name in self.names]
-        (self.folder / "hosts").write_text("127.0.0.1 localhost\n" + "".join(hosts))
         variables = " ".join(f'"{name}={text}"' for name, text in self.variables.items())
         (self.folder / "sshd_config").write_text(SSHD.format(folder=self.folder, variables=variables))
 
-    def _make(self, name: str) -> None:
-        ready = self.folder / f"ready-{name}"
-        own = "".join(f"; mkdir -p {place}; mount -t tmpfs none {place}" for place in self.own)
-        setup = (
-            f"hostname {name}; mount -t tmpfs -o mode=755 none /run; mkdir /run/sshd"
-            f"; mount --bind {self.folder}/hosts /etc/hosts"
-            f"; mount --bind {self.folder}/passwd /etc/passwd"
-            f"; mount --bind {self.home(name)} {self._home}{own}; touch {ready}; sleep infinity & wait"
-        )
-        kinds = ["--mount", "--uts", "--pid", "--net", "--ipc", "--fork", "--kill-child", "--mount-proc"]
-        made = self._spawn(["unshare", *kinds, "bash", "-ec", setup], f"node-{name}")
-        children = Path(f"/proc/{made.pid}/task/{made.pid}/children")
-        self._inits[name] = int(wait_until(children.read_text, what=f"node {name}"))
-        wait_until(ready.exists, what=f"node {name} is set up")
-
-    def _connect(self) -> None:
-        """A bridge in the head's network, and a cable from it to each other node."""
-        self._ip(HEAD, "link set lo up")
-        self._ip(HEAD, "link add name eth0 type bridge")
-        self._ip(HEAD, f"address add {self._address(HEAD)}/24 dev eth0")
-        self._ip(HEAD, "link set eth0 up")
-        for name in self.names[1:]:
-            peer = f"peer name eth0 netns {self._inits[name]}"
-            self._ip(HEAD, f"link add name port-{name} type veth {peer}")
-            self._ip(HEAD, f"link set port-{name} master eth0 up")
-            self._ip(name, "link set lo up")
-            self._ip(name, f"address add {self._address(name)}/24 dev eth0")
-            self._ip(name, "link set eth0 up")
-
-    def _ip(self, name: str, words: str) -> None:
-        command = ["nsenter", "-t", str(self._inits[name]), "-n", "ip", *words.split()]
-        subprocess.run(command, check=True)
+    def _write_known(self) -> None:
+        public = (self.folder / "host_key.pub").read_text()
+        known = [f"{name},{node.address} {public}" for name, node in self._nodes.items()]
+        (self.folder / "known_hosts").write_text("".join(known))
 
     def _answers(self, name: str) -> bool:
         command = self._inside(HEAD, ["ssh", "-o", "BatchMode=yes", name, "true"])
         return subprocess.run(command, env=self._environ(), stderr=subprocess.DEVNULL).returncode == 0
 
     def _inside(self, name: str, command: list[str]) -> list[str]:
-        return ["nsenter", "-t", str(self._inits[name]), "-a", "--", *command]
+        return list(self._nodes[name].inside(*command))
 
     def _environ(self) -> dict[str, str]:
         return {**self.variables, "HOME": str(self._home), "USER": "root"}
@@ -175,8 +145,15 @@ class Nodes:
         self._started.append(process)
         return process
 
-    def _address(self, name: str) -> str:
-        return f"10.77.0.{self.names.index(name) + 1}"
+
+def _example() -> ModuleType:
+    """examples/papers/nodes.py."""
+    path = REPOSITORY / "examples" / "papers" / "nodes.py"
+    spec = importlib.util.spec_from_file_location("papers_nodes", path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 def _with_home(accounts: str, home: Path) -> str:

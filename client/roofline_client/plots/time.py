@@ -55,8 +55,8 @@ def draw_on(axes: Axes | Sequence[Axes], record: TimeRoofline) -> None:
     given = layout.axes_list(axes, len(panels), "each node, device and precision")
     frames = [shaped(_frame(p), *[layout.ratio(axis)] * 2)[0] for p, axis in zip(panels, given, strict=True)]
     with layout.settings():
-        handles, _, _ = _draw(given, record, panels, frames)
-        legends.on(given[0], handles)
+        handles, key, _ = _draw(given, record, panels, frames)
+        legends.on(given[0], [*handles, *(Line2D([], [], linestyle="", label=sign) for sign in key)])
 
 
 def _panels(record: TimeRoofline) -> list[TimePanel]:

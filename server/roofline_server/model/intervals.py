@@ -24,7 +24,7 @@ SHOWN = 0.95  # of intervals that are shown
 # Of a step: two runs of one training, and a prediction and the run that it is of, differ by less in seven of
 # ten pairs (docs/accuracy.md).
 OF_ANOTHER_RUN = 0.05
-# Of what mending gives: what it changes besides, such as how long others wait for a CPU, is in no model.
+# Of what a change gives: what it changes besides, such as how long others wait for a CPU, is in no model.
 OF_A_GAIN = 0.3
 
 ROUNDING = 1e-18  # of the sum of squares: values that differ by no more are equal
@@ -132,8 +132,15 @@ def _within(t: float, freedom: int) -> float:
 
 
 def of_another_run(predicted: float, low: float, high: float, step: float) -> tuple[float, float]:
-    """Ends of the interval of another run's mean step; all s. low, high: what this run's own mean leaves open
-    of the predicted one. step: mean of this run, which mending does not make longer."""
-    apart = OF_ANOTHER_RUN * step, OF_A_GAIN * (step - predicted)
+    """Ends of the interval of another run's mean step, where something of this run is mended; all s. low,
+    high: what this run's own mean leaves open of the predicted one. step: mean of this run, which mending
+    does not make longer."""
+    best, worst = of_changed_run(predicted, low, high, step)
+    return best, min(step, worst)
+
+
+def of_changed_run(predicted: float, low: float, high: float, step: float) -> tuple[float, float]:
+    """The same of a run in which something else is different, and which may be longer."""
+    apart = OF_ANOTHER_RUN * max(step, predicted), OF_A_GAIN * (step - predicted)
     best, worst = hypot(predicted - low, *apart), hypot(high - predicted, *apart)
-    return max(0.0, predicted - best), min(step, predicted + worst)
+    return max(0.0, predicted - best), predicted + worst

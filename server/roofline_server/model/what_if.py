@@ -5,7 +5,7 @@ other numbers of ranks is an order statistic of the ranks' own times; the transf
 (alpha + S / (N beta)), or the tree, 2 log2 N (alpha + S / beta) (Thakur, Rabenseifner and Gropp, Optimization
 of Collective Communication Operations in MPICH, 2005; Patarasuk and Yuan, 2009), scaled to what was measured.
 Ranks of one node share its CPUs: what they need beyond these stretches them all. Jobs with parameter servers:
-the two bounds of `servers`.
+the two bounds of `servers`, whose stations are the servers and their links.
 
 What cannot be known from one run is not guessed: it widens the range.
 """
@@ -62,6 +62,7 @@ class Synchronous(NamedTuple):
     nodes: int
     payload: float | None  # bytes that the collectives of a step reduce
     link: LinkCost | None = None
+    lacking: float = 0.0  # of a rank's own time, in which it lacked a CPU
 
 
 class Asynchronous(NamedTuple):
@@ -70,11 +71,12 @@ class Asynchronous(NamedTuple):
     workers: int
     rate: float  # steps a second of all workers
     error: float  # half of the interval of the rate, as a share
-    demands: tuple[float, ...]  # seconds of each server for a worker step
+    demands: tuple[float, ...]  # seconds of each server, or of its link, for a worker step
     kernels: float  # of a worker's step, in kernels
     cpu: float  # CPU seconds of all ranks for a worker step
     cpus: float | None  # that all ranks share on one node; None: they are on several
     free: float | None = None  # of these nobody used; None: not known
+    floor: float = 0.0  # of `kernels`, the share of the bytes that do not depend on the batch: the weights
 
 
 # -- collectives -------------------------------------------------------------------------------------------
@@ -105,6 +107,19 @@ def transfer(measured: float, ranks: int, then: int, payload: float | None, link
         factors = [model(then, payload, link) / model(ranks, payload, link) for model in (ring, tree)]
         likely = factors[0]
     return Range(measured * likely, measured * min(factors), measured * max(factors))
+
+
+def uncovered(moved: Range, more: Range, whole: float | None) -> Range:
+    """Seconds of transfer that nothing hides, where ranks compute for so many seconds more (below 0: less),
+    which hide none, half (likely) or all as much of it. whole: seconds if nothing hides it; None: not known.
+    """
+    if more.likely >= 0:
+        return Range(max(0.0, moved.likely - more.likely / 2), max(0.0, moved.low - more.low), moved.high)
+    if whole is None:
+        return moved._replace(high=moved.high - more.high)
+    hidden = max(0.0, whole - moved.likely)
+    likely = moved.likely + min(-more.likely, hidden) / 2
+    return Range(likely, moved.low, moved.high + min(-more.high, hidden))
 
 
 def faster_link(
@@ -177,13 +192,24 @@ def synchronous(job: Synchronous, change: JobChange) -> Range:
     exposed = max(0.0, job.step - float(job.own.max(axis=1).mean()))
     own, more, crowd = last_of(job.own, then), more_work(job, change.batch), stretch(job, then)
     moved = transfer(exposed, now, then, job.payload, job.link)
+    whole = ring(then, job.payload, job.link) if job.link is not None and job.payload else None
+    if now == 1 < then and whole is not None:
+        moved = Range(whole / 2, 0.0, whole)  # from all of it hidden to nothing
+    if then == 1 < now:
+        # What communicates takes CPUs from it; a lone rank does not communicate.
+        own = own._replace(low=max(0.0, own.low - job.lacking))
+    if change.batch != 1.0 and then > 1:
+        moved = uncovered(moved, more, whole)
     if change.bandwidth != 1.0:
         share = faster_link(1.0, change.bandwidth, then, job.payload, job.link)
         moved = Range(*(a * b for a, b in zip(moved, share, strict=True)))
     # On one node the transfer, too, is work for its CPUs.
     likely, low, high = (c * (a + b + x) for a, b, c, x in zip(own, more, crowd, moved, strict=True))
     if job.cpu is not None and job.cpus and job.nodes == 1:
-        least = then * max(0.0, job.cpu + more.low) / job.cpus  # no schedule of the CPUs is faster
+        # No schedule of the CPUs is faster. Kernels may run on several, so CPU time grows as the step does.
+        mean = float(job.own.mean())
+        grown = max(0.0, 1 + more.low / mean) if mean > 0 else 1.0
+        least = then * job.cpu * grown / job.cpus
         likely, low = max(likely, least), max(low, least)
     low, high = min(low, likely) - job.error, max(likely, high) + job.error
     return Range(likely, max(low, 0.1 * likely), high)
@@ -200,7 +226,8 @@ def more_work(job: Synchronous, batch: float) -> Range:
     rest = max(0.0, own - job.fixed)
     kernels = min(job.kernels, rest) if job.kernels is not None else 0.0
     ends = sorted((grows * kernels * (1 - job.floor), grows * rest))
-    likely = grows * (kernels + (rest - kernels) / 2)
+    # Between the kernels alone and all of it by proportion: a large change leaves little of a step.
+    likely = float(np.sqrt((own + grows * kernels) * (own + grows * rest))) - own
     return Range(likely, *ends)
 
 
@@ -211,13 +238,14 @@ def asynchronous(job: Asynchronous, change: JobChange) -> Bounds:
     """Steps a second of all workers."""
     workers = change.ranks or job.workers
     demand = max(job.demands, default=0.0)
-    low, high = _with_servers(job, change.servers or len(job.demands))
+    demands = _with_servers(job, change.servers or len(job.demands))
     node = job.cpu / job.cpus if job.cpus else 0.0
     ends = []
-    for then in (low, high):
+    for then in demands:
         found = predicted(job.workers, job.rate, demand, workers, then, node)
         ends += list(found)
-    ends = [_with_batch(job, rate, workers, change.batch, share) for rate in ends for share in (0.0, 1.0)]
+    if change.batch != 1.0:
+        ends = [end for rate in ends for end in _with_batch(job, rate, workers, change.batch, demands)]
     if job.cpus and workers > job.workers:
         # More workers may get no more than the CPUs that nobody used so far.
         used = job.cpu * job.rate
@@ -237,15 +265,23 @@ def _with_servers(job: Asynchronous, servers: int) -> Bounds:
     return Bounds(min(even, largest), largest) if servers > there else Bounds(even, total)
 
 
-def _with_batch(job: Asynchronous, rate: float, workers: int, batch: float, share: float) -> float:
-    """The rate with another batch: kernels take so many times as long, and a share of what else a step takes
-    beside its servers. On one node the CPUs cap it."""
-    if batch == 1.0:
-        return rate
+def _with_batch(job: Asynchronous, rate: float, workers: int, batch: float, demands: Bounds) -> Bounds:
+    """The rate with another batch. Kernels take so many times as long (less, where they move weights); what
+    else a step takes beside its servers grows like them or stays. Of the difference none or all goes into
+    queueing for the busiest server, up to what all workers at once wait for it. On one node the CPUs cap the
+    rate."""
     cycle = workers / rate
     kernels = min(job.kernels, cycle)
-    rest = max(0.0, cycle - kernels - max(job.demands, default=0.0))
-    longer = cycle + (batch - 1) * (kernels + share * rest)
-    found = workers / max(longer, 1e-9)
-    node = (job.cpu + (batch - 1) * kernels) / job.cpus if job.cpus else 0.0
-    return min(found, 1 / node) if node > 0 else found
+    rest = max(0.0, cycle - kernels - demands.low)
+    grows = batch - 1.0
+    queued = min((workers - 1) * demands.high, cycle)
+    ends = []
+    for grown in (grows * kernels * (1 - job.floor), grows * (kernels + rest)):
+        absorbed = max(grown - queued, 0.0) if grown > 0 else min(grown + queued, 0.0)
+        ends += [cycle + grown, cycle + absorbed]
+    fastest = min(cycle, workers * demands.low)  # where a server is in use all the time
+    if job.cpus:
+        needed = job.cpu + grows * (kernels * (1 - job.floor) if grows > 0 else job.cpu)
+        fastest = max(fastest, workers * needed / job.cpus)
+    most, least = (max(end, fastest, 1e-9) for end in (min(ends), max(ends)))
+    return Bounds(workers / least, workers / most)

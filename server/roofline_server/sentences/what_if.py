@@ -78,6 +78,11 @@ def demands(names: Sequence[str], seconds: Sequence[float]) -> str:
     return f"time in use of servers for a worker step: {each}"
 
 
+def links_in_use(names: Sequence[str], seconds: Sequence[float]) -> str:
+    each = ", ".join(f"{name} {duration(one)}" for name, one in zip(names, seconds, strict=True))
+    return f"time in use of their links for a worker step, by bench net: {each}"
+
+
 def replayed(measured: float, played: float) -> str:
     return (
         f"the replay of the job: {duration(played)} a step with nothing mended, measured {duration(measured)}"
@@ -92,17 +97,28 @@ NO_LINK = (
 )
 ONE_NODE = "all ranks are on one node: what they exchange goes through its memory, over no link"
 SHARED_CPUS = "the ranks share the CPUs of one node: with others each has more or fewer for itself"
+NO_SERVER_LINKS = (
+    "the bandwidth of the servers' links is not known: where they hold the workers up, the range is wrong "
+    "(roofline-client bench net measures it)"
+)
 NODES_ALIKE = "the number of ranks on each node is kept: other ranks come with other nodes"
 NO_KERNELS = "the time of kernels is not known: how much of a step grows with the batch is a guess"
 BOUNDS = (
     "the range is that of the bounds of a queueing network; where in it depends on how workers fall into step"
 )
 ONE_LARGE_VARIABLE = "how the variables would be shared out is not known: a large one stays on one server"
-ALONE = "it has one rank: no collective was measured"
+ALONE = (
+    "it has one rank, so no collective was measured: the range goes from all of the communication hidden "
+    "behind computation to nothing of it; what CPU time it takes is not known"
+)
 
 # -- why it cannot be told --------------------------------------------------------------------------------
 
 NO_STEPS = "no steady steps were seen"
+ALONE_WITHOUT_PAYLOAD = "it has one rank: what others would exchange with it was not seen"
+ALONE_WITHOUT_LINK = (
+    "it has one rank, and the link to other nodes is not known (roofline-client bench net measures it)"
+)
 NO_BANDWIDTH = "the bandwidth of the links is not known; roofline-client bench net measures it"
 NO_DEMAND = "the CPU time of the servers was not read"
 SERVER_LINKS = "of the time of servers the part of the links is not known"

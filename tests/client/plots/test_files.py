@@ -262,6 +262,15 @@ def test_axes_as_subplots_makes_them() -> None:
     assert all(axis.has_data() for axis in axes.flat)
 
 
+def test_letters_on_axes_of_the_caller_are_explained_in_the_legend() -> None:
+    name = "convolution backward_data of a long name"
+    points = [time_models.time_point(name, 4e10 * n, 2e8 * n, 1e-2 * n, at=f"{n}") for n in (1, 8)]
+    axis = Figure(figsize=(8, 6)).subplots()
+    plots.draw_on(axis, "time", time_models.time_roofline(time_models.v100(points), over="batch"))
+    entries = [text.get_text() for text in axis.get_legend().texts]
+    assert any(entry.startswith("A ") and "backward_data" in entry for entry in entries), entries
+
+
 def test_small_axes_of_the_caller_have_no_legend() -> None:
     small, large = (Figure(figsize=(side, 0.8 * side)).subplots() for side in (2.5, 8))
     for axis in (small, large):

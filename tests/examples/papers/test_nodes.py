@@ -70,3 +70,14 @@ def test_nodes_have_names_addresses_and_shaped_links_of_their_own(papers: Papers
         assert run(SSH, *asked, ROOFLINE_PAPERS_NODES=known, X="7") == "two\n7"
         assert "no node has the address" in run(SSH, "10.0.0.9", "true", ROOFLINE_PAPERS_NODES=known)
     assert "cluster0" not in run("ip", "-o", "link", "show", "type", "bridge")
+
+
+@pytest.mark.slow
+def test_a_second_run_does_not_take_away_the_nodes_of_the_first(papers: Papers) -> None:
+    nodes = papers("nodes")
+    if why := nodes.lacking():
+        pytest.skip(why)
+    with nodes.cluster(("one",), "") as cluster:
+        with pytest.raises(nodes.NodeError, match="another run"), nodes.cluster(("two",), ""):
+            pass
+        assert run(*cluster["one"].inside("hostname")) == "one"

@@ -10,6 +10,7 @@ from roofline_server.model.intervals import (
     interval,
     mean_and_error,
     of_another_run,
+    of_changed_run,
     student,
 )
 
@@ -96,3 +97,11 @@ def test_another_run_differs_besides_by_5_percent_of_a_step_and_30_of_the_gain(
     low: float, high: float, ends: tuple
 ) -> None:
     assert of_another_run(0.060, low, high, step=0.1) == pytest.approx(ends)
+
+
+def test_a_run_with_a_change_may_be_longer() -> None:
+    ends = (
+        0.2 - np.hypot(0.01, 0.03),
+        0.2 + np.hypot(0.01, 0.03),
+    )  # 5 % of the longer step, 30 % of the change
+    assert of_changed_run(0.2, 0.2, 0.2, step=0.1) == pytest.approx(ends)

@@ -102,15 +102,48 @@ def test_more_ranks_than_cpus_stretch_each_other() -> None:
 
 
 def test_a_larger_batch_takes_as_much_longer_as_its_kernels() -> None:
-    found = model.synchronous(job(kernels=0.01, fixed=0.004), JobChange(batch=2.0))
-    # The kernels again; of the 6 ms beside them and the optimizer none, half, or all.
-    assert found == pytest.approx((0.025 + 0.013, 0.025 + 0.01, 0.025 + 0.016))
+    found = model.synchronous(job(ranks=1, step=0.02, kernels=0.01, fixed=0.004), JobChange(batch=2.0))
+    # The kernels again; of the 6 ms beside them and the optimizer none or all.
+    assert found == pytest.approx((np.sqrt(0.030 * 0.036), 0.030, 0.036))
 
 
 def test_kernels_that_move_weights_do_not_grow_with_the_batch() -> None:
-    found = model.synchronous(job(kernels=0.01, fixed=0.01, floor=0.5), JobChange(batch=3.0))
-    assert found.low == pytest.approx(0.025 + 0.01)
-    assert found.high == pytest.approx(0.025 + 0.02)
+    alone = job(ranks=1, step=0.02, kernels=0.01, fixed=0.01, floor=0.5)
+    found = model.synchronous(alone, JobChange(batch=3.0))
+    assert found.low == pytest.approx(0.02 + 0.01)
+    assert found.high == pytest.approx(0.02 + 0.02)
+
+
+def test_kernels_of_two_threads_take_twice_the_cpu_time() -> None:
+    """CPU time in proportion to the step, not one second for each second of kernels."""
+    two = job(ranks=1, step=0.02, kernels=0.02, cpu=0.04, cpus=2.0, nodes=1, ranks_per_node=1.0)
+    assert model.synchronous(two, JobChange(batch=0.25)) == pytest.approx((0.005,) * 3)
+
+
+def test_a_larger_batch_may_hide_the_transfer() -> None:
+    some = job(kernels=0.02)
+    found = model.synchronous(some, JobChange(batch=2.0))
+    # 20 ms more, behind which none, or all of the 5 ms of transfer go.
+    assert found == pytest.approx((0.040, 0.040, 0.045))
+    found = model.synchronous(some, JobChange(batch=1.1))
+    assert found == pytest.approx((0.026, 0.025, 0.027)), "2 ms more hide no more than 2 ms"
+
+
+def test_a_smaller_batch_may_uncover_what_was_hidden() -> None:
+    known = job(kernels=0.02, payload=9e6, link=LinkCost(0.0, 1e9))  # 9 ms, of which 5 are seen
+    assert model.synchronous(known, JobChange(batch=0.5)) == pytest.approx((0.017, 0.015, 0.019))
+    unknown = known._replace(link=None)
+    assert model.synchronous(unknown, JobChange(batch=0.5)).high == pytest.approx(0.025)
+
+
+def test_more_ranks_than_a_lone_one_exchange_what_a_ring_takes_or_hide_it() -> None:
+    alone = job(ranks=1, step=0.02, payload=10e6, link=LinkCost(0.0, 1e9))
+    assert model.synchronous(alone, JobChange(ranks=2)) == pytest.approx((0.025, 0.02, 0.03))
+
+
+def test_a_rank_that_is_left_alone_may_get_the_cpus_it_lacked() -> None:
+    found = model.synchronous(job(lacking=0.006), JobChange(ranks=1))
+    assert found == pytest.approx((0.02, 0.014, 0.025))
 
 
 def test_smaller_batches_are_quicker() -> None:
@@ -171,6 +204,20 @@ def test_more_workers_get_at_least_the_cpus_that_nobody_used() -> None:
 
 def test_a_larger_batch_does_fewer_steps() -> None:
     found = model.asynchronous(servers(), JobChange(batch=4.0))
-    # 60 ms more of kernels, and up to three times the 70 ms that are neither these nor the server.
-    assert found.high == pytest.approx(2 / 0.16)
+    # 60 ms more of kernels, of which 10 may have been spent queueing; and up to three times the 70 ms that
+    # are neither these nor the server.
+    assert found.high == pytest.approx(2 / 0.15)
     assert found.low == pytest.approx(2 / (0.16 + 0.21))
+    found = model.asynchronous(servers(floor=0.5), JobChange(batch=4.0))
+    assert found.high == pytest.approx(2 / 0.12), "half of the bytes of the kernels are weights"
+
+
+def test_a_smaller_batch_does_not_help_workers_that_queue() -> None:
+    found = model.asynchronous(servers(0.04, kernels=0.06), JobChange(batch=0.5))
+    assert found.low == pytest.approx(20), "they queue for as much longer"
+    assert found.high == pytest.approx(25), "more the server does not do"
+
+
+def test_a_lone_worker_queues_for_nobody() -> None:
+    alone = servers(0.04, rate=10.0, kernels=0.06)._replace(workers=1)
+    assert model.asynchronous(alone, JobChange(batch=0.5)) == pytest.approx((1 / 0.07, 1 / 0.07))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from ...model import what_if as model
@@ -9,16 +11,15 @@ from ...model.account import Account
 from ...model.breakdown import phase
 from ...model.intervals import LEAST_STEPS, interval
 from ...model.replay import job_of
+from ...model.roofline import counts
 from ...model.what_if import JobChange, LinkCost, Range, Synchronous
-from ...records import Floats
 from ...sentences import what_if as texts
 from ...store.view import JobView
 from ..ceilings.network import of_network
 from ..ceilings.nodes import ceilings, cpus_of, hosts
 from ..evidence.gathering import Gathered
 from ..verdict.build import Accounts, accounts_of
-
-MOST_OF_WEIGHTS = 0.5  # of the time of kernels: they compute, too
+from .weights import gradient_bytes, mean, share_of_weights
 
 
 def synchronous(
@@ -35,6 +36,8 @@ def synchronous(
         if job.link is None:
             return None, [], [texts.NO_BANDWIDTH]
         change = change._replace(bandwidth=bandwidth / job.link.bandwidth)
+    if ranks == 1 < (change.ranks or 1) and (job.link is None or not job.payload):
+        return None, [], [texts.ALONE_WITHOUT_PAYLOAD if job.link is not None else texts.ALONE_WITHOUT_LINK]
     basis = [texts.steady_steps(steps, ranks)]
     if ranks > 1:
         basis.append(texts.exposed_transfer(exposed, job.payload))
@@ -81,49 +84,38 @@ def _job(view: JobView, gathered: Gathered, known: Accounts) -> tuple[Synchronou
     ranks = [gathered.evidence[n] for n in numbers]
     there = hosts(view)
     spread = interval(played)
-    payload = _payload(view, numbers)
-    weights, moved = payload or 0.0, _mean([one.bytes for one in signals])
     return (
         Synchronous(
             own=own,
             step=float(played.mean()),
             error=spread.high - spread.mean if np.isfinite(spread.high) else 0.1 * spread.mean,
             kernels=_part(accounts, "compute"),
-            fixed=_mean([phase(rank, "optimizer") for rank in ranks]) or 0.0,
-            # The weights are read forward, backward, and written as gradients.
-            floor=min(MOST_OF_WEIGHTS, 3 * weights / moved) if moved else 0.0,
-            cpu=_mean([one.threads_run for one in signals]),
+            fixed=mean(phase(rank, "optimizer") for rank in ranks) or 0.0,
+            floor=share_of_weights(view, known.signals, numbers),
+            cpu=mean(one.threads_run for one in signals),
             cpus=float(cpus_of(view, there[0])) if there else None,
             ranks_per_node=len(numbers) / max(1, len(there)),
             nodes=len(there),
-            payload=payload,
-            link=_benched(view),
+            payload=gradient_bytes(view),
+            link=_benched(view, own.shape[1]),
+            lacking=_part(accounts, "contention") or 0.0,
         ),
         len(own),
     )
 
 
-def _part(accounts: list[Account], name: str) -> float | None:
-    return _mean([one.parts.get(name) for one in accounts])
+def _part(accounts: Sequence[Account], name: str) -> float | None:
+    return mean(one.parts.get(name) for one in accounts)
 
 
-def _mean(columns: list[Floats | None]) -> float | None:
-    means = [float(np.nanmean(c)) for c in columns if c is not None and not np.isnan(c).all()]
-    return float(np.mean(means)) if means else None
-
-
-def _payload(view: JobView, numbers: list[int]) -> float | None:
-    """Bytes that a step reduces, as the hooks reported them."""
-    sizes = [view.facts.get(n, {}).get("gradient.bytes", "") for n in numbers]
-    known = [float(size) for size in sizes if size.isdigit()]
-    return max(known, default=None)
-
-
-def _benched(view: JobView) -> LinkCost | None:
-    """By `bench net`, between nodes of the job, else on its one node."""
+def _benched(view: JobView, ranks: int) -> LinkCost | None:
+    """By `bench net`, between nodes of the job, else on its one node; of a lone rank from there to others, as
+    others would be on these."""
     for host in hosts(view):
         every = ceilings(view, host)
         near = of_network(view, host, every)
+        if ranks == 1:
+            near = [c for c in every if c.kind == "network" and c.peer not in ("", host) and counts(c)]
         peers = {c.peer for c in near}
         fastest = max((c.value for c in near), default=0.0)
         latency = min((c.value for c in every if c.kind == "latency" and c.peer in peers), default=0.0)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from math import sqrt
 from typing import NamedTuple
 
 import numpy as np
@@ -10,24 +9,23 @@ from roofline.answers.values import Provenance, Scope, Value
 from roofline.answers.what_if import Predicted, WhatIf
 
 from ...errors import BadRequest
-from ...model import what_if as model
-from ...model.evidence import NS, RankEvidence
-from ...model.intervals import interval
+from ...model.evidence import RankEvidence
+from ...model.intervals import OF_A_GAIN, of_changed_run
 from ...model.summary import summarize
 from ...model.times import durations
-from ...model.what_if import Asynchronous, JobChange, Range
+from ...model.what_if import JobChange, Range
 from ...sentences import reasons
 from ...sentences import what_if as texts
 from ...store.view import JobView
-from ..ceilings.nodes import cpus_of, hosts
 from ..evidence.gathering import Gathered, gather
 from ..evidence.ranks import NEEDED as NEEDED
-from ..verdict.foreign import foreign_cpus
 from ..verdict.servers import Served, served
 from .mending import mend
+from .servers import with_servers
 from .synchronous import synchronous
 
 MOST = 1e15  # bytes a second
+LEAST_LEFT = 0.1  # of a predicted step: where ranges are wide they end there
 
 
 class WhatIfQuery(NamedTuple):
@@ -70,12 +68,24 @@ def what_if(view: JobView, asked: WhatIfQuery) -> WhatIf:
     elif asked.fix:
         found = Answer(*mend(view, gathered, serving, asked.fix))
     elif serving.servers:
-        found = _with_servers(view, gathered, serving, now, change)
+        found = Answer(*with_servers(view, gathered, serving, change))
     elif gathered.mode == "asynchronous":
         found = Answer(None, [], [texts.INDEPENDENT])
     else:
         found = Answer(*synchronous(view, gathered, change, asked.bandwidth))
+    if found.steps is not None and now.step and not asked.fix:
+        found = found._replace(steps=_of_another_run(found.steps, now, change))
     return _answer(view.job, gathered.mode, words, now, change, found)
+
+
+def _of_another_run(steps: Range, now: _Known, change: JobChange) -> Range:
+    """The range widened, as the run with the change is another one. now.step: known."""
+    step = now.step or 0.0
+    low, high = of_changed_run(*steps, step)
+    least = LEAST_LEFT * steps.likely
+    if change.batch < 1 and change.ranks in (None, now.ranks):
+        least = max(least, (1 - OF_A_GAIN) * change.batch * step)  # an example does not become much cheaper
+    return Range(steps.likely, min(steps.likely, max(low, least)), high)
 
 
 def _training(gathered: Gathered) -> list[RankEvidence]:
@@ -138,45 +148,6 @@ def _change(asked: WhatIfQuery, now: _Known) -> tuple[JobChange, str]:
         words.append(texts.mended(asked.fix))
     batch = asked.batch / now.batch if asked.batch is not None and now.batch else 1.0
     return JobChange(asked.ranks, asked.servers, batch, asked.bandwidth_times or 1.0), " and ".join(words)
-
-
-def _with_servers(
-    view: JobView, gathered: Gathered, serving: Served, now: _Known, change: JobChange
-) -> Answer:
-    rate, cycle = serving.rate, serving.cycle
-    uses = list(serving.uses.values())
-    demands = [use.demand.low for use in uses if use.demand is not None]
-    if cycle is None or len(demands) < len(uses):
-        return Answer(None, [], [texts.NO_DEMAND])
-    if change.bandwidth != 1.0:
-        return Answer(None, [], [texts.SERVER_LINKS])
-    shares = [worker.kernels for worker in serving.workers.values() if worker.kernels is not None]
-    counted = [rank.cpu_ns for rank in gathered.evidence.values() if rank.cpu_ns is not None]
-    cpu = sum(one.total / NS / one.seconds for one in counted if one.seconds) / rate
-    there = hosts(view)
-    cpus = float(cpus_of(view, there[0])) if len(there) == 1 else None
-    step = np.concatenate([durations(rank.steps) for rank in _training(gathered)])
-    spread = interval(step)
-    error = min(0.5, (spread.high - spread.mean) / spread.mean) if np.isfinite(spread.high) else 0.1
-    kernels = cycle * float(np.mean(shares)) if shares else 0.0
-    workers = len(serving.workers)
-    foreign = foreign_cpus(view, gathered).get(there[0]) if cpus else None
-    free = max(0.0, cpus - foreign - cpu * rate) if cpus and foreign is not None else None
-    job = Asynchronous(workers, rate, error, tuple(demands), kernels, cpu, cpus, free)
-    low, high = model.asynchronous(job, change)
-    then = change.ranks or workers
-    steps = Range(then / sqrt(low * high), then / high, then / low)
-    basis = [texts.steady_steps(len(step), workers), texts.demands([use.rank for use in uses], demands)]
-    if cpus:
-        basis.append(texts.cpu_of_all(cpu, cpus))
-    notes = [texts.BOUNDS]
-    if change.servers is not None and change.servers != len(uses):
-        notes.append(texts.ONE_LARGE_VARIABLE)
-    if cpus and change.ranks not in (None, workers):
-        notes.append(texts.SHARED_CPUS)
-    if change.batch != 1.0 and not shares:
-        notes.append(texts.NO_KERNELS)
-    return Answer(steps, basis, notes)
 
 
 def _answer(job: str, mode: str, words: str, now: _Known, change: JobChange, found: Answer) -> WhatIf:
