@@ -12,6 +12,7 @@ import os
 import socket
 import struct
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from itertools import repeat
 from typing import NamedTuple
@@ -25,7 +26,6 @@ from ..uplink.bounds import (
     CALL_BYTES,
     EVENT_BYTES,
     MARK_BYTES,
-    MAX_FORMS,
     SPAN_BYTES,
     BatchRoom,
     printable,
@@ -50,6 +50,8 @@ from .packets import (
 from .traces import STATE, TraceOrders
 
 MAX_KERNELS, MAX_DESCRIBED = 65536, 16 << 20  # shapes one wrapper may describe, and bytes of them
+MAX_HELD = 64 << 20  # bytes of shapes and facts of all connections; each user has an equal share
+MAX_LAST_STEPS = 4096  # processes whose last step is kept
 LOOK_AGAIN_NS = 1_000_000_000  # for the rank that a wrapper has started: it takes a walk through /proc
 UNKNOWN = -1  # the pid of a wrapped process that cannot be found
 PRINTED = frozenset(("onednn", "mkl"))  # libraries that print what they execute
@@ -61,6 +63,7 @@ MAX_FACTS = 256  # of one connection, kept until its rank is known
 # Why something was refused; a report shows these.
 MALFORMED = "a packet that is no mark"
 OUT_OF_RANGE = "a mark with a step, examples or time out of range"
+TOO_MANY_CONNECTIONS = "a connection of the user who has most of all that there can be"
 SENDER_GONE = "a mark from a process that has gone"
 SENDER_ELSEWHERE = "a mark from another PID namespace: start the agent in the same one or on the host"
 WRAPPER_ELSEWHERE = "a wrapper from another PID namespace: start the agent in the same one or on the host"
@@ -83,13 +86,16 @@ class Received(NamedTuple):
 class _Connection:
     """What is known of one connected process."""
 
-    def __init__(self) -> None:
+    def __init__(self, uid: int) -> None:
+        self.uid = uid
         self.rank: Rank | None = None
         self.wrapped_pid = 0
         self.facts: list[str] = []  # received before the rank was known
+        self.waiting = 0  # bytes of them
         self.all_facts: dict[str, str] = {}  # by name: sent again if the process turns out to be another rank
         self.shapes: dict[int, KernelShape] = {}
         self.described = 0  # bytes of them
+        self.held = 0  # bytes of shapes and facts
         self.look_ns = 0  # when to look for the wrapped rank again
         self.fewer = 1  # as the wrapper was asked
         self.has_marked = False
@@ -107,6 +113,8 @@ class MarkReceiver:
         self._room = BatchRoom()
         self._shapes: set[KernelShape] = set()  # in this batch
         self._connections: dict[socket.socket, _Connection] = {}
+        self._held: Counter[int] = Counter()  # bytes that connections hold, by user
+        self._surplus = 0  # connections that the listener had closed, as last seen
         self._others: dict[PeerProcess, _Connection] = {}
         self._received = Received([], [], [], [], [])
         self._steps: dict[tuple[Rank, StepForm], list[bytes]] = {}
@@ -121,10 +129,13 @@ class MarkReceiver:
     def accept(self) -> None:
         """Accept new connections, and find out which ranks they are before these can have exited."""
         accepted = self._listener.accept()
+        if surplus := self._listener.surplus - self._surplus:
+            self._surplus += surplus
+            self._refuse(TOO_MANY_CONNECTIONS, surplus)
         if accepted:
             self._room.users = self._listener.users()
         for link, peer in accepted:
-            connection = self._connections[link] = _Connection()
+            connection = self._connections[link] = _Connection(peer.uid)
             connection.rank = self._discovery.look_at(peer.pid) if peer.pid > 0 else None
 
     def take_in(self, peer: PeerProcess, packets: Sequence[bytes]) -> None:
@@ -132,8 +143,9 @@ class MarkReceiver:
         connection = self._others.get(peer)
         if connection is None:
             while len(self._others) >= MAX_OTHERS:
-                del self._others[next(iter(self._others))]
-            connection = self._others[peer] = _Connection()
+                first = next(iter(self._others))
+                self._release(self._others.pop(first))
+            connection = self._others[peer] = _Connection(peer.uid)
         for data in packets:
             try:
                 self._receive_packet(connection, peer, data)
@@ -159,7 +171,7 @@ class MarkReceiver:
     @property
     def is_half_full(self) -> bool:
         """Whether a batch of what waits would have little room for more."""
-        return self._room.is_half_full or 2 * len(self._steps) >= MAX_FORMS
+        return self._room.is_half_full
 
     def receive(self) -> None:
         """Read the packets that wait on the socket."""
@@ -177,8 +189,9 @@ class MarkReceiver:
             self.traces.give_up_late()
 
     def _forget(self, link: socket.socket) -> None:
-        """A process has closed its connection."""
+        """A connection has ended."""
         gone = self._connections.pop(link)
+        self._release(gone)
         if not self.traces.idle and gone.wrapped_pid and gone.rank is not None:
             others = [one.rank for one in self._connections.values() if one.wrapped_pid]
             if gone.rank not in others:
@@ -250,7 +263,8 @@ class MarkReceiver:
         elif kind == b"K":
             _, number = KERNEL.unpack_from(data)
             connection.described += len(data)
-            if len(connection.shapes) < MAX_KERNELS and connection.described <= MAX_DESCRIBED:
+            is_one_more = len(connection.shapes) < MAX_KERNELS and connection.described <= MAX_DESCRIBED
+            if is_one_more and self._hold(connection, len(data)):
                 connection.shapes[number] = parse_shape(data[KERNEL.size :])
         elif kind == b"W":
             _, pid = WRAPPED.unpack_from(data)
@@ -283,9 +297,9 @@ class MarkReceiver:
         parsed = parse_steps(data, at)
         form, count = parsed.form, parsed.count
         spans = count * len(form.names)
-        known = [self._room.take_span_name(name) for name in form.names]
+        known = [self._room.take_span_name(name, rank.uid) for name in form.names]
         alike = self._steps.get((rank, form))
-        if alike is None and len(self._steps) < MAX_FORMS:
+        if alike is None and self._room.take_form(rank.uid):
             alike = self._steps[rank, form] = []
         if (
             alike is not None
@@ -293,7 +307,7 @@ class MarkReceiver:
             and self._room.take_rows(count * form.marks * MARK_BYTES + spans * SPAN_BYTES, rank.uid)
         ):
             alike.append(parsed.numbers)
-            self._last_steps[rank.pid, rank.start_ns, rank.key] = parsed.last
+            self._has_finished(rank, parsed.last)
         else:
             self._room.count_loss(rank, "marks", count * form.marks)
             self._room.count_loss(rank, "spans", spans)
@@ -318,7 +332,7 @@ class MarkReceiver:
         marked = self._rank_named(rank, parsed.role, parsed.index) if parsed.role else rank
         if marked is not None:
             if parsed.kind in STEP_ENDS:
-                self._last_steps[marked.pid, marked.start_ns, marked.key] = parsed.step
+                self._has_finished(marked, parsed.step)
             self._received.marks.append(
                 Mark(
                     rank=marked,
@@ -341,7 +355,7 @@ class MarkReceiver:
         names = map(parsed.names.__getitem__, parsed.which)
         columns = repeat(rank), names, parsed.begins, parsed.ends, parsed.bytes, parsed.counts
         spans = list(map(Span, *columns))
-        known = [self._room.take_span_name(name) for name in parsed.names]
+        known = [self._room.take_span_name(name, rank.uid) for name in parsed.names]
         if not all(known):
             spans = [span for which, span in zip(parsed.which, spans, strict=True) if known[which]]
         lost = count - len(spans)
@@ -372,14 +386,34 @@ class MarkReceiver:
             self._add_exit(connection, text[len(EXIT) + 1 :])
         elif name == VARIABLES:
             self._take_variables(connection, peer, text[len(VARIABLES) + 1 :])
-        elif len(connection.facts) < MAX_FACTS:
+        elif len(connection.facts) < MAX_FACTS and self._hold(connection, len(text)):
             connection.facts.append(printable(text))
-            if name in connection.all_facts or len(connection.all_facts) < MAX_FACTS:
-                connection.all_facts[name] = printable(text)
+            connection.waiting += len(text)
+            self._keep_fact(connection, name, printable(text))
         else:
             self._room.count_loss(None, "facts")
         if connection.rank is not None:
             self._add_waiting_facts(connection, connection.rank)
+
+    def _keep_fact(self, connection: _Connection, name: str, text: str) -> None:
+        before = connection.all_facts.get(name)
+        if before is None and len(connection.all_facts) >= MAX_FACTS:
+            return
+        if self._hold(connection, len(text) - len(before or "")):
+            connection.all_facts[name] = text
+
+    def _hold(self, connection: _Connection, size: int) -> bool:
+        """Keep so many bytes more of a connection, if its user's share has room for them."""
+        if size > 0 and self._held[connection.uid] + size > MAX_HELD // self._room.users:
+            return False
+        self._held[connection.uid] += size
+        connection.held += size
+        return True
+
+    def _release(self, connection: _Connection) -> None:
+        self._held[connection.uid] -= connection.held
+        if not self._held[connection.uid]:
+            del self._held[connection.uid]
 
     def _add_exit(self, connection: _Connection, text: str) -> None:
         """A wrapper reports how its command ended, and when: that of a script says nothing of a program in
@@ -389,6 +423,12 @@ class MarkReceiver:
         rank = connection.rank or self._discovery.ended(pid)
         if rank is not None and rank.pid == pid and abs(status) < 2**31 and 0 < time_ns < 2**62:
             self._received.events.append(Event(EventKind.RANK_EXITED, time_ns, time_ns, rank, status=status))
+
+    def _has_finished(self, rank: Rank, step: int) -> None:
+        if rank.pid:  # of another node nobody here sees the end
+            self._last_steps[rank.pid, rank.start_ns, rank.key] = step
+            while len(self._last_steps) > MAX_LAST_STEPS:
+                del self._last_steps[next(iter(self._last_steps))]
 
     def with_last_step(self, event: Event) -> Event:
         """The end of a rank with the last step that it finished: what it sent may be read after its end."""
@@ -420,7 +460,8 @@ class MarkReceiver:
                 self._received.events.append(Event(EventKind.FACT, now, now, rank, text=text))
             else:
                 self._room.count_loss(rank, "facts")
-        connection.facts = []
+        self._hold(connection, -connection.waiting)
+        connection.facts, connection.waiting = [], 0
 
     def _add_calls(self, connection: _Connection, peer: PeerProcess, data: bytes) -> None:
         if connection.wrapped_pid:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import json
 import os
@@ -11,6 +12,7 @@ import socket
 import struct
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,7 +21,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from roofline_agent.errors import Unavailable
-from roofline_agent.marks import receiver
+from roofline_agent.marks import listener, receiver
 from roofline_agent.marks.listener import MarkListener
 from roofline_agent.marks.packets import WRAPPED
 from roofline_agent.marks.receiver import (
@@ -27,6 +29,7 @@ from roofline_agent.marks.receiver import (
     MAX_FACTS,
     PROCESS_OF_OTHER_USER,
     RANK_OF_OTHER_USER,
+    TOO_MANY_CONNECTIONS,
     MarkReceiver,
 )
 from roofline_agent.ranks import slurm
@@ -526,6 +529,51 @@ def test_running_out_of_descriptors_does_not_end_the_agent(site: Site) -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
     first.send(mark(step=4))
     wait_for(lambda: any(m.step == 4 for m in site.take()[0]))
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="needs root to connect as another user")
+def test_who_opens_as_many_connections_as_there_can_be_keeps_nobody_else_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(listener, "MAX_CONNECTIONS", 3)
+    with tempfile.TemporaryDirectory() as root, contextlib.closing(Site(Path(root))) as site:
+        os.chmod(root, 0o755)
+        flood = [site.connect() for _ in range(5)]
+        os.seteuid(12345)
+        try:
+            other = site.connect()
+        finally:
+            os.seteuid(0)
+        events = site.take()[2]
+        assert (site.listener.connections, site.receiver.connections) == (3, 3)
+        assert [(e.text, e.count) for e in events] == [(TOO_MANY_CONNECTIONS, 3)]
+        flood[0].send(mark(step=1))
+        other.send(mark(step=2))
+        assert [m.step for m in site.take()[0]] == [1, 2], "the first of the one who has many stay"
+        assert flood[2].recv(1) == b"", "the newest made room"
+
+
+def test_what_is_kept_of_a_users_connections_is_bounded(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(receiver, "MAX_HELD", 3 * len(pack_fact("a.b", "x" * 100)))
+    first, second = site.connect(), site.connect()
+    first.send(pack_fact("a.b", "x" * 100))
+    assert lost(site.take()[2]) == {}
+    second.send(pack_fact("a.b", "x" * 300))
+    assert lost(site.take()[2]) == {"facts (more than a batch holds)": 1}
+    first.close()
+    site.take()
+    second.send(pack_fact("a.b", "x" * 100))
+    assert lost(site.take()[2]) == {}, "what the first had is free again"
+
+
+def test_marks_for_ranks_elsewhere_leave_nothing_behind(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(receiver, "MAX_LAST_STEPS", 1)
+    link = site.connect()
+    link.send(mark(step=4))
+    link.send(mark(step=9, of=(b"worker", 1)) + mark(step=9, of=(b"worker", 2)))
+    rank = site.take()[0][0].rank
+    exited = Event(EventKind.RANK_EXITED, 1, 1, rank)
+    assert site.receiver.with_last_step(exited).step == 4
 
 
 # -- spans and facts -------------------------------------------------------------------------------
@@ -1040,7 +1088,7 @@ def test_part_of_a_record_of_steps_is_refused(site: Site, cut: int) -> None:
 
 
 def test_steps_that_a_batch_cannot_hold_are_counted(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(receiver, "MAX_FORMS", 2)
+    monkeypatch.setattr(bounds, "MAX_FORMS", 2)
     link = site.connect()
     for like in (1, 2, 3, 1):
         link.send(pack_steps(FORM._replace(like=like), [STEP, STEP]))
