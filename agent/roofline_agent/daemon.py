@@ -368,7 +368,7 @@ def _otlp(address: tuple[str, int], receiver: MarkReceiver) -> OtlpRanks:
 def _lock(state: Path) -> int:
     """The descriptor of the state directory's lock: two agents with one identity would share one sequence."""
     try:
-        state.mkdir(parents=True, exist_ok=True)
+        state.mkdir(parents=True, exist_ok=True, mode=0o700)
         lock = os.open(state / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
         raise Unavailable(

@@ -64,7 +64,7 @@ class Spool:
         self.numbering = threading.RLock()  # held from next_sequence() to append()
         try:
             _refuse_later(path)
-            path.parent.mkdir(parents=True, exist_ok=True)
+            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             path.touch(0o600)  # it holds what ranks of several users did
             self._db = connect(path, check_same_thread=False, isolation_level=None)
             self._db.executescript("pragma journal_mode=wal; pragma synchronous=off;" + _SCHEMA)
