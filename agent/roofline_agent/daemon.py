@@ -21,7 +21,7 @@ from roofline.notify import ServiceManager
 from . import __version__
 from .calibrate.calibration import Ceiling
 from .ceilings import Ceilings
-from .config import SYSTEM_SOCKET, Config, keep_access, known_servers
+from .config import SYSTEM_SOCKET, Config, keep_access, known_access
 from .errors import Unavailable
 from .machine import boot_id, read_machine
 from .marks.listener import MarkListener
@@ -95,16 +95,18 @@ class Daemon:
         self._boot = boot_id()
         self._agent = self._spool.identity(uuid.uuid4().hex)
         self._ceilings = Ceilings(self.state, self._machine)
+        load_access = partial(known_access, self.state, config.server)
         self._exporter = Exporter(
             config.server,
             self._spool,
             self._greeting,
             self._set_interval,
             net_bench=NetBench(self._keep_net_ceilings),
-            access=known_servers(self.state).known.get(config.server),
+            access=load_access(),
             keep=partial(keep_access, self.state, config.server),
             trace=lambda order: self._receiver.traces.add(order),
             hold=self._hold,
+            load=load_access,
         )
         self._rank_facts = RankFacts()
         self._claims: dict[str, str] = {}

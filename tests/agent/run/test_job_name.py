@@ -66,6 +66,13 @@ def test_user_is_told_the_job_and_how_to_ask_for_it() -> None:
 def test_name_that_a_shell_would_read_otherwise_is_quoted() -> None:
     words = announcement(PYTHON, {**WRAPPED, "ROOFLINE_JOB": "my job; $HOME"})
     assert words.endswith("`roofline-client report --job 'my job; $HOME'`")
+
+
+def test_name_with_an_escape_is_told_as_it_is_sent() -> None:
+    words = announcement(
+        ["python", "train.py"], {"ROOFLINE_JOB": "a\x1b[31m", "RANK": "0", "WORLD_SIZE": "1"}
+    )
+    assert words.endswith("recorded as job a?[31m; see `roofline-client report --job 'a?[31m'`")
     assert "recorded as job my job; $HOME;" in words
 
 
