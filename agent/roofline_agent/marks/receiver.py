@@ -21,6 +21,7 @@ from roofline_step._packets import FACT, KERNEL, MAX_FACT, VARIABLES, StepForm
 
 from ..ranks import slurm
 from ..ranks.discovery import Discovery
+from ..ranks.new_names import KERNELS, NewNames
 from ..records import Call, Event, EventKind, KernelShape, Mark, MarkKind, Rank, Span, StepRows
 from ..uplink.bounds import (
     CALL_BYTES,
@@ -51,6 +52,7 @@ from .traces import STATE, TraceOrders
 
 MAX_KERNELS, MAX_DESCRIBED = 65536, 16 << 20  # shapes one wrapper may describe, and bytes of them
 MAX_HELD = 64 << 20  # bytes of shapes and facts of all connections; each user has an equal share
+TOO_MANY_NAMES = "of more names than a user has for a day"
 MAX_LAST_STEPS = 4096  # processes whose last step is kept
 LOOK_AGAIN_NS = 1_000_000_000  # for the rank that a wrapper has started: it takes a walk through /proc
 UNKNOWN = -1  # the pid of a wrapped process that cannot be found
@@ -112,6 +114,7 @@ class MarkReceiver:
         self._clock = clock
         self._room = BatchRoom()
         self._shapes: set[KernelShape] = set()  # in this batch
+        self._new_kernels = NewNames(KERNELS)
         self._connections: dict[socket.socket, _Connection] = {}
         self._held: Counter[int] = Counter()  # bytes that connections hold, by user
         self._surplus = 0  # connections that the listener had closed, as last seen
@@ -481,6 +484,9 @@ class MarkReceiver:
             return
         count = len(parsed.kernels)
         new = {connection.shapes[kernel] for kernel in set(parsed.kernels)} - self._shapes
+        if not self._new_kernels.take(rank.uid, (shape[:6] for shape in new)):
+            self._room.count_loss(rank, "kernels", count, TOO_MANY_NAMES)
+            return
         described = sum(len(json.dumps(shape)) for shape in new)
         if not self._room.take_rows(EVENT_BYTES + CALL_BYTES * count + described, rank.uid):
             self._room.count_loss(rank, "kernels", count)
@@ -554,5 +560,8 @@ class MarkReceiver:
         remote = Rank(sender.job, role, index, framework=sender.framework)
         if not self._room.take_named(remote, sender.uid):
             self._room.count_loss(sender, "marks for ranks elsewhere")
+            return None
+        if not self._discovery.new_names.take(sender.uid, [remote[:3]]):
+            self._room.count_loss(sender, "marks for ranks elsewhere", why=TOO_MANY_NAMES)
             return None
         return remote

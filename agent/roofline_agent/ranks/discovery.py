@@ -33,6 +33,7 @@ from .identity import (
 )
 from .launchers import is_launcher
 from .names import job_of, launch_of, submitter, user_of
+from .new_names import RANKS, NewNames
 from .processes import Processes, parse_environ
 
 log = logging.getLogger(__name__)
@@ -78,6 +79,8 @@ class Discovery:
         self._claimed: dict[Claim, int] = {}  # since which scan
         self._moved: dict[Claim, int] = {}  # of several processes that claim one rank
         self._owners: dict[str, int] = {}  # job -> user
+        self.new_names = NewNames(RANKS)
+        self._unnamed: set[int] = set()  # pids of processes whose user has named too many ranks
         self._ranks_of_others: dict[int, str] = {}  # pid -> the job of another user that it says it is of
         self._starters: set[int] = set()  # processes that are no ranks: they have started those that are
         self._children: dict[
@@ -304,7 +307,8 @@ class Discovery:
             del self._gone[next(iter(self._gone))]
 
     def _by_user(self, found: list[Candidate]) -> list[Candidate]:
-        """A process is no rank of another user's job, whatever its environment says: it gets its own job."""
+        """A process is no rank of another user's job, whatever its environment says: it gets its own job.
+        Those whose user has named too many ranks are left out."""
         mine = (Owned(one.start_ticks, one.pid, one.identity.job, one.uid) for one in found)
         self._owners = owners_of(mine, self._owners)
         kept = []
@@ -320,7 +324,14 @@ class Discovery:
                     )
                 self._ranks_of_others[one.pid] = job
                 one = one._replace(identity=one.identity._replace(job=own))
-            kept.append(one)
+            if self.new_names.take(one.uid, [one.identity[:3]]):
+                kept.append(one)
+            elif one.pid not in self._unnamed:
+                log.warning(
+                    "process %d is not recorded: user %d has named too many ranks today", one.pid, one.uid
+                )
+                self._unnamed.add(one.pid)
+        self._unnamed &= {one.pid for one in found}
         for pid in self._ranks_of_others.keys() - {one.pid for one in found}:
             del self._ranks_of_others[pid]
         return kept

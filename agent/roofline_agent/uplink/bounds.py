@@ -106,8 +106,10 @@ class BatchRoom:
             named.add(rank)
         return True
 
-    def count_loss(self, rank: Rank | None, what: str, count: int = 1) -> None:
-        key = rank, f"{what} (more than a batch holds)"
+    def count_loss(
+        self, rank: Rank | None, what: str, count: int = 1, why: str = "more than a batch holds"
+    ) -> None:
+        key = rank, f"{what} ({why})"
         self._lost[key] = self._lost.get(key, 0) + count
 
     def losses(self, now_ns: int) -> list[Event]:

@@ -30,6 +30,7 @@ from roofline_agent.marks.receiver import (
     PROCESS_OF_OTHER_USER,
     RANK_OF_OTHER_USER,
     TOO_MANY_CONNECTIONS,
+    TOO_MANY_NAMES,
     MarkReceiver,
 )
 from roofline_agent.ranks import slurm
@@ -738,6 +739,22 @@ def test_ranks_elsewhere_are_bounded(site: Site) -> None:
     marks, _, events = site.take()
     assert len(marks) == bounds.MAX_NAMED
     assert lost(events) == {"marks for ranks elsewhere (more than a batch holds)": 5}
+
+
+def test_new_names_of_a_day_are_bounded_and_known_ones_go_on(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(receiver, "KERNELS", 2)
+    site.receiver = MarkReceiver(site.listener, site.discovery, clock=lambda: site.now_ns)
+    link = wrapped(site)
+    link.send(kernel(0))
+    link.send(kernel(1, SHAPE._replace(problem="mb2")))
+    link.send(calls_packet((0, 1, 1)))
+    link.send(calls_packet((1, 1, 1)))
+    link.send(calls_packet((0, 1, 1)))
+    _, calls, events = site.take()
+    assert [call.shape for call in calls] == [SHAPE, SHAPE]
+    assert lost(events) == {f"kernels ({TOO_MANY_NAMES})": 1}
 
 
 def test_names_of_spans_are_bounded_in_each_batch(site: Site) -> None:
