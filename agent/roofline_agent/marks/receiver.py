@@ -134,7 +134,7 @@ class MarkReceiver:
         accepted = self._listener.accept()
         if surplus := self._listener.surplus - self._surplus:
             self._surplus += surplus
-            self._refuse(TOO_MANY_CONNECTIONS, surplus)
+            self.refuse(TOO_MANY_CONNECTIONS, surplus)
         if accepted:
             self._room.users = self._listener.users()
         for link, peer in accepted:
@@ -153,7 +153,7 @@ class MarkReceiver:
             try:
                 self._receive_packet(connection, peer, data)
             except (struct.error, ValueError, TypeError, KeyError, RecursionError):
-                self._refuse(MALFORMED)
+                self.refuse(MALFORMED)
 
     def knows(self, pid: int) -> bool:
         """Whether this process is a rank or belongs to one."""
@@ -185,7 +185,7 @@ class MarkReceiver:
             try:
                 self._receive_packet(self._connections[link], peer, data)
             except (struct.error, ValueError, TypeError, KeyError, RecursionError):
-                self._refuse(MALFORMED)
+                self.refuse(MALFORMED)
         self._ask_for_fewer()
         if not self.traces.idle:
             self.traces.send(self._ask_for_trace)
@@ -235,7 +235,7 @@ class MarkReceiver:
             if numbers:
                 received.steps.append(StepRows(rank, form, numbers))
             if wrong:
-                self._refuse(OUT_OF_RANGE, wrong)
+                self.refuse(OUT_OF_RANGE, wrong)
         events = received.events
         for rank, (begin, end) in self._covered.items():
             events.append(Event(EventKind.KERNELS_COVERED, begin, end, rank))
@@ -246,7 +246,8 @@ class MarkReceiver:
         self._room, self._shapes = BatchRoom(self._listener.users()), set()
         return received
 
-    def _refuse(self, why: str, count: int = 1) -> None:
+    def refuse(self, why: str, count: int = 1) -> None:
+        """Something was refused, which an event of the batch tells."""
         self._refused[why] = self._refused.get(why, 0) + count
 
     def _receive_packet(self, connection: _Connection, peer: PeerProcess, data: bytes) -> None:
@@ -278,9 +279,9 @@ class MarkReceiver:
             else:
                 # The pid in the packet is another process here.
                 connection.wrapped_pid = UNKNOWN
-                self._refuse(WRAPPER_ELSEWHERE)
+                self.refuse(WRAPPER_ELSEWHERE)
         else:
-            self._refuse(MALFORMED)
+            self.refuse(MALFORMED)
 
     def _add_records(self, rank: Rank, data: bytes) -> None:
         """Marks, spans and steps behind one another; a malformed one costs itself and what follows."""
@@ -320,7 +321,7 @@ class MarkReceiver:
         """Add the mark that stands there in `data`; returns its size."""
         parsed = parse_mark(data, at)
         if not parsed.in_range:
-            self._refuse(OUT_OF_RANGE)
+            self.refuse(OUT_OF_RANGE)
             return parsed.size
         dropped, time_ns = parsed.dropped, parsed.time_ns
         needed = MARK_BYTES + (len(parsed.phase.encode()) if parsed.phase else 0)
@@ -374,7 +375,7 @@ class MarkReceiver:
         name, _, value = text.partition("=")
         if name == slurm.ENDED:
             if peer.uid not in (0, os.getuid()):
-                self._refuse(END_BY_OTHER_USER)
+                self.refuse(END_BY_OTHER_USER)
             elif len(self.ended) < slurm.MOST_JOBS:
                 self.ended.append(slurm.parse_end(value))
             return
@@ -506,11 +507,11 @@ class MarkReceiver:
         """The rank that a process which marks is; it becomes one if no launcher named it."""
         if connection.rank is None:
             if peer.pid <= 0:
-                self._refuse(SENDER_ELSEWHERE)
+                self.refuse(SENDER_ELSEWHERE)
                 return None
             found = self._discovery.look_at(peer.pid) or self._discovery.adopt(peer.pid, peer.uid)
             if found is None:
-                self._refuse(SENDER_GONE)
+                self.refuse(SENDER_GONE)
                 return None
             connection.rank = found
             self._add_waiting_facts(connection, found)
@@ -533,12 +534,12 @@ class MarkReceiver:
         except OSError:
             owner = None
         if owner not in (None, peer.uid):
-            self._refuse(PROCESS_OF_OTHER_USER)
+            self.refuse(PROCESS_OF_OTHER_USER)
             return None
         connection.look_ns = now + LOOK_AGAIN_NS
         found = self._discovery.ranks_below(pid)
         if len(found) > 1:
-            self._refuse(SEVERAL_RANKS)
+            self.refuse(SEVERAL_RANKS)
         elif found:
             # When this one has exited the next is looked for at once.
             connection.rank, connection.look_ns = found[0], 0
@@ -554,7 +555,7 @@ class MarkReceiver:
             job = self._discovery.job_of_other(rank) or rank.job
             if (job, rank.role, rank.index) == (said, role, index):
                 if rank.uid != sender.uid:
-                    self._refuse(RANK_OF_OTHER_USER)
+                    self.refuse(RANK_OF_OTHER_USER)
                     return None
                 return rank
         remote = Rank(sender.job, role, index, framework=sender.framework)

@@ -79,7 +79,7 @@ class HttpServer:
         try:
             if self._open > MOST_CONNECTIONS:
                 return
-            response, method = await _answered(reader, answer, _peer(writer), _certificate(writer))
+            response, method = await answered(reader, answer, _peer(writer), _certificate(writer))
             if response is not None:
                 writer.write(_bytes(response, method))
                 writer.close()
@@ -104,7 +104,7 @@ def _certificate(writer: asyncio.StreamWriter) -> bytes:
     return ssl.DER_cert_to_PEM_cert(shown).encode() if shown else b""
 
 
-async def _answered(
+async def answered(
     reader: asyncio.StreamReader, answer: Answer, peer: str, certificate: bytes
 ) -> tuple[Response | None, str]:
     """The response, and to which method; None where nobody waits for one."""
