@@ -217,7 +217,7 @@ def test_wire_is_known_at_the_edges_only() -> None:
 
 def _is_plain(one: Import) -> bool:
     """Beside our wire: records, how a server is joined, and what systemd is told."""
-    return _is_answer(one) or one.module in ("roofline.joining", "roofline.notify")
+    return _is_answer(one) or one.module in ("roofline.joining", "roofline.log_lines", "roofline.notify")
 
 
 def _is_answer(one: Import) -> bool:
@@ -260,7 +260,7 @@ def test_spool_uses_no_other_database() -> None:
 
 # Each part may import what stands in the lines above its own, and nothing else of its package.
 SERVER = (
-    ("__init__", "allocator", "counts", "errors", "log_limit", "records", "sentences", "server_time"),
+    ("__init__", "allocator", "counts", "errors", "records", "sentences", "server_time"),
     ("clock", "later_release"),
     ("clock_samples",),
     ("correlate",),

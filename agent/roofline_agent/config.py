@@ -92,6 +92,11 @@ def known_servers(state: Path) -> Servers:
         raise ConfigError(str(error)) from None
 
 
+def known_access(state: Path, server: str) -> Access | None:
+    """What this node is let in with there; None: it has not joined. Raises ConfigError, as above."""
+    return known_servers(state).known.get(server)
+
+
 def keep_access(state: Path, server: str, access: Access) -> None:
     """What this node is let in with from now on. Raises CannotJoin."""
     from roofline.joining import agent_file, replace_access

@@ -21,7 +21,7 @@ from roofline.notify import ServiceManager
 from . import __version__
 from .calibrate.calibration import Ceiling
 from .ceilings import Ceilings
-from .config import SYSTEM_SOCKET, Config, keep_access, known_servers
+from .config import SYSTEM_SOCKET, Config, keep_access, known_access
 from .errors import Unavailable
 from .machine import boot_id, read_machine
 from .marks.listener import MarkListener
@@ -95,16 +95,18 @@ class Daemon:
         self._boot = boot_id()
         self._agent = self._spool.identity(uuid.uuid4().hex)
         self._ceilings = Ceilings(self.state, self._machine)
+        load_access = partial(known_access, self.state, config.server)
         self._exporter = Exporter(
             config.server,
             self._spool,
             self._greeting,
             self._set_interval,
             net_bench=NetBench(self._keep_net_ceilings),
-            access=known_servers(self.state).known.get(config.server),
+            access=load_access(),
             keep=partial(keep_access, self.state, config.server),
             trace=lambda order: self._receiver.traces.add(order),
             hold=self._hold,
+            load=load_access,
         )
         self._rank_facts = RankFacts()
         self._claims: dict[str, str] = {}
@@ -379,7 +381,7 @@ def _otlp(address: tuple[str, int], receiver: MarkReceiver) -> OtlpRanks:
 def _lock(state: Path) -> int:
     """The descriptor of the state directory's lock: two agents with one identity would share one sequence."""
     try:
-        state.mkdir(parents=True, exist_ok=True)
+        state.mkdir(parents=True, exist_ok=True, mode=0o700)
         lock = os.open(state / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
         raise Unavailable(

@@ -8,6 +8,7 @@ import sys
 from typing import Annotated
 
 import typer
+from roofline.log_lines import SERVERS, log_to_stderr
 
 from . import __version__
 from .commands import backup, check, init, prune, status, tokens
@@ -20,7 +21,6 @@ from .commands.options import (
     data_of,
 )
 from .errors import ServerError
-from .log_limit import LogLimit
 
 app = typer.Typer(name="roofline-server", pretty_exceptions_enable=False, rich_markup_mode=None)
 HELP = (
@@ -91,13 +91,7 @@ def serve(
     context.obj = data
     if context.invoked_subcommand is not None:
         return
-    lines = logging.StreamHandler()
-    lines.addFilter(LogLimit())
-    logging.basicConfig(
-        level=logging.WARNING if quiet else logging.INFO,
-        format="%(asctime)s roofline-server %(levelname)s %(message)s",
-        handlers=[lines],
-    )
+    log_to_stderr("roofline-server", logging.WARNING if quiet else logging.INFO, SERVERS)
     from .serve import Options
     from .serve import serve as run
     from .upkeep import Keep

@@ -254,7 +254,7 @@ def _add_kills(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_fuzz(parser: argparse.ArgumentParser) -> None:
-    names = ("all", "ingest", "stored", "marks", "recorded", "questions", "joining")
+    names = ("all", "ingest", "stored", "marks", "recorded", "questions", "http", "joining")
     parser.add_argument("target", choices=names, help="all: in turns, until --inputs are counted in --json")
     parser.add_argument("--seconds", type=float, default=60.0, help="how long, at most [60]")
     parser.add_argument("--inputs", type=int, help="how many at most [all: 10,000,000]")

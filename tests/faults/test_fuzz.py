@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from .fuzz.running import Target, fed_once, fuzz, kept, packed, unpacked
 from .fuzz.targets import TARGETS
 
-FEW = {"ingest": 300, "stored": 1, "marks": 10, "recorded": 20, "questions": 20, "joining": 500}
+FEW = {"ingest": 300, "stored": 1, "marks": 10, "recorded": 20, "questions": 20, "http": 50, "joining": 500}
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +42,7 @@ def test_input_that_failed_once_does_so_no_more(name: str, targets: dict[str, Ta
 
 
 @given(data=st.binary(max_size=200))
-@pytest.mark.parametrize("name", ["ingest", "marks", "recorded", "joining"])
+@pytest.mark.parametrize("name", ["ingest", "marks", "recorded", "http", "joining"])
 def test_any_bytes_are_read_or_refused(name: str, targets: dict[str, Target], data: bytes) -> None:
     parts = [bytes([data[0] % 3]) + data[1:]] if name == "joining" and data else [data or b"\0"]
     failure = fed_once(targets[name], parts)

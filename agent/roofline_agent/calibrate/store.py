@@ -15,7 +15,7 @@ def save(calibration: Calibration, path: Path) -> None:
     """Raises CalibrationError naming the file if it can't be written."""
     text = json.dumps(to_json(calibration), indent=2, allow_nan=False) + "\n"
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         replace_file(path, text)
     except OSError as error:
         raise CalibrationError(f"can't write the calibration to {path}: {error.strerror}") from error

@@ -11,6 +11,8 @@ import sys
 from dataclasses import asdict
 from typing import NoReturn
 
+from roofline.log_lines import AGENTS, log_to_stderr
+
 from ..config import Config
 from ..schedule import give_way
 
@@ -32,10 +34,7 @@ def serve() -> None:
     settings = json.loads(sys.argv[2])
     quiet = settings.pop("quiet")
     config = Config(**{**settings, "sources": tuple(settings["sources"])})
-    logging.basicConfig(
-        level=logging.WARNING if quiet else logging.INFO,
-        format="%(asctime)s roofline-agent %(levelname)s %(message)s",
-    )
+    log_to_stderr("roofline-agent", logging.WARNING if quiet else logging.INFO, AGENTS)
     # Shown by ps and pgrep as the script it was started by.
     ctypes.CDLL(None).prctl(PR_SET_NAME, NAME, 0, 0, 0)
     give_way()

@@ -12,8 +12,9 @@ from typing import NamedTuple
 
 from roofline_step._packets import StepForm
 
+from ..ranks.new_names import KERNELS, TOO_MANY_NAMES, NewNames
 from ..records import Call, Event, EventKind, KernelShape, Mark, MarkKind, Rank, Span, StepRows
-from ..uplink.bounds import CALL_BYTES, EVENT_BYTES, MARK_BYTES, MAX_FORMS, SPAN_BYTES, BatchRoom
+from ..uplink.bounds import CALL_BYTES, EVENT_BYTES, MARK_BYTES, SPAN_BYTES, BatchRoom
 from .packets import (
     MARK_KIND,
     SPANS_KIND,
@@ -27,6 +28,7 @@ from .packets import (
 from .refusals import OUT_OF_RANGE
 
 STEP_ENDS = (MarkKind.END, MarkKind.BORDER)
+MAX_LAST_STEPS = 4096  # processes whose last step is kept
 
 
 class Received(NamedTuple):
@@ -46,6 +48,7 @@ class Gathered:
         """rank_named(sender, role, index): the rank that a coordinator marks for; None: it must not."""
         self._rank_named = rank_named
         self._last_steps: dict[tuple[int, int, str], int] = {}  # that a process has finished
+        self._new_kernels = NewNames(KERNELS)
         self._begin(users=1)
 
     def _begin(self, users: int) -> None:
@@ -59,7 +62,7 @@ class Gathered:
     @property
     def is_half_full(self) -> bool:
         """Whether there is little room for more."""
-        return self.room.is_half_full or 2 * len(self._steps) >= MAX_FORMS
+        return self.room.is_half_full
 
     def take(self, now_ns: int, users: int) -> Received:
         """What was gathered since the last call; refusals and kernel coverage are summed into events. users:
@@ -113,6 +116,9 @@ class Gathered:
         """Add kernel calls. shapes: what the sender has described, by number."""
         count = len(parsed.kernels)
         new = {shapes[kernel] for kernel in set(parsed.kernels)} - self._shapes
+        if not self._new_kernels.take(rank.uid, (shape[:6] for shape in new)):
+            self.room.count_loss(rank, "kernels", count, TOO_MANY_NAMES)
+            return
         described = sum(len(json.dumps(shape)) for shape in new)
         if not self.room.take_rows(EVENT_BYTES + CALL_BYTES * count + described, rank.uid):
             self.room.count_loss(rank, "kernels", count)
@@ -129,6 +135,12 @@ class Gathered:
             return event
         return event._replace(step=self._last_steps.get((rank.pid, rank.start_ns, rank.key)))
 
+    def _has_finished(self, rank: Rank, step: int) -> None:
+        if rank.pid:  # of another node nobody here sees the end
+            self._last_steps[rank.pid, rank.start_ns, rank.key] = step
+            while len(self._last_steps) > MAX_LAST_STEPS:
+                del self._last_steps[next(iter(self._last_steps))]
+
     def _cover(self, rank: Rank, begin_ns: int, end_ns: int) -> None:
         """All kernels of this stretch of time are known; it may continue the one before."""
         before = self._covered.get(rank)
@@ -143,9 +155,9 @@ class Gathered:
         parsed = parse_steps(data, at)
         form, count = parsed.form, parsed.count
         spans = count * len(form.names)
-        known = [self.room.take_span_name(name) for name in form.names]
+        known = [self.room.take_span_name(name, rank.uid) for name in form.names]
         alike = self._steps.get((rank, form))
-        if alike is None and len(self._steps) < MAX_FORMS:
+        if alike is None and self.room.take_form(rank.uid):
             alike = self._steps[rank, form] = []
         if (
             alike is not None
@@ -153,7 +165,7 @@ class Gathered:
             and self.room.take_rows(count * form.marks * MARK_BYTES + spans * SPAN_BYTES, rank.uid)
         ):
             alike.append(parsed.numbers)
-            self._last_steps[rank.pid, rank.start_ns, rank.key] = parsed.last
+            self._has_finished(rank, parsed.last)
         else:
             self.room.count_loss(rank, "marks", count * form.marks)
             self.room.count_loss(rank, "spans", spans)
@@ -177,7 +189,7 @@ class Gathered:
         marked = self._rank_named(rank, parsed.role, parsed.index) if parsed.role else rank
         if marked is not None:
             if parsed.kind in STEP_ENDS:
-                self._last_steps[marked.pid, marked.start_ns, marked.key] = parsed.step
+                self._has_finished(marked, parsed.step)
             self._received.marks.append(
                 Mark(
                     rank=marked,
@@ -200,7 +212,7 @@ class Gathered:
         names = map(parsed.names.__getitem__, parsed.which)
         columns = repeat(rank), names, parsed.begins, parsed.ends, parsed.bytes, parsed.counts
         spans = list(map(Span, *columns))
-        known = [self.room.take_span_name(name) for name in parsed.names]
+        known = [self.room.take_span_name(name, rank.uid) for name in parsed.names]
         if not all(known):
             spans = [span for which, span in zip(parsed.which, spans, strict=True) if known[which]]
         lost = count - len(spans)

@@ -8,8 +8,10 @@ marks per process.
 from __future__ import annotations
 
 import contextlib
+import resource
 import socket
 import struct
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -18,8 +20,14 @@ from ..errors import Unavailable
 
 MAX_CONNECTIONS = 4096
 MAX_PACKET = 1 << 17
-PACKETS_PER_READ = 4096
+PACKETS_PER_READ, PACKETS_OF_USER = 4096, 32_768  # of a connection, of all connections of a user
+ACCEPTS_PER_CALL = 1024  # else who connects all the time holds up all else
 _CREDENTIALS = struct.Struct("=3i")
+
+
+def most_connections() -> int:
+    """Half of the descriptors at most: /proc has to be read too."""
+    return min(MAX_CONNECTIONS, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2)
 
 
 class PeerProcess(NamedTuple):
@@ -39,6 +47,9 @@ class MarkListener:
         """
         self.path, self._everyone = path, everyone
         self._peers: dict[socket.socket, PeerProcess] = {}
+        self._connections_of: Counter[int] = Counter()  # by user
+        self._closed: list[tuple[socket.socket, PeerProcess]] = []  # to make room, since the last read
+        self.surplus = 0  # connections that were closed because their user has too many, ever
         self.most_waited = 0  # packets of one process at the last read
         self.full = False  # no further connection can be accepted for now
         self._socket, self._inode = self._listen()
@@ -89,13 +100,17 @@ class MarkListener:
 
     def users(self) -> int:
         """Of how many users the connected processes are, at least 1."""
-        return max(1, len({peer.uid for peer in self._peers.values()}))
+        return max(1, len(self._connections_of))
 
     def read(self) -> Iterator[tuple[socket.socket, PeerProcess, bytes]]:
         """All packets that wait; a connection that ended yields one last empty packet."""
         self.most_waited = 0
+        closed, self._closed = self._closed, []
+        for connection, peer in closed:
+            yield connection, peer, b""
+        left = dict.fromkeys(self._connections_of, PACKETS_OF_USER)
         for connection, peer in list(self._peers.items()):
-            for number in range(PACKETS_PER_READ):
+            for number in range(min(PACKETS_PER_READ, left[peer.uid])):
                 self.most_waited = max(self.most_waited, number)
                 try:
                     data = connection.recv(MAX_PACKET)
@@ -103,19 +118,17 @@ class MarkListener:
                     break
                 except OSError:
                     data = b""
+                left[peer.uid] -= 1
                 yield connection, peer, data
                 if not data:
-                    del self._peers[connection]
-                    connection.close()
+                    self._drop(connection)
                     break
 
     def accept(self) -> list[tuple[socket.socket, PeerProcess]]:
         """Accept all that wait to connect; returns the new connections."""
         accepted: list[tuple[socket.socket, PeerProcess]] = []
-        while True:
-            self.full = len(self._peers) >= MAX_CONNECTIONS
-            if self.full:
-                return accepted
+        self.full = False
+        for _ in range(ACCEPTS_PER_CALL):
             try:
                 connection, _ = self._socket.accept()
             except (BlockingIOError, InterruptedError):
@@ -128,8 +141,33 @@ class MarkListener:
                 pid, uid, _ = _CREDENTIALS.unpack(
                     connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
                 )
-                self._peers[connection] = PeerProcess(pid, uid)
-                accepted.append((connection, self._peers[connection]))
+                peer = PeerProcess(pid, uid)
+                if len(self._peers) < most_connections() or self._make_room(uid):
+                    self._peers[connection] = peer
+                    self._connections_of[uid] += 1
+                    accepted.append((connection, peer))
+                else:
+                    connection.close()
+        return accepted
+
+    def _make_room(self, uid: int) -> bool:
+        """Close the newest connection of the user who has most; False: that is this one. So who opens as many
+        as there can be keeps nobody else out."""
+        self.surplus += 1
+        greediest, most = self._connections_of.most_common(1)[0]
+        if self._connections_of[uid] >= most:
+            return False
+        newest = next(one for one in reversed(self._peers) if self._peers[one].uid == greediest)
+        self._closed.append((newest, self._peers[newest]))
+        self._drop(newest)
+        return True
+
+    def _drop(self, connection: socket.socket) -> None:
+        user = self._peers.pop(connection).uid
+        connection.close()
+        self._connections_of[user] -= 1
+        if not self._connections_of[user]:
+            del self._connections_of[user]
 
     def close(self) -> None:
         for connection in self._peers:

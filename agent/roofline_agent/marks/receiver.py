@@ -23,7 +23,7 @@ from ..uplink.bounds import printable
 from .gathered import Received
 from .listener import MarkListener, PeerProcess
 from .packets import FEWER, STEP_US, TRACE, WRAPPED, parse_calls, parse_shape, parse_variables
-from .refusals import END_BY_OTHER_USER, MALFORMED
+from .refusals import END_BY_OTHER_USER, MALFORMED, TOO_MANY_CONNECTIONS
 from .senders import MarkConnection, Senders
 
 MAX_KERNELS, MAX_DESCRIBED = 65536, 16 << 20  # shapes one wrapper may describe, and bytes of them
@@ -46,6 +46,7 @@ class MarkReceiver:
         self.with_last_step = self._gathered.with_last_step
         self._connections: dict[socket.socket, MarkConnection] = {}
         self._others: dict[PeerProcess, MarkConnection] = {}
+        self._surplus = 0  # connections that the listener had closed, as last seen
         self._own_kernels: set[Rank] = set()  # ranks that send their kernels themselves
         self.ended: list[slurm.End] = []  # jobs that Slurm has ended, since the last batch
         self.traces = TraceOrders()
@@ -75,10 +76,13 @@ class MarkReceiver:
     def accept(self) -> None:
         """Accept new connections, and find out which ranks they are before these can have exited."""
         accepted = self._listener.accept()
+        if surplus := self._listener.surplus - self._surplus:
+            self._surplus += surplus
+            self.refuse(TOO_MANY_CONNECTIONS, surplus)
         if accepted:
             self._gathered.room.users = self._listener.users()
         for link, peer in accepted:
-            connection = self._connections[link] = MarkConnection()
+            connection = self._connections[link] = MarkConnection(peer.uid)
             connection.rank = self._discovery.look_at(peer.pid) if peer.pid > 0 else None
 
     def receive(self) -> None:
@@ -98,8 +102,8 @@ class MarkReceiver:
         connection = self._others.get(peer)
         if connection is None:
             while len(self._others) >= MAX_OTHERS:
-                del self._others[next(iter(self._others))]
-            connection = self._others[peer] = MarkConnection()
+                self._senders.release(self._others.pop(next(iter(self._others))))
+            connection = self._others[peer] = MarkConnection(peer.uid)
         for data in packets:
             self._receive_packet(connection, peer, data)
 
@@ -107,11 +111,16 @@ class MarkReceiver:
         """What was received since the last call, with what was refused and what did not fit as events."""
         return self._gathered.take(now_ns, self._listener.users())
 
+    def refuse(self, why: str, count: int = 1) -> None:
+        """Something was refused, which an event of the batch tells."""
+        self._gathered.refuse(why, count)
+
     # -- what the agent asks wrappers for -----------------------------------------------------------
 
     def _forget(self, link: socket.socket) -> None:
-        """A process has closed its connection."""
+        """A connection has ended."""
         gone = self._connections.pop(link)
+        self._senders.release(gone)
         if not self.traces.idle and gone.wrapped_pid and gone.rank is not None:
             others = [one.rank for one in self._connections.values() if one.wrapped_pid]
             if gone.rank not in others:
@@ -167,7 +176,8 @@ class MarkReceiver:
         elif kind == b"K":
             _, number = KERNEL.unpack_from(data)
             connection.described += len(data)
-            if len(connection.shapes) < MAX_KERNELS and connection.described <= MAX_DESCRIBED:
+            is_one_more = len(connection.shapes) < MAX_KERNELS and connection.described <= MAX_DESCRIBED
+            if is_one_more and self._senders.hold(connection, len(data)):
                 connection.shapes[number] = parse_shape(data[KERNEL.size :])
         elif kind == b"W":
             _, pid = WRAPPED.unpack_from(data)
@@ -207,14 +217,21 @@ class MarkReceiver:
             self._add_exit(connection, text[len(EXIT) + 1 :])
         elif name == VARIABLES:
             self._take_variables(connection, peer, text[len(VARIABLES) + 1 :])
-        elif len(connection.facts) < MAX_FACTS:
+        elif len(connection.facts) < MAX_FACTS and self._senders.hold(connection, len(text)):
             connection.facts.append(printable(text))
-            if name in connection.all_facts or len(connection.all_facts) < MAX_FACTS:
-                connection.all_facts[name] = printable(text)
+            connection.waiting += len(text)
+            self._keep_fact(connection, name, printable(text))
         else:
             self._gathered.room.count_loss(None, "facts")
         if connection.rank is not None:
             self._senders.hand_over_facts(connection, connection.rank)
+
+    def _keep_fact(self, connection: MarkConnection, name: str, text: str) -> None:
+        before = connection.all_facts.get(name)
+        if before is None and len(connection.all_facts) >= MAX_FACTS:
+            return
+        if self._senders.hold(connection, len(text) - len(before or "")):
+            connection.all_facts[name] = text
 
     def _add_end_of_job(self, peer: PeerProcess, text: str) -> None:
         """Slurm's epilog, which runs as root, reports how a job ended."""

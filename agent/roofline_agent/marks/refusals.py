@@ -2,6 +2,7 @@
 
 MALFORMED = "a packet that is no mark"
 OUT_OF_RANGE = "a mark with a step, examples or time out of range"
+TOO_MANY_CONNECTIONS = "a connection of the user who has most of all that there can be"
 SENDER_GONE = "a mark from a process that has gone"
 SENDER_ELSEWHERE = "a mark from another PID namespace: start the agent in the same one or on the host"
 WRAPPER_ELSEWHERE = "a wrapper from another PID namespace: start the agent in the same one or on the host"

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 
 from ..ranks.discovery import Discovery
+from ..ranks.new_names import TOO_MANY_NAMES
 from ..records import KernelShape, Rank
 from .gathered import Gathered
 from .listener import PeerProcess
@@ -18,19 +20,23 @@ from .refusals import (
 )
 
 LOOK_AGAIN_NS = 1_000_000_000  # for the rank that a wrapper has started: it takes a walk through /proc
+MAX_HELD = 64 << 20  # bytes of shapes and facts of all connections; each user has an equal share
 UNKNOWN = -1  # the pid of a wrapped process that cannot be found
 
 
 class MarkConnection:
     """What is known of one connected process."""
 
-    def __init__(self) -> None:
+    def __init__(self, uid: int) -> None:
+        self.uid = uid
         self.rank: Rank | None = None
         self.wrapped_pid = 0
         self.facts: list[str] = []  # received before the rank was known
+        self.waiting = 0  # bytes of them
         self.all_facts: dict[str, str] = {}  # by name: sent again if the process turns out to be another rank
         self.shapes: dict[int, KernelShape] = {}
         self.described = 0  # bytes of them
+        self.held = 0  # bytes of shapes and facts
         self.look_ns = 0  # when to look for the wrapped rank again
         self.fewer = 1  # as the wrapper was asked
         self.has_marked = False
@@ -42,7 +48,22 @@ class Senders:
     def __init__(self, discovery: Discovery, clock: Callable[[], int]) -> None:
         self._discovery = discovery
         self._clock = clock
+        self._held: Counter[int] = Counter()  # bytes that connections hold, by user
         self.gathered = Gathered(self._rank_named)
+
+    def hold(self, connection: MarkConnection, size: int) -> bool:
+        """Keep so many bytes more of a connection, if its user's share has room for them."""
+        if size > 0 and self._held[connection.uid] + size > MAX_HELD // self.gathered.room.users:
+            return False
+        self._held[connection.uid] += size
+        connection.held += size
+        return True
+
+    def release(self, connection: MarkConnection) -> None:
+        """A connection has ended, and nothing of it is kept."""
+        self._held[connection.uid] -= connection.held
+        if not self._held[connection.uid]:
+            del self._held[connection.uid]
 
     def rank_of(self, connection: MarkConnection, peer: PeerProcess) -> Rank | None:
         """The rank that a process is or has wrapped; None where there is none, or no single one."""
@@ -63,7 +84,8 @@ class Senders:
     def hand_over_facts(self, connection: MarkConnection, rank: Rank) -> None:
         """The facts that waited until the rank of their sender was known."""
         self.gathered.add_facts(rank, connection.facts, self._clock())
-        connection.facts = []
+        self.hold(connection, -connection.waiting)
+        connection.facts, connection.waiting = [], 0
 
     def wrapped_rank(self, connection: MarkConnection, peer: PeerProcess) -> Rank | None:
         """The rank that a wrapper has started; None while there is none, or when it is several.
@@ -125,5 +147,8 @@ class Senders:
         remote = Rank(sender.job, role, index, framework=sender.framework)
         if not self.gathered.room.take_named(remote, sender.uid):
             self.gathered.room.count_loss(sender, "marks for ranks elsewhere")
+            return None
+        if not self._discovery.new_names.take(sender.uid, [remote[:3]]):
+            self.gathered.room.count_loss(sender, "marks for ranks elsewhere", why=TOO_MANY_NAMES)
             return None
         return remote

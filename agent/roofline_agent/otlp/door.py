@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 from ..errors import ConfigError, Unavailable
 from ..marks.listener import PeerProcess
 from .sender import process_behind
-from .steps import STEP, OtlpSpan, Sender
+from .steps import STEP, OtlpSpan, Sender, can_be
 
 log = logging.getLogger(__name__)
 
@@ -39,6 +39,7 @@ class SentSpans(NamedTuple):
     peer: PeerProcess
     sender: Sender
     spans: list[OtlpSpan]
+    impossible: int  # spans beside these, with numbers that cannot be
 
 
 class Refused(Exception):
@@ -96,7 +97,8 @@ class OtlpDoor:
                 sender = Sender.of(_attributes(resource.resource.attributes))
                 spans = [_span(one, offset_ns) for scope in resource.scope_spans for one in scope.spans]
                 if sender.is_rank and spans:
-                    self._waiting.put_nowait(SentSpans(peer, sender, spans))
+                    possible = [one for one in spans if can_be(one)]
+                    self._waiting.put_nowait(SentSpans(peer, sender, possible, len(spans) - len(possible)))
         except queue.Full:
             raise Refused(503, "too many spans wait") from None
 

@@ -15,6 +15,7 @@ from .steps import Sender, SpanSteps
 log = logging.getLogger(__name__)
 
 MOST_PROCESSES = 4096
+IMPOSSIBLE = "a span of OTLP with a step or times out of range"
 
 
 class OtlpRanks:
@@ -31,6 +32,8 @@ class OtlpRanks:
 
     def _receive(self, one: SentSpans) -> None:
         peer, sender = one.peer, one.sender
+        if one.impossible:
+            self._receiver.refuse(IMPOSSIBLE, one.impossible)
         if peer not in self._of:
             while len(self._of) >= MOST_PROCESSES:
                 del self._of[next(iter(self._of))]

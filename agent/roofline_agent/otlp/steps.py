@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from roofline_step._packets import MAX_SPANS, Span, pack_mark, pack_spans
 
 from ..records import MarkKind
+from ..uplink.bounds import MAX_COUNT, MAX_TIME_NS, is_time
 
 RANK, WORLD, ROLE, RUN = "nv.dl.rank", "nv.dl.world_size", "nv.dl.role", "nv.dl.run.uuid"
 STEP = "nv.dl.training.step"
@@ -39,6 +40,11 @@ class OtlpSpan(NamedTuple):
     step: int | None
 
 
+def can_be(span: OtlpSpan) -> bool:
+    """Whether a packet can hold it; whoever sends spans may write any number."""
+    return is_time(span.begin_ns, span.end_ns) and (span.step is None or 0 <= span.step < MAX_TIME_NS)
+
+
 class Sender(NamedTuple):
     """What a process says of itself with its spans; None: not."""
 
@@ -60,7 +66,10 @@ class Sender(NamedTuple):
 
 
 def _count(value: Any) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
+    """A number that a rank, a count of ranks or of examples can be."""
+    return (
+        value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < MAX_COUNT else None
+    )
 
 
 class SpanSteps:

@@ -42,6 +42,7 @@ class Discovery:
         self._default_job = default_job
         self._reader = CandidateReader(self.processes, default_job, socket)
         self._names = KnownNames(self.processes)
+        self.new_names = self._names.new_names
         self._scans = 0
         self._newest: bytes | None = None  # process at the last listing
         self._young: dict[int, int] = {}  # pid -> how often it was looked at

@@ -14,6 +14,7 @@ from .candidates import Candidate
 from .claims import Owned, owners_of
 from .identity import MAX_NAME, NO_JOB, Identity, told_apart
 from .names import job_of, launch_of, submitter, user_of
+from .new_names import RANKS, NewNames
 from .processes import Processes
 
 log = logging.getLogger(__name__)
@@ -38,6 +39,8 @@ class KnownNames:
         self._host = socket.gethostname()
         self._names: dict[int, RankNames] = {}  # by pid
         self._owners: dict[str, int] = {}  # job -> user
+        self.new_names = NewNames(RANKS)
+        self._unnamed: set[int] = set()  # pids of processes whose user has named too many ranks
         self._jobs_of_others: dict[int, str] = {}  # pid -> the job of another user that it says it is of
 
     def names_of(self, one: Candidate) -> RankNames:
@@ -68,17 +71,30 @@ class KnownNames:
         self._names.pop(pid, None)
 
     def keep_users_apart(self, found: Sequence[Candidate]) -> list[Candidate]:
-        """All ranks of the node, with a job of its own for each that says it is of another user's."""
+        """The ranks of the node, each that claims another user's job with one of its own. Those whose user has
+        named too many are left out."""
         owned = (Owned(one.start_ticks, one.pid, one.identity.job, one.uid) for one in found)
         self._owners = owners_of(owned, self._owners)
         kept = [one if self._owners[one.identity.job] == one.uid else self._set_apart(one) for one in found]
         for pid in self._jobs_of_others.keys() - {one.pid for one in found}:
             del self._jobs_of_others[pid]
-        return kept
+        named = [one for one in kept if self._may_be_named(one)]
+        self._unnamed &= {one.pid for one in kept}
+        return named
 
     def job_of_other(self, pid: int) -> str:
         """The job of another user that a process says it is of; "": it is of its own."""
         return self._jobs_of_others.get(pid, "")
+
+    def _may_be_named(self, one: Candidate) -> bool:
+        if self.new_names.take(one.uid, [one.identity[:3]]):
+            return True
+        if one.pid not in self._unnamed:
+            self._unnamed.add(one.pid)
+            log.warning(
+                "process %d is not recorded: user %d has named too many ranks today", one.pid, one.uid
+            )
+        return False
 
     def _set_apart(self, one: Candidate) -> Candidate:
         job = one.identity.job

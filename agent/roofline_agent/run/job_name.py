@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import socket
 from collections.abc import Mapping, Sequence
 
@@ -10,6 +11,7 @@ from ..ranks.identity import LOCAL_JOB, identify, named_job, told_apart
 from ..ranks.launchers import starts_all
 from ..ranks.names import job_of, user_of
 from ..ranks.processes import Processes
+from ..uplink.bounds import printable
 from .rank_environment import Naming
 
 NOT_TRAINING = ("ps", "evaluator")
@@ -35,5 +37,5 @@ def announcement(command: Sequence[str], environ: Mapping[str, str]) -> str:
     job = identity.job
     if not named_job(environ):
         job = told_apart(job, socket.gethostname(), user_of(Processes(), os.getpid()))
-    quoted = job if all(c.isalnum() or c in "-_.:/@" for c in job) else repr(job)
-    return f"roofline-agent: recorded as job {job}; see `roofline-client report --job {quoted}`"
+    job = printable(job)  # as it is sent
+    return f"roofline-agent: recorded as job {job}; see `roofline-client report --job {shlex.quote(job)}`"

@@ -8,7 +8,7 @@ coordinators speak for; 1 MiB of facts; 3 MiB stay for samples, ranks and other 
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 
 from ..records import Event, EventKind, Rank
 
@@ -37,7 +37,7 @@ def printable(text: str) -> str:
 class BatchRoom:
     """What a batch can still take, and what it could not. `take_...` is True where it fits, and takes it.
 
-    Of rows and facts each user has an equal share, so that a flood of one user's costs that user alone.
+    Of all each user has an equal share, so that a flood of one user's costs that user alone.
     """
 
     def __init__(self, users: int = 1) -> None:
@@ -47,8 +47,9 @@ class BatchRoom:
         self._rows_of: Counter[int] = Counter()
         self._text_of: Counter[int] = Counter()
         self._facts_of: Counter[int] = Counter()
-        self._span_names: set[str] = set()
-        self._named: set[Rank] = set()
+        self._names_of: defaultdict[int, set[str]] = defaultdict(set)  # of spans, by user
+        self._named_of: defaultdict[int, set[Rank]] = defaultdict(set)
+        self._forms_of: Counter[int] = Counter()
         self._lost: dict[tuple[Rank | None, str], int] = {}
 
     def take_rows(self, size: int, user: int) -> bool:
@@ -61,9 +62,14 @@ class BatchRoom:
 
     @property
     def is_half_full(self) -> bool:
-        """Whether someone has used half of a share of rows or facts."""
+        """Whether someone has used half of a share of rows, facts or forms."""
         rows, text, facts = ROWS_BYTES, FACTS_BYTES, MAX_BATCH_FACTS
-        used = ((self._rows_of, rows), (self._text_of, text), (self._facts_of, facts))
+        used = (
+            (self._rows_of, rows),
+            (self._text_of, text),
+            (self._facts_of, facts),
+            (self._forms_of, MAX_FORMS),
+        )
         return any(2 * self.users * max(of.values(), default=0) >= most for of, most in used)
 
     def take_fact(self, text: str, user: int) -> bool:
@@ -76,25 +82,34 @@ class BatchRoom:
         self._text_of[user] += size
         return True
 
-    def take_span_name(self, name: str) -> bool:
+    def take_span_name(self, name: str, user: int) -> bool:
         """A name that spans may have, of which a batch has few."""
-        if name not in self._span_names:
-            if len(self._span_names) >= MAX_SPAN_NAMES:
+        names = self._names_of[user]
+        if name not in names:
+            if len(names) >= MAX_SPAN_NAMES // self.users:
                 return False
-            self._span_names.add(name)
+            names.add(name)
         return True
+
+    def take_form(self, user: int) -> bool:
+        """One more form of steps."""
+        self._forms_of[user] += 1
+        return self._forms_of[user] <= MAX_FORMS // self.users
 
     def take_named(self, rank: Rank, user: int) -> bool:
         """A rank elsewhere that one of this node speaks for."""
-        if rank not in self._named:
+        named = self._named_of[user]
+        if rank not in named:
             size = EVENT_BYTES + len("".join((rank.job, rank.role, rank.framework)).encode())
-            if len(self._named) >= MAX_NAMED or not self.take_rows(size, user):
+            if len(named) >= MAX_NAMED // self.users or not self.take_rows(size, user):
                 return False
-            self._named.add(rank)
+            named.add(rank)
         return True
 
-    def count_loss(self, rank: Rank | None, what: str, count: int = 1) -> None:
-        key = rank, f"{what} (more than a batch holds)"
+    def count_loss(
+        self, rank: Rank | None, what: str, count: int = 1, why: str = "more than a batch holds"
+    ) -> None:
+        key = rank, f"{what} ({why})"
         self._lost[key] = self._lost.get(key, 0) + count
 
     def losses(self, now_ns: int) -> list[Event]:

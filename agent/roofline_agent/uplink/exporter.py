@@ -67,16 +67,17 @@ class Exporter(threading.Thread):
         keep: Callable[[Access], None] = lambda access: None,
         trace: Callable[[TraceOrder], None] | None = None,
         hold: Callable[[int], None] = lambda hold_ns: None,
+        load: Callable[[], Access | None] = lambda: None,
     ) -> None:
         """set_interval: takes a sampling interval, 0 for the agent's own, why, and of how many times fewer
         steps kernels shall be recorded. clock: node time, in which the batches speak. net_bench: None where
         there is no node to measure. access: of a server that was joined. keep: called with another one, of a
         newer certificate. trace: has steps of a rank recorded; None where there are no ranks. hold: takes how
-        long the server asks to gather a batch, ns; 0: it does not ask."""
+        long the server asks to gather a batch, ns; 0: it does not ask. load: what is kept of `access` now."""
         super().__init__(name="exporter", daemon=True)
         self._clock = clock
         self._server = server
-        self._membership = Membership(grpc, server, access, keep)
+        self._membership = Membership(grpc, server, access, keep, load)
         self._spool = spool
         self._greeting = greeting
         self._commands = Commands(greeting, set_interval, net_bench, trace)
@@ -135,6 +136,7 @@ class Exporter(threading.Thread):
     def _session(self) -> None:
         """One stream from its begin to its end. Raises grpc.RpcError."""
         outgoing: _Outgoing = queue.SimpleQueue()
+        self._membership.look_again()
         with open_channel(grpc, self._server, self._membership.access, CHANNEL_OPTIONS) as opened:
             stream = opened.stream_stream(
                 METHOD,

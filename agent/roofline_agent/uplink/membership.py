@@ -10,6 +10,8 @@ from typing import Any
 
 from roofline.joining import Access, CannotJoin, renewed
 
+from ..errors import AgentError
+
 log = logging.getLogger(__name__)
 
 AGAIN_S = 3600.0  # after a try that failed
@@ -24,12 +26,22 @@ class Membership:
         server: str,
         access: Access | None,
         keep: Callable[[Access], None] = lambda access: None,
+        load: Callable[[], Access | None] = lambda: None,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        """keep: called with each newer one; may raise CannotJoin. clock: UNIX time, s."""
+        """keep: called with each newer one; may raise CannotJoin. load: what is kept; may raise AgentError.
+        clock: UNIX time, s."""
         self.access = access
         self._grpc, self._server, self._keep, self._clock = grpc, server, keep, clock
+        self._load = load
         self._tried = -AGAIN_S
+
+    def look_again(self) -> None:
+        """Take what is kept now: somebody may have joined again, as after its token was revoked."""
+        try:
+            self.access = self._load() or self.access
+        except AgentError as error:
+            log.error("%s", error)
 
     def renew_if_due(self) -> threading.Thread | None:
         """Have a thread exchange the certificate where that is due; what is open goes on with the old one."""

@@ -64,7 +64,7 @@ class Spool:
         self.numbering = threading.RLock()  # held from next_sequence() to append()
         try:
             _refuse_later(path)
-            path.parent.mkdir(parents=True, exist_ok=True)
+            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             path.touch(0o600)  # it holds what ranks of several users did
             self._db = connect(path, check_same_thread=False, isolation_level=None)
             self._db.executescript("pragma journal_mode=wal; pragma synchronous=off;" + _SCHEMA)
@@ -74,7 +74,7 @@ class Spool:
             newest = self._db.execute("select max(sequence) from batch").fetchone()[0]
             self._last = self.in_order_through = max(newest or 0, self._acked)
             self._bytes = self._size(self._acked, self._last)
-        except (OSError, sqlite3.Error) as error:
+        except (OSError, sqlite3.Error, ValueError) as error:  # ValueError: damaged text, of SQLite too
             raise Unavailable(f"cannot keep a spool at {path}: {error}; choose another --state") from None
 
     def _acked_before(self) -> int:

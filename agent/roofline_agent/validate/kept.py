@@ -36,7 +36,7 @@ def keep(state: Path, new: Validation) -> Path:
         before = None  # unreadable: the new one is worth more
     path = path_in(state)
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         store.replace_file(path, json.dumps(to_json(merged(new, before)), indent=2, allow_nan=False) + "\n")
     except OSError as error:
         raise ValidationError(f"can't write the validation to {path}: {error.strerror}") from error

@@ -106,7 +106,7 @@ class _Place(NamedTuple):
 def _place(state: Path) -> Iterator[_Place]:
     """Removed at the end."""
     try:
-        state.mkdir(parents=True, exist_ok=True)
+        state.mkdir(parents=True, exist_ok=True, mode=0o700)
         with (
             tempfile.TemporaryDirectory(prefix="validate-", dir=state) as folder,
             # Paths of sockets are short.

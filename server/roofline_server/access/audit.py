@@ -37,8 +37,8 @@ class Audit:
         except OSError as error:
             log.warning("%s is not written: %s", self._path, error.strerror)
 
-    def refused(self, method: str, token: Token | None, why: str) -> None:
-        """A call was refused; a flood of them is one line a second."""
+    def refused(self, method: str, token: Token | None, why: str, peer: str) -> None:
+        """A call was refused; a flood of them is one line a second. peer: where it came from."""
         self.refusals += 1
         now = self._clock()
         if now - self._refused_at < REFUSALS_EVERY_S:
@@ -47,4 +47,4 @@ class Audit:
         who = {} if token is None else {"token": token.id, "name": token.name}
         more = {"more_before": self._untold} if self._untold else {}
         self._refused_at, self._untold = now, 0
-        self.add("refused", method=method, why=why, **who, **more)
+        self.add("refused", method=method, why=why, peer=peer, **who, **more)

@@ -60,9 +60,7 @@ class Guard(grpc.aio.ServerInterceptor):  # type: ignore[misc]
             return self._certified(handler, details.method, self._certificates)
         why = refusal(token, details.method)
         if why is not None:
-            code, text = why
-            self._audit.refused(details.method, token, text)
-            return _refusing(handler, code, text)
+            return self._refusing(handler, details.method, token, *why)
         # gRPC gives each call a task of its own, in which it runs the handler too.
         _LIMIT.set(None if token is None else token.limit)
         if handler.request_streaming and handler.response_streaming and token is not None:
@@ -85,6 +83,21 @@ class Guard(grpc.aio.ServerInterceptor):  # type: ignore[misc]
         except ServerError as error:
             log.error("nobody is let in: %s", error)
             return None
+
+    def _refusing(
+        self, handler: Any, method: str, token: Token | None, code: grpc.StatusCode, text: str
+    ) -> Any:
+        """A handler of the same kind that refuses: only there it is known who calls."""
+
+        async def one(request: Any, context: Any) -> None:
+            self._audit.refused(method, token, text, context.peer())
+            await context.abort(code, text)
+
+        async def several(request: Any, context: Any) -> AsyncIterator[Any]:
+            await one(request, context)
+            yield None
+
+        return _handler_like(handler, several if handler.response_streaming else one)
 
     def _followed(self, handler: Any, token: Token) -> Any:
         """The handler of a stream, which ends when the token does."""
@@ -114,7 +127,7 @@ class Guard(grpc.aio.ServerInterceptor):  # type: ignore[misc]
             token = certificates.holder(context)
             why = None if token and method == ENROL else refusal(token, method)
             if why is not None:
-                self._audit.refused(method, token, why[1])
+                self._audit.refused(method, token, why[1], context.peer())
                 await context.abort(*why)
             assert token is not None
             _LIMIT.set(token.limit)
@@ -224,19 +237,6 @@ def secret_of(metadata: Any) -> str:
         if key == "authorization" and isinstance(value, str) and value.startswith(BEARER):
             return value[len(BEARER) :]
     return ""
-
-
-def _refusing(handler: Any, code: grpc.StatusCode, text: str) -> Any:
-    """A handler of the same kind that refuses."""
-
-    async def one(request: Any, context: Any) -> None:
-        await context.abort(code, text)
-
-    async def several(request: Any, context: Any) -> AsyncIterator[Any]:
-        await context.abort(code, text)
-        yield None
-
-    return _handler_like(handler, several if handler.response_streaming else one)
 
 
 def _handler_like(handler: Any, behaviour: Any) -> Any:

@@ -27,6 +27,7 @@ class Request(NamedTuple):
     method: str
     path: str  # without the query
     headers: Mapping[str, str]
+    peer: str = ""  # its address, as gRPC writes it
     certificate: bytes = b""  # PEM, of who asks, which TLS has verified; empty: none was shown
 
 
@@ -78,7 +79,7 @@ class HttpServer:
         try:
             if self._open > MOST_CONNECTIONS:
                 return
-            response, method = await _answered(reader, answer, _certificate(writer))
+            response, method = await answered(reader, answer, _peer(writer), _certificate(writer))
             if response is not None:
                 writer.write(_bytes(response, method))
                 writer.close()
@@ -90,19 +91,26 @@ class HttpServer:
             writer.transport.abort()
 
 
+def _peer(writer: asyncio.StreamWriter) -> str:
+    if not (name := writer.get_extra_info("peername")):
+        return ""  # of this machine, at a Unix socket; or it went away
+    host, port, *_ = name
+    return f"ipv6:[{host}]:{port}" if ":" in host else f"ipv4:{host}:{port}"
+
+
 def _certificate(writer: asyncio.StreamWriter) -> bytes:
     secured = writer.get_extra_info("ssl_object")
     shown = secured.getpeercert(binary_form=True) if secured else None
     return ssl.DER_cert_to_PEM_cert(shown).encode() if shown else b""
 
 
-async def _answered(
-    reader: asyncio.StreamReader, answer: Answer, certificate: bytes
+async def answered(
+    reader: asyncio.StreamReader, answer: Answer, peer: str, certificate: bytes
 ) -> tuple[Response | None, str]:
     """The response, and to which method; None where nobody waits for one."""
     try:
         request = parse(await asyncio.wait_for(reader.readuntil(_BLANK_LINE), REQUEST_S))
-        request = request._replace(certificate=certificate)
+        request = request._replace(peer=peer, certificate=certificate)
         return await asyncio.wait_for(answer(request), ANSWER_S), request.method
     except asyncio.LimitOverrunError:
         return _plain(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE), "GET"

@@ -37,7 +37,7 @@ class Door:
         why = refusal(token, READING)
         if why is None:
             return None
-        self._audit.refused(request.path, token, why[1])
+        self._audit.refused(request.path, token, why[1], request.peer)
         if token is not None:
             return Response(HTTPStatus.FORBIDDEN, f"{why[1]}\n")
         if self._certificates is not None:

@@ -70,7 +70,7 @@ def note_place(root: Path, inbox: Inbox, catalog_url: str) -> None:
 
 def catalog_is_elsewhere(root: Path) -> bool:
     """Whether the catalog of a data directory is in another database. Files that cannot be read say no."""
-    with suppress(sqlite3.Error), closing(opened_to_read(root / "inbox.db")) as db:
+    with suppress(sqlite3.Error, UnicodeDecodeError), closing(opened_to_read(root / "inbox.db")) as db:
         found = db.execute("select value from about where name = ?", (PLACE,)).fetchone()
         return found is not None and found[0] == ELSEWHERE
     return False
@@ -136,7 +136,7 @@ def set_foreign_copy_apart(root: Path, catalog: Catalog, identity: StoreIdentity
         return None
     place = free_place(root, f"{CATALOGS}/{COPY}")
     (root / place).parent.mkdir(parents=True, exist_ok=True)
-    with contextlib.suppress(sqlite3.Error), closing(sqlite3.connect(copy)) as db:
+    with contextlib.suppress(sqlite3.Error, UnicodeDecodeError), closing(sqlite3.connect(copy)) as db:
         db.execute("pragma wal_checkpoint(truncate)")  # its log, if a repair was killed, would stay behind
     copy.rename(root / place)
     return root / place

@@ -38,5 +38,5 @@ def _said(path: Path, table: str) -> dict[str, str]:
     try:
         with closing(opened_to_read(path)) as db:
             return {str(name): str(value) for name, value in db.execute(f"select name, value from {table}")}
-    except sqlite3.Error:
+    except (sqlite3.Error, UnicodeDecodeError):  # SQLite's own message may have damaged text in it
         return {}

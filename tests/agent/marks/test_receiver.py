@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import json
 import os
@@ -11,6 +12,7 @@ import socket
 import struct
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,7 +21,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from roofline_agent.errors import Unavailable
-from roofline_agent.marks import gathered
+from roofline_agent.marks import gathered, listener, senders
 from roofline_agent.marks.listener import MarkListener
 from roofline_agent.marks.packets import WRAPPED
 from roofline_agent.marks.receiver import MAX_FACTS, MarkReceiver
@@ -28,11 +30,13 @@ from roofline_agent.marks.refusals import (
     MALFORMED,
     PROCESS_OF_OTHER_USER,
     RANK_OF_OTHER_USER,
+    TOO_MANY_CONNECTIONS,
 )
 from roofline_agent.marks.senders import LOOK_AGAIN_NS
 from roofline_agent.ranks import slurm
 from roofline_agent.ranks.discovery import Discovery
 from roofline_agent.ranks.names import job_of
+from roofline_agent.ranks.new_names import TOO_MANY_NAMES
 from roofline_agent.records import Batch, Call, Event, EventKind, KernelShape, Mark, Rank, Span, StepRows
 from roofline_agent.uplink import bounds
 from roofline_agent.uplink.encoding import encode
@@ -529,6 +533,51 @@ def test_running_out_of_descriptors_does_not_end_the_agent(site: Site) -> None:
     wait_for(lambda: any(m.step == 4 for m in site.take()[0]))
 
 
+@pytest.mark.skipif(os.getuid() != 0, reason="needs root to connect as another user")
+def test_who_opens_as_many_connections_as_there_can_be_keeps_nobody_else_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(listener, "MAX_CONNECTIONS", 3)
+    with tempfile.TemporaryDirectory() as root, contextlib.closing(Site(Path(root))) as site:
+        os.chmod(root, 0o755)
+        flood = [site.connect() for _ in range(5)]
+        os.seteuid(12345)
+        try:
+            other = site.connect()
+        finally:
+            os.seteuid(0)
+        events = site.take()[2]
+        assert (site.listener.connections, site.receiver.connections) == (3, 3)
+        assert [(e.text, e.count) for e in events] == [(TOO_MANY_CONNECTIONS, 3)]
+        flood[0].send(mark(step=1))
+        other.send(mark(step=2))
+        assert [m.step for m in site.take()[0]] == [1, 2], "the first of the one who has many stay"
+        assert flood[2].recv(1) == b"", "the newest made room"
+
+
+def test_what_is_kept_of_a_users_connections_is_bounded(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(senders, "MAX_HELD", 3 * len(pack_fact("a.b", "x" * 100)))
+    first, second = site.connect(), site.connect()
+    first.send(pack_fact("a.b", "x" * 100))
+    assert lost(site.take()[2]) == {}
+    second.send(pack_fact("a.b", "x" * 300))
+    assert lost(site.take()[2]) == {"facts (more than a batch holds)": 1}
+    first.close()
+    site.take()
+    second.send(pack_fact("a.b", "x" * 100))
+    assert lost(site.take()[2]) == {}, "what the first had is free again"
+
+
+def test_marks_for_ranks_elsewhere_leave_nothing_behind(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gathered, "MAX_LAST_STEPS", 1)
+    link = site.connect()
+    link.send(mark(step=4))
+    link.send(mark(step=9, of=(b"worker", 1)) + mark(step=9, of=(b"worker", 2)))
+    rank = site.take()[0][0].rank
+    exited = Event(EventKind.RANK_EXITED, 1, 1, rank)
+    assert site.receiver.with_last_step(exited).step == 4
+
+
 # -- spans and facts -------------------------------------------------------------------------------
 
 SPAN = ("phase.input", 10, 20, None, 1)
@@ -691,6 +740,22 @@ def test_ranks_elsewhere_are_bounded(site: Site) -> None:
     marks, _, events = site.take()
     assert len(marks) == bounds.MAX_NAMED
     assert lost(events) == {"marks for ranks elsewhere (more than a batch holds)": 5}
+
+
+def test_new_names_of_a_day_are_bounded_and_known_ones_go_on(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gathered, "KERNELS", 2)
+    site.receiver = MarkReceiver(site.listener, site.discovery, clock=lambda: site.now_ns)
+    link = wrapped(site)
+    link.send(kernel(0))
+    link.send(kernel(1, SHAPE._replace(problem="mb2")))
+    link.send(calls_packet((0, 1, 1)))
+    link.send(calls_packet((1, 1, 1)))
+    link.send(calls_packet((0, 1, 1)))
+    _, calls, events = site.take()
+    assert [call.shape for call in calls] == [SHAPE, SHAPE]
+    assert lost(events) == {f"kernels ({TOO_MANY_NAMES})": 1}
 
 
 def test_names_of_spans_are_bounded_in_each_batch(site: Site) -> None:
@@ -1041,7 +1106,7 @@ def test_part_of_a_record_of_steps_is_refused(site: Site, cut: int) -> None:
 
 
 def test_steps_that_a_batch_cannot_hold_are_counted(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gathered, "MAX_FORMS", 2)
+    monkeypatch.setattr(bounds, "MAX_FORMS", 2)
     link = site.connect()
     for like in (1, 2, 3, 1):
         link.send(pack_steps(FORM._replace(like=like), [STEP, STEP]))

@@ -12,13 +12,16 @@ from typing import Any
 import pytest
 from opentelemetry.exporter.otlp.proto.http import Compression
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from roofline_agent import config
 from roofline_agent.errors import ConfigError
+from roofline_agent.marks.listener import PeerProcess
 from roofline_agent.otlp import door as doors
 from roofline_agent.otlp.door import OtlpDoor, SentSpans
+from roofline_agent.otlp.steps import OtlpSpan, can_be
 
 
 @pytest.fixture
@@ -123,3 +126,26 @@ def test_place_is_off_by_default_and_localhost_is_one() -> None:
     found: Any = config.load({}, {"HOME": "/nowhere"})
     assert found.otlp_address is None
     assert config.load({"otlp": "localhost:4318"}, {}).otlp_address == ("127.0.0.1", 4318)
+
+
+@pytest.mark.parametrize(
+    ("step", "begin", "end"),
+    [(-1, 0, 9), (1 << 62, 0, 9), (1, -(1 << 62), 9), (1, 1 << 62, 1 << 62), (1, 0, (1 << 64) - 1)],
+)
+def test_span_with_numbers_that_cannot_be_costs_itself(step: int, begin: int, end: int) -> None:
+    """The agent packs what is left, which would raise."""
+    good = OtlpSpan("step", 1, 9, b"1", b"", 1)
+    assert can_be(good)
+    assert not can_be(good._replace(step=step, begin_ns=begin, end_ns=end))
+
+
+def test_spans_that_cannot_be_are_counted_and_others_taken(door: OtlpDoor) -> None:
+    request = ExportTraceServiceRequest()
+    spans = request.resource_spans.add().scope_spans.add().spans
+    for number in (-1, 5):
+        now = time.time_ns()
+        one = spans.add(name="step", span_id=b"12345678", start_time_unix_nano=now, end_time_unix_nano=now)
+        one.attributes.add(key="nv.dl.training.step").value.int_value = number
+    door.receive(PeerProcess(os.getpid(), os.getuid()), request.SerializeToString())
+    (found,) = door.take()
+    assert ([one.step for one in found.spans], found.impossible) == ([5], 1)

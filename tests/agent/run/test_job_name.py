@@ -108,3 +108,8 @@ def test_job_of_a_launcher_is_told_by_the_name_that_the_agent_gives_it() -> None
 
 def test_name_that_the_user_gave_stays_as_it_is() -> None:
     assert "recorded as job openmpi;" in announcement(PYTHON, {**WRAPPED, "ROOFLINE_JOB": "openmpi"})
+
+
+def test_name_with_an_escape_is_shown_as_it_is_sent() -> None:
+    words = announcement(PYTHON, {**WRAPPED, "ROOFLINE_JOB": "a\x1b[31m"})
+    assert words.endswith("recorded as job a?[31m; see `roofline-client report --job 'a?[31m'`")

@@ -2,8 +2,19 @@
 
 from __future__ import annotations
 
+from itertools import count
+
 import pytest
-from roofline_agent.uplink.bounds import FACTS_BYTES, MAX_BATCH_FACTS, ROWS_BYTES, BatchRoom
+from roofline_agent.records import Rank
+from roofline_agent.uplink.bounds import (
+    FACTS_BYTES,
+    MAX_BATCH_FACTS,
+    MAX_FORMS,
+    MAX_NAMED,
+    MAX_SPAN_NAMES,
+    ROWS_BYTES,
+    BatchRoom,
+)
 
 
 def test_one_user_has_all_the_room() -> None:
@@ -27,6 +38,21 @@ def test_flood_of_facts_leaves_the_share_of_others() -> None:
         taken += 1
     assert taken == MAX_BATCH_FACTS // 4
     assert room.take_fact("x" * (FACTS_BYTES // 8), 2000)
+
+
+def test_flood_of_names_leaves_the_share_of_others() -> None:
+    room = BatchRoom(users=2)
+    names, ranks, forms = count(), count(), 0
+    while room.take_span_name(f"phase.{next(names)}", 1000):
+        pass
+    while room.take_named(Rank("job", "worker", next(ranks)), 1000):
+        pass
+    while room.take_form(1000):
+        forms += 1
+    assert (next(names) - 1, next(ranks) - 1, forms) == (MAX_SPAN_NAMES // 2, MAX_NAMED // 2, MAX_FORMS // 2)
+    assert room.take_span_name("phase.input", 2000)
+    assert room.take_named(Rank("other", "worker", 0), 2000)
+    assert room.take_form(2000)
 
 
 def test_user_who_comes_later_finds_what_is_left() -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from roofline.joining import RENEW_S, Access, CannotJoin
+from roofline_agent.errors import AgentError
 from roofline_agent.uplink import membership
 from roofline_agent.uplink.membership import AGAIN_S, Membership
 
@@ -34,7 +35,7 @@ def test_exchanged_once_when_due_and_kept(monkeypatch: pytest.MonkeyPatch) -> No
     clock = Time()
     clock.now = NOW - 1
     monkeypatch.setattr(membership, "renewed", lambda grpc, server, access: NEW)
-    member = Membership(None, "head:1", OLD, kept.append, clock)
+    member = Membership(None, "head:1", OLD, kept.append, clock=clock)
     assert not wait(member)
     clock.now = NOW
     assert wait(member) and not wait(member)
@@ -56,3 +57,20 @@ def test_tried_again_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("access", [None, Access("ca", "token")])
 def test_tokens_need_none(access: Access | None) -> None:
     assert not wait(Membership(None, "head:1", access, clock=Time()))
+
+
+def test_who_joins_again_is_let_in_without_a_restart() -> None:
+    kept: list[Access | AgentError] = [OLD]
+
+    def load() -> Access | None:
+        if isinstance(kept[0], AgentError):
+            raise kept[0]
+        return kept[0]
+
+    member = Membership(None, "head:1", OLD, load=load)
+    kept[0] = NEW
+    member.look_again()
+    assert member.access == NEW
+    kept[0] = AgentError("servers.json cannot be read")
+    member.look_again()
+    assert member.access == NEW, "a file that is broken changes nothing"

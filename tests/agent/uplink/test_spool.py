@@ -374,3 +374,15 @@ def test_spool_of_a_later_release_is_refused_and_left_as_it_is(tmp_path: Path) -
     with pytest.raises(Unavailable, match=f"format {FORMAT + 1} .* roofline-agent 9[.]9[.]9; .* later one"):
         Spool(path)
     assert {one.name: one.read_bytes() for one in tmp_path.iterdir()} == before
+
+
+def test_damaged_text_in_what_describes_the_spool_is_said(tmp_path: Path) -> None:
+    path = tmp_path / "spool.db"
+    Spool(path).close()
+    with closing(sqlite3.connect(path)) as db:
+        db.execute("pragma wal_checkpoint(truncate)")
+    data = bytearray(path.read_bytes())
+    data[data.index(b"strict")] ^= 0x80
+    path.write_bytes(data)
+    with pytest.raises(Unavailable, match="cannot keep a spool"):
+        Spool(path)

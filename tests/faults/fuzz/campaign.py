@@ -15,10 +15,11 @@ from typing import Any
 
 # Of the time. What is quick needs less of it.
 SHARES: Mapping[str, float] = {
-    "ingest": 0.5,
+    "ingest": 0.45,
     "marks": 0.15,
     "recorded": 0.1,
     "questions": 0.1,
+    "http": 0.05,
     "joining": 0.1,
     "stored": 0.05,
 }

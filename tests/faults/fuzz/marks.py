@@ -37,8 +37,10 @@ IDENTITY = {"ROOFLINE_JOB": "j", "ROOFLINE_ROLE": "chief", "ROOFLINE_RANK": "0"}
 OWN, WRAPPER, CHILD = 11, 12, 13  # processes
 
 
-class _Packets:
+class SentPackets:
     """Stands for a listener: two processes are connected, and what they sent waits."""
+
+    surplus = 0
 
     def __init__(self) -> None:
         self._links = {object(): PeerProcess(OWN, os.getuid()), object(): PeerProcess(WRAPPER, os.getuid())}
@@ -102,7 +104,7 @@ class Marks:
         if self._fed % (RENEW // PACKETS) == 0:
             self.close()
             self._open()
-        packets = _Packets()
+        packets = SentPackets()
         receiver = MarkReceiver(cast(MarkListener, packets), Discovery(self._proc), clock=lambda: 1)
         receiver.accept()
         packets.waiting = parts

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from .files import Joining, Recorded
+from .http import Http
 from .ingest import Ingest, Questions, Stored
 from .marks import Marks
 from .running import Target
@@ -15,5 +16,6 @@ TARGETS: dict[str, Callable[[], Target]] = {
     "marks": Marks,  # packets of training processes
     "recorded": Recorded,  # files of other tools
     "questions": Questions,  # of clients
+    "http": Http,  # requests for health, spans by OTLP
     "joining": Joining,  # tokens, and the file of servers
 }

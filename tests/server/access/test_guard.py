@@ -123,6 +123,7 @@ def test_every_door_is_closed_to_strangers(tmp_path: Path) -> None:
                         assert await outcome(channel, method) == Code.UNAUTHENTICATED, method
             refused = [one for one in site.audit() if one["event"] == "refused"]
             assert refused and len(refused) < 6, "a flood is a line a second"
+            assert all(one["peer"].startswith("ipv4:127.0.0.1:") for one in refused)
 
     asyncio.run(scenario())
 

@@ -171,6 +171,8 @@ def _ask_from_elsewhere(data: Path, at: str) -> None:
     _, secret = Tokens(data / "access").new("reader", "prometheus")
     code, text = get(f"{at}/metrics", secret, context)
     assert (code, samples(text)["roofline_refused_calls_total"]) == (200, 1)
+    refused = json.loads((data / "access" / "audit.log").read_text().splitlines()[-1])
+    assert refused["event"] == "refused" and refused["peer"].startswith("ipv4:127.0.0.1:")
     with pytest.raises(OSError):
         get(f"{at.replace('https', 'http')}/metrics", secret)
 

@@ -72,3 +72,30 @@ def test_copy_that_another_catalog_left_is_set_apart(tmp_path: Path) -> None:
     store.close()
     (apart,) = (tmp_path / "quarantine/catalogs").iterdir()
     assert copy_of(apart).sealed_through == len(ALL)
+
+
+def garble(path: Path, word: bytes) -> None:
+    """Set the first bit of a word that stands in what describes a database: SQLite's own message has it then,
+    and is no UTF-8."""
+    with closing(sqlite3.connect(path)) as db:
+        db.execute("pragma wal_checkpoint(truncate)")
+    data = bytearray(path.read_bytes())
+    data[data.index(word)] ^= 0x80
+    path.write_bytes(data)
+
+
+def test_damaged_text_in_what_describes_the_inbox_is_said(tmp_path: Path) -> None:
+    filled(tmp_path)
+    garble(tmp_path / "inbox.db", b"strict")
+    with pytest.raises(
+        Unavailable, match="damaged: stop the server and run `roofline-server check --repair`"
+    ):
+        open_store(tmp_path)
+
+
+def test_damaged_text_in_what_describes_the_copy_keeps_nobody_from_starting(tmp_path: Path) -> None:
+    filled(tmp_path)
+    garble(tmp_path / "catalog.copy.db", b"PRIMARY KEY")
+    store = open_store(tmp_path)
+    assert raw_rows(store) == marks_in(ALL)
+    store.close()

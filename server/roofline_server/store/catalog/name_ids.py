@@ -8,7 +8,7 @@ between has acknowledged nothing that holds them.
 from __future__ import annotations
 
 import threading
-from collections import Counter
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import count
 from typing import Any
@@ -21,7 +21,8 @@ from .names import NewNames
 from .runs import Runs
 
 MAX_SPAN_NAMES = 256  # of a job, since the server was started
-# New names of a node, since the server was started.
+# New names of a node in a day: they are kept for good. An agent brings at most half (its ranks/new_names.py).
+DAY_S = 86_400.0
 MAX_BROUGHT = {"ranks": 16_384, "kernels": 65_536, "metrics": 4_096}
 
 
@@ -29,9 +30,13 @@ class NameIds:
     """Ids of nodes, ranks and kernels, and the metrics of every counter set. Thread-safe."""
 
     def __init__(
-        self, catalog: Catalog, moment: Callable[[int, int], int | None] = lambda node, node_ns: node_ns
+        self,
+        catalog: Catalog,
+        moment: Callable[[int, int], int | None] = lambda node, node_ns: node_ns,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """moment: server time of a node's time; None: nothing is known of its clock."""
+        """moment: server time of a node's time; None: nothing is known of its clock. clock: s."""
+        self._clock = clock
         self._catalog = catalog
         self._lock, self._saving = threading.Lock(), threading.Lock()
         self._new = NewNames({}, {}, [], [])
@@ -49,7 +54,8 @@ class NameIds:
         # Nodes that are recorded files.
         self.recordings = frozenset(node for key, node in self._nodes.items() if key.boot == RECORDING)
         self.rank_tables: dict[Any, Any] = {}  # see ingest/ranks.py
-        self._brought: Counter[tuple[int, str]] = Counter()  # new names by node, since the server was started
+        # (node, what) -> how many names it might still bring, and since when.
+        self._left: dict[tuple[int, str], tuple[float, float]] = {}
         self._spans: dict[str, set[str]] = {}  # job -> names of spans and phases that it may use
 
     def node_ids(self, reports: Mapping[NodeKey, Machine]) -> dict[NodeKey, int]:
@@ -70,13 +76,14 @@ class NameIds:
         """Names are kept for good, so a node may bring so many. Raises BadBatch."""
         if node is None or not new:
             return
-        known, most = self._brought[node, what], MAX_BROUGHT[what]
-        if known + new > most:
+        now, most = self._clock(), MAX_BROUGHT[what]
+        left, since = self._left.get((node, what), (float(most), now))
+        left = min(most, left + (now - since) * most / DAY_S)
+        if new > left:
             raise BadBatch(
-                f"this node has named {known} {what} since the server was started; {new} more are too many "
-                f"(at most {most})"
+                f"this node names too many {what}: at most {most} new ones a day, {new} more are too many now"
             )
-        self._brought[node, what] = known + new
+        self._left[node, what] = left - new, now
 
     def rank_ids(self, keys: Sequence[RankKey], node: int | None = None) -> list[int]:
         """Of ranks, in order. node: that names them. Raises BadBatch where it names too many."""

@@ -50,6 +50,7 @@ create table if not exists damaged (
 """
 # Inboxes of before have no checksums, and rows of then are read without.
 _ADDED = "alter table batch add column crc32 integer"
+STATEMENTS = 8
 _COLUMNS = "id, agent, sequence, node, received_ns, data, lineage, crc32"
 # Of inboxes of before lineages; SQLite cannot change the keys of a table.
 _MOVE = """
@@ -120,7 +121,11 @@ class Inbox:
         self._lock = threading.Lock()
         self._path, self._log = path, path.with_name(f"{path.name}-wal")
         self._logged = self._log.stat().st_size if self._log.exists() else 0
-        self._db = sqlite3.connect(path, check_same_thread=False, isolation_level=None)
+        # A statement that Python keeps for later keeps the values it was given last, and for each number of
+        # batches there is one: with the usual 128 they all stay, with hundreds of batches.
+        self._db = sqlite3.connect(
+            path, check_same_thread=False, isolation_level=None, cached_statements=STATEMENTS
+        )
         # A damaged text can be no UTF-8.
         self._db.text_factory = lambda text: text.decode(errors="surrogateescape")
         self._db.executescript("pragma journal_mode=wal; pragma synchronous=full;")

@@ -13,6 +13,8 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
+from roofline.log_lines import SERVERS, log_to_stderr
+
 from ...allocator import give_back
 from ...errors import SealingFailed
 from .process import QUESTIONS, receive, send
@@ -77,7 +79,7 @@ def _end_with(descriptor: int) -> None:
 
 def main() -> None:
     descriptor, root, level = int(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3])
-    logging.basicConfig(level=level, format="%(asctime)s roofline-server %(levelname)s %(message)s")
+    log_to_stderr("roofline-server", level, SERVERS)
     for number in (signal.SIGINT, signal.SIGTERM):  # of a terminal, or of systemd: the server ends this
         signal.signal(number, signal.SIG_IGN)
     with contextlib.suppress(OSError):  # systemd's unit forbids it

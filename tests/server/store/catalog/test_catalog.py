@@ -25,7 +25,7 @@ from roofline_server.records import (
 )
 from roofline_server.store.catalog import name_ids
 from roofline_server.store.catalog.catalog import Catalog, Progress, Sealing, sqlite_url
-from roofline_server.store.catalog.name_ids import NameIds
+from roofline_server.store.catalog.name_ids import DAY_S, NameIds
 from roofline_server.store.segments.files import Segment
 
 from ...builders import catalog_of, connections, machine, metric
@@ -240,16 +240,21 @@ def test_scope_and_provenance_may_differ_between_nodes(catalog: Catalog) -> None
 
 def test_node_names_so_many_things_and_no_more(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(name_ids, "MAX_BROUGHT", {"ranks": 3, "kernels": 3, "metrics": 3})
-    numbers = NameIds(catalog)
+    now = [0.0]
+    numbers = NameIds(catalog, clock=lambda: now[0])
     keys = [RankKey("job", "worker", number) for number in range(5)]
     numbers.rank_ids(keys[:3], 1)
-    with pytest.raises(BadBatch, match="named 3 ranks since the server was started; 1 more are too many"):
+    with pytest.raises(BadBatch, match="too many ranks: at most 3 new ones a day, 1 more"):
         numbers.rank_ids(keys[:4], 1)
     assert len(numbers.rank_ids(keys[:3], 1)) == 3, "those that are known it may go on with"
     assert len(numbers.rank_ids(keys, 2)) == 5, "others it costs nothing"
     with pytest.raises(BadBatch, match="metrics"):
         numbers.fit(sampled("job", *map(metric, "abcd")), 1)
     assert numbers.fit(sampled("job", *map(metric, "abc")), 1)
+    now[0] = DAY_S / 3
+    assert len(numbers.rank_ids([RankKey("other", "worker", 0)], 1)) == 1, "a third of a day gives a third"
+    with pytest.raises(BadBatch):
+        numbers.rank_ids([RankKey("other", "worker", 1)], 1)
 
 
 def test_catalog_survives_a_power_cut(

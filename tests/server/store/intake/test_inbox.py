@@ -1,8 +1,10 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes.util
 import sqlite3
 from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -307,3 +309,16 @@ def test_inbox_of_before_lineages_is_taken_over(tmp_path: Path) -> None:
     (stored,) = inbox.commit([entry(5)])
     assert stored.id == 10
     inbox.close()
+
+
+def test_what_was_committed_does_not_stay_in_memory(inbox: Inbox) -> None:
+    """As many statements as there are numbers of batches that come together, each with the last of these."""
+    library = ctypes.util.find_library("sqlite3")
+    if library is None:
+        pytest.skip("there is no library to ask")
+    used = ctypes.CDLL(library).sqlite3_memory_used
+    used.restype = ctypes.c_int64
+    before, sequence = used(), count(1)
+    for together in range(1, 33):
+        inbox.commit([entry(next(sequence), data=b"x" * 40_000) for _ in range(together)])
+    assert 0 < used() - before < 8 << 20, "of 21 MB"

@@ -1,0 +1,67 @@
+"""What agent and server log: lines of printable characters, and few a minute of a statement, whatever names a
+training or a client brings. So the log stays readable, is nobody's to forge, and does not fill the disk."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+
+WINDOW_S = 60.0
+SERVERS, AGENTS = 10, 200  # lines of a statement in that time: an agent logs each of its ranks
+
+
+def log_to_stderr(program: str, level: int, lines: int) -> None:
+    """Log to stderr from now on. lines: of a statement in a minute."""
+    handler = logging.StreamHandler()
+    handler.addFilter(LogLimit(lines))
+    handler.setFormatter(PlainLines(program))
+    logging.basicConfig(level=level, handlers=[handler])
+
+
+class PlainLines(logging.Formatter):
+    """A question mark for what cannot be printed: an escape would change the terminal of who reads, and the
+    end of a line would let a name begin a line of its own. Tracebacks keep their lines."""
+
+    def __init__(self, program: str) -> None:
+        super().__init__(f"%(asctime)s {program} %(levelname)s %(message)s")
+
+    def formatMessage(self, record: logging.LogRecord) -> str:
+        return _printable(super().formatMessage(record))
+
+    def formatException(self, ei: object) -> str:
+        return "\n".join(map(_printable, super().formatException(ei).splitlines()))  # type: ignore[arg-type]
+
+
+def _printable(text: str) -> str:
+    return text if text.isprintable() else "".join(c if c.isprintable() else "?" for c in text)
+
+
+class _Count:
+    """Lines of one statement."""
+
+    def __init__(self, since_s: float) -> None:
+        self.since_s, self.lines = since_s, 0
+
+
+class LogLimit(logging.Filter):
+    """For a handler. The first line that is written after others were left out says how many these were."""
+
+    def __init__(self, lines: int, clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__()
+        self._most, self._clock = lines, clock
+        self._counts: dict[tuple[str, int], _Count] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        now, place = self._clock(), (record.pathname, record.lineno)
+        count = self._counts.setdefault(place, _Count(now))
+        left_out = 0
+        if now - count.since_s >= WINDOW_S:
+            left_out = max(0, count.lines - self._most)
+            count.since_s, count.lines = now, 0
+        count.lines += 1
+        if left_out:
+            record.msg = f"{record.msg} ({left_out} lines like this one were left out before it)"
+        if count.lines == self._most:
+            record.msg = f"{record.msg} (more of these are left out for a minute)"
+        return count.lines <= self._most

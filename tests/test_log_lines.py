@@ -1,0 +1,46 @@
+from __future__ import annotations
+
+import logging
+
+from roofline.log_lines import WINDOW_S, LogLimit, PlainLines
+
+LINES = 10
+
+
+def written(limit: LogLimit, line: int, text: str = "batch %d refused") -> str | None:
+    record = logging.LogRecord("server", logging.WARNING, "service.py", line, text, (7,), None)
+    return record.getMessage() if limit.filter(record) else None
+
+
+def test_flood_of_one_statement_is_cut_and_counted_and_others_go_on() -> None:
+    now = [0.0]
+    limit = LogLimit(LINES, lambda: now[0])
+    lines = [written(limit, 10) for _ in range(1000)]
+    assert lines[0] == "batch 7 refused"
+    assert [line for line in lines if line] == lines[:LINES]
+    assert "left out for a minute" in (lines[LINES - 1] or "")
+    assert written(limit, 11) == "batch 7 refused"
+    now[0] = WINDOW_S
+    assert (
+        written(limit, 10) == f"batch 7 refused ({1000 - LINES} lines like this one were left out before it)"
+    )
+    assert written(limit, 10) == "batch 7 refused"
+
+
+def test_name_of_a_job_can_neither_begin_a_line_nor_change_the_terminal() -> None:
+    name = "x\n2026-11-25 21:42:26,773 roofline-agent ERROR forged\x1b[31m"
+    record = logging.LogRecord("agent", logging.INFO, "daemon.py", 1, "found job %s", (name,), None)
+    line = PlainLines("roofline-agent").format(record)
+    assert line.isprintable()
+    assert line.endswith("found job x?2026-11-25 21:42:26,773 roofline-agent ERROR forged?[31m")
+
+
+def test_traceback_keeps_its_lines() -> None:
+    try:
+        raise ValueError("a\x1b[31m")
+    except ValueError as error:
+        why = (ValueError, error, error.__traceback__)
+    record = logging.LogRecord("agent", logging.ERROR, "daemon.py", 1, "the stream failed", (), why)
+    first, *traceback = PlainLines("roofline-agent").format(record).splitlines()
+    assert first.endswith("the stream failed")
+    assert traceback[0].startswith("Traceback") and traceback[-1] == "ValueError: a?[31m"
