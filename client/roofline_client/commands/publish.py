@@ -70,7 +70,7 @@ def publish(
 
     with connect(server) as client, tempfile.TemporaryDirectory(prefix="roofline-") as folder:
         report = client.report(resolve_job(client, asked))
-        found = published(report)
+        found = published(report, client.efficiency(report.job).whole)
         if collector:
             sent = otlp.write(found, collector, client.timeline(report.job))
             print(f"job {report.job} is trace {sent.trace_id} of {sent.spans:,} spans at {collector}")
