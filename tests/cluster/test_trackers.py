@@ -14,7 +14,8 @@ import pytest
 from ..end_to_end.conftest import Site, wait_until
 from .slurm_cluster import free_port
 
-pytestmark = pytest.mark.cluster
+# On a busy machine these packages take minutes to start.
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
 PYTHON = os.environ.get("ROOFLINE_TRACKERS_PYTHON", "")
 
 # An offline run is a LevelDB log behind 7 bytes: blocks of 32 KiB, in them records: checksum, length, kind
@@ -81,7 +82,7 @@ class Published:
             cwd=self.site.folder,
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=300,
         )
 
 
@@ -97,7 +98,7 @@ def published(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Published]:
 
 
 def read(code: str, path: Path) -> Any:
-    done = subprocess.run([PYTHON, "-c", code, path], capture_output=True, text=True, timeout=120)
+    done = subprocess.run([PYTHON, "-c", code, path], capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
