@@ -41,6 +41,7 @@ def test_utilisation_of_the_peaks_is_among_the_numbers_where_it_is_known() -> No
     found = published_of(report([rank("worker:0")], verdict=verdict()))
     assert found.metrics["mfu"] == 0.37
     assert not {"hfu", "peak"} & set(found.metrics)
+    assert "mfu" not in published(report([rank("worker:0")], verdict=verdict()), None).metrics
 
 
 def test_numbers_and_shares_of_the_step() -> None:

@@ -30,9 +30,9 @@ class Published(NamedTuple):
     headline: str
 
 
-def published(report: Report, of_all: Utilisation) -> Published:
-    """Of a report in full, and of what all ranks make of their peaks. Parts of the step are means over the
-    ranks of a role."""
+def published(report: Report, of_all: Utilisation | None) -> Published:
+    """Of a report in full, and of what all ranks make of their peaks; None: not known. Parts of the step are
+    means over the ranks of a role."""
     verdict = report.verdict
     metrics: dict[str, float] = {}
     tags = {**report.tags, "job": report.job, "state": report.state}
@@ -46,7 +46,8 @@ def published(report: Report, of_all: Utilisation) -> Published:
         if verdict.bottleneck is not None:
             tags["bottleneck"] = verdict.bottleneck.kind
             _add(metrics, {"bottleneck_share": verdict.bottleneck.share})
-    _add(metrics, {one.name: one.value for one in of_all.measures if one.name in OF_PEAKS})
+    if of_all is not None:
+        _add(metrics, {one.name: one.value for one in of_all.measures if one.name in OF_PEAKS})
     for role in report.roles:
         metrics[f"ranks/{role.role}"] = role.ranks
         values = role.summary.values
