@@ -62,7 +62,8 @@ def test_comment_keeps_a_job_out(node: Node) -> None:
     node.hooks.mkdir(parents=True)
     node.run("prolog.sh", SLURM_JOB_COMMENT="my run, noroofline", SLURM_JOB_RESTART_COUNT="1")
     assert (node.kept / "7").read_text().splitlines() == ["1", "my run, noroofline"]
-    assert node.run("task_prolog.sh") == ["export ROOFLINE_DISABLE=1"]
-    assert node.run("task_prolog.sh", SLURM_JOB_ID="8") != ["export ROOFLINE_DISABLE=1"]
+    path = f"export PYTHONPATH={node.hooks}"
+    assert node.run("task_prolog.sh") == ["export ROOFLINE_DISABLE=1", path]
+    assert node.run("task_prolog.sh", SLURM_JOB_ID="8") == [path]
     node.run("epilog.sh", SLURM_NODELIST="n1", SLURMD_NODENAME="n1")
     assert not (node.kept / "7").exists()

@@ -1,11 +1,9 @@
 #!/bin/sh
 # TaskProlog= of slurm.conf: runs as the user before each task and batch script, which get the variables it prints.
-# Ranks then mark their steps without `roofline-agent run`, but those of a job with --comment=noroofline.
+# Ranks then mark their steps without `roofline-agent run`, but those of a job with --comment=noroofline. These have the
+# path of the hooks too, which load nothing there: a training may import roofline_step from it.
 case "$(cat "/run/roofline-slurm/$SLURM_JOB_ID" 2>/dev/null) ${SLURM_JOB_COMMENT:-}" in
-*noroofline*)
-    echo "export ROOFLINE_DISABLE=1"
-    exit 0
-    ;;
+*noroofline*) echo "export ROOFLINE_DISABLE=1" ;;
 esac
 # Of the whole job: a step of it has a number of its own.
 tasks=${ROOFLINE_SLURM_TASKS:-${SLURM_NTASKS:-}}

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from roofline_client.errors import ClientError
-from roofline_client.trackers.published import Published
+from roofline_client.trackers.published import METRICS, OF_PEAKS, Published
 
 from .chunks import BEGIN, MS, chunk, introductions, slices
 
@@ -24,7 +24,7 @@ FOUND = Published(
     BEGIN,
     BEGIN + 20 * MS,
     False,
-    {"step_median_seconds": 0.01, "ranks/worker": 2},
+    {"step_median_seconds": 0.01, "ranks/worker": 2, "share/ps/wait": 0.5, "share/worker/transfer": 0.25},
     {"state": "finished"},
     "ok",
 )
@@ -65,7 +65,7 @@ def collector() -> Iterator[Collector]:
 
 
 def timeline() -> list[Any]:
-    steps = slices("steps", [(0, 10 * MS), (10 * MS, 20 * MS)])
+    steps = slices("steps", [(0, 10 * MS), (10 * MS, 20 * MS)], step=[7, 8])
     return [
         chunk("timeline", introductions()),
         chunk("timeline", steps),
@@ -74,13 +74,13 @@ def timeline() -> list[Any]:
     ]
 
 
-def attributes(resource: Any) -> dict[str, Any]:
-    return {a.key: a.value.string_value or a.value.int_value for a in resource.attributes}
+def attributes(of: Any) -> dict[str, Any]:
+    return {a.key: a.value.string_value or a.value.int_value for a in of.attributes}
 
 
 def test_job_is_a_trace_of_steps_and_phases(collector: Collector) -> None:
     sent = otlp.write(FOUND, collector.url + "/", timeline())
-    assert (sent.spans, sent.metrics) == (4, 2), "the job, two steps and a phase"
+    assert (sent.spans, sent.metrics) == (4, 4), "the job, two steps and a phase"
     (request,) = collector.got["/v1/traces"]
     resources = {attributes(one.resource).get("service.instance.id"): one for one in request.resource_spans}
     about = attributes(resources["worker:0"].resource)
@@ -92,6 +92,10 @@ def test_job_is_a_trace_of_steps_and_phases(collector: Collector) -> None:
     job, first, second, phase = spans
     assert (job.start_time_unix_nano, job.end_time_unix_nano) == (BEGIN, BEGIN + 20 * MS)
     assert {first.parent_span_id, second.parent_span_id} == {job.span_id} and not job.parent_span_id
+    assert [(one.name, attributes(one)["nv.dl.training.step"]) for one in (first, second)] == [
+        ("step", 7),
+        ("step", 8),
+    ]
     assert (phase.name, phase.parent_span_id) == ("input", second.span_id)
     assert (phase.start_time_unix_nano, phase.end_time_unix_nano) == (BEGIN + 11 * MS, BEGIN + 12 * MS)
 
@@ -99,10 +103,48 @@ def test_job_is_a_trace_of_steps_and_phases(collector: Collector) -> None:
 def test_numbers_of_the_job_are_gauges_at_its_end(collector: Collector) -> None:
     otlp.write(FOUND, collector.url, timeline())
     (request,) = collector.got["/v1/metrics"]
-    metric, _ = request.resource_metrics[0].scope_metrics[0].metrics
-    (point,) = metric.gauge.data_points
-    assert (metric.name, point.as_double) == ("roofline.step_median_seconds", 0.01)
+    median, ranks, shares = request.resource_metrics[0].scope_metrics[0].metrics
+    (point,) = median.gauge.data_points
+    assert (median.name, median.unit, point.as_double) == ("roofline.step_median_seconds", "s", 0.01)
     assert point.time_unix_nano == BEGIN + 20 * MS
+    assert (ranks.name, ranks.unit) == ("roofline.ranks", "{rank}")
+    found = [(attributes(one), one.as_double) for one in shares.gauge.data_points]
+    assert (shares.name, found) == (
+        "roofline.share",
+        [
+            ({"nv.dl.role": "ps", "roofline.part": "wait"}, 0.5),
+            ({"nv.dl.role": "worker", "roofline.part": "transfer"}, 0.25),
+        ],
+    )
+
+
+def test_each_number_that_trackers_get_has_a_unit() -> None:
+    named = {*METRICS, *OF_PEAKS, "steps_per_second", "share", "ranks", "bottleneck_share"}
+    assert set(otlp.NUMBERS) == named | {"flops_per_second", "roof_share", "energy_per_step"}
+
+
+def test_job_belongs_to_the_trace_that_its_training_was_started_in(collector: Collector) -> None:
+    parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+    tagged = FOUND._replace(tags={**FOUND.tags, "otel.traceparent": parent})
+    assert otlp.write(tagged, collector.url, timeline()).trace_id == "0af7651916cd43dd8448eb211c80319c"
+    later = tagged._replace(job="43")
+    otlp.write(later, collector.url, timeline())
+    roots, ids = [], []
+    for request in collector.got["/v1/traces"]:
+        spans = [span for one in request.resource_spans for scope in one.scope_spans for span in scope.spans]
+        assert {span.trace_id.hex() for span in spans} == {"0af7651916cd43dd8448eb211c80319c"}
+        roots.append(spans[0])
+        ids += [span.span_id for span in spans]
+    assert [(root.name, root.parent_span_id.hex()) for root in roots] == [
+        ("job 42", "b7ad6b7169203331"),
+        ("job 43", "b7ad6b7169203331"),
+    ]
+    assert len({*ids}) == len(ids), "spans of two jobs of one trace are not mixed"
+
+
+def test_what_is_no_parent_is_none(collector: Collector) -> None:
+    wrong = FOUND._replace(tags={"otel.traceparent": "00-" + "0" * 32 + "-b7ad6b7169203331-01"})
+    assert otlp.write(wrong, collector.url, timeline()) == otlp.write(FOUND, collector.url, timeline())
 
 
 def test_job_that_is_sent_again_is_the_same_trace(collector: Collector) -> None:

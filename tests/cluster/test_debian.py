@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -13,11 +14,16 @@ from typing import Any
 import pytest
 from roofline_client import __version__
 
+from .slurm_cluster import free_port
+
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(900)]
 REPOSITORY = Path(__file__).parents[2]
 PROGRAMS = ("roofline-agent", "roofline-server", "roofline-client")
 UNIT = "lib/systemd/system/roofline-agent.service"
 DATA = "/var/lib/roofline/server"
+FIRST = "88d0df68"  # the first commit that makes a package
+RECORDING = REPOSITORY / "tests" / "data" / "recorded" / "horovod" / "mpi_3ranks_never_closed.json"
+AS_SERVER = ("setpriv", "--reuid=roofline", "--regid=roofline", "--clear-groups", "env", f"HOME={DATA}")
 # What dpkg and systemd-analyze keep for themselves.
 BACKUPS = tuple(f"etc/{name}-" for name in ("passwd", "group", "shadow", "gshadow", "subuid", "subgid"))
 OTHERS = ("var/lib/dpkg", "var/log", "var/cache/man", "run/", "etc/.pwd.lock", *BACKUPS)
@@ -72,10 +78,12 @@ def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
     missing = [tool for tool in ("dpkg-deb", "help2man", "systemd-sysusers") if not shutil.which(tool)]
     if os.geteuid() or missing:
         pytest.skip(f"takes root, and Debian with {', '.join(missing) or 'dpkg'}")
-    out = tmp_path_factory.mktemp("deb")
-    subprocess.run(
-        ["sh", REPOSITORY / "deploy" / "debian" / "build.sh", sys.executable, out], check=True, timeout=600
-    )
+    return built(REPOSITORY, tmp_path_factory.mktemp("deb"))
+
+
+def built(sources: Path, out: Path) -> Path:
+    command = ["sh", sources / "deploy" / "debian" / "build.sh", sys.executable, out]
+    subprocess.run(command, check=True, timeout=600)
     (made,) = out.glob("*.deb")
     return made
 
@@ -111,12 +119,16 @@ def older(package: Path, folder: Path) -> Path:
     """A package of before: the same, but for its version, a line of a unit, and a module that is gone now."""
     tree = folder / "older"
     _run("dpkg-deb", "--raw-extract", package, tree)
-    control = tree / "DEBIAN" / "control"
-    control.write_text(control.read_text().replace(f"Version: {__version__}", "Version: 0.0.1"))
     unit = tree / UNIT
     unit.write_text(f"# of before\n{unit.read_text()}")
     (agent,) = tree.glob("opt/roofline/lib/python3*/site-packages/roofline_agent")
     (agent / "of_before.py").write_text("")
+    return packed_as_older(tree, folder)
+
+
+def packed_as_older(tree: Path, folder: Path) -> Path:
+    control = tree / "DEBIAN" / "control"
+    control.write_text(control.read_text().replace(f"Version: {__version__}", "Version: 0.0.1"))
     _run("dpkg-deb", "--root-owner-group", "-Znone", "--build", tree, folder)
     (made,) = folder.glob("roofline_0.0.1_*.deb")
     return made
@@ -126,13 +138,13 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {str(one.relative_to(folder)): one.read_bytes() for one in folder.rglob("*") if one.is_file()}
 
 
-def serve(root: Root) -> None:
-    """A server of the package, on the package's data, until it takes batches."""
-    served = f"roofline-server --data {DATA} --listen 127.0.0.1:0 --http off --no-page --quiet"
+def serve(root: Root, meanwhile: str = ":", port: int = 0) -> str:
+    """A server of the package on its data, until it takes batches; what a line of shell prints then."""
+    served = f"roofline-server --data {DATA} --listen 127.0.0.1:{port} --http off --no-page --quiet"
     script = f"""{served} & server=$!
         for try in $(seq 300); do roofline-server status --data {DATA} >/dev/null && break; sleep 0.2; done
-        roofline-server status --data {DATA} && kill $server && wait $server"""
-    root.run("setpriv", "--reuid=roofline", "--regid=roofline", "--clear-groups", "sh", "-c", script)
+        roofline-server status --data {DATA} >&2 && {meanwhile} && kill $server && wait $server"""
+    return root.run(*AS_SERVER, "sh", "-c", script)
 
 
 def test_upgrade_keeps_data_and_settings_and_replaces_programs_and_units(
@@ -143,8 +155,7 @@ def test_upgrade_keeps_data_and_settings_and_replaces_programs_and_units(
     shutil.copy(package, root.path / "newer.deb")
     root.run("dpkg", "-i", "/older.deb")
     assert (root.path / UNIT).read_text().startswith("# of before\n")
-    who = ["setpriv", "--reuid=roofline", "--regid=roofline", "--clear-groups"]
-    root.run(*who, "env", "HOME=/var/lib/roofline/server", "roofline-server", "init", "--data", DATA)
+    root.run(*AS_SERVER, "roofline-server", "init", "--data", DATA)
     serve(root)
     own = root.path / "etc/systemd/system/roofline-agent.service.d/override.conf"
     own.parent.mkdir(parents=True)
@@ -158,4 +169,34 @@ def test_upgrade_keeps_data_and_settings_and_replaces_programs_and_units(
     assert not (root.path / UNIT).read_text().startswith("# of before\n")
     assert not list((root.path / "opt/roofline").rglob("of_before*"))
     serve(root)
-    assert "no problems found" in root.run(*who, "roofline-server", "check", "--data", DATA)
+    assert "no problems found" in root.run(*AS_SERVER, "roofline-server", "check", "--data", DATA)
+
+
+def test_job_that_the_package_of_an_earlier_commit_kept_is_there_after_the_upgrade(
+    package: Path, root: Root, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    folder = tmp_path_factory.mktemp("first")
+    archive = subprocess.run(["git", "-C", REPOSITORY, "archive", FIRST], capture_output=True)
+    if archive.returncode:
+        pytest.skip(f"the history has no commit {FIRST}, as in a shallow clone")
+    (folder / "sources").mkdir()
+    subprocess.run(["tar", "-x", "-C", folder / "sources"], input=archive.stdout, check=True)
+    tree = folder / "tree"
+    _run("dpkg-deb", "--raw-extract", built(folder / "sources", folder / "built"), tree)
+    shutil.copy(packed_as_older(tree, folder), root.path / "older.deb")
+    shutil.copy(package, root.path / "newer.deb")
+    (root.path / "recording.json").write_bytes(RECORDING.read_bytes())
+    port = free_port()
+    environ = f"ROOFLINE_LISTEN=127.0.0.1:{port} ROOFLINE_SERVER=127.0.0.1:{port}"
+    root.run("dpkg", "-i", "/older.deb")
+    root.run(*AS_SERVER, *environ.split(), "roofline-server", "init", "--data", DATA)
+    ask = f"{environ} roofline-client jobs --format json"
+    recorded = f"{environ} roofline-agent import --job 7 /recording.json"
+    before = json.loads(serve(root, f"{recorded} >&2 && sleep 2 && {ask}", port))["jobs"]
+    assert [(job["job"], job["roles"]) for job in before] == [("7", {"horovod": 3})]
+    root.run("dpkg", "-i", "/newer.deb")
+    after = json.loads(serve(root, ask, port))["jobs"]
+    assert [(job["job"], job["roles"], job["begin_ns"]) for job in after] == [
+        ("7", {"horovod": 3}, before[0]["begin_ns"])
+    ]
+    assert "no problems found" in root.run(*AS_SERVER, "roofline-server", "check", "--data", DATA)

@@ -13,7 +13,8 @@ import pytest
 from ..end_to_end.conftest import Site, wait_until
 from .slurm_cluster import free_port
 
-pytestmark = pytest.mark.cluster
+# On a busy machine these packages take minutes to start.
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
 PYTHON = os.environ.get("ROOFLINE_MLFLOW_PYTHON", "")
 
 
@@ -33,7 +34,7 @@ class Tracked:
         )
         assert site.rank("worker", 0, 40, 0.02, 8).wait(60) == 0
         wait_until(lambda: site.steps("worker:0") == 40, what="all steps are known")
-        wait_until(self._answers, 90, "MLflow answers")
+        wait_until(self._answers, 300, "MLflow answers")
 
     def _answers(self) -> bool:
         try:

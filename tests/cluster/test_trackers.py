@@ -1,21 +1,21 @@
-"""Weights & Biases' and TensorBoard's own packages read what `roofline-client publish` puts there."""
+"""Programs of Weights & Biases, TensorBoard and a collector read what `roofline-client publish` has sent."""
 
 from __future__ import annotations
 
 import json
 import os
 import subprocess
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ..end_to_end.conftest import Site, wait_until
+from .slurm_cluster import free_port
 
-pytestmark = pytest.mark.cluster
+# On a busy machine these packages take minutes to start.
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
 PYTHON = os.environ.get("ROOFLINE_TRACKERS_PYTHON", "")
 
 # An offline run is a LevelDB log behind 7 bytes: blocks of 32 KiB, in them records: checksum, length, kind
@@ -82,7 +82,7 @@ class Published:
             cwd=self.site.folder,
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=300,
         )
 
 
@@ -98,7 +98,7 @@ def published(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Published]:
 
 
 def read(code: str, path: Path) -> Any:
-    done = subprocess.run([PYTHON, "-c", code, path], capture_output=True, text=True, timeout=120)
+    done = subprocess.run([PYTHON, "-c", code, path], capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
@@ -157,25 +157,32 @@ def test_tensorboard_reads_numbers_texts_and_pictures(published: Published, tmp_
     assert "Job 42 " in verdict
 
 
-def test_trace_and_numbers_are_sent_by_the_exporter_of_opentelemetry(published: Published) -> None:
-    """To a double of a collector; what is in them tests/client/test_otlp.py says."""
-    paths: list[str] = []
+def test_collector_takes_trace_and_numbers_and_passes_them_on(published: Published, tmp_path: Path) -> None:
+    """A real one, rotel; what it says in detail of what it has taken is read from its output."""
+    command = [PYTHON, "-c", "import rotel; print(rotel.__path__[0])"]
+    place = subprocess.run(command, capture_output=True, text=True, timeout=60).stdout.strip()
+    if not place:
+        pytest.skip("rotel is not installed there")
+    program = f"{place}/rotel-agent"
+    http, grpc = f"127.0.0.1:{free_port()}", f"127.0.0.1:{free_port()}"
+    listen = ["--otlp-http-endpoint", http, "--otlp-grpc-endpoint", grpc]
+    shown = ["--debug-log", "traces", "--debug-log", "metrics", "--debug-log-verbosity", "detailed"]
+    published.site.start([program, "start", *listen, "--exporter", "blackhole", *shown], "collector.log")
 
-    class Collector(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            self.rfile.read(int(self.headers["Content-Length"]))
-            paths.append(self.path)
-            self.send_response(200)
-            self.end_headers()
+    def sent() -> str:
+        done = published.publish("--otlp", f"http://{http}")
+        return "" if done.returncode else done.stdout
 
-        def log_message(self, *_: Any) -> None:
-            pass
-
-    with HTTPServer(("127.0.0.1", 0), Collector) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        done = published.publish("--otlp", f"http://127.0.0.1:{server.server_port}")
-        server.shutdown()
-    assert done.returncode == 0, done.stderr
-    spans = int(done.stdout.split()[6])
+    spans = int(wait_until(sent, 60, "the collector takes it").split()[6])
     assert spans > 40, "the job, 40 steps, and phases"
-    assert paths == ["/v1/traces", "/v1/metrics"]
+
+    def taken() -> str:
+        text = published.site.log("collector.log")
+        return text if text.count("-> Name: roofline.ranks") == 1 else ""
+
+    text = wait_until(taken, what="the collector has said what it got")
+    assert text.count("Name           : step\n") == 40 and "Name           : job 42\n" in text
+    assert "-> nv.dl.training.step: Int(39)" in text and "-> nv.dl.role: Str(worker)" in text
+    lines = {line.strip() for line in text.splitlines()}
+    for name in ("step_median_seconds", "steps_per_second", "share"):
+        assert f"-> Name: roofline.{name}" in lines

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import pwd
 import socket
 import time
 from collections.abc import Mapping
@@ -135,7 +137,19 @@ def examine_agent(path: Path) -> Finding:
             probe.connect(str(path))
         except OSError:
             return Finding("agent", False, f"none listens at {path}", "start `roofline-agent`")
-    return Finding("agent", True, f"listens at {path}")
+    owner = path.stat().st_uid
+    if owner == os.geteuid():
+        return Finding("agent", True, f"listens at {path}")
+    # Its ceilings and its server are in a state directory of its own.
+    advice = "run `doctor` as that user and with the agent's --state for its own ceilings and server"
+    return Finding("agent", True, f"listens at {path}, as {_name_of(owner)}", advice)
+
+
+def _name_of(uid: int) -> str:
+    try:
+        return f"user {pwd.getpwuid(uid).pw_name}"
+    except KeyError:
+        return f"user {uid}"
 
 
 def examine_server(address: str, access: Access | None) -> Finding:

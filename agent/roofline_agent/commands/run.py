@@ -70,7 +70,7 @@ of rank 0, which slows a training that needs all cores by a quarter and more. A 
 have the option hangs in its first step, because Horovod needs HOROVOD_TIMELINE in all ranks or in none. A
 timeline you request yourself (HOROVOD_TIMELINE) is read without this option.
 
-With ROOFLINE_DISABLE=1 the command runs as without this.
+With ROOFLINE_DISABLE=1 the command runs as without this; `import roofline_step` still works.
 
 Exit code: the command's own; 126 or 127 when it cannot be started.
 """
@@ -139,7 +139,7 @@ def run(
     """Start one rank as HELP says."""
     from ..ranks.identity import is_disabled
     from ..run import launch, wrapper
-    from ..run.rank_environment import Naming, RecordedKernels
+    from ..run.rank_environment import Naming, RecordedKernels, with_hooks
     from ..run.step_log import PatternError, compile_pattern
 
     settings = context.obj.flags
@@ -165,7 +165,8 @@ def run(
     _check_lengths(naming)
     try:
         if is_disabled(os.environ):
-            launch.become(command)
+            # The path too, which loads no hooks then: the training may import roofline_step from it.
+            launch.become(command, {**os.environ, "PYTHONPATH": with_hooks(os.environ)})
         status = wrapper.run(
             command,
             naming,

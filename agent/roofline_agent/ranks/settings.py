@@ -1,7 +1,8 @@
 """Facts about ranks from their environment: tags, and settings that matter for speed, to compare runs by.
 
-Only variables that RELEVANT lists leave the node: none of them holds a secret, an address or the rank's own
-number. What a program sets for itself after its start is not seen.
+Only variables that RELEVANT lists, and those that tags come from (tags.py, slurm.py, pods.py, tracing.py),
+leave the node: none of them holds a secret, an address or the rank's own number. What a program sets for
+itself after its start is not seen.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections.abc import Iterable, Mapping
 
 from ..records import Event, EventKind, Rank
 from ..uplink.bounds import printable
-from . import pods, slurm, tags
+from . import pods, slurm, tags, tracing
 
 log = logging.getLogger(__name__)
 
@@ -110,9 +111,9 @@ class RankFacts:
             found = tags.from_environ(environ)
             for problem in found.problems:
                 log.warning("%s of job %s: %s", rank.key, rank.job, problem)
-            by_scheduler = slurm.attributes(environ) | pods.attributes(environ)
+            by_others = slurm.attributes(environ) | pods.attributes(environ) | tracing.attributes(environ)
             self._keep(slurm.number_of(environ), rank)
-            for name, value in (by_scheduler | found.tags).items():
+            for name, value in (by_others | found.tags).items():
                 facts.append(_fact(rank, f"{tags.FACT}{name}={value}", now))
         by_job: dict[str, list[Rank]] = {}
         for rank in alive:

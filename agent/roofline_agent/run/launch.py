@@ -62,10 +62,10 @@ def start(
         raise StartError(f"{command[0]}: {error.strerror}", NOT_EXECUTABLE) from None
 
 
-def become(command: Sequence[str]) -> NoReturn:
-    """Run the command in place of this process, as if nobody had wrapped it. Raises StartError."""
+def become(command: Sequence[str], env: Mapping[str, str]) -> NoReturn:
+    """Run the command in place of this process. Raises StartError."""
     try:
-        os.execvp(command[0], list(command))
+        os.execvpe(command[0], list(command), dict(env))
     except FileNotFoundError:
         raise StartError(f"{command[0]}: no such command", NOT_FOUND) from None
     except OSError as error:

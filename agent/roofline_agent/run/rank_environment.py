@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from ..hooks.kernel_switch import OVERHEAD, SAMPLED, SWITCHES
 
+HOOKS = Path(__file__).parents[1] / "hooks" / "inject"
 ONEDNN_SWITCHES = SWITCHES[1:]
 TIMESTAMP_SWITCHES = ("ONEDNN_VERBOSE_TIMESTAMP", "DNNL_VERBOSE_TIMESTAMP")
 
@@ -29,6 +30,11 @@ class RecordedKernels(NamedTuple):
     overhead: float = 0.005  # share of the training's time that a sample and all else of ours may take
 
 
+def with_hooks(environ: Mapping[str, str], hooks: Path = HOOKS) -> str:
+    """PYTHONPATH of who runs with these hooks."""
+    return os.pathsep.join(filter(None, [str(hooks), environ.get("PYTHONPATH", "")]))
+
+
 def rank_environment(
     environ: Mapping[str, str],
     naming: Naming,
@@ -44,7 +50,7 @@ def rank_environment(
         if value is not None:
             env[f"ROOFLINE_{key.upper()}"] = str(value)
     if steps:
-        env["PYTHONPATH"] = os.pathsep.join(filter(None, [str(hooks), environ.get("PYTHONPATH", "")]))
+        env["PYTHONPATH"] = with_hooks(environ, hooks)
     if kernels.which == "none":
         return env
     if steps:

@@ -16,7 +16,6 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from roofline_step._packets import Span
@@ -31,7 +30,7 @@ from .job_name import announcement, with_local_job
 from .output import OutputStream, same_file
 from .output_loop import TURN_S, forward_output
 from .own_cost import OwnCost
-from .rank_environment import Naming, RecordedKernels, kept, rank_environment, records_everything
+from .rank_environment import HOOKS, Naming, RecordedKernels, kept, rank_environment, records_everything
 from .rank_page import RankPage
 from .reading import LineReading
 from .step_log import StepLog
@@ -168,13 +167,12 @@ class _WrappedCommand:
     def start(self, kernels: RecordedKernels, steps: bool, session: Session | None) -> None:
         """Raises StartError."""
         stdout, stderr = self._make_outputs()
-        hooks = Path(__file__).parents[1] / "hooks" / "inject"
         # Kernels of the libraries and of the GPU would each be claimed to be all there were of a step.
         if session is not None:
             kernels = RecordedKernels("none")
         elif self._log is not None and kernels.which == "sampled":
             kernels = RecordedKernels("all")  # steps of a log come too late to switch at
-        env = rank_environment(self._environ, self._naming, hooks, stdout.identity, kernels, steps)
+        env = rank_environment(self._environ, self._naming, HOOKS, stdout.identity, kernels, steps)
         if self._log is not None:
             # Lines that wait in a buffer of the command's would all seem to be written at one moment.
             env.update({"PYTHONUNBUFFERED": "1", **env, **step_log.ENVIRON})

@@ -70,7 +70,7 @@ def publish(
 
     with connect(server) as client, tempfile.TemporaryDirectory(prefix="roofline-") as folder:
         report = client.report(resolve_job(client, asked))
-        found = published(report)
+        found = published(report, _of_peaks(client, report.job))
         if collector:
             sent = otlp.write(found, collector, client.timeline(report.job))
             print(f"job {report.job} is trace {sent.trace_id} of {sent.spans:,} spans at {collector}")
@@ -85,6 +85,16 @@ def publish(
             print(f"job {report.job} is in {tensorboard_logs.write(found, tensorboard, files)}")
         if wandb:
             print(f"job {report.job} is run {wandb_runs.write(found, wandb, runs, files)} of {wandb}")
+
+
+def _of_peaks(client: Any, job: str) -> Any:
+    """What all ranks make of their peaks; None where a server cannot say it, as of a job that was cut."""
+    from ..errors import NotFound, Refused
+
+    try:
+        return client.efficiency(job).whole
+    except (NotFound, Refused):
+        return None
 
 
 def _texts(report: Any, folder: Path) -> list[Path]:

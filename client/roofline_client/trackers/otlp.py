@@ -1,7 +1,8 @@
 """Sends a job to an OpenTelemetry collector by OTLP over HTTP: steps and phases as a trace, and numbers.
 
-A job is one trace, always of the same id; each rank is a resource. Attributes have the names of the
-semantic conventions of OpenTelemetry (service.*, host.name) and of NVIDIA for training (nv.dl.*).
+A job is one trace, always of the same id, or belongs to the trace that its training was started in; each rank
+is a resource. Attributes have the names of the semantic conventions of OpenTelemetry (service.*, host.name)
+and of NVIDIA for training (nv.dl.*).
 """
 
 from __future__ import annotations
@@ -18,8 +19,30 @@ from ..errors import ClientError
 from .published import Published
 
 AT_ONCE = 512  # spans in a request
+PARENT = (
+    "otel.traceparent"  # tag: the span that the training was started in, as W3C's Trace Context writes it
+)
 ROWS = ("steps", "phases")
 SCOPE = "roofline"
+
+
+# Of each number the unit, in UCUM as OpenTelemetry asks for, and what it is.
+NUMBERS = {
+    "examples_per_second": ("{example}/s", "Throughput in the steady steps"),
+    "steps_per_second": ("{step}/s", "Steady steps of a rank"),
+    "step_median_seconds": ("s", "Steady step, median"),
+    "step_mean_seconds": ("s", "Steady step, mean"),
+    "step_p95_seconds": ("s", "Steady step, 95th percentile"),
+    "bottleneck_share": ("1", "Share of the step that the bottleneck costs"),
+    "mfu": ("1", "FLOPs of the model over what the peak could have done meanwhile"),
+    "hfu": ("1", "FLOPs executed over what the peak could have done meanwhile"),
+    "roofline_utilisation": ("1", "FLOPs executed over what the roof would have let the job do meanwhile"),
+    "share": ("1", "Share of the mean step, mean over the ranks of a role; transfer: exposed communication"),
+    "ranks": ("{rank}", "Ranks of a role"),
+    "flops_per_second": ("{FLOP}/s", "FLOP/s of all ranks of a role"),
+    "roof_share": ("1", "FLOP/s over what the roof lets the role attain"),
+    "energy_per_step": ("J", "Energy of a step of a role"),
+}
 
 
 class Sent(NamedTuple):
@@ -59,7 +82,10 @@ class _JobTrace:
 
     def __init__(self, found: Published) -> None:
         self._found = found
-        self.trace_id = _number(f"{found.job} {found.begin_ns}", 16)
+        self._above = _parent(found.tags.get(PARENT, ""))
+        # Of the job alone, so that the spans of two jobs in one trace have ids of their own.
+        self._own = _number(f"{found.job} {found.begin_ns}", 16)
+        self.trace_id = self._above.trace_id if self._above else self._own
         self._about = {
             "service.name": SCOPE,
             "roofline.job": found.job,
@@ -73,7 +99,8 @@ class _JobTrace:
         from opentelemetry.sdk.resources import Resource
 
         found, resource = self._found, Resource(self._about)
-        yield self._span(f"job {found.job}", self._root, None, resource, (found.begin_ns, found.end_ns), {})
+        when = (found.begin_ns, found.end_ns)
+        yield self._span(f"job {found.job}", self._root, self._above, resource, when, {})
         resources: dict[str, Any] = {}
         for row in (row for chunk in chunks for row in chunk.records()):
             rank = str(row["rank"])
@@ -87,13 +114,14 @@ class _JobTrace:
         begin, end = int(row["begin_ns"]), int(row["end_ns"])
         context = self._context(f"{rank} {row['row']} {row['name']} {begin}")
         steps = self._steps.setdefault(rank, [])
+        name, parent = str(row["name"]), self._root
+        attributes: dict[str, Any] = {"roofline.row": str(row["row"])}
         if row["row"] == "steps":
             steps.append((begin, end, context))
-            parent = self._root
+            name, attributes["nv.dl.training.step"] = "step", int(row["step"])
         else:
             parent = self._step_of(steps, begin)
-        attributes = {"roofline.row": str(row["row"])}
-        return self._span(str(row["name"]), context, parent, resource, (begin, end), attributes)
+        return self._span(name, context, parent, resource, (begin, end), attributes)
 
     def _step_of(self, steps: list[tuple[int, int, Any]], moment: int) -> Any:
         """The step that had begun and not ended, else the job."""
@@ -105,7 +133,7 @@ class _JobTrace:
     def _context(self, name: str) -> Any:
         from opentelemetry.trace import SpanContext, TraceFlags
 
-        span_id = _number(f"{self.trace_id} {name}", 8)
+        span_id = _number(f"{self._own} {name}", 8)
         return SpanContext(
             self.trace_id, span_id, is_remote=False, trace_flags=TraceFlags(TraceFlags.SAMPLED)
         )
@@ -133,17 +161,34 @@ class _JobTrace:
         from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 
         found = self._found
-        made = [
-            export.Metric(
-                f"roofline.{name.replace('/', '.')}",
-                "",
-                "",
-                export.Gauge([export.NumberDataPoint({}, found.begin_ns, found.end_ns, value)]),
-            )
-            for name, value in found.metrics.items()
-        ]
-        scope = export.ScopeMetrics(InstrumentationScope(SCOPE), made, "")
+        scope = export.ScopeMetrics(InstrumentationScope(SCOPE), list(_metrics(found)), "")
         return export.MetricsData([export.ResourceMetrics(Resource(self._about), [scope], "")])
+
+
+def _metrics(found: Published) -> Iterator[Any]:
+    """Gauges at the job's end: one for "share/ROLE/PART" of all roles and parts, which are attributes."""
+    from opentelemetry.sdk.metrics import export
+
+    points: dict[str, list[Any]] = {}
+    for whole, value in found.metrics.items():
+        name, *rest = whole.split("/", 2)
+        of = dict(zip(("nv.dl.role", "roofline.part"), rest, strict=False))
+        point = export.NumberDataPoint(of, found.begin_ns, found.end_ns, value)
+        points.setdefault(name, []).append(point)
+    for name, some in points.items():
+        unit, text = NUMBERS.get(name, ("", ""))
+        yield export.Metric(f"{SCOPE}.{name}", text, unit, export.Gauge(some))
+
+
+def _parent(text: str) -> Any:
+    """The span that W3C's Trace Context names; None for what it does not."""
+    from opentelemetry.trace import get_current_span
+    from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+
+    found = get_current_span(
+        TraceContextTextMapPropagator().extract({"traceparent": text})
+    ).get_span_context()
+    return found if found.is_valid else None
 
 
 def _rank(rank: str, host: str, numbers: Mapping[str, float]) -> dict[str, Any]:

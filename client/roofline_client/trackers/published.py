@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from roofline.answers.efficiency import Utilisation
 from roofline.answers.report import Report
 from roofline.answers.values import Value
 from roofline.answers.verdict import RankAccount
@@ -14,6 +15,7 @@ METRICS = {
     "step_mean_seconds": "step_mean",
     "step_p95_seconds": "step_p95",
 }
+OF_PEAKS = ("mfu", "hfu", "roofline_utilisation")
 
 
 class Published(NamedTuple):
@@ -28,19 +30,24 @@ class Published(NamedTuple):
     headline: str
 
 
-def published(report: Report) -> Published:
-    """Of a report in full. Its ranks' parts of the step are means over the ranks of a role."""
+def published(report: Report, of_all: Utilisation | None) -> Published:
+    """Of a report in full, and of what all ranks make of their peaks; None: not known. Parts of the step are
+    means over the ranks of a role."""
     verdict = report.verdict
     metrics: dict[str, float] = {}
     tags = {**report.tags, "job": report.job, "state": report.state}
     headline = ""
     if verdict is not None:
         _add(metrics, {name: getattr(verdict, field) for name, field in METRICS.items()})
+        if seconds := verdict.step_mean.value:
+            metrics["steps_per_second"] = 1 / seconds
         metrics |= _parts(verdict.accounts)
         headline, tags["verdict"] = verdict.headline, verdict.kind
         if verdict.bottleneck is not None:
             tags["bottleneck"] = verdict.bottleneck.kind
             _add(metrics, {"bottleneck_share": verdict.bottleneck.share})
+    if of_all is not None:
+        _add(metrics, {one.name: one.value for one in of_all.measures if one.name in OF_PEAKS})
     for role in report.roles:
         metrics[f"ranks/{role.role}"] = role.ranks
         values = role.summary.values

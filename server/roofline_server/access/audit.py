@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from .owner import open_private
 from .tokens import Token
 
 log = logging.getLogger(__name__)
@@ -32,7 +33,7 @@ class Audit:
         try:
             if self._path.exists() and self._path.stat().st_size > MOST_BYTES:
                 os.replace(self._path, self._path.with_name(f"{FILE}.1"))
-            with os.fdopen(os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "w") as file:
+            with os.fdopen(open_private(self._path, os.O_WRONLY | os.O_APPEND), "w") as file:
                 file.write(line)
         except OSError as error:
             log.warning("%s is not written: %s", self._path, error.strerror)

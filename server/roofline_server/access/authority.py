@@ -24,6 +24,7 @@ from roofline.joining import SERVER_NAME
 
 from ..errors import ConfigError
 from . import AUTHORITY, CERTIFICATE, KEY
+from .owner import make_private, open_private
 from .tokens import Token
 
 AUTHORITY_DAYS, CERTIFICATE_DAYS, RENEW_DAYS = 3650, 365, 30
@@ -61,7 +62,7 @@ def create(folder: Path, names: Sequence[str] = (), now: datetime.datetime | Non
         .add_extension(_usage(signs=True), critical=True)
         .sign(key, hashes.SHA256())
     )
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    make_private(folder)
     _write(folder / AUTHORITY_KEY, _key_pem(key))
     _write(folder / AUTHORITY, certificate.public_bytes(serialization.Encoding.PEM))
     renew(folder, names, now)
@@ -218,7 +219,7 @@ def _key_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
 
 def _write(path: Path, data: bytes) -> None:
     new = path.with_name(f"{path.name}.new")
-    with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+    with os.fdopen(open_private(new, os.O_WRONLY | os.O_TRUNC), "wb") as file:
         file.write(data)
         file.flush()
         os.fsync(file.fileno())

@@ -23,6 +23,7 @@ from .. import __version__
 from ..errors import BadRequest, ConfigError
 from ..later_release import of_later_release
 from ..records import Limit
+from .owner import open_private
 
 ROLES = ("agent", "reader", "admin")
 FILE = "tokens.json"
@@ -194,7 +195,7 @@ class Tokens:
     def _changing(self) -> Iterator[dict[str, Token]]:
         """The tokens, to be changed while nobody else changes them. Raises ConfigError."""
         try:
-            lock = os.open(self._folder / "tokens.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            lock = open_private(self._folder / "tokens.lock", os.O_RDWR)
         except OSError as error:
             raise ConfigError(f"the tokens in {self._folder} cannot be changed: {error.strerror}") from None
         try:
@@ -209,7 +210,7 @@ class Tokens:
     def _write(self, known: dict[str, Token]) -> None:
         new = self._path.with_name(f"{FILE}.new")
         try:
-            with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
+            with os.fdopen(open_private(new, os.O_WRONLY | os.O_TRUNC), "w") as file:
                 rows = [asdict(token) for token in known.values()]
                 json.dump({"format": FORMAT, "release": __version__, "tokens": rows}, file, indent=1)
                 file.flush()

@@ -21,6 +21,7 @@ from roofline.joining import (
 
 from .. import access
 from ..access.audit import Audit
+from ..access.owner import open_private
 from ..access.tokens import Tokens
 from ..errors import Unavailable
 from .options import DataOption, data_of
@@ -65,7 +66,7 @@ def init(
             authority.renew(folder, names or ())
         turned = mutual and not access.is_mutual(folder)
         if turned:
-            (folder / access.MUTUAL).touch(mode=0o600)
+            os.close(open_private(folder / access.MUTUAL, os.O_WRONLY))
     except OSError as error:
         raise Unavailable(f"cannot write {folder}: {error.strerror}; choose another --data") from None
     if renew and not (fresh or turned):

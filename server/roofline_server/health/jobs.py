@@ -46,7 +46,7 @@ class JobFigures(NamedTuple):
     seconds: float  # since its begin
     step_seconds: float | None  # median of the steady steps
     examples_per_second: float | None
-    peak_share: float | None  # FLOP/s of all training ranks over the compute peaks of their devices (MFU)
+    peak_share: float | None  # FLOP/s of all training ranks over the largest peaks of their devices
     bottleneck: str  # its kind; "": there is none
     bottleneck_share: float | None  # of the step
     roles: Sequence[RoleFigures]

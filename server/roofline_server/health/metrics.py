@@ -123,7 +123,7 @@ _NUMBERS: tuple[tuple[str, str, Callable[[JobFigures], float | None]], ...] = (
     ("seconds", "Since a job's begin.", lambda job: job.seconds),
     ("step_seconds", "Median of the steady steps.", lambda job: job.step_seconds),
     ("examples_per_second", "Throughput in the steady steps.", lambda job: job.examples_per_second),
-    ("peak_share", "FLOP/s over the compute peaks of all devices (MFU).", lambda job: job.peak_share),
+    ("peak_share", "FLOP/s over the largest measured peaks of all devices.", lambda job: job.peak_share),
 )
 
 

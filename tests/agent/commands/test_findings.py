@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import pwd
 import socket
 from pathlib import Path
 
 import pytest
 from roofline_agent.calibrate import store
 from roofline_agent.calibrate.calibration import Calibration, Ceiling
-from roofline_agent.commands.findings import Finding, examine
+from roofline_agent.commands.findings import Finding, examine, examine_agent
 from roofline_agent.config import Config
 from roofline_agent.errors import ConfigError
 from roofline_agent.machine import read_machine
@@ -116,3 +117,15 @@ def test_doctor_reads_a_broken_validation_as_none(tmp_path: Path) -> None:
     kept.path_in(tmp_path).write_text("{")
     found = findings(Config(state=str(tmp_path), sources=("process",)))["validation"]
     assert not found.works and str(tmp_path) in found.text
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="takes root")
+def test_doctor_says_that_the_agent_is_another_users(tmp_path: Path) -> None:
+    path = tmp_path / "agent.sock"
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as agent:
+        agent.bind(str(path))
+        agent.listen()
+        os.chown(path, 1, 1)
+        found = examine_agent(path)
+    assert found.works and found.text == f"listens at {path}, as user {pwd.getpwuid(1).pw_name}"
+    assert "--state" in found.advice

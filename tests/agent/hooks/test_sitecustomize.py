@@ -145,6 +145,21 @@ def test_switched_off(environ: dict[str, str], tmp_path: Path, value: str) -> No
     assert python(off, f"import torch.optim.optimizer; {LOADED}") == ["mine", "False False"]
 
 
+def test_training_that_marks_its_steps_runs_where_it_is_switched_off(
+    environ: dict[str, str], tmp_path: Path, agent: FakeAgent
+) -> None:
+    """Also where roofline_step is not installed; where it is, that one is taken."""
+    venv.create(tmp_path / "venv", symlinks=True, with_pip=False)
+    program = str(tmp_path / "venv/bin/python")
+    off = {**environ, "ROOFLINE_DISABLE": "1"}
+    code = "import roofline_step; roofline_step.mark(3); print(len(roofline_step.__path__))"
+    assert python(off, code, program=program) == ["1"]
+    assert agent.poll(0.2) == []
+    write(tmp_path / "own", {"roofline_step.py": "mark = print\n"})
+    found = python(path_with(off, INJECT, tmp_path / "own"), "import roofline_step; roofline_step.mark(3)")
+    assert found == ["3"]
+
+
 @pytest.mark.parametrize("flag", ["-S", "-E", "-I"])
 def test_python_that_ignores_the_environment_loads_no_hooks(environ: dict[str, str], flag: str) -> None:
     code = "import sys; print([f for f in sys.meta_path if 'Roofline' in type(f).__name__])"

@@ -91,6 +91,8 @@ def test_command_that_opts_out_runs_as_without_a_wrapper(environ: dict[str, str]
     done = run({**environ, "ROOFLINE_DISABLE": "1"}, "sh", "-c", "echo ${ROOFLINE_WRAPPED-unwrapped}; exit 3")
     assert (done.returncode, done.stdout, done.stderr) == (3, b"unwrapped\n", b"")
     assert run({**environ, "ROOFLINE_DISABLE": "1"}, "no-such-command").returncode == 127
+    path = run({**environ, "ROOFLINE_DISABLE": "1"}, "sh", "-c", "echo $PYTHONPATH").stdout
+    assert b"/hooks/inject" in path, "a training may import roofline_step from it"
 
 
 def test_command_that_is_not_there(environ: dict[str, str]) -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 import stat
 import threading
 import time
 from pathlib import Path
 
 import pytest
+from roofline_server.access.audit import Audit
 from roofline_server.access.tokens import DAY_S, FILE, ROLES, Tokens
 from roofline_server.errors import BadRequest, ConfigError
 
@@ -113,3 +115,15 @@ def test_bad_input_and_broken_files_are_said(tmp_path: Path) -> None:
         tokens.holder("anything")
     with pytest.raises(ConfigError, match="cannot be read"):
         tokens.new(ROLES[0], "")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="takes root")
+def test_what_root_writes_the_user_of_the_server_reads(tmp_path: Path) -> None:
+    os.chown(tmp_path, 65534, 65534)
+    Tokens(tmp_path).new("reader", "alice")
+    Audit(tmp_path).add("token new")
+    assert {path.name: path.stat().st_uid for path in tmp_path.iterdir()} == {
+        "tokens.json": 65534,
+        "tokens.lock": 65534,
+        "audit.log": 65534,
+    }

@@ -3,7 +3,8 @@ cluster (`roofline-agent hooks`).
 
 It waits for a framework to be imported and loads the hooks only then, for most Python processes train
 nothing; and it imports the sitecustomize that would have been imported without us. Errors here stay here: the
-program starts as if nothing had happened. With ROOFLINE_DISABLE=1 it only imports that other sitecustomize.
+program starts as if nothing had happened. With ROOFLINE_DISABLE=1 it only imports that other sitecustomize,
+and has `roofline_step` found, which then sends nothing: a training that marks its steps still runs.
 """
 
 from __future__ import annotations
@@ -57,6 +58,22 @@ class _RooflineWaiting:
             return None
 
 
+class _RooflineStepAlone:
+    """A meta path finder of `roofline_step`, for programs in whose environment it is not installed."""
+
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
+        if name != "roofline_step":
+            return None
+        import importlib.machinery
+
+        return importlib.machinery.PathFinder.find_spec(
+            name, [os.path.dirname(os.path.dirname(self._folder))]
+        )
+
+
 class _Loaded:
     """An import loader of a module that is loaded already."""
 
@@ -99,10 +116,14 @@ def _load_hooks(folder: str) -> Any:
 
 def _wait_for_framework(folder: str) -> None:
     # Unless this was done already: the folder may be on the path twice, by two names.
-    done = any(type(finder).__name__ == "_RooflineWaiting" for finder in sys.meta_path)
-    if not done and "_roofline_hooks" not in sys.modules and os.environ.get("ROOFLINE_DISABLE", "0") == "0":
-        finders: Any = sys.meta_path
+    finders: Any = sys.meta_path
+    ours = ("_RooflineWaiting", "_RooflineStepAlone")
+    if "_roofline_hooks" in sys.modules or any(type(finder).__name__ in ours for finder in finders):
+        return
+    if os.environ.get("ROOFLINE_DISABLE", "0") == "0":
         finders.insert(0, _RooflineWaiting(folder))
+    else:
+        finders.append(_RooflineStepAlone(folder))
 
 
 def _import_users_own(here: str) -> None:

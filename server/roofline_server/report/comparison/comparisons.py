@@ -34,6 +34,7 @@ OF_ONE_JOB = (
     "slurm.restarts",
     "slurm.state",
     "slurm.exit",
+    "otel.traceparent",
     "kubernetes.job",
 )
 NOT_SETTINGS = ("cost.", "rank.", "source.", "steps.", "horovod.timeline", "tag.")

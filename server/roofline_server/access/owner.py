@@ -1,0 +1,29 @@
+"""Files of the server that root writes too, as by `sudo roofline-server token new`.
+
+They belong to the owner of the folder that they are in: a server that runs as a user of its own could not
+read them else.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+
+def open_private(path: Path, flags: int) -> int:
+    """The descriptor of a file that its owner alone may read; made if it is missing. Raises OSError."""
+    opened = os.open(path, flags | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    _give(opened, path.parent)
+    return opened
+
+
+def make_private(folder: Path) -> None:
+    """A folder that its owner alone may enter. Raises OSError."""
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    _give(folder, folder.parent)
+
+
+def _give(what: int | Path, folder: Path) -> None:
+    if os.geteuid() == 0:
+        of = folder.stat()
+        os.chown(what, of.st_uid, of.st_gid)

@@ -1,0 +1,20 @@
+"""The trace that a rank was started in."""
+
+from __future__ import annotations
+
+import pytest
+from roofline_agent.ranks.tracing import attributes
+
+SPAN = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+
+
+def test_variable_of_a_tracer_is_a_tag() -> None:
+    assert attributes({"TRACEPARENT": SPAN, "PATH": "/bin"}) == {"otel.traceparent": SPAN}
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "nothing", SPAN.upper(), SPAN + "-x", "ff" + SPAN[2:], SPAN.replace("b7ad6b7169203331", "0" * 16)],
+)
+def test_what_names_no_span_is_none(text: str) -> None:
+    assert attributes({"TRACEPARENT": text}) == {}
