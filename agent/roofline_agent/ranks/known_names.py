@@ -71,8 +71,8 @@ class KnownNames:
         self._names.pop(pid, None)
 
     def keep_users_apart(self, found: Sequence[Candidate]) -> list[Candidate]:
-        """The ranks of the node, each that claims another user's job with one of its own. Those whose user has
-        named too many are left out."""
+        """The ranks of the node; one that claims another user's job gets its own. Those whose user has named
+        too many are left out."""
         owned = (Owned(one.start_ticks, one.pid, one.identity.job, one.uid) for one in found)
         self._owners = owners_of(owned, self._owners)
         kept = [one if self._owners[one.identity.job] == one.uid else self._set_apart(one) for one in found]
