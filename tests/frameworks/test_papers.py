@@ -14,7 +14,7 @@ import pytest
 from ..end_to_end.conftest import COMMANDS, REPOSITORY
 from .test_horovod import with_horovod
 
-pytestmark = [pytest.mark.framework, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.framework, pytest.mark.timeout(1200)]
 
 PARAMETER_SERVER = "ps-networkalexnet-ps1-workers1-batch16-onednn1"
 KERNEL = "conv2d-batch-frameworktorch-layerconv2d-batch4"
