@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from roofline_agent.marks import traces
 from roofline_agent.records import Rank
+from roofline_agent.traced import orders
 from roofline_agent.traced.orders import TraceOrder, TraceOrders, TraceOutcome
 
 RANK = Rank("42", "worker", 0, 77, 5)
@@ -54,7 +54,7 @@ def test_failure_ends_it(state: str) -> None:
     assert node.last == TraceOutcome(state, True, False)
 
 
-@pytest.mark.parametrize(("wrappers", "why"), [(None, traces.GONE), (0, traces.UNWRAPPED)])
+@pytest.mark.parametrize(("wrappers", "why"), [(None, orders.GONE), (0, orders.UNWRAPPED)])
 def test_rank_that_cannot_be_asked(wrappers: int | None, why: str) -> None:
     node = Node(wrappers)
     node.order()
@@ -64,16 +64,16 @@ def test_rank_that_cannot_be_asked(wrappers: int | None, why: str) -> None:
 def test_wrapper_that_does_not_answer_or_ends() -> None:
     node = Node()
     node.order()
-    node.now = traces.ANSWER_S + 1
+    node.now = orders.ANSWER_S + 1
     node.orders.give_up_late()
-    assert node.last.text == traces.SILENT
+    assert node.last.text == orders.SILENT
     node.order()
     node.orders.reported(RANK, "asked: the next 3 steps")
-    node.now += traces.ANSWER_S + 1
+    node.now += orders.ANSWER_S + 1
     node.orders.give_up_late()
     assert not node.last.is_over, "steps may be long"
     node.orders.left(RANK)
-    assert node.last == TraceOutcome(traces.LEFT, True)
+    assert node.last == TraceOutcome(orders.LEFT, True)
 
 
 def test_second_trace_of_a_rank_waits_for_the_first() -> None:

@@ -483,7 +483,7 @@ def test_without_phases_all_kernels_are_outside_and_it_is_said(store: Store) -> 
     filled(store)
     found = asked(store, points="phase")
     assert {p.label for p in found.points} == {f"worker:{i} outside any phase" for i in (0, 1)}
-    assert any("no hook tells the phases" in note for note in found.notes)
+    assert any("no hook marks the phases" in note for note in found.notes)
 
 
 # -- what cannot be asked ---------------------------------------------------------------------------------
