@@ -15,9 +15,9 @@ from typing import NamedTuple
 
 from ..recorded.collector import Collector
 from ..recorded.errors import RecordedError
+from ..recorded.ncu.launches import LaunchBlock
 from ..recorded.ncu.metrics import LaunchMetrics
 from ..recorded.ncu.other_lines import OtherLines
-from ..recorded.ncu.launches import LaunchBlock
 from ..recorded.ncu.pages import launches
 from ..recorded.text import Text
 from . import command, diagnosis, session

@@ -242,8 +242,8 @@ def _offsets(cells: Any) -> tuple[int, int]:
     return int(offsets[cells.offset]), int(offsets[cells.offset + len(cells)])
 
 
-# As memory: where pandas is installed, Arrow's own ways from and to NumPy load it first, which takes longer than
-# many a file.
+# As memory: where pandas is installed, Arrow's own ways from and to NumPy load it first, which takes longer
+# than many a file.
 
 
 def _values(cells: Any) -> Array:
@@ -286,7 +286,7 @@ def _are_grouped(cells: Any, plain: Any) -> bool:
     firsts = _values(compute.find_substring(cells, ","))
     wholes = numpy.where(points < 0, lengths, points) - 3 * commas  # digits before the first comma
     some = commas > 0
-    if not ((firsts == wholes) & (0 < firsts) & (firsts <= 3))[some].all():
+    if not ((firsts == wholes) & (firsts > 0) & (firsts <= 3))[some].all():
         return False
     # Between two commas of a cell there are three digits.
     begin, end = _offsets(cells)

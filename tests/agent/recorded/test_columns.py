@@ -113,7 +113,21 @@ def test_numbers_are_found_as_files_have_them() -> None:
     good = ["0", "1,234,567", "2.50", ".5", "5.", "007"]
     assert numbers(good, has_groups=True) == [0, 1234567, 2.5, 0.5, 5, 7]
     assert numbers(["0", "0"], has_groups=True) == [0, 0]
-    for wrong in ("1,23", "12345,678", "1,2345,678", "", "n/a", "1.2.3", "-1", "nan", "Infinity", "1_0", "9" * 400, "true", "1,234,5"):
+    for wrong in (
+        "1,23",
+        "12345,678",
+        "1,2345,678",
+        "",
+        "n/a",
+        "1.2.3",
+        "-1",
+        "nan",
+        "Infinity",
+        "1_0",
+        "9" * 400,
+        "true",
+        "1,234,5",
+    ):
         assert [one == one for one in numbers(["1,000", wrong, "2"], has_groups=True)] == [True, False, True]
 
 
@@ -135,10 +149,22 @@ def test_launches_in_columns_are_launches(keeps: bool) -> None:
     like = Launch("", None, precision="f32", library="cuda")
     for found in (whole, each):
         found.launch(Launch("a", 0.7, 5.0, {"dram": 1.0}))
+    columns_of = (
+        (["b", "none of it", "a"], [2, 2], [0, 2], [0.1, 0.3], [1.0, 3.0], ["p", "r"]),
+        (["b"], [0], [1], [0.2], [2.0], ["q"]),
+    )
     some = [
-        LaunchColumns(like, ["b", "none of it", "a"], array([2, 2]), array([0, 2]), array([0.1, 0.3]), bytes={"dram": array([1.0, 3.0])}, problems=["p", "r"]),
-        LaunchColumns(like, ["b"], array([0]), array([1]), array([0.2]), bytes={"dram": array([2.0])}, problems=["q"]),
-    ]  # fmt: skip
+        LaunchColumns(
+            like,
+            those,
+            array(which),
+            array(places),
+            array(took),
+            bytes={"dram": array(sizes)},
+            problems=problems,
+        )
+        for those, which, places, took, sizes, problems in columns_of
+    ]
     whole.launch_columns(some)
     for name, time_s, size, problem in zip(names, times, moved, "pqr", strict=True):
         each.launch(like._replace(name=name, time_s=time_s, bytes={"dram": size}, problem=problem))

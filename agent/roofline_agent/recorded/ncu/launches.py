@@ -1,4 +1,4 @@
-"""Launches as Nsight Compute prints them, one by one or in columns: cells stay text, what is missing stays so."""
+"""Launches as Nsight Compute prints them, one by one or in columns; what is missing stays missing."""
 
 from __future__ import annotations
 

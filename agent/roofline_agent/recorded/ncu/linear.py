@@ -16,7 +16,9 @@ _HALF = re.compile(r"_op_h(?:add|mul|fma)|hadd")
 _EXACT = 1e-9
 _LARGE = 1e9
 
-FormKey = tuple[object, str, tuple[int, ...]]  # what its name shows, compute capability, which values are zero
+FormKey = tuple[
+    object, str, tuple[int, ...]
+]  # what its name shows, compute capability, which values are zero
 Terms = tuple[tuple[int, float], ...]  # index of the value, constant
 
 

@@ -94,9 +94,7 @@ class LongPage:
                 yield from self._flush()
                 continue
             cells = [(self._header.value, row) for row in range(step)]
-            yield LaunchBlock(
-                table, cells, first, step, (end - first) // step, block, self._header, line
-            )
+            yield LaunchBlock(table, cells, first, step, (end - first) // step, block, self._header, line)
         self._before, self._key = [names.texts[i] for i in names.which[begins[-2] : begins[-1]]], None
 
     def _table(self, names: tuple[str, ...], units: tuple[str, ...]) -> MetricTable | None:

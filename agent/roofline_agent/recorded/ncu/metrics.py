@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import NamedTuple
 
-from .linear import FormKey, LinearReading
 from .launches import MetricCell, MetricTable
+from .linear import FormKey, LinearReading
 from .values import number, quick_number, unit
 
 SECTOR_BYTES = 32.0  # L1 and L2 sectors and DRAM sectors of every GPU that Nsight Compute knows

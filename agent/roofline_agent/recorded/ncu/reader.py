@@ -127,7 +127,9 @@ class _NcuReader:
         if kinds is None:
             self._take_each(block, range(block.launches))
             return
-        forms = [self._form(block, compiled, kinds, kind) for kind in range(len(kinds.keys))]
+        forms = [self._form(compiled, kinds, kind) for kind in range(len(kinds.keys))]
+        if keeps:  # each launch with its precision
+            forms = [form and (form if form.precision or not form.flops else None) for form in forms]
         kept = self._keep_left(block, compiled, forms)
         left = kinds.which >= 0  # all of them
         for at in self._take_firsts(block, forms, kept):
@@ -227,9 +229,7 @@ class _NcuReader:
             return None
         return kinds._replace(keys=[(shown, cc or newest, zeros) for shown, cc, zeros in kinds.keys])
 
-    def _form(
-        self, block: LaunchBlock, compiled: CompiledMetrics, kinds: Kinds, kind: int
-    ) -> LinearReading | None:
+    def _form(self, compiled: CompiledMetrics, kinds: Kinds, kind: int) -> LinearReading | None:
         """Of launches of a kind; None where there is none, or where these are too few to look for it."""
         key = kinds.keys[kind]
         if key in compiled.linear or len(compiled.linear) >= MAX_FORMS:
@@ -286,9 +286,7 @@ class _NcuReader:
             self._found.counters.append(counter)
 
 
-def _linear(
-    compiled: CompiledMetrics, kernel: str, cc: str, zeros: tuple[int, ...]
-) -> LinearReading | None:
+def _linear(compiled: CompiledMetrics, kernel: str, cc: str, zeros: tuple[int, ...]) -> LinearReading | None:
     """The form of launches of a kernel in which these values are zero; None where roofs or rates are to be
     made of them, too."""
 

@@ -188,7 +188,9 @@ class _NsysReader:
         if names is None or starts is None or times is None or "" in names.texts:
             return False
         are_kernels = [name[:1] != "[" for name in names.texts]
-        if any(name[:1] == '"' for name in names.texts):  # behind a blank, where Arrow takes quotes as they are
+        if any(
+            name[:1] == '"' for name in names.texts
+        ):  # behind a blank, where Arrow takes quotes as they are
             return False
         if not all(name.startswith(_NO_KERNELS) for name in names.texts if name[:1] == "["):
             return False
