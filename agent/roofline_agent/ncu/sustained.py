@@ -15,9 +15,10 @@ from typing import NamedTuple
 
 from ..recorded.collector import Collector
 from ..recorded.errors import RecordedError
+from ..recorded.ncu.launches import LaunchBlock
 from ..recorded.ncu.metrics import LaunchMetrics
 from ..recorded.ncu.other_lines import OtherLines
-from ..recorded.ncu.table import LaunchBlock, launches
+from ..recorded.ncu.pages import launches
 from ..recorded.text import Text
 from . import command, diagnosis, session
 from .metrics import TIME, base, offered

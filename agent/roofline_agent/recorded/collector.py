@@ -10,8 +10,10 @@ from collections import Counter as Counts
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
+from operator import itemgetter
 from typing import Any, Generic, NamedTuple, TypeVar
 
+from .columns import Array, sums
 from .recording import Counter, Kernel, Launch, LaunchColumns, Phase, RecordedCeiling, StepLine, Throughput
 
 MAX_KERNELS = 30_000
@@ -42,11 +44,12 @@ class RecordLog(Generic[T]):
         if len(self._some) >= AT_ONCE:
             self._write_some()
 
-    def extend(self, likes: Sequence[T], which: Sequence[int], columns: Mapping[str, Sequence[Any]]) -> None:
-        """Records that differ in few fields: each is like one of `likes`, by its place there, but for the
+    def extend(self, likes: Sequence[T], which: Array, columns: Mapping[str, Array]) -> None:
+        """Records that differ in few numbers: each is like one of `likes`, by its place there, but for the
         fields that are given as columns."""
         self._write_some()
-        self._write([tuple(one) for one in likes], which, dict(columns))
+        numbers = {name: column.tobytes() for name, column in columns.items()}
+        self._write([tuple(one) for one in likes], which.astype("int32").tobytes(), numbers)
         self._count += len(which)
 
     def _write_some(self) -> None:
@@ -72,11 +75,11 @@ class RecordLog(Generic[T]):
         self._file.seek(0, 2)
 
     def _alike(
-        self, likes: list[tuple[Any, ...]], which: Sequence[int], columns: Mapping[str, Sequence[Any]]
+        self, likes: list[tuple[Any, ...]], which: bytes, columns: Mapping[str, bytes]
     ) -> Iterator[tuple[Any, ...]]:
         fields = self._kind._fields  # type: ignore[attr-defined]
-        given = [(fields.index(name), column) for name, column in columns.items()]
-        for at, like in enumerate(which):
+        given = [(fields.index(name), memoryview(column).cast("d")) for name, column in columns.items()]
+        for at, like in enumerate(memoryview(which).cast("i")):
             record = list(likes[like])
             for field, column in given:
                 record[field] = column[at]
@@ -106,11 +109,11 @@ class _Quantity:
             self.known[name] += count
             self.sums[name] += value
 
-    def add_column(self, names: Sequence[str], values: Sequence[float] | None) -> None:
-        if values is not None:
-            self.known.update(names)
-            for name, value in zip(names, values, strict=True):
-                self.sums[name] += value
+    def add_sums(self, counts: Sequence[tuple[int, str, int]], sums: Sequence[float]) -> None:
+        """counts: places of sums, whose they are, and of how many launches."""
+        for at, name, count in counts:
+            self.known[name] += count
+            self.sums[name] += sums[at]
 
 
 class _LaunchSums:
@@ -130,12 +133,15 @@ class _LaunchSums:
         for level, moved in launch.bytes.items():
             self._bytes[level].add(name, moved, count)
 
-    def add_columns(self, names: Sequence[str], launches: LaunchColumns) -> None:
-        self._launches.update(names)
-        self._time.add_column(names, launches.times_s)
-        self._flops.add_column(names, launches.flops)
-        for level, moved in launches.bytes.items():
-            self._bytes[level].add_column(names, moved)
+    def add_columns(self, counts: Sequence[tuple[int, str, int]], launches: LaunchColumns) -> None:
+        """counts: places of kernels among the names, what they are summed up under, and how many launches."""
+        for _, name, count in counts:
+            self._launches[name] += count
+        quantities = [(self._time, launches.times_s), (self._flops, launches.flops)]
+        quantities += [(self._bytes[level], moved) for level, moved in launches.bytes.items()]
+        for quantity, values in quantities:
+            if values is not None:
+                quantity.add_sums(counts, sums(launches.which, values, len(launches.names)))
 
     def _whole(self, name: str, of: _Quantity) -> float | None:
         return of.sums[name] if of.known[name] == self._launches[name] else None
@@ -192,23 +198,26 @@ class Collector:
         if self.launches is not None:
             self.launches.append(launch)
 
-    def launch_columns(self, launches: LaunchColumns) -> None:
-        """The same as `launch` for each of them."""
-        names = launches.names
-        new = [one for one in dict.fromkeys(names) if one not in self._sums.firsts]
-        named = {one: self._new_name(launches.like._replace(name=one)) for one in new}
-        if OTHERS in named.values():
-            names = [named.get(one, one) for one in names]
-        self._sums.add_columns(names, launches)
+    def launch_columns(self, several: Sequence[LaunchColumns]) -> None:
+        """The same as `launch` for each of them, in the order of their places."""
         if self.launches is not None:
-            columns: dict[str, Sequence[Any]] = {"name": launches.names, "problem": launches.problems}
-            numbers = {"time_s": launches.times_s, "flops": launches.flops, "start_s": launches.starts_s}
-            columns |= {name: column for name, column in numbers.items() if column is not None}
-            if moved := launches.bytes:
-                columns["bytes"] = [
-                    dict(zip(moved, one, strict=True)) for one in zip(*moved.values(), strict=True)
-                ]
-            self.launches.extend([launches.like], [0] * len(names), columns)
+            for _, launch in sorted((one for some in several for one in some.launches), key=itemgetter(0)):
+                if launch.name not in self._sums.firsts:
+                    self._new_name(launch)
+                self.launches.append(launch)
+        for some in several:
+            counts = []
+            for at, count in enumerate(sums(some.which, None, len(some.names))):
+                name = some.names[at]
+                if count and name not in self._sums.firsts:
+                    name = self._new_name(some.like._replace(name=name))
+                if count:
+                    counts.append((at, name, int(count)))
+            self._sums.add_columns(counts, some)
+
+    def has_kernel(self, name: str) -> bool:
+        """Whether launches of it were there."""
+        return name in self._sums.firsts
 
     def _new_name(self, first: Launch) -> str:
         """What a kernel's launches are summed up under, from its first on."""

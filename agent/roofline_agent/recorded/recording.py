@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from .columns import Array
 
 LEVELS = ("dram", "l2", "l1")  # always shown; a reader may add others ("l3", "minimum")
 
@@ -29,12 +31,28 @@ class LaunchColumns(NamedTuple):
     """Launches in columns, that differ in nothing else. None: no launch has it."""
 
     like: Launch
-    names: Sequence[str]
-    times_s: Sequence[float] | None
-    flops: Sequence[float] | None
-    bytes: Mapping[str, Sequence[float]]
-    starts_s: Sequence[float] | None
-    problems: Sequence[str]
+    names: Sequence[str]  # of kernels
+    which: Array  # of the names is each launch's
+    places: Array  # of each among all launches that are handed on together
+    times_s: Array | None
+    flops: Array | None = None
+    bytes: Mapping[str, Array] = {}
+    starts_s: Array | None = None
+    problems: Sequence[str] = ()  # of each launch, or none
+
+    @property
+    def launches(self) -> Iterator[tuple[int, Launch]]:
+        """Each with its place."""
+        lists = {"time_s": self.times_s, "flops": self.flops, "start_s": self.starts_s}
+        fields = {name: one.tolist() for name, one in lists.items() if one is not None}
+        moved = {level: one.tolist() for level, one in self.bytes.items()}
+        for at, (place, kernel) in enumerate(zip(self.places.tolist(), self.which.tolist(), strict=True)):
+            own: dict[str, Any] = {name: column[at] for name, column in fields.items()}
+            if moved:
+                own["bytes"] = {level: column[at] for level, column in moved.items()}
+            if self.problems:
+                own["problem"] = self.problems[at]
+            yield place, self.like._replace(name=self.names[kernel], **own)
 
 
 class Kernel(NamedTuple):

@@ -13,15 +13,15 @@ import re
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import IO, NamedTuple
+from typing import IO
 
 from . import convert
 from .errors import NotReadable, NotText
 
 HEAD_BYTES = 1 << 16
-CHUNK_BYTES = 1 << 16
-MAX_LINE = 1 << 20  # characters, more than a chunk has
-_RETURNS = re.compile(r"\r+\n")
+CHUNK_BYTES = 1 << 20
+MAX_LINE = 1 << 20  # characters, as many as a chunk has at most
+_RETURNS = re.compile(rb"\r+\n")
 
 _BOMS = (
     (codecs.BOM_UTF8, "utf-8"),
@@ -40,14 +40,15 @@ _KNOWN_BINARY = (
 )
 
 
-class LineBlock(NamedTuple):
-    """Whole lines that follow each other."""
+class LineBlock:
+    """Whole lines that follow each other, as UTF-8, without the end of the last."""
 
-    text: str  # without the end of the last
+    def __init__(self, data: bytes) -> None:
+        self.data = data
 
     @property
     def lines(self) -> list[str]:
-        return self.text.split("\n")
+        return self.data.decode().split("\n")
 
 
 class Text:
@@ -148,15 +149,15 @@ class Text:
     def blocks(self) -> Iterator[LineBlock | str]:
         """All lines, those of a chunk at a time; one pass. Where a chunk has an endless line or zeros at the
         end of one, its lines are handed out one by one. `line` is the number of the last."""
-        rest, skipping = "", False
-        for chunk in self.chunks():
-            whole, end, new_rest = (rest + chunk).rpartition("\n")
+        rest, skipping = b"", False
+        for chunk in self._encoded():
+            whole, end, new_rest = (rest + chunk).rpartition(b"\n")
             if end and not skipping and _is_plain(whole):
-                self.line += whole.count("\n") + 1
-                yield LineBlock(_RETURNS.sub("\n", whole).rstrip("\r") if "\r" in whole else whole)
+                self.line += whole.count(b"\n") + 1
+                yield LineBlock(self._clean(whole))
                 rest = new_rest
                 continue
-            pieces = (rest + chunk).split("\n")
+            pieces = (rest + chunk).split(b"\n")
             rest = pieces.pop()
             for piece in pieces:
                 if skipping:
@@ -166,12 +167,33 @@ class Text:
             if len(rest) > MAX_LINE:
                 if not skipping:
                     yield self._line(rest)
-                rest, skipping = "", True
+                rest, skipping = b"", True
         if rest and not skipping:
             yield self._line(rest)
 
-    def _line(self, text: str) -> str:
-        text = text.rstrip("\0")
+    def _encoded(self) -> Iterator[bytes]:
+        """All of the text as UTF-8, as it is in the file if that is in UTF-8."""
+        if self.encoding != "utf-8":
+            yield from (text.encode("utf-8", "replace") for text in self.chunks())
+            return
+        data = self._raw_head[self._skip :]
+        while data:
+            yield data
+            data = self._read(CHUNK_BYTES)
+
+    def _clean(self, lines: bytes) -> bytes:
+        if b"\r" in lines:
+            lines = _RETURNS.sub(b"\n", lines).rstrip(b"\r")
+        return lines if lines.isascii() else self._decoded(lines).encode()
+
+    def _decoded(self, data: bytes) -> str:
+        text = data.decode("utf-8", "replace")
+        if self.encoding == "utf-8":  # else they are counted already
+            self.replaced += text.count("\ufffd")
+        return text
+
+    def _line(self, data: bytes) -> str:
+        text = self._decoded(data.rstrip(b"\0"))
         self.line += 1
         if len(text) > MAX_LINE:
             self.long_lines += 1
@@ -179,9 +201,9 @@ class Text:
         return text.rstrip("\r")
 
 
-def _is_plain(lines: str) -> bool:
+def _is_plain(lines: bytes) -> bool:
     """Whether no line is endless or has zeros at its end. All but the first lie within a chunk."""
-    return "\0" not in lines and len(lines.partition("\n")[0]) <= MAX_LINE
+    return b"\0" not in lines and len(lines.partition(b"\n")[0]) <= MAX_LINE
 
 
 def open_binary(path: str) -> IO[bytes]:

@@ -43,35 +43,42 @@ def content(table: list[tuple[str, str]], launches: list[list[str]]) -> str:
     return out.getvalue()
 
 
-def read(text: str, chunk: int, monkeypatch: pytest.MonkeyPatch) -> Collector:
+def read(text: str, chunk: int, monkeypatch: pytest.MonkeyPatch, keeps: bool = False) -> Collector:
     monkeypatch.setattr("roofline_agent.recorded.text.HEAD_BYTES", chunk)
     monkeypatch.setattr("roofline_agent.recorded.text.CHUNK_BYTES", chunk)
-    found = Collector()
+    monkeypatch.setattr("roofline_agent.recorded.columns.LEAST", 0)
+    monkeypatch.setattr(ncu, "FEW", 1)
+    monkeypatch.setattr(ncu, "WORTH_A_FORM", 1)
+    found = Collector(keeps)
     ncu.read(Text("t", io.BytesIO(text.encode())), found)
-    counters = list(found.counters)
+    counters, launches = list(found.counters), list(found.launches or ())
     found.close()
-    found.counters = counters  # type: ignore[assignment]
+    found.counters, found.launches = counters, launches  # type: ignore[assignment]
     return found
 
 
-_CELLS = st.sampled_from(
-    ["0", "1", "2.5", "1,234,567", "1,000.25", "n/a", "", "3e5", "12 (4; 8)", "50%", "-1"]
-)
+_PLAIN = ["0", "1", "2.5", "1,234,567", "1,000.25"]
+_CELLS = st.sampled_from([*_PLAIN * 8, "n/a", "", "3e5", "12 (4; 8)", "50%", "-1"])
 
 
 @pytest.mark.law
 @given(
     table=st.sampled_from(TABLES),
     launches=st.lists(st.lists(_CELLS, min_size=5, max_size=5), min_size=1, max_size=12),
+    times=st.sampled_from([1, 4]),
+    keeps=st.booleans(),
+    most=st.sampled_from([3, 20_000]),
 )
-def test_blocks_give_what_single_rows_give(table: list[tuple[str, str]], launches: list[list[str]]) -> None:
-    text = content(table, launches)
+def test_blocks_give_what_single_rows_give(
+    table: list[tuple[str, str]], launches: list[list[str]], times: int, keeps: bool, most: int
+) -> None:
+    text = content(table, launches * times)
     with pytest.MonkeyPatch.context() as patch:
-        slow = read(text, 64, patch)  # never a whole row of several in a chunk
-        patch.setattr("roofline_agent.recorded.ncu.table.quoted_columns", lambda lines, width: None)
-        plain = read(text, 1 << 16, patch)
-    with pytest.MonkeyPatch.context() as patch:
-        quick = read(text, 700, patch)
+        patch.setattr(ncu, "MAX_COUNTERS", most)
+        slow = read(text, 64, patch, keeps)  # never a whole row of several in a chunk
+        quick = read(text, 1500, patch, keeps)
+        patch.setattr("roofline_agent.recorded.ncu.pages.columns", lambda *given, **named: None)
+        plain = read(text, 1 << 16, patch, keeps)
     for one in (slow, quick):
         assert [k[:2] for k in one.kernels] == [k[:2] for k in plain.kernels]
         for got, expected in zip(one.kernels, plain.kernels, strict=True):
@@ -80,7 +87,13 @@ def test_blocks_give_what_single_rows_give(table: list[tuple[str, str]], launche
             assert dict(got.bytes) == pytest.approx(dict(expected.bytes))
             assert got[5:] == expected[5:]
         assert one.counters == plain.counters
-        assert [w.text for w in one.warnings] == [w.text for w in plain.warnings]
+        for launch, expected_launch in zip(one.launches or (), plain.launches or (), strict=True):
+            assert launch[1:3] == pytest.approx(expected_launch[1:3])
+            assert dict(launch.bytes) == pytest.approx(dict(expected_launch.bytes))
+            assert (launch[0], *launch[4:]) == (expected_launch[0], *expected_launch[4:])
+        assert sorted((w.text, w.times) for w in one.warnings) == sorted(
+            (w.text, w.times) for w in plain.warnings
+        )
 
 
 def test_linear_form_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -112,16 +125,16 @@ def test_what_is_no_sum_has_no_linear_form() -> None:
     def left(cells: tuple[str, ...]) -> list[str]:
         return []
 
-    assert linear(["a"], squared, left, (False,)) is None
-    assert linear(["a"], noted, left, (False,)) is None
-    mixed = linear(["a"], mixed_precision, left, (False,))
+    assert linear(["a"], squared, left, ()) is None
+    assert linear(["a"], noted, left, ()) is None
+    mixed = linear(["a"], mixed_precision, left, ())
     assert mixed is not None and mixed.precision == ""
     assert (
         linear(
             ["a__path_tensor"],
             lambda cells: LaunchReading(float(cells[0]), None, {}, "", "", ()),
             left,
-            (False,),
+            (),
         )
         is None
     )

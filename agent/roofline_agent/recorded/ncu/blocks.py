@@ -2,79 +2,102 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple, TypeVar
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
 
-from ..columns import numbers
-from ..recording import LaunchColumns
-from .linear import FormKey, LinearReading, zeros
-from .table import LaunchBlock, problem
-from .values import quick_number
+from ..columns import Array, Distinct, combined, spread
+from ..recording import Launch, LaunchColumns
+from .flops import named
+from .launches import LaunchBlock, problem
+from .linear import FormKey, LinearReading, Terms
 
-T = TypeVar("T")
-Form = LinearReading | None
+NO_NAME = "(no name)"  # of a kernel
+
+
+class Kinds(NamedTuple):
+    """Launches that may be read by one form are of a kind."""
+
+    keys: list[FormKey]
+    kernels: list[str]  # that of the first launch of each
+    which: Array  # the kind of each launch
+
+    def count(self, kind: int) -> int:
+        return int((self.which == kind).sum())
 
 
 class LinearLaunches(NamedTuple):
     """Launches of a block that have one form."""
 
     form: LinearReading
-    places: Sequence[int]  # in the block
     launches: LaunchColumns
 
 
-def form_keys(block: LaunchBlock, cc: str) -> list[FormKey]:
-    """Of each launch; none of pages that print means of several. cc: where the block has none."""
-    if not {"", "1"}.issuperset(block.cells("invocations")):
-        return []
-    ccs = [one or cc for one in block.cells("cc")]
-    patterns = zip(*map(zeros, block.values), strict=True)
-    return list(zip(block.cells("kernel name"), ccs, patterns, strict=True))
+def kinds_of(block: LaunchBlock, needed: Sequence[int]) -> Kinds | None:
+    """None for pages that print means of several launches. needed: metrics that a reading may follow from."""
+    counts = block.distinct("invocations")
+    kernels, ccs = block.distinct("kernel name"), block.distinct("cc")
+    if kernels is None or (counts is not None and not {"", "1"}.issuperset(map(str.strip, counts.texts))):
+        return None
+    shown = [named(kernel) for kernel in kernels.texts]
+    names = spread(list(map({one: at for at, one in enumerate(shown)}.__getitem__, shown)), kernels.which)
+    block.columns.read_numbers(sorted({block.cells[metric][0] for metric in needed}))
+    zeros = [block.numbers(metric) == 0 for metric in needed]
+    firsts, which = combined([names, *([ccs.which] if ccs is not None else []), *zeros])
+    found = Kinds([], [], which)
+    for first in firsts.tolist():
+        kernel = kernels.texts[kernels.which[first]].strip()
+        cc = ccs.texts[ccs.which[first]].strip() if ccs is not None else ""
+        mine = tuple(metric for metric, zero in zip(needed, zeros, strict=True) if zero[first])
+        found.keys.append((named(kernel), cc, mine))
+        found.kernels.append(kernel)
+    return found
 
 
-def in_columns(block: LaunchBlock, forms: Sequence[Form], with_sizes: bool) -> Iterator[LinearLaunches]:
-    """The launches that have a form and can be read by it."""
-    kernels = block.cells("kernel name")
-    problems = [""] * len(kernels)
-    if with_sizes:
-        problems = list(map(problem, block.cells("grid size"), block.cells("block size")))
-    columns: dict[int, Sequence[float | None]] = {}
-    for form, places in _by_form(forms):
-        for used in form.used:
-            if used not in columns:
-                columns[used] = _numbers(block.values[used])
-            if None in columns[used]:
-                places = [at for at in places if columns[used][at] is not None]
-        if places:
-            values = {used: _picked(columns[used], places) for used in form.used}
-            launches = form.launches(_picked(kernels, places), values, _picked(problems, places))
-            yield LinearLaunches(form, places, launches)
+def in_columns(
+    block: LaunchBlock, kinds: Kinds, forms: Sequence[LinearReading | None], wanted: Array, with_sizes: bool
+) -> Iterator[LinearLaunches]:
+    """Those of the wanted launches that have a form and can be read by it. forms: of each kind."""
+    kernels = block.distinct("kernel name")
+    if kernels is None:
+        return
+    names = [name.strip() or NO_NAME for name in kernels.texts]
+    for form in {id(form): form for form in forms if form is not None}.values():
+        is_mine = wanted.copy()
+        if any(one is not form for one in forms):
+            is_mine &= spread([one is form for one in forms], kinds.which)
+        for metric in form.used:
+            is_mine &= block.numbers(metric) > 0  # not NaN either
+        places = is_mine.nonzero()[0]
+        if not len(places):
+            continue
+        values = {metric: block.numbers(metric)[places] for metric in form.used}
+        launches = LaunchColumns(
+            Launch("", None, precision=form.precision, library="cuda", note=form.note),
+            names,
+            kernels.which[places],
+            places,
+            _sum(form.time_s, values),
+            _sum(form.flops, values),
+            {level: moved for level, terms in form.bytes if (moved := _sum(terms, values)) is not None},
+            problems=_problems(block, places) if with_sizes else (),
+        )
+        yield LinearLaunches(form, launches)
 
 
-def _by_form(forms: Sequence[Form]) -> Iterator[tuple[LinearReading, Sequence[int]]]:
-    """Each form and the places of the launches that have it."""
-    places: dict[int, Sequence[int]] = {}
-    if len(set(map(id, forms))) == 1:
-        places = {0: range(len(forms))}
-    else:
-        listed: dict[int, list[int]] = {}
-        for at, form in enumerate(forms):
-            listed.setdefault(id(form), []).append(at)
-        places.update(listed)
-    for mine in places.values():
-        found = forms[mine[0]]
-        if found is not None:
-            yield found, mine
+def _sum(terms: Terms | None, values: Mapping[int, Array]) -> Array | None:
+    if not terms:
+        return None
+    (first, by), *others = terms
+    total = values[first] * by
+    for metric, factor in others:
+        total += values[metric] * factor
+    return total
 
 
-def _picked(column: Sequence[T], places: Sequence[int]) -> Sequence[T]:
-    return column if len(places) == len(column) else [column[at] for at in places]
+def _problems(block: LaunchBlock, places: Array) -> list[str]:
+    grids, blocks = (block.distinct(name) for name in ("grid size", "block size"))
+    return [problem(_text(grids, at), _text(blocks, at)) for at in places.tolist()]
 
 
-def _numbers(cells: Sequence[str]) -> Sequence[float | None]:
-    """None for what is no number above zero."""
-    plain = numbers(cells, has_groups=True)
-    if plain is not None and min(plain) > 0:
-        return plain
-    found = plain if plain is not None else map(quick_number, cells)
-    return [one if one is not None and one > 0 else None for one in found]
+def _text(words: Distinct | None, at: int) -> str:
+    return words.texts[words.which[at]].strip() if words is not None else ""

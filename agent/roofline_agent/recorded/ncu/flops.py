@@ -79,6 +79,12 @@ def is_of_tensor_cores(kernel: str) -> bool:
     return bool(_TENSOR_NAME.search(kernel))
 
 
+@lru_cache(maxsize=8192)
+def named(kernel: str) -> tuple[float | None, str, bool]:
+    """All that `count` makes of a kernel's name: kernels for which it is equal are counted alike."""
+    return _named_factor(kernel), _named_precision(kernel), is_of_tensor_cores(kernel)
+
+
 def newest(one: str, other: str) -> str:
     """The newer of two compute capabilities; "": unknown."""
     return max(one, other)  # of _ARCHITECTURES, which are as long as each other

@@ -9,18 +9,16 @@ value by value.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
-
-from ..recording import Launch, LaunchColumns
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 _HALF = re.compile(r"_op_h(?:add|mul|fma)|hadd")
 _EXACT = 1e-9
 _LARGE = 1e9
 
-_ZEROS = frozenset({"0", "0.0", "0.00", "0.000000"})
-Pattern = tuple[bool, ...]
-FormKey = tuple[str, str, Pattern]  # kernel, compute capability, which values are zero
+FormKey = tuple[
+    object, str, tuple[int, ...]
+]  # what its name shows, compute capability, which values are zero
 Terms = tuple[tuple[int, float], ...]  # index of the value, constant
 
 
@@ -47,47 +45,22 @@ class LinearReading(NamedTuple):
     caveats: tuple[str, ...]
     left: tuple[str, ...]  # metrics that are neither
 
-    def launches(
-        self, names: Sequence[str], values: Mapping[int, Sequence[Any]], problems: Sequence[str]
-    ) -> LaunchColumns:
-        """Those of the names. values: columns of those that are used, all numbers above zero."""
-        return LaunchColumns(
-            Launch("", None, precision=self.precision, library="cuda", note=self.note),
-            names,
-            _sums(self.time_s, values) if self.time_s else None,
-            _sums(self.flops, values) if self.flops else None,
-            {level: _sums(terms, values) for level, terms in self.bytes},
-            None,
-            problems,
-        )
-
-
-def _sums(terms: Terms, values: Mapping[int, Sequence[Any]]) -> list[float]:
-    (first, by), *others = terms
-    total = [value * by for value in values[first]]
-    for at, by in others:
-        total = [so_far + value * by for so_far, value in zip(total, values[at], strict=True)]
-    return total
-
-
-def zeros(cells: Sequence[str]) -> Pattern:
-    """Which of a launch's values are zero: most counters of other precisions than the kernel's are."""
-    return tuple(map(_ZEROS.__contains__, cells))
-
 
 def linear(
     names: Sequence[str],
     read: Callable[[tuple[str, ...]], LaunchReading],
     left: Callable[[tuple[str, ...]], Sequence[str]],
-    pattern: Pattern,
+    zeros: Sequence[int],
+    needed: Sequence[int] | None = None,
 ) -> LinearReading | None:
     """The linear form of `read`, which takes a launch's cells; None where it has none. left: tells of which
-    metrics of such cells nothing is made; pattern: the values that are zero in the launches it is for."""
-    others = [at for at, is_zero in enumerate(pattern) if not is_zero]
+    metrics of such cells nothing is made; zeros: the values that are zero in the launches it is for; needed:
+    all that the reading may follow from (None: any)."""
+    others = [at for at in (range(len(names)) if needed is None else needed) if at not in zeros]
     counted = " ".join(names[at] for at in others)
     if "path_tensor" in counted or ("tensor" in counted and _HALF.search(counted)):
         return None  # what holds what, and what is a register move, depends on the values in steps
-    base = [0.0 if is_zero else float(3 + at) for at, is_zero in enumerate(pattern)]
+    base = [0.0 if at in zeros else float(3 + at) for at in range(len(names))]
     first = read(_cells(base))
     if 0 in (first.time_s, first.flops, *first.bytes.values()):
         return None

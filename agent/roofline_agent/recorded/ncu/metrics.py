@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import NamedTuple
 
+from .launches import MetricCell, MetricTable
 from .linear import FormKey, LinearReading
-from .table import MetricCell, MetricTable
 from .values import number, quick_number, unit
 
 SECTOR_BYTES = 32.0  # L1 and L2 sectors and DRAM sectors of every GPU that Nsight Compute knows
@@ -154,6 +154,7 @@ class CompiledMetrics:
         self.table = table
         self.at = {name: i for i, name in enumerate(names)}
         self.is_plain = len(self.at) == len(names)  # no metric stands in it twice
+        self.needed = tuple(i for i, name in enumerate(names) if is_read(name))
         self.units = [unit(one[:_LONGEST]) for one in table.units]
         self.counts: dict[str, str] = {}  # metric of an SM -> the name that is here, "" none
         self.totals: dict[str, bool] = {}  # whether the table has a total in any form
@@ -233,9 +234,14 @@ def canonical(printed: str, printed_unit: str = "") -> str:
     return _LABELS.get((label.lower(), unit(printed_unit).base), label)
 
 
-def is_needed(name: str) -> bool:
+def is_read(name: str) -> bool:
     """Whether time, bytes or FLOPs may come out of a metric."""
-    return bool(_NEEDED.search(name[:_LONGEST])) or name in _ATTRIBUTES
+    return bool(_NEEDED.search(name[:_LONGEST]))
+
+
+def is_needed(name: str) -> bool:
+    """Whether a launch or its GPU cannot be described without it."""
+    return is_read(name) or name in _ATTRIBUTES
 
 
 def is_wanted(name: str) -> bool:

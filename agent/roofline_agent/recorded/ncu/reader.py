@@ -7,23 +7,28 @@ or no table at all: then the collector gets the profiler's messages and nothing 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from ..collector import Collector
+from ..columns import in_turns, turns
 from ..recording import Counter, Launch, RecordedCeiling
 from ..text import Text
 from . import flops as ncu_flops
 from . import metrics as ncu_metrics
 from . import roofs as ncu_roofs
-from .blocks import LinearLaunches, form_keys, in_columns
-from .linear import FormKey, LaunchReading, LinearReading, linear, zeros
+from .blocks import NO_NAME, Kinds, LinearLaunches, in_columns, kinds_of
+from .header import is_header
+from .launches import LaunchBlock, MetricTable, PrintedLaunch, problem
+from .linear import LaunchReading, LinearReading, linear
 from .metrics import CompiledLaunch, CompiledMetrics, Elapsed, LaunchMetrics
 from .other_lines import OtherLines
-from .table import LaunchBlock, MetricTable, PrintedLaunch, is_header, launches, problem
+from .pages import launches
 from .text_tables import NcuTextTables
 from .values import has_decimal_commas
 
 MAX_FORMS = 10_000  # of tables' linear forms that are kept
+WORTH_A_FORM = 8  # launches: to find a form costs as much as reading some
+FEW = 4  # launches, which are read sooner one by one
 MAX_COUNTERS = 20_000  # a raw page has hundreds of columns; what is read is bounded, not what may be imported
 
 _SIGNS = (
@@ -79,7 +84,7 @@ class _NcuReader:
     def wants(self, metric: str) -> bool:
         return ncu_metrics.is_needed(metric) if self._is_full else ncu_metrics.is_wanted(metric)
 
-    def take(self, printed: PrintedLaunch) -> None:
+    def take(self, printed: PrintedLaunch, keeps_others: bool = True) -> None:
         self.launches += 1
         if printed.count < 1:
             self._found.warn("a row of 0 invocations; it is left out", printed.line)
@@ -88,15 +93,13 @@ class _NcuReader:
         cc = self._describe(printed, values)
         reading = _reading(values, printed.kernel, cc)
         self._add(printed, reading)
-        roofs = ncu_roofs.roofs(values, printed.device)
-        for roof in roofs:
+        for roof in ncu_roofs.roofs(values, printed.device):
             self._keep_roof(roof)
         if reading.time_s is None and reading.flops is None:
             for rate in ncu_roofs.rates(values, printed.device):
                 self._found.counters.append(rate)
-        has_others = self._keep_others(printed, values)
-        if isinstance(values, CompiledLaunch) and not roofs and not has_others:
-            self._find_linear(values, printed.kernel, cc)
+        if keeps_others:
+            self._keep_others(printed, values)
 
     def _add(self, printed: PrintedLaunch, reading: LaunchReading) -> None:
         for caveat in reading.caveats:
@@ -105,7 +108,7 @@ class _NcuReader:
         times = printed.count
         self._found.launch(
             Launch(
-                printed.kernel or "(no name)",
+                printed.kernel or NO_NAME,
                 None if reading.time_s is None else reading.time_s * times,
                 None if reading.flops is None else reading.flops * times,
                 {level: value * times for level, value in reading.bytes.items()},
@@ -118,73 +121,125 @@ class _NcuReader:
         )
 
     def take_block(self, block: LaunchBlock) -> None:
-        """The same as `take` for each of its launches; those whose table has a linear form go in columns."""
-        compiled, count = self._compiled(block.table), len(block.rows)
-        keys = form_keys(block, self._cc) if compiled.is_plain and not self._decimal_comma else []
-        forms = list(map(compiled.linear.get, keys))
-        done: set[int] = set()
-        if None in forms:
-            done = self._take_first(block, compiled, keys)
-            forms = [None if at in done else compiled.linear.get(key) for at, key in enumerate(keys)]
-        for form, places, columns in self._in_columns(block, compiled, forms):
-            done.update(places)
-            for caveat in form.caveats:
-                self._found.warn(caveat, block.line + block.rows[places[0]], len(places))
-            if self._is_full:
-                self._warn_full(len(places))
-            self.launches += len(places)
-            self._found.launch_columns(columns)
-        for at in range(count) if len(done) < count else ():
-            if at not in done:
-                self.take(block.launch(at))
-
-    def _take_first(self, block: LaunchBlock, compiled: CompiledMetrics, keys: Sequence[FormKey]) -> set[int]:
-        """The first two launches of each kind, which show its form; their places."""
-        done: set[int] = set()
-        for at, key in enumerate(keys):
-            if self._found.launches is not None or (len(self._found.counters) and not self._is_full):
-                break  # launches and other metrics are kept in the order of the file
-            if key not in compiled.linear and compiled.seen.get(key, 0) < 2:
-                self.take(block.launch(at))
-                done.add(at)
-        return done
-
-    def _in_columns(
-        self, block: LaunchBlock, compiled: CompiledMetrics, forms: Sequence[LinearReading | None]
-    ) -> list[LinearLaunches]:
-        """Launches by their forms; none where other metrics are to be kept, too, or where launches that are
-        kept would get out of order."""
-        keeps = self._found.launches is not None
-        found = list(in_columns(block, forms, keeps))
-        if any(one.form.left and not self._is_full for one in found):
-            return []
-        if keeps and not (len(found) == 1 and len(found[0].places) == len(forms) and found[0].form.precision):
-            return []
-        if found and DEVICE in compiled.at:
-            for name in dict.fromkeys(block.values[compiled.at[DEVICE]]):
-                _fact(self._found, "device", name)
-        return found
-
-    def _find_linear(self, values: CompiledLaunch, kernel: str, cc: str) -> None:
-        """The form of a kernel's table, when it is seen for the second time: finding it costs as much as some
-        launches."""
-        compiled, pattern = values.compiled, zeros(values.cells)
-        key = kernel, cc, pattern
-        compiled.seen[key] = compiled.seen.get(key, 0) + 1
-        if compiled.seen[key] != 2 or len(compiled.linear) >= MAX_FORMS:
+        """The same as `take` for each of its launches; those whose kind has a linear form go in columns."""
+        compiled, keeps = self._compiled(block.table), self._found.launches is not None
+        kinds = self._kinds(block, compiled)
+        if kinds is None:
+            self._take_each(block, range(block.launches))
             return
+        forms = [self._form(compiled, kinds, kind) for kind in range(len(kinds.keys))]
+        if keeps:  # each launch with its precision
+            forms = [form and (form if form.precision or not form.flops else None) for form in forms]
+        kept = self._keep_left(block, compiled, forms)
+        left = kinds.which >= 0  # all of them
+        for at in self._take_firsts(block, forms, kept):
+            left[at] = False
+        some = list(in_columns(block, kinds, forms, left, keeps))
+        after = left.copy()
+        for one in some:
+            after[one.launches.places] = False
+        if keeps and after.any():  # launches are kept in the order of the file
+            some, after = [], left
+        self._take_columns(block, compiled, some, kept)
+        self._take_each(block, after.nonzero()[0].tolist(), kept)
 
-        def read(cells: tuple[str, ...]) -> LaunchReading:
-            return _reading(CompiledLaunch(compiled, cells), kernel, cc)
+    def _take_each(self, block: LaunchBlock, places: Iterable[int], kept: int = 0) -> None:
+        """kept: launches from the first on whose other metrics are kept already."""
+        for at in places:
+            self.take(block.launch(at), at >= kept)
 
-        def left(cells: tuple[str, ...]) -> list[str]:
-            launch = CompiledLaunch(compiled, cells)
-            _reading(launch, kernel, cc)
-            ncu_roofs.roofs(launch, "")
-            return [name for name, _ in launch.left() if name not in _ATTRIBUTES]
+    def _keep_left(
+        self, block: LaunchBlock, compiled: CompiledMetrics, forms: Sequence[LinearReading | None]
+    ) -> int:
+        """Keeps the other metrics of the first launches, as many as find room; says of how many. 0 where they
+        are to be looked at one by one."""
+        lefts = {form.left if form is not None else () for form in forms}
+        devices = block.distinct("device")
+        left, *others = lefts
+        if self._is_full or others or not left or (devices is not None and len(devices.texts) > 1):
+            return 0
+        device = devices.texts[0].strip() if devices is not None else ""
+        metrics = [compiled.at[name] for name in left]
+        count = min(block.launches, -(-(MAX_COUNTERS - len(self._found.counters)) // len(left)))
+        printed = [block.numbers(metric)[:count] for metric in metrics]
+        if not all((one >= 0).all() for one in printed):
+            return 0
+        units = [compiled.units[metric] for metric in metrics]
+        likes = [
+            _other(name, block.table.names[metric], unit.base, device, block.table.units[metric])
+            for name, metric, unit in zip(left, metrics, units, strict=True)
+        ]
+        values = [one * unit.factor for one, unit in zip(printed, units, strict=True)]
+        numbers = {"value": in_turns(values), "printed": in_turns(printed)}
+        self._found.counters.extend(likes, turns(count, len(likes)), numbers)
+        return count
 
-        form = linear(compiled.table.names, read, left, pattern)
+    def _take_firsts(
+        self, block: LaunchBlock, forms: Sequence[LinearReading | None], kept: int
+    ) -> Iterator[int]:
+        """Takes launches that are not to go in columns, and says which: while other metrics find room, and,
+        unless all launches are kept, the first of each kernel, which has its note."""
+        begin = 0
+        if not kept and any(form is not None and form.left for form in forms):
+            while begin < block.launches and not self._is_full:
+                self.take(block.launch(begin))
+                yield begin
+                begin += 1
+        kernels = block.distinct("kernel name")
+        if self._found.launches is not None or kernels is None:
+            return
+        new = [
+            int((kernels.which == at).argmax())
+            for at, name in enumerate(kernels.texts)
+            if not self._found.has_kernel(name.strip() or NO_NAME)
+        ]
+        for first in sorted(one for one in new if one >= begin):
+            self.take(block.launch(first), first >= kept)
+            yield first
+
+    def _take_columns(
+        self, block: LaunchBlock, compiled: CompiledMetrics, some: Sequence[LinearLaunches], kept: int
+    ) -> None:
+        for one in some:
+            count, first = len(one.launches.places), int(one.launches.places[0])
+            crowded = int((one.launches.places >= kept).sum())  # launches whose other metrics find no room
+            for caveat in one.form.caveats:
+                self._found.warn(caveat, block.line + block.first + first * block.step, count)
+            if self._is_full and crowded:
+                self._warn_full(crowded)
+            self.launches += count
+        if some:
+            ccs = block.distinct("cc")
+            for cc in ccs.texts if ccs is not None else ():
+                _fact(self._found, "compute_capability", cc.strip())
+            for name in block.distinct_values(compiled.at[DEVICE]) if DEVICE in compiled.at else ():
+                _fact(self._found, "device", name)
+        self._found.launch_columns([one.launches for one in some])
+
+    def _kinds(self, block: LaunchBlock, compiled: CompiledMetrics) -> Kinds | None:
+        """None where launches are to be taken one by one."""
+        if not compiled.is_plain or self._decimal_comma or block.launches < FEW:
+            return None
+        kinds = kinds_of(block, compiled.needed)
+        if kinds is None or all(cc for _, cc, _ in kinds.keys):
+            return kinds
+        # What GPU it is shows in other metrics, or in the names of the kernels so far.
+        newest = max(self._cc, *map(ncu_flops.architecture, block.kernels))
+        if ncu_metrics.CC_MAJOR in compiled.at or newest != self._cc:
+            return None
+        return kinds._replace(keys=[(shown, cc or newest, zeros) for shown, cc, zeros in kinds.keys])
+
+    def _form(self, compiled: CompiledMetrics, kinds: Kinds, kind: int) -> LinearReading | None:
+        """Of launches of a kind; None where there is none, or where these are too few to look for it."""
+        key = kinds.keys[kind]
+        if key in compiled.linear or len(compiled.linear) >= MAX_FORMS:
+            return compiled.linear.get(key)
+        seen = compiled.seen[key] = compiled.seen.get(key, 0) + kinds.count(kind)
+        if seen < WORTH_A_FORM and self._found.launches is None:
+            return None
+        form = _linear(compiled, kinds.kernels[kind], *key[1:])
         compiled.linear[key] = form and compiled.forms.setdefault(form, form)
+        return compiled.linear[key]
 
     def _values(self, printed: PrintedLaunch) -> LaunchMetrics:
         table = printed.table
@@ -220,25 +275,36 @@ class _NcuReader:
             self._cc = ncu_flops.newest(self._cc, ncu_flops.architecture(printed.kernel))
         return cc or self._cc
 
-    def _keep_others(self, printed: PrintedLaunch, values: LaunchMetrics) -> bool:
-        """Whether there are any that still find room."""
+    def _keep_others(self, printed: PrintedLaunch, values: LaunchMetrics) -> None:
         if self._is_full:
             self._warn_full(1)
-            return False
+            return
         others = [one for one in values.left() if one[1].printed is not None and one[0] not in _ATTRIBUTES]
         for name, value in others:
-            counter = Counter(
-                name,
-                value.event,
-                value.value,
-                value.unit or "1",
-                scope=f"gpu {printed.device or 0}",
-                kind="gauge",
-                printed=value.printed,
-                printed_unit=value.printed_unit,
-            )
+            counter = _other(name, value.event, value.unit, printed.device, value.printed_unit)
+            counter = counter._replace(value=value.value, printed=value.printed)
             self._found.counters.append(counter)
-        return bool(others)
+
+
+def _linear(compiled: CompiledMetrics, kernel: str, cc: str, zeros: tuple[int, ...]) -> LinearReading | None:
+    """The form of launches of a kernel in which these values are zero; None where roofs or rates are to be
+    made of them, too."""
+
+    def read(cells: tuple[str, ...]) -> LaunchReading:
+        return _reading(CompiledLaunch(compiled, cells), kernel, cc)
+
+    def left(cells: tuple[str, ...]) -> list[str]:
+        launch = CompiledLaunch(compiled, cells)
+        _reading(launch, kernel, cc)
+        ncu_roofs.roofs(launch, "")
+        return [name for name, _ in launch.left() if name not in _ATTRIBUTES]
+
+    names = compiled.table.names
+    cells = tuple("0" if at in zeros else "3" for at in range(len(names)))
+    one = read(cells)
+    if (one.time_s is None and one.flops is None) or ncu_roofs.roofs(CompiledLaunch(compiled, cells), ""):
+        return None
+    return linear(names, read, left, zeros, compiled.needed)
 
 
 def _reading(values: LaunchMetrics, kernel: str, cc: str) -> LaunchReading:
@@ -247,6 +313,11 @@ def _reading(values: LaunchMetrics, kernel: str, cc: str) -> LaunchReading:
     flops = ncu_flops.count(values, kernel, cc, Elapsed(time, _cycles(values, time)))
     note = "; ".join(filter(None, (time_note, *notes, *flops.notes)))
     return LaunchReading(time, flops.flops, moved, flops.precision, note, flops.notes)
+
+
+def _other(name: str, event: str, unit: str, device: str, printed_unit: str) -> Counter:
+    scope = f"gpu {device or 0}"
+    return Counter(name, event, None, unit or "1", scope, kind="gauge", printed_unit=printed_unit)
 
 
 def _cycles(values: LaunchMetrics, time: float | None) -> float | None:

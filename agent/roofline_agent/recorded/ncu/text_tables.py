@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from .table import MetricCell, PrintedLaunch
+from .launches import MetricCell, PrintedLaunch
 
 MAX_LINE = 20_000  # characters
 _KERNEL = re.compile(

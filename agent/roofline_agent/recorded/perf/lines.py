@@ -5,23 +5,24 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple, TypeVar
 
-from ..columns import columns, numbers
+from ..columns import Array, WantedColumns, columns, combined, spread
 from .csv import TIME, FieldIndices, parse
 from .row import PerfRow, plain_number
 
 T = TypeVar("T")
 _REMEMBERED = 10_000  # lines of a machine with thousands of CPUs
 _DIGITS = 30
+_BEGINS = b" 0123456789"  # what the time of an interval begins with
 
 
 class RowColumns(NamedTuple):
     """Rows of intervals, in the order of their lines."""
 
-    kinds: Sequence[PerfRow]  # with the numbers of the first of its kind
-    which: list[int]  # of the kinds is each
-    times_s: list[float]
-    values: list[float]
-    coverages: list[float]
+    kinds: Sequence[PerfRow]  # of these rows, with the numbers of the first that was read of its kind
+    which: Array  # of the kinds is each
+    times_s: Array
+    values: Array
+    coverages: Array
 
 
 class CsvLines:
@@ -59,31 +60,34 @@ class CsvLines:
             self._shares[fields[places.runtime + 1]] = found.coverage
         return found
 
-    def columns(self, lines: str) -> RowColumns | None:
+    def columns(self, lines: bytes) -> RowColumns | None:
         """The rows of whole lines; None unless all of them are intervals, like lines before but for their
         numbers, and without a derived metric."""
-        width = lines.partition("\n")[0].count(self.sep) + 1
+        width = lines.partition(b"\n")[0].count(self.sep.encode()) + 1
         places, known = self._forms.get(width, (None, {}))
-        cells = columns(lines, width, self.sep) if places is not None and '"' not in lines else None
-        if places is None or cells is None or places.time != 0:
+        if places is None or places.time != 0 or b'"' in lines:
             return None
-        texts = list(map(str.lstrip, cells[0])) if " " in lines else cells[0]
-        distinct = list(dict.fromkeys(texts))
-        if {text[-10:-9] for text in distinct} != {"."}:
-            return None  # the first cell of some line is no time
-        moments = dict(zip(distinct, numbers(distinct) or (), strict=False))
-        try:
-            times = list(map(moments.__getitem__, texts))
-            shares = list(map(self._shares.__getitem__, cells[places.runtime + 1]))
-            which = list(map(known.__getitem__, zip(*_words(cells, places), strict=True)))
-        except KeyError:
+        numeric = places.time, places.value, places.runtime
+        words = [*_words(range(width), places), places.runtime + 1]
+        cells = columns(lines, width, self.sep, WantedColumns(words, numeric), _BEGINS)
+        if cells is None:
             return None
-        values, runtimes = numbers(cells[places.value]), set(cells[places.runtime])
-        if values is None or not all(map(str.isdecimal, runtimes)) or "0" in runtimes:
+        times, values, runtimes = map(cells.numbers, numeric)
+        if not ((times >= 0).all() and (values >= 0).all() and (runtimes > 0).all()):
             return None  # a counter that never ran has no value
-        if any(self._kinds[one].derived for one in set(which)):
-            return None
-        return RowColumns(self._kinds, which, times, values, shares)
+        parts = [cells.distinct(at) for at in words]
+        firsts, which = combined([one.which for one in parts])
+        found: dict[int, int] = {}  # kind -> its place among those found
+        at, shares = [], []
+        for first in firsts.tolist():
+            *texts, share = (one.texts[one.which[first]] for one in parts)
+            kind = known.get(tuple(texts), -1)
+            if kind < 0 or share not in self._shares or self._kinds[kind].derived:
+                return None
+            at.append(found.setdefault(kind, len(found)))
+            shares.append(self._shares[share])
+        kinds = [self._kinds[kind] for kind in found]
+        return RowColumns(kinds, spread(at, which), times, values, spread(shares, which))
 
     def _repeat(self, known: PerfRow, fields: list[str], places: FieldIndices) -> PerfRow | None:
         """The known row with this line's numbers, None where one of them looks different."""

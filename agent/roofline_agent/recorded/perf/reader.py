@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import re
 from datetime import datetime
-from operator import mul
 
 from .. import stream
 from ..collector import Collector
+from ..columns import spread
 from ..recording import Counter
 from ..text import LineBlock, Text
 from . import csv as perf_csv
@@ -66,7 +66,7 @@ def read(text: Text, found: Collector) -> None:
     # STREAM is often what perf stat measured, and prints into the same file.
     results = stream.StreamReader(text, found) if stream.sniff(text.head) > 50 else None
     for block in text.blocks():
-        if results is None and isinstance(block, LineBlock) and reader.take_columns(block.text):
+        if results is None and isinstance(block, LineBlock) and reader.take_columns(block.data):
             continue
         for line in text.each(block):
             if len(line) <= MAX_ROW:
@@ -118,25 +118,24 @@ class _PerfReader:
         elif not self._time(line):
             self._row(line)
 
-    def take_columns(self, lines: str) -> bool:
+    def take_columns(self, lines: bytes) -> bool:
         """The same as `line` for each of them; False: nothing was taken in, as they are not alike enough."""
         rows = self.lines.columns(lines) if self.lines is not None and not self.unfinished else None
         if rows is None:
             return False
-        meanings = {one: self._meaning(rows.kinds[one]) for one in dict.fromkeys(rows.which)}
-        means = {one: of_kind for one, (of_kind, _) in meanings.items()}
-        factors = {one: of_kind.factor for one, of_kind in means.items()}
-        bases = list(map(mul, rows.values, map(factors.__getitem__, rows.which)))
+        meanings = [self._meaning(row) for row in rows.kinds]
+        means = [of_kind for of_kind, _ in meanings]
+        bases = rows.values * spread([of_kind.factor for of_kind in means], rows.which)
         if not self.run.add_columns(rows, means, bases):
             return False
-        places = {one: at for at, one in enumerate(meanings)}
-        for one, of_kind in means.items():
+        for kind, of_kind in enumerate(means):
             if of_kind.caution:
-                line = self.text.line - len(rows.which) + 1 + rows.which.index(one)
-                self.found.warn(of_kind.caution, line, rows.which.count(one))
+                mine = rows.which == kind
+                line = self.text.line - len(mine) + 1 + int(mine.argmax())
+                self.found.warn(of_kind.caution, line, int(mine.sum()))
         self.found.counters.extend(
-            [_delta(rows.kinds[one], *meanings[one]) for one in meanings],
-            list(map(places.__getitem__, rows.which)),
+            [_delta(row, *meaning) for row, meaning in zip(rows.kinds, meanings, strict=True)],
+            rows.which,
             {"value": bases, "coverage": rows.coverages, "t_s": rows.times_s, "printed": rows.values},
         )
         return True

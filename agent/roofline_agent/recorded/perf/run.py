@@ -5,14 +5,14 @@ A sum is given only where everything that belongs to it was counted; else a warn
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import reduce
-from itertools import compress, pairwise
-from operator import add, lt
+from itertools import pairwise
+from operator import add
 
 from ..collector import Collector
+from ..columns import Array, spread
 from ..recording import Kernel
 from .events import EventMeaning, flop_meaning
 from .lines import RowColumns
@@ -87,38 +87,34 @@ class PerfRun:
             else:
                 counted.add((value,))
 
-    def add_columns(
-        self, rows: RowColumns, means: Mapping[int, EventMeaning], values: Sequence[float]
-    ) -> bool:
-        """The same as `add` for each of the rows. means: of each kind that occurs. False: nothing was taken
-        in, as time goes back or an event stands twice in a reading."""
+    def add_columns(self, rows: RowColumns, means: Sequence[EventMeaning], values: Array) -> bool:
+        """The same as `add` for each of the rows. means: of each kind. False: nothing was taken in, as time
+        goes back or an event stands twice in a reading."""
         times, which = rows.times_s, rows.which
-        events = {one: (row.scope, row.cgroup, row.event) for one in means for row in [rows.kinds[one]]}
-        begun = bisect_right(times, times[0]) if times[0] == self.last_s else 0  # rows of the reading before
-        if times != sorted(times) or times[0] < (self.last_s or 0.0):
+        events = [(row.scope, row.cgroup, row.event) for row in rows.kinds]
+        if times[0] < (self.last_s or 0.0) or not (times[1:] >= times[:-1]).all():
             return False
-        if len(set(events.values())) < len(events) or not _are_read_once(times, which):
+        if len(set(events)) < len(events) or not _are_read_once(times, which, len(events)):
             return False
-        if not self._seen.isdisjoint(events[one] for one in which[:begun]):
+        begun = which[times == self.last_s] if times[0] == self.last_s else ()  # rows of the reading before
+        if not self._seen.isdisjoint(events[kind] for kind in begun):
             return False
         self.rows += len(times)
         if times[-1] != self.last_s:
             self._seen.clear()
-        self._seen.update(events[one] for one in which[bisect_left(times, times[-1]) :])
-        self.note_time(times[-1])
-        taken: dict[Taker, set[int]] = {}  # the kinds whose values go to each
-        for one, meaning in means.items():
+        self._seen.update(events[kind] for kind in which[times == times[-1]])
+        self.note_time(float(times[-1]))
+        taken: dict[Taker, list[bool]] = {}  # the kinds whose values go to each
+        for kind, meaning in enumerate(means):
             if meaning.group in _HYBRID:
-                self._note_pmu(meaning, which.count(one))
+                self._note_pmu(meaning, int((which == kind).sum()))
             if meaning.family:
-                self._note_place(rows.kinds[one], meaning)
-            if taker := self._taker(rows.kinds[one], meaning):
-                taken.setdefault(taker, set()).add(one)
+                self._note_place(rows.kinds[kind], meaning)
+                self._note_coverage(float(rows.coverages[which == kind].min()))
+            if taker := self._taker(rows.kinds[kind], meaning):
+                taken.setdefault(taker, [False] * len(means))[kind] = True
         for taker, mine in taken.items():
-            taker(compress(values, map(mine.__contains__, which)))
-        if min(rows.coverages) < self._coverage:
-            for one, coverage in zip(which, rows.coverages, strict=True):
-                self._note_coverage(coverage if means[one].family else None)
+            taker(values[spread(mine, which)].tolist())
         return True
 
     def _taker(self, row: PerfRow, means: EventMeaning) -> Taker | None:
@@ -271,12 +267,11 @@ class PerfRun:
         return sum(one.total for one in parts.values())
 
 
-def _are_read_once(times: list[float], which: list[int]) -> bool:
+def _are_read_once(times: Array, which: Array, kinds: int) -> bool:
     """Whether none of the kinds stands twice at a time. times: in order."""
-    many = len(set(which))
-    if which[many:] == which[:-many]:  # in turns, as perf prints them
-        return all(map(lt, times, times[many:]))
-    return len(set(zip(times, which, strict=True))) == len(times)
+    if (which[kinds:] == which[:-kinds]).all():  # in turns, as perf prints them
+        return bool((times[kinds:] > times[:-kinds]).all())
+    return len(set(zip(times.tolist(), which.tolist(), strict=True))) == len(times)
 
 
 def _metric(bits: int) -> str:

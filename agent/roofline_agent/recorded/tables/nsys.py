@@ -7,10 +7,12 @@ that was recorded as a whole is one kernel.
 
 from __future__ import annotations
 
+import math
 import re
-from functools import lru_cache
+from functools import lru_cache, partial
 
 from ..collector import Collector
+from ..columns import Array, Distinct, WantedColumns, combined, spread, sums
 from ..recording import Kernel, Launch, LaunchColumns
 from ..text import Text
 from .rows import Header, TableBlock, TableRow, blocks, headers_in, number
@@ -55,12 +57,22 @@ def read(text: Text, found: Collector) -> None:
     for line in text.head.split("\n")[:10]:
         if fact := _FACTS.match(line):
             reader.fact(fact[1], fact[2])
-    for some in blocks(text, found, lambda header: bool(_kind(header))):
+    wanted = partial(_wanted, keeps=found.launches is not None)
+    for some in blocks(text, found, lambda header: bool(_kind(header)), wanted):
         if isinstance(some, TableRow):
             reader.take(some)
         else:
             reader.take_block(some)
     reader.finish()
+
+
+def _wanted(header: Header, keeps: bool) -> WantedColumns | None:
+    """The columns of a trace; keeps: with those of each launch."""
+    if _kind(header) != "trace" or not {"start", "duration"} <= set(header.at):
+        return None
+    names = ("name", "bytes", "device", *(_SIZES if keeps else ()))
+    numeric = header.at["start"], header.at["duration"]
+    return WantedColumns([header.at[name] for name in names if name in header.at], numeric)
 
 
 class _NsysReader:
@@ -100,7 +112,7 @@ class _NsysReader:
 
     def take_block(self, block: TableBlock) -> None:
         self._look_at(block.header)
-        if self._kind != "trace" or not self._trace_block(block):
+        if not self._trace_block(block):
             for row in block.rows():
                 self.take(row)
 
@@ -171,37 +183,49 @@ class _NsysReader:
 
     def _trace_block(self, block: TableBlock) -> bool:
         """The same as `_trace` for each row, kernels in columns; False where a row is unusual."""
-        names = block.texts("name")
+        names = block.distinct("name")
         starts, times = _column_s(block, "start"), _column_s(block, "duration")
-        others = [at for at, name in enumerate(names) if name[:1] == "["]
-        if starts is None or times is None or not all(names):
+        if names is None or starts is None or times is None or "" in names.texts:
             return False
-        if not all(names[at].startswith(_NO_KERNELS) for at in others):
+        are_kernels = [name[:1] != "[" for name in names.texts]
+        if any(
+            name[:1] == '"' for name in names.texts
+        ):  # behind a blank, where Arrow takes quotes as they are
             return False
-        sizes = block.texts("bytes")
-        for at in others:
-            self._copy_of(names[at], times[at], sizes[at], block.header)
-        kernels = [at for at, name in enumerate(names) if name[:1] != "["]
-        if not kernels:
+        if not all(name.startswith(_NO_KERNELS) for name in names.texts if name[:1] == "["):
+            return False
+        is_kernel = spread(are_kernels, names.which)
+        kernels, others = is_kernel.nonzero()[0], (~is_kernel).nonzero()[0]
+        if len(others):
+            self._copies_of(block, names, times, others)
+        if not len(kernels):
             return True
-        zero_s = self._zero(starts[kernels[0]])
         keeps = self._found.launches is not None  # else sums alone are made, which say nothing of sizes
-        problems = list(map(_problem, *map(block.texts, _SIZES))) if keeps else [""] * len(names)
-        self._found.launch_columns(
-            LaunchColumns(
-                Launch("", None, library="cuda"),
-                [names[at] for at in kernels],
-                [times[at] for at in kernels],
-                None,
-                {},
-                [starts[at] - zero_s for at in kernels],
-                [problems[at] for at in kernels],
-            )
+        launches = LaunchColumns(
+            Launch("", None, library="cuda"),
+            names.texts,
+            names.which[kernels],
+            kernels,
+            times[kernels],
+            starts_s=starts[kernels] - self._zero(float(starts[kernels[0]])),
+            problems=_problems(block, kernels) if keeps else (),
         )
-        if "device" not in self._found.facts:
-            devices = block.texts("device")
-            self._note_device(next((devices[at] for at in kernels if devices[at]), ""))
+        self._found.launch_columns([launches])
+        devices = block.distinct("device") if "device" not in self._found.facts else None
+        if devices is not None:
+            texts = (devices.texts[one] for one in devices.which[kernels])
+            self._note_device(next(filter(None, texts), ""))
         return True
+
+    def _copies_of(self, block: TableBlock, names: Distinct, times: Array, rows: Array) -> None:
+        """The same as `_copy_of` for each of the rows."""
+        sizes, which, many = block.numbers("bytes", rows), names.which[rows], len(names.texts)
+        factor = _BYTES.get(block.header.unit("bytes"), 1.0)
+        moved = [math.nan] * many if sizes is None else sums(which, sizes * factor, many)
+        counts, seconds = sums(which, None, many), sums(which, times[rows], many)
+        for name, count, time_s, size in zip(names.texts, counts, seconds, moved, strict=True):
+            if count:
+                self._found.phase(name, time_s, int(count), None if math.isnan(size) else size)
 
     def _copy_of(self, name: str, time_s: float, size: str, header: Header) -> None:
         """Or a fill, or a range, which has no size."""
@@ -241,10 +265,21 @@ class _NsysReader:
                 self._found.phase(name, time_s, count)
 
 
-def _column_s(block: TableBlock, name: str) -> list[float] | None:
+def _column_s(block: TableBlock, name: str) -> Array | None:
     """In seconds; None where a cell is no time."""
     values, factor = block.numbers(name), _SECONDS.get(block.header.unit(name))
-    return None if values is None or factor is None else [value * factor for value in values]
+    return None if values is None or factor is None or math.isnan(values.sum()) else values * factor
+
+
+def _problems(block: TableBlock, rows: Array) -> list[str]:
+    """Of each of the rows."""
+    sizes = [block.distinct(name) for name in _SIZES]
+    known = [one for one in sizes if one is not None]
+    if len(known) < len(sizes):
+        return [""] * len(rows)
+    firsts, which = combined([one.which for one in known])
+    texts = [_problem(*(one.texts[one.which[first]] for one in known)) for first in firsts]
+    return [texts[one] for one in which[rows]]
 
 
 @lru_cache(maxsize=4096)

@@ -9,9 +9,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from ..collector import Collector
-from ..columns import columns, numbers
+from ..columns import Array, Columns, Distinct, WantedColumns, columns
 from ..text import LineBlock, Text
 
+_NO_HEADER = b"0123456789."  # what lines begin with that are none, of tables that are read in columns
 _UNIT = re.compile(r"(.*?)\s*[\[(]([^\])]*)[\])]")
 
 
@@ -39,48 +40,55 @@ class TableRow(NamedTuple):
 
 
 class TableBlock(NamedTuple):
-    """Rows that follow each other, a line each, in columns."""
+    """Rows that follow each other, a line each, in columns, those that were asked for."""
 
     header: Header
-    columns: list[list[str]]
+    columns: Columns
+    lines: LineBlock
     line: int  # of the first
 
-    def texts(self, name: str) -> list[str]:
-        """Empty ones where there is no such column."""
+    def distinct(self, name: str) -> Distinct | None:
+        """Its cells without blanks around them; None where there is no such column."""
         at = self.header.at.get(name)
         if at is None:
-            return [""] * len(self.columns[0])
-        return list(map(str.strip, self.columns[at]))
+            return None
+        found = self.columns.distinct(at)
+        return found._replace(texts=list(map(str.strip, found.texts)))
 
-    def numbers(self, name: str) -> list[float] | None:
-        """None where one of the cells is no plain number."""
-        return numbers(self.texts(name))
-
-    def row(self, at: int) -> TableRow:
-        return TableRow(self.header, [column[at] for column in self.columns], self.line + at)
+    def numbers(self, name: str, rows: Array | None = None) -> Array | None:
+        """NaN where a cell is no plain number; None where there is no such column. rows: None for all."""
+        at = self.header.at.get(name)
+        return None if at is None else self.columns.numbers(at, rows=rows)
 
     def rows(self) -> Iterator[TableRow]:
-        for at, cells in enumerate(zip(*self.columns, strict=True), self.line):
-            yield TableRow(self.header, cells, at)
+        cells = csv.reader(self.lines.lines, skipinitialspace=True)
+        yield from (TableRow(self.header, row, at) for at, row in enumerate(cells, self.line))
 
 
 def rows(text: Text, found: Collector, is_header: Callable[[Header], bool]) -> Iterator[TableRow]:
     """Every row below a header that is wanted, until a line with another number of cells."""
-    for some in blocks(text, found, is_header):
-        yield from [some] if isinstance(some, TableRow) else some.rows()
+    for some in blocks(text, found, is_header, lambda header: None):
+        if isinstance(some, TableRow):
+            yield some
 
 
 def blocks(
-    text: Text, found: Collector, is_header: Callable[[Header], bool]
+    text: Text,
+    found: Collector,
+    is_header: Callable[[Header], bool],
+    wanted: Callable[[Header], WantedColumns | None],
 ) -> Iterator[TableBlock | TableRow]:
-    """The same rows, many at a time where they stand in columns."""
+    """The same rows, many at a time where they stand in columns. wanted: columns of a table that are needed,
+    None for a table whose rows are read one by one."""
     header: Header | None = None
+    needed: WantedColumns | None = None
     cut = 0
     for block in text.blocks():
-        cells = _columns(block, header)
-        if cells is not None and header is not None:
-            yield TableBlock(header, cells, text.line - len(cells[0]) + 1)
-            continue
+        if isinstance(block, LineBlock) and header is not None and needed is not None:
+            cells = columns(block.data, len(header.names), ",", needed, _NO_HEADER)
+            if cells is not None:
+                yield TableBlock(header, cells, block, text.line - len(cells) + 1)
+                continue
         for line in text.each(block):
             if "," not in line:
                 continue
@@ -92,18 +100,11 @@ def blocks(
                 yield TableRow(header, row, text.line)
             elif is_next:
                 header = header_of(row)
+                needed = wanted(header)
             elif header is not None:
                 cut = text.line
     if cut:
         found.warn("lines with another number of columns than their header are left out", cut)
-
-
-def _columns(block: LineBlock | str, header: Header | None) -> list[list[str]] | None:
-    """None where a line is no row of this table, or may be the header of another."""
-    if header is None or isinstance(block, str):
-        return None
-    cells = columns(block.text, len(header.names), ",")
-    return None if cells is None or any(map(str.isalpha, {cell[:1] for cell in cells[0]})) else cells
 
 
 def _cells(line: str) -> list[str] | None:
@@ -126,7 +127,7 @@ def header_of(cells: list[str]) -> Header:
 def headers_in(head: str) -> Iterator[Header]:
     """Of every line of a file's beginning that may be one."""
     for line in head.split("\n")[:3000]:
-        if "," in line and len(line) < 100_000:
+        if "," in line and len(line) < 100_000 and line.lstrip('" ')[:1].isalpha():
             try:
                 yield header_of(next(csv.reader([line.rstrip("\r")], skipinitialspace=True), []))
             except csv.Error:
