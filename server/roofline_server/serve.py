@@ -9,6 +9,7 @@ import gc
 import ipaddress
 import logging
 import os
+import resource
 import signal
 import sys
 import time
@@ -62,6 +63,9 @@ SWITCH_S = 0.001  # for which a sealing keeps the event loop waiting, each time 
 LOCK_TRIES, LOCK_AGAIN_S = 25, 0.02  # what sealed for a killed server ends within that time
 
 
+MOST_CONNECTIONS, HANDSHAKE_MS, IDLE_MS = 8192, 30_000, 600_000
+
+
 class Options(NamedTuple):
     listen: str = ""  # "": all addresses where TLS and tokens are on, else loopback
     data: Path = Path("roofline-data")
@@ -112,6 +116,7 @@ async def serve(options: Options) -> None:
     http = _http_place(options.http, guarded or options.insecure)
     page = _page_place(options.page, guarded)
     os.umask(0o077)
+    _allow_all_descriptors()
     lock = lock_directory(options.data)
     # Batches are thousands of small arrays that live until they are sealed and make no cycles.
     gc.set_threshold(50_000, 20, 50)
@@ -211,6 +216,10 @@ def grpc_server(
             # Agents of a cluster come back at once when the server was away: none is sent away again.
             ("grpc.server.max_pending_requests", 2 * MAX_STREAMS),
             ("grpc.server.max_pending_requests_hard_limit", 2 * MAX_STREAMS),
+            # Who reaches the port without a token takes neither all descriptors nor all memory (24 KB each).
+            ("grpc.max_allowed_incoming_connections", most_connections()),
+            ("grpc.server_handshake_timeout_ms", HANDSHAKE_MS),
+            ("grpc.max_connection_idle_ms", IDLE_MS),  # without a call; clients connect anew by themselves
             ("grpc.http2.min_ping_interval_without_data_ms", 10_000),
             ("grpc.keepalive_permit_without_calls", 1),
         ),
@@ -224,6 +233,17 @@ def grpc_server(
     if health is not None:
         HealthService(health).add_to(server)
     return server
+
+
+def most_connections() -> int:
+    """Half of the descriptors at most: the store needs some too."""
+    return min(MOST_CONNECTIONS, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2)
+
+
+def _allow_all_descriptors() -> None:
+    """One for each agent: the usual soft limit, 1024, is for programs with select()."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def _certificates(folder: Path, tokens: Tokens) -> Certificates:
