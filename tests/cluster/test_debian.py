@@ -193,10 +193,10 @@ def test_job_that_the_package_of_an_earlier_commit_kept_is_there_after_the_upgra
     ask = f"{environ} roofline-client jobs --format json"
     recorded = f"{environ} roofline-agent import --job 7 /recording.json"
     before = json.loads(serve(root, f"{recorded} >&2 && sleep 2 && {ask}", port))["jobs"]
-    assert [(job["job"], job["roles"]) for job in before] == [("7", {"horovod": 3})]
+    assert [(job["job"], job["roles"]) for job in before] == [("7", {"worker": 1})]
     root.run("dpkg", "-i", "/newer.deb")
     after = json.loads(serve(root, ask, port))["jobs"]
     assert [(job["job"], job["roles"], job["begin_ns"]) for job in after] == [
-        ("7", {"horovod": 3}, before[0]["begin_ns"])
+        ("7", {"worker": 1}, before[0]["begin_ns"])
     ]
     assert "no problems found" in root.run(*AS_SERVER, "roofline-server", "check", "--data", DATA)
