@@ -27,7 +27,7 @@ from . import __version__, access
 from .access.audit import Audit
 from .access.guard import Guard
 from .access.tokens import Tokens
-from .allocator import give_back
+from .allocator import give_back, share
 from .counts import SealingCounts
 from .errors import ConfigError, Unavailable
 from .health.health import Health
@@ -121,6 +121,7 @@ async def serve(options: Options) -> None:
     # Batches are thousands of small arrays that live until they are sealed and make no cycles.
     gc.set_threshold(50_000, 20, 50)
     sys.setswitchinterval(SWITCH_S)
+    share()
     process = SealingProcess(options.data, (lock,))
     store = await asyncio.to_thread(Store, options.data, decode_entry, options.catalog, process)
     try:

@@ -13,9 +13,12 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from typing import Any, TypeVar
 
+from ..allocator import give_back
+
 T = TypeVar("T")
 
 THREADS = 4
+LONG_S = 0.1  # what took so long has left much free memory behind; to give it back takes some 20 ms
 FRESH_S = 1.0  # so old may be what an answer says when it is asked for: agents gather as long
 
 
@@ -51,15 +54,18 @@ class Questions:
     def _end(self, key: Hashable, question: _Question, answer: asyncio.Future[Any]) -> None:
         if self._open.get(key) is question:
             del self._open[key]
-        if not answer.cancelled():
-            answer.exception()  # asyncio would log one that nobody has waited for
+        if answer.cancelled():
+            return
+        answer.exception()  # asyncio would log one that nobody has waited for
+        if question.took_s > LONG_S:
+            self._threads.submit(give_back)
 
 
 class _Question:
     def __init__(
         self, work: Callable[[], Any], threads: ThreadPoolExecutor, now: Callable[[], float]
     ) -> None:
-        self.callers = 0
+        self.callers, self.took_s = 0, 0.0
         self._work, self._now = work, now
         self._begun_s: float | None = None
         self._computed: Future[Any] = threads.submit(self._compute)
@@ -67,7 +73,10 @@ class _Question:
 
     def _compute(self) -> Any:
         self._begun_s = self._now()
-        return self._work()
+        try:
+            return self._work()
+        finally:
+            self.took_s = self._now() - self._begun_s
 
     def may_be_joined(self, now_s: float) -> bool:
         """Whether its answer will do for who asks now."""

@@ -36,7 +36,7 @@ def test_agents_are_listed_with_what_is_amiss(tmp_path: Path) -> None:
                 assert not found.lag.HasField("value") and found.interval.value == 0.5
                 assert [(one.name, one.reason) for one in found.sources] == [("perf", "not allowed")]
                 lost = pb.Event(kind=pb.EVENT_KIND_LOST, rank=-1, begin_ns=10 * S, end_ns=11 * S, count=3)
-                await agent.write(pb.AgentMessage(batch=batch(events=[lost])))
+                await agent.send(batch(events=[lost]))
                 await agent.until(lambda: agent.all("ack"))
                 (found,) = await listed(server)
                 assert (found.batches, found.lost, found.refused) == (1, 3, 0)
