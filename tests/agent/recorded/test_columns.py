@@ -266,3 +266,8 @@ def test_regular_tables_are_read_in_columns(monkeypatch: pytest.MonkeyPatch) -> 
     rows = "".join(f"{at},5,8,1,1,1,1,1,,A (0),7,k{at % 3}\n" for at in range(90_000))
     header = "Start (ns),Duration (ns),GrdX,GrdY,GrdZ,BlkX,BlkY,BlkZ,Bytes (MB),Device,Strm,Name\n"
     assert used(nsys.read, header + rows, Collector, "launch_columns") > 2
+
+
+def test_without_arrow_lines_are_read_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("roofline_agent.recorded.columns.HAS_ARROW", False)
+    assert columns(b"1,2\n3,4", 2) is None
