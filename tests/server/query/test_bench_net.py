@@ -277,7 +277,7 @@ def test_silence_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         asking = asyncio.create_task(refused(made.ask()))
         await made.serve()
         code, text = await asking
-        assert code == grpc.StatusCode.ABORTED and "a said nothing" in text
+        assert code == grpc.StatusCode.ABORTED and "a sent nothing" in text
 
     run(tmp_path, scenario)
 
