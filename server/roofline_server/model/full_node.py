@@ -1,5 +1,6 @@
 """A node whose CPUs are all in use, on which a whole job with parameter servers lives: what uses CPUs beyond
-its need costs the job that share of its time, whoever waits for them.
+its need costs the job that share of its time, whoever waits for them; but no more than its ranks lack CPUs or wait
+for each other or for servers: who sleeps is not held up.
 
 A station that is always in use does work at one over its demand (the utilization law: Denning and Buzen, "The
 Operational Analysis of Queueing Network Models", ACM Computing Surveys 10(3), 1978). The CPUs of the node are
@@ -27,6 +28,7 @@ from .replay import median_of_others
 from .signals import RankSignals
 
 FULL = 0.9  # of the time that its CPUs are in use
+WAITS = {"wait_ranks", "wait_ps", "transfer"}  # for others, who may lack CPUs
 LEAST_TAKEN = 0.05  # of a step: what others take less of the CPUs that all ranks lack is not said
 
 
@@ -53,9 +55,10 @@ def with_its_causes(
     """Causes that were found by the times of ranks, and what the node tells beside them. step: mean, s."""
     beyond = _of_workers(signals, accounts, step, node)
     caused = sum(one.gain.mean for one in beyond)
-    found = [part for one in causes for part in _by_whom(one, step, node, caused)]
+    taken = min(_taken(node) * step, _lost_at_most(accounts))
+    found = [part for one in causes for part in _by_whom(one, step, taken, caused)]
     if not any(one.part == "contention" and not one.ranks for one in causes):
-        found += _of_others(accounts, step, node)
+        found += _of_others(accounts, step, node.host, taken)
     for one in beyond:
         same = next((cause for cause in found if (cause.part, cause.ranks) == (one.part, one.ranks)), None)
         if same is None:
@@ -65,16 +68,16 @@ def with_its_causes(
     return found
 
 
-def _by_whom(cause: Cause, step: float, node: FullNode, caused: float) -> list[Cause]:
+def _by_whom(cause: Cause, step: float, taken: float, caused: float) -> list[Cause]:
     """What all ranks lack of CPUs, divided into what others take of them and what the job itself lacks.
-    caused: seconds a step by ranks that need more than the others; no time is lost twice."""
+    taken, caused: seconds a step, by others and by ranks that need more than their like; no time is lost
+    twice."""
     if cause.part != "contention" or cause.ranks:
         return [cause]
-    taken = _taken(node)
-    if taken < LEAST_TAKEN:
+    if taken < LEAST_TAKEN * step:
         taken = 0.0
-    found = [_scaled(cause, taken * step)._replace(kind="contention")] if taken else []
-    left = cause.gain.mean - taken * step - caused
+    found = [_scaled(cause, taken)._replace(kind="contention")] if taken else []
+    left = cause.gain.mean - taken - caused
     if left > EVERYWHERE["contention"] * step:
         found.append(_scaled(cause, left)._replace(kind="contention_own" if taken else cause.kind))
     return found
@@ -85,15 +88,24 @@ def _taken(node: FullNode) -> float:
     return node.foreign / node.cpus if node.foreign >= LEAST_FOREIGN else 0.0
 
 
-def _of_others(accounts: Sequence[Account], step: float, node: FullNode) -> list[Cause]:
+def _lost_at_most(accounts: Sequence[Account]) -> float:
+    """Seconds of a step in which ranks, or those whom they wait for, may have lacked a CPU; mean of the ranks."""
+    lost = [sum(float(s.mean()) for part, s in one.parts.items() if _may_lack(part)) for one in accounts]
+    return sum(lost) / len(lost)
+
+
+def _may_lack(part: str) -> bool:
+    return part in OF_CONTENTION or not WAITS.isdisjoint(part.split("|"))
+
+
+def _of_others(accounts: Sequence[Account], step: float, host: str, taken: float) -> list[Cause]:
     """What others take of the CPUs is counted, so it is a cause even where the ranks' waits for one vary too
     much to say what mending them would give. Others that give way to the job make none of it wait."""
-    taken = _taken(node)
     lacking = min(float(seconds_of(one, OF_CONTENTION).mean()) for one in accounts)
-    if min(taken, lacking / step) < EVERYWHERE["contention"]:
+    if min(taken, lacking) < EVERYWHERE["contention"] * step:
         return []
-    gain = Interval(*[taken * step] * 4)
-    return [Cause("contention", "contention", (), node.host, gain, step, {"contention": lacking})]
+    gain = Interval(*[taken] * 4)
+    return [Cause("contention", "contention", (), host, gain, step, {"contention": lacking})]
 
 
 def _scaled(cause: Cause, seconds: float) -> Cause:

@@ -134,6 +134,16 @@ def test_what_others_take_is_a_cause_though_waits_for_a_cpu_vary() -> None:
     assert named(concluded(patient, FULL._replace(foreign=1.4))) == []
 
 
+def test_others_cost_no_more_than_a_rank_lacks_cpus() -> None:
+    """A rank that sleeps most of its step, beside programs that have nearly all of the node."""
+    one = worker(0, delay=0.0)
+    lacks = np.random.default_rng(2).uniform(0.007, 0.009, STEPS)
+    sleeps = one._replace(waits_for_servers=False, busiest_delay=lacks, threads_delay=lacks)
+    found = concluded([sleeps._replace(duration=one.duration + 0.03)], FULL._replace(foreign=1.9))
+    assert named(found) == [("contention", ())]
+    assert found.bottleneck is not None and found.bottleneck.gain.mean == pytest.approx(0.008, rel=0.1)
+
+
 @pytest.mark.slow
 def test_chance_names_at_most_2_of_2000_healthy_jobs() -> None:
     random = np.random.default_rng(0)
