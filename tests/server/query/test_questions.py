@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from roofline.v1 import query_pb2 as pb
 from roofline_server.query.answers import Answers
-from roofline_server.query.questions import FRESH_S, Questions
+from roofline_server.query.questions import FRESH_S, LONG_S, Questions
 
 from ..services import serving
 
@@ -150,6 +150,23 @@ def test_all_who_asked_hear_what_went_wrong() -> None:
         for task in [asked.ask("a", fails) for _ in range(3)]:
             with pytest.raises(ValueError, match="no such step"):
                 await task
+
+    run(test)
+
+
+def test_memory_of_long_answers_goes_back_to_the_system(monkeypatch: pytest.MonkeyPatch) -> None:
+    given_back = threading.Event()
+    monkeypatch.setattr("roofline_server.query.questions.give_back", given_back.set)
+
+    async def test(asked: Asked) -> None:
+        def takes(seconds: float) -> None:
+            asked.now_s += seconds
+
+        await asked.ask("short", lambda: takes(LONG_S / 2))
+        await asked.questions.alone(int)  # in the one thread there is, behind what the short one left to do
+        assert not given_back.is_set()
+        await asked.ask("long", lambda: takes(2 * LONG_S))
+        await until(given_back.is_set)
 
     run(test)
 
