@@ -1,6 +1,6 @@
 """A node whose CPUs are all in use, on which a whole job with parameter servers lives: what uses CPUs beyond
-its need costs the job that share of its time, whoever waits for them; but no more than its ranks lack CPUs or wait
-for each other or for servers: who sleeps is not held up.
+its need costs the job that share of its time, whoever waits for them; but no more than its ranks lack CPUs, or
+wait for each other or for servers: who sleeps is not held up.
 
 A station that is always in use does work at one over its demand (the utilization law: Denning and Buzen, "The
 Operational Analysis of Queueing Network Models", ACM Computing Surveys 10(3), 1978). The CPUs of the node are
@@ -89,7 +89,7 @@ def _taken(node: FullNode) -> float:
 
 
 def _lost_at_most(accounts: Sequence[Account]) -> float:
-    """Seconds of a step in which ranks, or those whom they wait for, may have lacked a CPU; mean of the ranks."""
+    """Seconds of a step in which a rank, or whom it waits for, may have lacked a CPU; mean of the ranks."""
     lost = [sum(float(s.mean()) for part, s in one.parts.items() if _may_lack(part)) for one in accounts]
     return sum(lost) / len(lost)
 
