@@ -1,6 +1,6 @@
 """A node whose CPUs are all in use, on which a whole job with parameter servers lives: what uses CPUs beyond
-its need costs the job that share of its time, whoever waits for them; but no more than its ranks lack CPUs, or
-wait for each other or for servers: who sleeps is not held up.
+need costs the job that share of its time, whoever waits for them; but no more than its ranks lack CPUs
+or wait for each other or for servers: who sleeps is not held up.
 
 A station that is always in use does work at one over its demand (the utilization law: Denning and Buzen, "The
 Operational Analysis of Queueing Network Models", ACM Computing Surveys 10(3), 1978). The CPUs of the node are
