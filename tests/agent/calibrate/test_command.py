@@ -258,7 +258,7 @@ def test_ctrl_c_leaves_no_process_and_the_old_file(able: None, tmp_path: Path) -
 def test_python_that_cannot_be_run_is_refused_before_anything_is_measured(tmp_path: Path) -> None:
     asked = [*COMMAND, "--state", tmp_path, "calibrate", "--quick", "--python", tmp_path / "nothing"]
     done = subprocess.run(asked, capture_output=True, text=True)
-    assert done.returncode == 2 and "nothing' is no program that can be run" in done.stderr
+    assert done.returncode == 2 and "nothing' cannot be run as a program" in done.stderr
     assert not (tmp_path / "ceilings.json").exists()
 
 

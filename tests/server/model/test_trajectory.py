@@ -201,7 +201,7 @@ def test_steps_are_no_measure_of_work(units: tuple[str, str]) -> None:
     said = [reading(at, at, throughput=10.0, unit=unit) for at, unit in zip("12", units, strict=True)]
     stops = path("worker", "nodes", said).stops
     assert [(s.speedup.value, s.efficiency.value) for s in stops[1:]] == [(None, None)]
-    assert "how many examples a step has" in stops[1].speedup.reason
+    assert "number of examples per step" in stops[1].speedup.reason
     assert stops[1].efficiency.reason == stops[1].speedup.reason
 
 
