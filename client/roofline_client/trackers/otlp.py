@@ -73,8 +73,8 @@ def _send(exporter: Any, batch: Any, job: str, base: str) -> None:
     """Both exporters' results are enumerations with a SUCCESS; their reasons are in their log alone."""
     if exporter.export(batch).name != "SUCCESS":
         raise ClientError(
-            f"the collector at {base} has not taken all of job {job}: does one listen there that takes OTLP over "
-            "HTTP? If it does, its log has the reason"
+            f"the collector at {base} has not taken all of job {job}: does one listen there that takes OTLP "
+            "over HTTP? If it does, its log has the reason"
         )
 
 
