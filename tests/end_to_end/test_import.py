@@ -330,11 +330,11 @@ def test_standard_input_is_a_file_too(site: Site) -> None:
 
 @pytest.mark.slow
 def test_large_file_streams(site: Site) -> None:
-    """20 MB; the command grows by a little for what it must remember, whatever the size."""
+    """40 MB; the command takes some 120 MB with Arrow, whatever the size."""
     path = site.folder / "large"
     block = "".join(f"{n % 1000}.500000000;{n};;cycles;1000;100.00;;\n" for n in range(100_000))
     with open(path, "w") as file:
-        while file.tell() < 20 << 20:
+        while file.tell() < 40 << 20:
             file.write(block)
     # Measured by a small process: a child begins with the size of who started it.
     measure = "import resource, subprocess, sys; subprocess.run(sys.argv[1:], check=True, stdout=2); "
@@ -348,7 +348,7 @@ def test_large_file_streams(site: Site) -> None:
         timeout=150,
     )
     assert done.returncode == 0, done.stderr
-    assert int(done.stdout) < 80 << 10  # KiB
+    assert int(done.stdout) < 140 << 10  # KiB
 
 
 def test_spans_of_opentelemetry_are_steps_of_each_rank(site: Site) -> None:
