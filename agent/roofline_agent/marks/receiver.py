@@ -259,8 +259,10 @@ class MarkReceiver:
             return
         connection.rank = rank
         connection.facts = list(connection.all_facts.values())
-        for other in self._connections.values():  # that of its wrapper
-            if before is not None and rank is not None and other.rank == before:
+        if before is None or rank is None or before.pid != peer.pid:
+            return  # it was taken for a part of another process
+        for other in self._connections.values():
+            if other.wrapped_pid and other.rank == before:  # its wrapper
                 other.rank = rank
                 other.facts = list(other.all_facts.values())
                 self._senders.hand_over_facts(other, rank)

@@ -972,6 +972,34 @@ def test_wrapper_is_told_what_its_rank_says_it_is(site: Site) -> None:
     assert exited.rank is not None and (exited.rank.key, exited.status) == ("ddp:1", 3)
 
 
+SENDS = """
+import socket, sys
+link = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+link.connect(sys.argv[1])
+for packet in sys.argv[2:]:
+    link.send(bytes.fromhex(packet))
+print("sent", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_process_that_a_rank_has_started_reports_which_rank_it_is_for_itself_alone(site: Site) -> None:
+    """As the workers of Ray do, which have their driver's environment."""
+    reports = variables(RANK="1", WORLD_SIZE="2", MASTER_ADDR="a", MASTER_PORT="1"), mark(step=5)
+    command = [sys.executable, "-c", SENDS, str(site.listener.path), *(packet.hex() for packet in reports)]
+    with ended(subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)) as child:
+        add_process(site.proc, child.pid, IDENTITY, parent=os.getpid(), start_ticks=101)
+        driver = site.connect()
+        driver.send(mark(step=3))
+        ((of_driver,), _, _) = site.take()
+        child.stdout.readline()
+        ((of_child,), _, _) = site.take()
+        driver.send(mark(step=4))
+        ((again,), _, _) = site.take()
+    assert (of_child.rank.pid, of_child.rank.key) == (child.pid, "ddp:1")
+    assert again.rank == of_driver.rank
+
+
 @pytest.mark.parametrize(
     "packet",
     [
