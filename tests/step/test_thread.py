@@ -192,9 +192,9 @@ def test_border_that_could_not_be_read_in_time_leaves_both_steps_unknown(account
 def test_descriptor_that_the_training_closed_ends_it(account: ThreadAccount) -> None:
     begin_step(account)
     os.close(account._file)
-    assert account.over(1, time.monotonic_ns()) is None
+    for number in range(1, 9):  # nothing is read where the CPU went elsewhere right before it
+        assert account.over(number, time.monotonic_ns()) is None
     assert not account.on
-    assert account.over(2, time.monotonic_ns()) is None
 
 
 def test_without_schedstat_the_delays_are_not_reported(tmp_path: Path) -> None:
