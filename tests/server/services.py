@@ -33,6 +33,20 @@ class Served:
 
 
 @contextlib.asynccontextmanager
+async def stopped(server: grpc.aio.Server, store: Store, *tasks: asyncio.Task[Any]) -> AsyncIterator[None]:
+    """Whatever fails in the block, the server, its tasks and its store are stopped: one that is left in C may
+    hold up the test for ever."""
+    try:
+        yield
+    finally:
+        await server.stop(0)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        store.close()
+
+
+@contextlib.asynccontextmanager
 async def serving(root: Path) -> AsyncIterator[Served]:
     store = open_store(root)
     committer = Committer(store)
@@ -40,14 +54,8 @@ async def serving(root: Path) -> AsyncIterator[Served]:
     port = server.add_insecure_port("127.0.0.1:0")
     await server.start()
     work = asyncio.create_task(committer.run())
-    try:
-        async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
-            yield Served(store, committer, channel)
-    finally:
-        await server.stop(0)
-        work.cancel()
-        await asyncio.gather(work, return_exceptions=True)
-        store.close()
+    async with stopped(server, store, work), grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
+        yield Served(store, committer, channel)
 
 
 class Agent:

@@ -22,6 +22,7 @@ from roofline_server.ingest.committer import Committer
 from roofline_server.serve import grpc_server
 
 from ..builders import open_store
+from ..services import stopped
 
 METHODS = [
     f"/{service.full_name}/{method.name}"
@@ -85,14 +86,8 @@ async def guarded(root: Path) -> AsyncIterator[Guarded]:
     port = server.add_secure_port("127.0.0.1:0", credentials(folder))
     await server.start()
     tasks = [asyncio.create_task(committer.run()), asyncio.create_task(watching.watch())]
-    try:
+    async with stopped(server, store, *tasks):
         yield Guarded(root, port, tokens)
-    finally:
-        await server.stop(0)
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        store.close()
 
 
 async def outcome(channel: grpc.aio.Channel, method: str) -> grpc.StatusCode:

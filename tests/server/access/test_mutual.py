@@ -28,6 +28,7 @@ from roofline_server.records import Limit
 from roofline_server.serve import grpc_server
 
 from ..builders import open_store
+from ..services import stopped
 from .test_guard import METHODS, Code, outcome
 from .test_readers import HIS, fill
 
@@ -79,14 +80,8 @@ async def mutual(root: Path) -> AsyncIterator[Mutual]:
             break
     await server.start()
     tasks = [asyncio.create_task(committer.run()), asyncio.create_task(watching.watch())]
-    try:
+    async with stopped(server, store, *tasks):
         yield Mutual(root, port, tokens)
-    finally:
-        await server.stop(0)
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        store.close()
 
 
 def run(root: Path, scenario: Any) -> None:

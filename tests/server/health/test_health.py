@@ -36,7 +36,7 @@ from roofline_server.serve import grpc_server
 from roofline_server.store.store import Store
 
 from ..builders import S, open_store, rank, training
-from ..services import Agent
+from ..services import Agent, stopped
 
 Status = pb.HealthCheckResponse
 SENT = training([rank(index=0)], batches=5, batch_ns=S, sample_ns=S // 2, stepping=(0,))
@@ -77,14 +77,11 @@ async def site(root: Path, guarded: bool = False) -> AsyncIterator[Site]:
     work = asyncio.create_task(committer.run())
     health.watch((work,))
     health.serving = True
-    try:
-        yield Site(root, store, committer, health, port)
-    finally:
-        health.stopping = True
-        await server.stop(0)
-        work.cancel()
-        await asyncio.gather(work, return_exceptions=True)
-        store.close()
+    async with stopped(server, store, work):
+        try:
+            yield Site(root, store, committer, health, port)
+        finally:
+            health.stopping = True
 
 
 def run(scenario: Callable[[Site], Awaitable[None]], root: Path, guarded: bool = False) -> None:
