@@ -60,6 +60,7 @@ def large_carry_most(jobs: Jobs) -> Judged:
     return holds(
         all(x > 0.6 for x in found.values()),
         "of the bytes: " + ", ".join(f"{NAMES[n]} {x:.0%}" for n, x in found.items()),
+        "; ".join(thin(jobs, n) for n, x in found.items() if x <= 0.6),
     )
 
 
@@ -75,6 +76,14 @@ def large_are_most(jobs: Jobs) -> Judged:
         all(x > 0.5 for x in found.values()),
         "of the variables: " + ", ".join(f"{NAMES[n]} {x:.0%}" for n, x in found.items()),
         "their skewed payload is chosen, not counted: biases and norms are many and small",
+    )
+
+
+def thin(jobs: Jobs, network: str) -> str:
+    counts, size = payload(jobs, network, "variables"), payload(jobs, network, "bytes")
+    return (
+        f"{NAMES[network]} has {counts['medium']:.0f} medium variables for {counts['large']:.0f} large ones: "
+        f"many thin layers, of {size['medium'] / counts['medium'] / 1e3:.0f} KB each in the mean"
     )
 
 
