@@ -14,6 +14,7 @@ import matplotlib
 
 matplotlib.use("agg")
 import matplotlib.pyplot as plt
+from judging import named
 from matplotlib.lines import Line2D
 from points import BATCHES, CYCLES, NAMES, NETWORKS, RATE, SWEPT, UNSHAPED
 from readings import Reading, Readings
@@ -271,9 +272,7 @@ def layers(_client: Client, readings: Readings, _network: object) -> Any:
         return None
     parts = {name: None for job in known.values() for name in job.numbers if name.startswith("account.")}
     series = {
-        part.removeprefix("account.").replace("|", " or ").replace("_", " "): [
-            _number(job, part, 100) or 0.0 for job in known.values()
-        ]
+        named(part.removeprefix("account.")): [_number(job, part, 100) or 0.0 for job in known.values()]
         for part in parts
         if max((_number(job, part) or 0.0) for job in known.values()) > 0.005
     }

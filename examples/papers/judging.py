@@ -145,6 +145,7 @@ WORDS = {
     "host": "in code outside kernels",
     "input|host": "in input or code outside kernels",
     "compute|host": "in kernels or code outside",
+    "compute|host|blocked": "in kernels, code outside or blocked",
 }
 
 

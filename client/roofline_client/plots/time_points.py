@@ -20,6 +20,7 @@ MOST_NAMED = 12
 MOST_UNNAMED = 2  # of the points without a name, those that the caption names
 LONGEST_NAME = 22
 CLOSED, OPEN = 5.5, 6.5  # sizes of symbols, points
+SHAPES = {"o": "●", "s": "■", "^": "▲", "D": "◆", "v": "▼"}  # of kernels side by side, and their signs
 SAME = 1.3  # symbols within this factor of each other share a name
 ROOM = 8.0  # points: further from its open symbol a name is left out
 Place = tuple[float, float]  # bytes, FLOPs
@@ -64,12 +65,14 @@ def draw_points(
     axis: Axes, labels: Labels, points: Sequence[TimePoint], over: str, start: int = 1
 ) -> tuple[list[str], list[str]]:
     """Returns the key to names that became numbers or letters, and a sentence on points without a name."""
-    for point in points:
-        _draw_symbols(axis, point)
-        labels.keep_off(*complexity(point), CLOSED)
-        if has_time(point):
-            labels.keep_off(*took(point), OPEN)
     sweeps = _sweeps(points)
+    shapes = _shapes(sweeps)
+    for sweep, (marker, _) in zip(sweeps, shapes, strict=True):
+        for point in sweep:
+            _draw_symbols(axis, point, marker)
+            labels.keep_off(*complexity(point), CLOSED)
+            if has_time(point):
+                labels.keep_off(*took(point), OPEN)
     for sweep in sweeps:
         looks: dict[str, Any] = {"color": style.colour(sweep[0].role), "linewidth": 1.0, "zorder": 3.5}
         if len(sweep) > 1:
@@ -80,7 +83,10 @@ def draw_points(
 
     key: list[str] = []
     # Points come sorted by time, the longest first. The last point of a sweep has the name.
-    named = [(sweep[-1], _name_of(sweep, over, key, start)) for sweep in sweeps[:MOST_NAMED]]
+    named = [
+        (sweep[-1], _name_of(sweep, over, key, start, sign))
+        for sweep, (_, sign) in list(zip(sweeps, shapes, strict=True))[:MOST_NAMED]
+    ]
     values = [(p, clean(p.at)) for sweep in sweeps for p in sweep[:-1]]
     closed = [Name(text, style.colour(p.role), complexity(p), CLOSED) for p, text in [*named, *values]]
     _write(labels, closed[: len(named)], math.inf)
@@ -100,8 +106,22 @@ def draw_points(
     return key, [f"Drawn without a name: {', '.join(unnamed[:MOST_UNNAMED])}{more}."]
 
 
-def _name_of(sweep: Sequence[TimePoint], over: str, key: list[str], start: int) -> str:
-    """The name at the last point of a sweep: its label, or a short sign that is added to the key."""
+def _shapes(sweeps: Sequence[Sequence[TimePoint]]) -> list[tuple[str, str]]:
+    """The marker of each sweep, and its sign in the key. It is its role's, without a sign, unless several
+    kernels of one role are swept: then it is the kernel's, the same in every panel of these kernels."""
+    roles = {sweep[0].role for sweep in sweeps}
+    kernels = sorted({sweep[0].label for sweep in sweeps})
+    if len(roles) == 1 and 1 < len(kernels) <= len(SHAPES) and any(len(sweep) > 1 for sweep in sweeps):
+        shapes = dict(zip(kernels, SHAPES.items(), strict=False))
+        return [(marker, f"{sign} ") for marker, sign in (shapes[sweep[0].label] for sweep in sweeps)]
+    return [(style.marker(sweep[0].role), "") for sweep in sweeps]
+
+
+def _name_of(sweep: Sequence[TimePoint], over: str, key: list[str], start: int, shape: str) -> str:
+    """The name at the last point of a sweep: its label, or a short sign that is added to the key.
+
+    shape: the sign of its marker, for the key.
+    """
     point, swept = sweep[-1], len(sweep) > 1
     name = clean(point.label)
     value = f" {clean(point.at)}" if swept else ""
@@ -116,7 +136,7 @@ def _name_of(sweep: Sequence[TimePoint], over: str, key: list[str], start: int) 
     where = f" at {clean(over)} {clean(point.at)}" if swept and over else ""
     bound = f", {clean(point.bound)}" if point.bound else ""
     details = f"{units.show(point.time)}{launches}{where}{bound}"
-    key.append(f"{sign} {shortened(name, LONGEST_KEY)} ({details})")
+    key.append(f"{shape}{sign} {shortened(name, LONGEST_KEY)} ({details})")
     return sign + value
 
 
@@ -156,9 +176,9 @@ def _near(one: Place, other: Place) -> bool:
     return all(1 / SAME <= a / b <= SAME for a, b in zip(one, other, strict=True))
 
 
-def _draw_symbols(axis: Axes, point: TimePoint) -> None:
+def _draw_symbols(axis: Axes, point: TimePoint, marker: str) -> None:
     colour = style.colour(point.role)
-    looks: dict[str, Any] = {"linestyle": "", "marker": style.marker(point.role), "zorder": 5}
+    looks: dict[str, Any] = {"linestyle": "", "marker": marker, "zorder": 5}
     looks["markeredgecolor"] = colour
     half: dict[str, Any] = {"fillstyle": "left"} if point.incomplete else {}
     axis.plot(*([v] for v in complexity(point)), markerfacecolor=colour, markersize=CLOSED, **looks, **half)

@@ -61,6 +61,17 @@ def test_title_and_key_name_the_parameter() -> None:
     assert "A 64" in texts
 
 
+def test_swept_kernels_have_shapes_of_their_own_that_the_key_names() -> None:
+    names = [f"convolution {n} of a long long name" for n in range(3)]
+    points = [p for name, factor in zip(names, (1.0, 4.0, 9.0), strict=True) for p in swept(name, factor)]
+    figure, texts = drawn(time_roofline(v100(points)))
+    assert {line.get_marker() for line in markers(figure.axes[0])} == {"o", "s", "^"}
+    key = " ".join(texts)
+    assert all(
+        f"{sign} {letter} {name}" in key for sign, letter, name in zip("●■▲", "ABC", names, strict=True)
+    )
+
+
 def test_equal_labels_on_one_spot_are_written_once() -> None:
     points = [p for n in range(3) for p in swept(f"convolution {n} of a long long name", 1 + 0.02 * n)]
     _, texts = drawn(time_roofline(v100(points)))
