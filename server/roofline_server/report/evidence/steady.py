@@ -14,6 +14,7 @@ from ...records import Bools, Ints, Table, rows, take
 from ...sentences import steps as texts
 from ...store.view import JobView, once
 from ..questions import Steps
+from ..ranks.members import processes_of_ranks
 from .replays import parsed_steps
 from .tables import by_rank, where
 
@@ -59,11 +60,13 @@ def traced_steps(view: JobView, number: int) -> Ints:
 
 def traced_times(view: JobView, number: int) -> list[tuple[int, int]]:
     """When a rank whose steps another process marks was traced; server time."""
-    nodes = [who.node for who in view.process_lifetimes if who.rank == number and who.node in view.clocks]
     text = view.facts.get(number, {}).get(TRACED_TIMES, "")
     ends = [one.partition("-")[::2] for one in text.split(",")]
     known = [[int(begin), int(end)] for begin, end in ends if _is_time(begin) and _is_time(end)]
-    if not nodes or not known:
+    if not known:
+        return []
+    nodes = [who.node for who in processes_of_ranks(view).get(number, []) if who.node in view.clocks]
+    if not nodes:
         return []
     times = view.clocks[nodes[-1]].to_server(np.array(known, np.int64).ravel()).reshape(-1, 2)
     return [(begin, end) for begin, end in times.tolist()]
