@@ -16,6 +16,7 @@ from typing import Any, List
 
 from . import Marker
 from .torch_calm import PASSED
+from .torch_gradients import report_of_lone_rank
 from .torch_phases import BACKWARDS, FORWARDS, GRADIENTS_READY, LEAVES
 from .torch_recorder import MOST_EVENTS, Recorder, recorder
 
@@ -201,5 +202,6 @@ def _report_settings(record: Recorder, torch: Any) -> None:
         record.fact("setting.device", "cuda" if on_gpu else "cpu")
         if on_gpu:
             record.computes_elsewhere()
+        report_of_lone_rank(record, torch)
     except Exception:
         record.failed("torch_autograd")

@@ -13,6 +13,7 @@ import weakref
 from typing import Any, Mapping, Optional, Tuple
 
 from . import Marker
+from .torch_gradients import report_gradients
 from .torch_module import at_compile, leave_to_python
 from .torch_phases import FORWARDS
 from .torch_recorder import Recorder, recorder
@@ -68,15 +69,8 @@ def _watch_a_gradient(model: Any, record: Recorder) -> None:
         at_compile.append(register(record.gradient_came).remove)
 
 
-def report_gradients(record: Recorder, model: Any) -> None:
-    """Report the size of a model's gradients; a sharded parameter counts the elements of the whole."""
-    trained = [p for p in model.parameters() if p.requires_grad]
-    record.fact("gradient.bytes", sum(p.numel() * p.element_size() for p in trained))
-    record.fact("gradient.tensors", len(trained))
-
-
 def _report_settings(model: Any, record: Recorder) -> None:
-    report_gradients(record, model.module)
+    report_gradients(record, model.module.parameters())
     record.fact("setting.bucket_cap_mb", "%g" % (model.bucket_bytes_cap / 2**20))
     for name in ("find_unused_parameters", "gradient_as_bucket_view", "static_graph", "broadcast_buffers"):
         if getattr(model, name, None) is not None:

@@ -10,7 +10,7 @@ import time
 from typing import Any
 
 from . import Marker
-from .torch_ddp import report_gradients
+from .torch_gradients import report_gradients
 from .torch_module import leave_to_python
 from .torch_recorder import Recorder, recorder
 
@@ -36,7 +36,7 @@ def _wrap_state(owner: Any, record: Recorder, torch: Any) -> None:
         result = before(self, module, args, kwargs)
         if root is None and _is_root(self):
             try:
-                report_gradients(record, module)
+                report_gradients(record, module.parameters())
             except Exception:
                 record.failed("torch_fsdp")
                 return result

@@ -45,6 +45,11 @@ class Turns:
         """Whether there is an optimizer."""
         return len(self._made) > 0
 
+    def parameters(self) -> List[Any]:
+        """What the optimizers update, each once."""
+        groups = [group for made in self._made for group in getattr(made, "param_groups", ())]
+        return list({id(one): one for group in groups for one in group["params"]}.values())
+
     def again(self, key: int) -> bool:
         """Whether this optimizer has had its turn in the round: it is over before the update that begins."""
         return key in self.round
