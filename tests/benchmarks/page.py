@@ -47,7 +47,8 @@ SETTLING, MARKS = 40, 20  # marks, of which the first are not looked at
 
 
 class Seen(NamedTuple):
-    """Seconds since the page was opened, the first time, and since the mouse that picks steps is up, medians."""
+    """Seconds since the page was opened, the first time, and since the mouse that picks steps is up; medians
+    of several times."""
 
     paint: float
     steps: float
@@ -84,7 +85,8 @@ def result(shape: Shape, seen: Seen, held: float) -> Result:
         f"{seen.paint:.2f} s, {1e3 * seen.picked:.0f} ms",
         seen.paint <= PAINT_S and seen.picked <= BRUSH_S,
         f"step times drawn after {seen.steps:.1f} s, the verdict after {seen.verdict:.1f} s, opened again "
-        f"{seen.again:.1f} s; of picked steps {seen.answered:.1f} s after the pick; the server holds {held:.0f} MB; {load()}",
+        f"{seen.again:.1f} s; of picked steps {seen.answered:.1f} s after the pick; "
+        f"the server holds {held:.0f} MB; {load()}",
     )
 
 

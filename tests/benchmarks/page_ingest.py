@@ -1,7 +1,8 @@
-"""What open pages cost the server while it takes batches: CPU time a row, in turns with pages that stand still.
+"""What open pages cost the server while it takes batches: CPU time a row, in turns with pages that stand
+still.
 
-Time a row is that of the machine's other work, too; CPU time is not. Where other work makes a turn longer, pages
-ask more in it, so that what is found is rather too much.
+Time a row is that of the machine's other work, too; CPU time is not. Where other work makes a turn longer,
+pages ask more in it, so that what is found is rather too much.
 """
 
 from __future__ import annotations
@@ -10,7 +11,6 @@ import asyncio
 import contextlib
 import statistics
 import sys
-import time
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -27,8 +27,8 @@ PAGES, PAIRS, BATCHES = 50, 12, 400  # batches of each stream in a turn
 SETTLE_S = 2.0  # after pages go on: what they had missed is asked for at once
 LIMIT = 0.05
 STEPPED = Shape(16, 2_000)
-# Opens so many streams of events and reads them: of the list of jobs, of a job that is over, and of one of real
-# ranks that runs.
+# Opens so many streams of events and reads them: of the list of jobs, of a job that is over, and of one of
+# real ranks that runs.
 READER = """
 import selectors, socket, sys
 port, pages = map(int, sys.argv[1:])
@@ -75,8 +75,8 @@ def beside_pages() -> Result:
         f"{LIMIT:.0%} more",
         str(found),
         found.high <= LIMIT,
-        f"{verdict(found, LIMIT)}; {1e6 * each[0]:.2f} and {1e6 * each[1]:.2f} us a row, {PAIRS} pairs of turns of "
-        f"{rows:,} rows; time {longer}; the server holds {held:.0f} MB; {load()}",
+        f"{verdict(found, LIMIT)}; {1e6 * each[0]:.2f} and {1e6 * each[1]:.2f} us a row, {PAIRS} pairs of "
+        f"turns of {rows:,} rows; time {longer}; the server holds {held:.0f} MB; {load()}",
     )
 
 
@@ -92,8 +92,8 @@ def _standing(process: psutil.Process) -> Iterator[None]:
 async def _ingest_in_turns(
     here: Node, port: int, process: psutil.Process, asking: psutil.Process
 ) -> list[tuple[Turn, Turn]]:
-    """Turns without and with pages, first the one and then the other first, in one event loop: gRPC stays with
-    the first of a process."""
+    """Turns without and with pages, first the one and then the other first, in one event loop: gRPC stays
+    with the first of a process."""
     messages, pairs = server.ingest_messages()[:BATCHES], []
 
     async def turn(agents: str) -> Turn:

@@ -53,7 +53,9 @@ def test_interval_is_as_wide_as_processes_differ() -> None:
 
 def test_cost_that_comes_in_lumps_is_in_the_interval_of_means() -> None:
     draw = random.Random(5)
-    pairs = [(one, one + (0.5 if at % 5 == 0 else 0.0)) for at in range(50) for one in [draw.gauss(1.0, 0.02)]]
+    pairs = [
+        (one, one + (0.5 if at % 5 == 0 else 0.0)) for at in range(50) for one in [draw.gauss(1.0, 0.02)]
+    ]
     found = interval_of_means(pairs)
     assert found.middle == pytest.approx(0.1, abs=0.005)
     assert 0.03 < found.low < 0.1 < found.high < 0.17

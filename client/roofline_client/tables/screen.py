@@ -86,6 +86,8 @@ def newest(report: Report) -> Labelled:
     words = verdict.headline if found is None else f"{_where(found, verdict)}, {_cost(found)}"
     style = "bold green" if verdict.kind == "healthy" else "bold"
     block.add("NOW", f"since step {report.first_step:,}: {words}", style=style)
+    if found is not None and verdict.also:
+        block.add("  also", f"{_where(verdict.also[0], verdict)}, {_cost(verdict.also[0])}")
     return block
 
 

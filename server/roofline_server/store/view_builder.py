@@ -159,8 +159,11 @@ class ViewBuilder:
                 snapshot = Snapshot(segments, Progress(), snapshot.fresh)
             is_over = all(life.exited for life in lifetimes.values())
             # The clocks of a job that is over stay as they are.
-            known_by = () if is_over else tuple(clocks[node] for node in sorted({who.node for who in lifetimes}))
-            kept = self._kept.of(job, (snapshot.moment, known_by), not snapshot.fresh)
+            known_by = (
+                () if is_over else tuple(clocks[node] for node in sorted({who.node for who in lifetimes}))
+            )
+            stamps = self._reader.stamps(one for one in snapshot.segments if one.dataset.startswith(STEPS))
+            kept = self._kept.of(job, (snapshot.moment, known_by, stamps), not snapshot.fresh)
             steps = self._steps(job, snapshot, fresh, clocks, needed, kept)
             events = on_server_clock(self._all("events", snapshot.segments, fresh.get("events", {})), clocks)
             between = self._all("between", snapshot.segments, fresh.get("between", {}))
@@ -229,8 +232,8 @@ class ViewBuilder:
         needed: Needed | None,
         kept: Kept,
     ) -> dict[str, Table]:
-        """Step tables: what is stored, and the same made now of what is younger. kept: of these, from a question
-        of before."""
+        """Step tables: what is stored, and the same made now of what is younger. kept: of these, from a
+        question of before."""
         stored: dict[str, list[Segment]] = {}
         for segment in snapshot.segments:
             if segment.dataset.startswith(STEPS):
@@ -297,8 +300,8 @@ class ViewBuilder:
     def _watched(
         self, of_nodes: Snapshot, lifetimes: Mapping[Incarnation, Lifetime], clocks: Clocks
     ) -> dict[int, Table]:
-        """Events of the nodes of these processes. Each batch is one, of every node as long as the server keeps
-        any job: only files from the time of these processes are read."""
+        """Events of the nodes of these processes. Each batch is one, of every node as long as the server
+        keeps any job: only files from the time of these processes are read."""
         homes = {who.node for who in lifetimes}
         if not homes:
             return {}
@@ -309,7 +312,8 @@ class ViewBuilder:
         if not rows(events):
             return {}
         events = take(events, np.argsort(events["node"], kind="stable"))
-        begins, ends = (np.searchsorted(events["node"], sorted(homes), side=side) for side in ("left", "right"))
+        of = events["node"]
+        begins, ends = np.searchsorted(of, sorted(homes)), np.searchsorted(of, sorted(homes), side="right")
         return {
             node: {name: column[begin:end] for name, column in events.items()}
             for node, begin, end in zip(sorted(homes), begins.tolist(), ends.tolist(), strict=True)

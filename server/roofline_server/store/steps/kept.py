@@ -1,6 +1,6 @@
 """Step tables that were read for one question, kept for the next: a page asks for verdict, roofline and step
-times of a job at once, and of steps that somebody picks again. No more than so many bytes are kept, and not for
-long."""
+times of a job at once, and of steps that somebody picks again. No more than so many bytes are kept, and not
+for long."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ import numpy as np
 from ...records import Table, is_constant
 
 MOST_BYTES = 512 << 20
-KEPT_S, UNSEALED_KEPT_S = 30.0, 1.0  # since the last question; of a job that brings more, its next one is another
+KEPT_S, UNSEALED_KEPT_S = (
+    30.0,
+    1.0,
+)  # since the last question; of a job that brings more, its next one is another
 
 
 class Wanted(NamedTuple):
@@ -46,7 +49,7 @@ class Kept:
         return {name: column for name, column in table.items() if name in wanted.columns}
 
     def _shared(self, table: Table) -> Table:
-        """Nearly always a job's step tables have the same rows: who, which step and when is then kept once."""
+        """Nearly always a job's step tables have the same rows: who, which step and when is kept once."""
         for _, other in self._tables.values():
             for name in table.keys() & other.keys():
                 if table[name] is not other[name] and np.array_equal(table[name], other[name]):

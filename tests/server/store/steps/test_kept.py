@@ -61,7 +61,9 @@ def test_columns_that_are_the_same_in_two_tables_take_memory_once() -> None:
         kept.table(Wanted("steps", None), reading)
         found = kept.table(Wanted("steps_tcp", None), lambda: {name: c.copy() for name, c in other.items()})
     assert kept.bytes == BYTES + 80, "a and rank are those of the other table, b is not"
-    assert {name: column.tolist() for name, column in found.items()} == {n: c.tolist() for n, c in other.items()}
+    assert {name: column.tolist() for name, column in found.items()} == {
+        n: c.tolist() for n, c in other.items()
+    }
 
 
 def test_what_is_kept_cannot_be_written_to() -> None:
