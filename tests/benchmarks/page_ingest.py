@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import statistics
 import sys
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -68,15 +67,17 @@ def beside_pages() -> Result:
         held = process.memory_info().rss / 2**20
     found = interval_of_means([(alone.cpu_seconds, beside.cpu_seconds) for alone, beside in pairs])
     longer = interval_of_means([(alone.seconds, beside.seconds) for alone, beside in pairs])
+    both = [sum(one.cpu_seconds for one in turns) for turns in zip(*pairs, strict=True)]
+    core = (both[1] - both[0]) / sum(beside.seconds for _, beside in pairs)
     rows = server.INGEST_STREAMS * BATCHES * server.ROWS
-    each = [statistics.mean(one.cpu_seconds for one in turns) / rows for turns in zip(*pairs, strict=True)]
+    each = [seconds / len(pairs) / rows for seconds in both]
     return Result(
         f"CPU time of the server a row, beside {PAGES} open pages",
         f"{LIMIT:.0%} more",
         str(found),
         found.high <= LIMIT,
-        f"{verdict(found, LIMIT)}; {1e6 * each[0]:.2f} and {1e6 * each[1]:.2f} us a row, {PAIRS} pairs of "
-        f"turns of {rows:,} rows; time {longer}; the server holds {held:.0f} MB; {load()}",
+        f"{verdict(found, LIMIT)}; {1e6 * each[0]:.2f} and {1e6 * each[1]:.2f} us a row, "
+        f"{core:.1%} of a core for pages; {PAIRS} pairs of turns of {rows:,} rows; time {longer}; the server holds {held:.0f} MB; {load()}",
     )
 
 

@@ -11,7 +11,7 @@ from .page import chromium
 from .page_memory import opened, training
 from .site import Result, node
 
-STEPS, BEFORE_S, TURNS, PATIENCE_S = 20, 45.0, 3, 60.0
+STEPS, BEFORE_S, TURNS, PATIENCE_S = 20, 30.0, 3, 60.0
 # Ranks that meet in each step, of 0.12 s; the one whose number stands in the file `slow` sleeps 0.1 s more.
 TRAINING = """
 import os, time
