@@ -77,7 +77,8 @@ def beside_pages() -> Result:
         str(found),
         found.high <= LIMIT,
         f"{verdict(found, LIMIT)}; {1e6 * each[0]:.2f} and {1e6 * each[1]:.2f} us a row, "
-        f"{core:.1%} of a core for pages; {PAIRS} pairs of turns of {rows:,} rows; time {longer}; the server holds {held:.0f} MB; {load()}",
+        f"{core:.1%} of a core for pages; {PAIRS} pairs of turns of {rows:,} rows; "
+        f"time {longer}; the server holds {held:.0f} MB; {load()}",
     )
 
 
