@@ -234,14 +234,9 @@ class _Page:
             async def ask() -> Found:
                 begin = time.monotonic()
                 try:
-                    found = await self._asking.ask(
-                        access, partial(_timed, watch), turns, URGENCY.get(name, 0)
-                    )
+                    return await self._asking.ask(access, partial(_timed, watch), turns, URGENCY.get(name, 0))
                 except ClientError as error:
                     return Found(documents.problem(error), True, time.monotonic() - begin)
-                if turns is None:
-                    return found
-                return found._replace(together_s=turns.together_s(name, found.spent_s))
 
             return ask
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-EVERY_S, SHARE = 1.0, 20.0  # what takes over 0.1 s is asked for in a twentieth of the time
+EVERY_S, SHARE = 1.0, 10.0  # so often; what takes over 0.2 s is asked for in a tenth of the time
 MOST_S = 60.0  # also after a question that was given up
 KEPT = 16  # subjects that nobody watches, for who comes back
 STILL_S, STILL_SHARE = (
@@ -32,13 +32,11 @@ Shown = tuple[str, bool]
 
 
 class Found(NamedTuple):
-    """What is shown, whether it may still change, and how long the server took for it, and for it and all
-    else of its job together."""
+    """What is shown, whether it may still change, and how long the server took for it."""
 
     shown: str
     may_change: bool
     spent_s: float
-    together_s: float = 0.0
 
 
 class Watch(Protocol):
@@ -56,9 +54,7 @@ class Turns:
     one is computed in vain.
     """
 
-    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
-        self._now = now
-        self._spent: dict[str, tuple[float, float]] = {}  # by question: when, and how long it took
+    def __init__(self) -> None:
         self._taken = False
         self._waiting: list[tuple[int, int, asyncio.Future[None]]] = []
         self._count = 0
@@ -77,12 +73,6 @@ class Turns:
             if mine.done() and not mine.cancelled():
                 self.end()  # it had come meanwhile
             raise
-
-    def together_s(self, question: str, spent_s: float) -> float:
-        """How long this question took, and the others that were asked lately."""
-        now = self._now()
-        self._spent[question] = now, spent_s
-        return sum(spent for when, spent in self._spent.values() if now - when <= 2 * MOST_S)
 
     def end(self) -> None:
         """The turn goes to the next that waits."""
@@ -132,7 +122,7 @@ class Feed:
             try:
                 found = await self._ask()
                 self._show(found.shown)
-                pause = pause_s(found.spent_s, found.may_change, found.together_s)
+                pause = pause_s(found.spent_s, found.may_change)
             except Exception:
                 log.exception("the page asked in vain; it tries again")
             self._due = time.monotonic() + pause
@@ -167,12 +157,11 @@ async def merged(feeds: Mapping[str, Feed]) -> AsyncIterator[tuple[str, str]]:
             await stream.aclose()
 
 
-def pause_s(spent_s: float, may_change: bool = True, together_s: float = 0.0) -> float:
-    """How long to wait before asking again, when the server took so long. together_s: for this question and
-    the others about the same job, which share the time."""
+def pause_s(spent_s: float, may_change: bool = True) -> float:
+    """How long to wait before asking again, when the server took so long."""
     if not may_change:
         return max(STILL_S, STILL_SHARE * spent_s)
-    return min(MOST_S, max(0.0, EVERY_S - spent_s, SHARE * max(spent_s, together_s) - EVERY_S))
+    return min(MOST_S, max(0.0, EVERY_S - spent_s, SHARE * spent_s - EVERY_S))
 
 
 class Feeds:
