@@ -8,11 +8,22 @@ import ctypes
 
 import pyarrow as pa
 
+M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # of mallopt (malloc.h)
+LARGE_BYTES, FREE_BYTES = 256 << 10, 16 << 20
+
 
 def share() -> None:
     """Have Arrow take memory where numpy does: what one has freed the other uses, and all of it goes back.
-    Arrow's own allocator kept 100 MB after a report. To be called before anything is read."""
+    Arrow's own allocator kept 100 MB after a report. To be called before anything is read.
+
+    And have glibc take a stretch of its own for each large array, which goes back when the array does. By
+    itself it does so for arrays beyond the largest that was ever freed, up to 32 MB: the others lie among
+    small things that stay, in heaps that grow with the largest job anybody has asked about."""
     pa.set_memory_pool(pa.system_memory_pool())
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    if mallopt is not None:
+        mallopt(M_MMAP_THRESHOLD, LARGE_BYTES)
+        mallopt(M_TRIM_THRESHOLD, FREE_BYTES)  # to set the other one sets it to 128 KB
 
 
 def give_back() -> None:

@@ -59,6 +59,7 @@ SEAL_BYTES = 96 << 20  # of memory, as decoded
 LOOK_S = 0.25
 GRACE_S = 2.0
 CHECKPOINT_S = 0.1
+FORGET_S, MUCH_BYTES = 1.0, 16 << 20  # what is worth the time it takes to give it back
 SWITCH_S = 0.001  # for which a sealing keeps the event loop waiting, each time it wants Python's lock
 LOCK_TRIES, LOCK_AGAIN_S = 25, 0.02  # what sealed for a killed server ends within that time
 
@@ -148,6 +149,7 @@ async def serve(options: Options) -> None:
             log.info("roofline-server %s at %s%s, data in %s", __version__, address, how, options.data)
             watching = [guard.watch()] if guard is not None else []
             watching.append(_checkpoint_for_ever(store))
+            watching.append(_forget_for_ever(store))
             watching.append(retain_for_ever(store, options.data, options.keep))
             watching.append(health.jobs.run())
             watching.append(Relieving(agents, committer.load).run())
@@ -335,6 +337,14 @@ async def _checkpoint_for_ever(store: Store) -> None:
     while True:
         await asyncio.sleep(CHECKPOINT_S)
         await asyncio.get_running_loop().run_in_executor(thread, store.checkpoint)
+
+
+async def _forget_for_ever(store: Store) -> None:
+    """What was read for questions goes when nobody asks for it any more."""
+    while True:
+        await asyncio.sleep(FORGET_S)
+        if store.forget() > MUCH_BYTES:
+            await asyncio.to_thread(give_back)
 
 
 def _take(lock: int) -> None:

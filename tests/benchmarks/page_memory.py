@@ -61,13 +61,13 @@ def while_looked_at(minutes: float) -> Iterator[Result]:
 
 
 @contextlib.contextmanager
-def training(here: Node) -> Iterator[None]:
+def training(here: Node, program: str = TRAINING) -> Iterator[None]:
     """Ranks that step until the block is left."""
     ranks: list[subprocess.Popen[bytes]] = []
     try:
         for index in range(RANKS):
             named = {"ROOFLINE_JOB": "7", "ROOFLINE_RANK": str(index), "ROOFLINE_ROLE": "worker"}
-            ranks.append(here.start(sys.executable, "-c", TRAINING, **named))
+            ranks.append(here.start(sys.executable, "-c", program, **named))
         yield
     finally:
         for rank in ranks:

@@ -8,7 +8,7 @@ import pytest
 
 from .quiet import Usage, noise, parse_steal
 from .trainings.step_clock import StepClock, batch_for, read_clock
-from .turns import Interval, Turn, against_neighbours, interval, steps_of, verdict
+from .turns import Interval, Turn, against_neighbours, interval, interval_of_means, steps_of, verdict
 
 MS = 1_000_000
 
@@ -47,8 +47,19 @@ def test_interval_is_as_wide_as_processes_differ() -> None:
     differing = [[0.05] * 20, [0.0] * 20, [-0.05] * 20]
     same = [[0.05, 0.0, -0.05] * 7] * 3
     assert interval(differing).high - interval(differing).low > 0.09
-    assert interval(differing).median == interval(same).median == 0.0
+    assert interval(differing).middle == interval(same).middle == 0.0
     assert interval([[0.01] * 5, []]) == Interval(0.01, 0.01, 0.01)
+
+
+def test_cost_that_comes_in_lumps_is_in_the_interval_of_means() -> None:
+    draw = random.Random(5)
+    pairs = [
+        (one, one + (0.5 if at % 5 == 0 else 0.0)) for at in range(50) for one in [draw.gauss(1.0, 0.02)]
+    ]
+    found = interval_of_means(pairs)
+    assert found.middle == pytest.approx(0.1, abs=0.005)
+    assert 0.03 < found.low < 0.1 < found.high < 0.17
+    assert interval([[second / first - 1 for first, second in pairs]]).middle == 0.0
 
 
 @pytest.mark.parametrize(

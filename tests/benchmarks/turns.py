@@ -59,12 +59,12 @@ def against_neighbours(sides: Sequence[int], values: Sequence[float | None]) -> 
 
 
 class Interval(NamedTuple):
-    median: float
+    middle: float
     low: float
     high: float
 
     def __str__(self) -> str:
-        return f"{self.median:+.2%} ({self.low:+.2%} to {self.high:+.2%})"
+        return f"{self.middle:+.2%} ({self.low:+.2%} to {self.high:+.2%})"
 
 
 def interval(groups: Sequence[Sequence[float]], seed: int = 1) -> Interval:
@@ -84,6 +84,19 @@ def interval(groups: Sequence[Sequence[float]], seed: int = 1) -> Interval:
     tail = int((1 - CONFIDENCE) / 2 * RESAMPLES)
     every = [ratio for group in known for ratio in group]
     return Interval(statistics.median(every), medians[tail], medians[-1 - tail])
+
+
+def interval_of_means(pairs: Sequence[tuple[float, float]], seed: int = 1) -> Interval:
+    """Mean of the seconds over mean of the firsts, less 1, and its percentile bootstrap interval over pairs:
+    for costs that come in lumps, which a median of ratios would not see."""
+    draw = random.Random(seed)
+
+    def more(some: Sequence[tuple[float, float]]) -> float:
+        return sum(second for _, second in some) / sum(first for first, _ in some) - 1
+
+    found = sorted(more(draw.choices(pairs, k=len(pairs))) for _ in range(RESAMPLES))
+    tail = int((1 - CONFIDENCE) / 2 * RESAMPLES)
+    return Interval(more(pairs), found[tail], found[-1 - tail])
 
 
 def verdict(found: Interval, limit: float) -> str:

@@ -121,6 +121,7 @@ def traffic(parts: Sequence[PartReport]) -> Figure | None:
         "y": [plain(name) for name in senders],
         "z": [[known.get((sender, taker)) for taker in takers] for sender in senders],
         "colorscale": FLOW,
+        "zmin": 0,  # else two that are all but the same look as far apart as can be
         "colorbar": {"title": {"text": "byte/s"}, "thickness": 10, "exponentformat": "SI"},
         "hovertemplate": "%{y} sends %{z:.3s}B/s to %{x}<br>measured, mean over the job<extra></extra>",
     }

@@ -155,7 +155,7 @@ ALL = {
     "breakdown": AnswerPage("Job {job}: what a step is made of", STEPS, _breakdown),
     "efficiency": AnswerPage("Job {job}: MFU, and where the rest of a step goes", STEPS, _efficiency),
     "compare": AnswerPage(
-        "{first} and {second}",
+        "Compare jobs {first} and {second}",
         {
             "first": "a job",
             "second": "compared with it (one or several)",

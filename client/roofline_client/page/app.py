@@ -179,7 +179,7 @@ class _Page:
                 except ClientError as error:
                     problem, status = str(error), status_of(error)
             else:
-                title = one.title.partition("{")[0].strip() or "Compare jobs"
+                title = one.title.partition("{")[0].strip()
             events = f"/events{request.url.path}?{request.url.query}" if one.is_live and answer.html else ""
             words = {
                 "title": title,

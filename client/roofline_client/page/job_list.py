@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import math
+import time
+from collections.abc import Callable
 from typing import NamedTuple
 
 from roofline.answers.jobs import Job
@@ -18,6 +20,7 @@ WITH_VERDICT = 20  # jobs, the newest
 WORDS = 5  # of what holds a job up
 SPARKS = 30  # stretches of steps of a sparkline
 MOST = 500  # jobs that are listed
+RUNNING_S = 5.0  # so old may be what holds a running job up: a line does not need more
 
 
 class Seen(NamedTuple):
@@ -49,12 +52,17 @@ class JobLine(NamedTuple):
 class JobList:
     """For one visitor's access."""
 
-    def __init__(self) -> None:
+    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
+        self._now = now
         self._ended: dict[tuple[str, int], Seen] = {}  # they change no more
+        self._running: dict[str, tuple[float, Seen]] = {}  # when they were asked for
 
     def look(self, client: Client) -> Shown:
         """What is to be shown now. Raises ClientError."""
         jobs = sorted(client.jobs(), key=lambda job: (not job.running, -job.end_ns))[:MOST]
+        self._running = {
+            job: seen for job, seen in self._running.items() if self._now() - seen[0] < RUNNING_S
+        }
         lines = [self._line(client, job, at < WITH_VERDICT) for at, job in enumerate(jobs)]
         return json.dumps({"jobs": [line._asdict() for line in lines]}), True
 
@@ -83,11 +91,15 @@ class JobList:
         key = job.job, job.end_ns
         if key in self._ended:
             return self._ended[key]
+        if job.running and job.job in self._running:
+            return self._running[job.job][1]
         try:
             found = Seen(client.report(job.job, first_screen=True).verdict, _sparks(client, job.job))
         except ClientError:
             return None
-        if not job.running:
+        if job.running:
+            self._running[job.job] = self._now(), found
+        else:
             while len(self._ended) >= WITH_VERDICT:
                 del self._ended[next(iter(self._ended))]
             self._ended[key] = found

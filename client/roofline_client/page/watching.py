@@ -25,6 +25,10 @@ from .live import Shown
 TRAIL_EVERY_S = 5.0
 MOST_TRAIL = 130  # places that are remembered
 RECENT_S = 20.0  # so old may be what is known of a job's newest steps
+NEWEST, NEWEST_SHARE = (
+    20,
+    0.2,
+)  # steps that "now" is of; more where these are fewer than in a fifth of the last 10 s
 FORGOTTEN_S = 60.0  # after so long without a look the server is asked again where roles were
 Place = tuple[float, float, float]  # when (s), intensity, FLOP/s
 Part = tuple[figures.Figure, str]  # a picture, and its table as HTML
@@ -116,7 +120,8 @@ def _late(found: StepOverview) -> Part:
 
 
 class VerdictWatch:
-    """Verdict and account of the steps that were picked, or of the steady ones."""
+    """Verdict and account of the steps that were picked, or of the steady ones; of a running job also what
+    holds its newest steps up: of a long job, a mean over all of them hardly moves."""
 
     def __init__(self, chosen: Chosen, state: JobState) -> None:
         self._chosen, self._state = chosen, state
@@ -132,7 +137,20 @@ class VerdictWatch:
             parts["account"] = figures.accounts(accounts), html(figures.accounts_table(accounts))
         words = {"state": report.state, "verdict": html(screen.as_text(report)), "of": asked.steps}
         words["headline"] = report.verdict.headline if report.verdict else ""
+        words["now"] = self._newest(client) if report.running and not asked.steps else ""
         return _message(parts, **words), report.running
+
+    def _newest(self, client: Client) -> str:
+        """HTML; "": it is not known."""
+        recent = next((one for one in self._state.recent() or () if not one.ago), None)
+        if recent is None:
+            return ""
+        count = recent.last_step - recent.first_step + 1
+        first = recent.last_step + 1 - min(count, max(NEWEST, round(NEWEST_SHARE * count)))
+        with suppress(ClientError):
+            line = screen.newest(client.report(self._chosen.job, first_step=first, first_screen=True))
+            return html(line) if line.rows else ""
+        return ""
 
 
 class RooflineWatch:

@@ -38,6 +38,7 @@ from .sealing.sealer import Sealer
 from .segments.leases import Leases
 from .segments.reader import Reader
 from .steps.deltas import Deltas, Needed
+from .steps.kept import KeptSteps
 from .steps.sealed import SealedSteps
 from .usable import usable
 from .view import JobView
@@ -116,6 +117,8 @@ class Store:
             self.run_called,
             lambda: self._sealer.keep_copy(always=True),
         )
+        kept = KeptSteps()
+        self.forget = kept.forget
         self._views = ViewBuilder(
             self._catalog,
             reader,
@@ -126,6 +129,7 @@ class Store:
             self.machines,
             self._tags,
             leases,
+            kept,
         )
 
     def _moment(self, node: int, node_ns: int) -> int | None:

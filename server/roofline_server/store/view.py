@@ -23,7 +23,7 @@ class _Fields(NamedTuple):
     steps: dict[str, Table]
     time_windows: dict[str, Table]  # as `steps`, in windows of equal time, for ranks without any step
     events: Table
-    watched: dict[int, Table]  # node -> BATCH and node-wide events
+    watched: dict[int, Table]  # node -> BATCH and node-wide events, at least of the time of the job
     clocks: dict[int, NodeClock]
     machines: dict[int, Machine]  # as they were when the job ran
     metrics: dict[str, list[Metric]]

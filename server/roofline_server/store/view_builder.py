@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from functools import partial
 from typing import NamedTuple
+
+import numpy as np
 
 from ..correlate.steps import JobTables
 from ..records import (
@@ -19,7 +22,7 @@ from ..records import (
     take,
 )
 from .catalog.catalog import Catalog, Progress
-from .catalog.clocks import ClockRegistry, Clocks
+from .catalog.clocks import ClockRegistry, Clocks, moment
 from .catalog.machines import Machines, MachineVersion
 from .catalog.name_ids import NameIds
 from .catalog.run_choice import job_and_number, run_name
@@ -31,8 +34,10 @@ from .segments.frames import by_dataset
 from .segments.leases import Leases
 from .segments.reader import Reader, distinct, grouped_by_rank, on_server_clock
 from .steps.deltas import Deltas, Needed
+from .steps.kept import Kept, KeptSteps, Wanted
 from .view import JobView, as_they_turned_out, facts_of
 
+SLACK_NS = 60_000_000_000  # clocks that are known better later move times by less
 # In every step table that has them: who, which step, when, of which incarnation, on how many samples.
 STEP_KEYS = ("rank", "window", "step", "begin_ns", "end_ns", "start_ns", "samples")
 
@@ -47,6 +52,12 @@ class Snapshot(NamedTuple):
     @property
     def frames(self) -> list[Frame]:
         return frames_of(self.fresh)
+
+    @property
+    def moment(self) -> Hashable:
+        """Equal where the same is known of the job's steps."""
+        paths, batches = (one.path for one in self.segments), (one.id for one in self.fresh)
+        return self.progress.through_ns, self.progress.resume_ns, tuple(paths), tuple(batches)
 
 
 class ViewBuilder:
@@ -63,13 +74,14 @@ class ViewBuilder:
         machines: Machines,
         tags: Tags,
         leases: Leases,
+        kept: KeptSteps,
         allows: Callable[[str], bool] = lambda job: True,
     ) -> None:
         """allows: whether a run is there for who asks; of another nothing is kept."""
         self._allows = allows
         self._catalog, self._reader, self._tail = catalog, reader, tail
         self._name_ids, self._clocks, self._deltas = name_ids, clocks, deltas
-        self._machines, self._tags, self._leases = machines, tags, leases
+        self._machines, self._tags, self._leases, self._kept = machines, tags, leases, kept
 
     def ranks_of(self, job: str) -> dict[int, RankKey]:
         """The ranks of a job of which something is kept, by their ids; none of one that may not be seen. All
@@ -145,14 +157,16 @@ class ViewBuilder:
             ):
                 segments = [s for s in snapshot.segments if not s.dataset.startswith(STEPS)]
                 snapshot = Snapshot(segments, Progress(), snapshot.fresh)
-            steps = self._steps(job, snapshot, fresh, clocks, needed)
+            is_over = all(life.exited for life in lifetimes.values())
+            # The clocks of a job that is over stay as they are.
+            known_by = (
+                () if is_over else tuple(clocks[node] for node in sorted({who.node for who in lifetimes}))
+            )
+            stamps = self._reader.stamps(one for one in snapshot.segments if one.dataset.startswith(STEPS))
+            kept = self._kept.of(job, (snapshot.moment, known_by, stamps), not snapshot.fresh)
+            steps = self._steps(job, snapshot, fresh, clocks, needed, kept)
             events = on_server_clock(self._all("events", snapshot.segments, fresh.get("events", {})), clocks)
             between = self._all("between", snapshot.segments, fresh.get("between", {}))
-            node_events = self._all("events", of_nodes.segments, unsealed(of_nodes.frames, "events"))
-            watched = {}
-            if rows(node_events):
-                for node in {who.node for who in lifetimes}:
-                    watched[node] = take(node_events, node_events["node"] == node)
             used = self._machines.used(lifetimes, clocks)
             view = JobView(
                 job,
@@ -161,7 +175,7 @@ class ViewBuilder:
                 steps=steps,
                 time_windows=self._time_windows(job, snapshot, fresh, clocks, ranks, steps, needed),
                 events=events,
-                watched=watched,
+                watched=self._watched(of_nodes, lifetimes, clocks),
                 clocks=clocks,
                 machines={**self._name_ids.machines(), **{node: use.machine for node, use in used.items()}},
                 metrics=self._name_ids.metrics_by_set(job),
@@ -216,25 +230,34 @@ class ViewBuilder:
         fresh: Mapping[str, Table],
         clocks: Clocks,
         needed: Needed | None,
+        kept: Kept,
     ) -> dict[str, Table]:
-        """Step tables: what is stored, and the same made now of what is younger."""
-        new = self._new_steps(job, snapshot, fresh, clocks)
+        """Step tables: what is stored, and the same made now of what is younger. kept: of these, from a
+        question of before."""
         stored: dict[str, list[Segment]] = {}
         for segment in snapshot.segments:
             if segment.dataset.startswith(STEPS):
                 stored.setdefault(segment.dataset, []).append(segment)
-        found = {}
-        for name in stored.keys() | new.keys():
-            if needed is not None and name not in needed:
-                continue
-            some = None if needed is None else needed[name]
-            wanted = None if some is None else (*STEP_KEYS, *some)
-            kept = self._reader.pieces(stored.get(name, ()), wanted)
-            made = {n: column for n, column in new.get(name, {}).items() if wanted is None or n in wanted}
-            # Without rows where all files of it are damaged.
-            if rows(table := grouped_by_rank([*kept, made])):
-                found[name] = table
-        return found
+        # Who asks for the same meanwhile waits, and does not read it again.
+        with kept.lock:
+            if kept.new is None:
+                kept.new = self._new_steps(job, snapshot, fresh, clocks)
+            found = {}
+            for name in stored.keys() | kept.new.keys():
+                if needed is not None and name not in needed:
+                    continue
+                some = None if needed is None else needed[name]
+                wanted = Wanted(name, None if some is None else (*STEP_KEYS, *some))
+                read = partial(self._grouped, stored.get(name, ()), kept.new.get(name, {}), wanted.columns)
+                # Without rows where all files of it are damaged.
+                if rows(table := kept.table(wanted, read)):
+                    found[name] = table
+            return found
+
+    def _grouped(self, stored: Sequence[Segment], new: Table, columns: Sequence[str] | None) -> Table:
+        """A step table by rank; columns None: all."""
+        made = {name: column for name, column in new.items() if columns is None or name in columns}
+        return grouped_by_rank([*self._reader.pieces(stored, columns), made])
 
     def _new_steps(
         self, job: str, snapshot: Snapshot, fresh: Mapping[str, Table], clocks: Clocks
@@ -273,6 +296,28 @@ class ViewBuilder:
         if not without:
             return {}
         return self._deltas.by_time(job, snapshot.segments, fresh, clocks, without, needed)
+
+    def _watched(
+        self, of_nodes: Snapshot, lifetimes: Mapping[Incarnation, Lifetime], clocks: Clocks
+    ) -> dict[int, Table]:
+        """Events of the nodes of these processes. Each batch is one, of every node as long as the server
+        keeps any job: only files from the time of these processes are read."""
+        homes = {who.node for who in lifetimes}
+        if not homes:
+            return {}
+        first = min(moment(clocks[who.node], life.first_ns) for who, life in lifetimes.items())
+        last = max(moment(clocks[who.node], life.last_ns) for who, life in lifetimes.items())
+        near = [one for one in of_nodes.segments if one.overlaps(first, last, SLACK_NS)]
+        events = self._all("events", near, unsealed(of_nodes.frames, "events"))
+        if not rows(events):
+            return {}
+        events = take(events, np.argsort(events["node"], kind="stable"))
+        of = events["node"]
+        begins, ends = np.searchsorted(of, sorted(homes)), np.searchsorted(of, sorted(homes), side="right")
+        return {
+            node: {name: column[begin:end] for name, column in events.items()}
+            for node, begin, end in zip(sorted(homes), begins.tolist(), ends.tolist(), strict=True)
+        }
 
     def _all(self, dataset: str, segments: Sequence[Segment], fresh: Table) -> Table:
         stored = self._reader.read(s for s in segments if s.dataset == dataset)

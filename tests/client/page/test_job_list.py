@@ -12,7 +12,7 @@ from roofline.answers.report import Report
 from roofline.convert import from_message
 from roofline.v1 import query_pb2 as pb
 from roofline_client.errors import Refused
-from roofline_client.page.job_list import JobList, shortened
+from roofline_client.page.job_list import RUNNING_S, JobList, shortened
 
 from .. import verdicts
 from .overviews import line, overview
@@ -70,8 +70,12 @@ def test_a_job_that_cannot_be_reported_is_listed_all_the_same() -> None:
     assert [one["job"] for one in lines(JobList(), Server(job("broken"), job("1")))] == ["broken", "1"]
 
 
-def test_of_jobs_that_are_over_nothing_is_asked_twice() -> None:
-    server, watch = Server(job("1"), job("2", running=True)), JobList()
+def test_of_jobs_that_are_over_nothing_is_asked_twice_and_of_others_some_seconds_later() -> None:
+    now = [0.0]
+    server, watch = Server(job("1"), job("2", running=True)), JobList(lambda: now[0])
     lines(watch, server)
+    lines(watch, server)
+    assert server.asked == 2
+    now[0] += RUNNING_S
     lines(watch, server)
     assert server.asked == 3

@@ -35,6 +35,7 @@ class Server:
     def report(self, job: str, **asked: Any) -> Report:
         self.asked.append(("report", asked))
         report = from_message(Report, pb.Report(job=job, running=self.running))
+        report = report._replace(first_step=asked.get("first_step"))
         return report._replace(verdict=verdicts.verdict())  # type: ignore[no-any-return]
 
     def roofline(self, job: str, kind: str, points: str, **steps: int | None) -> Roofline:
@@ -69,6 +70,18 @@ def test_picked_steps_are_what_verdict_and_roofline_are_of() -> None:
     assert list(roofline["pictures"]) == list(roofline["tables"]) == ["roofline"]
     point = next(one for one in roofline["pictures"]["roofline"]["data"] if one["mode"] == "markers")
     assert point["customdata"][0].startswith("steps 10:90<br>"), "a hover says which steps"
+
+
+def test_what_holds_a_running_job_up_now_is_of_its_newest_steps() -> None:
+    server, state = Server(running=True), JobState()
+    assert shown(VerdictWatch(Chosen("42"), state), server)["now"] == "", "they are not known yet"
+    shown(StepsWatch("42", state), server)
+    found = shown(VerdictWatch(Chosen("42"), state), server)
+    assert server.of("report")[-1] == {"first_step": 980, "first_screen": True}, "20 of the last 100"
+    assert "since step 980: ps:1 stalls the workers" in found["now"] and "NOW" not in found["verdict"]
+    assert shown(VerdictWatch(Chosen("42", "10:90"), state), server)["now"] == "", "of a pick there is none"
+    server.running = False
+    assert shown(VerdictWatch(Chosen("42"), state), server)["now"] == ""
 
 
 def test_picked_steps_and_ranks_are_what_lateness_is_of() -> None:

@@ -38,21 +38,26 @@ function band(figure) {
   return { ...figure, layout: { ...figure.layout, shapes: [...(figure.layout.shapes || []), shape] } };
 }
 
-// While the mouse is down steps are being picked: a picture that is drawn anew would end that.
+// While the mouse is down steps are being picked: a picture that is drawn anew would end that. What has come
+// meanwhile is drawn when it is up: that alone, as somebody waits for what he picked.
 let pressed = false;
+const missed = new Set();
 window.addEventListener("pointerdown", () => { pressed = true; }, true);
 for (const end of ["pointerup", "pointercancel", "blur"]) {
   window.addEventListener(end, () => {
     if (!pressed) return;
     pressed = false;
-    setTimeout(() => drawAll(NAMES), 0);
+    setTimeout(() => {
+      drawAll([...missed]);
+      missed.clear();
+    }, 0);
   }, true);
 }
 
 function drawAll(names) {
-  if (pressed) return;
   for (const name of names) {
-    if (!pictures[name]) continue;
+    if (pressed) missed.add(name);
+    if (pressed || !pictures[name]) continue;
     // Another pick begins with all of what is picked in sight.
     const revision = job + (name === "late" ? picked.steps + picked.ranks : "");
     draw(name, name === "steps" ? band(pictures[name]) : pictures[name], revision);
@@ -70,7 +75,9 @@ function ask() {
   describe();
   verdict.setAttribute("aria-busy", "true");
   document.querySelectorAll(".of-steps").forEach((one) => one.classList.add("waits"));
-  if (pictures.steps) drawAll(["steps"]);
+  if (pictures.steps && document.getElementById("steps").on) {
+    Plotly.relayout("steps", { "xaxis.autorange": true, shapes: band(pictures.steps).layout.shapes || [] });
+  }
   const found = edges();
   if (pictures.late && found && found[0] !== "" && found[1] !== "") {
     Plotly.relayout("late", { "xaxis.range": [+found[0] - 0.5, +found[1] + 0.5] });
@@ -107,6 +114,9 @@ const reopen = follow(() => "/events/job?" + query(), (shown) => {
     const headline = document.getElementById("headline");
     if (headline.textContent !== shown.headline) headline.textContent = shown.headline;
     document.getElementById("state").textContent = shown.state;
+    const now = document.getElementById("now");
+    if (now.innerHTML !== shown.now) now.innerHTML = shown.now;  // escaped by the server
+    now.hidden = !shown.now;
     verdict.removeAttribute("aria-busy");
     verdict.classList.remove("waits");
   }
@@ -152,7 +162,6 @@ function listen() {
   steps.on("plotly_relayout", (event) => {
     const [first, last] = [event["xaxis.range[0]"], event["xaxis.range[1]"]];
     if (first === undefined || last === undefined) return;
-    Plotly.relayout(steps, { "xaxis.autorange": true });
     pick({ steps: `${Math.max(0, Math.ceil(first))}:${Math.max(0, Math.ceil(first), Math.floor(last))}` });
   });
   steps.on("plotly_doubleclick", () => { if (picked.steps) pick({ steps: "" }); });

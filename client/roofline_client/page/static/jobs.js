@@ -52,7 +52,8 @@ function row(job) {
   verdict.title = job.headline;
   const speed = cell(job.speed, "number");
   const course = cell("", "sparks");
-  course.append(sparkline(job.sparks));
+  const line = sparkline(job.sparks);
+  if (line.hasChildNodes()) course.append(line);
   made.append(
     name, cell(job.state, job.running ? "running" : ""), verdict, speed, course, cell(job.roles),
     cell(job.hosts), cell(job.user), cell(job.begun), cell(job.lasted, "number"), cell(tags(job), "tags"));

@@ -76,6 +76,10 @@ class Reader:
             return plain(file.schema_arrow.empty_table())
         return {}
 
+    def stamps(self, segments: Iterable[Segment]) -> tuple[tuple[int, int], ...]:
+        """Of each file its size and when it was written: what was read of it holds as long as these do."""
+        return tuple(_stamp(self._root / segment.path) for segment in segments)
+
     def damaged_of(self, segments: Iterable[Segment]) -> dict[str, int]:
         """Of these segments those that were found to be damaged or missing: path -> rows."""
         return {segment.path: segment.rows for segment in segments if segment.path in self.damaged}
@@ -101,6 +105,14 @@ class Reader:
                 return [{name: constant(value, segment.rows) for name, value in same.items()}]
             arrow = file.read(varying, use_threads=segment.rows > ROWS_FOR_THREADS)
             return [_with_constants(plain(batch), names, same) for batch in arrow.to_batches()]
+
+
+def _stamp(path: Path) -> tuple[int, int]:
+    try:
+        found = path.stat()
+    except OSError:
+        return -1, -1
+    return found.st_size, found.st_mtime_ns
 
 
 @contextlib.contextmanager

@@ -1,0 +1,104 @@
+"""Step tables that were read for one question, kept for the next: a page asks for verdict, roofline and step
+times of a job at once, and of steps that somebody picks again. No more than so many bytes are kept, and not
+for long."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Collection, Hashable, Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from ...records import Table, is_constant
+
+MOST_BYTES = 512 << 20
+KEPT_S, UNSEALED_KEPT_S = (
+    30.0,
+    1.0,
+)  # since the last question; of a job that brings more, its next one is another
+
+
+class Wanted(NamedTuple):
+    """A step table, and which of its columns; columns None: all."""
+
+    name: str
+    columns: tuple[str, ...] | None
+
+
+class Kept:
+    """Tables of one job at one moment. Who holds `lock` may read and add."""
+
+    def __init__(self, lasts_s: float) -> None:
+        self.lock = threading.Lock()
+        self.lasts_s, self.used_s = lasts_s, 0.0
+        self.new: Mapping[str, Table] | None = None  # of steps that are not stored; None: not made yet
+        self._tables: dict[str, tuple[Wanted, Table]] = {}
+
+    def table(self, wanted: Wanted, read: Callable[[], Table]) -> Table:
+        """With the columns that are wanted, as far as there are any; not to be written to."""
+        known, table = self._tables.get(wanted.name, (None, {}))
+        if known is None or not _covers(known.columns, wanted.columns):
+            table = self._shared(read())
+            for column in table.values():
+                column.flags.writeable = False  # others will read it, too
+            self._tables[wanted.name] = wanted, table
+        if wanted.columns is None:
+            return dict(table)
+        return {name: column for name, column in table.items() if name in wanted.columns}
+
+    def _shared(self, table: Table) -> Table:
+        """Nearly always a job's step tables have the same rows: who, which step and when is kept once."""
+        for _, other in self._tables.values():
+            for name in table.keys() & other.keys():
+                if table[name] is not other[name] and np.array_equal(table[name], other[name]):
+                    table[name] = other[name]
+        return table
+
+    @property
+    def bytes(self) -> int:
+        """Of memory that its tables take."""
+        tables = [*(table for _, table in list(self._tables.values())), *(self.new or {}).values()]
+        each = {id(one): one for table in tables for one in table.values()}
+        return sum(0 if is_constant(one) else one.nbytes for one in each.values())
+
+
+class KeptSteps:
+    """Of one data directory. Thread-safe."""
+
+    def __init__(self, most_bytes: int = MOST_BYTES, now: Callable[[], float] = time.monotonic) -> None:
+        self._most_bytes, self._now = most_bytes, now
+        self._lock = threading.Lock()
+        self._kept: dict[str, tuple[Hashable, Kept]] = {}  # by job, the one used last at the end
+
+    def of(self, job: str, moment: Hashable, is_sealed: bool) -> Kept:
+        """What is kept of a job as it is now. moment: differs where anything of its steps does."""
+        with self._lock:
+            known, kept = self._kept.pop(job, (None, None))
+            if kept is None or known != moment:
+                kept = Kept(KEPT_S if is_sealed else UNSEALED_KEPT_S)
+            kept.used_s = self._now()
+            self._kept[job] = moment, kept
+            self._forget()
+            return kept
+
+    def forget(self) -> int:
+        """Let go of what nobody has asked for lately, and of what is too much; how many bytes that were.
+        Never waits for a reader."""
+        with self._lock:
+            return self._forget()
+
+    def _forget(self) -> int:
+        now, room, gone = self._now(), self._most_bytes, 0
+        for job, (_, kept) in reversed(list(self._kept.items())):
+            size = kept.bytes
+            room -= size
+            if room < 0 or now - kept.used_s > kept.lasts_s:
+                del self._kept[job]
+                gone += size
+        return gone
+
+
+def _covers(known: Collection[str] | None, wanted: Collection[str] | None) -> bool:
+    return known is None or (wanted is not None and set(wanted) <= set(known))
