@@ -61,9 +61,10 @@ class Text:
         stream: IO[bytes],
         companions: Sequence[str] = (),
         progress: Callable[[int], None] = lambda done: None,
+        has_digest: bool = True,
     ) -> None:
         """companions: the heads of the other files given together with this one; progress: called with
-        `bytes_read` as it grows.
+        `bytes_read` as it grows; has_digest: whether `digest` will be asked for.
 
         Raises NotText when it is binary, NotReadable when it is empty or cannot be read.
         """
@@ -72,7 +73,7 @@ class Text:
         self._progress = progress
         self.line = 0
         self.bytes_read = 0
-        self._hash = hashlib.sha256()
+        self._hash = hashlib.sha256() if has_digest else None
         self.replaced = 0
         self.long_lines = 0
         self.cut_short = ""
@@ -95,8 +96,8 @@ class Text:
 
     @property
     def digest(self) -> str:
-        """SHA-256 of the content read so far, unpacked."""
-        return self._hash.hexdigest()
+        """SHA-256 of the content read so far, unpacked; "" where it was not to be made."""
+        return self._hash.hexdigest() if self._hash is not None else ""
 
     def _read(self, size: int) -> bytes:
         """Less than `size` bytes only at the end or a break; what came before a break is kept."""
@@ -115,7 +116,8 @@ class Text:
             self.cut_short = f"reading failed ({error.strerror or error})"
             return b""
         self.bytes_read += len(data)
-        self._hash.update(data)
+        if self._hash is not None:
+            self._hash.update(data)
         self._progress(self.bytes_read)
         return data
 
