@@ -21,7 +21,8 @@ else:
 LEAST = 1 << 14  # bytes: of fewer, loading Arrow costs more than it saves
 _MOST = 1e300
 _MOST_COMBINED = 1 << 40
-_END, _COMMA, _POINT, _ZERO, _NINE = map(ord, "\n,.09")
+_FEW_TIMES = 4  # so many times as many combinations as rows are sooner told apart without sorting
+_END, _COMMA, _MINUS, _POINT, _ZERO, _NINE = map(ord, "\n,-.09")
 _PLAIN = r"^(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?$"
 _GROUPED = r"^(?:\d+\.?\d*|\.\d+|\d{1,3}(?:,\d{3})+(?:\.\d+)?)$"
 HAS_ARROW = all(importlib.util.find_spec(one) for one in ("pyarrow", "numpy"))
@@ -95,6 +96,10 @@ class Columns:
         if column not in self._numbers:
             self._numbers[column] = _numbers(self._cells(column), has_groups)
         return self._numbers[column]
+
+    def numbers_within(self, column: int, before: str, after: str) -> Array | None:
+        """The numbers of cells that all have the same before and behind them; None where one has not."""
+        return _numbers_within(self._cells(column), before.encode(), after.encode())
 
     def read_numbers(self, columns: Sequence[int]) -> None:
         """The same for several columns at once, which is sooner; `numbers` then has them."""
@@ -190,8 +195,14 @@ def combined(columns: Sequence[Array]) -> tuple[Array, Array]:
         total = total * (int(column.max(initial=0)) + 1) + column
         if total.max(initial=0) > _MOST_COMBINED:
             total = numpy.unique(total, return_inverse=True)[1]
-    _, firsts, which = numpy.unique(total, return_index=True, return_inverse=True)
-    return firsts, which
+    if total.max(initial=0) > _FEW_TIMES * len(total):
+        _, firsts, which = numpy.unique(total, return_index=True, return_inverse=True)
+        return firsts, which
+    kinds = numpy.bincount(total).nonzero()[0]
+    firsts, places = numpy.zeros(kinds[-1] + 1, int), numpy.zeros(kinds[-1] + 1, int)
+    firsts[total[::-1]] = numpy.arange(len(total))[::-1]  # of those assigned to one place the last stays
+    places[kinds] = numpy.arange(len(kinds))
+    return firsts[kinds], places[total]
 
 
 def groups(table: Array) -> Iterator[Array]:
@@ -320,6 +331,34 @@ def _characters(cells: Any) -> tuple[Array, Array]:
     offsets = numpy.frombuffer(cells.buffers()[1], numpy.int32)[cells.offset : cells.offset + len(cells) + 1]
     data = numpy.frombuffer(cells.buffers()[2] or b"", numpy.uint8)
     return data[offsets[0] : offsets[-1]], offsets - offsets[0]
+
+
+def _numbers_within(cells: Any, before: bytes, after: bytes) -> Array | None:
+    import numpy
+    import pyarrow
+    import pyarrow.compute as compute
+
+    data, offsets = _characters(cells)
+    size = len(before) + len(after)
+    if (offsets[1:] - offsets[:-1]).min() <= size:
+        return None
+    is_number = numpy.ones(len(data), bool)
+    places = [(offsets[:-1] + at, one) for at, one in enumerate(before)]
+    places += [(offsets[1:] - len(after) + at, one) for at, one in enumerate(after)]
+    for at, one in places:
+        if not (data[at] == one).all():
+            return None
+        is_number[at] = False
+    plain = data[is_number]
+    if plain.min() < _MINUS or plain.max() > _NINE:
+        return None
+    buffers = map(pyarrow.py_buffer, (offsets - size * numpy.arange(len(offsets), dtype=numpy.int32), plain))
+    try:
+        cast = compute.cast(pyarrow.StringArray.from_buffers(len(cells), *buffers), pyarrow.float64())
+    except pyarrow.ArrowInvalid:
+        return None
+    found = _values(cast)
+    return found if numpy.abs(found).max() < _MOST else None
 
 
 def _ungrouped(cells: Any) -> Any | None:

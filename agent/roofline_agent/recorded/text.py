@@ -20,7 +20,9 @@ from .errors import NotReadable, NotText
 
 HEAD_BYTES = 1 << 16
 CHUNK_BYTES = 1 << 20
-MAX_LINE = 1 << 20  # characters, as many as a chunk has at most
+BLOCK_BYTES = 1 << 22  # of lines: what tables cost a block, whatever its size, is half of all at 1 MiB
+MAX_LINE = 1 << 20  # characters
+_CONTROLS = bytes(byte for byte in range(32) if byte not in (8, 9, 10, 12, 13, 27))
 _RETURNS = re.compile(rb"\r+\n")
 
 _BOMS = (
@@ -149,7 +151,7 @@ class Text:
             yield line
 
     def blocks(self) -> Iterator[LineBlock | str]:
-        """All lines, those of a chunk at a time; one pass. Where a chunk has an endless line or zeros at the
+        """All lines, those of a block at a time; one pass. Where a block has an endless line or zeros at the
         end of one, its lines are handed out one by one. `line` is the number of the last."""
         rest, skipping = b"", False
         for chunk in self._encoded():
@@ -181,7 +183,7 @@ class Text:
         data = self._raw_head[self._skip :]
         while data:
             yield data
-            data = self._read(CHUNK_BYTES)
+            data = self._read(BLOCK_BYTES)
 
     def _clean(self, lines: bytes) -> bytes:
         if b"\r" in lines:
@@ -204,8 +206,13 @@ class Text:
 
 
 def _is_plain(lines: bytes) -> bool:
-    """Whether no line is endless or has zeros at its end. All but the first lie within a chunk."""
-    return b"\0" not in lines and len(lines.partition(b"\n")[0]) <= MAX_LINE
+    """Whether no line is endless or has zeros at its end."""
+    at = 0
+    while len(lines) - at > MAX_LINE:
+        at = lines.rfind(b"\n", at, at + MAX_LINE + 1) + 1
+        if not at:
+            return False
+    return b"\0" not in lines
 
 
 def open_binary(path: str) -> IO[bytes]:
@@ -232,6 +239,6 @@ def _refuse_binary(name: str, head: bytes) -> None:
     if nul >= 0:
         line = head.count(b"\n", 0, nul) + 1
         raise NotText(f"{name} is binary (a zero byte at offset {nul}, line {line}): no known recording is")
-    controls = sum(byte < 32 and byte not in (8, 9, 10, 12, 13, 27) for byte in head)
+    controls = len(head) - len(head.translate(None, _CONTROLS))
     if controls > len(head) // 20:
         raise NotText(f"{name} is binary ({controls} control characters in its first {len(head)} bytes)")

@@ -198,7 +198,7 @@ def everything(read: Reader, content: str, keeps: bool) -> tuple[Any, ...]:
 def in_blocks(read: Reader, content: str, keeps: bool, line_by_line: str) -> Iterator[tuple[Any, ...]]:
     """What is found in columns, and line by line."""
     with pytest.MonkeyPatch.context() as patch:
-        for size in ("HEAD_BYTES", "CHUNK_BYTES"):
+        for size in ("HEAD_BYTES", "CHUNK_BYTES", "BLOCK_BYTES"):
             patch.setattr(f"roofline_agent.recorded.text.{size}", 250)
         yield everything(read, content, keeps)
         patch.setattr(line_by_line, lambda *given: None)
@@ -317,6 +317,7 @@ def test_gauges_of_nvidia_smi(rows: list[Any], gpu: str) -> None:
 
 def test_regular_tables_are_read_in_columns(monkeypatch: pytest.MonkeyPatch) -> None:
     """Else the laws above would hold for nothing."""
+    monkeypatch.setattr("roofline_agent.recorded.text.BLOCK_BYTES", 1 << 20)
 
     def used(read: Reader, content: str, what: type, method: str) -> int:
         calls = []

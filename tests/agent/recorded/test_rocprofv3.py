@@ -33,7 +33,7 @@ def test_what_is_found_depends_on_neither_form_nor_pieces(
     monkeypatch: pytest.MonkeyPatch, chunk: int, indent: int | None
 ) -> None:
     expected = found_in(TRACE, rocprofv3.read, True)
-    for size in ("HEAD_BYTES", "CHUNK_BYTES"):
+    for size in ("HEAD_BYTES", "CHUNK_BYTES", "BLOCK_BYTES"):
         monkeypatch.setattr(f"roofline_agent.recorded.text.{size}", chunk)
     found = found_in(json.dumps(json.loads(TRACE), indent=indent), rocprofv3.read, True)
     assert list(found.launches or ()) == list(expected.launches or ())

@@ -6,11 +6,10 @@ import re
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from functools import lru_cache
-from itertools import repeat
 from typing import NamedTuple
 
 from ..collector import Collector
-from ..columns import Distinct, WantedColumns, in_turns, spread
+from ..columns import Array, Distinct, WantedColumns, in_turns, spread
 from ..recording import Counter
 from ..text import Text
 from .rows import Header, TableBlock, TableRow, blocks, headers_in, number
@@ -41,8 +40,7 @@ _TEXTS = frozenset(
 _SIGNS = re.compile(
     r"utilization\.|memory\.(?:used|free|total)|power\.draw|clocks\.|temperature\.|pstate|fan\."
 )
-_CELL = re.compile(r"(-?[\d.]+)\s*([A-Za-z%/]*)")
-_DIGITS = frozenset("0123456789.-")
+_CELL = re.compile(r"(\s*)(-?[\d.]+)\s*([A-Za-z%/]*)")
 _MOMENT = re.compile(r"(\d{4}/\d\d/\d\d \d\d:\d\d):([0-6]\d\.\d{1,6})")
 
 
@@ -85,23 +83,19 @@ class _SmiReader:
     def take_block(self, block: TableBlock) -> None:
         """The same for each row, in columns where all of them say which GPU it is and when it was."""
         gpus, moments = self._gpus(block), block.distinct("timestamp")
-        times = [self._time(text) for text in moments.texts] if moments is not None else []
-        if gpus is None or None in times:
+        times = self._times(moments.texts) if moments is not None else ()
+        if gpus is None or times is None:
             for row in block.rows():
                 self.take(row)
             return
         self._note(lambda name: block.text(name, 0))
         likes: list[Counter] = []
         kinds, values, printed = [], [], []
-        for at, (name, unit) in enumerate(zip(block.header.names, block.header.units, strict=True)):
-            cells = block.column(at)
-            gauges = _gauges(name, unit, cells.texts)
-            if gauges is None:
-                continue
-            ours = spread(gauges.which, cells.which)
+        for gauges in filter(None, (_gauges(block, at) for at in range(len(block.header.names)))):
+            ours = gauges.which
             kinds.append((len(likes) + ours * len(gpus.texts) + gpus.which) * (ours >= 0) - (ours < 0))
-            values.append(spread(gauges.values, cells.which))
-            printed.append(spread(gauges.printed, cells.which))
+            values.append(gauges.values)
+            printed.append(gauges.printed)
             likes += [like._replace(scope=f"gpu {gpu}") for like in gauges.likes for gpu in gpus.texts]
         if not kinds:
             return
@@ -130,14 +124,20 @@ class _SmiReader:
 
     def _time(self, text: str) -> float | None:
         """Seconds since the first row."""
-        moment = _moment_s(text)
-        if moment is None:
+        times = self._times([text])
+        return times[0] if times is not None else None
+
+    def _times(self, texts: Sequence[str]) -> Sequence[float] | None:
+        """None where one is no moment."""
+        moments = [moment for text in texts if (moment := _moment_s(text)) is not None]
+        if len(moments) < len(texts):
             return None
         if self._zero_s is None:
-            self._zero_s = moment
-            self._found.started_ns = round(moment * 1e9)
-        self._found.duration_s = max(self._found.duration_s or 0.0, moment - self._zero_s)
-        return moment - self._zero_s
+            self._zero_s = moments[0]
+            self._found.started_ns = round(moments[0] * 1e9)
+        zero_s = self._zero_s
+        self._found.duration_s = max(self._found.duration_s or 0.0, max(moments) - zero_s)
+        return [moment - zero_s for moment in moments]
 
     def _number_of(self, gpu: str) -> str:
         """GPUs in the order of the file where their index was not asked for."""
@@ -145,50 +145,45 @@ class _SmiReader:
 
 
 class _Gauges(NamedTuple):
-    """What the different cells of a column say. which: the like of each, -1 where it measured nothing."""
+    """What the rows of a column say. which: the like of each, -1 where it is no measured number."""
 
     likes: list[Counter]
-    which: list[int]
-    values: list[float]
-    printed: list[float]
+    which: Array
+    values: Array
+    printed: Array
 
 
-def _gauges(name: str, unit: str, cells: Sequence[str]) -> _Gauges | None:
-    """None where no cell is a measured number."""
-    first = _gauge(name, unit, cells[0])
-    numbers = _numbers(cells, unit) if first is not None else None
-    if first is not None and numbers is not None:
-        factor, _ = _unit(first.printed_unit)
-        return _Gauges([first], [0] * len(cells), [one * factor for one in numbers], numbers)
-    found = [_gauge(name, unit, cell) for cell in cells]
+def _gauges(block: TableBlock, at: int) -> _Gauges | None:
+    """Of a column; None where no cell is a measured number."""
+    name, unit, first = block.header.names[at], block.header.units[at], block.columns.text(at, 0)
+    if name in _TEXTS:
+        return None
+    match, gauge = _CELL.fullmatch(first), _gauge(name, unit, first.strip())
+    if match is not None and gauge is not None:
+        numbers = block.columns.numbers_within(at, match[1], first[match.end(2) :])
+        if numbers is not None:
+            factor, _ = _unit(gauge.printed_unit)
+            return _Gauges([gauge], numbers.astype(int) * 0, numbers * factor, numbers)
+    cells = block.column(at)
+    found = [_gauge(name, unit, cell) for cell in cells.texts]
     likes = {one.printed_unit: one for one in found if one is not None}
     units = list(likes)
-    which = [-1 if one is None else units.index(one.printed_unit) for one in found]
-    values = [one.value or 0.0 if one is not None else 0.0 for one in found]
-    printed = [one.printed or 0.0 if one is not None else 0.0 for one in found]
-    return _Gauges(list(likes.values()), which, values, printed) if likes else None
-
-
-def _numbers(cells: Sequence[str], unit: str) -> list[float] | None:
-    """Of cells that all have the unit of their header; None where one has not. Power has thousands."""
-    end = f" {unit}" if unit else ""
-    texts = [cell.removesuffix(end) for cell in cells]
-    try:
-        numbers = list(map(float, texts))
-    except ValueError:
-        return None
-    has_end = all(map(str.endswith, cells, repeat(end)))
-    return numbers if has_end and _DIGITS.issuperset("".join(texts)) else None
+    columns = (
+        [-1 if one is None else units.index(one.printed_unit) for one in found],
+        [one.value or 0.0 if one is not None else 0.0 for one in found],
+        [one.printed or 0.0 if one is not None else 0.0 for one in found],
+    )
+    return _Gauges(list(likes.values()), *(spread(one, cells.which) for one in columns)) if likes else None
 
 
 @lru_cache(maxsize=1 << 14)
 def _gauge(name: str, unit: str, cell: str) -> Counter | None:
     """What a cell says, of any GPU at any time; None where it is no measured number: [N/A], P0, a name."""
     match = _CELL.fullmatch(cell) if name not in _TEXTS else None
-    printed = number(match[1]) if match else None
+    printed = number(match[2]) if match else None
     if match is None or printed is None:
         return None
-    shown = match[2] or unit or ("C" if name.startswith("temperature") else "")
+    shown = match[3] or unit or ("C" if name.startswith("temperature") else "")
     factor, base = _unit(shown)
     ours = _OURS.get(name, name)
     return Counter(ours, name, printed * factor, base, kind="gauge", printed=printed, printed_unit=shown)
