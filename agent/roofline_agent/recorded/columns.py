@@ -83,7 +83,7 @@ class Columns:
 
     def firsts(self, column: int) -> list[int]:
         """Of each different text that begins with a letter the first row that has it."""
-        if not _is_text(self._cells(column)):
+        if not _may_begin_with_letters(self._cells(column)):
             return []
         texts, which = self.distinct(column)
         return [int((which == at).argmax()) for at, text in enumerate(texts) if text[:1].isalpha()]
@@ -306,10 +306,15 @@ def _numbers(cells: Any, has_groups: bool) -> Array:
     return _usual(_values(found))
 
 
-def _is_text(cells: Any) -> bool:
+def _may_begin_with_letters(cells: Any) -> bool:
+    """Whether a cell does; numbers do not."""
     import pyarrow
 
-    return bool(pyarrow.types.is_string(cells.type))
+    if pyarrow.types.is_floating(cells.type):
+        return False
+    data, offsets = _characters(cells)
+    begins = offsets[:-1][offsets[1:] > offsets[:-1]]
+    return bool((data[begins] > _NINE).any())  # all letters are behind the digits
 
 
 def _is_of_zeros(cells: Any) -> bool:

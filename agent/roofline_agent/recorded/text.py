@@ -155,12 +155,14 @@ class Text:
         end of one, its lines are handed out one by one. `line` is the number of the last."""
         rest, skipping = b"", False
         for chunk in self._encoded():
-            whole, end, new_rest = (rest + chunk).rpartition(b"\n")
-            if end and not skipping and _is_plain(whole):
-                self.line += whole.count(b"\n") + 1
-                yield LineBlock(self._clean(whole))
-                rest = new_rest
-                continue
+            end = chunk.rfind(b"\n")
+            if end >= 0 and not skipping:
+                whole = b"".join((rest, memoryview(chunk)[:end]))
+                if _is_plain(whole):
+                    self.line += whole.count(b"\n") + 1
+                    yield LineBlock(self._clean(whole))
+                    rest = chunk[end + 1 :]
+                    continue
             pieces = (rest + chunk).split(b"\n")
             rest = pieces.pop()
             for piece in pieces:

@@ -6,7 +6,7 @@ transcendental operations count one each.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Set
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import NamedTuple, TypeVar
 
@@ -41,7 +41,7 @@ class AmdWork(NamedTuple):
 
 
 @lru_cache(maxsize=1024)
-def reading_of(counted: Set[str]) -> AmdReading:
+def reading_of(counted: frozenset[str]) -> AmdReading:
     """What follows from these counters."""
     vector = {p: terms for short, p in _PRECISIONS.items() if (terms := _vector(short, counted))}
     matrix = {p: {f"SQ_INSTS_VALU_MFMA_MOPS_{short}": BLOCK} for short, p in _MATRIX.items()}
@@ -72,7 +72,7 @@ def weighed(terms: Terms, counters: Mapping[str, Values]) -> Values:
     return first
 
 
-def _vector(short: str, counted: Set[str]) -> Terms:
+def _vector(short: str, counted: frozenset[str]) -> Terms:
     """{} for a precision of which an operation was not counted."""
     terms = {f"SQ_INSTS_VALU_{kind}_{short}": LANES * by for kind, by in _FLOPS_OF.items()}
     if not counted.issuperset(terms):
@@ -81,7 +81,7 @@ def _vector(short: str, counted: Set[str]) -> Terms:
     return terms | ({other: LANES} if other in counted else {})
 
 
-def _hbm_bytes(counted: Set[str]) -> Terms:
+def _hbm_bytes(counted: frozenset[str]) -> Terms:
     """Reads are of 32, 64 or (BUBBLE, CDNA 3) 128 bytes, writes of 32 or 64."""
     for unit in ("TCC_EA0", "TCC_EA"):
         reads = {f"{unit}_RDREQ_sum": 64.0, f"{unit}_RDREQ_32B_sum": 32.0 - 64.0}

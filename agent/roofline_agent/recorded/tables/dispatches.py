@@ -16,13 +16,15 @@ _USED = ("sq_insts_valu_", "tcc_ea", "tcc_bubble")
 
 
 class Dispatch(NamedTuple):
-    """One execution of a kernel. span_s: start and duration, None where these are not known."""
+    """One execution of a kernel. span_s: start and duration, None where these are not known; are_sums:
+    whether its counters are sums of numbers that stand in the file."""
 
     name: str
     span_s: tuple[float, float] | None
     counters: Mapping[str, float] = {}
     gpu: str = ""
     problem: str = ""
+    are_sums: bool = False
 
 
 class DispatchColumns(NamedTuple):
@@ -64,7 +66,8 @@ class Dispatches:
                 if self.room <= 0:
                     self.warn_of_room(1)
                     return
-                self._found.counters.append(other(name, one.gpu, value))
+                counter = other(name, one.gpu, value)
+                self._found.counters.append(counter._replace(printed=None) if one.are_sums else counter)
 
     def take_columns(self, several: Sequence[DispatchColumns]) -> None:
         """The same, but other counters are not kept."""

@@ -76,10 +76,11 @@ def _wanted(header: Header, keeps: bool) -> WantedColumns | None:
     kind = _kind(header)
     if kind not in ("kernels", "counters") or not {_BEGIN[0], _END[0]} <= set(header.at):
         return None
-    texts = ("kernel_name", *(_SIZES if keeps else ()))
-    numbers = (_BEGIN[0], _END[0])
+    texts = ["kernel_name", *(_SIZES if keeps else ())]
+    numbers = [_BEGIN[0], _END[0]]
     if kind == "counters":
-        texts, numbers = ("kernel_name", "counter_name", *_KEY), (*numbers, "counter_value")
+        texts = ["kernel_name", "counter_name", *_KEY]
+        numbers.append("counter_value")
     at = header.at
     return WantedColumns([at[one] for one in texts if one in at], [at[one] for one in numbers])
 
@@ -193,11 +194,10 @@ class _RocprofReader:
         several = []
         for mine in groups(is_there):
             heads = begins[mine]
-            counters = {
-                name: table[mine, at] for at, name in enumerate(names.texts) if is_there[mine[0], at]
-            }
-            times = (column[heads] for column in spans)
-            several.append(DispatchColumns(kernels.texts, kernels.which[heads], mine, *times, counters))
+            counters = {name: table[mine, at] for at, name in enumerate(names.texts) if is_there[mine[0], at]}
+            starts_s, times_s = (column[heads] for column in spans)
+            which = kernels.which[heads]
+            several.append(DispatchColumns(kernels.texts, which, mine, starts_s, times_s, counters))
         self._dispatches.take_columns(several)
         self._keep_others(counted, table, block.distinct("agent_id"), whole)
         for row in block.rows(whole.stop):  # these may go on in the next block

@@ -118,7 +118,8 @@ class _Process:
             name = self._counters[one["counter_id"]["handle"]]
             counters[name] = counters.get(name, 0.0) + float(one["value"])
         data = record["dispatch_data"]
-        self._dispatches.take(self._read(data, counters))
+        dispatch = self._read(data, counters)
+        self._dispatches.take(dispatch._replace(are_sums=len(record["records"]) > len(counters)))
         self._counted.add(data["dispatch_info"]["dispatch_id"])
 
     def _dispatch(self, record: Any) -> None:
