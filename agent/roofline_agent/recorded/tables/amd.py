@@ -89,4 +89,5 @@ def _hbm_bytes(counted: frozenset[str]) -> Terms:
         if counted.issuperset(reads | writes):
             wide = {"TCC_BUBBLE_sum": 128.0 - 64.0} if "TCC_BUBBLE_sum" in counted else {}
             return reads | writes | wide
-    return {}
+    sizes = {"FETCH_SIZE": 1024.0, "WRITE_SIZE": 1024.0}  # what rocprofv3 makes of the same, in KiB
+    return sizes if counted.issuperset(sizes) else {}

@@ -29,7 +29,7 @@ def read(text: Text, found: Collector) -> None:
     json, dispatches = JsonBuffer(text), Dispatches(found)
     try:
         for _ in _processes(json):
-            process = _Process(found, dispatches)
+            process = _ProfiledProcess(found, dispatches)
             for path, value in json.members(_DEPTH):
                 try:
                     process.take(path, value)
@@ -60,7 +60,7 @@ def _processes(json: JsonBuffer) -> Iterator[None]:
             json.at += 1
 
 
-class _Process:
+class _ProfiledProcess:
     """The names of one process, and what becomes of its records."""
 
     def __init__(self, found: Collector, dispatches: Dispatches) -> None:
