@@ -19,6 +19,7 @@ else:
     Array = Any  # numpy is loaded where it is needed
 
 LEAST = 1 << 14  # bytes: of fewer, loading Arrow costs more than it saves
+_PIECE = 1 << 17  # bytes
 _MOST = 1e300
 _MOST_COMBINED = 1 << 40
 _FEW_TIMES = 4  # so many times as many combinations as rows are sooner told apart without sorting
@@ -155,7 +156,7 @@ def columns(
     from pyarrow import csv as arrow_csv
 
     characters = numpy.frombuffer(lines, numpy.uint8)
-    ends = (characters[:-1] == _END).nonzero()[0]
+    ends = _places(characters[:-1], _END)
     for place, some in enumerate(begins):
         places = numpy.concatenate([[place], ends + 1 + place])
         if not _are_all(characters.take(places, mode="clip"), some):
@@ -175,6 +176,14 @@ def columns(
         return None
     # Fewer rows than lines: a cell with a line end in it.
     return Columns(table, lines, ends, separator) if table.num_rows == len(ends) + 1 else None
+
+
+def _places(characters: Array, one: int) -> Array:
+    """Where a character stands. Piece by piece: fresh memory as large as the lines costs more than looking."""
+    import numpy
+
+    pieces = range(0, max(len(characters), 1), _PIECE)
+    return numpy.concatenate([(characters[at : at + _PIECE] == one).nonzero()[0] + at for at in pieces])
 
 
 def _are_all(characters: Array, some: bytes) -> bool:
