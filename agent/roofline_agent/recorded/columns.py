@@ -179,7 +179,7 @@ def columns(
 
 
 def _places(characters: Array, one: int) -> Array:
-    """Where a character stands. Piece by piece: fresh memory as large as the lines costs more than looking."""
+    """Where a character stands. Piece by piece: fresh memory as large as the lines costs more than that."""
     import numpy
 
     pieces = range(0, max(len(characters), 1), _PIECE)
