@@ -31,6 +31,7 @@ FORMATS = {  # folder of ours -> the format that its files are told to be
     "training": "training log",
     "nsys": "nsys",
     "rocprof": "rocprof",
+    "rocprofv3": "rocprofv3",
     "otlp": "otlp",
     "xplane": "xplane",
     "trainers": "trainer log",

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import count
 from pathlib import Path
 
-import pyarrow
-from pyarrow import csv as arrow_csv
-
+from . import libraries
 from .site import COMMANDS, Result
 
 SIZE = 400 << 20
@@ -27,22 +23,24 @@ print(used.ru_maxrss, used.ru_utime + used.ru_stime)
 """
 HEADER = '"ID","Kernel Name","Device","CC","Section Name","Metric Name","Metric Unit","Metric Value"\n'
 METRICS = (
-    ("dram__bytes.sum", "Mbyte", "1.50"),
-    ("gpu__time_duration.sum", "usecond", "2,000.00"),
-    ("smsp__sass_thread_inst_executed_op_ffma_pred_on.sum", "inst", "3,000,000"),
+    ("dram__bytes.sum", "Mbyte"),
+    ("gpu__time_duration.sum", "usecond"),
+    ("smsp__sass_thread_inst_executed_op_ffma_pred_on.sum", "inst"),
 )
 
 
 def read_large_file() -> Result:
-    """Files of ncu, nsys, perf and PyTorch's profiler, 400 MB each, by `import --dry-run`; beside what a
-    library takes that reads the same file and does nothing with it. CPU time: other programs disturb it
-    less."""
+    """Files of 400 MB by `import --dry-run`, beside what a library takes that reads the same file and does
+    nothing with it: CPU time of whole processes, as other programs disturb it less."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "recording")
         figures = {}
-        for name, head, block, libraries in KINDS:
-            _write(path, head, block)
-            figures[name] = (*_import(path), {one.__name__.strip("_"): one(path) for one in libraries})
+        for name, head, block, tail in KINDS:
+            _write(path, head, block, tail)
+            rate, mb = _cost([str(COMMANDS / "roofline-agent"), "import", "--dry-run", str(path)], path)
+            alone = [sys.executable, libraries.__file__, str(path)]
+            bare = {one: _cost([*alone, one], path)[0] for one in (("orjson",) if tail else TABLE)}
+            figures[name] = rate, mb, bare
     text = ", ".join(f"{name} {rate:.0f} MB/s {mb:.0f} MB" for name, (rate, mb, _) in figures.items())
     beside = ", ".join(
         f"{name} {rate / bare:.2f} of {library}"
@@ -56,7 +54,8 @@ def read_large_file() -> Result:
 def _ncu(number: int) -> str:
     rows = []
     for launch in range(number * LINES, (number + 1) * LINES):
-        for metric in METRICS:
+        values = f"{launch % 777}.50", f"{2000 + launch % 999:,}.00", f"{3000000 + launch % 4999:,}"
+        for metric, value in zip(METRICS, values, strict=True):
             cells = (
                 str(launch),
                 f"kernel_{launch % 50}",
@@ -64,6 +63,7 @@ def _ncu(number: int) -> str:
                 "8.0",
                 "Command line profiler metrics",
                 *metric,
+                value,
             )
             rows.append(",".join(f'"{cell}"' for cell in cells))
     return "\n".join(rows) + "\n"
@@ -112,18 +112,21 @@ def _perf(number: int) -> str:
     )
 
 
-def _write(path: Path, head: str, block: Callable[[int], str]) -> None:
+def _write(path: Path, head: str, block: Callable[[int], str], tail: str) -> None:
+    """tail: of a list of objects, each of which has a comma behind it."""
     with path.open("w") as file:
         file.write(head)
         for number in count():
             if file.tell() >= SIZE:
-                return
+                break
             file.write(block(number))
+        if tail:
+            file.seek(file.tell() - 1)
+            file.write(tail)
 
 
-def _import(path: Path) -> tuple[float, float]:
+def _cost(command: Sequence[str], path: Path) -> tuple[float, float]:
     """(MB/s, peak memory in MB), measured by a small process: a child begins with the size of its parent."""
-    command = [str(COMMANDS / "roofline-agent"), "import", "--dry-run", str(path)]
     done = subprocess.run(
         [sys.executable, "-c", MEASURE, *command], capture_output=True, text=True, check=True
     )
@@ -131,45 +134,58 @@ def _import(path: Path) -> tuple[float, float]:
     return path.stat().st_size / 1e6 / float(cpu_s), int(kilobytes) / 1024
 
 
-def _csv(path: Path) -> float:
-    """MB/s of splitting the lines and doing nothing with them."""
-    begin = time.process_time()
-    with path.open(newline="") as file:
-        for _ in csv.reader(file, delimiter=";" if _has_semicolons(path) else ","):
-            pass
-    return path.stat().st_size / 1e6 / (time.process_time() - begin)
+def _nvidia_smi(number: int) -> str:
+    """Eight GPUs, four times a second."""
+    rows = []
+    for at in range(number * LINES, (number + 1) * LINES):
+        seconds, quarter = divmod(at // 8, 4)
+        moment = f"{seconds // 3600 % 24:02}:{seconds // 60 % 60:02}:{seconds % 60:02}.{quarter * 250:03}"
+        memory, power = 40_000 + at % 8 * 100 + at // 5000 % 7, at * 7919 % 70_000 / 100
+        gauges = f"{at % 101} %, {at % 97} %, {memory} MiB, {power:.2f} W"
+        gauges += f", {1000 + at % 9} MHz, {30 + at % 50}"
+        rows.append(f"2024/05/{1 + seconds // 86400 % 28:02} {moment}, {at % 8}, {gauges}")
+    return "\n".join(rows) + "\n"
 
 
-def _pyarrow(path: Path) -> float:
-    """MB/s of pyarrow's, block by block."""
-    begin = time.process_time()
-    semicolons = _has_semicolons(path)
-    options = arrow_csv.ParseOptions(delimiter=";" if semicolons else ",")
-    names = arrow_csv.ReadOptions(autogenerate_column_names=semicolons)
-    texts = arrow_csv.ConvertOptions(column_types=_text_columns(path))
-    for _ in arrow_csv.open_csv(path, read_options=names, parse_options=options, convert_options=texts):
-        pass
-    return path.stat().st_size / 1e6 / (time.process_time() - begin)
+def _rocprof_trace(number: int) -> str:
+    rows = []
+    for at in range(number * LINES, (number + 1) * LINES):
+        begin = 90_754_858_086_907 + at * 20_000
+        name = f"void gemm_{at % 50}<float, {at % 5}>(float const*, int)"
+        rows.append(
+            f'"KERNEL_DISPATCH","Agent 1","2","2","3985093","{at}","{at % 50}","{name}","{at}",'
+            f'"{begin}","{begin + 2000 + at % 7777}","0","0","16","0","128",'
+            f'"256","1","1","{at % 9 * 1024}","1","1"'
+        )
+    return "\n".join(rows) + "\n"
 
 
-def _has_semicolons(path: Path) -> bool:
-    with path.open() as file:
-        return ";" in file.readline()
+def _rocprof_counters(number: int) -> str:
+    """Ten rows of a dispatch each."""
+    rows = []
+    for at in range(number * LINES // 10, (number + 1) * LINES // 10):
+        begin = 90_754_858_086_907 + at * 20_000
+        start = f'"{at}","{at}","Agent 1","2","3985140","3985140","131072","{at % 50}"'
+        start += f',"void gemm_{at % 50}<float, {at % 5}>(float const*, int)","1024","0","0","16","0","128"'
+        for place, counter in enumerate(COUNTERS):
+            value = at * (place + 1) % 99_999
+            rows.append(f'{start},"{counter}","{value}.000000","{begin}","{begin + 2000 + at % 7777}"')
+    return "\n".join(rows) + "\n"
 
 
-def _text_columns(path: Path) -> dict[str, pyarrow.DataType]:
-    """All of a header with names: what a column holds may change below the first block."""
-    with path.open(newline="") as file:
-        return dict.fromkeys(next(csv.reader(file)), pyarrow.string())
-
-
-def _orjson(path: Path) -> float:
-    """MB/s, all of it in memory."""
-    import orjson
-
-    begin = time.process_time()
-    orjson.loads(path.read_bytes().rstrip().rstrip(b",") + b"]}")
-    return path.stat().st_size / 1e6 / (time.process_time() - begin)
+def _rocprof_json(number: int) -> str:
+    records = []
+    for at in range(number * LINES, (number + 1) * LINES):
+        begin = 90_754_858_086_907 + at * 20_000
+        records.append(
+            f'{{"size":184,"kind":11,"operation":2,"thread_id":77,"correlation_id":{{"internal":{at},'
+            f'"external":0}},"start_timestamp":{begin},"end_timestamp":{begin + 2000 + at % 7777},'
+            f'"dispatch_info":{{"size":72,"agent_id":{{"handle":2}},"queue_id":{{"handle":2}},'
+            f'"kernel_id":{at % 50},"dispatch_id":{at},"private_segment_size":0,"group_segment_size":0,'
+            f'"workgroup_size":{{"x":256,"y":1,"z":1}},"grid_size":{{"x":{at % 9 * 1024},"y":1,"z":1}}}},'
+            f'"stream_id":{{"handle":0}}}},'
+        )
+    return "".join(records)
 
 
 def _trace(number: int) -> str:
@@ -198,10 +214,10 @@ def _trace(number: int) -> str:
                 "args": ids,
             },
         ]
-    return "".join(json.dumps(one | {"pid": 1, "tid": 1}, indent=2) + ",\n" for one in events)
+    return "".join(f"\n{json.dumps(one | {'pid': 1, 'tid': 1}, indent=2)}," for one in events)
 
 
-TRACE = '{"schemaVersion": 1, "traceEvents": [\n'
+TRACE = '{"schemaVersion": 1, "traceEvents": ['
 NSYS = (
     "Start (ns),Duration (ns),CorrId,GrdX,GrdY,GrdZ,BlkX,BlkY,BlkZ,Reg/Trd,StcSMem (MB),DymSMem (MB),"
     "Bytes (MB),Throughput (MB/s),SrcMemKd,DstMemKd,Device,Ctx,GreenCtx,Strm,Name\n"
@@ -231,10 +247,42 @@ RAW_HEADER = "".join(
         (*("",) * len(RAW_START), *(unit for _, unit in RAW_METRICS)),
     )
 )
+SMI = (
+    "timestamp, index, utilization.gpu [%], utilization.memory [%], memory.used [MiB], power.draw [W], "
+    "clocks.sm [MHz], temperature.gpu\n"
+)
+ROCPROF_TRACE = (
+    '"Kind","Agent_Id","Queue_Id","Stream_Id","Thread_Id","Dispatch_Id","Kernel_Id","Kernel_Name",'
+    '"Correlation_Id","Start_Timestamp","End_Timestamp","LDS_Block_Size","Scratch_Size","VGPR_Count",'
+    '"Accum_VGPR_Count","SGPR_Count","Workgroup_Size_X","Workgroup_Size_Y","Workgroup_Size_Z","Grid_Size_X",'
+    '"Grid_Size_Y","Grid_Size_Z"\n'
+)
+ROCPROF_COUNTERS = (
+    '"Correlation_Id","Dispatch_Id","Agent_Id","Queue_Id","Process_Id","Thread_Id","Grid_Size","Kernel_Id",'
+    '"Kernel_Name","Workgroup_Size","LDS_Block_Size","Scratch_Size","VGPR_Count","Accum_VGPR_Count",'
+    '"SGPR_Count","Counter_Name","Counter_Value","Start_Timestamp","End_Timestamp"\n'
+)
+COUNTERS = (
+    *(f"SQ_INSTS_VALU_{kind}_F32" for kind in ("ADD", "MUL", "FMA", "TRANS", "MFMA_MOPS")),
+    *(f"TCC_EA0_{one}_sum" for one in ("RDREQ", "RDREQ_32B", "WRREQ", "WRREQ_64B")),
+    "SQ_WAVES",
+)
+SYMBOLS = [
+    {"kernel_id": at, "formatted_kernel_name": f"void gemm_{at}<float>(float const*)"} for at in range(50)
+]
+ROCPROF_JSON = (
+    '{"rocprofiler-sdk-tool":[{"metadata":{"pid":77},"agents":[{"id":{"handle":2},"type":2,"node_id":1}],'
+    f'"kernel_symbols":{json.dumps(SYMBOLS)},"buffer_records":{{"kernel_dispatch":['
+)
+TABLE = ("python_csv", "pyarrow_csv")
 KINDS = (
-    ("ncu", HEADER, _ncu, (_csv, _pyarrow)),
-    ("ncu raw", RAW_HEADER, _ncu_raw, (_csv, _pyarrow)),
-    ("nsys", NSYS, _nsys, (_csv, _pyarrow)),
-    ("perf -I", "", _perf, (_csv, _pyarrow)),
-    ("pytorch", TRACE, _trace, (_orjson,)),
+    ("ncu", HEADER, _ncu, ""),
+    ("ncu raw", RAW_HEADER, _ncu_raw, ""),
+    ("nsys", NSYS, _nsys, ""),
+    ("perf -I", "", _perf, ""),
+    ("nvidia-smi", SMI, _nvidia_smi, ""),
+    ("rocprofv3 kernels", ROCPROF_TRACE, _rocprof_trace, ""),
+    ("rocprofv3 counters", ROCPROF_COUNTERS, _rocprof_counters, ""),
+    ("rocprofv3 JSON", ROCPROF_JSON, _rocprof_json, "]}}]}\n"),
+    ("pytorch", TRACE, _trace, "]}\n"),
 )

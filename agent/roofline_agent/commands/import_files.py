@@ -45,9 +45,9 @@ def import_files(
 ) -> None:
     """Import files of other tools into the server, as if an agent had sampled them.
 
-    It reads ncu CSV and .ncu-rep, nvprof, nsys CSV and .sqlite, rocprof CSV, perf stat (any form), LIKWID,
-    oneDNN and MKL verbose logs, PyTorch traces, XPlane, OpenTelemetry traces (OTLP JSON), Horovod timelines,
-    DCGM, nvidia-smi, NCCL inspector;
+    It reads ncu CSV and .ncu-rep, nvprof, nsys CSV and .sqlite, rocprof CSV and JSON, perf stat (any form),
+    LIKWID, oneDNN and MKL verbose logs, PyTorch traces, XPlane, OpenTelemetry traces (OTLP JSON), Horovod
+    timelines, DCGM, nvidia-smi, NCCL inspector;
     logs of tf_cnn_benchmarks, Keras, Hugging Face, Lightning, Megatron, DeepSpeed, torchtitan and MLPerf; as
     ceilings STREAM, ERT, HPL, nccl-tests, nvbandwidth. The format is recognised by the content.
     A file that is sent twice counts once.

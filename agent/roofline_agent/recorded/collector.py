@@ -13,7 +13,7 @@ from itertools import islice
 from operator import itemgetter
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from .columns import Array, sums
+from .columns import Array, first_of_each, sums
 from .recording import Counter, Kernel, Launch, LaunchColumns, Phase, RecordedCeiling, StepLine, Throughput
 
 MAX_KERNELS = 30_000
@@ -205,6 +205,7 @@ class Collector:
                 if launch.name not in self._sums.firsts:
                     self._new_name(launch)
                 self.launches.append(launch)
+        self._note_firsts(several)
         for some in several:
             counts = []
             for at, count in enumerate(sums(some.which, None, len(some.names))):
@@ -214,6 +215,19 @@ class Collector:
                 if count:
                     counts.append((at, name, int(count)))
             self._sums.add_columns(counts, some)
+
+    def _note_firsts(self, several: Sequence[LaunchColumns]) -> None:
+        """Of kernels that are new: their first launch."""
+        known, new = self._sums.firsts, []
+        for some in several:
+            if not known.keys() >= set(some.names):
+                for at in first_of_each(some.which).tolist():
+                    name = some.names[some.which[at]]
+                    if name not in known:
+                        new.append((int(some.places[at]), some.like._replace(name=name)))
+        for _, launch in sorted(new, key=itemgetter(0)):
+            if len(known) < MAX_KERNELS:
+                known.setdefault(launch.name, launch)
 
     def has_kernel(self, name: str) -> bool:
         """Whether launches of it were there."""

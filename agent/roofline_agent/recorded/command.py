@@ -58,7 +58,7 @@ def import_files(
         companions = [head for other, head in heads.items() if other != path]
         try:
             keeps = not request.dry_run or request.launches
-            found = read(path, companions, keeps, _reading(path, progress))
+            found = read(path, companions, keeps, _reading(path, progress), not request.dry_run)
         except RecordedError as error:
             report(printable(str(error)))
             failed += 1

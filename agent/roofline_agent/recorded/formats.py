@@ -16,7 +16,7 @@ from .nvprof import reader as nvprof
 from .perf import reader as perf_stat
 from .tables import lightning, nsys, nvidia_smi, rocprof
 from .text import Text
-from .traces import horovod, kineto, otlp, xplane
+from .traces import horovod, kineto, otlp, rocprofv3, xplane
 from .training import mllog, trainer_state, trainers
 from .training import reader as training_log
 
@@ -45,6 +45,7 @@ FORMATS: tuple[Format, ...] = (
     Format("ert", ert.sniff, ert.read),
     Format("nsys", nsys.sniff, nsys.read),
     Format("rocprof", rocprof.sniff, rocprof.read),
+    Format("rocprofv3", rocprofv3.sniff, rocprofv3.read),
     Format("xplane", xplane.sniff, xplane.read),
     Format("otlp", otlp.sniff, otlp.read),
     Format("trainer log", trainers.sniff, trainers.read),

@@ -20,7 +20,9 @@ from .errors import NotReadable, NotText
 
 HEAD_BYTES = 1 << 16
 CHUNK_BYTES = 1 << 20
-MAX_LINE = 1 << 20  # characters, as many as a chunk has at most
+BLOCK_BYTES = 1 << 22  # of lines: what tables cost a block, whatever its size, is half of all at 1 MiB
+MAX_LINE = 1 << 20  # characters
+_CONTROLS = bytes(byte for byte in range(32) if byte not in (8, 9, 10, 12, 13, 27))
 _RETURNS = re.compile(rb"\r+\n")
 
 _BOMS = (
@@ -61,9 +63,10 @@ class Text:
         stream: IO[bytes],
         companions: Sequence[str] = (),
         progress: Callable[[int], None] = lambda done: None,
+        has_digest: bool = True,
     ) -> None:
         """companions: the heads of the other files given together with this one; progress: called with
-        `bytes_read` as it grows.
+        `bytes_read` as it grows; has_digest: whether `digest` will be asked for.
 
         Raises NotText when it is binary, NotReadable when it is empty or cannot be read.
         """
@@ -72,7 +75,7 @@ class Text:
         self._progress = progress
         self.line = 0
         self.bytes_read = 0
-        self._hash = hashlib.sha256()
+        self._hash = hashlib.sha256() if has_digest else None
         self.replaced = 0
         self.long_lines = 0
         self.cut_short = ""
@@ -95,8 +98,8 @@ class Text:
 
     @property
     def digest(self) -> str:
-        """SHA-256 of the content read so far, unpacked."""
-        return self._hash.hexdigest()
+        """SHA-256 of the content read so far, unpacked; "" where it was not to be made."""
+        return self._hash.hexdigest() if self._hash is not None else ""
 
     def _read(self, size: int) -> bytes:
         """Less than `size` bytes only at the end or a break; what came before a break is kept."""
@@ -115,7 +118,8 @@ class Text:
             self.cut_short = f"reading failed ({error.strerror or error})"
             return b""
         self.bytes_read += len(data)
-        self._hash.update(data)
+        if self._hash is not None:
+            self._hash.update(data)
         self._progress(self.bytes_read)
         return data
 
@@ -147,16 +151,18 @@ class Text:
             yield line
 
     def blocks(self) -> Iterator[LineBlock | str]:
-        """All lines, those of a chunk at a time; one pass. Where a chunk has an endless line or zeros at the
+        """All lines, those of a block at a time; one pass. Where a block has an endless line or zeros at the
         end of one, its lines are handed out one by one. `line` is the number of the last."""
         rest, skipping = b"", False
         for chunk in self._encoded():
-            whole, end, new_rest = (rest + chunk).rpartition(b"\n")
-            if end and not skipping and _is_plain(whole):
-                self.line += whole.count(b"\n") + 1
-                yield LineBlock(self._clean(whole))
-                rest = new_rest
-                continue
+            end = chunk.rfind(b"\n")
+            if end >= 0 and not skipping:
+                whole = b"".join((rest, memoryview(chunk)[:end]))
+                if _is_plain(whole):
+                    self.line += whole.count(b"\n") + 1
+                    yield LineBlock(self._clean(whole))
+                    rest = chunk[end + 1 :]
+                    continue
             pieces = (rest + chunk).split(b"\n")
             rest = pieces.pop()
             for piece in pieces:
@@ -179,7 +185,7 @@ class Text:
         data = self._raw_head[self._skip :]
         while data:
             yield data
-            data = self._read(CHUNK_BYTES)
+            data = self._read(BLOCK_BYTES)
 
     def _clean(self, lines: bytes) -> bytes:
         if b"\r" in lines:
@@ -202,8 +208,13 @@ class Text:
 
 
 def _is_plain(lines: bytes) -> bool:
-    """Whether no line is endless or has zeros at its end. All but the first lie within a chunk."""
-    return b"\0" not in lines and len(lines.partition(b"\n")[0]) <= MAX_LINE
+    """Whether no line is endless or has zeros at its end."""
+    at = 0
+    while len(lines) - at > MAX_LINE:
+        at = lines.rfind(b"\n", at, at + MAX_LINE + 1) + 1
+        if not at:
+            return False
+    return b"\0" not in lines
 
 
 def open_binary(path: str) -> IO[bytes]:
@@ -230,6 +241,6 @@ def _refuse_binary(name: str, head: bytes) -> None:
     if nul >= 0:
         line = head.count(b"\n", 0, nul) + 1
         raise NotText(f"{name} is binary (a zero byte at offset {nul}, line {line}): no known recording is")
-    controls = sum(byte < 32 and byte not in (8, 9, 10, 12, 13, 27) for byte in head)
+    controls = len(head) - len(head.translate(None, _CONTROLS))
     if controls > len(head) // 20:
         raise NotText(f"{name} is binary ({controls} control characters in its first {len(head)} bytes)")

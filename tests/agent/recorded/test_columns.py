@@ -17,7 +17,7 @@ from roofline_agent.recorded.columns import WantedColumns, columns
 from roofline_agent.recorded.ncu.values import quick_number
 from roofline_agent.recorded.perf import reader as perf_stat
 from roofline_agent.recorded.recording import Counter, Launch, LaunchColumns
-from roofline_agent.recorded.tables import nsys
+from roofline_agent.recorded.tables import dispatches, nsys, nvidia_smi, rocprof
 from roofline_agent.recorded.text import Text
 
 from .reading import Reader
@@ -72,8 +72,8 @@ def test_columns_are_those_that_csv_finds(rows: list[list[str]], quoting: Any) -
     ],
 )
 def test_lines_of_another_width_have_no_columns(lines: str, found: Any) -> None:
-    made = columns(lines.encode(), 2, begins=b"123,")
-    assert (made and list(made.rows(0, len(made)))) == found
+    made = columns(lines.encode(), 2, begins=[b"123,"])
+    assert (made and list(map(tuple, made.rows()))) == found
 
 
 def test_columns_that_are_wanted() -> None:
@@ -198,7 +198,7 @@ def everything(read: Reader, content: str, keeps: bool) -> tuple[Any, ...]:
 def in_blocks(read: Reader, content: str, keeps: bool, line_by_line: str) -> Iterator[tuple[Any, ...]]:
     """What is found in columns, and line by line."""
     with pytest.MonkeyPatch.context() as patch:
-        for size in ("HEAD_BYTES", "CHUNK_BYTES"):
+        for size in ("HEAD_BYTES", "CHUNK_BYTES", "BLOCK_BYTES"):
             patch.setattr(f"roofline_agent.recorded.text.{size}", 250)
         yield everything(read, content, keeps)
         patch.setattr(line_by_line, lambda *given: None)
@@ -250,8 +250,74 @@ def test_traces_of_nsys(rows: list[Any], keeps: bool) -> None:
     assert nearly(quick) == plain
 
 
+ROCPROF_KERNEL = st.tuples(
+    st.sampled_from(["40", "25", "-1", ""]),  # ns that it took
+    st.sampled_from(['"256","1","1","1024","1","1"', '"64","2","1","128","2","1"']),
+    st.sampled_from(["relu", "gemm<float, 4>(int)", ""]),
+)
+
+
+@pytest.mark.law
+@given(st.lists(ROCPROF_KERNEL, min_size=1, max_size=30), st.booleans(), st.booleans())
+def test_kernels_of_rocprofv3(rows: list[Any], keeps: bool, is_appended: bool) -> None:
+    header = '"Kind","Kernel_Name","Start_Timestamp","End_Timestamp","Workgroup_Size_X","Workgroup_Size_Y",'
+    header += '"Workgroup_Size_Z","Grid_Size_X","Grid_Size_Y","Grid_Size_Z"\n'
+    lines = [
+        f'"KERNEL_DISPATCH","{name}","{900 + 70 * at}","{took and 900 + 70 * at + int(took)}",{sizes}\n'
+        for at, (took, sizes, name) in enumerate(rows)
+    ]
+    content = header + "".join(lines) + (header + "".join(lines) if is_appended else "")
+    quick, plain = in_blocks(rocprof.read, content, keeps, "roofline_agent.recorded.tables.rows.columns")
+    assert nearly(quick) == plain
+
+
+ROCPROF_COUNTER = st.tuples(
+    st.sampled_from([0, 0, 0, 1, 1, 2]),  # dispatches since the row before
+    st.sampled_from([*(f"SQ_INSTS_VALU_{kind}_F32" for kind in ("ADD", "MUL", "FMA")), "WAVES", "", "X"]),
+    st.sampled_from(["0", "0", "12", "345678", "1.25", "n/a"]),
+    st.sampled_from(["relu", "gemm<float, 4>(int)"]),
+    st.sampled_from(["Agent 4", "Agent 4", "Agent 5"]),
+)
+
+
+@pytest.mark.law
+@given(st.lists(ROCPROF_COUNTER, min_size=1, max_size=40), st.booleans(), st.integers(0, 12))
+def test_counters_of_rocprofv3(rows: list[Any], keeps: bool, room: int) -> None:
+    header = '"Dispatch_Id","Agent_Id","Process_Id","Kernel_Name","Counter_Name","Counter_Value",'
+    lines, at = [header + '"Start_Timestamp","End_Timestamp"\n'], 1
+    for step, counter, value, kernel, agent in rows:
+        at += step
+        times = f"{at * 100},{at * 100 + 7}"
+        lines.append(f'{at},"{agent}",42,"{kernel}","{counter}",{value},{times}\n')
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(dispatches, "MAX_COUNTERS", room)
+        rows_alone = "roofline_agent.recorded.tables.rows.columns"
+        quick, plain = in_blocks(rocprof.read, "".join(lines), keeps, rows_alone)
+    assert nearly(quick) == plain
+
+
+SMI_ROW = st.tuples(
+    st.sampled_from(["2024/05/01 12:00:00.125", "2024/05/01 12:01:01.500", "2024/03/31 03:00:00.000", "N/A"]),
+    st.sampled_from(["0", "1", "", "GPU-7"]),
+    st.sampled_from(["37 %", "[N/A]", "5", "0 %"]),
+    st.sampled_from(["250.50 W", "1,5", "[Not Supported]"]),
+    st.sampled_from(["P0", "P8"]),
+)
+
+
+@pytest.mark.law
+@given(st.lists(SMI_ROW, min_size=1, max_size=30), st.sampled_from(["index", "uuid", "pcie.link.width.max"]))
+def test_gauges_of_nvidia_smi(rows: list[Any], gpu: str) -> None:
+    header = f"timestamp, {gpu}, utilization.gpu [%], power.draw [W], temperature.gpu, pstate\n"
+    lines = (f"{row[0]}, {row[1]}, {row[2]}, {row[3]}, 55, {row[4]}\n" for row in rows)
+    content = header + "".join(lines)
+    quick, plain = in_blocks(nvidia_smi.read, content, False, "roofline_agent.recorded.tables.rows.columns")
+    assert quick == plain
+
+
 def test_regular_tables_are_read_in_columns(monkeypatch: pytest.MonkeyPatch) -> None:
     """Else the laws above would hold for nothing."""
+    monkeypatch.setattr("roofline_agent.recorded.text.BLOCK_BYTES", 1 << 20)
 
     def used(read: Reader, content: str, what: type, method: str) -> int:
         calls = []
@@ -266,6 +332,12 @@ def test_regular_tables_are_read_in_columns(monkeypatch: pytest.MonkeyPatch) -> 
     rows = "".join(f"{at},5,8,1,1,1,1,1,,A (0),7,k{at % 3}\n" for at in range(90_000))
     header = "Start (ns),Duration (ns),GrdX,GrdY,GrdZ,BlkX,BlkY,BlkZ,Bytes (MB),Device,Strm,Name\n"
     assert used(nsys.read, header + rows, Collector, "launch_columns") > 2
+    rows = "".join(f'{at},"Agent 4",7,k{at % 3},A,5,{at * 9},{at * 9 + 7}\n' for at in range(90_000))
+    header = "Dispatch_Id,Agent_Id,Process_Id,Kernel_Name,Counter_Name,Counter_Value"
+    header += ",Start_Timestamp,End_Timestamp\n"
+    assert used(rocprof.read, header + rows, Collector, "launch_columns") > 2
+    rows = "".join(f"2024/05/01 12:00:00.125, {at % 8}, {at % 100} %\n" for at in range(90_000))
+    assert used(nvidia_smi.read, "timestamp, index, utilization.gpu [%]\n" + rows, RecordLog, "extend") > 2
 
 
 def test_without_arrow_lines_are_read_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -45,7 +45,7 @@ def content(table: list[tuple[str, str]], launches: list[list[str]]) -> str:
 
 def read(text: str, chunk: int, monkeypatch: pytest.MonkeyPatch, keeps: bool = False) -> Collector:
     monkeypatch.setattr("roofline_agent.recorded.text.HEAD_BYTES", chunk)
-    monkeypatch.setattr("roofline_agent.recorded.text.CHUNK_BYTES", chunk)
+    monkeypatch.setattr("roofline_agent.recorded.text.BLOCK_BYTES", chunk)
     monkeypatch.setattr("roofline_agent.recorded.columns.LEAST", 0)
     monkeypatch.setattr(ncu, "FEW", 1)
     monkeypatch.setattr(ncu, "WORTH_A_FORM", 1)

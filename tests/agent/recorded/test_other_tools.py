@@ -155,6 +155,15 @@ def test_kernel_that_ends_before_it_begins_is_left_out() -> None:
     assert found.kernels[0].launches == 1 and warned(found, "it is left out")
 
 
+def test_sizes_that_rocprofv3_derives_are_bytes_of_the_memory() -> None:
+    text = (OURS / "rocprof" / "counter_collection.csv").read_text()
+    text = text.replace("TCC_EA_RDREQ_sum", "FETCH_SIZE").replace("TCC_EA_WRREQ_sum", "WRITE_SIZE")
+    (kernel,) = found_in(text, rocprof.read).kernels
+    assert kernel.bytes == {"dram": 2 * (3000 + 500) * 1024}
+    (kernel,) = found_in(text.replace("WRITE_SIZE", "X"), rocprof.read).kernels
+    assert kernel.bytes == {}
+
+
 def test_table_with_steps_is_no_metrics_of_lightning_unless_it_has_epochs(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_text("step,loss\n1,2\n")

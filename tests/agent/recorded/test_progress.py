@@ -8,14 +8,14 @@ import pytest
 from roofline_agent.commands import progress
 from roofline_agent.commands.progress import ProgressLine
 from roofline_agent.recorded.reader import read
-from roofline_agent.recorded.text import CHUNK_BYTES, HEAD_BYTES
+from roofline_agent.recorded.text import BLOCK_BYTES, HEAD_BYTES
 
 
 def test_reading_says_how_far_it_is(tmp_path: Path) -> None:
     file = tmp_path / "perf.csv"
     line = " 1.000000000,5,,cycles,1,100.00,,\n"
     file.write_text(
-        "".join(f"{at:12.9f},5,,cycles,1,100.00,,\n" for at in range(1, 3 * CHUNK_BYTES // len(line)))
+        "".join(f"{at:12.9f},5,,cycles,1,100.00,,\n" for at in range(1, 3 * BLOCK_BYTES // len(line)))
     )
     said: list[int] = []
     assert not read(str(file), progress=said.append).is_empty

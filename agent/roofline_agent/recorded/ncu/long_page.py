@@ -57,7 +57,9 @@ class LongPage:
 
     def wanted(self) -> WantedColumns:
         """The columns that `add_block` needs."""
-        return WantedColumns(range(len(self._header.cells)))
+        shown = [at for at in self._header.printed if at >= 0]
+        others = [self._name, self._header.value, *([] if self._unit is None else [self._unit])]
+        return WantedColumns(sorted({*self._keys, *shown, *others}))
 
     def add_block(self, block: Columns, line: int) -> Iterator[PrintedLaunch | LaunchBlock]:
         """The same as `add` for each of the rows; launches whose rows are all in the block are handed out

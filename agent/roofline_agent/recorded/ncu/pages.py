@@ -8,7 +8,7 @@ from ..collector import Collector
 from ..columns import Columns, columns
 from ..text import LineBlock, Text
 from .csv_rows import CsvRows
-from .header import NAMES, header_of
+from .header import header_of
 from .launches import LaunchBlock, PrintedLaunch
 from .long_page import LongPage
 from .other_lines import OtherLines
@@ -50,8 +50,9 @@ def launches(
 
 
 def _columns(block: LineBlock, header: list[str], page: LongPage | WidePage) -> Columns | None:
-    """None where a line may be no row of the page: all cells that the profiler prints are quoted."""
+    """None where a line may be no row of the page: all cells that the profiler prints are quoted, and the
+    first is a number, in a header a name."""
     wanted = page.wanted()
-    if wanted is None or any(name.encode() in block.data for name in NAMES):
+    if wanted is None:
         return None
-    return columns(block.data, len(header), ",", wanted, begins=b'"')
+    return columns(block.data, len(header), ",", wanted, (b'"', b'0123456789"'))

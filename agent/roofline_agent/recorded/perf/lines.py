@@ -69,7 +69,7 @@ class CsvLines:
             return None
         numeric = places.time, places.value, places.runtime
         words = [*_words(range(width), places), places.runtime + 1]
-        cells = columns(lines, width, self.sep, WantedColumns(words, numeric), _BEGINS)
+        cells = columns(lines, width, self.sep, WantedColumns(words, numeric), (_BEGINS,))
         if cells is None:
             return None
         times, values, runtimes = map(cells.numbers, numeric)

@@ -7,7 +7,13 @@ transcendental operations count one each.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from functools import lru_cache
+from typing import NamedTuple, TypeVar
+
+from ..columns import Array
+
+Terms = Mapping[str, float]  # a counter and what one of it stands for
+Values = TypeVar("Values", float, Array)
 
 LANES, BLOCK = 64.0, 512.0
 _FLOPS_OF = {"ADD": 1.0, "MUL": 1.0, "FMA": 2.0}
@@ -15,6 +21,14 @@ _PRECISIONS = {"F16": "f16", "F32": "f32", "F64": "f64"}
 _MATRIX = {"F8": "f8", "F16": "f16", "BF16": "bf16", "XF32": "tf32", "F32": "f32", "F64": "f64"}
 NO_MATRIX = "operations of the matrix cores were not counted: a lower bound"
 NO_VECTOR = "only operations of the matrix cores were counted: a lower bound"
+
+
+class AmdReading(NamedTuple):
+    """FLOPs by precision and HBM bytes as sums of counters; {}: not counted."""
+
+    flops: Mapping[str, Terms]
+    hbm_bytes: Terms
+    note: str
 
 
 class AmdWork(NamedTuple):
@@ -26,43 +40,54 @@ class AmdWork(NamedTuple):
     note: str
 
 
+@lru_cache(maxsize=1024)
+def reading_of(counted: frozenset[str]) -> AmdReading:
+    """What follows from these counters."""
+    vector = {p: terms for short, p in _PRECISIONS.items() if (terms := _vector(short, counted))}
+    matrix = {p: {f"SQ_INSTS_VALU_MFMA_MOPS_{short}": BLOCK} for short, p in _MATRIX.items()}
+    matrix = {p: terms for p, terms in matrix.items() if counted.issuperset(terms)}
+    flops = {p: {**vector.get(p, {}), **matrix.get(p, {})} for p in (*vector, *matrix)}
+    if bool(vector) == bool(matrix):
+        return AmdReading(flops, _hbm_bytes(counted), "")
+    return AmdReading(flops, _hbm_bytes(counted), NO_MATRIX if vector else NO_VECTOR)
+
+
 def work_of(counters: Mapping[str, float]) -> AmdWork:
     """Of one dispatch, or of sums over several."""
-    vector = _vector(counters)
-    matrix = {
-        precision: counters[name] * BLOCK
-        for short, precision in _MATRIX.items()
-        if (name := f"SQ_INSTS_VALU_MFMA_MOPS_{short}") in counters
-    }
-    by_precision = {p: vector.get(p, 0.0) + matrix.get(p, 0.0) for p in (*vector, *matrix)}
-    notes = [] if matrix or not vector else [NO_MATRIX]
-    if matrix and not vector:
-        notes.append(NO_VECTOR)
+    reading = reading_of(frozenset(counters))
+    hbm_bytes = weighed(reading.hbm_bytes, counters) if reading.hbm_bytes else None
+    by_precision = {p: weighed(terms, counters) for p, terms in reading.flops.items()}
     total = sum(by_precision.values())
-    if not by_precision or (total == 0 and notes):
-        return AmdWork(None, _hbm_bytes(counters), "", "")
-    most = max(by_precision, key=lambda p: by_precision[p]) if total else ""
-    return AmdWork(total, _hbm_bytes(counters), most, "; ".join(notes))
+    if not by_precision or (total == 0 and reading.note):
+        return AmdWork(None, hbm_bytes, "", "")
+    most = max(by_precision, key=by_precision.__getitem__) if total else ""
+    return AmdWork(total, hbm_bytes, most, reading.note)
 
 
-def _vector(counters: Mapping[str, float]) -> dict[str, float]:
-    """By precision; one of which an operation was not counted is not there."""
-    found: dict[str, float] = {}
-    for short, precision in _PRECISIONS.items():
-        known = [counters.get(f"SQ_INSTS_VALU_{kind}_{short}") for kind in _FLOPS_OF]
-        if all(one is not None for one in known):
-            sums = sum((one or 0.0) * by for one, by in zip(known, _FLOPS_OF.values(), strict=True))
-            found[precision] = LANES * (sums + counters.get(f"SQ_INSTS_VALU_TRANS_{short}", 0.0))
-    return found
+def weighed(terms: Terms, counters: Mapping[str, Values]) -> Values:
+    """The sum of the terms, of which there is one at least."""
+    first, *others = (counters[name] * by for name, by in terms.items())
+    for other in others:
+        first = first + other
+    return first
 
 
-def _hbm_bytes(counters: Mapping[str, float]) -> float | None:
+def _vector(short: str, counted: frozenset[str]) -> Terms:
+    """{} for a precision of which an operation was not counted."""
+    terms = {f"SQ_INSTS_VALU_{kind}_{short}": LANES * by for kind, by in _FLOPS_OF.items()}
+    if not counted.issuperset(terms):
+        return {}
+    other = f"SQ_INSTS_VALU_TRANS_{short}"
+    return terms | ({other: LANES} if other in counted else {})
+
+
+def _hbm_bytes(counted: frozenset[str]) -> Terms:
     """Reads are of 32, 64 or (BUBBLE, CDNA 3) 128 bytes, writes of 32 or 64."""
     for unit in ("TCC_EA0", "TCC_EA"):
-        reads, small = (counters.get(f"{unit}_RDREQ{one}_sum") for one in ("", "_32B"))
-        writes, whole = (counters.get(f"{unit}_WRREQ{one}_sum") for one in ("", "_64B"))
-        if reads is None or small is None or writes is None or whole is None:
-            continue
-        wide = counters.get("TCC_BUBBLE_sum", 0.0)
-        return 128 * wide + 64 * (reads - wide - small) + 32 * small + 64 * whole + 32 * (writes - whole)
-    return None
+        reads = {f"{unit}_RDREQ_sum": 64.0, f"{unit}_RDREQ_32B_sum": 32.0 - 64.0}
+        writes = {f"{unit}_WRREQ_sum": 32.0, f"{unit}_WRREQ_64B_sum": 64.0 - 32.0}
+        if counted.issuperset(reads | writes):
+            wide = {"TCC_BUBBLE_sum": 128.0 - 64.0} if "TCC_BUBBLE_sum" in counted else {}
+            return reads | writes | wide
+    sizes = {"FETCH_SIZE": 1024.0, "WRITE_SIZE": 1024.0}  # what rocprofv3 makes of the same, in KiB
+    return sizes if counted.issuperset(sizes) else {}

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import math
 import re
-from functools import lru_cache, partial
+from functools import partial
 
 from ..collector import Collector
-from ..columns import Array, Distinct, WantedColumns, combined, spread, sums
+from ..columns import Array, Distinct, WantedColumns, spread, sums
 from ..recording import Kernel, Launch, LaunchColumns
 from ..text import Text
-from .rows import Header, TableBlock, TableRow, blocks, headers_in, number
+from .rows import Header, TableBlock, TableRow, blocks, headers_in, number, sizes_of
 
 _SECONDS = {"ns": 1e-9, "nsec": 1e-9, "us": 1e-6, "μs": 1e-6, "ms": 1e-3, "s": 1.0, "sec": 1.0}
 _BYTES = {"B": 1.0, "KB": 1e3, "MB": 1e6, "GB": 1e9, "KiB": 2.0**10, "MiB": 2.0**20, "GiB": 2.0**30}
@@ -175,7 +175,7 @@ class _NsysReader:
             return True
         if name.startswith("[CUDA graph"):
             self._found.warn(_WHOLE_GRAPHS)
-        problem = _problem(*map(row.text, _SIZES))
+        problem = sizes_of(*map(row.text, _SIZES))
         start_s -= self._zero(start_s)
         self._found.launch(Launch(name, time_s, None, {}, start_s, "", "cuda", "", problem))
         self._note_device(row.text("device"))
@@ -183,15 +183,11 @@ class _NsysReader:
 
     def _trace_block(self, block: TableBlock) -> bool:
         """The same as `_trace` for each row, kernels in columns; False where a row is unusual."""
-        names = block.distinct("name")
+        names = block.names("name")
         starts, times = _column_s(block, "start"), _column_s(block, "duration")
-        if names is None or starts is None or times is None or "" in names.texts:
+        if names is None or starts is None or times is None:
             return False
         are_kernels = [name[:1] != "[" for name in names.texts]
-        if any(
-            name[:1] == '"' for name in names.texts
-        ):  # behind a blank, where Arrow takes quotes as they are
-            return False
         if not all(name.startswith(_NO_KERNELS) for name in names.texts if name[:1] == "["):
             return False
         is_kernel = spread(are_kernels, names.which)
@@ -208,7 +204,7 @@ class _NsysReader:
             kernels,
             times[kernels],
             starts_s=starts[kernels] - self._zero(float(starts[kernels[0]])),
-            problems=_problems(block, kernels) if keeps else (),
+            problems=block.each(_SIZES, sizes_of, kernels) if keeps else (),
         )
         self._found.launch_columns([launches])
         devices = block.distinct("device") if "device" not in self._found.facts else None
@@ -269,23 +265,6 @@ def _column_s(block: TableBlock, name: str) -> Array | None:
     """In seconds; None where a cell is no time."""
     values, factor = block.numbers(name), _SECONDS.get(block.header.unit(name))
     return None if values is None or factor is None or math.isnan(values.sum()) else values * factor
-
-
-def _problems(block: TableBlock, rows: Array) -> list[str]:
-    """Of each of the rows."""
-    sizes = [block.distinct(name) for name in _SIZES]
-    known = [one for one in sizes if one is not None]
-    if len(known) < len(sizes):
-        return [""] * len(rows)
-    firsts, which = combined([one.which for one in known])
-    texts = [_problem(*(one.texts[one.which[first]] for one in known)) for first in firsts]
-    return [texts[one] for one in which[rows]]
-
-
-@lru_cache(maxsize=4096)
-def _problem(*sizes: str) -> str:
-    """Of the cells of _SIZES; "" where one is empty."""
-    return "grid {}, {}, {} block {}, {}, {}".format(*sizes) if all(sizes) else ""
 
 
 def _seconds(row: TableRow, name: str) -> float | None:

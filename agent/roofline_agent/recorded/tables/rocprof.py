@@ -1,22 +1,35 @@
-"""Reads AMD's profilers: CSV of rocprofv3, and pmc_perf.csv of rocprof-compute.
+"""Reads tables of AMD's profilers: CSV of rocprofv3, and pmc_perf.csv of rocprof-compute.
 
 FLOPs and HBM bytes follow from the counters that were collected (amd.py); other counters stay counters.
 """
 
 from __future__ import annotations
 
+import math
 import re
+from functools import partial
+from typing import NamedTuple
 
 from ..collector import Collector
-from ..recording import Counter, Launch
+from ..columns import (
+    Array,
+    Distinct,
+    WantedColumns,
+    first_of_each,
+    groups,
+    repeated,
+    spread,
+    sums_by,
+)
+from ..recording import Launch
 from ..text import Text
-from .amd import work_of
-from .rows import Header, TableRow, headers_in, rows
+from .dispatches import NANOSECOND, Dispatch, DispatchColumns, Dispatches, is_other, other
+from .rows import Header, TableBlock, TableRow, blocks, headers_in, sizes_of
 
-NANOSECOND = 1e-9
-MAX_COUNTERS = 20_000  # values that are neither FLOPs nor bytes
+MOST_SUMS = 1 << 20  # dispatches times counters of a block
 _BEGIN, _END = ("start_timestamp", "begin_ns"), ("end_timestamp", "end_ns")
-_USED = ("sq_insts_valu_", "tcc_ea", "tcc_bubble")
+_KEY = ("process_id", "agent_id", "dispatch_id")  # what tells a dispatch from the one before
+_SIZES = tuple(f"{what}_{axis}" for what in ("grid_size", "workgroup_size") for axis in "xyz")
 _WORDS = """kind guid agent_id queue_id stream_id process_id thread_id dispatch_id kernel_id kernel_name
 correlation_id lds_block_size lds_block_size_v scratch_size scratch_per_workitem vgpr_count accum_vgpr_count
 sgpr_count arch_vgpr accum_vgpr sgpr wave_size grid_size workgroup_size lds_per_workgroup gpu_id node_id
@@ -49,19 +62,35 @@ def _kind(header: Header) -> str:
 def read(text: Text, found: Collector) -> None:
     found.tool = "rocprof"
     reader = _RocprofReader(found)
-    for row in rows(text, found, lambda header: bool(_kind(header))):
-        reader.take(row)
+    wanted = partial(_wanted, keeps=found.launches is not None)
+    for some in blocks(text, found, lambda header: bool(_kind(header)), wanted):
+        if isinstance(some, TableRow):
+            reader.take(some)
+        else:
+            reader.take_block(some)
     reader.finish()
 
 
-class _Dispatch:
-    """The counters of one dispatch, which stand in rows of their own."""
+def _wanted(header: Header, keeps: bool) -> WantedColumns | None:
+    """The columns of kernels and counters; keeps: with those of each launch."""
+    kind = _kind(header)
+    if kind not in ("kernels", "counters") or not {_BEGIN[0], _END[0]} <= set(header.at):
+        return None
+    texts = ["kernel_name", *(_SIZES if keeps else ())]
+    numbers = [_BEGIN[0], _END[0]]
+    if kind == "counters":
+        texts = ["kernel_name", "counter_name", *_KEY]
+        numbers.append("counter_value")
+    at = header.at
+    return WantedColumns([at[one] for one in texts if one in at], [at[one] for one in numbers])
 
-    def __init__(self, row: TableRow) -> None:
-        self.name = row.text("kernel_name")
-        self.span_s = _span(row)
-        self.agent = row.text("agent_id").removeprefix("Agent ")
-        self.counters: dict[str, float] = {}
+
+class _CounterRows(NamedTuple):
+    """The dispatch that the rows of a counter each are of, what was counted and its value."""
+
+    dispatches: Array
+    names: Distinct
+    values: Array
 
 
 class _RocprofReader:
@@ -69,9 +98,10 @@ class _RocprofReader:
 
     def __init__(self, found: Collector) -> None:
         self._found = found
-        self._zero_s: float | None = None
+        self._dispatches = Dispatches(found)
         self._key: tuple[str, ...] = ()
-        self._dispatch: _Dispatch | None = None
+        self._dispatch: Dispatch | None = None  # whose counters stand in rows of their own
+        self._counters: dict[str, float] = {}  # of it
         self._take = {
             "counters": self._counter,
             "kernels": self._launch,
@@ -84,14 +114,28 @@ class _RocprofReader:
         if not self._take[_kind(row.header)](row):
             self._found.warn("a row without a name, a time or a value; it is left out", row.line)
 
+    def take_block(self, block: TableBlock) -> None:
+        take = self._counter_block if _kind(block.header) == "counters" else self._launch_block
+        if not take(block):
+            for row in block.rows():
+                self.take(row)
+
     def _launch(self, row: TableRow) -> bool:
         span, name = _span(row), row.text("kernel_name")
         if span is None or not name:
             return False
-        sizes = [row.text(f"{what}_{axis}") for what in ("grid_size", "workgroup_size") for axis in "xyz"]
-        problem = "grid {}, {}, {} block {}, {}, {}".format(*sizes) if all(sizes) else ""
-        start_s = self._since_zero(span[0])
-        self._found.launch(Launch(name, span[1], start_s=start_s, library="hip", problem=problem))
+        self._dispatches.take(Dispatch(name, span, problem=sizes_of(*map(row.text, _SIZES))))
+        return True
+
+    def _launch_block(self, block: TableBlock) -> bool:
+        """The same as `_launch` for each row; False where one is unusual."""
+        names, spans = block.names("kernel_name"), _spans(block)
+        if names is None or spans is None:
+            return False
+        problems = block.each(_SIZES, sizes_of) if self._found.launches is not None else ()
+        self._dispatches.take_columns(
+            [DispatchColumns(names.texts, names.which, block.columns.places, *spans, problems=problems)]
+        )
         return True
 
     def _copy(self, row: TableRow) -> bool:
@@ -119,56 +163,87 @@ class _RocprofReader:
         name, value = row.text("counter_name"), row.number("counter_value")
         if not name or value is None:
             return False
-        key = tuple(row.text(one) for one in ("process_id", "agent_id", "dispatch_id"))
+        key = tuple(map(row.text, _KEY))
         if key != self._key or self._dispatch is None:
             self._flush()
-            self._key, self._dispatch = key, _Dispatch(row)
-        counters = self._dispatch.counters
-        counters[name] = counters.get(name, 0.0) + value  # one row for each instance, or their sum
+            self._key, self._counters = key, {}
+            self._dispatch = Dispatch(row.text("kernel_name"), _span(row), gpu=_gpu(row.text("agent_id")))
+        # One row for each instance, or their sum.
+        self._counters[name] = self._counters.get(name, 0.0) + value
         return True
+
+    def _counter_block(self, block: TableBlock) -> bool:
+        """The same as `_counter` for each row, in columns for dispatches whose rows are all in the block.
+        False where a row is unusual."""
+        kernels, names, values = block.names("kernel_name"), block.names("counter_name"), _values(block)
+        spans = _spans(block)
+        if kernels is None or names is None or values is None or spans is None:
+            return False
+        is_new = self._dispatch is None or tuple(block.text(one, 0) for one in _KEY) != self._key
+        begins = block.changes(_KEY, is_new)
+        if len(begins) < 2 or len(begins) * len(names.texts) > MOST_SUMS:
+            return False
+        for row in block.rows(0, int(begins[0])):
+            self.take(row)
+        self._flush()
+        whole = slice(int(begins[0]), int(begins[-1]))
+        counted = _CounterRows(
+            repeated(begins[1:] - begins[:-1]), names._replace(which=names.which[whole]), values[whole]
+        )
+        table, is_there = sums_by(counted.dispatches, counted.names, counted.values)
+        several = []
+        for mine in groups(is_there):
+            heads = begins[mine]
+            counters = {name: table[mine, at] for at, name in enumerate(names.texts) if is_there[mine[0], at]}
+            starts_s, times_s = (column[heads] for column in spans)
+            which = kernels.which[heads]
+            several.append(DispatchColumns(kernels.texts, which, mine, starts_s, times_s, counters))
+        self._dispatches.take_columns(several)
+        self._keep_others(counted, table, block.distinct("agent_id"), whole)
+        for row in block.rows(whole.stop):  # these may go on in the next block
+            self.take(row)
+        return True
+
+    def _keep_others(
+        self, counted: _CounterRows, table: Array, agents: Distinct | None, whole: slice
+    ) -> None:
+        """Counters that are neither of FLOPs nor of bytes, as long as there is room. table: their sums by
+        dispatch and name."""
+        dispatches, names, _ = counted
+        are_others = [is_other(name) for name in names.texts]
+        if not any(are_others):
+            return
+        firsts = first_of_each(dispatches * len(names.texts) + names.which)
+        mine = firsts[spread(are_others, names.which[firsts])]
+        room = max(self._dispatches.room, 0)
+        kept, left = mine[:room], mine[room:]
+        if len(kept):
+            gpus = list(map(_gpu, agents.texts)) if agents is not None else [""]
+            likes = [other(name, gpu) for name in names.texts for gpu in gpus]
+            which = names.which[kept] * len(gpus)
+            if agents is not None:
+                which = which + agents.which[whole][kept]
+            values = table[dispatches[kept], names.which[kept]]
+            self._found.counters.extend(likes, which, {"value": values, "printed": values})
+        if len(left):
+            self._dispatches.warn_of_room(len(set(dispatches[left].tolist())))
 
     def _wide(self, row: TableRow) -> bool:
         self._flush()
-        dispatch = _Dispatch(row)
-        for name, cell in zip(row.header.names, row.cells, strict=True):
-            if name not in _IDENTITY and (value := _number(cell)) is not None:
-                dispatch.counters[_case(name)] = value
-        dispatch.agent = row.text("gpu_id") or dispatch.agent
-        self._dispatch = dispatch
-        self._flush()
-        return bool(dispatch.name)
+        counters = {
+            _case(name): value
+            for name, cell in zip(row.header.names, row.cells, strict=True)
+            if name not in _IDENTITY and (value := _number(cell)) is not None
+        }
+        gpu = row.text("gpu_id") or _gpu(row.text("agent_id"))
+        if name := row.text("kernel_name"):
+            self._dispatches.take(Dispatch(name, _span(row), counters, gpu))
+        return bool(name)
 
     def _flush(self) -> None:
-        dispatch, self._dispatch = self._dispatch, None
-        if dispatch is None or not dispatch.name:
-            return
-        work = work_of(dispatch.counters)
-        self._found.launch(
-            Launch(
-                dispatch.name,
-                dispatch.span_s[1] if dispatch.span_s else None,
-                work.flops,
-                {} if work.hbm_bytes is None else {"dram": work.hbm_bytes},
-                start_s=self._since_zero(dispatch.span_s[0]) if dispatch.span_s else None,
-                precision=work.precision,
-                library="hip",
-                note=work.note,
-            )
-        )
-        for name, value in dispatch.counters.items():
-            if name.lower().startswith(_USED):
-                continue
-            if len(self._found.counters) >= MAX_COUNTERS:
-                self._found.warn(f"more than {MAX_COUNTERS} other counters; the rest are left out")
-                return
-            scope = f"gpu {dispatch.agent or 0}"
-            self._found.counters.append(Counter(name, name, value, "1", scope, kind="gauge", printed=value))
-
-    def _since_zero(self, start_s: float) -> float:
-        """The clock of the GPU's driver has no date."""
-        if self._zero_s is None:
-            self._zero_s = start_s
-        return start_s - self._zero_s
+        if self._dispatch is not None and self._dispatch.name:
+            self._dispatches.take(self._dispatch._replace(counters=self._counters))
+        self._dispatch = None
 
     def finish(self) -> None:
         self._flush()
@@ -181,6 +256,25 @@ def _span(row: TableRow) -> tuple[float, float] | None:
     if begin is None or end is None or end < begin:
         return None
     return begin * NANOSECOND, (end - begin) * NANOSECOND
+
+
+def _spans(block: TableBlock) -> tuple[Array, Array] | None:
+    """Starts and durations in seconds; None where a row has none."""
+    begins, ends = block.numbers(_BEGIN[0]), block.numbers(_END[0])
+    if begins is None or ends is None:
+        return None
+    took = ends - begins
+    return (begins * NANOSECOND, took * NANOSECOND) if (took >= 0).all() else None
+
+
+def _values(block: TableBlock) -> Array | None:
+    """Of counters; None where one is no number."""
+    values = block.numbers("counter_value")
+    return None if values is None or math.isnan(values.sum()) else values
+
+
+def _gpu(agent: str) -> str:
+    return agent.removeprefix("Agent ")
 
 
 def _case(name: str) -> str:

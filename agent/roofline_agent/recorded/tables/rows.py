@@ -6,13 +6,13 @@ import csv
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 from ..collector import Collector
-from ..columns import Array, Columns, Distinct, WantedColumns, columns
+from ..columns import Array, Columns, Distinct, WantedColumns, columns, combined
 from ..text import LineBlock, Text
 
-_NO_HEADER = b"0123456789."  # what lines begin with that are none, of tables that are read in columns
 _UNIT = re.compile(r"(.*?)\s*[\[(]([^\])]*)[\])]")
 
 
@@ -44,14 +44,15 @@ class TableBlock(NamedTuple):
 
     header: Header
     columns: Columns
-    lines: LineBlock
     line: int  # of the first
 
     def distinct(self, name: str) -> Distinct | None:
         """Its cells without blanks around them; None where there is no such column."""
         at = self.header.at.get(name)
-        if at is None:
-            return None
+        return None if at is None else self.column(at)
+
+    def column(self, at: int) -> Distinct:
+        """The cells without blanks around them."""
         found = self.columns.distinct(at)
         return found._replace(texts=list(map(str.strip, found.texts)))
 
@@ -60,9 +61,37 @@ class TableBlock(NamedTuple):
         at = self.header.at.get(name)
         return None if at is None else self.columns.numbers(at, rows=rows)
 
-    def rows(self) -> Iterator[TableRow]:
-        cells = csv.reader(self.lines.lines, skipinitialspace=True)
-        yield from (TableRow(self.header, row, at) for at, row in enumerate(cells, self.line))
+    def names(self, name: str) -> Distinct | None:
+        """As `distinct`; None, too, where one is empty or has quotes behind a blank, which Arrow keeps."""
+        found = self.distinct(name)
+        is_usual = found is not None and all(text and text[0] != '"' for text in found.texts)
+        return found if is_usual else None
+
+    def each(self, names: Sequence[str], made: Callable[..., str], rows: Array | None = None) -> list[str]:
+        """What is made of the cells in several columns, of each row (None: all)."""
+        several = [self.distinct(name) for name in names]
+        known = [one for one in several if one is not None]
+        if not known:
+            return [made(*("" for _ in names))] * (len(self.columns) if rows is None else len(rows))
+        firsts, which = combined([one.which for one in known])
+        texts = [
+            made(*(one.texts[one.which[first]] if one is not None else "" for one in several))
+            for first in firsts
+        ]
+        return [texts[one] for one in (which if rows is None else which[rows]).tolist()]
+
+    def text(self, name: str, row: int) -> str:
+        """ "" where there is no such column."""
+        at = self.header.at.get(name)
+        return self.columns.text(at, row).strip() if at is not None else ""
+
+    def changes(self, names: Sequence[str], first: bool) -> Array:
+        """Rows in which one of these columns is not as in the row before; first: whether the first is one."""
+        return self.columns.changes([self.header.at[one] for one in names if one in self.header.at], first)
+
+    def rows(self, first: int = 0, end: int | None = None) -> Iterator[TableRow]:
+        rows = self.columns.rows(first, end, skips_blanks=True)
+        yield from (TableRow(self.header, row, at) for at, row in enumerate(rows, self.line + first))
 
 
 def rows(text: Text, found: Collector, is_header: Callable[[Header], bool]) -> Iterator[TableRow]:
@@ -85,9 +114,9 @@ def blocks(
     cut = 0
     for block in text.blocks():
         if isinstance(block, LineBlock) and header is not None and needed is not None:
-            cells = columns(block.data, len(header.names), ",", needed, _NO_HEADER)
-            if cells is not None:
-                yield TableBlock(header, cells, block, text.line - len(cells) + 1)
+            cells = columns(block.data, len(header.names), ",", needed)
+            if cells is not None and not _has_header(cells, is_header):
+                yield TableBlock(header, cells, text.line - len(cells) + 1)
                 continue
         for line in text.each(block):
             if "," not in line:
@@ -100,11 +129,24 @@ def blocks(
                 yield TableRow(header, row, text.line)
             elif is_next:
                 header = header_of(row)
-                needed = wanted(header)
+                needed = _with_first(wanted(header))
             elif header is not None:
                 cut = text.line
     if cut:
         found.warn("lines with another number of columns than their header are left out", cut)
+
+
+def _with_first(wanted: WantedColumns | None) -> WantedColumns | None:
+    """With the first column, which shows whether a row is a header."""
+    if wanted is None or 0 in (*wanted.text, *wanted.numeric):
+        return wanted
+    return wanted._replace(text=[0, *wanted.text])
+
+
+def _has_header(rows: Columns, is_header: Callable[[Header], bool]) -> bool:
+    """Whether another table begins: its header has another first cell than the rows before."""
+    firsts = rows.firsts(0)
+    return any(is_header(header_of(list(row))) for at in firsts for row in rows.rows(at, at + 1))
 
 
 def _cells(line: str) -> list[str] | None:
@@ -141,3 +183,9 @@ def number(text: str) -> float | None:
     except ValueError:
         return None
     return value if math.isfinite(value) and "_" not in text else None
+
+
+@lru_cache(maxsize=4096)
+def sizes_of(*sizes: str) -> str:
+    """Three sizes of a grid and three of a block in words; "" where one is empty."""
+    return "grid {}, {}, {} block {}, {}, {}".format(*sizes) if all(sizes) else ""

@@ -1,0 +1,126 @@
+"""Dispatches of kernels on AMD's GPUs and what was counted in them, as launches and counters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from ..collector import Collector
+from ..columns import Array, largest
+from ..recording import Counter, Launch, LaunchColumns
+from .amd import reading_of, weighed, work_of
+
+NANOSECOND = 1e-9
+MAX_COUNTERS = 20_000  # values that are neither FLOPs nor bytes
+_USED = ("sq_insts_valu_", "tcc_ea", "tcc_bubble")
+
+
+class Dispatch(NamedTuple):
+    """One execution of a kernel. span_s: start and duration, None where these are not known; are_sums:
+    whether its counters are sums of numbers that stand in the file."""
+
+    name: str
+    span_s: tuple[float, float] | None
+    counters: Mapping[str, float] = {}
+    gpu: str = ""
+    problem: str = ""
+    are_sums: bool = False
+
+
+class DispatchColumns(NamedTuple):
+    """Dispatches in which the same was counted, a number each; `which` of the names each has."""
+
+    names: Sequence[str]
+    which: Array
+    places: Array  # of each among all that are taken together
+    starts_s: Array
+    times_s: Array
+    counters: Mapping[str, Array] = {}
+    problems: Sequence[str] = ()
+
+
+class Dispatches:
+    """Takes those of one file. The clock of the GPU's driver has no date: times are since the first."""
+
+    def __init__(self, found: Collector) -> None:
+        self._found = found
+        self._zero_s: float | None = None
+
+    def take(self, one: Dispatch) -> None:
+        work = work_of(one.counters)
+        self._found.launch(
+            Launch(
+                one.name,
+                one.span_s[1] if one.span_s else None,
+                work.flops,
+                {} if work.hbm_bytes is None else {"dram": work.hbm_bytes},
+                start_s=self._since_zero(one.span_s[0]) if one.span_s else None,
+                precision=work.precision,
+                library="hip",
+                problem=one.problem,
+                note=work.note,
+            )
+        )
+        for name, value in one.counters.items():
+            if is_other(name):
+                if self.room <= 0:
+                    self.warn_of_room(1)
+                    return
+                counter = other(name, one.gpu, value)
+                self._found.counters.append(counter._replace(printed=None) if one.are_sums else counter)
+
+    def take_columns(self, several: Sequence[DispatchColumns]) -> None:
+        """The same, but other counters are not kept."""
+        first = min(several, key=lambda one: int(one.places[0]))
+        self._since_zero(float(first.starts_s[0]))
+        self._found.launch_columns([launches for one in several for launches in self._launches(one)])
+
+    def _launches(self, of: DispatchColumns) -> Iterator[LaunchColumns]:
+        starts = of.starts_s - (self._zero_s or 0.0)
+        reading = reading_of(frozenset(of.counters))
+        flops = [weighed(terms, of.counters) for terms in reading.flops.values()]
+        moved = {"dram": weighed(reading.hbm_bytes, of.counters)} if reading.hbm_bytes else {}
+        kinds = largest(flops, len(of.which))
+        for kind in sorted(set(kinds.tolist())):
+            mine = (kinds == kind).nonzero()[0]
+            is_counted = bool(flops) and (kind >= 0 or not reading.note)
+            yield LaunchColumns(
+                Launch(
+                    "",
+                    None,
+                    precision=list(reading.flops)[kind] if kind >= 0 else "",
+                    library="hip",
+                    note=reading.note if kind >= 0 else "",
+                ),
+                of.names,
+                of.which[mine],
+                of.places[mine],
+                of.times_s[mine],
+                sum(flops[1:], flops[0])[mine] if is_counted else None,
+                {level: values[mine] for level, values in moved.items()},
+                starts[mine],
+                [of.problems[at] for at in mine.tolist()] if of.problems else (),
+            )
+
+    @property
+    def room(self) -> int:
+        """How many other counters are still kept."""
+        return MAX_COUNTERS - len(self._found.counters)
+
+    def warn_of_room(self, times: int) -> None:
+        """times: dispatches of which counters are left out."""
+        self._found.warn(f"more than {MAX_COUNTERS} other counters; the rest are left out", 0, times)
+
+    def _since_zero(self, start_s: float) -> float:
+        if self._zero_s is None:
+            self._zero_s = start_s
+        return start_s - self._zero_s
+
+
+def is_other(counter: str) -> bool:
+    """Whether it is neither of FLOPs nor of bytes."""
+    return not counter.lower().startswith(_USED)
+
+
+def other(name: str, gpu: str, value: float | None = None) -> Counter:
+    return Counter(name, name, value, "1", f"gpu {gpu or 0}", kind="gauge", printed=value)
