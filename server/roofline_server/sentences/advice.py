@@ -39,7 +39,7 @@ def _words(case: Case) -> dict[str, object]:
     """The fields as they stand in a sentence, and what follows from several of them."""
     return {
         **case._asdict(),
-        "rank": listed(case.ranks, 3) or "every rank",
+        "rank": listed(case.ranks, 3) or case.only or "every rank",
         "node": f"node {case.host}" if case.host else "its node",
         "all_threads": (case.threads or 0) * case.per_node,
         "fair_threads": max(1, (case.cpus or case.per_node) // max(1, case.per_node)),

@@ -22,6 +22,7 @@ class Case(NamedTuple):
     kind: str  # of a cause, or the part of the account that bounds a healthy job
     job: str = "last"
     ranks: Sequence[str] = ()  # (): it is about all
+    only: str = ""  # the rank of a job that has one
     host: str = ""
     frameworks: frozenset[str] = frozenset()
     settings: Mapping[str, str] = {}  # environment variables of the ranks

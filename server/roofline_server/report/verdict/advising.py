@@ -81,6 +81,7 @@ def _case(view: JobView, gathered: Gathered) -> advice_cases.Case:
     return advice_cases.Case(
         kind="",
         job=view.job,
+        only=training[0].key if len(training) == 1 else "",
         frameworks=_frameworks(view),
         settings=settings,
         workers=len(training),

@@ -159,6 +159,15 @@ def test_an_evaluator_is_no_part_of_the_training(tmp_path: Path) -> None:
     assert [one.rank for one in found.accounts] == ["evaluator:0", "worker:0"]
 
 
+def test_what_the_only_rank_has_is_not_said_of_every_rank(tmp_path: Path) -> None:
+    found = report_of(stored(tmp_path, [Odd("worker", range(60))], asynchronous=False), STEADY_STEPS)
+    first = found.bottleneck
+    assert first is not None
+    assert (first.kind, first.sentence) == ("input", "slow input on worker:0")
+    assert first.evidence[0] == "10 ms a step of input"
+    assert not any("every rank" in line for line in first.tries)
+
+
 def test_a_job_of_which_only_steps_are_known_is_not_called_healthy(tmp_path: Path) -> None:
     store = stored(tmp_path, [Odd("worker", range(60), spanned=False)], asynchronous=False)
     found = report_of(store, STEADY_STEPS)
