@@ -219,10 +219,18 @@ def _headline(first: _Side, second: _Side, changes: Sequence[Change]) -> str:
         inverse = [1 / end if end else None for end in (step.change.value, step.high, step.low)]
         words = texts.faster(*jobs, inverse[0] or 0.0, inverse[1], inverse[2], step.within_noise)
     least = SMALL * max(step.first.value or 0.0, step.second.value or 0.0)
-    parts = [
-        (one.subject, one.change.value)
-        for one in changes
-        if one.kind == "part" and not one.within_noise and one.change.value is not None
-    ]
-    large = sorted((part for part in parts if abs(part[1]) >= least), key=lambda part: -abs(part[1]))
-    return words + texts.mostly(large[:NAMED])
+    return words + texts.mostly(*_what_changed(changes, least, step.within_noise))
+
+
+def _what_changed(
+    changes: Sequence[Change], least: float, noise: bool
+) -> tuple[list[tuple[str, float]], tuple[str, float] | None]:
+    """The parts that surely changed, most first; and the part that changed more than these, but may have done so
+    by chance: without it small changes would seem to explain a large one. least: s a step that is worth a word;
+    noise: the steps themselves may be as long."""
+    parts = [one for one in changes if one.kind == "part" and abs(one.change.value or 0.0) >= least]
+    parts.sort(key=lambda one: -abs(one.change.value or 0.0))
+    sure = [(one.subject, one.change.value or 0.0) for one in parts if not one.within_noise][:NAMED]
+    if noise or not parts or not parts[0].within_noise:
+        return sure, None
+    return sure, (parts[0].subject, parts[0].change.value or 0.0)
