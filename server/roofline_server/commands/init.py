@@ -27,7 +27,7 @@ from ..errors import Unavailable
 from .options import DataOption, data_of
 
 HELP = (
-    "Turn TLS and tokens on. It makes an authority of this server's own, its certificate, and a join token.\n\n"
+    "Turn TLS and tokens on. It makes an authority of its own, a certificate, and a join token.\n\n"
     "From then on the server listens at all addresses, and accepts only agents and clients that have joined. "
     "This user's agent and client on this machine have.\n\n"
     "Examples:\n\n"

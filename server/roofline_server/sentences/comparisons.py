@@ -27,8 +27,8 @@ def _interval(low: float | None, high: float | None) -> str:
 
 
 def mostly(parts: Sequence[tuple[str, float]], unsure: tuple[str, float] | None = None) -> str:
-    """parts: those that changed most, with how many s a step; unsure: one that changed more, perhaps by chance;
-    neither: "" """
+    """parts: those that changed most, with how many s a step; unsure: one that changed more, perhaps by
+    chance; neither: "" """
     found = [f"{listed([_changed(*part) for part in parts], 3)} a step"] if parts else []
     found += [f"{_changed(*unsure)} a step, which varies too much to be sure"] if unsure else []
     return f": {'; '.join(found)}" if found else ""

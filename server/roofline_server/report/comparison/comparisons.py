@@ -225,9 +225,9 @@ def _headline(first: _Side, second: _Side, changes: Sequence[Change]) -> str:
 def _what_changed(
     changes: Sequence[Change], least: float, noise: bool
 ) -> tuple[list[tuple[str, float]], tuple[str, float] | None]:
-    """The parts that surely changed, most first; and the part that changed more than these, but may have done so
-    by chance: without it small changes would seem to explain a large one. least: s a step that is worth a word;
-    noise: the steps themselves may be as long."""
+    """The parts that surely changed, most first; and the part that changed more than these, but may have done
+    so by chance: without it small changes would seem to explain a large one. least: s a step that is worth a
+    word; noise: the steps themselves may be as long."""
     parts = [one for one in changes if one.kind == "part" and abs(one.change.value or 0.0) >= least]
     parts.sort(key=lambda one: -abs(one.change.value or 0.0))
     sure = [(one.subject, one.change.value or 0.0) for one in parts if not one.within_noise][:NAMED]

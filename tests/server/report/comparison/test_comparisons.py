@@ -109,8 +109,8 @@ def test_a_small_sure_change_is_not_all_that_is_said_of_a_large_one_that_is_unsu
     sure, unsure = _what_changed(changes, 1e-3, False)
     assert (sure, unsure) == ([("host", 0.003)], ("contention", 0.08))
     assert texts.mostly(sure, unsure) == (
-        ": CPU time outside kernels +3 ms a step; time runnable without a CPU +80 ms a step, which varies too "
-        "much to be sure"
+        ": CPU time outside kernels +3 ms a step; "
+        "time runnable without a CPU +80 ms a step, which varies too much to be sure"
     )
     assert _what_changed(changes, 1e-3, True) == (sure, None)  # the steps are as long, within noise
     assert _what_changed([part("host", 0.09, False), *changes[1:]], 1e-3, False) == ([("host", 0.09)], None)
