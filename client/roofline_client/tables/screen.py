@@ -24,6 +24,7 @@ from .reports import tables as tables
 LINES = 30
 BRIEF = 10
 SHARE_BETWEEN, NOTABLE = "between.share", 0.02
+BETWEEN = {"evaluation": "evaluation", "checkpoint": "checkpoint", "trace": "trace", "other": "other stretch"}
 
 
 class Limits(NamedTuple):
@@ -177,19 +178,25 @@ def _left_out(left: LeftOut) -> str:
 
 
 def _between(report: Report) -> str:
-    """What a rank does much of its time in no step at all; "" if none does."""
-    values = [rank.summary.values for rank in report.ranks]
-    most = max(values, key=lambda of: _number(of.get(SHARE_BETWEEN)), default={})
-    share = _number(most.get(SHARE_BETWEEN))
+    """What a rank does much of its time between its steps; "" if none does. It is named where others do not."""
+    stepping = [rank for rank in report.ranks if _number(rank.summary.values.get("steps"))]
+    shares = [_number(rank.summary.values.get(SHARE_BETWEEN)) for rank in stepping]
+    share = max(shares, default=0.0)
     if share < NOTABLE:
         return ""
+    rank = stepping[shares.index(share)]
+    most = rank.summary.values
     kinds = []
-    for kind in ("evaluation", "checkpoint", "trace", "other"):
+    for kind, name in BETWEEN.items():
         count = _number(most.get(f"between.{kind}.count"))
         if count:
-            name = kind if kind == "other" or count == 1 else f"{kind}s"
-            kinds.append(f"{count:.0f} {name} of {units.show(most.get(f'between.{kind}.time'))}")
-    return f"{share:.0%} of the time is in no step: {', '.join(kinds)}"
+            names = name if count == 1 else f"{name}s"
+            kinds.append(f"{count:.0f} {names} of {units.show(most.get(f'between.{kind}.time'))}")
+    text = f"is between steps: {', '.join(kinds)}"
+    if min(shares) > share / 2:
+        return f"{share:.0%} of the time {text}"
+    waits = "; the others wait meanwhile" if report.mode == "synchronous" else ""
+    return f"{share:.0%} of the time of {rank.rank} {text}{waits}"
 
 
 def _number(value: Value | None) -> float:
