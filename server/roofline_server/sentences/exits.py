@@ -5,11 +5,15 @@ from __future__ import annotations
 RUNNING = "running"
 NOTHING_KNOWN = "ended (exit codes not known)"
 RECORDED = "recorded"  # of files: no process was watched
+MEMORY = " (out of memory?)"  # the commonest reason for a SIGKILL that nobody sent
+BY_SHELL = 128 + 9  # how a shell reports a SIGKILL
 
 
 def exited(status: int, signal: str, last_step: int | None) -> str:
     """signal: the name of the one that ended it; "": none did."""
-    return f"killed by {signal}{_after(last_step)}" if signal else f"exited with {status}{_after(last_step)}"
+    how = f"killed by {signal}" if signal else f"exited with {status}"
+    asked = MEMORY if signal == "SIGKILL" or status == BY_SHELL else ""
+    return f"{how}{_after(last_step)}{asked}"
 
 
 def ended(last_step: int | None) -> str:
