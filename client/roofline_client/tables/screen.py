@@ -24,7 +24,12 @@ from .reports import tables as tables
 LINES = 30
 BRIEF = 10
 SHARE_BETWEEN, NOTABLE = "between.share", 0.02
-BETWEEN = {"evaluation": "evaluation", "checkpoint": "checkpoint", "trace": "trace", "other": "other stretch"}
+BETWEEN = {  # kind -> of one, of several
+    "evaluation": ("evaluation", "evaluations"),
+    "checkpoint": ("checkpoint", "checkpoints"),
+    "trace": ("trace", "traces"),
+    "other": ("other stretch", "other stretches"),
+}
 
 
 class Limits(NamedTuple):
@@ -134,7 +139,7 @@ def _head(report: Report, verdict: Verdict) -> Labelled:
     block.add("Throughput", _throughput(verdict))
     if verdict.left_out:
         block.add("  left out", "; ".join(map(_left_out, verdict.left_out)))
-    if between := _between(report):
+    if between := _between(report, verdict):
         block.add("  between", between)
     return block
 
@@ -177,21 +182,22 @@ def _left_out(left: LeftOut) -> str:
     return f"{left.steps} {named}{cost}"
 
 
-def _between(report: Report) -> str:
+def _between(report: Report, verdict: Verdict) -> str:
     """What a rank does much of its time between its steps; "" if none does. It is named where others do not."""
-    stepping = [rank for rank in report.ranks if _number(rank.summary.values.get("steps"))]
-    shares = [_number(rank.summary.values.get(SHARE_BETWEEN)) for rank in stepping]
+    stepping = {account.rank for account in verdict.accounts if account.steps}
+    ranks = [rank for rank in report.ranks if rank.rank in stepping]
+    shares = [_number(rank.summary.values.get(SHARE_BETWEEN)) for rank in ranks]
     share = max(shares, default=0.0)
     if share < NOTABLE:
         return ""
-    rank = stepping[shares.index(share)]
+    rank = ranks[shares.index(share)]
     most = rank.summary.values
     kinds = []
-    for kind, name in BETWEEN.items():
+    for kind, (one, several) in BETWEEN.items():
         count = _number(most.get(f"between.{kind}.count"))
         if count:
-            names = name if count == 1 else f"{name}s"
-            kinds.append(f"{count:.0f} {names} of {units.show(most.get(f'between.{kind}.time'))}")
+            name = one if count == 1 else several
+            kinds.append(f"{count:.0f} {name} of {units.show(most.get(f'between.{kind}.time'))}")
     text = f"is between steps: {', '.join(kinds)}"
     if min(shares) > share / 2:
         return f"{share:.0%} of the time {text}"

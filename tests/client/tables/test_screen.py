@@ -70,9 +70,8 @@ def test_time_between_steps_is_said_where_it_is_much_and_whose_it_is() -> None:
         evaluates.summary.values[f"between.{metric}"] = seen(value, "1")
     for kind, seconds in {"evaluation": 0.163, "other": 0.5}.items():
         evaluates.summary.values[f"between.{kind}.time"] = seen(seconds, "s")
-    for one in (other, evaluates):
-        one.summary.values["steps"] = seen(100.0, "1")
-    found = report([other, evaluates], verdict=verdict())
+    accounts = [account(one, 0.2, compute=1.0) for one in ("worker:0", "worker:1")]
+    found = report([rank("ps:0"), other, evaluates], verdict=verdict(accounts=accounts))
     kinds = "is between steps: 19 evaluations of 163 ms, 1 other stretch of 500 ms"
     assert told(found) == f"42% of the time of worker:1 {kinds}; the others wait meanwhile"
     assert told(found._replace(mode="asynchronous")) == f"42% of the time of worker:1 {kinds}"
