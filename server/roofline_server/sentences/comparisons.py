@@ -38,9 +38,9 @@ def _changed(part: str, change: float) -> str:
     return f"{parts_named(part)} {'+' if change > 0 else '-'}{duration(abs(change))}"
 
 
-def not_told_apart(parts: Sequence[str]) -> str:
+def added_up(parts: Sequence[str]) -> str:
     named = listed([parts_named(part) for part in parts])
-    return f"not compared, as only one of the two jobs shows it apart: {named}"
+    return f"compared as one, as one of the two jobs does not show it apart: {named}"
 
 
 def other_mode(first: str, second: str) -> str:

@@ -14,6 +14,7 @@ from roofline.answers.values import Provenance, Scope, Value, value
 from ...model.account import Account
 from ...model.comparison import Difference, comparable_parts, difference, part_times, ratio, step_times
 from ...model.evidence import RankEvidence
+from ...model.ledger import place
 from ...records import Floats
 from ...sentences import comparisons as texts
 from ...sentences import reasons
@@ -116,10 +117,10 @@ def _changes(first: _Side, second: _Side) -> tuple[list[Change], list[str]]:
         notes.append(texts.other_mode(first.mode, second.mode))
     if first.accounts and second.accounts:
         changes = [*_speed(first, second), *_step(first, second)]
-        parts, merged = _parts(first.accounts, second.accounts)
+        parts, sums = _parts(first.accounts, second.accounts)
         changes += parts
-        if merged:
-            notes.append(texts.not_told_apart(merged))
+        if sums:
+            notes.append(texts.added_up(sums))
         notes.append(texts.ONE_RUN_EACH)
     return changes + _positions(first, second), notes
 
@@ -143,14 +144,13 @@ def _step(first: _Side, second: _Side) -> list[Change]:
 
 
 def _parts(first: Sequence[Account], second: Sequence[Account]) -> tuple[list[Change], list[str]]:
-    one, other = part_times(first), part_times(second)
-    names, merged = comparable_parts(one, other)
+    one, other, sums = comparable_parts(part_times(first), part_times(second))
     sizes = [len(step_times(side)) for side in (first, second)]
     found = []
-    for name in names:
+    for name in sorted({*one, *other}, key=place):
         columns = [side.get(name, _nothing(size)) for side, size in zip((one, other), sizes, strict=True)]
         found.append(_moved("part", name, difference(*columns), "s", "s"))
-    return found, merged
+    return found, sums
 
 
 def _nothing(steps: int) -> Floats:
