@@ -183,7 +183,7 @@ def _left_out(left: LeftOut) -> str:
 
 
 def _between(report: Report, verdict: Verdict) -> str:
-    """What a rank does much of its time between its steps; "" if none does. It is named where others do not."""
+    """What a rank does between its steps for much of its time; "": none does. Named where others differ."""
     stepping = {account.rank for account in verdict.accounts if account.steps}
     ranks = [rank for rank in report.ranks if rank.rank in stepping]
     shares = [_number(rank.summary.values.get(SHARE_BETWEEN)) for rank in ranks]

@@ -114,7 +114,7 @@ ALONE = (
 
 # -- why it cannot be told --------------------------------------------------------------------------------
 
-NO_STEPS = "no steady steps were seen"
+NO_STEPS = "too few steady steps were seen"
 ALONE_WITHOUT_PAYLOAD = "it has one rank: what others would exchange with it was not seen"
 ALONE_WITHOUT_LINK = (
     "it has one rank, and the link to other nodes is not known (roofline-client bench net measures it)"
