@@ -34,6 +34,8 @@ EVERYWHERE = {
 # The same where all compute on GPUs: what the host does while they are idle.
 GPU_IDLE, LEAST_IDLE = "gpu_idle", 0.3
 BESIDE_IDLE_GPU = ("host", "host|blocked", "input|host", "input|host|blocked")
+# The same of ranks that sleep, where nothing else that they may wait for is left unseen.
+ASLEEP, LEAST_ASLEEP = ("blocked", "input|blocked"), 0.25
 
 
 class Cause(NamedTuple):
@@ -64,7 +66,14 @@ def parts_of_all(signals: Sequence[RankSignals]) -> dict[str, tuple[tuple[str, .
     }
     if all(one.on_gpu and one.kernels is not None for one in signals):
         found[GPU_IDLE] = BESIDE_IDLE_GPU, LEAST_IDLE
+    if all(_sees_its_waits(one, len(signals)) for one in signals):
+        found |= {part: ((part,), LEAST_ASLEEP) for part in ASLEEP}
     return found
+
+
+def _sees_its_waits(one: RankSignals, ranks: int) -> bool:
+    """Whether waits for a GPU, for servers and for other ranks are known apart from sleep."""
+    return not one.on_gpu and not one.waits_for_servers and (ranks == 1 or one.held is not None)
 
 
 def seconds_of(one: Account, parts: Sequence[str]) -> Floats:
