@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 RUNNING = "running"
+FAILED = "failed"  # how the state of a job begins that did
 NOTHING_KNOWN = "ended (exit codes not known)"
 RECORDED = "recorded"  # of files: no process was watched
 MEMORY = " (out of memory?)"  # the commonest reason for a SIGKILL that nobody sent
@@ -27,7 +28,7 @@ def silent(clock: str, last_step: int | None = None) -> str:
 
 def failed(rank: str, words: str, others: int) -> str:
     """words: of `exited`; others: how many more ranks failed."""
-    return f"failed: {rank} {words}{_more(others)}"
+    return f"{FAILED}: {rank} {words}{_more(others)}"
 
 
 def running_without(rank: str, words: str, others: int) -> str:
@@ -44,8 +45,8 @@ def by_slurm(state: str, code: str) -> str:
     """state: COMPLETED, FAILED, TIMEOUT, ...; code: "3", of a signal "0:15"; "": not known."""
     if state == "COMPLETED":
         return finished(0)
-    end = "ended" if state in ("CANCELLED", "REQUEUED", "PREEMPTED") else "failed"
-    return f"{end}: Slurm says {state}" + (f" (exit {code})" if end == "failed" and code else "")
+    end = "ended" if state in ("CANCELLED", "REQUEUED", "PREEMPTED") else FAILED
+    return f"{end}: Slurm says {state}" + (f" (exit {code})" if end == FAILED and code else "")
 
 
 def _after(last_step: int | None) -> str:

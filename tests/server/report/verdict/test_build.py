@@ -7,8 +7,11 @@ from pathlib import Path
 
 import pytest
 from roofline.answers.verdict import Verdict
+from roofline_server.report.evidence.gathering import gather
+from roofline_server.report.evidence.no_steps import why_none
 from roofline_server.report.job.build import build
 from roofline_server.report.questions import ALL_STEPS, STEADY_STEPS, Steps
+from roofline_server.report.verdict.advising import advised
 from roofline_server.store.store import Store
 
 from ...builders import (
@@ -180,3 +183,14 @@ def test_few_steps_are_no_ground_for_a_verdict(tmp_path: Path) -> None:
     found = verdict_of(tmp_path, (0, 10 * MS), count=6)
     assert (found.kind, found.bottleneck) == ("unknown", None)
     assert "too few" in found.headline
+
+
+def test_a_job_without_steps_says_why_it_has_none(tmp_path: Path) -> None:
+    store = stored(tmp_path, [Odd("ps"), Odd("worker", readings=5)], asynchronous=True)
+    view = store.view("job")
+    assert view is not None
+    worker = next(number for number, who in view.ranks.items() if who.role == "worker")
+    found = report_of(store, STEADY_STEPS)
+    assert found.headline == f"not known: no steps were seen; {why_none(view, worker)}"
+    failed = advised(view, gather(view), found._replace(state="failed: worker:0 exited with 1", headline="x"))
+    assert failed.headline == "x; it failed before its first step"
