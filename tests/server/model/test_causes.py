@@ -408,12 +408,24 @@ def test_one_rank_alone_is_bound_by_what_it_does() -> None:
 @pytest.mark.parametrize("ranks", [1, 2])
 def test_a_job_that_sleeps_a_third_of_its_steps_is_not_healthy(ranks: int) -> None:
     asleep = {"blocked": dict.fromkeys(range(ranks), 0.040)}
-    found = concluded(job(ranks=ranks, plant=asleep))
+    found = concluded(with_threads(job(ranks=ranks, plant=asleep), 0.002))
     assert named(found) == ("blocked", ())
     assert found.bottleneck is not None
     assert found.bottleneck.gain.mean == pytest.approx(0.040, rel=0.03)
-    little = concluded(job(ranks=ranks, plant={"blocked": dict.fromkeys(range(ranks), 0.010)}))
-    assert little.kind == "healthy"
+    little = job(ranks=ranks, plant={"blocked": dict.fromkeys(range(ranks), 0.010)})
+    assert concluded(with_threads(little, 0.002)).kind == "healthy"
+    # As in JAX: other threads compute, or wait for a CPU, while the main one is blocked.
+    waits = with_threads(job(ranks=ranks, plant=asleep), 0.030)
+    assert concluded(waits).bottleneck is None
+
+
+def with_threads(played: Played, others: float) -> Played:
+    """others: seconds a step in which other threads than the main one wait for a CPU."""
+    signals = [
+        one._replace(threads_run=one.run, threads_delay=(0.0 if one.delay is None else one.delay) + others)
+        for one in played.signals
+    ]
+    return played._replace(signals=signals)
 
 
 @pytest.mark.parametrize("unseen", [{"on_gpu": True, "kernels": None}, {"held": None, "held_run": None}])
