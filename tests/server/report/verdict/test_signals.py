@@ -18,7 +18,7 @@ MS = 1_000_000
         ({"setting.OMP_NUM_THREADS": "4,2"}, None),
         # Threads of TensorFlow and JAX are not OpenMP's, and their main thread computes nothing.
         ({"setting.OMP_NUM_THREADS": "1", "hook.tf_function": "installed"}, None),
-        ({"setting.OMP_NUM_THREADS": "1", "hook.jax": "installed"}, None),
+        ({"setting.OMP_NUM_THREADS": "1", "hook.jax_calls": "installed"}, None),
         ({}, None),
     ],
 )
