@@ -104,8 +104,8 @@ def _gpu_time(rank: RankEvidence, busy: Floats | None) -> Floats | None:
 
 
 def kernel_threads(facts: Mapping[str, str]) -> int | None:
-    """Threads that compute in a kernel of a rank. None: not known, as of TensorFlow and JAX, whose kernels run
-    in pools of their own while the main thread waits, whatever OMP_NUM_THREADS says."""
+    """Threads that compute in a kernel of a rank. None: not known, as of TensorFlow and JAX, whose kernels
+    run in pools of their own while the main thread waits, whatever OMP_NUM_THREADS says."""
     if any(name.startswith(OWN_POOLS) for name in facts):
         return None
     reported = next((facts[name] for name in KERNEL_THREADS if name in facts), "")
