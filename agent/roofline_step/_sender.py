@@ -122,7 +122,7 @@ class Sender:
 
     def _connect(self) -> bool:
         """Connect to the first agent that listens, and send it all facts."""
-        if os.environ.get("ROOFLINE_DISABLE", "0") != "0":
+        if os.environ.get("ROOFLINE_DISABLE", "") not in ("", "0"):
             return False
         uid = os.getuid()
         for path in self._paths or socket_paths():

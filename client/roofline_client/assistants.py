@@ -89,7 +89,7 @@ class _Questions:
 
         ranks: so many train. servers: parameter servers. batch: examples of a rank and step.
         bandwidth_times: links so many times as fast. fix: a rank ("ddp:1", "ps:0") or a part of the steps
-        ("input") that is mended, alone.
+        ("input") that is fixed, alone.
         """
         changes = {"ranks": ranks, "servers": servers, "batch": batch, "bandwidth_times": bandwidth_times}
         return self._answer(

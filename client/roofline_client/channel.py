@@ -98,7 +98,7 @@ class Channel:
     def _unavailable(self, details: str) -> ClientError:
         if not speaks_tls(self.server):
             advice = "start `roofline-server` there, or give --server HOST:PORT (or ROOFLINE_SERVER)"
-            why = f" ({details})" if details else ""
+            why = f" ({_cause(details)})" if details else ""
             return Unreachable(f"no roofline-server answers at {self.server}{why}; {advice}")
         if self._access is None:
             return Refused(
@@ -144,3 +144,8 @@ def enrolled(server: str, token: str, name: str, lasts_s: int = 0) -> tuple[Acce
     """Join the server at HOST:PORT: what to reach it with (for lasts_s seconds; 0: for good), and the role.
     Raises CannotJoin."""
     return enrol(grpc, server, parse_token(token), name, ("reader", "admin"), lasts_s)
+
+
+def _cause(details: str) -> str:
+    """What gRPC's long account of a failed connection ends with: "Connection refused"."""
+    return details.rpartition(": ")[2].rstrip("]")

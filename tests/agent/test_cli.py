@@ -137,7 +137,7 @@ def test_help_shows_examples_and_exit_codes() -> None:
         "doctor",
     ):
         assert part in done.stdout
-    assert "Example:" in run("run", "--help").stdout
+    assert "Examples:" in run("run", "--help").stdout
 
 
 def test_wrapping_loads_nothing_heavy() -> None:

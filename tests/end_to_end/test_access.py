@@ -142,7 +142,7 @@ def test_agent_whose_token_is_revoked_is_out_and_loses_nothing(
     assert "digest" not in own
     head.said("roofline-server", "token", "revoke", own["id"])
     wait_until(lambda: "revoked" in site.log("agent.log"), what="the agent says why it is out")
-    assert "does not accept this node: its token is not known here" in line_of_server(node)
+    assert "does not accept this node: this token is not known here" in line_of_server(node)
     run = ["roofline-agent", "run", "--job", JOB, "--", sys.executable, TRAINING, "10", "0.02", "4"]
     node.environ["ROOFLINE_SOCKET"] = str(site.socket)
     node.said(*run)  # the training goes on

@@ -75,9 +75,10 @@ def test_who_opts_out_sends_nothing(
     monkeypatch.setenv("ROOFLINE_DISABLE", "1")
     roofline_step.mark(1)
     assert agent.poll(0.05) == []
-    monkeypatch.setenv("ROOFLINE_DISABLE", "0")
-    roofline_step.mark(2)
-    assert [mark.step for mark in agent.marks(1)] == [2]
+    for step, value in enumerate(("0", ""), 2):
+        monkeypatch.setenv("ROOFLINE_DISABLE", value)
+        roofline_step.mark(step)
+        assert [mark.step for mark in agent.marks(1)] == [step]
 
 
 def test_mark_carries_step_examples_and_the_time_it_happened(sender: Sender, agent: FakeAgent) -> None:

@@ -34,7 +34,7 @@ def calibrate(
     ] = False,
     compiled: Annotated[bool, typer.Option("--compiled", hidden=True, help="C on x86-64 too")] = False,
 ) -> None:
-    """Measure this node's ceilings and store them; a running daemon reads them at once.
+    """Measure and store this node's ceilings. A running daemon reads them at once.
 
     Peak FLOP/s by precision and vector width; bandwidth of each cache, of DRAM, and of GPUs if there are any.
     Takes about 20 s on all CPUs: run it while the node is idle. Each ceiling is the best of several runs; the
@@ -42,16 +42,12 @@ def calibrate(
 
     Examples:
 
+    \b
       roofline-agent calibrate
-
       roofline-agent calibrate --full              one core, no FMA, the sweep
-
       roofline-agent calibrate --python PATH       GPUs, by its framework
-
       roofline-agent calibrate --compare tools     STREAM, likwid-bench, GEMM
-
       roofline-agent calibrate --compare b.json    or STREAM's, ERT's output
-
       roofline-agent calibrate --format json > node.json
 
     The format of a file to compare with is recognised by its content. Stored ceilings are replaced only

@@ -15,9 +15,14 @@ def doctor(
     context: typer.Context,
     output: Annotated[str, typer.Option("--format", help="text or json")] = "text",
 ) -> None:
-    """List each source: whether it works, else why not and what to do, and what it adds to a report.
+    """Show what can be measured here, and why the rest cannot.
 
-    Example:  roofline-agent doctor --format json | jq '.[] | select(.works | not)'
+    Of each source: whether it works, else why not and what to do, and what it adds to a report.
+
+    Example:
+
+    \b
+      roofline-agent doctor --format json | jq '.[] | select(.works | not)'
 
     Exit code: 0 when samples can be taken, else 1.
     """

@@ -21,16 +21,18 @@ def hooks(
         ),
     ] = None,
 ) -> None:
-    """Print the folder to put on PYTHONPATH, so that all Python processes mark their steps.
+    """Print the folder that hooks Python processes by PYTHONPATH.
 
-    Example:  export PYTHONPATH="$(roofline-agent hooks)${PYTHONPATH:+:$PYTHONPATH}"
+    Examples:
+
+    \b
+      export PYTHONPATH="$(roofline-agent hooks)${PYTHONPATH:+:$PYTHONPATH}"
+      roofline-agent hooks --copy /run/roofline/hooks
 
     For clusters, in a login profile, a job prolog or a container image, instead of `roofline-agent run`
     before each rank: steps are marked, kernels of oneDNN and MKL are not recorded. Costs 2 ms at the start of
     a Python process; hooks load once TensorFlow, Keras, torch or Horovod is imported, do nothing without an
     agent, and stay away with ROOFLINE_DISABLE=1 and under python -E, -I and -S.
-
-    Example:  roofline-agent hooks --copy /run/roofline/hooks
     """
     packages = Path(__file__).parents[2]
     if copy is None:

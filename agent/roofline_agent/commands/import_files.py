@@ -43,7 +43,7 @@ def import_files(
         str, typer.Option("--format", help="text or json (one object a line and file)")
     ] = "text",
 ) -> None:
-    """Import files of other tools into the server, as if an agent had sampled them.
+    """Import files of other tools, as if an agent had sampled them.
 
     It reads ncu CSV and .ncu-rep, nvprof, nsys CSV and .sqlite, rocprof CSV and JSON, perf stat (any form),
     LIKWID, oneDNN and MKL verbose logs, PyTorch traces, XPlane, OpenTelemetry traces (OTLP JSON), Horovod
@@ -54,10 +54,9 @@ def import_files(
 
     Examples:
 
+    \b
       roofline-agent import --dry-run --format json ncu.csv | jq .kernels
-
-      roofline-agent import --job 42 --role worker --rank 3 timeline.json perf.csv
-
+      roofline-agent import --job 42 --role worker --rank 3 timeline.json
       perf stat -x, -a sleep 10 2>&1 | roofline-agent import --job 42 -
 
     Exit codes: 0 ok, 1 a file could not be read (the others are) or none gave a value, 2 usage,

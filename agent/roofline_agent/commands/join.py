@@ -25,9 +25,11 @@ def join(
     none. The node gets a token of its own, kept in --state for this user alone; the agent goes to this server
     from then on.
 
-    Example:  roofline-agent join head:7642 roofline1.PdUE....
+    Examples:
 
-    Example:  roofline-agent join head:7642 - < token
+    \b
+      roofline-agent join head:7642 roofline1.PdUE....
+      roofline-agent join head:7642 - < token
 
     Exit codes: 0 joined, 3 the address or the token is wrong, 4 the server does not answer or refuses.
     """

@@ -21,15 +21,14 @@ MAX_RANK = 10_000_000
 
 HELP = """Start one rank and record its steps and kernels. Nothing else about it changes.
 
-Example:  roofline-agent run --job 42 -- python train.py --batch 64
+Examples:
 
-Example:  roofline-agent run --ncu 100-102 -- python train.py
-
-Example:  roofline-agent run --trace 100-102 -- python train.py
-
-Example:  roofline-agent run --step-regex 'step (?P<step>[0-9]+)' -- ./train
-
-Example:  roofline-agent run --experiment scaling --tag nodes=4 --tag batch=32 -- python train.py
+\b
+  roofline-agent run --job 42 -- python train.py --batch 64
+  roofline-agent run --ncu 100-102 -- python train.py
+  roofline-agent run --trace 100-102 -- python train.py
+  roofline-agent run --step-regex 'step (?P<step>[0-9]+)' -- ./train
+  roofline-agent run --experiment scaling --tag nodes=4 -- python train.py
 
 --tag and --experiment describe the job, so that jobs can be compared; give all ranks the same. A tag name
 is a lower-case letter followed by up to 63 of a-z 0-9 _ . - and has one value of 1 to 256 printable

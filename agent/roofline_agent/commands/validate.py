@@ -36,7 +36,7 @@ def validate(
         bool, typer.Option("--force", help="also while a training runs, which disturbs both")
     ] = False,
 ) -> None:
-    """Compare what the sources of this node count with work of a known amount.
+    """Check what this node counts by work of a known amount.
 
     A process computes, sleeps, writes, sends and touches memory, each so much and ten times; kernels have
     known FLOPs by precision and width, and known bytes from DRAM. The table has by how much each source was
@@ -48,12 +48,10 @@ def validate(
 
     Examples:
 
+    \b
       roofline-agent validate
-
       roofline-agent validate --only perf --only process --repeat 3
-
       roofline-agent validate --format json -o node.json
-
       roofline-agent validate --format md           a table for docs/accuracy.md
 
     Results of sources that are not looked at stay as they were; Ctrl-C keeps the old ones. How each truth is

@@ -20,7 +20,7 @@ def webhook(
         ),
     ] = "",
 ) -> None:
-    """Serve the webhook of deploy/kubernetes, for pods with the annotation roofline/record=true.
+    """Serve the webhook of deploy/kubernetes. It is for pods with the annotation roofline/record=true.
 
     They get the socket and hooks of the node's agent, and their job, role and index by the labels of JobSet,
     Kubeflow, Volcano, KubeRay or MPIJob. Takes the extra "webhook". docs/cluster/kubernetes.md

@@ -75,8 +75,8 @@ def may_name_a_rank(environ: bytes) -> bool:
 
 
 def is_disabled(environ: Mapping[str, str]) -> bool:
-    """Whether the user wants nothing of this process to be recorded."""
-    return environ.get(DISABLE, "0") != "0"
+    """Whether the user wants nothing of this process to be recorded. Empty is as if it were not set."""
+    return environ.get(DISABLE, "") not in ("", "0")
 
 
 def identify(environ: Mapping[str, str], default_job: str = "") -> Identity | None:

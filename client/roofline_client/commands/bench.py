@@ -13,7 +13,8 @@ bench = typer.Typer(
 )
 EXAMPLES = (
     "Examples:\n\n"
-    "  roofline-client bench net --from node1 --to node2\n\n"
+    "\b\n"
+    "  roofline-client bench net --from node1 --to node2\n"
     "  roofline-client bench net --from node1 --to node2 --quick --format json | jq .ceilings\n\n"
     "Exit codes: 0 measured; 1 failed; 2 usage; 3 it cannot be done now, or was broken off (a job runs "
     "there, an agent is not connected, busy, too old, or went away; the nodes cannot reach each other); 4 no "
@@ -50,7 +51,7 @@ def net(
         ),
     ] = "",
 ) -> None:
-    """Measure the network between two nodes: plain TCP, and gRPC as a training uses it.
+    """Measure the network between two nodes, by TCP and by gRPC.
 
     Latency and bandwidth from point to point and throughput of a parameter server, with the payloads of
     TF-gRPC-Bench (Biswas, Lu, Panda 2018): uniform, random and skewed, serialized and not. It becomes the

@@ -34,7 +34,10 @@ def breakdown(
     steps: StepsOption = "",
     rank: RanksOption = None,
 ) -> None:
-    """Parts of work, traffic and time: vector widths, precisions, memory levels, kernels, phases."""
+    """Parts of a job's work, traffic and time.
+
+    Vector widths, precisions, memory levels, kernels, phases.
+    """
     check_format(output)
     check_choice(by, BY, "--by")
     asked = one_job(which, job)

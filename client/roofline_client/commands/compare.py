@@ -28,7 +28,7 @@ def compare(
     output: Annotated[str, typer.Option("--format", help=", ".join(COMPARE_FORMATS))] = "text",
     steps: StepsOption = "",
 ) -> None:
-    """Two jobs side by side: what differed in their settings, and what that did to their steps."""
+    """Compare two jobs: their settings, and what these did to steps."""
     check_choice(output, COMPARE_FORMATS, "--format")
     asked = parse_steps(steps)
     from ..api import connect

@@ -67,7 +67,7 @@ def efficiency(
     precision: PrecisionOption = "",
     sparse: SparseOption = False,
 ) -> None:
-    """MFU, HFU, how near the roof, and where the rest of the step goes."""
+    """MFU, HFU, how near the roof, and where the rest goes."""
     check_format(output)
     asked = one_job(which, job)
     first, last = parse_steps(steps)

@@ -29,7 +29,9 @@ def export(
     server: ServerOption = DEFAULT_SERVER,
     force: Annotated[bool, typer.Option("--force", help="write into a folder that is not empty")] = False,
 ) -> None:
-    """Write the raw data of a job as CSV, one file a dataset: marks, samples, spans, kernel calls, events.
+    """Write the raw data of a job as CSV.
+
+    One file a dataset: marks, samples, spans, kernel calls, events.
 
     Times are on the server's UNIX clock in ns (node_ns: on the node's own); columns.csv explains the columns.
     """

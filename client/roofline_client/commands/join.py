@@ -21,7 +21,7 @@ def join(
         ),
     ],
 ) -> None:
-    """Join a server with TLS and tokens, once; from then on it is the server that is asked.
+    """Join a server with TLS and tokens, once. From then on it is the server that is asked.
 
     What this user is let in with is kept in ~/.config/roofline/servers.json, for this user alone."""
     from roofline.joining import CannotJoin, client_file, load_servers, save_servers, who

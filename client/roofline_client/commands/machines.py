@@ -8,7 +8,7 @@ import typer
 
 from .options import DEFAULT_SERVER, FormatOption, ServerOption, check_format, reader_may_leave, show
 
-MoreArgument = Annotated[list[str] | None, typer.Argument(metavar="[HOST]...", help="more hosts to compare")]
+MoreArgument = Annotated[list[str] | None, typer.Argument(metavar="HOST", help="more hosts to compare")]
 HostOption = Annotated[str, typer.Option("--host", help="only this host")]
 HistoryOption = Annotated[bool, typer.Option("--history", help="also earlier versions")]
 CompareOption = Annotated[
@@ -25,7 +25,9 @@ def machines(
     history: HistoryOption = False,
     compare: CompareOption = None,
 ) -> None:
-    """List the machines with their ceilings, or compare them: hosts, or versions of one as HOST@1 HOST@2.
+    """List the machines with their ceilings, or compare them.
+
+    Compared are hosts, or versions of one as HOST@1 HOST@2.
 
     A machine has a new version whenever its ceilings or its hardware change; a job keeps the version that was
     true when it ran.

@@ -6,7 +6,10 @@ from .options import DEFAULT_SERVER, ServerOption
 
 
 def mcp(server: ServerOption = DEFAULT_SERVER) -> None:
-    """Let an assistant ask for jobs, report, stragglers, what-if and compare: MCP over stdin and stdout."""
+    """Let an assistant ask: MCP over stdin and stdout.
+
+    It may ask for jobs, report, stragglers, what-if and compare.
+    """
     from ..assistants import tools
 
     tools(server).run("stdio")

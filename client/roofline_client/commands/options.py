@@ -85,7 +85,7 @@ def one_job(argument: str, option: str) -> str:
     if argument and option and argument != option:
         raise typer.BadParameter(f"which job: {argument!r} or {option!r}?", param_hint="--job")
     if not (argument or option):
-        raise typer.BadParameter(f"which job? JOB as `roofline-client jobs` shows it, or {LAST}")
+        raise typer.BadParameter(f"give one that `roofline-client jobs` shows, or {LAST}", param_hint="JOB")
     return argument or option
 
 

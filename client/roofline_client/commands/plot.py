@@ -132,7 +132,9 @@ def plot(
         bool, typer.Option("--caption", help="below the picture: job, machines, time, notes")
     ] = False,
 ) -> None:
-    """Draw a job, or the jobs of an experiment: --kind trajectory, or --kind time with --over, takes several.
+    """Draw a job, or the jobs of an experiment.
+
+    --kind trajectory, or --kind time with --over, takes several.
 
     The file is written atomically.
     """

@@ -58,7 +58,7 @@ def publish(
     collector: CollectorOption = "",
     server: ServerOption = DEFAULT_SERVER,
 ) -> None:
-    """Put verdict, account, numbers and pictures of a job into an experiment tracker."""
+    """Put a job's verdict and pictures into an experiment tracker."""
     asked = one_job(which, job)
     if not (mlflow or tensorboard or wandb or collector):
         raise typer.BadParameter(

@@ -61,7 +61,7 @@ def report(
         Path | None, typer.Option(help="also write the roofline to FILE.png, .svg or .pdf")
     ] = None,
 ) -> None:
-    """What holds a job back, what that costs, and what to try; where its steps go."""
+    """What holds a job back, what that costs, and what to try. And where the time of its steps goes."""
     check_choice(output, REPORT_FORMATS, "--format")
     asked = one_job(which, job)
     first, last = parse_steps(steps)

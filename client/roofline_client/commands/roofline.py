@@ -53,7 +53,9 @@ def roofline(
     experiment: ExperimentOption = "",
     over: Annotated[str, typer.Option(help=f"the parameter in which several jobs differ: {OVER}")] = "",
 ) -> None:
-    """How far roles, ranks, steps, phases, kernels or layers are from their roof, and what limits them.
+    """How far ranks or kernels are from their roof, and why.
+
+    Or roles, steps, phases or layers (--points).
 
     classic: over bytes of tensors or DRAM; hierarchical: over each level of memory; network: over bytes sent;
     time: complexity and run time of kernels in one plane, with what launches cost; with --over of several

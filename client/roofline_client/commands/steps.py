@@ -37,7 +37,7 @@ def steps(
     last: ToOption = None,
     newest: Annotated[int, typer.Option("--last", min=0, help="rows shown as text; 0: all")] = 20,
 ) -> None:
-    """One row per rank and step: time, examples, bytes, FLOPs, phases, collectives.
+    """One row per rank and step: its time, work, bytes and phases.
 
     The text shows the newest rows; csv and json all of them and every column, times in ns of the server's
     UNIX clock, numbers exact. A value nobody measured is '-', an empty cell or null.

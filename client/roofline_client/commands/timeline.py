@@ -39,7 +39,9 @@ def timeline(
     last: ToOption = None,
     kernels: Annotated[bool, typer.Option("--kernels", help="also every kernel call")] = False,
 ) -> None:
-    """Write what every rank did when, on one clock: open the file in https://ui.perfetto.dev or chrome://tracing.
+    """Write what every rank did when, on one clock, for Perfetto.
+
+    Open the file in https://ui.perfetto.dev or chrome://tracing.
 
     Each rank has rows for its steps, phases, and the collectives it asked for and its engine executed.
     """

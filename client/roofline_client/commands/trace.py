@@ -33,7 +33,9 @@ def trace(
     server: ServerOption = DEFAULT_SERVER,
     output: FormatOption = "text",
 ) -> None:
-    """Have ranks of a running job record their next steps with their framework's own profiler.
+    """Have ranks of a running job trace their next steps.
+
+    They do so with their framework's own profiler.
 
     It waits until the steps are over and read, and says what was recorded of each rank, or why nothing. The
     kernels, or the operators on a CPU, with FLOPs by shapes, are then part of the job. Traced steps are

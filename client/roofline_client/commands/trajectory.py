@@ -34,7 +34,10 @@ def trajectory(
     role: RolesOption = None,
     steps: StepsOption = "",
 ) -> None:
-    """How each role moves under its roof over the jobs of an experiment, with throughput and efficiency."""
+    """How roles move under their roof over jobs of an experiment.
+
+    With throughput and scaling efficiency.
+    """
     check_format(output)
     check_jobs(experiment, job)
     first, last = parse_steps(steps)

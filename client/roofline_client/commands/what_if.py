@@ -26,7 +26,7 @@ BandwidthOption = Annotated[
     str, typer.Option("--bandwidth", help="of the links between ranks: 2x, 25Gbit, 3GB (a second)")
 ]
 FixOption = Annotated[
-    str, typer.Option("--fix", help="a rank (ddp:1, ps:0) or a part of the steps (input) that is mended")
+    str, typer.Option("--fix", help="a rank (ddp:1, ps:0) or a part of the steps (input) that is fixed")
 ]
 _BANDWIDTH = re.compile(r"(\d+(?:\.\d+)?(?:e\d+)?)\s*(x|[kMGT]?(?:bit|B))(?:/s)?")
 _SCALES = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
@@ -43,7 +43,10 @@ def what_if(
     bandwidth: BandwidthOption = "",
     fix: FixOption = "",
 ) -> None:
-    """What a job would do with other ranks, parameter servers, batches or links, or with something mended."""
+    """What a job would do with other ranks, batches or links.
+
+    Or with other parameter servers, or with something fixed.
+    """
     check_format(output)
     asked = one_job(which, job)
     times, speed = parse_bandwidth(bandwidth)

@@ -24,6 +24,12 @@ from .reports import tables as tables
 LINES = 30
 BRIEF = 10
 SHARE_BETWEEN, NOTABLE = "between.share", 0.02
+BETWEEN = {  # kind -> of one, of several
+    "evaluation": ("evaluation", "evaluations"),
+    "checkpoint": ("checkpoint", "checkpoints"),
+    "trace": ("trace", "traces"),
+    "other": ("other stretch", "other stretches"),
+}
 
 
 class Limits(NamedTuple):
@@ -147,7 +153,7 @@ def _head(report: Report, verdict: Verdict) -> Labelled:
     block.add("Throughput", _throughput(verdict))
     if verdict.left_out:
         block.add("  left out", "; ".join(map(_left_out, verdict.left_out)))
-    if between := _between(report):
+    if between := _between(report, verdict):
         block.add("  between", between)
     return block
 
@@ -190,20 +196,27 @@ def _left_out(left: LeftOut) -> str:
     return f"{left.steps} {named}{cost}"
 
 
-def _between(report: Report) -> str:
-    """What a rank does much of its time in no step at all; "" if none does."""
-    values = [rank.summary.values for rank in report.ranks]
-    most = max(values, key=lambda of: _number(of.get(SHARE_BETWEEN)), default={})
-    share = _number(most.get(SHARE_BETWEEN))
+def _between(report: Report, verdict: Verdict) -> str:
+    """What a rank does between its steps for much of its time; "": none does. Named where others differ."""
+    stepping = {account.rank for account in verdict.accounts if account.steps}
+    ranks = [rank for rank in report.ranks if rank.rank in stepping]
+    shares = [_number(rank.summary.values.get(SHARE_BETWEEN)) for rank in ranks]
+    share = max(shares, default=0.0)
     if share < NOTABLE:
         return ""
+    rank = ranks[shares.index(share)]
+    most = rank.summary.values
     kinds = []
-    for kind in ("evaluation", "checkpoint", "trace", "other"):
+    for kind, (one, several) in BETWEEN.items():
         count = _number(most.get(f"between.{kind}.count"))
         if count:
-            name = kind if kind == "other" or count == 1 else f"{kind}s"
+            name = one if count == 1 else several
             kinds.append(f"{count:.0f} {name} of {units.show(most.get(f'between.{kind}.time'))}")
-    return f"{share:.0%} of the time is in no step: {', '.join(kinds)}"
+    text = f"is between steps: {', '.join(kinds)}"
+    if min(shares) > share / 2:
+        return f"{share:.0%} of the time {text}"
+    waits = "; the others wait meanwhile" if report.mode == "synchronous" else ""
+    return f"{share:.0%} of the time of {rank.rank} {text}{waits}"
 
 
 def _number(value: Value | None) -> float:

@@ -212,7 +212,7 @@ class Enrolment(access_pb2_grpc.AccessServicer):
         )
 
 
-UNKNOWN = "its token is not known here, or is expired or revoked: ask for a new one and join again"
+UNKNOWN = "this token is not known here, or expired, revoked or used up: ask for a new one and join again"
 
 
 def refusal(token: Token | None, method: str) -> tuple[grpc.StatusCode, str] | None:

@@ -18,8 +18,9 @@ HELP = (
     "backup is DIR.partial, and goes on when it is asked for again. To restore, start a server with --data "
     "DIR.\n\n"
     "Examples:\n\n"
-    "  roofline-server backup /backup/roofline-monday\n\n"
-    "  roofline-server backup --copy /backup/roofline      no links to the files of the server\n\n"
+    "\b\n"
+    "  roofline-server backup /backup/roofline-monday\n"
+    "  roofline-server backup --copy /backup/roofline   no links to its files\n\n"
     "Exit codes: 0 done, 1 something is damaged and DIR is not made, 2 usage, 6 a directory cannot be used."
 )
 

@@ -16,13 +16,14 @@ from ..store.check.findings import Checked, Finding, Repaired
 from .options import CatalogOption, DataOption, FormatOption, data_of
 
 HELP = (
-    "Read every page of every file, and say what is damaged, missing or unknown. The server must be "
+    "Read all files, and say what is damaged, missing or unknown. The server must be "
     "stopped.\n\n"
     "--repair takes sound files in again, has a lost catalog made anew of its last copy, and sets damaged "
     "files apart in quarantine/. It deletes nothing but what is known to be kept elsewhere.\n\n"
     "Examples:\n\n"
-    "  roofline-server check\n\n"
-    "  roofline-server check --repair\n\n"
+    "\b\n"
+    "  roofline-server check\n"
+    "  roofline-server check --repair\n"
     "  roofline-server check --data /srv/roofline --format json\n\n"
     "Exit codes: 0 all is sound, 1 there are problems (with --repair: left), 2 usage, 6 the directory cannot "
     "be used, or a server works with it."
@@ -32,7 +33,7 @@ MOST_LINES = 50  # of findings, as text
 
 def check(
     context: typer.Context,
-    repair: Annotated[bool, typer.Option("--repair", help="mend what can be mended")] = False,
+    repair: Annotated[bool, typer.Option("--repair", help="repair what can be repaired")] = False,
     output: FormatOption = "text",
     catalog: CatalogOption = "",
     data: DataOption = None,
@@ -90,7 +91,7 @@ def lines(root: Path, found: Checked, done: Repaired | None = None) -> Iterator[
         return
     yield _sum(found.problems)
     if not (done.done or done.left):
-        yield "`roofline-server check --repair` mends what can be mended"
+        yield "`roofline-server check --repair` repairs what can be repaired"
 
 
 def _line(finding: Finding) -> str:

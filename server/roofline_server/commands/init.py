@@ -27,14 +27,15 @@ from ..errors import Unavailable
 from .options import DataOption, data_of
 
 HELP = (
-    "Turn TLS and tokens on: make an authority of this server's own, its certificate, and a join token.\n\n"
+    "Turn TLS and tokens on. It makes an authority of its own, a certificate, and a join token.\n\n"
     "From then on the server listens at all addresses, and accepts only agents and clients that have joined. "
     "This user's agent and client on this machine have.\n\n"
     "Examples:\n\n"
-    "  roofline-server init\n\n"
-    "  roofline-server init head.cluster.example 10.0.0.1   more names, for other programs that speak TLS\n\n"
-    "  roofline-server init --mutual                        certificates for all, in place of tokens\n\n"
-    "  roofline-server init --renew                         a new certificate; nobody has to join again\n\n"
+    "\b\n"
+    "  roofline-server init\n"
+    "  roofline-server init head.cluster.example 10.0.0.1  more names of it\n"
+    "  roofline-server init --mutual                       certificates, not tokens\n"
+    "  roofline-server init --renew                        a new certificate, no new joins\n\n"
     "Exit codes: 0 ok, 3 what is there cannot be read, 6 the directory cannot be written."
 )
 DAYS = 30.0  # that the join token is good for
@@ -81,7 +82,7 @@ def init(
     what = "certificates" if access.is_mutual(folder) else "tokens"
     print(f"TLS and {what} {'are on' if fresh or turned else 'were on already'} for {where}.\n")
     print("  start the server, at all addresses   roofline-server" + _option(data))
-    print(f"  on every node, once ({DAYS:.0f} days)       roofline-agent join {address()} \\")
+    print(f"  on every node, once ({DAYS:.0f} days)        roofline-agent join {address()} \\")
     print(f"                                         {join_token(folder, secret)}")
     print("  for users on other machines          roofline-server token new --role reader" + _option(data))
     if turned and not fresh:

@@ -24,8 +24,9 @@ HELP = (
     "deltas stay, and with them reports, steps and stragglers; see --leave. A running job is never "
     "cut. The server may run meanwhile: then it does the work.\n\n"
     "Examples:\n\n"
-    "  roofline-server prune --older-than 90d --dry-run\n\n"
-    "  roofline-server prune --to-size 50GB --keep-tagged experiment=scaling\n\n"
+    "\b\n"
+    "  roofline-server prune --older-than 90d --dry-run\n"
+    "  roofline-server prune --to-size 50GB --keep-tagged experiment=scaling\n"
     "  roofline-server prune --job 42 --leave report"
 )
 LEAVE = {"steps": CutLevel.RAW, "report": CutLevel.STEPS, "nothing": CutLevel.REPORT}

@@ -11,9 +11,10 @@ import typer
 from .options import DataOption, FormatOption, data_of
 
 HELP = (
-    "Show whether the server of a data directory runs, how it does, and what somebody should look at.\n\n"
+    "Show whether a server runs, how it does, and what needs attention.\n\n"
     "Examples:\n\n"
-    "  roofline-server status\n\n"
+    "\b\n"
+    "  roofline-server status\n"
     "  roofline-server status --data /var/lib/roofline/server --format json\n\n"
     "Exit codes: 0 ready, 1 not ready or no answer, 2 usage, 3 not running, 6 this user may not read the "
     "data directory."

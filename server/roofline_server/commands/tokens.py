@@ -23,17 +23,18 @@ app = typer.Typer(
     "restart.\n\n"
     "Roles: agent (send data), reader (ask), admin (ask, and measure the network between nodes).\n\n"
     "Examples:\n\n"
-    "  roofline-server token new                      for nodes to join, any number of them\n\n"
-    "  roofline-server token new --role reader        for one user to join\n\n"
-    "  roofline-server token new --role reader --user alice   who sees the jobs of alice alone\n\n"
-    "  roofline-server token list\n\n"
-    "  roofline-server token revoke 1f0c22aa          what its holder has open ends within seconds",
+    "\b\n"
+    "  roofline-server token new                              for nodes to join\n"
+    "  roofline-server token new --role reader                for one user to join\n"
+    "  roofline-server token new --role reader --user alice   sees jobs of alice alone\n"
+    "  roofline-server token list\n"
+    "  roofline-server token revoke 1f0c22aa                  ends its holder's calls",
 )
 
 
 @app.command(
     "new",
-    help="Print a token to join with: `roofline-agent join` on nodes, `roofline-client join` for users.",
+    help="Print a token to join with, for nodes or for a user.",
 )
 def new(
     context: typer.Context,
@@ -98,11 +99,13 @@ def revoke(
 
 @app.command(
     "publish",
-    help="In a pod of Kubernetes: keep a token for nodes to join, and one to read /metrics with, in Secrets "
-    "of its namespace.\n\n"
+    help="Keep tokens in Secrets of a Kubernetes namespace.\n\n"
+    "In a pod: one for nodes to join, and one to read /metrics with, in Secrets of its namespace. "
     "They must exist, and the pod's service account be allowed to get and patch them (deploy/kubernetes). A "
     "token that is good stays; else a new one takes its place, and the one before is revoked.\n\n"
-    "Example:  roofline-server token publish --join roofline-join --metrics roofline-metrics\n\n"
+    "Example:\n\n"
+    "\b\n"
+    "  roofline-server token publish --join roofline-join\n\n"
     "Exit codes: 0 done, 3 no pod, or no `roofline-server init` before, 6 a Secret is not available.",
 )
 def publish(

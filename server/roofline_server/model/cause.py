@@ -9,6 +9,7 @@ import numpy as np
 
 from ..records import Floats
 from .account import Account
+from .columns import mean_of
 from .intervals import Interval, correlation_time
 from .kinds import COUNTED, GROUPS_OF_ROUNDS, MORE_WORK, OF_CONTENTION, work_of
 from .signals import RankSignals
@@ -34,6 +35,11 @@ EVERYWHERE = {
 # The same where all compute on GPUs: what the host does while they are idle.
 GPU_IDLE, LEAST_IDLE = "gpu_idle", 0.3
 BESIDE_IDLE_GPU = ("host", "host|blocked", "input|host", "input|host|blocked")
+# The same of ranks that sleep, where nothing else that they may wait for is left unseen.
+ASLEEP, LEAST_ASLEEP = ("blocked", "input|blocked"), 0.25
+OTHERS_REST = (
+    0.25  # of the time that the main thread is off its CPU: more of other threads may be what it awaits
+)
 
 
 class Cause(NamedTuple):
@@ -64,7 +70,26 @@ def parts_of_all(signals: Sequence[RankSignals]) -> dict[str, tuple[tuple[str, .
     }
     if all(one.on_gpu and one.kernels is not None for one in signals):
         found[GPU_IDLE] = BESIDE_IDLE_GPU, LEAST_IDLE
+    if all(_sees_its_waits(one, len(signals)) for one in signals):
+        found |= {part: ((part,), LEAST_ASLEEP) for part in ASLEEP}
     return found
+
+
+def _sees_its_waits(one: RankSignals, ranks: int) -> bool:
+    """Whether waits for a GPU, for servers, for other ranks and for its own threads are known from sleep."""
+    elsewhere = one.on_gpu or one.waits_for_servers or (ranks > 1 and one.held is None)
+    return not elsewhere and _others_rest(one)
+
+
+def _others_rest(one: RankSignals) -> bool:
+    """Whether its other threads hardly run, nor wait for a CPU, while the main one is off its own: XLA and
+    TensorFlow compute in them, and who waits for that does not sleep."""
+    if one.run is None or one.delay is None or one.threads_run is None or one.threads_delay is None:
+        return False
+    own = mean_of(one.run) + mean_of(one.delay)
+    others = mean_of(one.threads_run) + mean_of(one.threads_delay) - own
+    off = float(one.duration.mean()) - own - mean_of(one.held)
+    return others <= OTHERS_REST * off
 
 
 def seconds_of(one: Account, parts: Sequence[str]) -> Floats:

@@ -7,7 +7,7 @@ no interval that two runs can give.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from math import exp, hypot, log
 from typing import NamedTuple
 
@@ -82,16 +82,36 @@ def _over_ranks(columns: Sequence[Floats]) -> Floats:
 
 def comparable_parts(
     first: Mapping[str, Floats], second: Mapping[str, Floats]
-) -> tuple[list[str], list[str]]:
-    """(parts to compare, parts that one of the two jobs has merged with others and the other has not).
+) -> tuple[dict[str, Floats], dict[str, Floats], list[str]]:
+    """(parts of the first job, of the second, names of those that are sums): what only one of the two has
+    apart is added up in both, under the names of all that is in it.
 
     A part that only one job has is 0 in the other, unless the other has it under a name of several.
     """
-    names = sorted({*first, *second}, key=place)
-    merged = []
-    for here, there in ((first, second), (second, first)):
-        for name in here:
-            for other in there:
-                if name != other and set(name.split("|")) & set(other.split("|")) and name not in merged:
-                    merged.append(name)
-    return [name for name in names if name not in merged], merged
+    groups = _overlapping({*first, *second})
+    sums = [group for group in groups if len(group) > 1 and group & {*first} != group & {*second}]
+    added: set[str] = set().union(*sums)
+    found = []
+    for side in (first, second):
+        parts = {name: column for name, column in side.items() if name not in added}
+        for group in sums:
+            columns = [side[name] for name in group if name in side]
+            if columns:
+                parts[_name_of(group)] = np.sum(columns, axis=0)
+        found.append(parts)
+    return found[0], found[1], [_name_of(group) for group in sums]
+
+
+def _overlapping(names: Collection[str]) -> list[set[str]]:
+    """Names in groups, so that no single part is in two of them."""
+    groups: list[set[str]] = []
+    for name in names:
+        parts = set(name.split("|"))
+        touched = [group for group in groups if any(parts & set(other.split("|")) for other in group)]
+        groups = [group for group in groups if group not in touched] + [{name}.union(*touched)]
+    return groups
+
+
+def _name_of(group: Collection[str]) -> str:
+    single = {part for name in group for part in name.split("|")}
+    return "|".join(sorted(single, key=place))

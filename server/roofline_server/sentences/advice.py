@@ -12,6 +12,7 @@ from .wording import duration, listed, quantity
 SHOWN = 4
 
 # Where there is too little data for a verdict.
+FAILED_BEFORE = "it failed before its first step"
 NO_STEPS = "start the ranks with `roofline-agent run -- COMMAND`, or mark steps with roofline_step"
 FEW_STEPS = "train some 50 steps, then ask again"
 NOT_MEASURED = "`roofline-agent doctor` on its nodes shows what is not measured, and why"
@@ -39,7 +40,7 @@ def _words(case: Case) -> dict[str, object]:
     """The fields as they stand in a sentence, and what follows from several of them."""
     return {
         **case._asdict(),
-        "rank": listed(case.ranks, 3) or "every rank",
+        "rank": listed(case.ranks, 3) or case.only or "every rank",
         "node": f"node {case.host}" if case.host else "its node",
         "all_threads": (case.threads or 0) * case.per_node,
         "fair_threads": max(1, (case.cpus or case.per_node) // max(1, case.per_node)),
@@ -61,8 +62,9 @@ def _megabytes(setting: str) -> str:
     return f"{ceil(int(setting) / 2**20)}" if setting.isdecimal() else "128"
 
 
-def to_know_more(headline: str, steps: int, least: int) -> str:
-    """steps: how many steady ones there are of the rank that has most; least: that a verdict needs."""
+def to_know_more(headline: str, steps: int, least: int, why: str = "") -> str:
+    """steps: how many steady ones there are of the rank that has most; least: that a verdict needs.
+    why: there are none, as far as that is known."""
     if not steps:
-        return f"{headline}; {NO_STEPS}"
+        return f"{headline}; {why or NO_STEPS}"
     return f"{headline}; {FEW_STEPS if steps < least else NOT_MEASURED}"

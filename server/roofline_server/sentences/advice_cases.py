@@ -22,6 +22,7 @@ class Case(NamedTuple):
     kind: str  # of a cause, or the part of the account that bounds a healthy job
     job: str = "last"
     ranks: Sequence[str] = ()  # (): it is about all
+    only: str = ""  # the rank of a job that has one
     host: str = ""
     frameworks: frozenset[str] = frozenset()
     settings: Mapping[str, str] = {}  # environment variables of the ranks
@@ -62,8 +63,13 @@ def has_uneven_servers(case: Case) -> bool:
 
 
 def has_too_many_threads(case: Case) -> bool:
-    """More computing threads than CPUs."""
-    return bool(case.threads and case.cpus) and (case.threads or 0) * case.per_node > (case.cpus or 0)
+    """More computing threads than CPUs; a rank cannot have less than one."""
+    many = (case.threads or 0) > 1 and bool(case.cpus)
+    return many and (case.threads or 0) * case.per_node > (case.cpus or 0)
+
+
+def has_more_ranks_than_cpus(case: Case) -> bool:
+    return bool(case.cpus) and case.per_node > (case.cpus or 0)
 
 
 def has_idle_cpus(case: Case) -> bool:

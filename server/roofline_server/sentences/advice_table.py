@@ -17,6 +17,7 @@ from .advice_cases import (
     Case,
     has_idle_cpus,
     has_idle_tensor_cores,
+    has_more_ranks_than_cpus,
     has_narrow_vectors,
     has_one_server,
     has_several_hosts,
@@ -319,6 +320,13 @@ ADVICE: tuple[Advice, ...] = (
         "Jain et al. 2019 (docs/methodology.md): processes per node, threads",
         "{per_node} ranks share {cpus} CPUs",
         lambda case: shares_its_node(case) and bool(case.cpus),
+    ),
+    Advice(
+        ("contention", "contention_unknown"),
+        "fewer ranks per node, each with a CPU of its own",
+        "Jain et al. 2019 (docs/methodology.md): processes per node, threads",
+        "{per_node} ranks share {cpus} CPUs",
+        has_more_ranks_than_cpus,
     ),
     Advice(
         ("throttled",),

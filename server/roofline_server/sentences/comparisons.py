@@ -26,17 +26,21 @@ def _interval(low: float | None, high: float | None) -> str:
     return f"{low:.3g}x to {high:.3g}x"
 
 
-def mostly(parts: Sequence[tuple[str, float]]) -> str:
-    """parts: those that changed most, with how many s a step; none: "" """
-    changes = [
-        f"{parts_named(part)} {'+' if change > 0 else '-'}{duration(abs(change))}" for part, change in parts
-    ]
-    return f": {listed(changes, 3)} a step" if changes else ""
+def mostly(parts: Sequence[tuple[str, float]], unsure: tuple[str, float] | None = None) -> str:
+    """parts: those that changed most, with how many s a step; unsure: one that changed more, perhaps by
+    chance; neither: "" """
+    found = [f"{listed([_changed(*part) for part in parts], 3)} a step"] if parts else []
+    found += [f"{_changed(*unsure)} a step, which varies too much to be sure"] if unsure else []
+    return f": {'; '.join(found)}" if found else ""
 
 
-def not_told_apart(parts: Sequence[str]) -> str:
+def _changed(part: str, change: float) -> str:
+    return f"{parts_named(part)} {'+' if change > 0 else '-'}{duration(abs(change))}"
+
+
+def added_up(parts: Sequence[str]) -> str:
     named = listed([parts_named(part) for part in parts])
-    return f"not compared, as only one of the two jobs shows it apart: {named}"
+    return f"compared as one, as one of the two jobs does not show it apart: {named}"
 
 
 def other_mode(first: str, second: str) -> str:

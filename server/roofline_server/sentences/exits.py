@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 RUNNING = "running"
+FAILED = "failed"  # how the state of a job begins that did
 NOTHING_KNOWN = "ended (exit codes not known)"
 RECORDED = "recorded"  # of files: no process was watched
+MEMORY = " (out of memory?)"  # the commonest reason for a SIGKILL that nobody sent
+BY_SHELL = 128 + 9  # how a shell reports a SIGKILL
 
 
 def exited(status: int, signal: str, last_step: int | None) -> str:
     """signal: the name of the one that ended it; "": none did."""
-    return f"killed by {signal}{_after(last_step)}" if signal else f"exited with {status}{_after(last_step)}"
+    how = f"killed by {signal}" if signal else f"exited with {status}"
+    asked = MEMORY if signal == "SIGKILL" or status == BY_SHELL else ""
+    return f"{how}{_after(last_step)}{asked}"
 
 
 def ended(last_step: int | None) -> str:
@@ -23,7 +28,7 @@ def silent(clock: str, last_step: int | None = None) -> str:
 
 def failed(rank: str, words: str, others: int) -> str:
     """words: of `exited`; others: how many more ranks failed."""
-    return f"failed: {rank} {words}{_more(others)}"
+    return f"{FAILED}: {rank} {words}{_more(others)}"
 
 
 def running_without(rank: str, words: str, others: int) -> str:
@@ -40,8 +45,8 @@ def by_slurm(state: str, code: str) -> str:
     """state: COMPLETED, FAILED, TIMEOUT, ...; code: "3", of a signal "0:15"; "": not known."""
     if state == "COMPLETED":
         return finished(0)
-    end = "ended" if state in ("CANCELLED", "REQUEUED", "PREEMPTED") else "failed"
-    return f"{end}: Slurm says {state}" + (f" (exit {code})" if end == "failed" and code else "")
+    end = "ended" if state in ("CANCELLED", "REQUEUED", "PREEMPTED") else FAILED
+    return f"{end}: Slurm says {state}" + (f" (exit {code})" if end == FAILED and code else "")
 
 
 def _after(last_step: int | None) -> str:

@@ -105,6 +105,13 @@ def heavy_step(step: int, share: float, ranks: Sequence[str]) -> str:
     )
 
 
+def slow_start(before: float, whole: float, last: str, behind: float) -> str:
+    """Seconds: until the first step, of the job, and by how much a rank started behind the first one.
+    last: that rank; "": none started late."""
+    late = f"; {last} started {behind:.0f} s after the first rank" if last else ""
+    return f"{before:.0f} s of {whole:.0f} s passed before the first step{late}"
+
+
 def replayed(steps: str, ranks: Sequence[str]) -> str:
     return f"steps {steps} of {', '.join(ranks)}"
 

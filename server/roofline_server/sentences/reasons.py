@@ -21,7 +21,8 @@ _MARK = "mark them with roofline_step, or give `roofline-agent run --step-regex`
 def no_step_marks(hooks: Mapping[str, str]) -> str:
     """hooks: name -> its state, of the rank's process."""
     if not hooks:
-        return f"{NO_STEP_MARKS}, and no framework with a hook was imported; {_MARK}"
+        why = "no framework with a hook was imported, or Python ran with -I, -E or -S"
+        return f"{NO_STEP_MARKS}: {why}; {_MARK}"
     states = ", ".join(f"{name} {state}" for name, state in sorted(hooks.items()))
     return f"{NO_STEP_MARKS} (hooks: {states}); {_MARK}"
 

@@ -14,7 +14,10 @@ NOTHING_SERVED = "it has none of its own, and no worker's steps are known"
 NO_AGENT = "only its coordinator reported it, and no step"
 NOT_MARKED = f"none were marked; start it with `roofline-agent run`, or {_MARK}"
 
-NO_HOOK = f"none were marked, and no framework with a hook was imported; {_MARK}"
+NO_HOOK = (
+    "none were marked: no framework with a hook was imported, or Python ran with -I, -E or -S, which keep "
+    f"hooks out; {_MARK}"
+)
 
 
 def failed_hooks(hooks: Sequence[tuple[str, str]]) -> str:

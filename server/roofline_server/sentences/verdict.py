@@ -145,8 +145,9 @@ def amid_communication(part: str, seconds: float) -> str:
     )
 
 
-def on_every_rank(part: str, seconds: float) -> str:
-    return f"{duration(seconds)} a step of {parts_named(part)}, mean of the ranks"
+def on_every_rank(part: str, seconds: float, ranks: int) -> str:
+    mean = ", mean of the ranks" if ranks > 1 else ""
+    return f"{duration(seconds)} a step of {parts_named(part)}{mean}"
 
 
 def work(ratio: float) -> str:

@@ -23,7 +23,7 @@ def links_of(bandwidth: float) -> str:
 
 
 def mended(what: str) -> str:
-    return f"{what} mended"
+    return f"{what} fixed"
 
 
 # -- the answer -------------------------------------------------------------------------------------------
@@ -85,7 +85,7 @@ def links_in_use(names: Sequence[str], seconds: Sequence[float]) -> str:
 
 def replayed(measured: float, played: float) -> str:
     return (
-        f"the replay of the job: {duration(played)} a step with nothing mended, measured {duration(measured)}"
+        f"the replay of the job: {duration(played)} a step with nothing fixed, measured {duration(measured)}"
     )
 
 
@@ -114,7 +114,7 @@ ALONE = (
 
 # -- why it cannot be told --------------------------------------------------------------------------------
 
-NO_STEPS = "no steady steps were seen"
+NO_STEPS = "too few steady steps were seen"
 ALONE_WITHOUT_PAYLOAD = "it has one rank: what others would exchange with it was not seen"
 ALONE_WITHOUT_LINK = (
     "it has one rank, and the link to other nodes is not known (roofline-client bench net measures it)"
@@ -122,7 +122,7 @@ ALONE_WITHOUT_LINK = (
 NO_BANDWIDTH = "the bandwidth of the links is not known; roofline-client bench net measures it"
 NO_DEMAND = "the CPU time of the servers was not read"
 SERVER_LINKS = "of the time of servers the part of the links is not known"
-NO_REPLAY = "ranks that step independently hold nobody up: only a server can be mended"
+NO_REPLAY = "ranks that step independently hold nobody up: only a server can be fixed"
 NOTHING_LEFT = "its steps are little else: without that nothing would be left of them"
 INDEPENDENT = "its ranks step independently of each other, and there are no parameter servers"
 

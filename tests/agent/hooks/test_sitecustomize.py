@@ -145,6 +145,13 @@ def test_switched_off(environ: dict[str, str], tmp_path: Path, value: str) -> No
     assert python(off, f"import torch.optim.optimizer; {LOADED}") == ["mine", "False False"]
 
 
+@pytest.mark.parametrize("value", ["0", ""])
+def test_an_empty_switch_is_none(environ: dict[str, str], tmp_path: Path, value: str) -> None:
+    write(tmp_path, FAKE_TORCH)
+    on = {**path_with(environ, INJECT, tmp_path), "ROOFLINE_DISABLE": value}
+    assert python(on, f"import torch.optim.optimizer; {LOADED}") != ["False False"]
+
+
 def test_training_that_marks_its_steps_runs_where_it_is_switched_off(
     environ: dict[str, str], tmp_path: Path, agent: FakeAgent
 ) -> None:

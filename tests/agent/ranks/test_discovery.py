@@ -495,8 +495,9 @@ def test_process_of_a_batch_script_that_marks_is_of_slurms_job(tmp_path: Path) -
 def test_who_opts_out_is_no_rank(tmp_path: Path) -> None:
     add_process(tmp_path, 11, {**SLURM, "ROOFLINE_DISABLE": "1"})
     add_process(tmp_path, 12, {**SLURM, "SLURM_PROCID": "4", "ROOFLINE_DISABLE": "0"})
+    add_process(tmp_path, 13, {**SLURM, "SLURM_PROCID": "5", "ROOFLINE_DISABLE": ""})
     discovery = Discovery(str(tmp_path))
-    assert [rank.index for rank in discovery.scan()[0]] == [4]
+    assert [rank.index for rank in discovery.scan()[0]] == [4, 5]
     assert discovery.adopt(11, 5) is None and discovery.look_at(11) is None
 
 

@@ -64,18 +64,29 @@ def test_brief_of_much_is_ten_lines_too() -> None:
     assert len(shown) <= 10, shown
 
 
-def test_time_between_steps_is_said_where_it_is_much() -> None:
-    evaluates = rank("worker:1")
+def test_time_between_steps_is_said_where_it_is_much_and_whose_it_is() -> None:
+    evaluates, other = rank("worker:1"), rank("worker:0")
     for metric, value in {"share": 0.424, "evaluation.count": 19.0, "other.count": 1.0}.items():
         evaluates.summary.values[f"between.{metric}"] = seen(value, "1")
     for kind, seconds in {"evaluation": 0.163, "other": 0.5}.items():
         evaluates.summary.values[f"between.{kind}.time"] = seen(seconds, "s")
-    found = report([rank("worker:0"), evaluates], verdict=verdict())
-    said = "42% of the time is in no step: 19 evaluations of 163 ms, 1 other of 500 ms"
-    assert line(found, "between") == f"  between    {said}"
+    accounts = [account(one, 0.2, compute=1.0) for one in ("worker:0", "worker:1")]
+    found = report([rank("ps:0"), other, evaluates], verdict=verdict(accounts=accounts))
+    kinds = "is between steps: 19 evaluations of 163 ms, 1 other stretch of 500 ms"
+    assert told(found) == f"42% of the time of worker:1 {kinds}; the others wait meanwhile"
+    assert told(found._replace(mode="asynchronous")) == f"42% of the time of worker:1 {kinds}"
 
-    evaluates.summary.values["between.share"] = seen(0.019, "1")
-    assert "no step" not in rendered(screen.as_text(found))
+    other.summary.values["between.share"] = seen(0.4, "1")
+    assert told(found) == f"42% of the time {kinds}"
+
+    other.summary.values["between.share"] = evaluates.summary.values["between.share"] = seen(0.019, "1")
+    assert "between steps" not in rendered(screen.as_text(found))
+
+
+def told(found: Report) -> str:
+    """What is said of the time between steps, without its breaks of lines."""
+    text = rendered(screen.as_text(found)).partition("  between    ")[2]
+    return " ".join(text.partition("\n\n")[0].split())
 
 
 def test_steps_left_out_are_named_as_one_says_it() -> None:

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 from roofline_server.model.account import account
+from roofline_server.model.cause import parts_of_all
 from roofline_server.model.causes import Conclusion, conclude
 from roofline_server.model.signals import RankSignals
 from roofline_server.records import Floats
@@ -402,6 +403,38 @@ def test_a_rank_that_does_nothing_but_compute_is_healthy() -> None:
 def test_one_rank_alone_is_bound_by_what_it_does() -> None:
     found = concluded(job(ranks=1))
     assert (found.kind, found.lost) == ("healthy", 0.0)
+
+
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_a_job_that_sleeps_a_third_of_its_steps_is_not_healthy(ranks: int) -> None:
+    asleep = {"blocked": dict.fromkeys(range(ranks), 0.040)}
+    found = concluded(with_threads(job(ranks=ranks, plant=asleep), 0.002))
+    assert named(found) == ("blocked", ())
+    assert found.bottleneck is not None
+    assert found.bottleneck.gain.mean == pytest.approx(0.040, rel=0.03)
+    little = job(ranks=ranks, plant={"blocked": dict.fromkeys(range(ranks), 0.010)})
+    assert concluded(with_threads(little, 0.002)).kind == "healthy"
+    # As in JAX: other threads compute, or wait for a CPU, while the main one is blocked.
+    waits = with_threads(job(ranks=ranks, plant=asleep), 0.030)
+    assert concluded(waits).bottleneck is None
+
+
+def with_threads(played: Played, others: float) -> Played:
+    """others: seconds a step in which other threads than the main one wait for a CPU."""
+    signals = [
+        one._replace(threads_run=one.run, threads_delay=(0.0 if one.delay is None else one.delay) + others)
+        for one in played.signals
+    ]
+    return played._replace(signals=signals)
+
+
+@pytest.mark.parametrize("unseen", [{"on_gpu": True, "kernels": None}, {"held": None, "held_run": None}])
+def test_who_may_wait_for_a_gpu_or_for_others_unseen_is_not_said_to_sleep(unseen: dict[str, Any]) -> None:
+    played = job(plant={"blocked": {0: 0.040, 1: 0.040}})
+    signals = [one._replace(**unseen) for one in played.signals]
+    found = conclude(signals, [account(one) for one in signals], None)
+    assert found.bottleneck is None or found.bottleneck.kind != "blocked"
+    assert "blocked" not in parts_of_all(signals)
 
 
 def test_what_most_time_goes_to_but_unevenly_is_not_named_and_the_job_not_called_healthy() -> None:

@@ -62,10 +62,27 @@ def test_times_of_a_job_are_means_over_its_ranks_of_the_steps_that_all_have() ->
     assert list(parts) == ["input", "compute"] and list(parts["input"]) == pytest.approx([0.005] * 3)
 
 
-def test_parts_that_one_job_cannot_tell_apart_are_not_compared() -> None:
+def test_parts_that_one_job_cannot_tell_apart_are_compared_as_one() -> None:
     column = np.ones(3)
-    first = {"input": column, "host": column, "compute": column}
-    second = {"input|host": column, "compute": column, "gc": column}
-    kept, merged = comparable_parts(first, second)
-    assert kept == ["compute", "gc"] and sorted(merged) == ["host", "input", "input|host"]
-    assert comparable_parts(first, first) == (["input", "compute", "host"], [])
+    first = {"input": column, "host": 2 * column, "compute": column}
+    second = {"input|host": 5 * column, "compute": column, "gc": column}
+    one, other, sums = comparable_parts(first, second)
+    assert sums == ["input|host"]
+    assert {name: list(of) for name, of in one.items()} == {"compute": [1] * 3, "input|host": [3] * 3}
+    assert {name: list(of) for name, of in other.items()} == {
+        "compute": [1] * 3,
+        "gc": [1] * 3,
+        "input|host": [5] * 3,
+    }
+
+
+def test_parts_that_hang_together_by_a_third_are_one() -> None:
+    column = np.ones(3)
+    first, second = {"input": column, "compute|host": column}, {"input|host": column, "compute": column}
+    assert comparable_parts(first, second)[2] == ["input|compute|host"]
+
+
+def test_parts_that_both_jobs_tell_apart_alike_stay_as_they_are() -> None:
+    column = np.ones(3)
+    alike = {"compute": column, "compute|host": column}
+    assert comparable_parts(alike, alike) == (alike, alike, [])

@@ -38,6 +38,7 @@ SITUATIONS: dict[str, tuple[Case, str]] = {
     "unbalanced batches": (Case("more_work", ranks=("ddp:1",)), "balance the batches"),
     "slow node": (Case("slower", ranks=("ddp:1",), hosts=2), "machines --compare"),
     "memory bandwidth": (Case("memory_bandwidth"), "numactl"),
+    "more ranks than CPUs": (Case("contention", per_node=4, cpus=2, threads=1), "reserve CPUs"),
     "Python": (Case("host", ranks=("ddp:1",)), "does ddp:1 do something the others do not"),
     "idle GPU, torch": (
         Case("gpu_idle", frameworks=frozenset({"torch"}), on_gpu=True, gpu_busy=0.2),
@@ -136,3 +137,13 @@ def test_every_line_has_a_source() -> None:
         return len(one.source) < 4 or len(one.tries) > 170
 
     assert [one for one in ADVICE if short(one)] == []
+
+
+def test_ranks_of_one_thread_are_not_advised_to_have_fewer() -> None:
+    crowded = Case("contention", per_node=4, cpus=2, threads=1, foreign=1.5)
+    found = advise(crowded)
+    assert not any("OMP_NUM_THREADS" in line for line in found.tries)
+    assert any("fewer ranks per node" in line for line in found.tries)
+    assert "4 ranks share 2 CPUs" in found.evidence
+    assert any("OMP_NUM_THREADS=1" in line for line in advise(crowded._replace(threads=2)).tries)
+    assert not any("fewer ranks" in line for line in advise(crowded._replace(per_node=2)).tries)

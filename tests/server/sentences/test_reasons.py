@@ -12,8 +12,8 @@ from roofline_server.sentences import reasons as texts
         (
             texts.no_step_marks({}),
             (
-                "no step marks were received, and no framework with a hook was imported; mark them with "
-                "roofline_step, or give `roofline-agent run --step-regex`"
+                "no step marks were received: no framework with a hook was imported, or Python ran with -I, "
+                "-E or -S; mark them with roofline_step, or give `roofline-agent run --step-regex`"
             ),
         ),
         (

@@ -17,10 +17,10 @@ from roofline_server.sentences import what_if as texts
             "with 3 ranks instead of 2: about 150 examples/s (140 to 160) instead of 100",
         ),
         (
-            texts.answer_of_step("input mended", 0.01, 0.009, 0.011, 0.02),
-            "with input mended: about 10 ms a step (9 ms to 11 ms) instead of 20 ms",
+            texts.answer_of_step("input fixed", 0.01, 0.009, 0.011, 0.02),
+            "with input fixed: about 10 ms a step (9 ms to 11 ms) instead of 20 ms",
         ),
-        (texts.cannot_tell(texts.NO_STEPS), "cannot be predicted: no steady steps were seen"),
+        (texts.cannot_tell(texts.NO_STEPS), "cannot be predicted: too few steady steps were seen"),
         (texts.steady_steps(1200, 2), "1,200 steady steps of 2 ranks"),
         (
             texts.exposed_transfer(0.004, 2.5e6),

@@ -120,7 +120,7 @@ def _wait_for_framework(folder: str) -> None:
     ours = ("_RooflineWaiting", "_RooflineStepAlone")
     if "_roofline_hooks" in sys.modules or any(type(finder).__name__ in ours for finder in finders):
         return
-    if os.environ.get("ROOFLINE_DISABLE", "0") == "0":
+    if os.environ.get("ROOFLINE_DISABLE", "") in ("", "0"):
         finders.insert(0, _RooflineWaiting(folder))
     else:
         finders.append(_RooflineStepAlone(folder))

@@ -14,6 +14,7 @@ from roofline.answers.values import Provenance, Scope, Value, value
 from ...model.account import Account
 from ...model.comparison import Difference, comparable_parts, difference, part_times, ratio, step_times
 from ...model.evidence import RankEvidence
+from ...model.ledger import place
 from ...records import Floats
 from ...sentences import comparisons as texts
 from ...sentences import reasons
@@ -116,10 +117,10 @@ def _changes(first: _Side, second: _Side) -> tuple[list[Change], list[str]]:
         notes.append(texts.other_mode(first.mode, second.mode))
     if first.accounts and second.accounts:
         changes = [*_speed(first, second), *_step(first, second)]
-        parts, merged = _parts(first.accounts, second.accounts)
+        parts, sums = _parts(first.accounts, second.accounts)
         changes += parts
-        if merged:
-            notes.append(texts.not_told_apart(merged))
+        if sums:
+            notes.append(texts.added_up(sums))
         notes.append(texts.ONE_RUN_EACH)
     return changes + _positions(first, second), notes
 
@@ -143,14 +144,13 @@ def _step(first: _Side, second: _Side) -> list[Change]:
 
 
 def _parts(first: Sequence[Account], second: Sequence[Account]) -> tuple[list[Change], list[str]]:
-    one, other = part_times(first), part_times(second)
-    names, merged = comparable_parts(one, other)
+    one, other, sums = comparable_parts(part_times(first), part_times(second))
     sizes = [len(step_times(side)) for side in (first, second)]
     found = []
-    for name in names:
+    for name in sorted({*one, *other}, key=place):
         columns = [side.get(name, _nothing(size)) for side, size in zip((one, other), sizes, strict=True)]
         found.append(_moved("part", name, difference(*columns), "s", "s"))
-    return found, merged
+    return found, sums
 
 
 def _nothing(steps: int) -> Floats:
@@ -219,10 +219,18 @@ def _headline(first: _Side, second: _Side, changes: Sequence[Change]) -> str:
         inverse = [1 / end if end else None for end in (step.change.value, step.high, step.low)]
         words = texts.faster(*jobs, inverse[0] or 0.0, inverse[1], inverse[2], step.within_noise)
     least = SMALL * max(step.first.value or 0.0, step.second.value or 0.0)
-    parts = [
-        (one.subject, one.change.value)
-        for one in changes
-        if one.kind == "part" and not one.within_noise and one.change.value is not None
-    ]
-    large = sorted((part for part in parts if abs(part[1]) >= least), key=lambda part: -abs(part[1]))
-    return words + texts.mostly(large[:NAMED])
+    return words + texts.mostly(*_what_changed(changes, least, step.within_noise))
+
+
+def _what_changed(
+    changes: Sequence[Change], least: float, noise: bool
+) -> tuple[list[tuple[str, float]], tuple[str, float] | None]:
+    """The parts that surely changed, most first; and the part that changed more than these, but may have done
+    so by chance: without it small changes would seem to explain a large one. least: s a step that is worth a
+    word; noise: the steps themselves may be as long."""
+    parts = [one for one in changes if one.kind == "part" and abs(one.change.value or 0.0) >= least]
+    parts.sort(key=lambda one: -abs(one.change.value or 0.0))
+    sure = [(one.subject, one.change.value or 0.0) for one in parts if not one.within_noise][:NAMED]
+    if noise or not parts or not parts[0].within_noise:
+        return sure, None
+    return sure, (parts[0].subject, parts[0].change.value or 0.0)

@@ -36,6 +36,7 @@ from .cost import cost_of
 from .heavy_steps import heavy_step_notes
 from .notes import TAG, write_notes
 from .parts import part_reports
+from .slow_start import slow_start_notes
 
 Summaries = Callable[[Mapping[int, RankEvidence], Scope], Summary]
 
@@ -62,6 +63,7 @@ def build(view: JobView, steps: Steps = STEADY_STEPS, now_ns: int | None = None)
         *replay_notes(view, evidence),
         *sample_notes(evidence.values()),
         *heavy_step_notes(evidence.values()),
+        *slow_start_notes(view),
         *caveats(report.roofs),
         *write_notes(view, report),
     ]
@@ -116,7 +118,12 @@ def _with_verdict(
     )
     lines = [*places_under_roof(points), *(texts.gpu_use(*use) for use in gpu_use(view, evidence))]
     damage = [note_texts.damaged(view.damaged)] if view.damaged else []
-    quality = [*damage, *caveats(report.roofs), *heavy_step_notes(evidence.values())]
+    quality = [
+        *damage,
+        *slow_start_notes(view),
+        *caveats(report.roofs),
+        *heavy_step_notes(evidence.values()),
+    ]
     found = verdict(
         view, gathered, report.state, exit_codes(report.exits), lines, quality, left_out_of(view, steps)
     )

@@ -6,14 +6,13 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from ...correlate.steps import SERVING_ROLES, TIME_WINDOW
-from ...records import ABSENT, EventKind, Table, rows
+from ...correlate.steps import TIME_WINDOW
+from ...records import ABSENT, Table
 from ...sentences import steps as texts
 from ...sentences.notes import damaged
-from ...sentences.reasons import UNREADABLE
 from ...store.view import JobView
 from ..evidence.collectives import FAMILIES, names_of
-from ..evidence.reasons import HOOK, unreadable
+from ..evidence.no_steps import why_none
 from ..evidence.replays import replayed_steps
 from ..questions import Steps
 from ..ranks.members import name_of
@@ -51,7 +50,7 @@ def _without_steps(view: JobView, stepless: Sequence[int], by_time: Mapping[int,
     """Why ranks have no step at all, and of which there are windows of time (by_time) instead."""
     reasons: dict[str, list[str]] = {}
     for number in stepless:
-        reasons.setdefault(_why_none(view, number), []).append(name_of(view, number))
+        reasons.setdefault(why_none(view, number), []).append(name_of(view, number))
     notes = [texts.no_steps_of(ranks, why) for why, ranks in reasons.items()]
     if by_time:
         longest = max(int((table["end_ns"] - table["begin_ns"]).max()) for table in by_time.values())
@@ -91,23 +90,3 @@ def _unknown_collectives(view: JobView, tables: Sequence[tuple[int, Table]]) -> 
             steps += len(table["step"])
             unknown += most
     return [texts.collectives_of_some(ranks, steps - unknown, steps)] if ranks else []
-
-
-def _why_none(view: JobView, number: int) -> str:
-    if "steps" in unreadable(view):
-        return UNREADABLE
-    if view.ranks[number].role in SERVING_ROLES:
-        return texts.NOTHING_SERVED
-    facts = view.facts.get(number, {})
-    hooks = {name.removeprefix(HOOK): state for name, state in facts.items() if name.startswith(HOOK)}
-    failed = [(name, state) for name, state in hooks.items() if state.startswith("failed")]
-    if failed:
-        return texts.failed_hooks(failed)
-    if hooks:
-        return texts.idle_hooks(list(hooks))
-    if not any(who.rank == number for who in view.process_lifetimes):
-        return texts.NO_AGENT
-    wrapped = rows(view.events) > 0 and bool(
-        np.any((view.events["rank"] == number) & (view.events["kind"] == EventKind.KERNELS_COVERED))
-    )
-    return texts.NO_HOOK if wrapped else texts.NOT_MARKED

@@ -8,16 +8,19 @@ from collections.abc import Container, Iterable, Sequence
 from roofline.answers.values import Provenance, Scope, Value, value
 from roofline.answers.verdict import Finding, RankAccount, Verdict
 
+from ...correlate.steps import SERVING_ROLES
 from ...model.evidence import RankEvidence
 from ...model.intervals import LEAST_STEPS
 from ...model.rates import total_of
 from ...model.verdicts import widths_of
 from ...sentences import advice, advice_cases, reasons
 from ...sentences import verdict as texts
+from ...sentences.exits import FAILED
 from ...store.view import JobView
 from ..ceilings.limits import of_ranks
 from ..ceilings.nodes import cpus_of
 from ..evidence.gathering import Gathered
+from ..evidence.no_steps import why_none
 from .foreign import foreign_cpus
 
 SETTING, HOOK = "setting.", "hook."
@@ -31,7 +34,8 @@ def advised(view: JobView, gathered: Gathered, found: Verdict) -> Verdict:
     """The same verdict with what to try."""
     if found.kind == "unknown":
         most = max((one.steps for one in found.accounts), default=0)
-        return found._replace(headline=advice.to_know_more(found.headline, most, LEAST_STEPS))
+        why = "" if most else _why_no_steps(view, found)
+        return found._replace(headline=advice.to_know_more(found.headline, most, LEAST_STEPS, why))
     if not gathered.evidence:
         return found
     base = _case(view, gathered)._replace(of_roof=_of_roof(found.accounts))
@@ -68,6 +72,14 @@ def advised(view: JobView, gathered: Gathered, found: Verdict) -> Verdict:
     )
 
 
+def _why_no_steps(view: JobView, found: Verdict) -> str:
+    """Of the first rank that should have some; "": there is none."""
+    if found.state.startswith(FAILED):
+        return advice.FAILED_BEFORE
+    training = [number for number, who in view.ranks.items() if who.role not in SERVING_ROLES]
+    return why_none(view, min(training)) if training else ""
+
+
 def _case(view: JobView, gathered: Gathered) -> advice_cases.Case:
     """What holds for the job as a whole."""
     ranks = list(gathered.evidence.values())
@@ -81,6 +93,7 @@ def _case(view: JobView, gathered: Gathered) -> advice_cases.Case:
     return advice_cases.Case(
         kind="",
         job=view.job,
+        only=training[0].key if len(training) == 1 else "",
         frameworks=_frameworks(view),
         settings=settings,
         workers=len(training),

@@ -47,6 +47,11 @@ class Accounts(NamedTuple):
     concerned: list[int]  # ranks whose steps are the job's
     unseen: str = ""  # of synchronous ranks, why it is not known when they wait for each other
 
+    @property
+    def only(self) -> list[str]:
+        """The rank of a job that has one: what is true of all is true of it."""
+        return [self.accounts[n].rank for n in self.concerned] if len(self.concerned) == 1 else []
+
 
 def accounts_of(view: JobView, gathered: Gathered) -> Accounts:
     """Of the ranks that have steps of their own."""
@@ -253,7 +258,7 @@ def _finding(cause: Cause, found: Conclusion, known: Accounts, rate: Value) -> F
         kind=cause.kind,
         rank=", ".join(cause.ranks),
         host=cause.host,
-        sentence=texts.finding(cause.kind, cause.ranks),
+        sentence=texts.finding(cause.kind, cause.ranks or known.only),
         cost=_seconds(cause.gain.mean, ESTIMATED),
         share=value(cause.share, "1", ESTIMATED, Scope.ROLE),
         gain=gain,
@@ -268,7 +273,11 @@ def _finding(cause: Cause, found: Conclusion, known: Accounts, rate: Value) -> F
 def _evidence(cause: Cause, known: Accounts) -> list[str]:
     largest = sorted(cause.more.items(), key=lambda item: -item[1])
     if not cause.ranks:
-        return [texts.on_every_rank(part, seconds) for part, seconds in largest[:2] if seconds > 0]
+        return [
+            texts.on_every_rank(part, seconds, len(known.concerned))
+            for part, seconds in largest[:2]
+            if seconds > 0
+        ]
     notable = [(part, seconds) for part, seconds in largest if seconds > 0.1 * cause.gain.mean]
     found = [texts.more_than_others(part, seconds) for part, seconds in notable[:3]]
     if cause.amid > 0.1 * cause.gain.mean:

@@ -25,7 +25,7 @@ from ..evidence.ranks import aligned, rows_of
 
 KERNEL_THREADS = ("setting.intra_op_threads", "setting.OMP_NUM_THREADS")  # facts: the first that is there
 MOST_UNKNOWN = 0.5  # of the steps, of which it is not known how long the GPU was busy
-TENSORFLOW = "hook.tf_"  # how the names of its hooks begin
+OWN_POOLS = ("hook.tf_", "hook.jax")  # how hooks of frameworks begin that compute in threads of their own
 THREAD = "thread"  # spans of the training thread: docs/metrics.md
 
 
@@ -104,9 +104,9 @@ def _gpu_time(rank: RankEvidence, busy: Floats | None) -> Floats | None:
 
 
 def kernel_threads(facts: Mapping[str, str]) -> int | None:
-    """Threads that compute in a kernel of a rank. None: not known, as of TensorFlow, whose kernels run in
-    pools of its own while the main thread waits."""
-    if any(name.startswith(TENSORFLOW) for name in facts):
+    """Threads that compute in a kernel of a rank. None: not known, as of TensorFlow and JAX, whose kernels
+    run in pools of their own while the main thread waits, whatever OMP_NUM_THREADS says."""
+    if any(name.startswith(OWN_POOLS) for name in facts):
         return None
     reported = next((facts[name] for name in KERNEL_THREADS if name in facts), "")
     return int(reported) if reported.isdecimal() else None

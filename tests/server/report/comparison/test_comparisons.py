@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 from roofline.answers.comparison import Change, Comparison
+from roofline.answers.values import Provenance, Scope, Value
 from roofline_server.errors import UnknownSteps
-from roofline_server.report.comparison.comparisons import compare
+from roofline_server.report.comparison.comparisons import _what_changed, compare
 from roofline_server.report.questions import STEADY_STEPS, Steps
 from roofline_server.sentences import comparisons as texts
 from roofline_server.store.store import Store
@@ -96,3 +97,20 @@ def test_job_without_steps_says_which(jobs: Store, tmp_path: Path) -> None:
     found = between(jobs, "slow", "bare")
     assert found.headline == texts.NO_STEPS.format("bare")
     assert not any(one.kind in ("step", "part", "throughput") for one in found.changes)
+
+
+def part(name: str, seconds: float, noise: bool) -> Change:
+    number = Value(seconds, "s", Provenance.ESTIMATED, Scope.ROLE)
+    return Change("part", name, number, number, number, None, None, noise)
+
+
+def test_a_small_sure_change_is_not_all_that_is_said_of_a_large_one_that_is_unsure() -> None:
+    changes = [part("host", 0.003, False), part("contention", 0.08, True), part("input", 1e-5, False)]
+    sure, unsure = _what_changed(changes, 1e-3, False)
+    assert (sure, unsure) == ([("host", 0.003)], ("contention", 0.08))
+    assert texts.mostly(sure, unsure) == (
+        ": CPU time outside kernels +3 ms a step; "
+        "time runnable without a CPU +80 ms a step, which varies too much to be sure"
+    )
+    assert _what_changed(changes, 1e-3, True) == (sure, None)  # the steps are as long, within noise
+    assert _what_changed([part("host", 0.09, False), *changes[1:]], 1e-3, False) == ([("host", 0.09)], None)

@@ -7,8 +7,11 @@ from pathlib import Path
 
 import pytest
 from roofline.answers.verdict import Verdict
+from roofline_server.report.evidence.gathering import gather
+from roofline_server.report.evidence.no_steps import why_none
 from roofline_server.report.job.build import build
 from roofline_server.report.questions import ALL_STEPS, STEADY_STEPS, Steps
+from roofline_server.report.verdict.advising import advised
 from roofline_server.store.store import Store
 
 from ...builders import (
@@ -159,6 +162,15 @@ def test_an_evaluator_is_no_part_of_the_training(tmp_path: Path) -> None:
     assert [one.rank for one in found.accounts] == ["evaluator:0", "worker:0"]
 
 
+def test_what_the_only_rank_has_is_not_said_of_every_rank(tmp_path: Path) -> None:
+    found = report_of(stored(tmp_path, [Odd("worker", range(60))], asynchronous=False), STEADY_STEPS)
+    first = found.bottleneck
+    assert first is not None
+    assert (first.kind, first.sentence) == ("input", "slow input on worker:0")
+    assert first.evidence[0] == "10 ms a step of input"
+    assert not any("every rank" in line for line in first.tries)
+
+
 def test_a_job_of_which_only_steps_are_known_is_not_called_healthy(tmp_path: Path) -> None:
     store = stored(tmp_path, [Odd("worker", range(60), spanned=False)], asynchronous=False)
     found = report_of(store, STEADY_STEPS)
@@ -171,3 +183,14 @@ def test_few_steps_are_no_ground_for_a_verdict(tmp_path: Path) -> None:
     found = verdict_of(tmp_path, (0, 10 * MS), count=6)
     assert (found.kind, found.bottleneck) == ("unknown", None)
     assert "too few" in found.headline
+
+
+def test_a_job_without_steps_says_why_it_has_none(tmp_path: Path) -> None:
+    store = stored(tmp_path, [Odd("ps"), Odd("worker", readings=5)], asynchronous=True)
+    view = store.view("job")
+    assert view is not None
+    worker = next(number for number, who in view.ranks.items() if who.role == "worker")
+    found = report_of(store, STEADY_STEPS)
+    assert found.headline == f"not known: no steps were seen; {why_none(view, worker)}"
+    failed = advised(view, gather(view), found._replace(state="failed: worker:0 exited with 1", headline="x"))
+    assert failed.headline == "x; it failed before its first step"

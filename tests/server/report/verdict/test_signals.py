@@ -16,8 +16,9 @@ MS = 1_000_000
         ({"setting.OMP_NUM_THREADS": "1"}, 1),
         ({"setting.OMP_NUM_THREADS": "1", "setting.intra_op_threads": "2"}, 2),
         ({"setting.OMP_NUM_THREADS": "4,2"}, None),
-        # TensorFlow's threads are not OpenMP's, and its main thread computes nothing.
+        # Threads of TensorFlow and JAX are not OpenMP's, and their main thread computes nothing.
         ({"setting.OMP_NUM_THREADS": "1", "hook.tf_function": "installed"}, None),
+        ({"setting.OMP_NUM_THREADS": "1", "hook.jax_calls": "installed"}, None),
         ({}, None),
     ],
 )

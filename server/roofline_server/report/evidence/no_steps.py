@@ -1,0 +1,33 @@
+"""Why a rank has no steps."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...correlate.steps import SERVING_ROLES
+from ...records import EventKind, rows
+from ...sentences import steps as texts
+from ...sentences.reasons import UNREADABLE
+from ...store.view import JobView
+from .reasons import HOOK, unreadable
+
+
+def why_none(view: JobView, number: int) -> str:
+    """Why a rank has no steps, and what to do."""
+    if "steps" in unreadable(view):
+        return UNREADABLE
+    if view.ranks[number].role in SERVING_ROLES:
+        return texts.NOTHING_SERVED
+    facts = view.facts.get(number, {})
+    hooks = {name.removeprefix(HOOK): state for name, state in facts.items() if name.startswith(HOOK)}
+    failed = [(name, state) for name, state in hooks.items() if state.startswith("failed")]
+    if failed:
+        return texts.failed_hooks(failed)
+    if hooks:
+        return texts.idle_hooks(list(hooks))
+    if not any(who.rank == number for who in view.process_lifetimes):
+        return texts.NO_AGENT
+    wrapped = rows(view.events) > 0 and bool(
+        np.any((view.events["rank"] == number) & (view.events["kind"] == EventKind.KERNELS_COVERED))
+    )
+    return texts.NO_HOOK if wrapped else texts.NOT_MARKED
