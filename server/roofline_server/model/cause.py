@@ -37,9 +37,8 @@ GPU_IDLE, LEAST_IDLE = "gpu_idle", 0.3
 BESIDE_IDLE_GPU = ("host", "host|blocked", "input|host", "input|host|blocked")
 # The same of ranks that sleep, where nothing else that they may wait for is left unseen.
 ASLEEP, LEAST_ASLEEP = ("blocked", "input|blocked"), 0.25
-OTHERS_REST = (
-    0.25  # of the time that the main thread is off its CPU: more of other threads may be what it awaits
-)
+# Of the time that the main thread is off its CPU: threads that are active for longer may be what it awaits.
+OTHERS_REST = 0.25
 
 
 class Cause(NamedTuple):

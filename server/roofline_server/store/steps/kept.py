@@ -14,10 +14,8 @@ import numpy as np
 from ...records import Table, is_constant
 
 MOST_BYTES = 512 << 20
-KEPT_S, UNSEALED_KEPT_S = (
-    30.0,
-    1.0,
-)  # since the last question; of a job that brings more, its next one is another
+# Since the last question. A job that brings more is another one with the next batch.
+KEPT_S, UNSEALED_KEPT_S = 30.0, 1.0
 
 
 class Wanted(NamedTuple):
