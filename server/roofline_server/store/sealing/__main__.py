@@ -15,6 +15,7 @@ from typing import Any
 
 from roofline.log_lines import SERVERS, log_to_stderr
 
+from ... import without_pandas
 from ...allocator import give_back
 from ...errors import SealingFailed
 from .process import QUESTIONS, receive, send
@@ -84,6 +85,7 @@ def main() -> None:
         signal.signal(number, signal.SIG_IGN)
     with contextlib.suppress(OSError):  # systemd's unit forbids it
         os.nice(NICENESS)
+    without_pandas.keep_out()
     threading.Thread(target=_end_with, args=(descriptor,), daemon=True).start()
     try:
         seal_for_ever(Connection(descriptor), root)
