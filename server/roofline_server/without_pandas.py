@@ -1,8 +1,8 @@
 """Keeps pandas out of a process.
 
-Where it is installed, as for clients, Arrow imports it with the first array that it makes of one of numpy's, to
-see whether that is one of pandas: 40 MB and a third of a second of CPU time, amid a sealing or a question. The
-server has no use for it.
+Where it is installed, as for clients, Arrow imports it with the first array that it makes of one of numpy's,
+to see whether that is one of pandas: 40 MB and a third of a second of CPU time, amid a sealing or a question.
+The server has no use for it.
 """
 
 from __future__ import annotations

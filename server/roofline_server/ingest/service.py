@@ -86,8 +86,8 @@ class IngestService:
         ]
         tasks[0].add_done_callback(lambda _: stream.outgoing.put_nowait(_END))
         opened = ref(stream)
-        # gRPC's context holds what it calls, which holds the context: what that holds stays, when the stream is
-        # over, until Python looks for cycles, which it seldom does.
+        # gRPC's context holds what it calls, which holds the context: what that holds stays after the stream
+        # until Python looks for cycles, which it seldom does.
         context.add_done_callback(lambda _: self._closed(opened(), tasks))
         try:
             yield pb.ServerMessage(
