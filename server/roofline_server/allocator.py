@@ -16,7 +16,7 @@ def share() -> None:
     use, and all of it goes back. To be called before anything is read, and before threads begin.
 
     Arrow's own allocator kept 100 MB after a report. Of the arenas that glibc gives to threads `malloc_trim`
-    leaves the end as large as it ever was: after some minutes under load they had 48 MB, with 27 MB in use in
+    leaves the end as large as it ever was: after some minutes under load they had 39 MB, with 27 MB in use in
     the whole process.
     """
     pa.set_memory_pool(pa.system_memory_pool())
