@@ -8,21 +8,11 @@ import ctypes
 
 import pyarrow as pa
 
-ARENA_MAX = -8  # M_ARENA_MAX of glibc's malloc.h, see mallopt(3)
-
 
 def share() -> None:
-    """Have Arrow take memory where numpy does, and all threads at one place: what one has freed the others
-    use, and all of it goes back. To be called before anything is read, and before threads begin.
-
-    Arrow's own allocator kept 100 MB after a report. Of the arenas that glibc gives to threads `malloc_trim`
-    leaves the end as large as it ever was: after some minutes under load they had 39 MB, with 27 MB in use in
-    the whole process.
-    """
+    """Have Arrow take memory where numpy does: what one has freed the other uses, and all of it goes back.
+    Arrow's own allocator kept 100 MB after a report. To be called before anything is read."""
     pa.set_memory_pool(pa.system_memory_pool())
-    limit = getattr(ctypes.CDLL(None), "mallopt", None)
-    if limit is not None:
-        limit(ARENA_MAX, 1)
 
 
 def give_back() -> None:

@@ -15,11 +15,14 @@ from typing import Any
 
 from roofline.log_lines import SERVERS, log_to_stderr
 
-from ... import without_pandas
-from ...allocator import give_back
-from ...errors import SealingFailed
-from .process import QUESTIONS, receive, send
-from .writing import write_sealing
+from ... import lean
+
+lean.begin()
+
+from ...allocator import give_back  # noqa: E402
+from ...errors import SealingFailed  # noqa: E402
+from .process import QUESTIONS, receive, send  # noqa: E402
+from .writing import write_sealing  # noqa: E402
 
 log = logging.getLogger(__name__)
 
@@ -85,7 +88,6 @@ def main() -> None:
         signal.signal(number, signal.SIG_IGN)
     with contextlib.suppress(OSError):  # systemd's unit forbids it
         os.nice(NICENESS)
-    without_pandas.keep_out()
     threading.Thread(target=_end_with, args=(descriptor,), daemon=True).start()
     try:
         seal_for_ever(Connection(descriptor), root)
