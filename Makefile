@@ -28,7 +28,7 @@ except ImportError:
 endef
 export CHECK_PYTHON
 
-.PHONY: help demo demo-live pictures papers papers-quick test test-laws test-slow coverage deb frameworks test-frameworks test-slurm test-deploy test-containers kube-apiserver causes soak fmt lint types proto bench clean
+.PHONY: help demo demo-live pictures papers papers-quick test test-laws test-slow coverage deb frameworks test-frameworks test-slurm test-deploy test-containers kube-apiserver causes soak fuzz fmt lint types proto bench clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -103,6 +103,12 @@ soak: $(VENV)/.ready ## break servers, agents, disks and networks, and hold what
 	@$(VENV)/bin/python -m tests.faults matrix
 	@$(VENV)/bin/python -m tests.faults kills
 	@$(VENV)/bin/python -m tests.faults soak $(SOAK)
+
+# Stopped and started again it goes on where it was: what was tried is counted in tests/data/fuzz/tally.jsonl.
+# FUZZ="--seconds 600" ends sooner.
+fuzz: $(VENV)/.ready ## feed mutated input to all that reads any, for an hour or until ten million were read
+	@$(VENV)/bin/python -m tests.faults fuzz all --seconds 3600 $(FUZZ)
+	@$(VENV)/bin/python -m tests.faults table --fuzz tests/data/fuzz/tally.jsonl
 
 # Takes dpkg-dev and help2man. The package is for the Debian it is built on.
 deb: $(VENV)/.ready ## build dist/roofline_VERSION_ARCHITECTURE.deb: agent, server and client with all they need

@@ -264,7 +264,7 @@ def test_spool_uses_no_other_database() -> None:
 
 # Each part may import what stands in the lines above its own, and nothing else of its package.
 SERVER = (
-    ("__init__", "allocator", "counts", "errors", "records", "sentences", "server_time"),
+    ("__init__", "allocator", "counts", "errors", "lean", "records", "sentences", "server_time"),
     ("clock", "later_release"),
     ("clock_samples",),
     ("correlate",),

@@ -10,7 +10,11 @@ if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
 # gRPC's C core would print its own view of every error beside ours; it reads this when it is loaded.
 os.environ.setdefault("GRPC_VERBOSITY", "NONE")
 
-from roofline_server.cli import main
+from roofline_server import lean
+
+lean.begin()
+
+from roofline_server.cli import main  # noqa: E402
 
 if __name__ == "__main__":
     main()

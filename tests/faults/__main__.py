@@ -21,7 +21,7 @@ from .campaign import POINTS
 from .campaigns import campaign_json, campaign_of, campaign_table, said
 from .network import network_rounds
 from .places import cells
-from .results import PAGE, from_json, fuzz_table, line, table, to_json, write_section
+from .results import PAGE, from_json, line, table, to_json, write_section
 from .rounds import Outcome, disk_round
 from .shim import CannotBuild, build
 from .site import StillNot
@@ -91,50 +91,49 @@ def write_table(options: argparse.Namespace) -> int:
 
         write_section(PAGE, "flips", flips_table(Path(options.flips).read_text().splitlines()))
     if options.fuzz:
-        rows = [json.loads(line) for line in Path(options.fuzz).read_text().splitlines()]
-        write_section(PAGE, "fuzz", fuzz_table(rows))
+        from .fuzz.tally import fuzz_table, rows_in
+
+        write_section(PAGE, "fuzz", fuzz_table(rows_in(Path(options.fuzz))))
     return 0
 
 
 def fuzz_target(options: argparse.Namespace) -> int:
     from .fuzz.campaign import fuzz_all
     from .fuzz.coverage import Corpus
-    from .fuzz.running import fuzz, keep, kept_in, unpacked
+    from .fuzz.kept import keep
+    from .fuzz.running import fuzz
+    from .fuzz.tally import TALLY, add, code_version, row_of
     from .fuzz.targets import TARGETS
 
     if options.target == "all":
         folders = ["--keep", options.keep, "--corpus", options.corpus]
-        path, goal = Path(options.json or "fuzz.json"), options.inputs or 10_000_000
+        path, goal = Path(options.json or TALLY), options.inputs or 10_000_000
         done = fuzz_all(
             path, goal, options.seconds, options.turn, folders, lambda text: print(text, flush=True)
         )
         return 0 if done else 1
     logging.disable(logging.CRITICAL)  # of the product: it may log what it refuses
-    target, corpus = TARGETS[options.target](), Corpus()
+    target, corpus, code = TARGETS[options.target](), Corpus(), code_version()
     place = Path(options.corpus) / options.target
     try:
-        for path in kept_in(place):
-            corpus.feed(target.feed, unpacked(path.read_bytes()))
+        corpus.load(place, code, target.feed, options.seconds / 4)
         counts = fuzz(target, options.seconds, options.seed, options.inputs, corpus)
     finally:
         target.close()
-    for parts in corpus.inputs:
-        keep(place, parts)
+    corpus.save(place, code)
     for failure in counts.failures:
         path = keep(Path(options.keep), failure.parts)
         print(f"{failure.kind}: {failure.place}, input kept as {path}\n{failure.text}")
     print(
-        f"{options.target}: {counts.inputs:,} inputs ({counts.parts:,} parts) in {counts.seconds:.0f} s, "
-        f"seed {options.seed}; {counts.lines:,} lines reached; {counts.crashes} crashes, "
-        f"{counts.hangs} hangs, {len(counts.failures)} different; slowest {counts.slowest_s * 1e3:.0f} ms; "
+        f"{options.target}: {counts.inputs:,} inputs ({counts.parts:,} parts, {counts.read:,} read, "
+        f"{counts.taken:,} taken) in {counts.seconds:.0f} s, seed {options.seed}; "
+        f"{counts.lines:,} lines reached; {counts.crashes} crashes, {counts.hangs} hangs, "
+        f"{len(counts.failures)} different; slowest {counts.slowest_s * 1e3:.0f} ms; "
         f"memory +{counts.grown_bytes / 1e6:.0f} MB",
         flush=True,
     )
     if options.json:
-        with open(options.json, "a") as file:
-            summary = {**counts._asdict(), "target": options.target, "seed": options.seed}
-            summary["failures"] = [failure.place for failure in counts.failures]
-            file.write(json.dumps(summary) + "\n")
+        add(Path(options.json), row_of(options.target, code, counts))
     return 1 if counts.failures else 0
 
 
@@ -257,10 +256,12 @@ def _add_fuzz(parser: argparse.ArgumentParser) -> None:
     names = ("all", "ingest", "stored", "marks", "recorded", "questions", "http", "joining")
     parser.add_argument("target", choices=names, help="all: in turns, until --inputs are counted in --json")
     parser.add_argument("--seconds", type=float, default=60.0, help="how long, at most [60]")
-    parser.add_argument("--inputs", type=int, help="how many at most [all: 10,000,000]")
-    parser.add_argument("--turn", type=float, default=60.0, help="of all: seconds of a target at once [60]")
+    parser.add_argument("--inputs", type=int, help="at most [all: until 10,000,000 parts were read]")
+    parser.add_argument("--turn", type=float, default=120.0, help="of all: seconds of a target at once [120]")
     parser.add_argument("--seed", type=int, default=random.randrange(1 << 30))
-    parser.add_argument("--json", metavar="FILE", help="add a line with the counts to it [all: fuzz.json]")
+    parser.add_argument(
+        "--json", metavar="FILE", help="add the counts to it [all: tests/data/fuzz/tally.jsonl]"
+    )
     parser.add_argument("--keep", metavar="FOLDER", default="fuzz-failures", help="for inputs that fail")
     parser.add_argument(
         "--corpus", metavar="FOLDER", default="fuzz-corpus", help="for inputs that reach more"

@@ -73,28 +73,6 @@ def _row(name: str, mine: Sequence[Outcome], all_faults: bool = True) -> str:
     return f"| {name} | {said} | {len(mine)} | {reached} | {rows:,} | {lost} | {doubled} | {good} |"
 
 
-def fuzz_table(rows: Sequence[dict[str, Any]]) -> list[str]:
-    """Markdown: a line for each target, all its runs together."""
-    lines = [
-        "| target | inputs | parts | minutes | lines reached | crashes | hangs | slowest | memory, at most |",
-        "| --- | --- | --- | --- | --- | --- | --- | --- | --- |",
-    ]
-    for name in (*dict.fromkeys(row["target"] for row in rows), "**all**"):
-        mine = [row for row in rows if name in (row["target"], "**all**")]
-        inputs, parts, crashes, hangs = (
-            sum(row[key] for row in mine) for key in ("inputs", "parts", "crashes", "hangs")
-        )
-        slowest = max(row["slowest_s"] for row in mine) * 1e3
-        grown = max(row["grown_bytes"] for row in mine) / 1e6
-        spent = sum(row["seconds"] for row in mine) / 60
-        reached = f"{max(row.get('lines', 0) for row in mine):,}" if name != "**all**" else ""
-        lines.append(
-            f"| {name} | {inputs:,} | {parts:,} | {spent:.1f} | {reached} | {crashes} | {hangs} "
-            f"| {slowest:.0f} ms | +{grown:.0f} MB |"
-        )
-    return lines
-
-
 def write_section(page: Path, name: str, lines: Sequence[str]) -> None:
     """Put lines between the two comments of this name in a page. Raises ValueError where they are not."""
     begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"

@@ -1,4 +1,8 @@
-"""A long run at a steady rate with faults at random times; exact sums and slopes at its end."""
+"""A long run at a steady rate with faults at random times; exact sums and slopes at its end.
+
+Of the server's memory its *own pages* count: what is in mapped files the kernel drops when it needs room, and
+how much of them is there says which code has run until then.
+"""
 
 from __future__ import annotations
 
@@ -12,12 +16,15 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+import grpc
 import psutil
+from roofline.v1 import query_pb2, query_pb2_grpc
 
 from .check import Tally, check
 from .places import RUNNING, cells
 from .proxy import Mode, Proxy
 from .rounds import made_senders
+from .sender import CHANNEL_OPTIONS, job_of
 from .shim import ALWAYS, Rule
 from .site import Site, StillNot, sending, until
 from .statistics import Slope, quantile, slope, slope_beside
@@ -31,13 +38,29 @@ FEWEST = 20  # blocks of which a slope is told
 RESTARTS = 0.3  # of the time, at its beginning, has faults that end the server; then one process lives on
 SPELL_S = (0.2, 3.0)
 LAST = 20  # acks of each sender in a line of progress
+READ_S, ANSWER_S = 30.0, 5.0  # the beginning of an export is read so often; so long it may take
+
+
+class Memory(NamedTuple):
+    """Of one process, bytes. own: pages of no file, in memory or swapped out."""
+
+    all: int
+    own: int
+
+
+def memory_of(pid: int) -> Memory:
+    """As proc_pid_status(5) has it. Raises OSError where there is no such process, KeyError of a zombie."""
+    lines = (line.split() for line in Path(f"/proc/{pid}/status").read_text().splitlines())
+    kilobytes = {words[0]: int(words[1]) for words in lines if words[2:] == ["kB"]}
+    own = kilobytes["RssAnon:"] + kilobytes["VmSwap:"]
+    return Memory(1024 * kilobytes["VmRSS:"], 1024 * own)
 
 
 class MemorySample(NamedTuple):
     """Of the server. start: how often it had been started."""
 
     at: float
-    bytes: int
+    memory: Memory
     start: int
 
 
@@ -59,9 +82,11 @@ class SoakResult(NamedTuple):
     tally: Tally
     forgotten: int
     tracebacks: int
-    peak_bytes: int
+    reads: int  # beginnings of an export
+    peak: Memory  # the largest of each
     memory_minutes: float  # of the process whose memory is told
-    memory_per_hour: Slope | None  # MB; None: too short
+    own_per_hour: Slope | None  # MB of its own pages; None: too short
+    memory_per_hour: Slope | None  # of all
     latency_median: float
     latency_p95: float
     latency_max: float
@@ -91,7 +116,8 @@ class Soak:
         self._spells: list[tuple[float, float]] = []  # when faults were
         self._memory: list[MemorySample] = []
         self._elsewhere: list[tuple[float, float]] = []
-        self._starts = 0
+        self._starts = self._reads = 0
+        self._is_breaking = False
 
     async def run(self, every_s: float, report: Callable[[str], None]) -> SoakResult:
         """Faults come every so often on average; 0: none. Raises StillNot, grpc.RpcError."""
@@ -100,9 +126,13 @@ class Soak:
             async with self._proxy.running():
                 await self._start()
                 async with sending(self._senders, BATCH_S) as stop_making:
-                    watching = asyncio.create_task(self._watch(report, began))
+                    watching = [
+                        asyncio.create_task(self._watch(report, began)),
+                        asyncio.create_task(self._read_now_and_then()),
+                    ]
                     await self._break_now_and_then(began, every_s)
-                    watching.cancel()
+                    for task in watching:
+                        task.cancel()
                     stop_making()
                     waiting = "all batches are acknowledged"
                     await until(lambda: not any(s.waiting for s in self._senders), waiting)
@@ -126,22 +156,37 @@ class Soak:
             if time.monotonic() - load.since > BLOCK_S / 3:
                 own = [os.getpid()] if self._site.is_dead else [os.getpid(), self._site.server.pid]
                 self._elsewhere.append((time.monotonic(), load.cores(own)))
-            try:
-                used = psutil.Process(self._site.server.pid).memory_info().rss
-                self._memory.append(MemorySample(time.monotonic(), used, self._starts))
-            except psutil.Error:
-                pass  # it is not there just now
+            with contextlib.suppress(OSError, KeyError):  # it is not there just now
+                found = memory_of(self._site.server.pid)
+                self._memory.append(MemorySample(time.monotonic(), found, self._starts))
             if int((time.monotonic() - began) / 60) > minute and self._memory:
                 minute += 1
                 rows = sum(sender.acked * sender.rows for sender in self._senders)
-                faults, used = sum(self._faults.values()), self._memory[-1].bytes / 1e6
+                faults, used = sum(self._faults.values()), self._memory[-1].memory
                 last = [one.seconds for s in self._senders for one in s.latencies[-LAST:]]
                 report(
                     f"{minute} of {self._seconds / 60:.0f} min: {rows:,} rows acknowledged, {faults} faults, "
-                    f"{used:.0f} MB, last acks after {quantile(last or [0.0], 0.5) * 1e3:.0f} ms, "
+                    f"{used.all / 1e6:.0f} MB, {used.own / 1e6:.0f} of them its own, last acks after "
+                    f"{quantile(last or [0.0], 0.5) * 1e3:.0f} ms, "
                     f"{self._elsewhere[-1][1] if self._elsewhere else 0:.1f} cores taken by others"
                 )
             await asyncio.sleep(SAMPLE_S)
+
+    async def _read_now_and_then(self) -> None:
+        """What questions leave behind counts too; and what reads Parquet is loaded from the beginning on."""
+        while True:
+            await asyncio.sleep(READ_S)
+            if not self._is_breaking:
+                with contextlib.suppress(grpc.RpcError, asyncio.TimeoutError):
+                    await asyncio.wait_for(self._read(), ANSWER_S)
+                    self._reads += 1
+
+    async def _read(self) -> None:
+        async with grpc.aio.insecure_channel(self._site.address, options=CHANNEL_OPTIONS) as channel:
+            chunks = query_pb2_grpc.QueryStub(channel).Export(query_pb2.ExportRequest(job=job_of(0)))
+            await chunks.read()  # ranks
+            await chunks.read()  # rows of the first segment
+            chunks.cancel()
 
     async def _break_now_and_then(self, began: float, every_s: float) -> None:
         end = began + self._seconds
@@ -149,8 +194,9 @@ class Soak:
             pause = self._chance.expovariate(1 / every_s) if every_s else self._seconds
             await asyncio.sleep(min(pause, max(0.0, end - time.monotonic())))
             if time.monotonic() < end:
-                begin = time.monotonic()
+                begin, self._is_breaking = time.monotonic(), True
                 name = await self._break_once(begin - began < RESTARTS * self._seconds)
+                self._is_breaking = False
                 self._faults[name] = self._faults.get(name, 0) + 1
                 self._spells.append((begin, time.monotonic()))
 
@@ -206,9 +252,11 @@ class Soak:
             tally,
             sum(sender.forgotten for sender in self._senders),
             self._site.tracebacks,
-            max(one.bytes for one in self._memory),
-            (memory[-1][0] - memory[0][0]) / 60 if memory else 0.0,
-            per_hour(self._blocks(memory)),
+            self._reads,
+            Memory(*(max(kind) for kind in zip(*(one.memory for one in self._memory), strict=True))),
+            (memory[-1].at - memory[0].at) / 60 if memory else 0.0,
+            per_hour(self._blocks([(one.at, one.memory.own / 1e6) for one in memory])),
+            per_hour(self._blocks([(one.at, one.memory.all / 1e6) for one in memory])),
             quantile(spent, 0.5),
             quantile(spent, 0.95),
             max(spent),
@@ -220,13 +268,13 @@ class Soak:
         """Whether a fault, or the second after it, falls into this time."""
         return any(first < end and begin < last + 1 for first, last in self._spells)
 
-    def _settled_memory(self) -> list[tuple[float, float]]:
-        """Of the longest time without a restart, less its beginning: when, and MB."""
+    def _settled_memory(self) -> list[MemorySample]:
+        """Of the longest time without a restart, less its beginning."""
         runs: dict[int, list[MemorySample]] = {}
         for one in self._memory:
             runs.setdefault(one.start, []).append(one)
         longest = max(runs.values(), key=len)
-        return [(one.at, one.bytes / 1e6) for one in longest if one.at > longest[0].at + WARM_S]
+        return [one for one in longest if one.at > longest[0].at + WARM_S]
 
     def _blocks(self, points: Sequence[tuple[float, float]]) -> list[Block]:
         """Medians, with what other programs took meanwhile."""
@@ -286,8 +334,9 @@ def soak_json(result: SoakResult) -> str:
 def soak_of(text: str) -> SoakResult:
     row = json.loads(text)
     row.pop("good")
-    for name in ("memory_per_hour", "latency_per_hour"):
+    for name in ("own_per_hour", "memory_per_hour", "latency_per_hour"):
         row[name] = Slope(*row[name]) if row[name] else None
+    row["peak"] = Memory(*row["peak"])
     return SoakResult(**{**row, "tally": Tally(**row["tally"])})
 
 
@@ -295,17 +344,18 @@ def described(result: SoakResult) -> list[str]:
     """Lines of Markdown."""
     tally = result.tally
     faults = ", ".join(f"{name} x {count}" for name, count in sorted(result.faults.items()))
-    memory, latency = result.memory_per_hour, result.latency_per_hour
+    own, memory, latency = result.own_per_hour, result.memory_per_hour, result.latency_per_hour
     return [
         f"- {result.seconds / 60:.1f} min at {result.rows_per_second:,.0f} rows/s: {tally.acked:,} rows "
         f"acknowledged, {tally.lost} lost, {tally.doubled} doubled, {tally.unknown} never sent; "
         f"{tally.steps:,} steps, {tally.steps_lost} lost, "
         f"{tally.steps_doubled + tally.steps_unknown} too many; {result.tracebacks} tracebacks.",
         f"- Faults: {sum(result.faults.values())} ({faults or 'none'}); the server was started again "
-        f"{result.restarts} times.",
-        f"- Memory of the server: at most {result.peak_bytes / 1e6:.0f} MB; MB per hour of the longest life "
-        f"of a process less its first {WARM_S / 60:.0f} min ({result.memory_minutes:.0f} min), 95 % "
-        f"interval: {memory or 'too short to tell'}.",
+        f"{result.restarts} times. The beginning of an export was read {result.reads} times.",
+        f"- Memory of the server: own pages at most {result.peak.own / 1e6:.0f} MB, with those of files "
+        f"{result.peak.all / 1e6:.0f} MB. MB per hour of the longest life of a process less its first "
+        f"{WARM_S / 60:.0f} min ({result.memory_minutes:.0f} min), 95 % interval: own pages "
+        f"{own or 'too short to tell'}; with those of files {memory or 'too short to tell'}.",
         f"- Latency of an ack outside faults: median {result.latency_median * 1e3:.0f} ms, p95 "
         f"{result.latency_p95 * 1e3:.0f} ms, at most {result.latency_max * 1e3:.0f} ms; ms per hour: "
         f"{Slope(*(1e3 * part for part in latency)) if latency else 'too short to tell'}. Other programs "

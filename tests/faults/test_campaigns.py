@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import mmap
 import os
 import random
 import signal
@@ -19,14 +20,16 @@ from .campaigns import campaign_json, campaign_of, campaign_table
 from .check import Tally, expected_rows, tally_rows
 from .flips import flips_table, run_flips
 from .forking import Forker
-from .fuzz.campaign import SHARES, next_target, turns
+from .fuzz.campaign import SHARES, next_target
 from .fuzz.coverage import Corpus
+from .fuzz.running import Counts
+from .fuzz.tally import Row, add, code_version, fuzz_table, row_of, rows_in, total
 from .places import FAULTS
 from .repairs import REPAIR, Repairs
 from .sender import Sender
 from .shim import CannotBuild, build
 from .site import Site
-from .soak import Block, SoakResult, described, per_hour, soak_json, soak_of
+from .soak import Block, Memory, SoakResult, described, memory_of, per_hour, soak_json, soak_of
 from .statistics import Slope, slope, slope_beside
 
 
@@ -159,14 +162,58 @@ def test_table_of_campaigns_has_a_line_for_each_point_and_the_sum() -> None:
 # -- fuzz ---------------------------------------------------------------------------------------------
 
 
-def test_target_that_is_behind_is_next(tmp_path: Path) -> None:
-    done = [{"target": name, "seconds": 100 * share} for name, share in SHARES.items()]
-    done[2]["seconds"] = 1
+def test_target_that_is_behind_is_next() -> None:
+    done = [Row(name, "1", seconds=100 * share) for name, share in SHARES.items()]
+    done[2] = done[2]._replace(seconds=1.0)
     assert next_target(done) == list(SHARES)[2]
-    path = tmp_path / "fuzz.json"
-    assert turns(path) == []
-    path.write_text("".join(f"{json.dumps(one)}\n" for one in done))
-    assert turns(path) == done
+    assert next_target([]) in SHARES
+
+
+COUNTS = Counts(10, 20, 8, 4, 100, 1, 0, 6.0, 0.5, 10**6, [])
+
+
+def test_runs_of_a_target_add_up_by_version(tmp_path: Path) -> None:
+    path = tmp_path / "tally.jsonl"
+    assert rows_in(path) == []
+    for target, code in (("marks", "1"), ("marks", "2"), ("http", "2"), ("marks", "2")):
+        add(path, row_of(target, code, COUNTS))
+    rows = rows_in(path)
+    assert [(row.target, row.code, row.read, row.lines) for row in rows] == [
+        ("marks", "1", 8, 100),
+        ("marks", "2", 16, 100),
+        ("http", "2", 8, 100),
+    ]
+    assert total(rows).inputs == 40
+    assert total(rows, "marks").seconds == 18.0
+    assert fuzz_table(rows)[2:] == [
+        "| marks | 60 | 24 | 12 | 16 | 0.3 | 100 | 3 | 0 | 500 ms | +1 MB |",
+        "| http | 20 | 8 | 4 | 8 | 0.1 | 100 | 1 | 0 | 500 ms | +1 MB |",
+        "| **all** | 80 | 32 | 16 | 24 | 0.4 |  | 4 | 0 | 500 ms | +1 MB |",
+    ]
+
+
+def test_version_is_that_of_the_source() -> None:
+    assert code_version() == code_version()
+    assert len(code_version()) == 12
+
+
+def test_corpus_is_known_again_as_long_as_the_source_is(tmp_path: Path) -> None:
+    from roofline.joining import CannotJoin, parse_token
+
+    fed: list[list[bytes]] = []
+
+    def feed(parts: list[bytes]) -> None:
+        fed.append(parts)
+        with contextlib.suppress(CannotJoin):
+            parse_token(parts[0].decode("latin-1"))
+
+    corpus, same, other = Corpus(), Corpus(), Corpus()
+    corpus.feed(feed, [b"x"])
+    corpus.save(tmp_path, "1")
+    same.load(tmp_path, "1", feed, 60)
+    assert (same.lines, same.inputs, len(fed)) == (corpus.lines, [[b"x"]], 1)
+    other.load(tmp_path, "2", feed, 60)
+    assert (other.lines, other.inputs, len(fed)) == (corpus.lines, [[b"x"]], 2)
 
 
 def test_input_that_reaches_a_new_line_is_mutated_further() -> None:
@@ -229,10 +276,25 @@ def test_slope_of_few_blocks_is_not_told() -> None:
     assert per_hour(blocks) == Slope(0.0, 0.0, 0.0)
 
 
+def test_own_memory_is_that_of_no_file(tmp_path: Path) -> None:
+    before = memory_of(os.getpid())
+    (tmp_path / "file").write_bytes(bytes(32 << 20))
+    with open(tmp_path / "file", "rb") as file, mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as mapped:
+        assert mapped.find(b"x") == -1  # reads all of it
+        read = memory_of(os.getpid())
+    taken = bytearray(b"x" * (32 << 20))
+    own = memory_of(os.getpid())
+    assert read.all - before.all > 30 << 20
+    assert read.own - before.own < 16 << 20
+    assert own.own - read.own > 30 << 20
+    assert len(taken) == 32 << 20
+
+
 def test_soak_is_kept_as_it_was() -> None:
     flat = Slope(1.0, -2.0, 3.0)
     result = SoakResult(
-        60.0, 2000.0, {"kill -9": 1}, 1, TALLY, 0, 0, 10**8, 30.0, flat, 0.01, 0.02, 0.3, None, 0.5
-    )
+        60.0, 2000.0, {"kill -9": 1}, 1, TALLY, 0, 0, 3, Memory(10**8, 10**7), 30.0, flat, None, 0.01, 0.02,
+        0.3, None, 0.5,
+    )  # fmt: skip
     assert soak_of(soak_json(result)) == result
     assert any("+1 (-2 to +3)" in line for line in described(result))

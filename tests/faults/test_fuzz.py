@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from .fuzz.running import Target, fed_once, fuzz, kept, packed, unpacked
+from .fuzz.kept import kept, packed, unpacked
+from .fuzz.running import Reach, Target, fed_once, fuzz
 from .fuzz.targets import TARGETS
 
 FEW = {"ingest": 300, "stored": 1, "marks": 10, "recorded": 20, "questions": 20, "http": 50, "joining": 500}
@@ -32,6 +33,8 @@ def test_mutated_input_is_read_or_refused(name: str, targets: dict[str, Target])
     counts = fuzz(targets[name], 60, 1, FEW[name])
     assert [failure.text for failure in counts.failures] == []
     assert counts.inputs == FEW[name]
+    assert 0 < counts.read <= counts.parts
+    assert counts.taken <= counts.read
 
 
 @pytest.mark.parametrize("name", TARGETS)
@@ -55,9 +58,10 @@ class _Broken:
     def make(self, chance: random.Random) -> list[bytes]:
         return [bytes([chance.randrange(2)])]
 
-    def feed(self, parts: list[bytes]) -> None:
+    def feed(self, parts: list[bytes]) -> Reach:
         if parts[0][0]:
             raise ZeroDivisionError
+        return Reach(1, 0)
 
     def close(self) -> None:
         pass
@@ -68,13 +72,14 @@ def test_crashes_are_counted_and_one_of_each_place_is_kept() -> None:
     assert counts.inputs == 100
     assert 20 < counts.crashes < 80
     assert counts.hangs == 0
+    assert (counts.read, counts.taken) == (100 - counts.crashes, 0)
     (failure,) = counts.failures
     assert failure.parts == [b"\1"]
     assert "ZeroDivisionError" in failure.place
 
 
 class _Endless(_Broken):
-    def feed(self, parts: list[bytes]) -> None:
+    def feed(self, parts: list[bytes]) -> Reach:
         while True:
             pass
 

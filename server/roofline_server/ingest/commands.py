@@ -79,9 +79,14 @@ class Link:
     def close(self) -> None:
         """The agent has gone."""
         self._open = False
+        self._send = _nowhere  # that of the stream would hold the stream, which holds this
         asked, self._asked = list(self._asked.values()), {}
         for on_answer in asked:
             on_answer(None)
+
+
+def _nowhere(message: Any) -> None:
+    """Of a stream that is over."""
 
 
 class Agents:

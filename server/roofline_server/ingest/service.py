@@ -7,6 +7,7 @@ import contextlib
 import logging
 from collections.abc import AsyncIterator, Sequence
 from typing import Any
+from weakref import ref
 
 import grpc
 from roofline.v1 import ingest_pb2 as pb
@@ -84,7 +85,10 @@ class IngestService:
             asyncio.create_task(self._pings.ping(stream.ping_once)),
         ]
         tasks[0].add_done_callback(lambda _: stream.outgoing.put_nowait(_END))
-        context.add_done_callback(lambda _: self._closed(stream, tasks))
+        opened = ref(stream)
+        # gRPC's context holds what it calls, which holds the context: what that holds stays after the stream
+        # until Python looks for cycles, which it seldom does.
+        context.add_done_callback(lambda _: self._closed(opened(), tasks))
         try:
             yield pb.ServerMessage(
                 welcome=pb.Welcome(
@@ -106,12 +110,14 @@ class IngestService:
             await context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))
         finally:
             self._closed(stream, tasks)
-            await asyncio.gather(*tasks, return_exceptions=True)
+            ended = asyncio.gather(*tasks, return_exceptions=True)
+            tasks.clear()  # what ended them holds the last batch
+            await ended
 
-    def _closed(self, stream: AgentStream, tasks: Sequence[asyncio.Task[None]]) -> None:
+    def _closed(self, stream: AgentStream | None, tasks: Sequence[asyncio.Task[None]]) -> None:
         """The stream is over. Called once or twice: gRPC leaves a handler that is amid sending to the garbage
         collector, so what it does at its end may come late."""
-        if stream not in self._streams:
+        if stream is None or stream not in self._streams:
             return
         self._streams.discard(stream)
         for task in tasks:

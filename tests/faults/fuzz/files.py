@@ -24,8 +24,9 @@ from tests.recordings import ours
 
 from .ingest import _Stored, memory_folder
 from .mutate import mutated, mutated_text
+from .running import Reach
 
-LARGEST = 20_000  # bytes of a file that is mutated: its beginning
+SIZES = (2_000, 5_000, 20_000)  # bytes of a file that is mutated: its beginning
 RENEW = 500
 REQUEST = ImportRequest((), "recorded", "worker", 0, 0.0, None, False, "text", "")
 
@@ -34,39 +35,43 @@ class Recorded:
     """One file: read, shown, and made into batches that the server takes."""
 
     def __init__(self) -> None:
-        self._good = [path.read_bytes()[:LARGEST] for path in ours()]
+        self._good = [path.read_bytes()[: max(SIZES)] for path in ours()]
         self._folder, self._stored, self._fed = memory_folder(), _Stored(), 0
 
     def make(self, chance: random.Random) -> list[bytes]:
-        good = chance.choice(self._good)
+        good = chance.choice(self._good)[: chance.choice(SIZES)]
         if chance.random() < 0.75:
             return [mutated_text(good, self._good, chance)]
         return [mutated(good, self._good, chance)]
 
-    def feed(self, parts: list[bytes]) -> None:
+    def feed(self, parts: list[bytes]) -> Reach:
         self._fed += 1
         if self._fed % RENEW == 0:
             self._stored.close()
             self._stored = _Stored()
-        path = self._folder / "file"
+        path, known, taken = self._folder / "file", 0, 0
         for data in parts:
             path.write_bytes(data)
             with contextlib.suppress(RecordedError):
                 found = read(str(path), keep_launches=True)
+                known += 1
                 try:
-                    self._use(found)
+                    taken += self._use(found)
                 finally:
                     found.close()
+        return Reach(known, taken)
 
-    def _use(self, found: Collector) -> None:
+    def _use(self, found: Collector) -> bool:
+        """Whether there was something for the server."""
         list(summarise(found, "file"))
         write_json(found, "file", io.StringIO())
         target = target_of(found, __file__, REQUEST)
         if found.is_empty or not places_something(found, target):
-            return
+            return False
         ceilings(found)
         for number, batch in enumerate(batches(found, target), 1):
             decode(parse(encode(batch, number)).batch, self._stored.node, self._stored.store.name_ids)
+        return True
 
     def close(self) -> None:
         self._stored.close()
@@ -89,19 +94,24 @@ class Joining:
         data = change(self._good[which], self._good, chance)
         return [bytes([which]) + data]
 
-    def feed(self, parts: list[bytes]) -> None:
-        for data in parts:
-            # As text of a command line is decoded, and as gRPC gives metadata.
-            if data[0] == 2:
+    def feed(self, parts: list[bytes]) -> Reach:
+        taken = sum(self._takes(data[0], data[1:]) for data in parts)
+        return Reach(taken, taken)
+
+    def _takes(self, which: int, data: bytes) -> bool:
+        """As text of a command line is decoded, and as gRPC gives metadata."""
+        if which == 1:
+            return self._tokens.holder(data.decode("utf-8", "replace")) is not None
+        try:
+            if which == 2:
                 path = self._folder / "servers.json"
-                path.write_bytes(data[1:])
-                with contextlib.suppress(CannotJoin):
-                    load_servers(path)
-            elif data[0] == 1:
-                self._tokens.holder(data[1:].decode("utf-8", "replace"))
+                path.write_bytes(data)
+                load_servers(path)
             else:
-                with contextlib.suppress(CannotJoin):
-                    assert str(parse_token(data[1:].decode("utf-8", "surrogateescape")))
+                assert str(parse_token(data.decode("utf-8", "surrogateescape")))
+        except CannotJoin:
+            return False
+        return True
 
     def close(self) -> None:
         shutil.rmtree(self._folder, ignore_errors=True)

@@ -6,6 +6,7 @@ import asyncio
 import os
 import random
 import shutil
+from http import HTTPStatus
 from typing import Any, cast
 
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
@@ -29,6 +30,7 @@ from tests.server.health.conditions import condition
 from .ingest import _Stored, memory_folder
 from .marks import SentPackets
 from .mutate import mutate_message, mutated, mutated_text
+from .running import Reach
 
 SECOND = 1_000_000_000
 RENEW = 500
@@ -78,20 +80,25 @@ class Http:
         data = message.SerializeToString()
         return [b"\1" + (mutated(data, [self._spans], chance) if chance.random() < 0.2 else data)]
 
-    def feed(self, parts: list[bytes]) -> None:
+    def feed(self, parts: list[bytes]) -> Reach:
+        read = taken = 0
         for part in parts:
             if part[0] % 2:
-                self._take_spans(part[1:])
+                reach = self._take_spans(part[1:])
             else:
-                self._loop.run_until_complete(self._ask(part[1:]))
+                reach = self._loop.run_until_complete(self._ask(part[1:]))
+            read, taken = read + reach.read, taken + reach.taken
+        return Reach(read, taken)
 
-    async def _ask(self, head: bytes) -> None:
+    async def _ask(self, head: bytes) -> Reach:
         reader = asyncio.StreamReader(limit=MOST_HEADER_BYTES)
         reader.feed_data(head)
         reader.feed_eof()
-        await answered(reader, self._answer, "", b"")
+        response, _ = await answered(reader, self._answer, "", b"")
+        status = response.status if response is not None else HTTPStatus.BAD_REQUEST
+        return Reach(int(status != HTTPStatus.BAD_REQUEST), int(status == HTTPStatus.OK))
 
-    def _take_spans(self, body: bytes) -> None:
+    def _take_spans(self, body: bytes) -> Reach:
         self._fed += 1
         if self._fed % RENEW == 0:
             self._stored.close()
@@ -101,12 +108,13 @@ class Http:
         try:
             self._door.receive(PeerProcess(os.getpid(), os.getuid()), body)
         except Refused:
-            return
+            return Reach()
         ranks.receive()
         marks, spans, calls, events, steps = receiver.take(SECOND)
         batch = Batch(SECOND, 2 * SECOND, marks=marks, spans=spans, calls=calls, events=events, steps=steps)
         message = parse(encode(batch, 1))
         decode(message.batch, self._stored.node, self._stored.store.name_ids)
+        return Reach(1, int(any((marks, spans, steps))))
 
     def close(self) -> None:
         self._door.close()

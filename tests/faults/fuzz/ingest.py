@@ -26,6 +26,7 @@ from tests.server.builders import batch, full_batch, machine, rank, training
 
 from ..sender import made_batch
 from .mutate import INTS, mutate_message, mutated
+from .running import Reach
 
 RENEW = 20_000  # inputs of one store: names that came once stay known to it
 SECOND = 1_000_000_000
@@ -115,19 +116,23 @@ class Ingest:
             mutate_message(message, chance)
         return [message.SerializeToString()]
 
-    def feed(self, parts: list[bytes]) -> None:
+    def feed(self, parts: list[bytes]) -> Reach:
         self._fed += 1
         if self._fed % RENEW == 0:
             self._stored.close()
             self._stored = _Stored()
+        read = taken = 0
         for data in parts:
             with contextlib.suppress(BadBatch):
                 message = parse(data)
                 kind = message.WhichOneof("kind")
+                read += kind in ("hello", "batch")
                 if kind == "hello":
                     decode_machine(message.hello)
                 elif kind == "batch":
                     decode(message.batch, self._stored.node, self._stored.store.name_ids)
+                taken += kind in ("hello", "batch")
+        return Reach(read, taken)
 
     def close(self) -> None:
         self._stored.close()
@@ -150,19 +155,21 @@ class Stored:
                 parts.append(message.SerializeToString())
         return parts
 
-    def feed(self, parts: list[bytes]) -> None:
-        stored = _Stored()
+    def feed(self, parts: list[bytes]) -> Reach:
+        stored, read, taken = _Stored(), 0, 0
         try:
             for number, data in enumerate(parts, 1):
                 with contextlib.suppress(BadBatch):
                     message = parse(data)
                     if message.WhichOneof("kind") == "batch":
-                        stored.take(number, message)
+                        read += 1
+                        taken += stored.take(number, message)
             ask_everything(stored.store)
             stored.store.seal()
             ask_everything(stored.store)
         finally:
             stored.close()
+        return Reach(read, taken)
 
     def close(self) -> None:
         pass
@@ -200,13 +207,16 @@ WORDS = (
 )
 
 
-def ask(answers: Answers, name: str, request: Any) -> None:
-    """Raises what is no answer and no refusal."""
-    with contextlib.suppress(ServerError):
+def ask(answers: Answers, name: str, request: Any) -> bool:
+    """False where it is refused. Raises what is neither an answer nor a refusal."""
+    try:
         answer = getattr(answers, name)(request)
         if not hasattr(answer, "SerializeToString"):
             for _ in answer:
                 pass
+    except ServerError:
+        return False
+    return True
 
 
 def ask_everything(store: Store) -> None:
@@ -254,14 +264,17 @@ class Questions:
             data = mutated(data, (), chance)
         return [bytes([which]) + data]
 
-    def feed(self, parts: list[bytes]) -> None:
+    def feed(self, parts: list[bytes]) -> Reach:
+        read = taken = 0
         for data in parts:
             name = self._names[data[0] % len(self._names)]
             try:
                 request = type(QUESTIONS[name]).FromString(data[1:])
             except DecodeError:
                 continue  # gRPC refuses it
-            ask(self._answers, name, request)
+            read += 1
+            taken += ask(self._answers, name, request)
+        return Reach(read, taken)
 
     def close(self) -> None:
         self._stored.close()

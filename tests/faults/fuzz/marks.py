@@ -11,8 +11,9 @@ from typing import Any, cast
 from roofline_agent.marks.listener import MarkListener, PeerProcess
 from roofline_agent.marks.packets import WRAPPED
 from roofline_agent.marks.receiver import MarkReceiver
+from roofline_agent.marks.refusals import MALFORMED
 from roofline_agent.ranks.discovery import Discovery
-from roofline_agent.records import Batch
+from roofline_agent.records import Batch, EventKind
 from roofline_agent.uplink.encoding import encode
 from roofline_server.ingest.decode import decode, parse
 from roofline_step._packets import (
@@ -31,6 +32,7 @@ from tests.fakes import add_process
 
 from .ingest import RENEW, SECOND, _Stored, memory_folder
 from .mutate import mutated
+from .running import Reach
 
 PACKETS = 64  # in one input
 IDENTITY = {"ROOFLINE_JOB": "j", "ROOFLINE_ROLE": "chief", "ROOFLINE_RANK": "0"}
@@ -99,7 +101,7 @@ class Marks:
             parts.append(good if chance.random() < 0.15 else mutated(good, self._good, chance, most=3))
         return parts
 
-    def feed(self, parts: list[bytes]) -> None:
+    def feed(self, parts: list[bytes]) -> Reach:
         self._fed += 1
         if self._fed % (RENEW // PACKETS) == 0:
             self.close()
@@ -113,6 +115,10 @@ class Marks:
         batch = Batch(SECOND, 2 * SECOND, marks=marks, spans=spans, calls=calls, events=events, steps=steps)
         # Refused by the server, BadBatch comes out of here: the agent should have left that out.
         decode(parse(encode(batch, 1)).batch, self._stored.node, self._stored.store.name_ids)
+        refused = [event for event in events if event.kind is EventKind.REFUSED]
+        malformed = sum(event.count for event in refused if event.text == MALFORMED)
+        taken = max(0, len(parts) - sum(event.count for event in refused))
+        return Reach(len(parts) - malformed, taken)
 
     def close(self) -> None:
         self._stored.close()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import random
 import re
 import resource
@@ -17,11 +16,18 @@ from typing import Any, NamedTuple, Protocol
 
 from .coverage import SAMPLED, Corpus
 
-KEPT = Path(__file__).parents[2] / "data" / "fuzz"
 HANG_S = 5.0
 TICKS = 5
 OTHERS = re.compile(r"site-packages|pyarrow|/lib/python3|tests/faults")
 MOST_KEPT = 20  # different failures
+
+
+class Reach(NamedTuple):
+    """How far the parts of an input came. read: past the parser of what they are; taken: to the end, where
+    something is answered, kept or sent."""
+
+    read: int = 0
+    taken: int = 0
 
 
 class Target(Protocol):
@@ -31,8 +37,8 @@ class Target(Protocol):
         """An odd input."""
         ...
 
-    def feed(self, parts: list[bytes]) -> None:
-        """Raises anything that the product should not let out."""
+    def feed(self, parts: list[bytes]) -> Reach:
+        """How far they came. Raises anything that the product should not let out."""
         ...
 
     def close(self) -> None: ...
@@ -55,6 +61,8 @@ class Failure(NamedTuple):
 class Counts(NamedTuple):
     inputs: int
     parts: int
+    read: int  # of the parts, see Reach
+    taken: int
     lines: int  # of the product that sampled inputs reached
     crashes: int
     hangs: int
@@ -70,7 +78,7 @@ def fuzz(
     """Feed it for so long, or with so many inputs. corpus: of earlier runs."""
     chance, corpus = random.Random(seed), corpus or Corpus()
     found: dict[str, Failure] = {}
-    inputs = parts = crashes = hangs = 0
+    inputs = parts = read = taken = crashes = hangs = 0
     slowest = 0.0
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     began = now = time.monotonic()
@@ -79,9 +87,12 @@ def fuzz(
             given = corpus.make(target.make, chance)
             is_sampled = chance.random() < SAMPLED
             fed = time.monotonic()
-            failure = _fed(partial(corpus.feed, target.feed) if is_sampled else target.feed, given, watch)
+            reach, failure = _fed(
+                partial(corpus.feed, target.feed) if is_sampled else target.feed, given, watch
+            )
             now = time.monotonic()
             inputs, parts = inputs + 1, parts + len(given)
+            read, taken = read + reach.read, taken + reach.taken
             if not is_sampled:
                 slowest = max(slowest, now - fed)
             if failure is not None:
@@ -89,27 +100,28 @@ def fuzz(
                 if len(found) < MOST_KEPT:
                     found.setdefault(failure.place, failure)
     grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024
-    lines = len(corpus.lines)
-    return Counts(inputs, parts, lines, crashes, hangs, now - began, slowest, grown, list(found.values()))
+    lines, failures = len(corpus.lines), list(found.values())
+    return Counts(inputs, parts, read, taken, lines, crashes, hangs, now - began, slowest, grown, failures)
 
 
 def fed_once(target: Target, parts: list[bytes]) -> Failure | None:
     """What goes wrong with one input."""
     with _Watch(HANG_S) as watch:
-        return _fed(target.feed, parts, watch)
+        return _fed(target.feed, parts, watch)[1]
 
 
-def _fed(feed: Callable[[list[bytes]], None], parts: list[bytes], watch: _Watch) -> Failure | None:
+def _fed(
+    feed: Callable[[list[bytes]], Reach], parts: list[bytes], watch: _Watch
+) -> tuple[Reach, Failure | None]:
     watch.begin()
     try:
-        feed(parts)
+        return feed(parts), None
     except Hang as error:
-        return failure_of("hang", error, parts)
+        return Reach(), failure_of("hang", error, parts)
     except Exception as error:
-        return failure_of("crash", error, parts)
+        return Reach(), failure_of("crash", error, parts)
     finally:
         watch.end()
-    return None
 
 
 class _Watch:
@@ -158,37 +170,3 @@ def failure_of(kind: str, error: BaseException, parts: list[bytes]) -> Failure:
     place = f"{type(error).__name__} at {Path(ours[-1].filename).name}:{ours[-1].lineno}"
     text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
     return Failure(kind, place, text, parts)
-
-
-# -- inputs in files: the length of each part (8 bytes, little-endian) before it -----------------------
-
-
-def packed(parts: list[bytes]) -> bytes:
-    return b"".join(len(part).to_bytes(8, "little") + part for part in parts)
-
-
-def unpacked(data: bytes) -> list[bytes]:
-    found, at = [], 0
-    while at < len(data):
-        size = int.from_bytes(data[at : at + 8], "little")
-        found.append(data[at + 8 : at + 8 + size])
-        at += 8 + size
-    return found
-
-
-def keep(folder: Path, parts: list[bytes]) -> Path:
-    """Write an input; its name follows from what it holds."""
-    data = packed(parts)
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"{hashlib.sha256(data).hexdigest()[:16]}.bin"
-    path.write_bytes(data)
-    return path
-
-
-def kept(name: str) -> list[Path]:
-    """Inputs that once failed a target."""
-    return kept_in(KEPT / name)
-
-
-def kept_in(folder: Path) -> list[Path]:
-    return sorted(folder.glob("*.bin"))

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import sqlite3
 from collections.abc import Callable, Coroutine
 from pathlib import Path
@@ -13,6 +14,7 @@ from roofline.v1 import ingest_pb2 as pb
 from roofline.v1 import ingest_pb2_grpc
 from roofline_server.clock import NodeClock
 from roofline_server.ingest import committer, service
+from roofline_server.ingest.stream import AgentStream
 from roofline_server.records import NODE_JOB, rows
 
 from ..builders import S, batch, catalog_of, full_batch, rank, training
@@ -501,6 +503,40 @@ def test_agent_that_comes_back_is_no_second_agent(tmp_path: Path) -> None:
             assert not old.all("notice") and not new.all("notice")
 
     run(work, tmp_path)
+
+
+def test_stream_that_is_over_leaves_nothing_to_the_search_for_cycles(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    began = asyncio.Event()
+
+    async def decode_for_ever(*_: object) -> None:
+        began.set()
+        await asyncio.Event().wait()
+
+    def there() -> list[Any]:
+        return [one for one in gc.get_objects() if type(one) in (AgentStream, pb.AgentMessage)]
+
+    before = {id(one) for one in there()}  # of the other tests
+
+    def left() -> list[Any]:
+        return [one for one in there() if id(one) not in before]
+
+    async def work(server: Served) -> None:
+        async with server.agent() as agent:
+            await agent.send(SENT[0])
+            await began.wait()
+            assert {type(one) for one in left()} == {AgentStream, pb.AgentMessage}
+        while left():
+            await asyncio.sleep(0.1)
+
+    monkeypatch.setattr(service.IngestService, "_decode", decode_for_ever)
+    gc.collect()
+    gc.disable()
+    try:
+        run(work, tmp_path)
+    finally:
+        gc.enable()
 
 
 def test_flood_of_one_stream_does_not_hold_up_another(tmp_path: Path) -> None:

@@ -15,10 +15,14 @@ from typing import Any
 
 from roofline.log_lines import SERVERS, log_to_stderr
 
-from ...allocator import give_back
-from ...errors import SealingFailed
-from .process import QUESTIONS, receive, send
-from .writing import write_sealing
+from ... import lean
+
+lean.begin()
+
+from ...allocator import give_back  # noqa: E402
+from ...errors import SealingFailed  # noqa: E402
+from .process import QUESTIONS, receive, send  # noqa: E402
+from .writing import write_sealing  # noqa: E402
 
 log = logging.getLogger(__name__)
 
