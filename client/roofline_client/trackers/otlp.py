@@ -1,4 +1,4 @@
-"""Sends a job to an OpenTelemetry collector by OTLP over HTTP or gRPC: steps and phases as a trace, and numbers.
+"""Sends a job to an OpenTelemetry collector by OTLP over HTTP or gRPC: steps and phases as a trace, numbers.
 
 A job is one trace, always of the same id, or belongs to the trace that its training was started in; each rank
 is a resource. Attributes have the names of the semantic conventions of OpenTelemetry (service.*, host.name)
