@@ -89,6 +89,7 @@ def assert_measured(report: dict[str, Any], state: str, ranks: dict[str, int]) -
     roofs = [(roof["host"], line["provenance"]) for roof in report["roofs"] for line in roof["lines"]]
     measured = {host for host, provenance in roofs if provenance == "measured"}
     assert measured == {"n1", "n2"}
+    assert report["verdict"]["headline"]
 
 
 def test_bare_ssh(cluster: nodes.Nodes) -> None:
