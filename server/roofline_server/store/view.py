@@ -109,7 +109,7 @@ def as_they_turned_out(view: JobView) -> JobView:
 
 
 def by_latest_ranks(view: JobView) -> JobView:
-    """The view of a list, which has no events to tell who left: of a process that was several ranks the latest
+    """The view of a list, which has no events to say who left: of a process that was several ranks the last
     counts. A rank that no process is then is left out with them."""
     latest: dict[tuple[int, int, int], tuple[int, int]] = {}
     for who, life in view.process_lifetimes.items():
