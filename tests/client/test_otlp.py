@@ -1,13 +1,15 @@
-"""A job sent by OpenTelemetry's own exporter, as the double of a collector receives it."""
+"""A job sent by OpenTelemetry's own exporters, as doubles of a collector receive it."""
 
 from __future__ import annotations
 
 import gzip
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler, HTTPServer
-from typing import Any
+from typing import Any, NamedTuple
 
+import grpc
 import pytest
 from roofline_client.errors import ClientError
 from roofline_client.trackers.published import METRICS, OF_PEAKS, Published
@@ -15,8 +17,17 @@ from roofline_client.trackers.published import METRICS, OF_PEAKS, Published
 from .chunks import BEGIN, MS, chunk, introductions, slices
 
 pytest.importorskip("opentelemetry.exporter.otlp.proto.http", reason="the extra otlp is not installed")
-from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
-from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+pytest.importorskip("opentelemetry.exporter.otlp.proto.grpc", reason="the extra otlp is not installed")
+from opentelemetry.proto.collector.metrics.v1 import metrics_service_pb2_grpc as metrics_service
+from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
+    ExportMetricsServiceRequest,
+    ExportMetricsServiceResponse,
+)
+from opentelemetry.proto.collector.trace.v1 import trace_service_pb2_grpc as trace_service
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
+    ExportTraceServiceRequest,
+    ExportTraceServiceResponse,
+)
 from roofline_client.trackers import otlp
 
 FOUND = Published(
@@ -52,6 +63,43 @@ class Request(BaseHTTPRequestHandler):
 
     def log_message(self, *_: Any) -> None:
         pass
+
+
+class GrpcService:
+    """One of a collector's two; status: with which it refuses, None: it does not."""
+
+    def __init__(self, answer: Any) -> None:
+        self.got: list[Any] = []
+        self.status: grpc.StatusCode | None = None
+        self._answer = answer
+
+    def Export(self, request: Any, context: Any) -> Any:
+        self.got.append(request)
+        if self.status is not None:
+            context.abort(self.status, "refused")
+        return self._answer()
+
+
+class GrpcCollector(NamedTuple):
+    url: str
+    traces: GrpcService
+    metrics: GrpcService
+
+
+@pytest.fixture
+def over_grpc() -> Iterator[GrpcCollector]:
+    server = grpc.server(ThreadPoolExecutor(2))
+    port = server.add_insecure_port("127.0.0.1:0")
+    made = GrpcCollector(
+        f"grpc://127.0.0.1:{port}",
+        GrpcService(ExportTraceServiceResponse),
+        GrpcService(ExportMetricsServiceResponse),
+    )
+    trace_service.add_TraceServiceServicer_to_server(made.traces, server)
+    metrics_service.add_MetricsServiceServicer_to_server(made.metrics, server)
+    server.start()
+    yield made
+    server.stop(None).wait()
 
 
 @pytest.fixture
@@ -157,3 +205,22 @@ def test_what_the_collector_refuses_is_said(collector: Collector) -> None:
     collector.status = 401
     with pytest.raises(ClientError, match="has not taken all of job 42"):
         otlp.write(FOUND, collector.url, timeline())
+
+
+def test_over_grpc_goes_what_goes_over_http(collector: Collector, over_grpc: GrpcCollector) -> None:
+    assert otlp.write(FOUND, over_grpc.url, timeline()) == otlp.write(FOUND, collector.url, timeline())
+    assert over_grpc.traces.got == collector.got["/v1/traces"] != []
+    assert over_grpc.metrics.got == collector.got["/v1/metrics"] != []
+
+
+def test_what_the_collector_refuses_over_grpc_is_said(over_grpc: GrpcCollector) -> None:
+    over_grpc.metrics.status = grpc.StatusCode.UNAUTHENTICATED
+    with pytest.raises(ClientError, match=r"has not taken all of job 42.* over gRPC"):
+        otlp.write(FOUND, over_grpc.url, timeline())
+    assert len(over_grpc.traces.got) == 1
+
+
+@pytest.mark.parametrize("wrong", ["head:4318", "http://", "grpc://", "ftp://head"])
+def test_what_is_no_address_of_a_collector_is_refused(wrong: str) -> None:
+    with pytest.raises(ClientError, match="is no address of a collector"):
+        otlp.write(FOUND, wrong, timeline())

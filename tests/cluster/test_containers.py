@@ -9,7 +9,7 @@ import shutil
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ import yaml
 from roofline_agent.kubernetes.patch import patch_for
 
 from ..agent.kubernetes.samples import SAMPLES, applied, environment
-from ..end_to_end.conftest import COMMANDS, REPOSITORY
+from ..end_to_end.conftest import COMMANDS, REPOSITORY, TRAINING
 from .kubernetes_cluster import tool
 from .slurm_cluster import free_port, wait_until
 
@@ -258,14 +258,22 @@ class Node:
         return done.stdout
 
     def train(self, **environ: str) -> None:
-        """A container with processes, files, network, host name and user of its own."""
-        given = [word for name, text in environ.items() for word in ("-e", f"{name}={text}")]
-        mounts = ["-v", f"{self.run}:/run/roofline:ro", "-v", f"{DEPLOYED}/training.py:/training.py:ro"]
-        apart = ["--network=none", "--hostname=elsewhere", "--user=4711", "--cap-drop=all"]
-        said = self.podman.once(
-            *apart, *mounts, *given, "--entrypoint=python3", "python-base", "/training.py", str(STEPS)
-        )
+        """In an image that has nothing of ours."""
+        mount = ["-v", f"{DEPLOYED}/training.py:/training.py:ro", "--entrypoint=python3"]
+        said = self._in_container([*mount, "python-base", "/training.py", str(STEPS)], environ)
         assert f"{STEPS} steps done" in said
+
+    def train_wrapped(self, job: str) -> None:
+        """In an image that has the agent's program, by `roofline-agent run`."""
+        training = ["python3", "/training.py", str(STEPS), "0.02", "8"]
+        words = ["-v", f"{TRAINING}:/training.py:ro", "roofline-agent", "run", "--job", job, "--", *training]
+        assert f"step {STEPS}" in self._in_container(words, {})
+
+    def _in_container(self, words: list[str], environ: Mapping[str, str]) -> str:
+        """With processes, files, network, host name and user of its own."""
+        given = [word for name, text in environ.items() for word in ("-e", f"{name}={text}")]
+        apart = ["--network=none", "--hostname=elsewhere", "--user=4711", "--cap-drop=all"]
+        return self.podman.once(*apart, "-v", f"{self.run}:/run/roofline:ro", *given, *words)
 
     def ranks(self, job: str) -> dict[str, dict[str, Any]]:
         """By key, once all steps are known; a rank that is not there yet: nothing."""
@@ -313,3 +321,14 @@ def test_training_with_the_variables_of_a_pod_is_its_rank(node: Node) -> None:
     ranks = node.ranks("team-a.gpt")
     check(ranks, "workers:5")
     assert ranks["workers:5"]["name"] == "gpt-workers-0-5-x7k2p"
+
+
+def test_training_under_run_in_a_container_has_kernels_too(node: Node) -> None:
+    node.train_wrapped("wrapped")
+
+    def flops() -> float | None:
+        (values,) = [one["summary"]["values"] for one in node.ranks("wrapped").values()]
+        found: float | None = values["flops_per_step"]["value"]
+        return found
+
+    assert wait_until(flops, 60, "its kernels") == 2 * 512**3

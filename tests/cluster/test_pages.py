@@ -21,6 +21,11 @@ pytestmark = [pytest.mark.cluster, pytest.mark.timeout(2400)]
 PAGES = REPOSITORY / "docs" / "cluster"
 SECONDS = 1800  # for a page; most is installing, which takes a quarter of an hour on a busy machine
 FINISHED = "finished (exit 0)"
+# Where one may be, by which module, and what of examples/horovod it can train.
+HOROVODS = (
+    ("ROOFLINE_HOROVOD_PYTHON", "horovod.torch", "train_torch.py"),
+    ("ROOFLINE_TF_PYTHON", "horovod.tensorflow", "train_keras.py"),
+)
 
 
 @pytest.fixture(scope="module")
@@ -84,6 +89,7 @@ def assert_measured(report: dict[str, Any], state: str, ranks: dict[str, int]) -
     roofs = [(roof["host"], line["provenance"]) for roof in report["roofs"] for line in roof["lines"]]
     measured = {host for host, provenance in roofs if provenance == "measured"}
     assert measured == {"n1", "n2"}
+    assert report["verdict"]["headline"]
 
 
 def test_bare_ssh(cluster: nodes.Nodes) -> None:
@@ -99,18 +105,28 @@ def test_bare_ssh(cluster: nodes.Nodes) -> None:
         assert of_rank["worker:0"] + of_rank["worker:1"] == 120 and len(of_rank) == 4
 
 
+def with_horovod(built: str) -> str:
+    """Variables of a Python whose Horovod was built with this, and of what it trains; "": there is none."""
+    for variable, module, training in HOROVODS:
+        asked = f"import {module} as hvd; raise SystemExit(not hvd.{built}_built())"
+        python = os.environ.get(variable, "")
+        if python and subprocess.run([python, "-c", asked], capture_output=True).returncode == 0:
+            return f"PYTHON={python} TRAINING={training}"
+    return ""
+
+
 def test_mpi(cluster: nodes.Nodes) -> None:
     torch = needed("torch", "ROOFLINE_TORCH_PYTHON")
     if not shutil.which("mpirun"):
         pytest.skip("install openmpi-bin: mpirun not found")
     cluster.variables |= {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
-    with_horovod = python_with("horovod.torch", "ROOFLINE_HOROVOD_PYTHON")
-    before = {"": f"PYTHON={torch}", "Horovod": f"PYTHON={with_horovod}" if with_horovod else ""}
-    reports = ["mpi-ddp", "mpi-horovod", "gloo-horovod"] if with_horovod else ["mpi-ddp"]
-    found = follow(cluster, "mpi.md", before, reports)
-    assert_measured(found.pop("mpi-ddp"), FINISHED, {"ddp:0": 100, "ddp:1": 100})
-    for report in found.values():
-        assert_measured(report, FINISHED, {"horovod:0": 60, "horovod:1": 60})
+    over = {"gloo": "Horovod by horovodrun", "mpi": "Horovod by mpirun"}
+    before = {title: with_horovod(built) for built, title in over.items()}
+    jobs = [f"{built}-horovod" for built, title in over.items() if before[title]]
+    found = follow(cluster, "mpi.md", {"": f"PYTHON={torch}", **before}, ["mpi-ddp", *jobs])
+    assert_measured(found["mpi-ddp"], FINISHED, {"ddp:0": 100, "ddp:1": 100})
+    for job in jobs:
+        assert_measured(found[job], FINISHED, {"horovod:0": 60, "horovod:1": 60})
 
 
 def test_ray(cluster: nodes.Nodes, tmp_path: Path) -> None:

@@ -157,27 +157,28 @@ def test_tensorboard_reads_numbers_texts_and_pictures(published: Published, tmp_
     assert "Job 42 " in verdict
 
 
-def test_collector_takes_trace_and_numbers_and_passes_them_on(published: Published, tmp_path: Path) -> None:
+@pytest.mark.parametrize("scheme", ["http", "grpc"])
+def test_collector_takes_trace_and_numbers_and_passes_them_on(published: Published, scheme: str) -> None:
     """A real one, rotel; what it says in detail of what it has taken is read from its output."""
     command = [PYTHON, "-c", "import rotel; print(rotel.__path__[0])"]
     place = subprocess.run(command, capture_output=True, text=True, timeout=60).stdout.strip()
     if not place:
         pytest.skip("rotel is not installed there")
-    program = f"{place}/rotel-agent"
-    http, grpc = f"127.0.0.1:{free_port()}", f"127.0.0.1:{free_port()}"
-    listen = ["--otlp-http-endpoint", http, "--otlp-grpc-endpoint", grpc]
+    program, log = f"{place}/rotel-agent", f"collector-{scheme}.log"
+    places = {one: f"127.0.0.1:{free_port()}" for one in ("http", "grpc")}
+    listen = [word for one, at in places.items() for word in (f"--otlp-{one}-endpoint", at)]
     shown = ["--debug-log", "traces", "--debug-log", "metrics", "--debug-log-verbosity", "detailed"]
-    published.site.start([program, "start", *listen, "--exporter", "blackhole", *shown], "collector.log")
+    published.site.start([program, "start", *listen, "--exporter", "blackhole", *shown], log)
 
     def sent() -> str:
-        done = published.publish("--otlp", f"http://{http}")
+        done = published.publish("--otlp", f"{scheme}://{places[scheme]}")
         return "" if done.returncode else done.stdout
 
     spans = int(wait_until(sent, 60, "the collector takes it").split()[6])
     assert spans > 40, "the job, 40 steps, and phases"
 
     def taken() -> str:
-        text = published.site.log("collector.log")
+        text = published.site.log(log)
         return text if text.count("-> Name: roofline.ranks") == 1 else ""
 
     text = wait_until(taken, what="the collector has said what it got")

@@ -4,25 +4,40 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import signal
 import socket
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
+from roofline_agent.kubernetes.patch import patch_for
 
+from ..agent.kubernetes.samples import applied, environment
 from ..fakes import ended
-from .conftest import COMMANDS, Site, wait_until
+from .conftest import COMMANDS, REPOSITORY, Site, wait_until
+from .training import KERNEL
 
 pytestmark = pytest.mark.slow
 
 PIDS = ("unshare", "--pid", "--fork", "--mount-proc", "--kill-child")
 NETWORK = ("unshare", "--net")
+PLAIN = sys._base_executable  # which has nothing of ours
+APART = (*PIDS, "--mount", "--net", "--uts", "--ipc")
+# Of the node there is only the folder of the socket, read-only, where ranks look for it without being told.
+INSIDE = (
+    "mount -t tmpfs none /run && mkdir /run/roofline && mount --bind -o ro $0 /run/roofline && "
+    'hostname elsewhere && exec "$@"'
+)
 
-# Marks 20 steps as itself, or for workers that are threads of it, then waits to be ended.
+# Says its number, marks 20 steps as itself, or for workers that are threads of it, and waits to be ended. In
+# each step it prints what it is given, as oneDNN does where it is asked to.
 TRAINING = """
-import sys, threading, time
+import os, sys, threading, time
 import roofline_step
 
 def train(of):
@@ -30,9 +45,11 @@ def train(of):
         begin = time.monotonic_ns()
         end = time.thread_time() + 0.04
         while time.thread_time() < end: sum(range(1000))
+        for line in sys.argv[2:]: print(line.format(stamp=time.time() * 1000 - 1.5), flush=True)
         roofline_step.mark(k, 4, roofline_step.BEGIN, of, time_ns=begin)
         roofline_step.mark(k, 4, roofline_step.END, of)
 
+print("process", os.getpid(), flush=True)
 speak_for = [("worker", i) for i in range(int(sys.argv[1]))] or [None]
 threads = [threading.Thread(target=train, args=(of,)) for of in speak_for]
 for one in threads: one.start()
@@ -113,6 +130,25 @@ def config(role: str, index: int) -> str:
     return json.dumps({"cluster": cluster, "task": {"type": role, "index": index}})
 
 
+def apart(site: Site, *command: Any) -> list[Any]:
+    """The command where it shares nothing with the node but the folder of the socket."""
+    told = ("env", "-u", "ROOFLINE_SOCKET", "-u", "XDG_RUNTIME_DIR")
+    return [*APART, "sh", "-c", INSIDE, site.socket.parent, *told, *command]
+
+
+def numbers(pid: int | None) -> list[int]:
+    """Of a process of this node, in its PID namespaces from the outermost on (proc(5), NSpid)."""
+    (line,) = re.findall(r"^NSpid:(.*)$", Path(f"/proc/{pid}/status").read_text(), re.MULTILINE)
+    return [int(number) for number in line.split()]
+
+
+def known(site: Site, job: str) -> Any:
+    """The report of a job that the server knows."""
+    found = site.known(job)
+    assert found is not None
+    return found
+
+
 def wait_for_steps(site: Site, job: str, rank: str, count: int = 20) -> dict[str, Any]:
     def seen() -> dict[str, Any] | None:
         values = site.seen(job).get(rank, {})
@@ -134,31 +170,65 @@ def test_rank_in_a_pid_namespace_of_its_own(node: Site, job: str) -> None:
 
 
 def test_rank_that_shares_nothing_with_the_node_but_the_folder_of_the_socket(node: Site, job: str) -> None:
-    """As in a pod: processes, files, network and host name of its own. The folder is there read-only, where
-    ranks look for it without being told."""
-    apart = (*PIDS, "--mount", "--net", "--uts", "--ipc")
-    needs(apart)
-    inside = (
-        "mount -t tmpfs none /run && mkdir /run/roofline && mount --bind -o ro $0 /run/roofline && "
-        'hostname elsewhere && exec "$@"'
-    )
-    told = ("env", "-u", "ROOFLINE_SOCKET", "-u", "XDG_RUNTIME_DIR")
+    """As in a pod: processes, files, network and host name of its own."""
+    needs(APART)
     pod = {"JOB": f"team.{job}", "ROLE": "trainer", "INDEX": "3", "NAMESPACE": "team"}
     start(
         node,
         "rank.log",
-        [*apart, "sh", "-c", inside, node.socket.parent, *told, *python(TRAINING, 0)],
+        apart(node, *python(TRAINING, 0)),
         **{f"ROOFLINE_POD_{name}": text for name, text in pod.items()},
         ROOFLINE_POD="trainer-3-x7k2p",
     )
     values = wait_for_steps(node, f"team.{job}", "trainer:3")
     assert values["steps"] == 20
     assert 0.03 < values["cpu_time_per_step"] < 0.08
-    known = node.known(f"team.{job}")
-    assert known is not None and [(rank.rank, rank.name) for rank in known.ranks] == [
-        ("trainer:3", "trainer-3-x7k2p")
+    (rank,) = known(node, f"team.{job}").ranks
+    assert (rank.rank, rank.name, rank.host) == ("trainer:3", "trainer-3-x7k2p", socket.gethostname())
+    assert numbers(rank.pid) == [rank.pid, 1], "outside, and as the first process of its container"
+
+
+def test_wrapper_in_a_container_sends_kernels_and_the_exit_of_its_own_child(node: Site, job: str) -> None:
+    """It is the first process there, and knows its child by another number than the node does."""
+    needs(APART)
+    wrap = [COMMANDS / "roofline-agent", "run", "--job", job, "--"]
+    command = apart(node, *wrap, *python(TRAINING, 0, KERNEL))
+    start(node, "kernels.log", command, TF_CONFIG=config("worker", 1))
+    wait_for_steps(node, job, "worker:1")
+    wait_until(lambda: node.worked("worker:1", 20, job), what="its kernels")
+    values = node.seen(job)["worker:1"]
+    assert (values["steps"], values["flops_per_step"]) == (20, 2 * 512**3)
+    assert 0.03 < values["cpu_time_per_step"] < 0.08
+    (rank,) = known(node, job).ranks
+    said = re.search(r"^process (\d+)$", node.log("kernels.log"), re.MULTILINE)
+    assert said and numbers(rank.pid) == [rank.pid, int(said[1])] and int(said[1]) > 1
+    os.kill(rank.pid, signal.SIGTERM)
+    exits = wait_until(lambda: [e for e in known(node, job).exits if e.state == "exited"], what="its exit")
+    assert [(one.rank, one.status) for one in exits] == [("worker:1", -signal.SIGTERM)]
+
+
+def test_pods_that_the_page_about_kubernetes_has_one_try_are_recorded(node: Site) -> None:
+    """deploy/kubernetes/check.yaml: its command, with what the controller of jobs and the webhook add."""
+    needs(APART)
+    copied = node.socket.parent / "hooks"
+    assert node.start([COMMANDS / "roofline-agent", "hooks", "--copy", copied], "hooks.log").wait(60) == 0
+    check = yaml.safe_load((REPOSITORY / "deploy" / "kubernetes" / "check.yaml").read_text())
+    name, pod = check["metadata"]["name"], check["spec"]["template"]
+    namespace = f"team-{os.getpid()}"
+    pod["metadata"]["labels"] = {"batch.kubernetes.io/job-name": name}
+    pods = [f"{name}-{index}-x7k2p" for index in range(check["spec"]["completions"])]
+    for index, called in enumerate(pods):
+        pod["metadata"]["annotations"]["batch.kubernetes.io/job-completion-index"] = str(index)
+        prepared = applied(pod, patch_for(pod, namespace).operations)
+        _, *words = prepared["spec"]["containers"][0]["command"]
+        start(node, "check.log", apart(node, PLAIN, *words), **environment(prepared, called))
+    job = f"{namespace}.{name}"
+    for index in range(len(pods)):
+        values = wait_for_steps(node, job, f"worker:{index}", 200)
+        assert values["steps"] == 200 and 0.018 < values["cpu_time_per_step"] < 0.04
+    assert [(rank.rank, rank.name) for rank in known(node, job).ranks] == [
+        (f"worker:{index}", called) for index, called in enumerate(pods)
     ]
-    assert {rank.host for rank in known.ranks} == {socket.gethostname()}
 
 
 def test_wrapper_in_a_pid_namespace_speaks_of_its_own_child(node: Site, job: str) -> None:

@@ -19,7 +19,7 @@ from roofline_step._packets import CALLS, MARK, SPAN_VALUES, SPANS, STEPS, StepF
 
 from ..ranks.identity import REPORTABLE
 from ..records import KernelShape, MarkKind
-from ..uplink.bounds import MAX_BYTES, MAX_COUNT, MAX_TIME_NS, is_time, printable
+from ..uplink.bounds import MAX_BYTES, MAX_OF_SPAN, MAX_TIME_NS, is_time, printable
 
 MARK_KIND, SPANS_KIND, STEPS_KIND = b"MST"
 _NUMBER = struct.Struct("<q")
@@ -114,7 +114,7 @@ def parse_spans(data: bytes, at: int = 0) -> ParsedSpans:
         in_time = min(begins) > -MAX_TIME_NS and max(ends) < MAX_TIME_NS and all(map(le, begins, ends))
         if not (in_time and min(which) >= 0 and max(which) < len(names)):
             raise ValueError("a span that cannot be")
-        if min(counts) < 0 or max(counts) >= MAX_COUNT or max(moved) > MAX_BYTES:
+        if min(counts) < 0 or max(counts) >= MAX_OF_SPAN or max(moved) > MAX_BYTES:
             raise ValueError("a span of too much")
     known = [None if number < 0 else number for number in moved]
     end = int(SPANS.size + size + 8 * SPAN_VALUES * count)
@@ -174,7 +174,7 @@ def _can_be(form: StepForm, numbers: bytes) -> bool:
         all(is_time(min(column), max(column)) for column in (steps, *times))
         and max(examples) <= MAX_BYTES
         and all(all(map(le, *pairs[first : first + 2])) for first in range(0, edges, 2))
-        and all(min(column) >= 0 and max(column) < MAX_COUNT for column in counts)
+        and all(min(column) >= 0 and max(column) < MAX_OF_SPAN for column in counts)
     )
 
 

@@ -16,6 +16,7 @@ MAX_BATCH = 8 << 20
 MAX_TIME_NS = 2**62  # and so far before zero
 MAX_COUNT = 2**31
 MAX_BYTES = 2**50
+MAX_OF_SPAN = 2**50  # things that a span stands for, or ns: 13 days of a thread's time in a step
 MAX_SPAN_NAMES = 256
 MAX_NAMED = 1024  # ranks elsewhere that coordinators speak for
 MAX_FORMS = 2048  # of steps that differ in numbers only

@@ -42,7 +42,11 @@ RunsOption = Annotated[
 ]
 CollectorOption = Annotated[
     str,
-    typer.Option("--otlp", metavar="URL", help="of an OpenTelemetry collector, as http://head:4318: a trace"),
+    typer.Option(
+        "--otlp",
+        metavar="URL",
+        help="of an OpenTelemetry collector, as http://head:4318, or grpc://head:4317: a trace",
+    ),
 ]
 
 

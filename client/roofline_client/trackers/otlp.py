@@ -1,4 +1,4 @@
-"""Sends a job to an OpenTelemetry collector by OTLP over HTTP: steps and phases as a trace, and numbers.
+"""Sends a job to an OpenTelemetry collector by OTLP over HTTP or gRPC: steps and phases as a trace, numbers.
 
 A job is one trace, always of the same id, or belongs to the trace that its training was started in; each rank
 is a resource. Attributes have the names of the semantic conventions of OpenTelemetry (service.*, host.name)
@@ -23,6 +23,8 @@ PARENT = (
     "otel.traceparent"  # tag: the span that the training was started in, as W3C's Trace Context writes it
 )
 ROWS = ("steps", "phases")
+# Schemes of a URL, and what the SDK calls them, which tells TLS by them alone.
+OVER_GRPC = {"grpc": "http", "grpcs": "https"}
 SCOPE = "roofline"
 
 
@@ -52,29 +54,51 @@ class Sent(NamedTuple):
 
 
 def write(found: Published, url: str, chunks: Iterable[TableChunk], timeout_s: float = 20) -> Sent:
-    """chunks: of the job's timeline. Headers and certificates are those of OTEL_EXPORTER_OTLP_HEADERS and its
-    like, which the SDK reads. Raises ClientError where the collector does not answer or refuses."""
-    from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
-    from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
-
-    base = url.rstrip("/")
+    """url: http, https, grpc or grpcs. chunks: of the job's timeline. Headers and certificates are those of
+    OTEL_EXPORTER_OTLP_HEADERS and its like, which the SDK reads. Raises ClientError where the collector does
+    not answer or refuses."""
+    of_spans, of_metrics = _exporters(url, timeout_s)
     trace = _JobTrace(found)
     spans, count = trace.spans(chunks), 0
-    exporter: Any = OTLPSpanExporter(endpoint=f"{base}/v1/traces", timeout=timeout_s)
     while some := list(islice(spans, AT_ONCE)):
-        _send(exporter, some, found.job, base)
+        _send(of_spans, some, found.job, url)
         count += len(some)
-    metrics = trace.metrics()
-    _send(OTLPMetricExporter(endpoint=f"{base}/v1/metrics", timeout=timeout_s), metrics, found.job, base)
+    _send(of_metrics, trace.metrics(), found.job, url)
+    for exporter in (of_spans, of_metrics):
+        exporter.shutdown()
     return Sent(f"{trace.trace_id:032x}", count, len(found.metrics))
 
 
-def _send(exporter: Any, batch: Any, job: str, base: str) -> None:
-    """Both exporters' results are enumerations with a SUCCESS; their reasons are in their log alone."""
+def _exporters(url: str, timeout_s: float) -> tuple[Any, Any]:
+    """Of spans and of metrics. Raises ClientError for what is no such URL."""
+    scheme, _, place = url.rstrip("/").partition("://")
+    if scheme in ("http", "https") and place:
+        from opentelemetry.exporter.otlp.proto.http import metric_exporter, trace_exporter
+
+        base = f"{scheme}://{place}"
+        return (
+            trace_exporter.OTLPSpanExporter(endpoint=f"{base}/v1/traces", timeout=timeout_s),
+            metric_exporter.OTLPMetricExporter(endpoint=f"{base}/v1/metrics", timeout=timeout_s),
+        )
+    if scheme in OVER_GRPC and place:
+        from opentelemetry.exporter.otlp.proto.grpc import metric_exporter as metrics
+        from opentelemetry.exporter.otlp.proto.grpc import trace_exporter as traces
+
+        endpoint = f"{OVER_GRPC[scheme]}://{place}"
+        return (
+            traces.OTLPSpanExporter(endpoint=endpoint, timeout=timeout_s),
+            metrics.OTLPMetricExporter(endpoint=endpoint, timeout=timeout_s),
+        )
+    raise ClientError(f"{url} is no address of a collector: http://head:4318, or grpc://head:4317 over gRPC")
+
+
+def _send(exporter: Any, batch: Any, job: str, url: str) -> None:
+    """Results of all exporters are enumerations with a SUCCESS; their reasons are in their log alone."""
     if exporter.export(batch).name != "SUCCESS":
+        over = "gRPC" if url.startswith("grpc") else "HTTP"
         raise ClientError(
-            f"the collector at {base} has not taken all of job {job}: does one listen there that takes OTLP "
-            "over HTTP? If it does, its log has the reason"
+            f"the collector at {url} has not taken all of job {job}: does one listen there that takes OTLP "
+            f"over {over}? If it does, its log has the reason"
         )
 
 

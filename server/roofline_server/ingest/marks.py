@@ -18,6 +18,7 @@ SPAN_NAME = re.compile(r"[a-z]+(\.[a-z0-9_-]+)+")  # becomes a part of names of 
 MAX_SPAN_NAMES, MAX_SPAN_NAME = 256, 64
 BETWEEN = "between."  # how the names of spans begin that lie between two steps
 MAX_LIKE = 2**16 - 1
+MAX_OF_SPAN = 2**50  # things that a span stands for, or ns: 13 days of a thread's time in a step
 
 
 def marks_of(batch: Any, ranks: Ranks) -> Table | None:
@@ -90,7 +91,7 @@ def checked_spans(table: Table) -> Table:
     times(table["end_ns"], "spans.end_ns")
     if (table["end_ns"] < table["time_ns"]).any():
         raise BadBatch("a span ends before it begins")
-    if not (table["count"].min(initial=0) >= 0 and table["count"].max(initial=0) < 2**31):
+    if not (table["count"].min(initial=0) >= 0 and table["count"].max(initial=0) < MAX_OF_SPAN):
         raise BadBatch("spans.count holds counts out of range")
     if ((table["bytes"] < 0) & (table["bytes"] != ABSENT)).any() or (table["bytes"] > 2**50).any():
         raise BadBatch("spans.bytes holds sizes out of range")

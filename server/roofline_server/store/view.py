@@ -10,7 +10,19 @@ import numpy as np
 
 from ..clock import NodeClock
 from ..correlate.parts import PartTotal
-from ..records import EventKind, Incarnation, Lifetime, Machine, Metric, RankKey, Removed, Table, rows, take
+from ..records import (
+    RECORDED,
+    EventKind,
+    Incarnation,
+    Lifetime,
+    Machine,
+    Metric,
+    RankKey,
+    Removed,
+    Table,
+    rows,
+    take,
+)
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -94,6 +106,30 @@ def as_they_turned_out(view: JobView) -> JobView:
         parts=[part for part in view.parts if part.rank not in gone],
         facts={number: facts for number, facts in view.facts.items() if number not in gone},
     )
+
+
+def by_latest_ranks(view: JobView) -> JobView:
+    """The view of a list, which has no events to say who left: of a process that was several ranks the last
+    counts. A rank that no process is then is left out with them."""
+    latest: dict[tuple[int, int, int], tuple[int, int]] = {}
+    for who, life in view.process_lifetimes.items():
+        seen = (life.first_ns, life.last_ns)
+        latest[_process(who)] = max(seen, latest.get(_process(who), seen))
+    former = {
+        who
+        for who, life in view.process_lifetimes.items()
+        if who.pid and who.framework != RECORDED and (life.first_ns, life.last_ns) < latest[_process(who)]
+    }
+    if not former:
+        return view
+    processes = {who: life for who, life in view.process_lifetimes.items() if who not in former}
+    gone = {who.rank for who in former} - {who.rank for who in processes}
+    ranks = {number: key for number, key in view.ranks.items() if number not in gone}
+    return view._replace(ranks=ranks, process_lifetimes=processes)
+
+
+def _process(who: Incarnation) -> tuple[int, int, int]:
+    return who.node, who.pid, who.start_ns
 
 
 def _that_left(events: Table) -> set[tuple[int, int, int]]:

@@ -35,7 +35,7 @@ from .segments.leases import Leases
 from .segments.reader import Reader, distinct, grouped_by_rank, on_server_clock
 from .steps.deltas import Deltas, Needed
 from .steps.kept import Kept, KeptSteps, Wanted
-from .view import JobView, as_they_turned_out, facts_of
+from .view import JobView, as_they_turned_out, by_latest_ranks, facts_of
 
 SLACK_NS = 60_000_000_000  # clocks that are known better later move times by less
 # In every step table that has them: who, which step, when, of which incarnation, on how many samples.
@@ -125,7 +125,7 @@ class ViewBuilder:
     def overview(self, job: str) -> JobView:
         """Who takes part in a job and since when, without its data."""
         ranks = self.ranks_of(job)
-        return JobView(
+        view = JobView(
             job,
             ranks,
             process_lifetimes=self._tail.lifetimes_of(ranks),
@@ -138,6 +138,7 @@ class ViewBuilder:
             metrics={},
             tags=self.tags_of(job),
         )
+        return by_latest_ranks(view)
 
     def view(self, job: str, needed: Needed | None = None) -> JobView | None:
         """See `Store.view`."""

@@ -609,7 +609,7 @@ def test_spans_of_a_wrapper_are_the_ranks_it_wraps(site: Site) -> None:
         pack_spans([("phase." + "x" * 60, 10, 20, None, 1)]),
         pack_spans([("phase.input", 20, 10, None, 1)]),
         pack_spans([("phase.input", 10, 20, None, -1)]),
-        pack_spans([("phase.input", 10, 20, None, 2**31)]),
+        pack_spans([("phase.input", 10, 20, None, 2**50)]),
         pack_spans([("phase.input", 10, 20, 2**50 + 1, 1)]),
         pack_spans([("phase.input", -(2**62), 20, 1, 1)]),
         pack_spans([("phase.input", 10, 2**62, 1, 1)]),
@@ -1062,7 +1062,8 @@ def test_steps_behind_one_another_are_read_as_each_by_itself(site: Site, records
 
 
 FORM = StepForm(1, ("phase.input", "thread.gc"), 1, 7)  # the second of these spans has a count
-STEP = (3, 32, 50, 10, 20, 10, 50, 4)  # step, examples, border, begin and end of each span, count
+# step, examples, border, begin and end of each span, count: ns, here of more than an hour
+STEP = (3, 32, 50, 10, 20, 10, 50, 4_000_000_000_000)
 
 
 def test_steps_of_one_form_stay_as_they_were_packed(site: Site) -> None:
@@ -1091,7 +1092,7 @@ def test_steps_of_one_form_stay_as_they_were_packed(site: Site) -> None:
         (*STEP[:2], -(2**62), *STEP[3:]),
         (*STEP[:3], 21, *STEP[4:]),
         (*STEP[:7], -1),
-        (*STEP[:7], 2**31),
+        (*STEP[:7], 2**50),
     ],
 )
 def test_steps_that_cannot_be_are_refused_and_no_others(site: Site, row: tuple[int, ...]) -> None:

@@ -570,7 +570,7 @@ def test_spans_are_rows_of_their_ranks_job() -> None:
         (lambda s: setattr(s, "end_ns", packed([10 * S - 1])), "before it begins"),
         (lambda s: setattr(s, "end_ns", packed([2**62])), "out of range"),
         (lambda s: setattr(s, "count", packed([-1])), "out of range"),
-        (lambda s: setattr(s, "count", packed([2**40])), "out of range"),
+        (lambda s: setattr(s, "count", packed([2**50])), "out of range"),
         (lambda s: setattr(s, "bytes", packed([-5])), "out of range"),
         (lambda s: setattr(s, "bytes", packed([2**60])), "out of range"),
         (lambda s: setattr(s, "bytes", packed([])), "different lengths"),

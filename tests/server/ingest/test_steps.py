@@ -83,7 +83,7 @@ def test_marks_are_in_order_of_time() -> None:
 
 
 GOOD = {"rank": 0, "marks": 1, "names": NAMES[:1], "counted": 1}
-ROW = (5, 16, 30, 10, 20, 3)
+ROW = (5, 16, 30, 10, 20, 4_000_000_000_000)  # the last may be ns of a thread: more than an hour
 
 
 @pytest.mark.parametrize(
@@ -102,6 +102,7 @@ ROW = (5, 16, 30, 10, 20, 3)
         ((*ROW[:3], 2**62, 2**62, 3), {}, "out of range"),
         ((*ROW[:3], 21, 20, 3), {}, "ends before it begins"),
         ((*ROW[:5], -1), {}, "counts out of range"),
+        ((*ROW[:5], 2**50), {}, "counts out of range"),
     ],
 )
 def test_steps_that_cannot_be_cost_their_batch(row: tuple[int, ...], form: dict[str, Any], why: str) -> None:

@@ -63,6 +63,8 @@ def test_process_that_turned_out_to_be_another_rank_is_of_that_alone(store: Stor
     assert view
     assert [key.index for key in view.ranks.values()] == [1]
     assert {who.rank for who in view.process_lifetimes} == set(view.ranks)
+    listed = store.overview("job")
+    assert (listed.ranks, listed.process_lifetimes) == (view.ranks, view.process_lifetimes)
     assert not [note for note in notes(store) if "started again" in note]
 
 
