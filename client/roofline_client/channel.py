@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import queue
+import re
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -147,5 +148,5 @@ def enrolled(server: str, token: str, name: str, lasts_s: int = 0) -> tuple[Acce
 
 
 def _cause(details: str) -> str:
-    """What gRPC's long account of a failed connection ends with: "Connection refused"."""
-    return details.rpartition(": ")[2].rstrip("]")
+    """What gRPC's long account of a failed connection ends with: "Connection refused", without its number."""
+    return re.sub(r" \(\d+\)$", "", details.rpartition(": ")[2].rstrip("]"))
