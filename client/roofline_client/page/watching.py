@@ -25,10 +25,8 @@ from .live import Shown
 TRAIL_EVERY_S = 5.0
 MOST_TRAIL = 130  # places that are remembered
 RECENT_S = 20.0  # so old may be what is known of a job's newest steps
-NEWEST, NEWEST_SHARE = (
-    20,
-    0.2,
-)  # steps that "now" is of; more where these are fewer than in a fifth of the last 10 s
+# Steps that "now" is of; more where these are fewer than in a fifth of the last 10 s.
+NEWEST, NEWEST_SHARE = 20, 0.2
 FORGOTTEN_S = 60.0  # after so long without a look the server is asked again where roles were
 Place = tuple[float, float, float]  # when (s), intensity, FLOP/s
 Part = tuple[figures.Figure, str]  # a picture, and its table as HTML
