@@ -330,7 +330,7 @@ def test_standard_input_is_a_file_too(site: Site) -> None:
 
 @pytest.mark.slow
 def test_large_file_streams(site: Site) -> None:
-    """40 MB; the command takes some 120 MB with Arrow, whatever the size."""
+    """40 MB; the command takes some 150 MB with Arrow, whatever the size."""
     path = site.folder / "large"
     block = "".join(f"{n % 1000}.500000000;{n};;cycles;1000;100.00;;\n" for n in range(100_000))
     with open(path, "w") as file:
@@ -348,7 +348,7 @@ def test_large_file_streams(site: Site) -> None:
         timeout=150,
     )
     assert done.returncode == 0, done.stderr
-    assert int(done.stdout) < 140 << 10  # KiB
+    assert int(done.stdout) < 180 << 10  # KiB
 
 
 def test_spans_of_opentelemetry_are_steps_of_each_rank(site: Site) -> None:
