@@ -13,7 +13,8 @@ from itertools import islice
 from operator import itemgetter
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from .columns import Array, first_of_each, sums
+from .cells import Array
+from .columns import first_of_each, sums
 from .recording import Counter, Kernel, Launch, LaunchColumns, Phase, RecordedCeiling, StepLine, Throughput
 
 MAX_KERNELS = 30_000

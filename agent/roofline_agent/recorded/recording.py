@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from .columns import Array
+from .cells import Array
 
 LEVELS = ("dram", "l2", "l1")  # always shown; a reader may add others ("l3", "minimum")
 

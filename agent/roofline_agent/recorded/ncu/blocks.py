@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from ..columns import Array, Distinct, combined, spread
+from ..cells import Array, Distinct
+from ..columns import combined, spread
 from ..recording import Launch, LaunchColumns
 from .flops import named
 from .launches import LaunchBlock, problem

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-from ..columns import Array, Columns, Distinct
+from ..cells import Array, Distinct
+from ..columns import Columns
 from .header import PageHeader
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
+from ..cells import Array
 from ..collector import Collector
-from ..columns import Array, Columns, WantedColumns
+from ..columns import Columns, WantedColumns
 from .header import PageHeader
 from .launches import LaunchBlock, MetricCell, MetricTable, PrintedLaunch, printed
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple, TypeVar
 
-from ..columns import Array, WantedColumns, columns, combined, spread
+from ..cells import Array
+from ..columns import WantedColumns, columns, combined, spread
 from .csv import TIME, FieldIndices, parse
 from .row import PerfRow, plain_number
 

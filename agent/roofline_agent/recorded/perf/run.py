@@ -11,8 +11,9 @@ from functools import reduce
 from itertools import pairwise
 from operator import add
 
+from ..cells import Array
 from ..collector import Collector
-from ..columns import Array, spread
+from ..columns import spread
 from ..recording import Kernel
 from .events import EventMeaning, flop_meaning
 from .lines import RowColumns

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import NamedTuple, TypeVar
 
-from ..columns import Array
+from ..cells import Array
 
 Terms = Mapping[str, float]  # a counter and what one of it stands for
 Values = TypeVar("Values", float, Array)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from ..cells import Array
 from ..collector import Collector
-from ..columns import Array, largest
+from ..columns import largest
 from ..recording import Counter, Launch, LaunchColumns
 from .amd import reading_of, weighed, work_of
 

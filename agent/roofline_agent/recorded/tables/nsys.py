@@ -11,11 +11,12 @@ import math
 import re
 from functools import partial
 
+from ..cells import Array, Distinct
 from ..collector import Collector
-from ..columns import Array, Distinct, WantedColumns, spread, sums
+from ..columns import WantedColumns, spread, sums
 from ..recording import Kernel, Launch, LaunchColumns
 from ..text import Text
-from .rows import Header, TableBlock, TableRow, blocks, headers_in, number, sizes_of
+from .rows import Header, TableBlock, TableRow, headers_in, number, read_all, sizes_of
 
 _SECONDS = {"ns": 1e-9, "nsec": 1e-9, "us": 1e-6, "μs": 1e-6, "ms": 1e-3, "s": 1.0, "sec": 1.0}
 _BYTES = {"B": 1.0, "KB": 1e3, "MB": 1e6, "GB": 1e9, "KiB": 2.0**10, "MiB": 2.0**20, "GiB": 2.0**30}
@@ -58,11 +59,7 @@ def read(text: Text, found: Collector) -> None:
         if fact := _FACTS.match(line):
             reader.fact(fact[1], fact[2])
     wanted = partial(_wanted, keeps=found.launches is not None)
-    for some in blocks(text, found, lambda header: bool(_kind(header)), wanted):
-        if isinstance(some, TableRow):
-            reader.take(some)
-        else:
-            reader.take_block(some)
+    read_all(reader, text, found, lambda header: bool(_kind(header)), wanted)
     reader.finish()
 
 

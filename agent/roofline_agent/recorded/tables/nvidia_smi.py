@@ -8,11 +8,12 @@ from datetime import datetime
 from functools import lru_cache
 from typing import NamedTuple
 
+from ..cells import Array, Distinct
 from ..collector import Collector
-from ..columns import Array, Distinct, WantedColumns, in_turns, spread
+from ..columns import WantedColumns, in_turns, spread
 from ..recording import Counter
 from ..text import Text
-from .rows import Header, TableBlock, TableRow, blocks, headers_in, number
+from .rows import Header, TableBlock, TableRow, headers_in, number, read_all
 
 _UNITS = {
     "%": (0.01, "1"),
@@ -58,11 +59,7 @@ def _is_header(header: Header) -> bool:
 def read(text: Text, found: Collector) -> None:
     found.tool = "nvidia-smi"
     reader = _SmiReader(found)
-    for some in blocks(text, found, _is_header, lambda header: WantedColumns(range(len(header.names)))):
-        if isinstance(some, TableRow):
-            reader.take(some)
-        else:
-            reader.take_block(some)
+    read_all(reader, text, found, _is_header, lambda header: WantedColumns(range(len(header.names))))
 
 
 class _SmiReader:

@@ -10,21 +10,13 @@ import re
 from functools import partial
 from typing import NamedTuple
 
+from ..cells import Array, Distinct
 from ..collector import Collector
-from ..columns import (
-    Array,
-    Distinct,
-    WantedColumns,
-    first_of_each,
-    groups,
-    repeated,
-    spread,
-    sums_by,
-)
+from ..columns import WantedColumns, first_of_each, groups, repeated, spread, sums_by
 from ..recording import Launch
 from ..text import Text
 from .dispatches import NANOSECOND, Dispatch, DispatchColumns, Dispatches, is_other, other
-from .rows import Header, TableBlock, TableRow, blocks, headers_in, sizes_of
+from .rows import Header, TableBlock, TableRow, headers_in, read_all, sizes_of
 
 MOST_SUMS = 1 << 20  # dispatches times counters of a block
 _BEGIN, _END = ("start_timestamp", "begin_ns"), ("end_timestamp", "end_ns")
@@ -63,11 +55,7 @@ def read(text: Text, found: Collector) -> None:
     found.tool = "rocprof"
     reader = _RocprofReader(found)
     wanted = partial(_wanted, keeps=found.launches is not None)
-    for some in blocks(text, found, lambda header: bool(_kind(header)), wanted):
-        if isinstance(some, TableRow):
-            reader.take(some)
-        else:
-            reader.take_block(some)
+    read_all(reader, text, found, lambda header: bool(_kind(header)), wanted)
     reader.finish()
 
 

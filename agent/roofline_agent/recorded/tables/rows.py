@@ -7,10 +7,11 @@ import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
+from ..cells import Array, Distinct
 from ..collector import Collector
-from ..columns import Array, Columns, Distinct, WantedColumns, columns, combined
+from ..columns import Columns, WantedColumns, columns, combined
 from ..text import LineBlock, Text
 
 _UNIT = re.compile(r"(.*?)\s*[\[(]([^\])]*)[\])]")
@@ -92,6 +93,29 @@ class TableBlock(NamedTuple):
     def rows(self, first: int = 0, end: int | None = None) -> Iterator[TableRow]:
         rows = self.columns.rows(first, end, skips_blanks=True)
         yield from (TableRow(self.header, row, at) for at, row in enumerate(rows, self.line + first))
+
+
+class TableReader(Protocol):
+    """What takes the rows of tables, one by one or many at a time."""
+
+    def take(self, row: TableRow) -> None: ...
+
+    def take_block(self, block: TableBlock) -> None: ...
+
+
+def read_all(
+    reader: TableReader,
+    text: Text,
+    found: Collector,
+    is_header: Callable[[Header], bool],
+    wanted: Callable[[Header], WantedColumns | None],
+) -> None:
+    """Hand the reader every row below a header that is wanted. wanted: as of `blocks`."""
+    for some in blocks(text, found, is_header, wanted):
+        if isinstance(some, TableRow):
+            reader.take(some)
+        else:
+            reader.take_block(some)
 
 
 def rows(text: Text, found: Collector, is_header: Callable[[Header], bool]) -> Iterator[TableRow]:
