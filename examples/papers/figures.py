@@ -15,8 +15,9 @@ import matplotlib
 matplotlib.use("agg")
 import matplotlib.pyplot as plt
 from judging import named
+from lu2018 import LAYERS
 from matplotlib.lines import Line2D
-from points import BATCHES, CYCLES, NAMES, NETWORKS, RATE, SWEPT, UNSHAPED
+from points import BATCHES, CYCLES, NAMES, NETWORKS, RATE, SWEPT, TRACED_NETWORKS, UNSHAPED
 from readings import Reading, Readings
 from roofline_client import Client, connect
 
@@ -280,6 +281,21 @@ def layers(_client: Client, readings: Readings, _network: object) -> Any:
     return stacked("Where a step goes, Horovod with 2 ranks", groups, series, "% of the step")
 
 
+def traced(_client: Client, readings: Readings, _network: object) -> Any:
+    """The same by what the framework's profiler recorded of some steps."""
+    layouts = {"PS": ("traced-ps", 1), "Horovod": ("traced-horovod", 2)}
+    found = {
+        f"{NAMES[n]}\n{how}": job
+        for n in TRACED_NETWORKS
+        for how, (experiment, workers) in layouts.items()
+        if (job := readings.find(experiment, network=n, workers=workers)) is not None
+    }
+    series = {
+        layer: [_number(job, f"traced.{layer}", 100) or 0.0 for job in found.values()] for layer in LAYERS
+    }
+    return stacked("Layers of traced steps", list(found), series, "% of the step") if found else None
+
+
 def processes(_client: Client, readings: Readings, _network: object) -> Any:
     stops = {"1 process\n2 threads": (1, 2), "2 processes\n1 thread": (2, 1), "4 processes\n1 thread": (4, 1)}
     found = [
@@ -394,4 +410,5 @@ PICTURES = (
     Picture("payloads", "Biswas: payloads of parameter servers", payloads),
     Picture("links", "Biswas: gRPC over shaped links", links),
     Picture("layers", "Lu: layers of a step", layers),
+    Picture("traced", "Lu: layers of traced steps", traced),
 )

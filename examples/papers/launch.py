@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from instruments import COMMANDS, ROOT, Instruments
+from instruments import COMMANDS, ROOT, Instruments, ServiceError
 from points import STEPS, Point
 
 HERE = Path(__file__).parent
@@ -61,7 +61,9 @@ class _Start:
             "--experiment",
             self.point.experiment,
         ]
-        return [*run, *tags, *options, "--"]
+        # A framework's profiler and the lines of kernels would disturb each other.
+        kernels = ["--no-kernels"] if "traced" in self.point.tags else []
+        return [*run, *tags, *kernels, *options, "--"]
 
     def start(self, command: Sequence[object], environ: Mapping[str, str]) -> subprocess.Popen[bytes]:
         process = subprocess.Popen(
@@ -78,7 +80,10 @@ class _Start:
     def wait(self, first: subprocess.Popen[bytes]) -> None:
         """Until this one has ended well. Raises TrainingError when any ends badly, or it takes too long."""
         deadline = time.monotonic() + PATIENCE_S
+        steps = self.point.tags.get("traced", "")
         while first.poll() is None:
+            if steps and self._traces(steps):
+                steps = ""
             if any(rank.poll() for rank in self.ranks) or time.monotonic() > deadline:
                 break
             time.sleep(0.1)
@@ -88,6 +93,14 @@ class _Start:
             said = Path(self.output.name).read_text(errors="replace")[-TAIL:]  # type: ignore[attr-defined]
             why = f"exit code {bad[0]}" if bad else f"not done after {PATIENCE_S} s"
             raise TrainingError(f"{self.job}: {why}\n{said}")
+
+    def _traces(self, steps: str) -> bool:
+        """Whether its ranks have recorded so many steps: not before they step."""
+        try:
+            self.having.ask("trace", "--job", self.job, "--steps", steps)
+        except ServiceError:
+            return False
+        return True
 
     @contextlib.contextmanager
     def stopped(self) -> Iterator[None]:

@@ -21,7 +21,7 @@ from judging import (
     percent,
     times,
 )
-from points import NAMES, RATE, UNSHAPED
+from points import NAMES, RATE, TRACED_NETWORKS, UNSHAPED
 
 TITLE = "gRPC for parameter servers (Biswas, Lu, Panda 2018; Lu, Bench 2018)"
 CLAIMS: list[Claim] = []
@@ -29,6 +29,7 @@ claim = collect(CLAIMS)
 
 SIZES = ("small", "medium", "large")
 NO_RDMA = "no RDMA here"
+LAYERS = ("compute", "communication", "framework", "nothing ran")  # of traced steps
 
 
 def payload(jobs: Jobs, network: str, what: str) -> dict[str, float]:
@@ -282,6 +283,31 @@ def layers_add_up(jobs: Jobs) -> Judged:
     return holds(
         all(abs(x - 1) < 0.02 for x in sums.values()),
         "sum of the parts: " + ", ".join(f"{NAMES[n]} {x:.1%}" for n, x in sums.items()),
+    )
+
+
+@claim(
+    "layers of the stack",
+    "What a step has above computation is communication, or waiting for it, more than the framework's own work",
+    "-",
+    EXPECTED,
+)
+def overhead_by_layer(jobs: Jobs) -> Judged:
+    found = {
+        f"{NAMES[n]} with {how}": jobs(f"traced-{program}", network=n, workers=workers).like("traced.")
+        for n in TRACED_NETWORKS
+        for program, how, workers in (("ps", "servers", 1), ("horovod", "Horovod", 2))
+    }
+    ours = [
+        f"{what} {', '.join(f'{layers.get(layer, 0.0):.0%} {layer}' for layer in LAYERS)}"
+        for what, layers in found.items()
+    ]
+    # Horovod's engine has a thread of its own, which TensorFlow's profiler does not see: nothing ran meanwhile.
+    above = [one.get("communication", 0.0) + one.get("nothing ran", 0.0) for one in found.values()]
+    own = [one.get("framework", 0.0) for one in found.values()]
+    return holds(
+        all(a > b for a, b in zip(above, own, strict=True)),
+        f"traced steps: {'; '.join(ours)} (Horovod's engine is not in TensorFlow's trace)",
     )
 
 

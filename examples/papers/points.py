@@ -10,6 +10,7 @@ NETWORKS = tuple(NAMES)
 STEPS = {"alexnet": 60, "resnet50": 24, "vgg16": 20, "inception3": 20}
 BATCHES = (8, 16)  # for the papers' 64 and 128
 RATE, UNSHAPED = "2gbit", "unshaped"  # of each node's link and direction, as tc(8) writes it
+TRACED, TRACED_NETWORKS = 3, ("alexnet", "resnet50")  # steps, on request, of a running job
 CYCLES = (1, 10, 50)  # HOROVOD_CYCLE_TIME, ms
 
 
@@ -27,7 +28,7 @@ class Point(NamedTuple):
 
 
 def points() -> list[Point]:
-    every = [*network(), *servers(), *horovod(), *sweeps(), *characterisation()]
+    every = [*network(), *servers(), *horovod(), *traced(), *sweeps(), *characterisation()]
     return list({point.key: point for point in every}.values())
 
 
@@ -71,6 +72,14 @@ def horovod() -> Iterator[Point]:
 def _horovod(name: str, ranks: int, batch: int = 16, onednn: int = 1, quick: bool = False) -> Point:
     tags = {"network": name, "workers": ranks, "batch": batch, "onednn": onednn}
     return Point("horovod", "horovod", {key: str(one) for key, one in tags.items()}, quick)
+
+
+def traced() -> Iterator[Point]:
+    """Lu, Bench 2018: layers of the stack, by what the framework's profiler records of some steps."""
+    for name in TRACED_NETWORKS:
+        for untraced in (_ps(name, 1, 1), _horovod(name, 2)):
+            tags = {**untraced.tags, "traced": str(TRACED)}
+            yield Point(f"traced-{untraced.program}", untraced.program, tags, quick=name == "alexnet")
 
 
 SWEPT: dict[str, dict[str, tuple[int, ...]]] = {

@@ -2,8 +2,9 @@
 
 Names are `worker.flops_per_second` (a role's value of `report`), `ps:1.received_bytes_per_second` (a rank's),
 `account.compute` (share of the step, mean of the ranks that train), `width.512-bit` (share of the FLOPs),
-`kernel.convolution forward_training` (seconds a step), `time.OPERATION.flops` (of the time-based roofline),
-`asked` and `engine` (collectives a step), `payload.large.bytes`. What was not measured is not there.
+`kernel.convolution forward_training` (seconds a step), `traced.communication` (share of traced steps),
+`time.OPERATION.flops` (of the time-based roofline), `asked` and `engine` (collectives a step),
+`payload.large.bytes`. What was not measured is not there.
 """
 
 from __future__ import annotations
@@ -32,6 +33,16 @@ VALUES = (
     "received_bytes_per_second",
 )
 SERVER_VALUES = ("busy", "waiting", "demand_per_step")
+# Of traced steps what is no layer of the model, by layer of the software.
+SOFTWARE = {
+    "(RecvTensor)": "communication",
+    "(SendTensor)": "communication",
+    "(collective)": "communication",
+    "(updates on servers)": "communication",
+    "(input)": "framework",
+    "(no layer)": "framework",
+    "(nothing ran)": "nothing ran",
+}
 PARTS = {"flops_by_width": "width", "flops_by_precision": "precision", "work_and_memory": "work"}
 Number = tuple[str, float]
 
@@ -68,7 +79,8 @@ def read(server: str, key: str, job: str) -> Reading:
         report = asked.report().record
         numbers = dict(_of_report(report))
         numbers |= dict(_of_servers(asked.stragglers().record.servers))
-        numbers |= dict(_of_parts(asked.breakdown().record.parts))
+        parts = asked.breakdown().record.parts
+        numbers |= {**dict(_of_parts(parts)), **_of_traced_steps(parts)}
         numbers |= dict(_of_time(asked.time_roofline().record.panels))
         steps = asked.steps().to_pandas()
         numbers |= dict(_of_collectives(steps))
@@ -109,6 +121,15 @@ def _of_parts(parts: Iterable[Any]) -> Iterator[Number]:
             amount = one.value if one.share.value is None else one.share
             if amount.value is not None:
                 yield f"{PARTS[one.kind]}.{one.part}", amount.value
+
+
+def _of_traced_steps(parts: Iterable[Any]) -> dict[str, float]:
+    """Shares of layers of the software; what is of a layer of the model is computation."""
+    shares: dict[str, float] = defaultdict(float)
+    for one in parts:
+        if one.kind == "layers_by_time" and one.share.value is not None:
+            shares[f"traced.{SOFTWARE.get(one.part, 'compute')}"] += one.share.value
+    return dict(shares)
 
 
 def _of_time(panels: Iterable[Any]) -> Iterator[Number]:
