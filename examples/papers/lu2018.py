@@ -288,7 +288,7 @@ def layers_add_up(jobs: Jobs) -> Judged:
 
 @claim(
     "layers of the stack",
-    "What a step has above computation is communication, or waiting for it, more than the framework's own work",
+    "Above computation a step has communication, or waits for it, more than the framework's own work",
     "-",
     EXPECTED,
 )
@@ -302,7 +302,7 @@ def overhead_by_layer(jobs: Jobs) -> Judged:
         f"{what} {', '.join(f'{layers.get(layer, 0.0):.0%} {layer}' for layer in LAYERS)}"
         for what, layers in found.items()
     ]
-    # Horovod's engine has a thread of its own, which TensorFlow's profiler does not see: nothing ran meanwhile.
+    # Horovod's engine has a thread of its own, which the profiler does not see: nothing ran meanwhile.
     above = [one.get("communication", 0.0) + one.get("nothing ran", 0.0) for one in found.values()]
     own = [one.get("framework", 0.0) for one in found.values()]
     return holds(
