@@ -17,6 +17,7 @@ from .test_horovod import with_horovod
 pytestmark = [pytest.mark.framework, pytest.mark.timeout(1200)]
 
 PARAMETER_SERVER = "ps-networkalexnet-ps1-workers1-batch16-onednn1"
+TRACED = f"traced-{PARAMETER_SERVER}-traced3"
 KERNEL = "conv2d-batch-frameworktorch-layerconv2d-batch4"
 PROCESSES = "processes-processes1-threads2-batch64-nodes1-cycle1-fusion64"
 LINK = "net-rate2gbit"
@@ -48,7 +49,9 @@ def test_a_point_of_each_experiment_is_run_and_judged(
         one["key"]: one["numbers"]
         for one in map(json.loads, (folder / "readings.jsonl").read_text().splitlines())
     }
-    assert set(numbers) == {PARAMETER_SERVER, KERNEL, PROCESSES}
+    assert set(numbers) == {PARAMETER_SERVER, TRACED, KERNEL, PROCESSES}
+    layers = {name: share for name, share in numbers[TRACED].items() if name.startswith("traced.")}
+    assert sum(layers.values()) == pytest.approx(1) and layers["traced.communication"] > 0.1
     # Each variable is pushed and pulled once a step; bytes at its borders are interpolated.
     held = numbers[PARAMETER_SERVER]["ps:0.payload.total.bytes"]
     assert numbers[PARAMETER_SERVER]["worker.sent_bytes_per_step"] == pytest.approx(held, rel=0.1)
