@@ -27,7 +27,7 @@ from . import __version__, access
 from .access.audit import Audit
 from .access.guard import Guard
 from .access.tokens import Tokens
-from .allocator import give_back, share
+from .allocator import collect_for_ever, give_back, share
 from .counts import SealingCounts
 from .errors import ConfigError, Unavailable
 from .health.health import Health
@@ -120,7 +120,8 @@ async def serve(options: Options) -> None:
     os.umask(0o077)
     _allow_all_descriptors()
     lock = lock_directory(options.data)
-    # Batches are thousands of small arrays that live until they are sealed and make no cycles.
+    # Batches are thousands of small arrays that live until they are sealed and make no cycles; see
+    # `collect_for_ever` for what does.
     gc.set_threshold(50_000, 20, 50)
     sys.setswitchinterval(SWITCH_S)
     share()
@@ -151,6 +152,7 @@ async def serve(options: Options) -> None:
             watching = [guard.watch()] if guard is not None else []
             watching.append(_checkpoint_for_ever(store))
             watching.append(_forget_for_ever(store))
+            watching.append(collect_for_ever())
             watching.append(retain_for_ever(store, options.data, options.keep))
             watching.append(health.jobs.run())
             watching.append(Relieving(agents, committer.load).run())
