@@ -369,7 +369,7 @@ class Inbox:
         """The last id of each part of PART_BYTES of what is to be deleted."""
         with self._lock:
             sizes = self._db.execute(
-                "select id, length(data) from batch where id <= ? order by id", (through_id,)
+                "select id, coalesce(length(data), 0) from batch where id <= ? order by id", (through_id,)
             ).fetchall()
         ends, size = [], 0
         for id, bytes in sizes:

@@ -153,6 +153,25 @@ def test_row_that_is_not_as_it_was_written_costs_itself(tmp_path: Path, change: 
     again.close()
 
 
+def test_row_whose_data_are_null_costs_itself(tmp_path: Path) -> None:
+    """One bit of the number that says what type a column has makes null of it, which the table forbids."""
+    first = Inbox(tmp_path / "inbox.db")
+    first.commit([entry(1), entry(2), entry(3)])
+    first.close()
+    path = tmp_path / "inbox.db"
+    with contextlib.closing(sqlite3.connect(path)) as db, db:
+        db.execute("pragma writable_schema=on")
+        db.execute("update sqlite_master set sql = replace(sql, 'data blob not null', 'data blob')")
+    with contextlib.closing(sqlite3.connect(path)) as db, db:
+        db.execute("update batch set data = null where id = 2")
+    again = Inbox(path)
+    assert [e.id for e in again.after(0)] == [1, 3]
+    again.set_apart([2])
+    again.delete(3)
+    assert [(row.id, row.is_sound) for row in again.damaged()] == [(2, False)]
+    again.close()
+
+
 def test_text_that_is_no_text_any_more_costs_its_row(tmp_path: Path) -> None:
     first = Inbox(tmp_path / "inbox.db")
     first.commit([entry(1, agent="agent-of-a-node"), entry(1, "b")])
