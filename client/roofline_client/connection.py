@@ -5,8 +5,8 @@ One thought, though long: a question is the few lines that name its message and 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from roofline.answers.agents import Agent
 from roofline.answers.breakdown import Breakdown
@@ -32,7 +32,11 @@ from .channel import Channel
 from .errors import Refused
 from .tables.names import several
 
+if TYPE_CHECKING:
+    from .trace.arrays import Arrays
+
 C = TypeVar("C", bound="Connection")
+P = TypeVar("P")
 
 
 class Connection:
@@ -150,6 +154,21 @@ class Connection:
         return self._tables(
             self._query.GetTimeline, _request(query_pb2.GetStepsRequest, job=job, kernels=kernels, **asked)
         )
+
+    def timeline_arrays(
+        self,
+        job: str,
+        ranks: Sequence[str] = (),
+        first_step: int | None = None,
+        last_step: int | None = None,
+        kernels: bool = False,
+    ) -> Iterator[Arrays]:
+        """The same, columns as arrays: a timeline may have millions of rows."""
+        from .trace.arrays import of_message
+
+        asked = {"ranks": several(ranks), "first_step": first_step, "last_step": last_step}
+        request = _request(query_pb2.GetStepsRequest, job=job, kernels=kernels, **asked)
+        return self._pieces(self._query.GetTimeline, request, of_message)
 
     def export(self, job: str) -> Iterator[TableChunk]:
         """The raw data of a job, dataset by dataset; times are the server's UNIX time in ns, `node_ns` the
@@ -283,8 +302,11 @@ class Connection:
                 yield from_message(RankTrace, event.result)
 
     def _tables(self, method: Any, request: Any) -> Iterator[TableChunk]:
+        return self._pieces(method, request, answers.chunk)
+
+    def _pieces(self, method: Any, request: Any, read: Callable[[Any], P]) -> Iterator[P]:
         try:
-            yield from map(answers.chunk, self._channel.stream(method, request))
+            yield from map(read, self._channel.stream(method, request))
         except ValueError as error:
             raise Refused(
                 f"what answers at {self._channel.server} sends no tables of this version: {error}"

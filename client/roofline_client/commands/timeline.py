@@ -54,8 +54,8 @@ def timeline(
 
     progress = Progress(f"timeline of job {asked}")
     with connect(server) as client, progress, written(file) as out:
-        chunks = client.timeline(resolve_job(client, asked), rank or (), first, last, kernels)
-        found = write_trace(chunks, out, lambda events: progress.say(f"{events:,} events"))
+        pieces = client.timeline_arrays(resolve_job(client, asked), rank or (), first, last, kernels)
+        found = write_trace(pieces, out, lambda events: progress.say(f"{events:,} events"))
     tell(found.notes)
     if found.dropped:
         print(f"roofline-client: note: {found.dropped:,} slices left out: too many at once", file=sys.stderr)
