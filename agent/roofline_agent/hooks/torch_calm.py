@@ -39,7 +39,7 @@ def work_out(record: Any, log: List[Any]) -> None:
     """log: what and when, in order; of a fetch also its end, its queue and its sizes (torch_batches)."""
     at = 0
     while at < len(log):
-        plain = plain_steps(log, at)
+        plain = plain_steps(log, at, record.sizes.known)
         if plain is not None and record.plain_steps(plain):
             at += len(plain.times) * (len(plain.events) - 1)  # a fetch is two events
         else:
@@ -47,12 +47,12 @@ def work_out(record: Any, log: List[Any]) -> None:
             at += 1
 
 
-def plain_steps(log: List[Any], at: int) -> Optional[PlainSteps]:
+def plain_steps(log: List[Any], at: int, known: Any) -> Optional[PlainSteps]:
     """The plain steps of one size that stand there behind one another."""
     if log[at][0] != FETCHED:
         return None
     for codes, events in PLAIN.items():
-        sizes, times = log[at][4], []
+        sizes, times = log[at][4], []  # type: Any, List[List[int]]
         for first in range(at, len(log) - len(codes) + 1, len(codes)):
             step = log[first : first + len(codes)]
             if tuple([one[0] for one in step]) != codes or not step[0][3].used or step[0][4] != sizes:
@@ -60,7 +60,7 @@ def plain_steps(log: List[Any], at: int) -> Optional[PlainSteps]:
             end = step[-1][1]
             times.append([step[0][1], step[0][2], *[one[1] for one in step[1:]], end])
         if times:
-            return PlainSteps(events, sizes, times)
+            return PlainSteps(events, known(sizes), times)
     return None
 
 
@@ -69,7 +69,7 @@ def _work_out_one(record: Any, what: int, now: int, *fetched: Any) -> None:
     if what == FETCHED:
         end, queue, sizes = fetched
         note(INPUTS, now)
-        queue.sizes.append(sizes)
+        queue.sizes.append(record.sizes.known(sizes))
         note(FETCHED, end)
     elif what == BACKWARDS:
         batches.backward()

@@ -14,7 +14,7 @@ from bisect import bisect_right
 from typing import Any, Callable, Dict, List, Optional
 
 from . import Marker
-from .torch_batches import Batches
+from .torch_batches import Batches, BatchSizes
 from .torch_between import EVALUATION, TRACE
 from .torch_borders import DEFERRED_NS, SHORT_NS, WaitingBorder, in_place_of
 from .torch_by_hand import ByHand
@@ -56,24 +56,32 @@ SEEN_BY = "steps.seen_by"  # the fact that says so where it isn't optimizers all
 _identity = threading.get_ident
 
 
-class Recorder:
+class _Calm:
+    """What hooks of a calm step read and write, together in two lines of the caches."""
+
+    __slots__ = (
+        *("calm", "calm_left", "calm_until_ns", "in_backward", "inside", "iterator", "queue", "sampled"),
+        *("spent", "stepping", "thread", "updates_begun", "waits"),
+    )
+
+
+class Recorder(_Calm):
     """One process's steps. The first step begins with the first fetch, forward or backward."""
 
     __slots__ = (  # they lie together: between two steps the training pushes all of this out of the caches
         "__weakref__",
-        *("account", "at", "batches", "between", "event", "graphs", "thread", "times", "turns", "updates"),
-        *("calm", "calm_left", "calm_until_ns", "_disturbed", "_log", "_short"),
-        *("by_hand", "by_horovod", "capturing", "gradient_came", "in_backward", "sampled", "skipped"),
-        *("spent", "started"),
-        "worked_ns",
-        *("steps", "updated_in_backward", "waiting", "waits"),
+        *("account", "at", "batches", "between", "event", "graphs", "sizes", "times", "turns", "updates"),
+        *("_disturbed", "_log", "_short", "worked_ns"),
+        *("by_hand", "by_horovod", "capturing", "gradient_came", "skipped", "started"),
+        *("steps", "updated_in_backward", "waiting"),
         *("_at_border", "_costed", "_costs", "_defer_to", "_deferred", "_events", "_first"),
         *("_handed_ns", "_held", "_marker", "_may_defer"),
     )
 
     def __init__(self, marker: Marker) -> None:
         self._marker = marker
-        self.batches, self.turns, self.steps = Batches(), Turns(), TorchSteps(marker)
+        self.batches, self.turns, self.steps = Batches(self._iterator_gone), Turns(), TorchSteps(marker)
+        self.sizes = BatchSizes()
         self.account = marker.account  # of the training thread
         self._at_border: List[Callable[[int], None]] = []
         self.by_horovod = False  # Horovod's optimizer was made: its hook ends the steps
@@ -112,6 +120,11 @@ class Recorder:
         # While steps are calm (torch_calm): takes what happens. For so many borders, and until then.
         self.calm: Optional[Callable[[Any], None]] = None
         self.calm_left = self.calm_until_ns = 0
+        self.stepping = 0  # the optimizer (its id) whose updates end calm steps
+        self.inside = False  # such an update goes on
+        self.updates_begun = 0  # of any optimizer so far
+        self.iterator = 0  # whose batches (its id) are those of calm steps, as was checked in this stretch
+        self.queue: Any = None  # of its batches
         self._log: List[Any] = []
         self._disturbed = 0  # calm stretches in a row that were broken off
         self._short = False  # the last step was
@@ -171,6 +184,10 @@ class Recorder:
         self.waits = waits
         self.batches.let_go()
 
+    def _iterator_gone(self, key: int) -> None:
+        if key == self.iterator:  # another one may get its id
+            self.iterator, self.queue = 0, None
+
     def plain_steps(self, steps: PlainSteps) -> bool:
         """Such steps followed on one another; False: not all is known that is needed to send them
         together."""
@@ -205,6 +222,7 @@ class Recorder:
         self.calm_left = min(last, self.account.next) - next_
         if self.calm_left > 0:
             self.calm, self.calm_until_ns = self._log.append, self._handed_ns + DEFERRED_NS
+            self.stepping, self.inside, self.iterator = self.turns.alone, False, 0
             self.account.beside_ns = BREAK_NS
             self.batches.holds = True
 
