@@ -58,10 +58,11 @@ def patch(module: Any, marker: Marker) -> None:
                 end(args[0] if args else kwargs.get("tensors"))
             else:
                 now = clock()
+                if watches:
+                    now = record.waited(now) if record.waiting else now
+                    passes.unwatch()
                 log((PASSED, now))
                 record.in_backward = False
-                if watches:
-                    passes.unwatch()
                 if record.sampled:
                     record.spent += clock() - now
 
@@ -189,6 +190,8 @@ class _BackwardPasses:
                 return
             now = _now()
             if record.calm is not None:
+                if record.account.on:
+                    record.waiting, now = True, record.waits_from(now)
                 record.calm((GRADIENTS_READY, now))
             else:
                 record.gradients_ready(now)

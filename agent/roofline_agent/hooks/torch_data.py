@@ -76,8 +76,9 @@ def _fetch_in_full(record: Recorder, fetch: Any, has_gradients: Any) -> Any:
             return _evaluating(record, fetch, iterator, begin)
         here = thread() == record.thread
         queue = batches.queues.get(id(iterator)) if here and record.calm is not None else None
+        if here and account.on:
+            begin = account.begins("input", begin)
         if here and queue is None:
-            begin = account.begins("input", begin) if account.on else begin
             record.note(INPUTS, begin)
         if record.sampled:
             record.spent += clock() - begin
@@ -92,11 +93,14 @@ def _fetch_in_full(record: Recorder, fetch: Any, has_gradients: Any) -> Any:
         try:
             if queue is None:
                 _fetched(record, iterator, here, begin, end, sizes_of(batch))
-            elif record.calm is not None:
-                record.iterator, record.queue = id(iterator), queue
-                record.calm((FETCHED, begin, end, queue, noted(batch)))
-            else:  # something in it was unusual
-                work_out(record, [(FETCHED, begin, end, queue, noted(batch))])
+            else:
+                end = account.ends(end) if account.on else end
+                log = record.calm
+                if log is not None:
+                    record.iterator, record.queue = 0 if account.on else id(iterator), queue
+                    log((FETCHED, begin, end, queue, noted(batch)))
+                else:  # something in it was unusual
+                    work_out(record, [(FETCHED, begin, end, queue, noted(batch))])
             if record.sampled:
                 record.spent += clock() - end
         except Exception:

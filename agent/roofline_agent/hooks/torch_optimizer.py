@@ -118,11 +118,11 @@ class Updates:
         except Exception:
             record.failed("torch_optimizer")
 
-    def calm_is_over(self, now: int) -> None:
-        """The update of the last calm step was over at `now`."""
+    def calm_border(self, now: int) -> None:
+        """The update of a calm step was over at `now`, at whose border there is more to do."""
         record = self._record
         try:
-            record.calm_is_over(now)
+            record.calm_border(now)
             record.worked_ns += _now() - now
         except Exception:
             record.failed("torch_optimizer")
@@ -197,6 +197,6 @@ def _calm_hooks(record: Recorder, updates: Updates) -> Tuple[Any, Any]:
         if record.sampled:
             record.spent += clock() - now
         if left <= 0 or now >= record.calm_until_ns:
-            updates.calm_is_over(now)
+            updates.calm_border(now)
 
     return begin, end
