@@ -189,7 +189,7 @@ class BatchSizes:
     def known(self, noted: Any) -> Tuple[Optional[int], Optional[int]]:
         """Of what was noted of a batch: these two, or the list of its tensors' shapes."""
         try:
-            return self.of_shapes(noted) if type(noted) is list else noted  # type: ignore[no-any-return]
+            return self.of_shapes(noted) if type(noted) is list else noted
         except Exception:  # something with a shape that is none
             return None, None
 

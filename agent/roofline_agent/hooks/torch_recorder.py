@@ -203,7 +203,7 @@ class Recorder(_Calm):
         return True
 
     def calm_border(self, now: int) -> None:
-        """The last update that was noted ended its step at `now`, and there is more to do than to note that."""
+        """The last update that was noted ended its step at `now`; there is more to do than to note that."""
         number = self._calm_stop - 1 - self.calm_left
         if self.account.on or number >= self.account.next:
             read = self.account.read(now) if self.account.on else now

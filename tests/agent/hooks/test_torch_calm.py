@@ -326,7 +326,7 @@ class Readings:
         self.on, self.next = not self.on, number + (3 if self.on else 1)
         if self.on:
             return None
-        return StepCounts(tuple("%s.%d" % call for call in calls), (1,) * len(calls), now - 1)
+        return StepCounts(tuple(f"{what}.{at}" for what, at in calls), (1,) * len(calls), now - 1)
 
 
 def assert_same(acts: list[str], account: Any, together: bool) -> None:
