@@ -239,6 +239,7 @@ class _MarkedFunction:
         self._fits = fits
         self._number = next(_numbers)
         self._yields = Yields()
+        self._workers = 0  # of the model's strategy; 0: not known yet
 
     def __call__(self, iterator: Any, *args: Any, **kwargs: Any) -> Any:
         begin = _now()
@@ -253,16 +254,20 @@ class _MarkedFunction:
             if getattr(model, "_cluster_coordinator", None) is not None or steps.away:
                 return result
             updates = fits.updates(model, end - begin)
-            extended = getattr(getattr(model, "distribute_strategy", None), "extended", None)
-            workers = int(getattr(extended, "_num_workers", 1) or 1)
             size, fixed = self._yields.by(iterator)
-            examples = fits.examples(updates, size, workers)
+            examples = fits.examples(updates, size, self._workers or self._count_workers())
             signature = (self._number, size) if fixed else None
             fits.called(model, TrainingCall(begin, end, examples, updates=updates, signature=signature))
         except Exception:
             fits.failed()
             return result
         return result
+
+    def _count_workers(self) -> int:
+        """Looked up once: a model stays with the strategy it was made under."""
+        extended = getattr(getattr(self._model, "distribute_strategy", None), "extended", None)
+        self._workers = int(getattr(extended, "_num_workers", 1) or 1)
+        return self._workers
 
     def __getattr__(self, name: str) -> Any:
         if name == "_function":  # a copy in the making has none yet

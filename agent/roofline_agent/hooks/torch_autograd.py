@@ -44,19 +44,24 @@ def patch(module: Any, marker: Marker) -> None:
         now = clock()
         record.in_backward = True
         log((BACKWARDS, now))
-        if record.waits:
+        watches = record.waits
+        if watches:
             passes.watch(args, kwargs)
         if record.sampled:
             record.spent += clock() - now
         try:
             return run(*args, **kwargs)
         finally:
-            if record.calm is None:  # something in it was unusual
+            # Behind a backward nearly nothing is in the caches.
+            log = record.calm
+            if log is None:  # something in it was unusual
                 end(args[0] if args else kwargs.get("tensors"))
             else:
                 now = clock()
-                record.calm((PASSED, now))
-                passes.unwatch()
+                if watches:
+                    now = record.waited(now) if record.waiting else now
+                    passes.unwatch()
+                log((PASSED, now))
                 record.in_backward = False
                 if record.sampled:
                     record.spent += clock() - now
@@ -185,6 +190,8 @@ class _BackwardPasses:
                 return
             now = _now()
             if record.calm is not None:
+                if record.account.on:
+                    record.waiting, now = True, record.waits_from(now)
                 record.calm((GRADIENTS_READY, now))
             else:
                 record.gradients_ready(now)

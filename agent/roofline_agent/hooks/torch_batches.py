@@ -11,13 +11,13 @@ import weakref
 from collections import deque
 from collections.abc import Mapping
 from operator import attrgetter
-from typing import Any, Deque, Dict, Hashable, List, Optional, Tuple
+from typing import Any, Callable, Deque, Dict, Hashable, List, Optional, Sequence, Tuple
 
 MOST_READY = 4096  # batches of one iterator; endless ones may be read without a backward ever
 MOST_SHAPES = 64  # of one batch
 MOST_KNOWN = 1024  # shapes of whole batches
 
-_shape = attrgetter("shape")
+shape_of = attrgetter("shape")
 
 
 class _Queue:
@@ -33,9 +33,11 @@ class _Queue:
 class Batches:
     """Fetched batches until a backward uses them."""
 
-    __slots__ = ("_all", "_examples", "_passed", "_shapes", "_unknown", "holds", "queues", "shapes")
+    __slots__ = ("_all", "_examples", "_gone", "_passed", "_shapes", "_unknown", "holds", "queues", "shapes")
 
-    def __init__(self) -> None:
+    def __init__(self, gone: Callable[[int], None] = lambda key: None) -> None:
+        """gone: called with the id of an iterator that has ended its life."""
+        self._gone = gone
         self.clear()
 
     def clear(self) -> None:
@@ -70,6 +72,7 @@ class Batches:
 
     def _forget(self, key: int, queue: _Queue) -> None:
         # Garbage collection may end iterators at any time: `_all` is replaced, so a loop over it goes on.
+        self._gone(key)
         if self.queues.get(key) is queue:
             del self.queues[key]
             if not self.holds:
@@ -166,39 +169,39 @@ class BatchSizes:
     """How many examples are in a batch, and of which shapes (examples_in, shapes_in). Most batches are lists
     of tensors and like the last one, or one before, and looked up."""
 
-    __slots__ = ("_found", "_known", "_last")
+    __slots__ = ("_known",)
 
     def __init__(self) -> None:
         self._known: Dict[Hashable, Tuple[Optional[int], Optional[int]]] = {}
-        self._last: Tuple[Hashable, ...] = ()  # shapes of the last batch; (): none
-        self._found: Tuple[Optional[int], Optional[int]] = (None, None)  # of it
 
     def of(self, batch: Any) -> Tuple[Optional[int], Optional[int]]:
-        # With cold caches to compare takes a third of what a tuple of shapes and its hash take.
-        if type(batch) is list and len(batch) == len(self._last) > 0:
-            try:
-                for tensor, shape in zip(batch, self._last):  # noqa: B905 - Python 3.8
-                    if tensor.shape != shape:
-                        return self._look_up(batch)
-                return self._found
-            except Exception:  # something in it is no tensor
-                pass
-        return self._look_up(batch)
+        return self.known(self.noted(batch))
 
-    def _look_up(self, batch: Any) -> Tuple[Optional[int], Optional[int]]:
+    def noted(self, batch: Any) -> Any:
+        """What is noted of a batch, to be known() later."""
         try:
-            shapes = tuple(map(_shape, batch)) if type(batch) is list else None
-            found = self._known.get(shapes)
-        except Exception:
-            shapes = found = None
+            if type(batch) is list:
+                return list(map(shape_of, batch))
+        except Exception:  # something in it is no tensor
+            pass
+        return examples_in(batch), shapes_in(batch)
+
+    def known(self, noted: Any) -> Tuple[Optional[int], Optional[int]]:
+        """Of what was noted of a batch: these two, or the list of its tensors' shapes."""
+        try:
+            return self.of_shapes(noted) if type(noted) is list else noted
+        except Exception:  # something with a shape that is none
+            return None, None
+
+    def of_shapes(self, shapes: Sequence[Any]) -> Tuple[Optional[int], Optional[int]]:
+        """Of a list of tensors that have these shapes."""
+        key = tuple(shapes)
+        found = self._known.get(key)
         if found is None:
-            found = examples_in(batch), shapes_in(batch)
-            if shapes is not None:
-                if len(self._known) >= MOST_KNOWN:
-                    self._known.clear()
-                self._known[shapes] = found
-        if shapes is not None:
-            self._last, self._found = shapes, found
+            found = next((int(shape[0]) for shape in key if len(shape)), None), hash(key)
+            if len(self._known) >= MOST_KNOWN:
+                self._known.clear()
+            self._known[key] = found
         return found
 
 

@@ -12,7 +12,7 @@ from typing import Any, List, NamedTuple, Optional
 from .torch_phases import BACKWARDS, FETCHED, FORWARDS, GRADIENTS_READY, INPUTS, LEAVES, OPTIMIZES
 
 PASSED, UPDATED = 16, 17  # beside events of torch_phases: the end of a backward, and of an update
-BREAK_NS = 150000  # what it takes, with cold caches, to work out calm steps before one that is measured
+CHARGED_NS = 150000  # a step whose thread is measured is taken to cost so much more: of short ones few are
 MOST_DISTURBED = 16  # calm stretches in a row that were broken off: such a training is left alone
 
 
@@ -36,10 +36,11 @@ class PlainSteps(NamedTuple):
 
 
 def work_out(record: Any, log: List[Any]) -> None:
-    """log: what and when, in order; of a fetch also its end, its queue and its sizes (torch_batches)."""
+    """log: what and when, in order; of a fetch also its end, its queue and its sizes (torch_batches), of an
+    update perhaps what its thread had in the step."""
     at = 0
     while at < len(log):
-        plain = plain_steps(log, at)
+        plain = plain_steps(log, at, record.sizes.known)
         if plain is not None and record.plain_steps(plain):
             at += len(plain.times) * (len(plain.events) - 1)  # a fetch is two events
         else:
@@ -47,29 +48,31 @@ def work_out(record: Any, log: List[Any]) -> None:
             at += 1
 
 
-def plain_steps(log: List[Any], at: int) -> Optional[PlainSteps]:
+def plain_steps(log: List[Any], at: int, known: Any) -> Optional[PlainSteps]:
     """The plain steps of one size that stand there behind one another."""
     if log[at][0] != FETCHED:
         return None
     for codes, events in PLAIN.items():
-        sizes, times = log[at][4], []
+        sizes, times = log[at][4], []  # type: Any, List[List[int]]
         for first in range(at, len(log) - len(codes) + 1, len(codes)):
             step = log[first : first + len(codes)]
             if tuple([one[0] for one in step]) != codes or not step[0][3].used or step[0][4] != sizes:
                 break
+            if len(step[-1]) > 2:  # its thread was measured
+                break
             end = step[-1][1]
             times.append([step[0][1], step[0][2], *[one[1] for one in step[1:]], end])
         if times:
-            return PlainSteps(events, sizes, times)
+            return PlainSteps(events, known(sizes), times)
     return None
 
 
-def _work_out_one(record: Any, what: int, now: int, *fetched: Any) -> None:
+def _work_out_one(record: Any, what: int, now: int, *more: Any) -> None:
     note, batches = record.note, record.batches
     if what == FETCHED:
-        end, queue, sizes = fetched
+        end, queue, sizes = more
         note(INPUTS, now)
-        queue.sizes.append(sizes)
+        queue.sizes.append(record.sizes.known(sizes))
         note(FETCHED, end)
     elif what == BACKWARDS:
         batches.backward()
@@ -80,6 +83,6 @@ def _work_out_one(record: Any, what: int, now: int, *fetched: Any) -> None:
             note(FORWARDS, now)
     elif what == UPDATED:
         note(LEAVES, now)
-        record.end_step(now)
+        record.end_step(now, True, *more)
     else:
         note(what, now)

@@ -13,7 +13,7 @@ import functools
 import sys
 import threading
 import time
-from typing import Any
+from typing import Any, Tuple
 
 from . import Marker
 from .torch_calm import UPDATED
@@ -46,31 +46,23 @@ def patch(module: Any, marker: Marker) -> None:
 
 
 class Updates:
-    """Outermost updates of the training thread."""
+    """Outermost updates of the training thread. begin, end: the hooks of all optimizers."""
 
-    __slots__ = ("_inside", "_parts", "_record", "_wrapped", "count")
+    __slots__ = ("_inside", "_parts", "_record", "_wrapped", "begin", "end")
 
     def __init__(self, record: Recorder) -> None:
         self._record = record
         self._inside: Any = []
         self._parts: Any = []  # updates inside the one that goes on
         self._wrapped = False  # it is sure to end
-        self.count = 0  # updates of any optimizer so far
+        self.begin, self.end = _calm_hooks(record, self)
 
-    def begin(self, optimizer: Any, args: Any = (), kwargs: Any = None) -> None:
+    def begin_in_full(self, optimizer: Any) -> None:
+        """An update begins that is not that of a calm step."""
         try:
             record, key = self._record, id(optimizer)
             now = _now()
-            self.count += 1
-            log = record.calm
-            if log is not None:
-                is_plain = key == record.turns.alone and not self._inside and not record.in_backward
-                if is_plain and _thread() == record.thread:
-                    self._inside.append(key)
-                    log((OPTIMIZES, now))
-                    if record.sampled:
-                        record.spent += _now() - now
-                    return
+            if record.calm is not None:
                 record.disturb()
             if record.by_hand is not None:
                 record.leave_to_optimizers()
@@ -79,10 +71,13 @@ class Updates:
                 return
             if _thread() != record.thread:
                 return
+            self._take_over()
             if self._inside and not record.by_horovod:
                 self._check_inside(optimizer)
-            if not self._inside and not record.by_horovod:
-                record.updating(key)
+            if not self._inside:
+                self._wrapped = False
+                if not record.by_horovod:
+                    record.updating(key)
             self._inside.append(key)
             record.event(OPTIMIZES)
             record.at(now)
@@ -91,15 +86,15 @@ class Updates:
         except Exception:
             record.failed("torch_optimizer")
 
-    def end(self, optimizer: Any, args: Any = (), kwargs: Any = None) -> None:
+    def end_in_full(self, optimizer: Any) -> None:
+        """An update is over that was not that of a calm step to its end."""
         try:
             record, now = self._record, _now()
             sampled = record.sampled
             if record.in_backward:
                 return
-            if record.calm is not None and self._inside and _thread() == record.thread:
-                self._calm_end(record, now)
-                return
+            if _thread() == record.thread and record.calm is None:
+                self._take_over()
             if self._inside and _thread() == record.thread:
                 self._inside.pop()
                 if record.account.on:
@@ -123,23 +118,25 @@ class Updates:
         except Exception:
             record.failed("torch_optimizer")
 
-    def _calm_end(self, record: Recorder, now: int) -> None:
-        self._inside.pop()
-        self._wrapped = False
-        if record.calm is not None:
-            record.calm((UPDATED, now))
-        record.calm_left -= 1
-        record.waits = 0
-        if record.sampled:
-            record.spent += _now() - now
-        if record.calm_left <= 0 or now >= record.calm_until_ns:
-            record.calm_is_over(now)
+    def calm_border(self, now: int) -> None:
+        """The update of a calm step was over at `now`, at whose border there is more to do."""
+        record = self._record
+        try:
+            record.calm_border(now)
             record.worked_ns += _now() - now
+        except Exception:
+            record.failed("torch_optimizer")
+
+    def _take_over(self) -> None:
+        """Steps are calm no more; if an update of one went on, it is followed here from now on."""
+        if self._record.inside:
+            self._record.inside = False
+            self._inside.append(self._record.stepping)
 
     def begin_wrapped(self, optimizer: Any) -> None:
         """begin() of an update for which either end() or failed() is sure to follow, whatever is in it."""
         self.begin(optimizer)
-        self._wrapped = self._inside[:1] == [id(optimizer)]
+        self._wrapped = self._record.inside or self._inside[:1] == [id(optimizer)]
 
     def _check_inside(self, optimizer: Any) -> None:
         self._record.turns.part(optimizer)
@@ -153,14 +150,53 @@ class Updates:
 
     def failed(self) -> None:
         """An update raised."""
+        self._record.inside = False
         self._inside, self._parts, self._wrapped = [], [], False
         self._record.abandon()
 
     def skipped(self, optimizer: Any, now: int) -> None:
         """An optimizer was to make its update, which was left out: the step is over all the same."""
         record = self._record
+        if record.calm is not None:
+            record.disturb()
+        self._take_over()
         if record.started and not self._inside and not record.by_horovod:
             record.updating(id(optimizer))
             record.updated(id(optimizer), now)
             record.skipped += 1
             record.fact("steps.skipped", record.skipped)
+
+
+def _calm_hooks(record: Recorder, updates: Updates) -> Tuple[Any, Any]:
+    """Before and behind each step of an optimizer."""
+    clock, begin_in_full, end_in_full = _now, updates.begin_in_full, updates.end_in_full
+
+    def begin(optimizer: Any, args: Any = (), kwargs: Any = None) -> None:
+        record.updates_begun += 1
+        log = record.calm
+        # The only optimizer there is, so this is the thread that trains.
+        if log is None or id(optimizer) != record.stepping or record.inside or record.in_backward:
+            begin_in_full(optimizer)
+            return
+        record.inside = True
+        now = clock()
+        log((OPTIMIZES, now))
+        if record.sampled:
+            record.spent += clock() - now
+
+    def end(optimizer: Any, args: Any = (), kwargs: Any = None) -> None:
+        log = record.calm
+        if log is None or not record.inside or id(optimizer) != record.stepping:
+            end_in_full(optimizer)
+            return
+        now = clock()
+        record.inside = False
+        log((UPDATED, now))
+        record.waits = 0
+        record.calm_left = left = record.calm_left - 1
+        if record.sampled:
+            record.spent += clock() - now
+        if left <= 0 or now >= record.calm_until_ns:
+            updates.calm_border(now)
+
+    return begin, end

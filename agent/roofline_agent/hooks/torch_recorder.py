@@ -14,11 +14,11 @@ from bisect import bisect_right
 from typing import Any, Callable, Dict, List, Optional
 
 from . import Marker
-from .torch_batches import Batches
+from .torch_batches import Batches, BatchSizes
 from .torch_between import EVALUATION, TRACE
 from .torch_borders import DEFERRED_NS, SHORT_NS, WaitingBorder, in_place_of
 from .torch_by_hand import ByHand
-from .torch_calm import BREAK_NS, MOST_DISTURBED, PlainSteps, work_out
+from .torch_calm import CHARGED_NS, MOST_DISTURBED, UPDATED, PlainSteps, work_out
 from .torch_cost import HookCosts, is_before_sampled, next_before_sampled
 from .torch_phases import (
     BACKWARD,
@@ -56,24 +56,32 @@ SEEN_BY = "steps.seen_by"  # the fact that says so where it isn't optimizers all
 _identity = threading.get_ident
 
 
-class Recorder:
+class _Calm:
+    """What hooks of a calm step read and write, together in two lines of the caches."""
+
+    __slots__ = (
+        *("calm", "calm_left", "calm_until_ns", "in_backward", "inside", "iterator", "queue", "sampled"),
+        *("spent", "stepping", "thread", "updates_begun", "waiting", "waits"),
+    )
+
+
+class Recorder(_Calm):
     """One process's steps. The first step begins with the first fetch, forward or backward."""
 
     __slots__ = (  # they lie together: between two steps the training pushes all of this out of the caches
         "__weakref__",
-        *("account", "at", "batches", "between", "event", "graphs", "thread", "times", "turns", "updates"),
-        *("calm", "calm_left", "calm_until_ns", "_disturbed", "_log", "_short"),
-        *("by_hand", "by_horovod", "capturing", "gradient_came", "in_backward", "sampled", "skipped"),
-        *("spent", "started"),
-        "worked_ns",
-        *("steps", "updated_in_backward", "waiting", "waits"),
+        *("account", "at", "batches", "between", "event", "graphs", "sizes", "times", "turns", "updates"),
+        *("_calm_end", "_calm_stop", "_disturbed", "_log", "_short", "worked_ns"),
+        *("by_hand", "by_horovod", "capturing", "gradient_came", "skipped", "started"),
+        *("steps", "updated_in_backward"),
         *("_at_border", "_costed", "_costs", "_defer_to", "_deferred", "_events", "_first"),
         *("_handed_ns", "_held", "_marker", "_may_defer"),
     )
 
     def __init__(self, marker: Marker) -> None:
         self._marker = marker
-        self.batches, self.turns, self.steps = Batches(), Turns(), TorchSteps(marker)
+        self.batches, self.turns, self.steps = Batches(self._iterator_gone), Turns(), TorchSteps(marker)
+        self.sizes = BatchSizes()
         self.account = marker.account  # of the training thread
         self._at_border: List[Callable[[int], None]] = []
         self.by_horovod = False  # Horovod's optimizer was made: its hook ends the steps
@@ -112,6 +120,12 @@ class Recorder:
         # While steps are calm (torch_calm): takes what happens. For so many borders, and until then.
         self.calm: Optional[Callable[[Any], None]] = None
         self.calm_left = self.calm_until_ns = 0
+        self._calm_stop = self._calm_end = 0  # at which of the next steps borders it and they are over
+        self.stepping = 0  # the optimizer (its id) whose updates end calm steps
+        self.inside = False  # such an update goes on
+        self.updates_begun = 0  # of any optimizer so far
+        self.iterator = 0  # whose batches (its id) are those of calm steps, as was checked in this stretch
+        self.queue: Any = None  # of its batches
         self._log: List[Any] = []
         self._disturbed = 0  # calm stretches in a row that were broken off
         self._short = False  # the last step was
@@ -171,6 +185,10 @@ class Recorder:
         self.waits = waits
         self.batches.let_go()
 
+    def _iterator_gone(self, key: int) -> None:
+        if key == self.iterator:  # another one may get its id
+            self.iterator, self.queue = 0, None
+
     def plain_steps(self, steps: PlainSteps) -> bool:
         """Such steps followed on one another; False: not all is known that is needed to send them
         together."""
@@ -184,28 +202,44 @@ class Recorder:
         self._defer_to = None
         return True
 
-    def calm_is_over(self, now: int) -> None:
-        """After the last border of calm steps, which was at `now`."""
-        self._disturbed = 0
-        self.catch_up()
-        self._ask_at_border(now)
-        self._calm_down()
+    def calm_border(self, now: int) -> None:
+        """The last update that was noted ended its step at `now`; there is more to do than to note that."""
+        number = self._calm_stop - 1 - self.calm_left
+        if self.account.on or number >= self.account.next:
+            read = self.account.read(now) if self.account.on else now
+            counts = self._marker.over(number, read)
+            self._log[-1] = (UPDATED, read) if counts is None else (UPDATED, read, counts)
+            self.iterator = 0  # the next fetch looks whether it is measured
+        if number + 1 >= self._calm_end or now >= self.calm_until_ns:
+            self._disturbed = 0
+            self.catch_up()
+            self._ask_at_border(now)
+            self._calm_down()
+        else:
+            self._follow_calm(number + 1)
+
+    def _follow_calm(self, number: int) -> None:
+        """Of the calm steps the next is of this number; those behind it need nothing but to be noted until
+        the end of one that the account asks for."""
+        self._calm_stop = min(self._calm_end, self.account.next + 1)
+        self.calm_left = self._calm_stop - number
 
     def _calm_down(self) -> None:
         """After a border: if what follows will be as what was before, the next steps are calm."""
         unusual = self._held or self.between.stretches or self._disturbed >= MOST_DISTURBED
-        if unusual or not self._short or self.account.on or self.turns.alone is None:
+        if unusual or not self._short or self.turns.alone is None:
             return
         if self._at_border and not all(getattr(call, "may_wait", False) for call in self._at_border):
             return
         if self._defer_to is None:
             self._defer_to = self._deferred_to()
         next_ = self.steps.sent + len(self._deferred)
-        last = next_ + 1 if self.sampled and self._may_defer else self._defer_to
-        self.calm_left = min(last, self.account.next) - next_
+        self._calm_end = next_ + 1 if self.sampled and self._may_defer else self._defer_to
+        self._follow_calm(next_)
         if self.calm_left > 0:
             self.calm, self.calm_until_ns = self._log.append, self._handed_ns + DEFERRED_NS
-            self.account.beside_ns = BREAK_NS
+            self.stepping, self.inside, self.iterator = self.turns.alone, False, 0
+            self.account.beside_ns = CHARGED_NS
             self.batches.holds = True
 
     def in_head(self) -> bool:
@@ -452,15 +486,16 @@ class Recorder:
         for call in self._at_border:
             self._try(call, now)
 
-    def end_step(self, now: int) -> None:
-        """The border between two steps is here, or was at `now`, of which was only noted that it was."""
+    def end_step(self, now: int, noted: bool = False, counts: Any = None) -> None:
+        """The border between two steps is here, or was at `now` and was only noted, with these counts."""
         try:
             examples, shapes = self.batches.take(), self.batches.shapes
         except Exception:
             examples = shapes = None
         deferred, account = self._deferred, self.account
         number = self.steps.sent + len(deferred)
-        counts = self._marker.over(number, now) if account.on or number >= account.next else None
+        if not noted and (account.on or number >= account.next):
+            counts = self._marker.over(number, now)
         # Together short steps take a fraction of the time, as code and data for it lie in the caches.
         before = deferred[-1].time_ns if deferred else self.steps.border_ns
         self._short = now - before < SHORT_NS

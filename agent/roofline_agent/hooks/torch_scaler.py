@@ -21,10 +21,10 @@ def patch(module: Any, marker: Marker) -> None:
     @functools.wraps(step)
     def scaled_step(self: Any, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
         updates = record.updates
-        before = updates.count if updates is not None else 0
+        before = record.updates_begun
         result = step(self, optimizer, *args, **kwargs)
         try:
-            if updates is not None and updates.count == before:
+            if updates is not None and record.updates_begun == before:
                 updates.skipped(optimizer, time.monotonic_ns())
         except Exception:
             record.failed("torch_scaler")

@@ -21,6 +21,7 @@ from roofline_agent.hooks import (
 from roofline_agent.hooks.torch_between import EVALUATION
 from roofline_agent.hooks.torch_ddp import ALWAYS
 from roofline_agent.hooks.torch_recorder import recorder
+from roofline_step._thread import StepCounts
 
 from .doubles import RecordingMarker, grad_is, optimizer_module, tensor
 from .test_torch_autograd import Engine
@@ -299,11 +300,40 @@ class AlikeMarker(DeferringMarker, LayoutMarker):
         return all(layout(number, examples, times) for number, times in enumerate(steps, first))
 
 
-def assert_same(acts: list[str], measured: bool, together: bool) -> None:
+class Readings:
+    """An account of one step in four; its counts are how it was called in the step, and when."""
+
+    def __init__(self) -> None:
+        self.on, self.next, self.beside_ns = False, 2, 0
+        self.calls: list[tuple[str, int]] = []
+
+    def read(self, now: int) -> int:
+        self.calls.append(("read", now))
+        return now
+
+    def begins(self, part: str, now: int) -> int:
+        self.calls.append((part, now))
+        return now
+
+    def ends(self, now: int, counts: bool = True) -> int:
+        self.calls.append(("ends", now if counts else 0))
+        return now
+
+    def over(self, number: int, now: int) -> StepCounts | None:
+        calls, self.calls = self.calls, []
+        if number < self.next:
+            return None
+        self.on, self.next = not self.on, number + (3 if self.on else 1)
+        if self.on:
+            return None
+        return StepCounts(tuple(f"{what}.{at}" for what, at in calls), (1,) * len(calls), now - 1)
+
+
+def assert_same(acts: list[str], account: Any, together: bool) -> None:
     """Calm or not, the training sends the same."""
     at_once, calm = RecordingMarker(), AlikeMarker() if together else DeferringMarker()
-    if measured:
-        at_once.account, calm.account = EveryThird(), EveryThird()
+    if account is not None:
+        at_once.account, calm.account = account(), account()
     trained(at_once, acts)
     record = trained(calm, acts).record
     assert calm.borders == at_once.borders
@@ -315,14 +345,14 @@ def assert_same(acts: list[str], measured: bool, together: bool) -> None:
 
 
 @settings(deadline=None)
-@given(USUAL, ACTS, st.booleans(), st.booleans())
-@example("step", ["step"] * 200, False, True)
-@example("ddp_step", ["step"] * 200, False, True)
-def test_calm_steps_say_the_same_as_others(
-    usual: str, acts: list[str], measured: bool, together: bool
-) -> None:
+@given(USUAL, ACTS, st.sampled_from([None, EveryThird, Readings]), st.booleans())
+@example("step", ["step"] * 200, None, True)
+@example("ddp_step", ["step"] * 200, None, True)
+@example("step", ["step"] * 200, Readings, True)
+@example("ddp_step", ["step"] * 200, Readings, True)
+def test_calm_steps_say_the_same_as_others(usual: str, acts: list[str], account: Any, together: bool) -> None:
     acts = [usual if act == "step" else act for act in acts]
-    assert_same([*[usual] * 4, *acts, usual], measured, together)
+    assert_same([*[usual] * 4, *acts, usual], account, together)
 
 
 @pytest.mark.parametrize("together", [True, False])
@@ -330,7 +360,7 @@ def test_calm_steps_say_the_same_as_others(
 @pytest.mark.parametrize("what", UNUSUAL)
 def test_what_is_unusual_may_come_anywhere(what: str, usual: str, together: bool) -> None:
     for before in range(4, 24, 2 if usual == "step" else 3):
-        assert_same([*[usual] * before, what, *[usual] * 10], False, together)
+        assert_same([*[usual] * before, what, *[usual] * 10], None, together)
 
 
 @pytest.mark.parametrize("usual", ["step", "ddp_step"])
@@ -352,6 +382,21 @@ def test_most_short_steps_are_calm(usual: str) -> None:
         training.act(usual)
         calm += training.record.calm is not None
     assert calm > 240
+
+
+@pytest.mark.parametrize("usual", ["step", "ddp_step"])
+def test_steps_whose_thread_is_measured_are_calm_too(usual: str) -> None:
+    marker = DeferringMarker()
+    marker.account = Readings()
+    training = Training(marker)
+    calm = 0
+    for _ in range(300):
+        training.act(usual)
+        calm += training.record.calm is not None
+    training.record.hand_over()
+    assert calm > 240
+    reads = [name for spans in marker.steps for name, *_ in spans if name.startswith("read.")]
+    assert len(reads) == 75, "of each fourth step, at its end"
 
 
 def test_ddp_is_asked_behind_calm_steps() -> None:
