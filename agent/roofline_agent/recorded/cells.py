@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 else:
     Array = Any  # numpy is loaded where it is needed
 
+_PIECE = 1 << 17  # bytes
 _MOST = 1e300
 _COMMA, _MINUS, _POINT, _ZERO, _NINE = map(ord, ",-.09")
 _PLAIN = r"^(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?$"
@@ -22,6 +23,17 @@ class Distinct(NamedTuple):
 
     texts: list[str]
     which: Array
+
+
+def places_of(data: bytes, character: bytes) -> Array:
+    """Where a character stands. Piece by piece: fresh memory as large as the data costs more than that."""
+    import numpy
+
+    characters = numpy.frombuffer(data, numpy.uint8)
+    pieces = range(0, max(len(data), 1), _PIECE)
+    return numpy.concatenate(
+        [(characters[at : at + _PIECE] == character[0]).nonzero()[0] + at for at in pieces]
+    )
 
 
 def distinct(cells: Any, rows: slice) -> Distinct:

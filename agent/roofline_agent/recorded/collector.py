@@ -31,8 +31,10 @@ T = TypeVar("T", bound=tuple[Any, ...])
 class RecordLog(Generic[T]):
     """An append-only list of records of one type that may be larger than memory."""
 
-    def __init__(self, kind: type[T]) -> None:
+    def __init__(self, kind: type[T], keeps: bool = True) -> None:
+        """keeps: whether the records will be asked for; else they are only counted."""
         self._kind = kind
+        self._keeps = keeps
         self._file = tempfile.SpooledTemporaryFile(MEMORY_BYTES)  # noqa: SIM115
         self._count = 0
         self._some: list[tuple[Any, ...]] = []  # not written yet
@@ -40,18 +42,22 @@ class RecordLog(Generic[T]):
         weakref.finalize(self, self._file.close)
 
     def append(self, record: T) -> None:
-        self._some.append(tuple(record))
         self._count += 1
+        if not self._keeps:
+            return
+        self._some.append(tuple(record))
         if len(self._some) >= AT_ONCE:
             self._write_some()
 
     def extend(self, likes: Sequence[T], which: Array, columns: Mapping[str, Array]) -> None:
         """Records that differ in few numbers: each is like one of `likes`, by its place there, but for the
         fields that are given as columns."""
+        self._count += len(which)
+        if not self._keeps:
+            return
         self._write_some()
         numbers = {name: column.tobytes() for name, column in columns.items()}
         self._write([tuple(one) for one in likes], which.astype("int32").tobytes(), numbers)
-        self._count += len(which)
 
     def _write_some(self) -> None:
         if self._some:
@@ -170,8 +176,9 @@ class _LaunchSums:
 class Collector:
     """Everything found in one file. Readers call its methods; `document` and `send` read it afterwards."""
 
-    def __init__(self, keep_launches: bool = False) -> None:
-        """keep_launches: also every single launch, which sending needs and a summary does not."""
+    def __init__(self, keep_launches: bool = False, keep_counters: bool = True) -> None:
+        """keep_launches: also every single launch, which sending needs and a summary does not; keep_counters:
+        the counters' values, of which a summary has only how many there are."""
         self.tool = ""
         self.version = ""
         self.digest = ""  # of the file's content
@@ -181,7 +188,7 @@ class Collector:
         self.throughput: Throughput | None = None
         self.ceilings: list[RecordedCeiling] = []
         self.facts: dict[str, float | int | str] = {}  # whatever else describes the recording: ranks, events
-        self.counters: RecordLog[Counter] = RecordLog(Counter)
+        self.counters: RecordLog[Counter] = RecordLog(Counter, keep_counters)
         self.steps: RecordLog[StepLine] = RecordLog(StepLine)
         self.launches: RecordLog[Launch] | None = RecordLog(Launch) if keep_launches else None
         self.parts: list[Collector] = []  # what the same file holds of other ranks

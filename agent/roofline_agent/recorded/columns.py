@@ -9,27 +9,28 @@ from __future__ import annotations
 import csv
 import importlib.util
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from . import cells
 from .cells import Array, Distinct
 
+if TYPE_CHECKING:
+    from .text import LineBlock
+
 LEAST = 1 << 14  # bytes: of fewer, loading Arrow costs more than it saves
-_PIECE = 1 << 17  # bytes
 _MOST_COMBINED = 1 << 40
 _FEW_TIMES = 4  # so many times as many combinations as rows are sooner told apart without sorting
-_END = ord("\n")
 HAS_ARROW = all(importlib.util.find_spec(one) for one in ("pyarrow", "numpy"))
 
 
 class Columns:
     """Rows that follow each other, a line each, all as wide as the table; some or all of its columns."""
 
-    def __init__(self, table: Any, data: bytes, ends: Array, separator: str) -> None:
+    def __init__(self, table: Any, lines: LineBlock, separator: str) -> None:
         """table: of Arrow, whose columns are named by their places; of text, or of numbers where that was
-        asked for. data: the lines; ends: where each but the last ends in it."""
+        asked for."""
         self._table = table
-        self._data, self._ends, self._separator = data, ends, separator
+        self._lines, self._separator = lines, separator
         self._numbers: dict[int, Array] = {}
         self._distinct: dict[tuple[int, int | None, int | None, int | None], Distinct] = {}
 
@@ -56,9 +57,10 @@ class Columns:
         end = len(self) if end is None else end
         if first >= end:
             return iter(())
-        begin = int(self._ends[first - 1]) + 1 if first else 0
-        stop = int(self._ends[end - 1]) if end < len(self) else len(self._data)
-        lines = self._data[begin:stop].decode().split("\n")
+        ends = self._lines.ends
+        begin = int(ends[first - 1]) + 1 if first else 0
+        stop = int(ends[end - 1]) if end < len(self) else len(self._lines.data)
+        lines = self._lines.data[begin:stop].decode().split("\n")
         return csv.reader(lines, delimiter=self._separator, skipinitialspace=skips_blanks)
 
     def distinct(self, column: int, rows: slice = slice(None)) -> Distinct:
@@ -121,7 +123,7 @@ class WantedColumns(NamedTuple):
 
 
 def columns(
-    lines: bytes,
+    lines: LineBlock,
     width: int,
     separator: str = ",",
     wanted: WantedColumns | None = None,
@@ -129,22 +131,21 @@ def columns(
 ) -> Columns | None:
     """The columns of lines that all have `width` cells; None where one has not, or where that is not sure.
 
-    lines: whole ones in UTF-8, without the end of the last; quotes may stand around cells. wanted: None for
-    all columns. begins: the characters that a line may have in its first places; None, too, where one has
-    others.
+    lines: quotes may stand around cells. wanted: None for all columns. begins: the characters that a line may
+    have in its first places; None, too, where one has others.
     """
-    if len(lines) < LEAST or not HAS_ARROW or len(separator) != 1:
+    data = lines.data
+    if len(data) < LEAST or not HAS_ARROW or len(separator) != 1:
         return None
-    if lines.count(b'"', lines.rfind(b"\n") + 1) % 2:
+    if data.count(b'"', data.rfind(b"\n") + 1) % 2:
         return None  # a cell that goes on behind these lines
     import numpy
     import pyarrow
     from pyarrow import csv as arrow_csv
 
-    characters = numpy.frombuffer(lines, numpy.uint8)
-    ends = _places(characters[:-1], _END)
+    characters = numpy.frombuffer(data, numpy.uint8)
     for place, some in enumerate(begins):
-        places = numpy.concatenate([[place], ends + 1 + place])
+        places = numpy.concatenate([[place], lines.ends + 1 + place])
         if not _are_all(characters.take(places, mode="clip"), some):
             return None
     wanted = wanted or WantedColumns(range(width))
@@ -153,23 +154,15 @@ def columns(
     types |= {names[at]: pyarrow.float64() for at in wanted.numeric}
     try:
         table = arrow_csv.read_csv(
-            pyarrow.BufferReader(lines),
-            arrow_csv.ReadOptions(use_threads=False, block_size=len(lines) + 1, column_names=names),
+            pyarrow.BufferReader(data),
+            arrow_csv.ReadOptions(use_threads=False, block_size=len(data) + 1, column_names=names),
             arrow_csv.ParseOptions(delimiter=separator, ignore_empty_lines=False),
             arrow_csv.ConvertOptions(column_types=types, include_columns=list(types), null_values=[]),
         )
     except pyarrow.ArrowInvalid:
         return None
     # Fewer rows than lines: a cell with a line end in it.
-    return Columns(table, lines, ends, separator) if table.num_rows == len(ends) + 1 else None
-
-
-def _places(characters: Array, one: int) -> Array:
-    """Where a character stands. Piece by piece: fresh memory as large as the lines costs more than that."""
-    import numpy
-
-    pieces = range(0, max(len(characters), 1), _PIECE)
-    return numpy.concatenate([(characters[at : at + _PIECE] == one).nonzero()[0] + at for at in pieces])
+    return Columns(table, lines, separator) if table.num_rows == len(lines.ends) + 1 else None
 
 
 def _are_all(characters: Array, some: bytes) -> bool:

@@ -58,7 +58,10 @@ def import_files(
         companions = [head for other, head in heads.items() if other != path]
         try:
             keeps = not request.dry_run or request.launches
-            found = read(path, companions, keeps, _reading(path, progress), not request.dry_run)
+            shows_counters = not request.dry_run or request.output == "json"
+            found = read(
+                path, companions, keeps, _reading(path, progress), not request.dry_run, shows_counters
+            )
         except RecordedError as error:
             report(printable(str(error)))
             failed += 1

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import IO
 
 from . import convert
+from .cells import Array, places_of
 from .errors import NotReadable, NotText
 
 HEAD_BYTES = 1 << 16
@@ -45,12 +46,28 @@ _KNOWN_BINARY = (
 class LineBlock:
     """Whole lines that follow each other, as UTF-8, without the end of the last."""
 
-    def __init__(self, data: bytes) -> None:
+    def __init__(self, data: bytes, line: int = 1) -> None:
+        """line: number of the first."""
         self.data = data
+        self.line = line
+        self._ends: Array | None = None
 
     @property
     def lines(self) -> list[str]:
         return self.data.decode().split("\n")
+
+    @property
+    def ends(self) -> Array:
+        """Where each line but the last ends."""
+        if self._ends is None:
+            self._ends = places_of(self.data, b"\n")
+        return self._ends
+
+    @property
+    def count(self) -> int:
+        """Of lines."""
+        # Only readers of columns load NumPy, which finds ends sooner than Python counts them.
+        return (self.data.count(b"\n") if self._ends is None else len(self._ends)) + 1
 
 
 class Text:
@@ -145,22 +162,22 @@ class Text:
         if isinstance(block, str):
             yield block
             return
-        lines = block.lines
-        for at, line in enumerate(lines, self.line - len(lines) + 1):
+        for at, line in enumerate(block.lines, block.line):
             self.line = at
             yield line
 
     def blocks(self) -> Iterator[LineBlock | str]:
         """All lines, those of a block at a time; one pass. Where a block has an endless line or zeros at the
-        end of one, its lines are handed out one by one. `line` is the number of the last."""
+        end of one, its lines are handed out one by one. `line` is the number of the line before a block."""
         rest, skipping = b"", False
         for chunk in self._encoded():
             end = chunk.rfind(b"\n")
             if end >= 0 and not skipping:
                 whole = b"".join((rest, memoryview(chunk)[:end]))
                 if _is_plain(whole):
-                    self.line += whole.count(b"\n") + 1
-                    yield LineBlock(self._clean(whole))
+                    block = LineBlock(self._clean(whole), self.line + 1)
+                    yield block
+                    self.line = block.line + block.count - 1
                     rest = chunk[end + 1 :]
                     continue
             pieces = (rest + chunk).split(b"\n")

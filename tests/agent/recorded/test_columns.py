@@ -18,7 +18,7 @@ from roofline_agent.recorded.ncu.values import quick_number
 from roofline_agent.recorded.perf import reader as perf_stat
 from roofline_agent.recorded.recording import Counter, Launch, LaunchColumns
 from roofline_agent.recorded.tables import dispatches, nsys, nvidia_smi, rocprof
-from roofline_agent.recorded.text import Text
+from roofline_agent.recorded.text import LineBlock, Text
 
 from .reading import Reader
 
@@ -44,7 +44,7 @@ def test_columns_are_those_that_csv_finds(rows: list[list[str]], quoting: Any) -
     out = io.StringIO()
     csv.writer(out, quoting=quoting, lineterminator="\n").writerows(rows)
     lines = out.getvalue()[:-1]
-    found = columns(lines.encode(), 3)
+    found = columns(LineBlock(lines.encode()), 3)
     if found is not None:
         parsed = list(csv.reader(lines.split("\n")))
         assert list(map(list, found.rows(0, len(found)))) == parsed
@@ -72,20 +72,20 @@ def test_columns_are_those_that_csv_finds(rows: list[list[str]], quoting: Any) -
     ],
 )
 def test_lines_of_another_width_have_no_columns(lines: str, found: Any) -> None:
-    made = columns(lines.encode(), 2, begins=[b"123,"])
+    made = columns(LineBlock(lines.encode()), 2, begins=[b"123,"])
     assert (made and list(map(tuple, made.rows()))) == found
 
 
 def test_columns_that_are_wanted() -> None:
-    made = columns(b"1,x,3.5\n2,y,4", 3, wanted=WantedColumns([1], [2]))
+    made = columns(LineBlock(b"1,x,3.5\n2,y,4"), 3, wanted=WantedColumns([1], [2]))
     assert made is not None
     assert (made.text(1, 1), made.numbers(2).tolist()) == ("y", [3.5, 4.0])
     for wrong in ("", "n/a", "1 2"):
-        assert columns(f"1,x,3.5\n2,y,{wrong}".encode(), 3, wanted=WantedColumns([1], [2])) is None
+        assert columns(LineBlock(f"1,x,3.5\n2,y,{wrong}".encode()), 3, wanted=WantedColumns([1], [2])) is None
 
 
 def numbers(cells: list[str], has_groups: bool = False) -> list[float]:
-    found = columns("\n".join(f'"{cell}",x' for cell in cells).encode(), 2)
+    found = columns(LineBlock("\n".join(f'"{cell}",x' for cell in cells).encode()), 2)
     assert found is not None
     if has_groups:
         found.read_numbers([0])
@@ -129,6 +129,23 @@ def test_numbers_are_found_as_files_have_them() -> None:
         "1,234,5",
     ):
         assert [one == one for one in numbers(["1,000", wrong, "2"], has_groups=True)] == [True, False, True]
+
+
+def test_records_that_nobody_asks_for_are_only_counted() -> None:
+    kept, counted = RecordLog(Counter), RecordLog(Counter, keeps=False)
+    for log in (kept, counted):
+        log.append(Counter("a", "a", 1.0, "1"))
+        log.extend([Counter("b", "b", None, "1")], array([0, 0]), {"value": array([2.0, 3.0])})
+    assert len(counted) == len(kept) == 3
+    assert [one.value for one in kept] == [1.0, 2.0, 3.0]
+    assert list(counted) == []
+
+
+def test_a_block_counts_its_lines_with_and_without_their_ends() -> None:
+    block = LineBlock(b"1,2\n3,4\n", line=8)
+    assert block.count == 3 == len(block.lines)
+    assert block.ends.tolist() == [3, 7]
+    assert block.count == 3
 
 
 def test_records_that_are_alike_come_back_in_order() -> None:
@@ -342,4 +359,4 @@ def test_regular_tables_are_read_in_columns(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_without_arrow_lines_are_read_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("roofline_agent.recorded.columns.HAS_ARROW", False)
-    assert columns(b"1,2\n3,4", 2) is None
+    assert columns(LineBlock(b"1,2\n3,4"), 2) is None

@@ -29,7 +29,7 @@ def launches(
         if page is not None and isinstance(block, LineBlock) and not rows.is_within_row:
             some = _columns(block, rows.header, page)
             if some is not None:
-                yield from page.add_block(some, text.line - len(some) + 1)
+                yield from page.add_block(some, block.line)
                 continue
         for line in text.each(block):
             for row, number in rows.add(line, text.line):
@@ -55,4 +55,4 @@ def _columns(block: LineBlock, header: list[str], page: LongPage | WidePage) -> 
     wanted = page.wanted()
     if wanted is None:
         return None
-    return columns(block.data, len(header), ",", wanted, (b'"', b'0123456789"'))
+    return columns(block, len(header), ",", wanted, (b'"', b'0123456789"'))

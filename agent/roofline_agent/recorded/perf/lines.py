@@ -7,6 +7,7 @@ from typing import NamedTuple, TypeVar
 
 from ..cells import Array
 from ..columns import WantedColumns, columns, combined, spread
+from ..text import LineBlock
 from .csv import TIME, FieldIndices, parse
 from .row import PerfRow, plain_number
 
@@ -61,12 +62,13 @@ class CsvLines:
             self._shares[fields[places.runtime + 1]] = found.coverage
         return found
 
-    def columns(self, lines: bytes) -> RowColumns | None:
+    def columns(self, lines: LineBlock) -> RowColumns | None:
         """The rows of whole lines; None unless all of them are intervals, like lines before but for their
         numbers, and without a derived metric."""
-        width = lines.partition(b"\n")[0].count(self.sep.encode()) + 1
+        data = lines.data
+        width = data[: data.find(b"\n") + 1].count(self.sep.encode()) + 1
         places, known = self._forms.get(width, (None, {}))
-        if places is None or places.time != 0 or b'"' in lines:
+        if places is None or places.time != 0 or b'"' in data:
             return None
         numeric = places.time, places.value, places.runtime
         words = [*_words(range(width), places), places.runtime + 1]

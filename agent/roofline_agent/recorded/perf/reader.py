@@ -66,7 +66,7 @@ def read(text: Text, found: Collector) -> None:
     # STREAM is often what perf stat measured, and prints into the same file.
     results = stream.StreamReader(text, found) if stream.sniff(text.head) > 50 else None
     for block in text.blocks():
-        if results is None and isinstance(block, LineBlock) and reader.take_columns(block.data):
+        if results is None and isinstance(block, LineBlock) and reader.take_columns(block):
             continue
         for line in text.each(block):
             if len(line) <= MAX_ROW:
@@ -118,7 +118,7 @@ class _PerfReader:
         elif not self._time(line):
             self._row(line)
 
-    def take_columns(self, lines: bytes) -> bool:
+    def take_columns(self, lines: LineBlock) -> bool:
         """The same as `line` for each of them; False: nothing was taken in, as they are not alike enough."""
         rows = self.lines.columns(lines) if self.lines is not None and not self.unfinished else None
         if rows is None:
@@ -131,7 +131,7 @@ class _PerfReader:
         for kind, of_kind in enumerate(means):
             if of_kind.caution:
                 mine = rows.which == kind
-                line = self.text.line - len(mine) + 1 + int(mine.argmax())
+                line = lines.line + int(mine.argmax())
                 self.found.warn(of_kind.caution, line, int(mine.sum()))
         self.found.counters.extend(
             [_delta(row, *meaning) for row, meaning in zip(rows.kinds, meanings, strict=True)],

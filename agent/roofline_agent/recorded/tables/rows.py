@@ -138,9 +138,9 @@ def blocks(
     cut = 0
     for block in text.blocks():
         if isinstance(block, LineBlock) and header is not None and needed is not None:
-            cells = columns(block.data, len(header.names), ",", needed)
+            cells = columns(block, len(header.names), ",", needed)
             if cells is not None and not _has_header(cells, is_header):
-                yield TableBlock(header, cells, text.line - len(cells) + 1)
+                yield TableBlock(header, cells, block.line)
                 continue
         for line in text.each(block):
             if "," not in line:
