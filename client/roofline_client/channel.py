@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import grpc
+from roofline.answers.granted import SHARE
 from roofline.joining import (
     OUT,
     Access,
@@ -48,6 +49,7 @@ class Channel:
         servers = known_servers()
         self.server = server or servers.newest or DEFAULT_SERVER
         self._timeout = timeout
+        self.granted_share: float | None = None  # of the server's core, by its last answer; None: not known
         if access is None:
             access = _in_time(self.server, servers.known.get(self.server))
         self._access = None if access == NO_ACCESS else access
@@ -76,9 +78,11 @@ class Channel:
         """The message that answers a question. Raises NotFound, Unreachable, Refused."""
         with OtherThread() as other:
             try:
-                return other.run(lambda: method(request, timeout=self._timeout))
+                answer, call = other.run(lambda: method.with_call(request, timeout=self._timeout))
             except grpc.RpcError as error:
                 raise self._error(error) from None
+        self.granted_share = _granted_share(call.trailing_metadata())
+        return answer
 
     def _error(self, error: Any) -> ClientError:
         code, details = error.code(), clean(" ".join((error.details() or "").split()))
@@ -129,6 +133,15 @@ class Channel:
                 return bool(other.run(lambda: check(b"", timeout=patience_s)) == NOT_SERVING)
             except grpc.RpcError:
                 return False
+
+
+def _granted_share(metadata: Any) -> float | None:
+    """None where the server says nothing, as one of an earlier release."""
+    for key, value in metadata or ():
+        if key == SHARE:
+            with contextlib.suppress(ValueError):
+                return float(value)
+    return None
 
 
 def _in_time(server: str, access: Access | None) -> Access | None:

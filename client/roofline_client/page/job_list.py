@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+from contextlib import suppress
 from typing import NamedTuple
 
 from roofline.answers.jobs import Job
@@ -20,7 +21,7 @@ WITH_VERDICT = 20  # jobs, the newest
 WORDS = 5  # of what holds a job up
 SPARKS = 30  # stretches of steps of a sparkline
 MOST = 500  # jobs that are listed
-RUNNING_S = 5.0  # so old may be what holds a running job up: a line does not need more
+RUNNING_S = 5.0  # what holds a running job up is asked for so often at most, of one job at a look
 
 
 class Seen(NamedTuple):
@@ -55,16 +56,21 @@ class JobList:
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
         self._now = now
         self._ended: dict[tuple[str, int], Seen] = {}  # they change no more
-        self._running: dict[str, tuple[float, Seen]] = {}  # when they were asked for
+        self._running: dict[str, tuple[float, Seen | None]] = {}  # when they were asked for
 
     def look(self, client: Client) -> Shown:
         """What is to be shown now. Raises ClientError."""
         jobs = sorted(client.jobs(), key=lambda job: (not job.running, -job.end_ns))[:MOST]
-        self._running = {
-            job: seen for job, seen in self._running.items() if self._now() - seen[0] < RUNNING_S
-        }
+        self._forget_oldest({job.job for job in jobs if job.running})
         lines = [self._line(client, job, at < WITH_VERDICT) for at, job in enumerate(jobs)]
         return json.dumps({"jobs": [line._asdict() for line in lines]}), True
+
+    def _forget_oldest(self, running: Collection[str]) -> None:
+        """The one that was asked for longest ago is asked for anew: all at once would hold up others."""
+        self._running = {job: seen for job, seen in self._running.items() if job in running}
+        oldest = min(self._running, key=lambda job: self._running[job][0], default=None)
+        if oldest is not None and self._now() - self._running[oldest][0] >= RUNNING_S:
+            del self._running[oldest]
 
     def _line(self, client: Client, job: Job, with_verdict: bool) -> JobLine:
         seen = self._seen(client, job) if with_verdict and not job.removed else None
@@ -93,13 +99,12 @@ class JobList:
             return self._ended[key]
         if job.running and job.job in self._running:
             return self._running[job.job][1]
-        try:
+        found: Seen | None = None
+        with suppress(ClientError):
             found = Seen(client.report(job.job, first_screen=True).verdict, _sparks(client, job.job))
-        except ClientError:
-            return None
         if job.running:
             self._running[job.job] = self._now(), found
-        else:
+        elif found is not None:
             while len(self._ended) >= WITH_VERDICT:
                 del self._ended[next(iter(self._ended))]
             self._ended[key] = found

@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any
 
 import grpc
+from roofline.answers.granted import SHARE
 
 from ..errors import BadRequest, UnknownHost, UnknownJob, unknown_job
 from ..ingest.commands import Agents
@@ -33,11 +34,17 @@ class QueryService:
     """
 
     def __init__(
-        self, store: Store, agents: Agents, limit: Callable[[], Limit | None] = lambda: None
+        self,
+        store: Store,
+        agents: Agents,
+        granted_share: Callable[[], float],
+        limit: Callable[[], Limit | None] = lambda: None,
     ) -> None:
-        """limit: which runs the caller of the method that runs now may see; None: all."""
+        """granted_share: of a core, what who asks again and again may take now. limit: which runs the caller of
+        the method that runs now may see; None: all."""
         self._whole_store = store  # for admins alone
         self._agents = agents
+        self._granted_share = granted_share
         self._limit = limit
         self._questions, self._lists = Questions(), Questions()
 
@@ -47,6 +54,7 @@ class QueryService:
         return Answers(self._whole_store.seen_by(self._limit()))
 
     async def ListJobs(self, request: Any, context: Any) -> Any:
+        self._grant(context)
         return await self._lists.answer(("jobs", self._limit()), self._answers.jobs)
 
     async def GetReport(self, request: Any, context: Any) -> Any:
@@ -140,12 +148,16 @@ class QueryService:
         questions: Questions | None = None,
     ) -> Any:
         """questions: among which it waits; None: those about the data of jobs."""
+        self._grant(context)
         # Equal are those of callers who may see the same.
         key = (what, request.SerializeToString(deterministic=True), self._limit())
         try:
             return await (questions or self._questions).answer(key, partial(work, request))
         except Exception as error:
             await _refuse(error, request, context, what)
+
+    def _grant(self, context: Any) -> None:
+        context.set_trailing_metadata(((SHARE, f"{self._granted_share():.3f}"),))
 
     async def _stream(
         self, work: Callable[[Any], Iterator[Any]], request: Any, context: Any, what: str

@@ -79,3 +79,15 @@ def test_of_jobs_that_are_over_nothing_is_asked_twice_and_of_others_some_seconds
     now[0] += RUNNING_S
     lines(watch, server)
     assert server.asked == 3
+
+
+def test_of_many_running_jobs_one_is_asked_for_anew_at_a_look_the_oldest_first() -> None:
+    now = [0.0]
+    server = Server(job("1", running=True), job("2", running=True), job("broken", running=True))
+    watch = JobList(lambda: now[0])
+    lines(watch, server)
+    assert server.asked == 3, "none is without at first"
+    for looks in range(1, 4):
+        now[0] += RUNNING_S
+        lines(watch, server)
+        assert server.asked == 3 + looks

@@ -5,6 +5,7 @@ const verdict = document.getElementById("verdict");
 const job = verdict.dataset.job;
 const NAMES = ["account", "roofline", "steps", "late"];
 const form = document.getElementById("pick");
+const now = document.getElementById("now");  // of the newest steps: not beside a pick
 let pictures = {};
 let picked = read();
 
@@ -90,6 +91,7 @@ function describe() {
   form.elements.first.value = found ? found[0] : "";
   form.elements.last.value = found ? found[1] : "";
   form.elements.group.value = picked.ranks;
+  now.hidden = !now.innerHTML || picked.steps !== "";
   const words = (picked.steps ? `steps ${picked.steps}` : "steady steps") + (picked.ranks ? `, ranks ${picked.ranks} in the picture of who is late` : "");
   document.getElementById("picked").textContent = words;
   const steps = picked.steps ? ` --steps ${picked.steps}` : "";
@@ -114,11 +116,12 @@ const reopen = follow(() => "/events/job?" + query(), (shown) => {
     const headline = document.getElementById("headline");
     if (headline.textContent !== shown.headline) headline.textContent = shown.headline;
     document.getElementById("state").textContent = shown.state;
-    const now = document.getElementById("now");
-    if (now.innerHTML !== shown.now) now.innerHTML = shown.now;  // escaped by the server
-    now.hidden = !shown.now;
     verdict.removeAttribute("aria-busy");
     verdict.classList.remove("waits");
+  }
+  if ("now" in shown) {
+    if (now.innerHTML !== shown.now) now.innerHTML = shown.now;  // escaped by the server
+    now.hidden = !shown.now || picked.steps !== "";
   }
   for (const name of Object.keys(shown.pictures)) {
     document.getElementById(name).closest(".of-steps")?.classList.remove("waits");
