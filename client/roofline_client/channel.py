@@ -6,12 +6,13 @@ import contextlib
 import os
 import queue
 import re
+import threading
 import time
 from collections.abc import Iterator
 from typing import Any
 
 import grpc
-from roofline.answers.granted import SHARE
+from roofline.answers.granted import SECONDS, SHARE
 from roofline.joining import (
     OUT,
     Access,
@@ -50,6 +51,7 @@ class Channel:
         self.server = server or servers.newest or DEFAULT_SERVER
         self._timeout = timeout
         self.granted_share: float | None = None  # of the server's core, by its last answer; None: not known
+        self._spent = threading.local()
         if access is None:
             access = _in_time(self.server, servers.known.get(self.server))
         self._access = None if access == NO_ACCESS else access
@@ -81,8 +83,15 @@ class Channel:
                 answer, call = other.run(lambda: method.with_call(request, timeout=self._timeout))
             except grpc.RpcError as error:
                 raise self._error(error) from None
-        self.granted_share = _granted_share(call.trailing_metadata())
+        said = dict(call.trailing_metadata() or ())
+        self.granted_share = _number(said.get(SHARE))
+        self._spent.seconds = self.spent_s + (_number(said.get(SECONDS)) or 0.0)
         return answer
+
+    @property
+    def spent_s(self) -> float:
+        """CPU time of the server, for all answers to questions of this thread, as far as it says."""
+        return getattr(self._spent, "seconds", 0.0)
 
     def _error(self, error: Any) -> ClientError:
         code, details = error.code(), clean(" ".join((error.details() or "").split()))
@@ -135,13 +144,9 @@ class Channel:
                 return False
 
 
-def _granted_share(metadata: Any) -> float | None:
+def _number(text: str | None) -> float | None:
     """None where the server says nothing, as one of an earlier release."""
-    for key, value in metadata or ():
-        if key == SHARE:
-            with contextlib.suppress(ValueError):
-                return float(value)
-    return None
+    return None if text is None else float(text)
 
 
 def _in_time(server: str, access: Access | None) -> Access | None:

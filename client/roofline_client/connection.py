@@ -61,6 +61,11 @@ class Connection:
         says; None: it did not say."""
         return self._channel.granted_share
 
+    @property
+    def spent_s(self) -> float:
+        """CPU time that answers to questions of this thread have taken the server until now, s."""
+        return self._channel.spent_s
+
     def jobs(self) -> list[Job]:
         """All jobs the server knows, newest first. Raises ClientError."""
         answer = self._channel.ask(self._query.ListJobs, query_pb2.ListJobsRequest())

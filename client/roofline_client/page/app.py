@@ -292,9 +292,12 @@ class _Page:
 
 
 def _timed(watch: Watch, client: Client) -> Found:
-    begin = time.monotonic()
+    begin, before = time.monotonic(), client.spent_s
     shown, may_change = watch.look(client)
-    return Found(shown, may_change, time.monotonic() - begin, client.granted_share)
+    share = client.granted_share
+    # A server of an earlier release does not say what it took.
+    spent_s = time.monotonic() - begin if share is None else client.spent_s - before
+    return Found(shown, may_change, spent_s, share)
 
 
 def _stream(shown: AsyncIterator[tuple[str, str]]) -> Response:

@@ -15,13 +15,14 @@ from roofline.answers.verdict import Verdict
 from ..api import Client
 from ..errors import ClientError
 from ..tables import units
-from .live import Shown
+from .live import SHARE, Shown
 
 WITH_VERDICT = 20  # jobs, the newest
 WORDS = 5  # of what holds a job up
 SPARKS = 30  # stretches of steps of a sparkline
 MOST = 500  # jobs that are listed
-RUNNING_S = 5.0  # what holds a running job up is asked for so often at most, of one job at a look
+RUNNING_S = 5.0  # what holds a running job up is asked for so often at most, of one job at a look,
+PART = 0.25  # and in such a part of what the server grants to all questions of pages
 
 
 class Seen(NamedTuple):
@@ -29,6 +30,13 @@ class Seen(NamedTuple):
 
     verdict: Verdict | None
     sparks: list[float | None]
+
+
+class Asked(NamedTuple):
+    """What was found of a running job, and from when on (s) it is to be asked for again."""
+
+    seen: Seen | None
+    again_s: float
 
 
 class JobLine(NamedTuple):
@@ -56,21 +64,21 @@ class JobList:
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
         self._now = now
         self._ended: dict[tuple[str, int], Seen] = {}  # they change no more
-        self._running: dict[str, tuple[float, Seen | None]] = {}  # when they were asked for
+        self._running: dict[str, Asked] = {}
 
     def look(self, client: Client) -> Shown:
         """What is to be shown now. Raises ClientError."""
         jobs = sorted(client.jobs(), key=lambda job: (not job.running, -job.end_ns))[:MOST]
-        self._forget_oldest({job.job for job in jobs if job.running})
+        self._forget_one({job.job for job in jobs if job.running})
         lines = [self._line(client, job, at < WITH_VERDICT) for at, job in enumerate(jobs)]
         return json.dumps({"jobs": [line._asdict() for line in lines]}), True
 
-    def _forget_oldest(self, running: Collection[str]) -> None:
-        """The one that was asked for longest ago is asked for anew: all at once would hold up others."""
-        self._running = {job: seen for job, seen in self._running.items() if job in running}
-        oldest = min(self._running, key=lambda job: self._running[job][0], default=None)
-        if oldest is not None and self._now() - self._running[oldest][0] >= RUNNING_S:
-            del self._running[oldest]
+    def _forget_one(self, running: Collection[str]) -> None:
+        """The one that is to be asked for first, if it is time: all at once would hold up others."""
+        self._running = {job: asked for job, asked in self._running.items() if job in running}
+        first = min(self._running, key=lambda job: self._running[job].again_s, default=None)
+        if first is not None and self._now() >= self._running[first].again_s:
+            del self._running[first]
 
     def _line(self, client: Client, job: Job, with_verdict: bool) -> JobLine:
         seen = self._seen(client, job) if with_verdict and not job.removed else None
@@ -98,12 +106,14 @@ class JobList:
         if key in self._ended:
             return self._ended[key]
         if job.running and job.job in self._running:
-            return self._running[job.job][1]
+            return self._running[job.job].seen
         found: Seen | None = None
+        before = client.spent_s
         with suppress(ClientError):
             found = Seen(client.report(job.job, first_screen=True).verdict, _sparks(client, job.job))
         if job.running:
-            self._running[job.job] = self._now(), found
+            pause_s = (client.spent_s - before) / (PART * (client.granted_share or SHARE))
+            self._running[job.job] = Asked(found, self._now() + max(RUNNING_S, pause_s))
         elif found is not None:
             while len(self._ended) >= WITH_VERDICT:
                 del self._ended[next(iter(self._ended))]

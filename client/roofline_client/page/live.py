@@ -31,8 +31,8 @@ Shown = tuple[str, bool]
 
 
 class Found(NamedTuple):
-    """What is shown, whether it may still change, how long the server took for it, and which share of its
-    time it grants to all that is asked again and again; None: it did not say."""
+    """What is shown, whether it may still change, how much CPU time the server took for it, and which share of
+    that it grants to all that is asked again and again; None: it did not say."""
 
     shown: str
     may_change: bool

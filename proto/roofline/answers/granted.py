@@ -1,6 +1,7 @@
-"""What comes with each answer besides it: how much of the server who asks again and again may take."""
+"""What comes with each answer besides it: what it took, and how much who asks again and again may take."""
 
 from __future__ import annotations
 
-# Of gRPC's trailing metadata; a share of one core, as "0.25". A server that is busy with batches grants less.
+# Keys of gRPC's trailing metadata. A share of one core, as "0.25". A server that is busy with batches grants less.
 SHARE = "roofline-share"
+SECONDS = "roofline-seconds"  # of CPU time; 0 where the answer was computed for somebody else

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from functools import partial
 from typing import Any
 
 import grpc
-from roofline.answers.granted import SHARE
+from roofline.answers.granted import SECONDS, SHARE
 
 from ..errors import BadRequest, UnknownHost, UnknownJob, unknown_job
 from ..ingest.commands import Agents
@@ -54,8 +55,10 @@ class QueryService:
         return Answers(self._whole_store.seen_by(self._limit()))
 
     async def ListJobs(self, request: Any, context: Any) -> Any:
-        self._grant(context)
-        return await self._lists.answer(("jobs", self._limit()), self._answers.jobs)
+        took = Took(self._answers.jobs)
+        found = await self._lists.answer(("jobs", self._limit()), took)
+        self._say_cost(context, took)
+        return found
 
     async def GetReport(self, request: Any, context: Any) -> Any:
         return await self._answer(self._answers.report, request, context, "report")
@@ -148,16 +151,19 @@ class QueryService:
         questions: Questions | None = None,
     ) -> Any:
         """questions: among which it waits; None: those about the data of jobs."""
-        self._grant(context)
         # Equal are those of callers who may see the same.
         key = (what, request.SerializeToString(deterministic=True), self._limit())
+        took = Took(partial(work, request))
         try:
-            return await (questions or self._questions).answer(key, partial(work, request))
+            found = await (questions or self._questions).answer(key, took)
         except Exception as error:
             await _refuse(error, request, context, what)
+        self._say_cost(context, took)
+        return found
 
-    def _grant(self, context: Any) -> None:
-        context.set_trailing_metadata(((SHARE, f"{self._granted_share():.3f}"),))
+    def _say_cost(self, context: Any, took: Took) -> None:
+        said = {SHARE: self._granted_share(), SECONDS: took.seconds}
+        context.set_trailing_metadata(tuple((key, f"{value:.4f}") for key, value in said.items()))
 
     async def _stream(
         self, work: Callable[[Any], Iterator[Any]], request: Any, context: Any, what: str
@@ -168,6 +174,20 @@ class QueryService:
                 yield message
         except Exception as error:
             await _refuse(error, request, context, what)
+
+
+class Took:
+    """Work that is done at most once, and the CPU time (s) that it took."""
+
+    def __init__(self, work: Callable[[], Any]) -> None:
+        self._work, self.seconds = work, 0.0
+
+    def __call__(self) -> Any:
+        begin = time.thread_time()
+        try:
+            return self._work()
+        finally:
+            self.seconds = time.thread_time() - begin
 
 
 async def _refuse(error: Exception, request: Any, context: Any, what: str) -> None:

@@ -36,12 +36,14 @@ class Server:
 
     def __init__(self, *jobs: Job) -> None:
         self.listed, self.asked = list(jobs), 0
+        self.spent_s, self.granted_share, self.takes_s = 0.0, 0.25, 0.0
 
     def jobs(self) -> list[Job]:
         return self.listed
 
     def report(self, job: str, **_: Any) -> Report:
         self.asked += 1
+        self.spent_s += self.takes_s
         if job == "broken":
             raise Refused("no")
         return from_message(Report, pb.Report(job=job))  # type: ignore[no-any-return]
@@ -91,3 +93,21 @@ def test_of_many_running_jobs_one_is_asked_for_anew_at_a_look_the_oldest_first()
         now[0] += RUNNING_S
         lines(watch, server)
         assert server.asked == 3 + looks
+
+
+def test_a_running_job_that_takes_long_or_that_a_busy_server_has_is_asked_for_more_seldom() -> None:
+    now = [0.0]
+    server = Server(job("1", running=True))
+    server.takes_s = 1.0
+    watch = JobList(lambda: now[0])
+    for share, expected_s in ((0.25, 16.0), (0.02, 200.0)):
+        server.granted_share = share
+        now[0] += 1000
+        lines(watch, server)
+        before = server.asked
+        now[0] += expected_s - 1
+        lines(watch, server)
+        assert server.asked == before
+        now[0] += 1
+        lines(watch, server)
+        assert server.asked == before + 1
