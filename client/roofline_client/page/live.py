@@ -1,7 +1,7 @@
 """What many look at is asked for once: a feed asks while somebody watches, and gives all of them the newest.
 
-Who reads slowly misses what came between and harms nobody. A question that takes long is asked less often, and
-all of them together take no more of the server's time than it grants.
+Who reads slowly misses what came between and harms nobody. A question that takes long is asked less often,
+and all of them together take no more of the server's time than it grants.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 
 EVERY_S, MOST_S = 1.0, 300.0  # so often at most and at least
 SHARE = 0.1  # of the server's time, where it grants none itself
-NEWER = 0.3  # how much the last question counts in what one takes
+NEWER = 0.3  # how much the last question counts in what one takes, where it took less than before
 STILL_S = 15.0  # so often it is looked whether what was over still is
 KEPT = 16  # subjects that nobody watches, for who comes back
 
@@ -31,8 +31,8 @@ Shown = tuple[str, bool]
 
 
 class Found(NamedTuple):
-    """What is shown, whether it may still change, how much CPU time the server took for it, and which share of
-    that it grants to all that is asked again and again; None: it did not say."""
+    """What is shown, whether it may still change, how much CPU time the server took for it, and which share
+    of a core it grants to all that is asked again and again; None: it did not say."""
 
     shown: str
     may_change: bool
@@ -94,7 +94,9 @@ class Pace:
 
     def __init__(self) -> None:
         self._share = SHARE
-        self._taken: dict[Hashable, float] = {}  # s, a mean in which the newest count most
+        self._taken: dict[
+            Hashable, float
+        ] = {}  # s: of the last question, or more where the ones before took more
         self._still: set[Hashable] = set()  # what does not change any more
 
     def took(self, who: Hashable, found: Found) -> None:
@@ -107,7 +109,7 @@ class Pace:
             return
         self._still.discard(who)
         before = self._taken.get(who, found.spent_s)
-        self._taken[who] = before + NEWER * (found.spent_s - before)
+        self._taken[who] = max(found.spent_s, before + NEWER * (found.spent_s - before))
 
     def leave(self, who: Hashable) -> None:
         """This one asks no more."""
@@ -118,7 +120,9 @@ class Pace:
         """From one question to the next, as it is now."""
         if who in self._still:
             return STILL_S
-        period = math.sqrt(self._taken.get(who, 0.0)) * sum(map(math.sqrt, self._taken.values())) / self._share
+        period = (
+            math.sqrt(self._taken.get(who, 0.0)) * sum(map(math.sqrt, self._taken.values())) / self._share
+        )
         return min(MOST_S, max(EVERY_S, period))
 
 

@@ -1,4 +1,5 @@
-"""What does not change is not asked for again: of a job that is over, as long as the list of jobs says the same."""
+"""What does not change is not asked for again: of a job that is over, as long as the list of jobs says the
+same."""
 
 from __future__ import annotations
 
@@ -12,7 +13,8 @@ from ..api import Client
 from .live import Shown, Watch
 
 LISTED_S = 5.0  # so old may be what the list of jobs said
-# An agent that was cut off may bring steps of a job that is over: seen after so long at first, ever less often.
+# An agent that was cut off may bring steps of a job that is over: looked for after so long, ever less often,
+# and in a hundredth of the time.
 AGAIN_S, MOST_AGAIN_S, SHARE = 60.0, 3600.0, 100.0
 
 

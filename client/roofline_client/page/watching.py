@@ -80,8 +80,8 @@ class JobState:
 
 
 class StepsWatch:
-    """Step times and lateness of the whole job, and what holds the newest steps of a running one up: of a long
-    job, a mean over all steps hardly moves."""
+    """Step times and lateness of the whole job, and what holds the newest steps of a running one up: of a
+    long job, a mean over all steps hardly moves."""
 
     def __init__(self, job: str, state: JobState) -> None:
         self._job, self._state = job, state

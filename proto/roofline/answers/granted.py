@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
-# Keys of gRPC's trailing metadata. A share of one core, as "0.25". A server that is busy with batches grants less.
+# Keys of gRPC's trailing metadata. A share of one core, as "0.25": a server that is busy with batches grants
+# less.
 SHARE = "roofline-share"
 SECONDS = "roofline-seconds"  # of CPU time; 0 where the answer was computed for somebody else

@@ -8,8 +8,8 @@ import time
 from collections import deque
 from collections.abc import Callable
 
-from .committer import Committer
 from . import granting
+from .committer import Committer
 from .holding import BatchLoad, Holding, next_holding
 from .looks import every_second
 
@@ -32,7 +32,7 @@ class Pacing:
         self._committer, self._clock, self._cpu = committer, clock, cpu
         self._looked_s, self._cpu_s = clock(), cpu()
         self._streams: deque[int] = deque([0], LATELY)
-        self._shares: deque[float] = deque((), granting.LATELY)
+        self._shares: deque[float] = deque(maxlen=granting.LATELY)
 
     async def run(self) -> None:
         await every_second(self.look, self._clock)

@@ -41,8 +41,8 @@ class QueryService:
         granted_share: Callable[[], float],
         limit: Callable[[], Limit | None] = lambda: None,
     ) -> None:
-        """granted_share: of a core, what who asks again and again may take now. limit: which runs the caller of
-        the method that runs now may see; None: all."""
+        """granted_share: of a core, what who asks again and again may take now. limit: which runs the caller
+        of the method that runs now may see; None: all."""
         self._whole_store = store  # for admins alone
         self._agents = agents
         self._granted_share = granted_share

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 from roofline.answers.jobs import Job
@@ -71,5 +72,5 @@ def test_steps_that_come_late_are_seen_ever_more_seldom() -> None:
         server.shown(AGAIN_S)
         if server.looks > before:
             asked.append(server.now)
-    apart = [after - before for before, after in zip(asked, asked[1:], strict=False)]
+    apart = [after - before for before, after in pairwise(asked)]
     assert apart[:3] == [AGAIN_S, 2 * AGAIN_S, 4 * AGAIN_S] and max(apart) == MOST_AGAIN_S

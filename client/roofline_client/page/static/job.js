@@ -39,30 +39,33 @@ function band(figure) {
   return { ...figure, layout: { ...figure.layout, shapes: [...(figure.layout.shapes || []), shape] } };
 }
 
-// While the mouse is down steps are being picked: a picture that is drawn anew would end that. What has come
-// meanwhile is drawn when it is up: that alone, as somebody waits for what he picked.
+// Pictures that are to be drawn: one a frame, so that what somebody does is seen first. While the mouse is down steps
+// are being picked: a picture that is drawn anew would end that.
+const due = new Set();
 let pressed = false;
-const missed = new Set();
+let drawing = false;
 window.addEventListener("pointerdown", () => { pressed = true; }, true);
 for (const end of ["pointerup", "pointercancel", "blur"]) {
   window.addEventListener(end, () => {
-    if (!pressed) return;
     pressed = false;
-    setTimeout(() => {
-      drawAll([...missed]);
-      missed.clear();
-    }, 0);
+    drawAll([]);
   }, true);
 }
 
 function drawAll(names) {
-  for (const name of names) {
-    if (pressed) missed.add(name);
-    if (pressed || !pictures[name]) continue;
-    // Another pick begins with all of what is picked in sight.
-    const revision = job + (name === "late" ? picked.steps + picked.ranks : "");
-    draw(name, name === "steps" ? band(pictures[name]) : pictures[name], revision);
-  }
+  names.forEach((name) => due.add(name));
+  if (drawing || pressed || !due.size) return;
+  drawing = true;
+  afterFrames(1, () => {
+    drawing = false;
+    const [name] = due;
+    if (!pressed && due.delete(name) && pictures[name]) {
+      // Another pick begins with all of what is picked in sight.
+      const revision = job + (name === "late" ? picked.steps + picked.ranks : "");
+      draw(name, name === "steps" ? band(pictures[name]) : pictures[name], revision);
+    }
+    drawAll([]);
+  });
 }
 
 function pick(change) {
@@ -73,17 +76,22 @@ function pick(change) {
 
 // At once what the browser knows, the rest when the server has answered.
 function ask() {
-  describe();
   verdict.setAttribute("aria-busy", "true");
-  document.querySelectorAll(".of-steps").forEach((one) => one.classList.add("waits"));
+  // Plotly measures texts: what else of the page has changed before would be laid out then.
   if (pictures.steps && document.getElementById("steps").on) {
     Plotly.relayout("steps", { "xaxis.autorange": true, shapes: band(pictures.steps).layout.shapes || [] });
   }
+  describe();
+  document.querySelectorAll(".of-steps").forEach((one) => one.classList.add("waits"));
+  const asked = picked;
+  const still = (task) => () => { if (asked === picked) task(); };
+  afterFrames(2, still(() => { reopen(); afterFrames(1, still(zoomLate)); }));
+}
+
+function zoomLate() {
   const found = edges();
-  if (pictures.late && found && found[0] !== "" && found[1] !== "") {
-    Plotly.relayout("late", { "xaxis.range": [+found[0] - 0.5, +found[1] + 0.5] });
-  }
-  reopen();
+  if (!pictures.late || !found || found[0] === "" || found[1] === "") return;
+  Plotly.relayout("late", { "xaxis.range": [+found[0] - 0.5, +found[1] + 0.5] });
 }
 
 function describe() {
