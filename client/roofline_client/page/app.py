@@ -47,7 +47,8 @@ EVENTS_APART_S = 15  # a comment between events tells proxies and browsers that 
 MOST_JOBS = 64  # of which something is known
 # What is asked for first of a job; on opening it step times are, as nothing else is asked for yet.
 URGENCY = {"verdict": 0, "roofline": 1, "late": 2, "steps": 3}
-LEAST_S = {"verdict": 5.0, "roofline": 2.0}  # so often at most: of many steps, they hardly move
+# So often at most: of many steps, verdict and roofline hardly move; a new step is to be seen soon.
+LEAST_S = {"verdict": 5.0, "roofline": 2.0, "steps": 0.6}
 Asked = tuple[Hashable, Watch]  # of a feed: what tells its subject from others, and who asks
 
 
@@ -257,7 +258,7 @@ class _Page:
 
         # Nobody sees what another asked for.
         feeds = {
-            name: self._feeds.feed((name, subject, access), asking(name, watch), LEAST_S.get(name, 0.0))
+            name: self._feeds.feed((name, subject, access), asking(name, watch), LEAST_S.get(name))
             for name, (subject, watch) in watches.items()
         }
         return _stream(merged(feeds))

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-EVERY_S, MOST_S = 1.0, 300.0  # so often at most and at least
+EVERY_S, MOST_S = 1.0, 300.0  # so often at most, unless said otherwise, and at least
 SHARE = 0.1  # of the server's time, where it grants none itself
 NEWER = 0.3  # how much the last question counts in what one takes, where it took less than before
 STILL_S = 15.0  # so often it is looked whether what was over still is
@@ -123,14 +123,14 @@ class Pace:
         period = (
             math.sqrt(self._taken.get(who, 0.0)) * sum(map(math.sqrt, self._taken.values())) / self._share
         )
-        return min(MOST_S, max(EVERY_S, period))
+        return min(MOST_S, period)
 
 
 class Feed:
     """One subject; a task asks for it as long as there are watchers."""
 
-    def __init__(self, ask: Callable[[], Awaitable[Found]], pace: Pace, least_s: float = 0.0) -> None:
-        """least_s: asked for no more often, however little it takes."""
+    def __init__(self, ask: Callable[[], Awaitable[Found]], pace: Pace, least_s: float | None = None) -> None:
+        """least_s: asked for no more often, however little it takes; None: as everything."""
         self._ask, self._pace, self._least_s = ask, pace, least_s
         self._watchers: set[asyncio.Queue[str]] = set()
         self._newest, self._due = "", 0.0
@@ -175,7 +175,7 @@ class Feed:
                 await asyncio.sleep(min(rest, EVERY_S))
 
     def _period_s(self) -> float:
-        return max(self._least_s, self._pace.period_s(self))
+        return max(EVERY_S if self._least_s is None else self._least_s, self._pace.period_s(self))
 
     def _show(self, shown: str) -> None:
         if shown == self._newest:
@@ -213,7 +213,7 @@ class Feeds:
         self._pace = Pace()
         self._feeds: dict[Hashable, Feed] = {}
 
-    def feed(self, subject: Hashable, ask: Callable[[], Awaitable[Found]], least_s: float = 0.0) -> Feed:
+    def feed(self, subject: Hashable, ask: Callable[[], Awaitable[Found]], least_s: float | None = None) -> Feed:
         """The one of this subject; ask: how, if it is new; least_s: see `Feed`."""
         found = self._feeds.pop(subject, None) or Feed(ask, self._pace, least_s)
         idle = [one for one, feed in self._feeds.items() if not feed.is_watched]
