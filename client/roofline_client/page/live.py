@@ -101,7 +101,7 @@ class Pace:
 
     def took(self, who: Hashable, found: Found) -> None:
         """Somebody has asked."""
-        if found.share is not None:
+        if found.share:
             self._share = found.share
         if not found.may_change:
             self.leave(who)

@@ -163,7 +163,7 @@ class QueryService:
 
     def _say_cost(self, context: Any, took: Took) -> None:
         said = {SHARE: self._granted_share(), SECONDS: took.seconds}
-        context.set_trailing_metadata(tuple((key, f"{value:.4f}") for key, value in said.items()))
+        context.set_trailing_metadata(tuple((key, f"{value:.6f}") for key, value in said.items()))
 
     async def _stream(
         self, work: Callable[[Any], Iterator[Any]], request: Any, context: Any, what: str

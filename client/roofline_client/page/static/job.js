@@ -76,6 +76,7 @@ function pick(change) {
 
 // At once what the browser knows, the rest when the server has answered.
 function ask() {
+  due.clear();  // of what was picked before; all of it comes again
   verdict.setAttribute("aria-busy", "true");
   // Plotly measures texts: what else of the page has changed before would be laid out then.
   if (pictures.steps && document.getElementById("steps").on) {
