@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-QUIET_SHARE, BUSY_SHARE = 0.25, 0.015  # of a core, that is granted
+QUIET_SHARE, BUSY_SHARE = 0.25, 0.01  # of a core, that is granted
 QUIET, BUSY = 0.05, 0.20  # of a core, that batches take then
-SOON, LATELY = 5, 30  # looks: more is noticed within the first, less after the second
+SOON, LATELY = 2, 30  # looks: more is noticed within the first, less after the second
 
 
 def granted(shares: Sequence[float]) -> float:
