@@ -213,7 +213,9 @@ class Feeds:
         self._pace = Pace()
         self._feeds: dict[Hashable, Feed] = {}
 
-    def feed(self, subject: Hashable, ask: Callable[[], Awaitable[Found]], least_s: float | None = None) -> Feed:
+    def feed(
+        self, subject: Hashable, ask: Callable[[], Awaitable[Found]], least_s: float | None = None
+    ) -> Feed:
         """The one of this subject; ask: how, if it is new; least_s: see `Feed`."""
         found = self._feeds.pop(subject, None) or Feed(ask, self._pace, least_s)
         idle = [one for one, feed in self._feeds.items() if not feed.is_watched]

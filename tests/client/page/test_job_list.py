@@ -111,3 +111,19 @@ def test_a_running_job_that_takes_long_or_that_a_busy_server_has_is_asked_for_mo
         now[0] += 1
         lines(watch, server)
         assert server.asked == before + 1
+
+
+def test_many_jobs_that_are_not_known_yet_are_asked_for_look_by_look() -> None:
+    server = Server(*(job(str(number)) for number in range(6)))
+    server.takes_s, server.granted_share = 0.2, 0.25
+    watch = JobList()
+    asked = []
+    for _ in range(3):
+        found = lines(watch, server)
+        asked.append(server.asked)
+        assert sum(bool(line["sparks"]) for line in found) == server.asked
+    assert asked == [3, 6, 6], "a look takes half a second of the server's time, or one job"
+    server.listed, server.granted_share = [job(f"42/{number}", running=True) for number in range(6)], 0.01
+    lines(watch, server)
+    lines(watch, server)
+    assert server.asked == 8
