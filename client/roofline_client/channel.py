@@ -6,11 +6,13 @@ import contextlib
 import os
 import queue
 import re
+import threading
 import time
 from collections.abc import Iterator
 from typing import Any
 
 import grpc
+from roofline.answers.granted import SECONDS, SHARE
 from roofline.joining import (
     OUT,
     Access,
@@ -48,6 +50,8 @@ class Channel:
         servers = known_servers()
         self.server = server or servers.newest or DEFAULT_SERVER
         self._timeout = timeout
+        self.granted_share: float | None = None  # of the server's core, by its last answer; None: not known
+        self._spent = threading.local()
         if access is None:
             access = _in_time(self.server, servers.known.get(self.server))
         self._access = None if access == NO_ACCESS else access
@@ -76,9 +80,18 @@ class Channel:
         """The message that answers a question. Raises NotFound, Unreachable, Refused."""
         with OtherThread() as other:
             try:
-                return other.run(lambda: method(request, timeout=self._timeout))
+                answer, call = other.run(lambda: method.with_call(request, timeout=self._timeout))
             except grpc.RpcError as error:
                 raise self._error(error) from None
+        said = dict(call.trailing_metadata() or ())
+        self.granted_share = _number(said.get(SHARE))
+        self._spent.seconds = self.spent_s + (_number(said.get(SECONDS)) or 0.0)
+        return answer
+
+    @property
+    def spent_s(self) -> float:
+        """CPU time of the server, for all answers to questions of this thread, as far as it says."""
+        return getattr(self._spent, "seconds", 0.0)
 
     def _error(self, error: Any) -> ClientError:
         code, details = error.code(), clean(" ".join((error.details() or "").split()))
@@ -129,6 +142,11 @@ class Channel:
                 return bool(other.run(lambda: check(b"", timeout=patience_s)) == NOT_SERVING)
             except grpc.RpcError:
                 return False
+
+
+def _number(text: str | None) -> float | None:
+    """None where the server says nothing, as one of an earlier release."""
+    return None if text is None else float(text)
 
 
 def _in_time(server: str, access: Access | None) -> Access | None:

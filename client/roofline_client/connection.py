@@ -59,6 +59,17 @@ class Connection:
     def close(self) -> None:
         self._channel.close()
 
+    @property
+    def granted_share(self) -> float | None:
+        """Of one core of the server, how much who asks again and again may take of it, as its last answer
+        says; None: it did not say."""
+        return self._channel.granted_share
+
+    @property
+    def spent_s(self) -> float:
+        """CPU time that answers to questions of this thread have taken the server until now, s."""
+        return self._channel.spent_s
+
     def jobs(self) -> list[Job]:
         """All jobs the server knows, newest first. Raises ClientError."""
         answer = self._channel.ask(self._query.ListJobs, query_pb2.ListJobsRequest())

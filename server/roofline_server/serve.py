@@ -232,7 +232,8 @@ def grpc_server(
     )
     agents = Agents() if agents is None else agents
     server.add_generic_rpc_handlers((IngestService(store, committer, agents).handler(),))
-    questions = QueryService(store, agents, guard.limit if guard is not None else lambda: None)
+    limit = guard.limit if guard is not None else lambda: None
+    questions = QueryService(store, agents, lambda: committer.granted_share, limit)
     query_pb2_grpc.add_QueryServicer_to_server(questions, server)
     if guard is not None:
         access_pb2_grpc.add_AccessServicer_to_server(guard.enrolment(), server)

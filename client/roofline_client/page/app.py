@@ -11,6 +11,7 @@ import contextlib
 import json
 import secrets
 import time
+from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Iterable, Mapping
 from functools import partial
 from pathlib import Path
@@ -35,6 +36,7 @@ from .answers import AnswerWatch
 from .asking import Asking, Busy
 from .job_list import JobList
 from .live import Feeds, Found, Turns, Watch, merged
+from .settled import Listed, Settled
 from .shield import LOOPBACK, Shield
 from .visitors import COOKIE, LONGEST_S, Visitors
 from .watching import Chosen, JobState, LateWatch, RooflineWatch, StepsWatch, VerdictWatch
@@ -45,6 +47,8 @@ EVENTS_APART_S = 15  # a comment between events tells proxies and browsers that 
 MOST_JOBS = 64  # of which something is known
 # What is asked for first of a job; on opening it step times are, as nothing else is asked for yet.
 URGENCY = {"verdict": 0, "roofline": 1, "late": 2, "steps": 3}
+# So often at most: of many steps, verdict and roofline hardly move; a new step is to be seen soon.
+LEAST_S = {"verdict": 5.0, "roofline": 2.0, "steps": 0.6}
 Asked = tuple[Hashable, Watch]  # of a feed: what tells its subject from others, and who asks
 
 
@@ -68,6 +72,7 @@ class _Page:
         self._settings = settings
         self._visitors, self._feeds = Visitors(), Feeds()
         self._jobs: dict[tuple[Access | None, str], tuple[JobState, Turns]] = {}
+        self._listed: OrderedDict[Access | None, Listed] = OrderedDict()
         self._asking = Asking(settings.server, settings.own)
         self._templates = Jinja2Templates(HERE / "templates")
         self._templates.env.globals["version"] = __version__
@@ -209,7 +214,18 @@ class _Page:
         chosen = chosen._replace(ranks="")  # a verdict is of all ranks
         watches["verdict"] = chosen, VerdictWatch(chosen, state)
         watches["roofline"] = chosen, RooflineWatch(chosen, state)
-        return self._events(watches, access, turns)
+        listed = self._list_for(access)
+        settled: dict[str, Asked] = {
+            name: (subject, Settled(chosen.job, watch, listed)) for name, (subject, watch) in watches.items()
+        }
+        return self._events(settled, access, turns)
+
+    def _list_for(self, access: Access | None) -> Listed:
+        found = self._listed.pop(access, None) or Listed()
+        self._listed[access] = found
+        while len(self._listed) > MOST_JOBS:
+            self._listed.popitem(last=False)
+        return found
 
     def _looked_at(self, access: Access | None, job: str) -> tuple[JobState, Turns]:
         """What all who look at a job with the same access have in common."""
@@ -242,7 +258,7 @@ class _Page:
 
         # Nobody sees what another asked for.
         feeds = {
-            name: self._feeds.feed((name, subject, access), asking(name, watch))
+            name: self._feeds.feed((name, subject, access), asking(name, watch), LEAST_S.get(name))
             for name, (subject, watch) in watches.items()
         }
         return _stream(merged(feeds))
@@ -277,9 +293,12 @@ class _Page:
 
 
 def _timed(watch: Watch, client: Client) -> Found:
-    begin = time.monotonic()
+    begin, before = time.monotonic(), client.spent_s
     shown, may_change = watch.look(client)
-    return Found(shown, may_change, time.monotonic() - begin)
+    share = client.granted_share
+    # A server of an earlier release does not say what it took.
+    spent_s = time.monotonic() - begin if share is None else client.spent_s - before
+    return Found(shown, may_change, spent_s, share)
 
 
 def _stream(shown: AsyncIterator[tuple[str, str]]) -> Response:

@@ -6,6 +6,7 @@ import json
 import math
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import NamedTuple
 
 from roofline.answers.jobs import Job
@@ -14,13 +15,15 @@ from roofline.answers.verdict import Verdict
 from ..api import Client
 from ..errors import ClientError
 from ..tables import units
-from .live import Shown
+from .live import SHARE, Shown
 
 WITH_VERDICT = 20  # jobs, the newest
 WORDS = 5  # of what holds a job up
 SPARKS = 30  # stretches of steps of a sparkline
 MOST = 500  # jobs that are listed
-RUNNING_S = 5.0  # so old may be what holds a running job up: a line does not need more
+RUNNING_S = 5.0  # what holds a running job up is asked for so often at most, of one job at a look,
+PART = 0.25  # and in such a part of what the server grants to all questions of pages
+LOOK_S = 2.0  # a look asks for one job after the other until it has taken what is granted in so long
 
 
 class Seen(NamedTuple):
@@ -28,6 +31,13 @@ class Seen(NamedTuple):
 
     verdict: Verdict | None
     sparks: list[float | None]
+
+
+class Asked(NamedTuple):
+    """What was found of a running job, and from when on (s) it is to be asked for again."""
+
+    seen: Seen | None
+    again_s: float
 
 
 class JobLine(NamedTuple):
@@ -55,16 +65,22 @@ class JobList:
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
         self._now = now
         self._ended: dict[tuple[str, int], Seen] = {}  # they change no more
-        self._running: dict[str, tuple[float, Seen]] = {}  # when they were asked for
+        self._running: dict[str, Asked] = {}
+        self._due, self._left_s = "", 0.0  # at this look: the running job whose turn it is; server's time
 
     def look(self, client: Client) -> Shown:
         """What is to be shown now. Raises ClientError."""
         jobs = sorted(client.jobs(), key=lambda job: (not job.running, -job.end_ns))[:MOST]
-        self._running = {
-            job: seen for job, seen in self._running.items() if self._now() - seen[0] < RUNNING_S
-        }
+        self._running = {job.job: self._running[job.job] for job in jobs if job.job in self._running}
+        self._due = self._next()
+        self._left_s = LOOK_S * (client.granted_share or SHARE)
         lines = [self._line(client, job, at < WITH_VERDICT) for at, job in enumerate(jobs)]
         return json.dumps({"jobs": [line._asdict() for line in lines]}), True
+
+    def _next(self) -> str:
+        """The job that is to be asked for first, if it is time: all at once would hold up others."""
+        first = min(self._running, key=lambda job: self._running[job].again_s, default="")
+        return first if first and self._now() >= self._running[first].again_s else ""
 
     def _line(self, client: Client, job: Job, with_verdict: bool) -> JobLine:
         seen = self._seen(client, job) if with_verdict and not job.removed else None
@@ -91,15 +107,21 @@ class JobList:
         key = job.job, job.end_ns
         if key in self._ended:
             return self._ended[key]
-        if job.running and job.job in self._running:
-            return self._running[job.job][1]
-        try:
+        asked = self._running.get(job.job)
+        seen = asked.seen if asked else None
+        if (asked and job.running and job.job != self._due) or self._left_s <= 0:
+            return seen
+        found: Seen | None = None
+        before = client.spent_s
+        with suppress(ClientError):
             found = Seen(client.report(job.job, first_screen=True).verdict, _sparks(client, job.job))
-        except ClientError:
-            return None
+        spent_s = client.spent_s - before
+        self._left_s -= spent_s
         if job.running:
-            self._running[job.job] = self._now(), found
-        else:
+            pause_s = spent_s / (PART * (client.granted_share or SHARE))
+            self._running[job.job] = Asked(found, self._now() + max(RUNNING_S, pause_s))
+        elif found is not None:
+            self._running.pop(job.job, None)
             while len(self._ended) >= WITH_VERDICT:
                 del self._ended[next(iter(self._ended))]
             self._ended[key] = found

@@ -1,7 +1,7 @@
 """What many look at is asked for once: a feed asks while somebody watches, and gives all of them the newest.
 
-Who reads slowly misses what came between and harms nobody. A question that takes long is asked less often, so
-that all pages together take a small part of the server's time.
+Who reads slowly misses what came between and harms nobody. A question that takes long is asked less often,
+and all of them together take no more of the server's time than it grants.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import heapq
 import logging
+import math
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Hashable, Mapping
 from contextlib import suppress
@@ -19,24 +20,24 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-EVERY_S, SHARE = 1.0, 10.0  # so often; what takes over 0.2 s is asked for in a tenth of the time
-MOST_S = 60.0  # also after a question that was given up
+EVERY_S, MOST_S = 1.0, 300.0  # so often at most, unless said otherwise, and at least
+SHARE = 0.1  # of the server's time, where it grants none itself
+NEWER = 0.3  # how much the last question counts in what one takes, where it took less than before
+STILL_S = 15.0  # so often it is looked whether what was over still is
 KEPT = 16  # subjects that nobody watches, for who comes back
-STILL_S, STILL_SHARE = (
-    15.0,
-    100.0,
-)  # of what does not change any more: so seldom, in so small a part of the time
 
 # What to show, and whether it may still change.
 Shown = tuple[str, bool]
 
 
 class Found(NamedTuple):
-    """What is shown, whether it may still change, and how long the server took for it."""
+    """What is shown, whether it may still change, how much CPU time the server took for it, and which share
+    of a core it grants to all that is asked again and again; None: it did not say."""
 
     shown: str
     may_change: bool
     spent_s: float
+    share: float | None = None
 
 
 class Watch(Protocol):
@@ -84,11 +85,53 @@ class Turns:
         self._taken = False
 
 
+class Pace:
+    """How often each of several things is asked for, so that all of them together take a share of the time.
+
+    The period of each grows by the root of what it takes: of all periods that take the same share, these add
+    up to least (the derivative of T + m c / T is 0 where T is the root of m c).
+    """
+
+    def __init__(self) -> None:
+        self._share = SHARE
+        self._taken: dict[
+            Hashable, float
+        ] = {}  # s: of the last question, or more where the ones before took more
+        self._still: set[Hashable] = set()  # what does not change any more
+
+    def took(self, who: Hashable, found: Found) -> None:
+        """Somebody has asked."""
+        if found.share:
+            self._share = found.share
+        if not found.may_change:
+            self.leave(who)
+            self._still.add(who)
+            return
+        self._still.discard(who)
+        before = self._taken.get(who, found.spent_s)
+        self._taken[who] = max(found.spent_s, before + NEWER * (found.spent_s - before))
+
+    def leave(self, who: Hashable) -> None:
+        """This one asks no more."""
+        self._taken.pop(who, None)
+        self._still.discard(who)
+
+    def period_s(self, who: Hashable) -> float:
+        """From one question to the next, as it is now."""
+        if who in self._still:
+            return STILL_S
+        period = (
+            math.sqrt(self._taken.get(who, 0.0)) * sum(map(math.sqrt, self._taken.values())) / self._share
+        )
+        return min(MOST_S, period)
+
+
 class Feed:
     """One subject; a task asks for it as long as there are watchers."""
 
-    def __init__(self, ask: Callable[[], Awaitable[Found]]) -> None:
-        self._ask = ask
+    def __init__(self, ask: Callable[[], Awaitable[Found]], pace: Pace, least_s: float | None = None) -> None:
+        """least_s: asked for no more often, however little it takes; None: as everything."""
+        self._ask, self._pace, self._least_s = ask, pace, least_s
         self._watchers: set[asyncio.Queue[str]] = set()
         self._newest, self._due = "", 0.0
         self._task: asyncio.Task[None] | None = None
@@ -109,6 +152,7 @@ class Feed:
             if not self._watchers and self._task is not None:
                 self._task.cancel()
                 self._task = None  # who comes before it has ended needs another one
+                self._pace.leave(self)
 
     @property
     def is_watched(self) -> bool:
@@ -118,15 +162,20 @@ class Feed:
         # Who comes back soon, as after a reload, sees what was found last, and nothing is asked anew.
         await asyncio.sleep(self._due - time.monotonic())
         while True:
-            pause = EVERY_S
+            begin = time.monotonic()
             try:
                 found = await self._ask()
                 self._show(found.shown)
-                pause = pause_s(found.spent_s, found.may_change)
+                self._pace.took(self, found)
             except Exception:
                 log.exception("the page asked in vain; it tries again")
-            self._due = time.monotonic() + pause
-            await asyncio.sleep(pause)
+            # What the server grants, and what else is asked for, may change meanwhile.
+            while (rest := begin + self._period_s() - time.monotonic()) > 0:
+                self._due = time.monotonic() + rest
+                await asyncio.sleep(min(rest, EVERY_S))
+
+    def _period_s(self) -> float:
+        return max(EVERY_S if self._least_s is None else self._least_s, self._pace.period_s(self))
 
     def _show(self, shown: str) -> None:
         if shown == self._newest:
@@ -157,22 +206,18 @@ async def merged(feeds: Mapping[str, Feed]) -> AsyncIterator[tuple[str, str]]:
             await stream.aclose()
 
 
-def pause_s(spent_s: float, may_change: bool = True) -> float:
-    """How long to wait before asking again, when the server took so long."""
-    if not may_change:
-        return max(STILL_S, STILL_SHARE * spent_s)
-    return min(MOST_S, max(0.0, EVERY_S - spent_s, SHARE * spent_s - EVERY_S))
-
-
 class Feeds:
     """By subject."""
 
     def __init__(self) -> None:
+        self._pace = Pace()
         self._feeds: dict[Hashable, Feed] = {}
 
-    def feed(self, subject: Hashable, ask: Callable[[], Awaitable[Found]]) -> Feed:
-        """The one of this subject; ask: how, if it is new."""
-        found = self._feeds.pop(subject, None) or Feed(ask)
+    def feed(
+        self, subject: Hashable, ask: Callable[[], Awaitable[Found]], least_s: float | None = None
+    ) -> Feed:
+        """The one of this subject; ask: how, if it is new; least_s: see `Feed`."""
+        found = self._feeds.pop(subject, None) or Feed(ask, self._pace, least_s)
         idle = [one for one, feed in self._feeds.items() if not feed.is_watched]
         for one in idle[: max(0, len(idle) - KEPT)]:
             del self._feeds[one]

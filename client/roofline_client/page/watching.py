@@ -25,8 +25,8 @@ from .live import Shown
 TRAIL_EVERY_S = 5.0
 MOST_TRAIL = 130  # places that are remembered
 RECENT_S = 20.0  # so old may be what is known of a job's newest steps
-# Steps that "now" is of; more where these are fewer than in a fifth of the last 10 s.
-NEWEST, NEWEST_SHARE = 20, 0.2
+# Steps that "now" is of; more where these are fewer than in a tenth of the last 10 s.
+NEWEST, NEWEST_SHARE = 10, 0.1
 FORGOTTEN_S = 60.0  # after so long without a look the server is asked again where roles were
 Place = tuple[float, float, float]  # when (s), intensity, FLOP/s
 Part = tuple[figures.Figure, str]  # a picture, and its table as HTML
@@ -80,10 +80,13 @@ class JobState:
 
 
 class StepsWatch:
-    """Step times and lateness of the whole job."""
+    """Step times and lateness of the whole job, and what holds the newest steps of a running one up: of a
+    long job, a mean over all steps hardly moves."""
 
     def __init__(self, job: str, state: JobState) -> None:
         self._job, self._state = job, state
+        self._last: int | None = None  # the newest step at the last look
+        self._now = ""
 
     def look(self, client: Client) -> Shown:
         """What is to be shown now. Raises ClientError."""
@@ -91,7 +94,23 @@ class StepsWatch:
         self._state.see(found)
         steps = step_figures.step_times(found), html(step_figures.steps_table(found))
         parts = {"steps": steps, "late": _late(found)}
-        return _message(parts, late_of="/", groups=_groups(found)), found.running
+        now = self._newest(client, found) if found.running else ""
+        return _message(parts, late_of="/", groups=_groups(found), now=now), found.running
+
+    def _newest(self, client: Client, found: StepOverview) -> str:
+        """HTML; "": it is not known. Asked for with new steps only, and not at the first look, so that step
+        times are there soon."""
+        recent = next((one for one in found.recent if not one.ago), None)
+        last = recent.last_step if recent else None
+        if recent is not None and self._last not in (None, last):
+            count = recent.last_step - recent.first_step + 1
+            first = recent.last_step + 1 - min(count, max(NEWEST, round(NEWEST_SHARE * count)))
+            self._now = ""
+            with suppress(ClientError):
+                line = screen.newest(client.report(self._job, first_step=first, first_screen=True))
+                self._now = html(line) if line.rows else ""
+        self._last = last
+        return self._now
 
 
 class LateWatch:
@@ -118,8 +137,7 @@ def _late(found: StepOverview) -> Part:
 
 
 class VerdictWatch:
-    """Verdict and account of the steps that were picked, or of the steady ones; of a running job also what
-    holds its newest steps up: of a long job, a mean over all of them hardly moves."""
+    """Verdict and account of the steps that were picked, or of the steady ones."""
 
     def __init__(self, chosen: Chosen, state: JobState) -> None:
         self._chosen, self._state = chosen, state
@@ -135,20 +153,7 @@ class VerdictWatch:
             parts["account"] = figures.accounts(accounts), html(figures.accounts_table(accounts))
         words = {"state": report.state, "verdict": html(screen.as_text(report)), "of": asked.steps}
         words["headline"] = report.verdict.headline if report.verdict else ""
-        words["now"] = self._newest(client) if report.running and not asked.steps else ""
         return _message(parts, **words), report.running
-
-    def _newest(self, client: Client) -> str:
-        """HTML; "": it is not known."""
-        recent = next((one for one in self._state.recent() or () if not one.ago), None)
-        if recent is None:
-            return ""
-        count = recent.last_step - recent.first_step + 1
-        first = recent.last_step + 1 - min(count, max(NEWEST, round(NEWEST_SHARE * count)))
-        with suppress(ClientError):
-            line = screen.newest(client.report(self._chosen.job, first_step=first, first_screen=True))
-            return html(line) if line.rows else ""
-        return ""
 
 
 class RooflineWatch:

@@ -14,6 +14,7 @@ from ..records import DecodedBatch, memory_of, rows
 from ..store.intake.inbox import Entry
 from ..store.store import Store
 from .fair_queue import FairQueue
+from .granting import granted
 from .overload import ServerLoad
 from .resting import Resting
 
@@ -58,6 +59,7 @@ class Committer:
         self._resting: Resting[Source] = Resting()
         self.failure = ""  # why the inbox cannot be written now
         self.hold_s = 0.0  # so long agents are asked to gather a batch; 0: as long as they like
+        self.granted_share = granted(())  # of a core, to questions that are asked again and again
         self.is_full = False  # agents wait for a sealing
         self._holding = False  # those do that send more than others
         self.committing_since: float | None = None  # monotonic time, s; None: no commit is under way

@@ -1,5 +1,5 @@
-"""Looks once a second at what batches take of the server's time, and has acks say how long agents shall
-gather."""
+"""Looks once a second at what batches take of the server's time: has acks say how long agents shall gather,
+and answers how much may be asked beside them."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 
+from . import granting
 from .committer import Committer
 from .holding import BatchLoad, Holding, next_holding
 from .looks import every_second
@@ -31,16 +32,19 @@ class Pacing:
         self._committer, self._clock, self._cpu = committer, clock, cpu
         self._looked_s, self._cpu_s = clock(), cpu()
         self._streams: deque[int] = deque([0], LATELY)
+        self._shares: deque[float] = deque(maxlen=granting.LATELY)
 
     async def run(self) -> None:
         await every_second(self.look, self._clock)
 
     def look(self, lag_s: float) -> None:
-        """Take the load into account; from now on acks say what follows."""
+        """Take the load into account; from now on acks and answers say what follows."""
         streams = sum(self._committer.counts.streams.values())
         newcomers = max(0, streams - min(self._streams))
         self._streams.append(streams)
-        before, load = self.holding, BatchLoad(streams, self._share(), lag_s, newcomers)
+        self._shares.append(self._share())
+        self._committer.granted_share = granting.granted(list(self._shares))
+        before, load = self.holding, BatchLoad(streams, self._shares[-1], lag_s, newcomers)
         self.holding = next_holding(before, load, self._looked_s)
         if self.holding.level != before.level:
             self._committer.hold_s = self.holding.seconds

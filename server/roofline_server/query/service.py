@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from functools import partial
 from typing import Any
 
 import grpc
+from roofline.answers.granted import SECONDS, SHARE
 
 from ..errors import BadRequest, UnknownHost, UnknownJob, unknown_job
 from ..ingest.commands import Agents
@@ -33,11 +35,17 @@ class QueryService:
     """
 
     def __init__(
-        self, store: Store, agents: Agents, limit: Callable[[], Limit | None] = lambda: None
+        self,
+        store: Store,
+        agents: Agents,
+        granted_share: Callable[[], float],
+        limit: Callable[[], Limit | None] = lambda: None,
     ) -> None:
-        """limit: which runs the caller of the method that runs now may see; None: all."""
+        """granted_share: of a core, what who asks again and again may take now. limit: which runs the caller
+        of the method that runs now may see; None: all."""
         self._whole_store = store  # for admins alone
         self._agents = agents
+        self._granted_share = granted_share
         self._limit = limit
         self._questions, self._lists = Questions(), Questions()
 
@@ -47,7 +55,10 @@ class QueryService:
         return Answers(self._whole_store.seen_by(self._limit()))
 
     async def ListJobs(self, request: Any, context: Any) -> Any:
-        return await self._lists.answer(("jobs", self._limit()), self._answers.jobs)
+        took = Took(self._answers.jobs)
+        found = await self._lists.answer(("jobs", self._limit()), took)
+        self._say_cost(context, took)
+        return found
 
     async def GetReport(self, request: Any, context: Any) -> Any:
         return await self._answer(self._answers.report, request, context, "report")
@@ -142,10 +153,17 @@ class QueryService:
         """questions: among which it waits; None: those about the data of jobs."""
         # Equal are those of callers who may see the same.
         key = (what, request.SerializeToString(deterministic=True), self._limit())
+        took = Took(partial(work, request))
         try:
-            return await (questions or self._questions).answer(key, partial(work, request))
+            found = await (questions or self._questions).answer(key, took)
         except Exception as error:
             await _refuse(error, request, context, what)
+        self._say_cost(context, took)
+        return found
+
+    def _say_cost(self, context: Any, took: Took) -> None:
+        said = {SHARE: self._granted_share(), SECONDS: took.seconds}
+        context.set_trailing_metadata(tuple((key, f"{value:.6f}") for key, value in said.items()))
 
     async def _stream(
         self, work: Callable[[Any], Iterator[Any]], request: Any, context: Any, what: str
@@ -156,6 +174,20 @@ class QueryService:
                 yield message
         except Exception as error:
             await _refuse(error, request, context, what)
+
+
+class Took:
+    """Work that is done at most once, and the CPU time (s) that it took."""
+
+    def __init__(self, work: Callable[[], Any]) -> None:
+        self._work, self.seconds = work, 0.0
+
+    def __call__(self) -> Any:
+        begin = time.thread_time()
+        try:
+            return self._work()
+        finally:
+            self.seconds = time.thread_time() - begin
 
 
 async def _refuse(error: Exception, request: Any, context: Any, what: str) -> None:

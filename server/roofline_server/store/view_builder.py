@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -148,8 +148,10 @@ class ViewBuilder:
             with self._tail.lock:
                 # After this a rank may come of which the snapshot holds nothing, never the other way about.
                 ranks = self.ranks_of(job)
-                snapshot, of_nodes = self._snapshot(job), self._snapshot(NODE_JOB)
                 lifetimes = self._tail.lifetimes_of(ranks)
+                snapshot = self._snapshot(job)
+                # Of thousands of nodes that report it runs on some.
+                of_nodes = self._snapshot(NODE_JOB, {who.node for who in lifetimes})
             clocks = self._clocks.of_job(job, lifetimes)
             fresh = by_dataset(snapshot.frames)
             removed = self._catalog.removed(job)
@@ -221,8 +223,10 @@ class ViewBuilder:
         """See `Store.damaged_of`."""
         return self._reader.damaged_of(self._catalog.segments(job))
 
-    def _snapshot(self, job: str) -> Snapshot:
-        return Snapshot(self._catalog.segments(job), self._catalog.progress(job), self._tail.of_job(job))
+    def _snapshot(self, job: str, nodes: Collection[int] | None = None) -> Snapshot:
+        """nodes: of what is not sealed, that of these alone; None: of all."""
+        unsealed = self._tail.of_job(job, nodes)
+        return Snapshot(self._catalog.segments(job), self._catalog.progress(job), unsealed)
 
     def _steps(
         self,

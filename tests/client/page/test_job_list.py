@@ -36,12 +36,14 @@ class Server:
 
     def __init__(self, *jobs: Job) -> None:
         self.listed, self.asked = list(jobs), 0
+        self.spent_s, self.granted_share, self.takes_s = 0.0, 0.25, 0.0
 
     def jobs(self) -> list[Job]:
         return self.listed
 
     def report(self, job: str, **_: Any) -> Report:
         self.asked += 1
+        self.spent_s += self.takes_s
         if job == "broken":
             raise Refused("no")
         return from_message(Report, pb.Report(job=job))  # type: ignore[no-any-return]
@@ -79,3 +81,49 @@ def test_of_jobs_that_are_over_nothing_is_asked_twice_and_of_others_some_seconds
     now[0] += RUNNING_S
     lines(watch, server)
     assert server.asked == 3
+
+
+def test_of_many_running_jobs_one_is_asked_for_anew_at_a_look_the_oldest_first() -> None:
+    now = [0.0]
+    server = Server(job("1", running=True), job("2", running=True), job("broken", running=True))
+    watch = JobList(lambda: now[0])
+    lines(watch, server)
+    assert server.asked == 3, "none is without at first"
+    for looks in range(1, 4):
+        now[0] += RUNNING_S
+        lines(watch, server)
+        assert server.asked == 3 + looks
+
+
+def test_a_running_job_that_takes_long_or_that_a_busy_server_has_is_asked_for_more_seldom() -> None:
+    now = [0.0]
+    server = Server(job("1", running=True))
+    server.takes_s = 1.0
+    watch = JobList(lambda: now[0])
+    for share, expected_s in ((0.25, 16.0), (0.02, 200.0)):
+        server.granted_share = share
+        now[0] += 1000
+        lines(watch, server)
+        before = server.asked
+        now[0] += expected_s - 1
+        lines(watch, server)
+        assert server.asked == before
+        now[0] += 1
+        lines(watch, server)
+        assert server.asked == before + 1
+
+
+def test_many_jobs_that_are_not_known_yet_are_asked_for_look_by_look() -> None:
+    server = Server(*(job(str(number)) for number in range(6)))
+    server.takes_s, server.granted_share = 0.2, 0.25
+    watch = JobList()
+    asked = []
+    for _ in range(3):
+        found = lines(watch, server)
+        asked.append(server.asked)
+        assert sum(bool(line["sparks"]) for line in found) == server.asked
+    assert asked == [3, 6, 6], "a look takes half a second of the server's time, or one job"
+    server.listed, server.granted_share = [job(f"42/{number}", running=True) for number in range(6)], 0.01
+    lines(watch, server)
+    lines(watch, server)
+    assert server.asked == 8

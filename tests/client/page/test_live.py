@@ -6,8 +6,10 @@ import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from roofline_client.page import live
-from roofline_client.page.live import Feeds, Found, Turns
+from roofline_client.page.live import Feed, Feeds, Found, Pace, Turns
 
 
 @pytest.fixture(autouse=True)
@@ -135,11 +137,74 @@ def test_a_failing_question_ends_no_feed() -> None:
     assert asyncio.run(scenario()) == ["1", "3"]
 
 
-def test_what_takes_long_is_asked_in_a_tenth_of_the_time_and_what_does_not_change_in_a_hundredth() -> None:
-    assert live.pause_s(3.0) == pytest.approx(29.0, abs=1.0)
-    assert live.pause_s(30.0) == live.MOST_S
-    assert live.pause_s(0.1, may_change=False) == live.STILL_S
-    assert live.pause_s(2.0, may_change=False) == 200.0
+def paced(*seconds: float, share: float | None = None) -> Pace:
+    pace = Pace()
+    for who, spent_s in enumerate(seconds):
+        pace.took(who, Found("", True, spent_s, share))
+    return pace
+
+
+@given(st.lists(st.floats(0.2, 5.0), min_size=1, max_size=8), st.sampled_from([0.1, 0.25]))
+def test_all_questions_together_take_the_share_that_the_server_grants(
+    seconds: list[float], share: float
+) -> None:
+    pace = paced(*seconds, share=share)
+    periods = [pace.period_s(who) for who in range(len(seconds))]
+    taken = sum(one / period for one, period in zip(seconds, periods, strict=True))
+    assert taken <= share * 1.001
+    if max(periods) < live.MOST_S:
+        assert taken == pytest.approx(share)
+        by_cost = sorted(zip(seconds, periods, strict=True))
+        assert [period for _, period in by_cost] == sorted(periods), "what takes longer is asked more seldom"
+
+
+def test_what_takes_little_is_asked_no_more_often_than_is_useful_and_nothing_never() -> None:
+    pace, ask = Pace(), Counter()
+    assert Feed(ask, pace)._period_s() == live.EVERY_S
+    assert Feed(ask, pace, 5.0)._period_s() == 5.0
+    assert paced(30.0, 30.0, share=0.02).period_s(0) == live.MOST_S
+
+
+def test_a_server_that_becomes_busy_is_asked_less_at_once_by_all() -> None:
+    pace = paced(1.0, 1.0, share=0.25)
+    before = pace.period_s(0)
+    pace.took(1, Found("", True, 1.0, 0.05))
+    assert pace.period_s(0) == pytest.approx(5 * before)
+
+
+def test_who_asks_no_more_and_what_does_not_change_leave_the_time_to_others() -> None:
+    pace = paced(1.0, 1.0, 1.0, share=0.25)
+    pace.leave(1)
+    pace.took(2, Found("", False, 1.0))
+    assert pace.period_s(0) == pytest.approx(1.0 / 0.25) and pace.period_s(2) == live.STILL_S
+
+
+def test_a_period_lasts_as_long_as_what_is_granted_says_while_it_is_waited_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(live, "MOST_S", 3600.0)
+
+    async def scenario() -> int:
+        feeds, costly = Feeds(), Counter()
+
+        async def dear() -> Found:
+            return (await costly())._replace(spent_s=1.0, share=0.001)
+
+        watched = asyncio.create_task(some(feeds.feed("dear", dear).watch(), 2))
+        while not costly.asked:
+            await asyncio.sleep(0)
+        await asyncio.sleep(0.05)
+        assert costly.asked == 1, "in a quarter of an hour again"
+
+        async def cheap() -> Found:
+            return Found("", True, 0.0, 1000.0)  # the server is quiet again
+
+        other = asyncio.create_task(some(feeds.feed("cheap", cheap).watch(), 1))
+        await asyncio.wait_for(watched, 5)
+        other.cancel()
+        return costly.asked
+
+    assert asyncio.run(scenario()) == 2
 
 
 def test_questions_come_one_after_the_other_the_most_urgent_first_and_who_left_is_passed_over() -> None:

@@ -26,10 +26,12 @@ class Server:
     def __init__(self, running: bool = False) -> None:
         self.running, self.asked = running, []  # type: ignore[var-annotated]
         self.lateness = [late("worker:0", 0.0)]
+        self.newest = 999
 
     def step_overview(self, job: str, **asked: Any) -> StepOverview:
         self.asked.append(("overview", asked))
-        found = overview([line("worker:0", 0.1)], self.lateness, recent=RECENT)
+        recent = [RECENT[0]._replace(last_step=self.newest), *RECENT[1:]]
+        found = overview([line("worker:0", 0.1)], self.lateness, recent=recent)
         return found._replace(running=self.running)
 
     def report(self, job: str, **asked: Any) -> Report:
@@ -73,15 +75,18 @@ def test_picked_steps_are_what_verdict_and_roofline_are_of() -> None:
 
 
 def test_what_holds_a_running_job_up_now_is_of_its_newest_steps() -> None:
-    server, state = Server(running=True), JobState()
-    assert shown(VerdictWatch(Chosen("42"), state), server)["now"] == "", "they are not known yet"
-    shown(StepsWatch("42", state), server)
-    found = shown(VerdictWatch(Chosen("42"), state), server)
-    assert server.of("report")[-1] == {"first_step": 980, "first_screen": True}, "20 of the last 100"
-    assert "since step 980: ps:1 stalls the workers" in found["now"] and "NOW" not in found["verdict"]
-    assert shown(VerdictWatch(Chosen("42", "10:90"), state), server)["now"] == "", "of a pick there is none"
+    server, watch = Server(running=True), StepsWatch("42", JobState())
+    assert shown(watch, server)["now"] == "" and not server.of("report"), "step times first"
+    server.newest = 1009
+    found = shown(watch, server)["now"]
+    assert server.of("report") == [{"first_step": 999, "first_screen": True}], "a tenth of the last 110"
+    assert "since step 999: ps:1 stalls the workers" in found
+    assert shown(watch, server)["now"] == found and len(server.of("report")) == 1, "there is no new step"
+    server.newest = 1020
+    shown(watch, server)
+    assert len(server.of("report")) == 2
     server.running = False
-    assert shown(VerdictWatch(Chosen("42"), state), server)["now"] == ""
+    assert shown(watch, server)["now"] == ""
 
 
 def test_picked_steps_and_ranks_are_what_lateness_is_of() -> None:

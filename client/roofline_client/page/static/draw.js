@@ -20,6 +20,11 @@ function look(layout, revision) {
   return made;
 }
 
+// Does it once so many frames more are on the screen.
+function afterFrames(count, task) {
+  requestAnimationFrame(() => { if (count > 1) afterFrames(count - 1, task); else setTimeout(task); });
+}
+
 function draw(place, figure, revision) {
   return Plotly.react(place, figure.data, look(figure.layout, revision), OPTIONS);
 }

@@ -5,6 +5,7 @@ const verdict = document.getElementById("verdict");
 const job = verdict.dataset.job;
 const NAMES = ["account", "roofline", "steps", "late"];
 const form = document.getElementById("pick");
+const now = document.getElementById("now");  // of the newest steps: not beside a pick
 let pictures = {};
 let picked = read();
 
@@ -38,30 +39,33 @@ function band(figure) {
   return { ...figure, layout: { ...figure.layout, shapes: [...(figure.layout.shapes || []), shape] } };
 }
 
-// While the mouse is down steps are being picked: a picture that is drawn anew would end that. What has come
-// meanwhile is drawn when it is up: that alone, as somebody waits for what he picked.
+// Pictures that are to be drawn: one a frame, so that what somebody does is seen first. While the mouse is down steps
+// are being picked: a picture that is drawn anew would end that.
+const due = new Set();
 let pressed = false;
-const missed = new Set();
+let drawing = false;
 window.addEventListener("pointerdown", () => { pressed = true; }, true);
 for (const end of ["pointerup", "pointercancel", "blur"]) {
   window.addEventListener(end, () => {
-    if (!pressed) return;
     pressed = false;
-    setTimeout(() => {
-      drawAll([...missed]);
-      missed.clear();
-    }, 0);
+    drawAll([]);
   }, true);
 }
 
 function drawAll(names) {
-  for (const name of names) {
-    if (pressed) missed.add(name);
-    if (pressed || !pictures[name]) continue;
-    // Another pick begins with all of what is picked in sight.
-    const revision = job + (name === "late" ? picked.steps + picked.ranks : "");
-    draw(name, name === "steps" ? band(pictures[name]) : pictures[name], revision);
-  }
+  names.forEach((name) => due.add(name));
+  if (drawing || pressed || !due.size) return;
+  drawing = true;
+  afterFrames(1, () => {
+    drawing = false;
+    const [name] = due;
+    if (!pressed && due.delete(name) && pictures[name]) {
+      // Another pick begins with all of what is picked in sight.
+      const revision = job + (name === "late" ? picked.steps + picked.ranks : "");
+      draw(name, name === "steps" ? band(pictures[name]) : pictures[name], revision);
+    }
+    drawAll([]);
+  });
 }
 
 function pick(change) {
@@ -72,17 +76,23 @@ function pick(change) {
 
 // At once what the browser knows, the rest when the server has answered.
 function ask() {
-  describe();
+  due.clear();  // of what was picked before; all of it comes again
   verdict.setAttribute("aria-busy", "true");
-  document.querySelectorAll(".of-steps").forEach((one) => one.classList.add("waits"));
+  // Plotly measures texts: what else of the page has changed before would be laid out then.
   if (pictures.steps && document.getElementById("steps").on) {
     Plotly.relayout("steps", { "xaxis.autorange": true, shapes: band(pictures.steps).layout.shapes || [] });
   }
+  describe();
+  document.querySelectorAll(".of-steps").forEach((one) => one.classList.add("waits"));
+  const asked = picked;
+  const still = (task) => () => { if (asked === picked) task(); };
+  afterFrames(2, still(() => { reopen(); afterFrames(1, still(zoomLate)); }));
+}
+
+function zoomLate() {
   const found = edges();
-  if (pictures.late && found && found[0] !== "" && found[1] !== "") {
-    Plotly.relayout("late", { "xaxis.range": [+found[0] - 0.5, +found[1] + 0.5] });
-  }
-  reopen();
+  if (!pictures.late || !found || found[0] === "" || found[1] === "") return;
+  Plotly.relayout("late", { "xaxis.range": [+found[0] - 0.5, +found[1] + 0.5] });
 }
 
 function describe() {
@@ -90,6 +100,7 @@ function describe() {
   form.elements.first.value = found ? found[0] : "";
   form.elements.last.value = found ? found[1] : "";
   form.elements.group.value = picked.ranks;
+  now.hidden = !now.innerHTML || picked.steps !== "";
   const words = (picked.steps ? `steps ${picked.steps}` : "steady steps") + (picked.ranks ? `, ranks ${picked.ranks} in the picture of who is late` : "");
   document.getElementById("picked").textContent = words;
   const steps = picked.steps ? ` --steps ${picked.steps}` : "";
@@ -114,11 +125,12 @@ const reopen = follow(() => "/events/job?" + query(), (shown) => {
     const headline = document.getElementById("headline");
     if (headline.textContent !== shown.headline) headline.textContent = shown.headline;
     document.getElementById("state").textContent = shown.state;
-    const now = document.getElementById("now");
-    if (now.innerHTML !== shown.now) now.innerHTML = shown.now;  // escaped by the server
-    now.hidden = !shown.now;
     verdict.removeAttribute("aria-busy");
     verdict.classList.remove("waits");
+  }
+  if ("now" in shown) {
+    if (now.innerHTML !== shown.now) now.innerHTML = shown.now;  // escaped by the server
+    now.hidden = !shown.now || picked.steps !== "";
   }
   for (const name of Object.keys(shown.pictures)) {
     document.getElementById(name).closest(".of-steps")?.classList.remove("waits");

@@ -39,18 +39,24 @@ class Tail:
         self._processes = processes
         self._missing: dict[int, tuple[int, int]] = {}  # node -> node time from which to which batches follow
         self._batches: list[TailBatch] = []
+        self._by_job: dict[str, list[TailBatch]] = {}  # those that hold something of a job
 
     def add(self, entry: Entry, decoded: DecodedBatch) -> None:
         """Take a batch; they come in order of their ids."""
         with self.lock:
             size = memory_of(decoded.frames)
-            self._batches.append(TailBatch(entry.id, entry.node, size, decoded))
+            self._keep(TailBatch(entry.id, entry.node, size, decoded))
             self.bytes += size
             self.bytes_of[entry.node] += size
             self._processes.add(entry.node, decoded)
             begin_ns, end_ns = self._missing.get(entry.node, (0, 0))
             if begin_ns <= decoded.begin_ns < end_ns:  # the oldest come first
                 self._missing[entry.node] = decoded.end_ns, end_ns
+
+    def _keep(self, batch: TailBatch) -> None:
+        self._batches.append(batch)
+        for job in {frame.job for frame in batch.decoded.frames}:
+            self._by_job.setdefault(job, []).append(batch)
 
     def expect(self, node: int, begin_ns: int, end_ns: int) -> None:
         """A node will send what lies between these node times, beside what is younger; none: nothing more."""
@@ -71,21 +77,24 @@ class Tail:
         """These are sealed."""
         with self.lock:
             sealed = {batch.id: batch for batch in batches}
-            self._batches = [batch for batch in self._batches if batch.id not in sealed]
+            left = [batch for batch in self._batches if batch.id not in sealed]
+            self._batches, self._by_job = [], {}
+            for batch in left:
+                self._keep(batch)
             for batch in sealed.values():
                 self.bytes -= batch.bytes
                 self.bytes_of[batch.node] -= batch.bytes
                 if not self.bytes_of[batch.node]:
                     del self.bytes_of[batch.node]
 
-    def of_job(self, job: str) -> list[TailBatch]:
-        """The batches that hold something of a job, with nothing else in them."""
+    def of_job(self, job: str, nodes: Collection[int] | None = None) -> list[TailBatch]:
+        """The batches that hold something of a job, with nothing else in them; nodes: of these alone."""
         with self.lock:
-            batches = list(self._batches)
+            batches = list(self._by_job.get(job, ()))
         found = []
         for batch in batches:
-            frames = [frame for frame in batch.decoded.frames if frame.job == job]
-            if frames:
+            if nodes is None or batch.node in nodes:
+                frames = [frame for frame in batch.decoded.frames if frame.job == job]
                 found.append(batch._replace(decoded=batch.decoded._replace(frames=frames)))
         return found
 

@@ -1,0 +1,19 @@
+"""Decides how much of a core questions may take that are asked again and again, as by an open page. No I/O.
+
+Batches go first: Python runs one thread at a time, and what a question takes agents wait for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+QUIET_SHARE, BUSY_SHARE = 0.25, 0.01  # of a core, that is granted
+QUIET, BUSY = 0.05, 0.20  # of a core, that batches take then
+SOON, LATELY = 2, 30  # looks: more is noticed within the first, less after the second
+
+
+def granted(shares: Sequence[float]) -> float:
+    """Of one core. shares: what batches took of it, at looks a second apart, the newest last."""
+    busy = max(sum(shares[-looks:]) / looks for looks in (SOON, LATELY))
+    at = min(1.0, max(0.0, (busy - QUIET) / (BUSY - QUIET)))
+    return (1 - at) * QUIET_SHARE + at * BUSY_SHARE
