@@ -1,4 +1,4 @@
-"""Memory that is kept for later: one allocator for all, and what is left goes back to the system.
+"""Memory that is kept for later: what is left goes back to the system.
 
 Sealings and questions take much for a short time, and streams that end leave their last batches."""
 
@@ -8,21 +8,17 @@ import asyncio
 import ctypes
 import gc
 
-import pyarrow as pa
-
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # of mallopt (malloc.h)
 LARGE_BYTES, FREE_BYTES = 256 << 10, 16 << 20
 COLLECT_S = 30.0
 
 
-def share() -> None:
-    """Have Arrow take memory where numpy does: what one has freed the other uses, and all of it goes back.
-    Arrow's own allocator kept 100 MB after a report. To be called before anything is read.
+def have_large_arrays_apart() -> None:
+    """Have glibc take a stretch of its own for each large array, which goes back when the array does. To be
+    called before anything is read.
 
-    And have glibc take a stretch of its own for each large array, which goes back when the array does. By
-    itself it does so for arrays beyond the largest that was ever freed, up to 32 MB: the others lie among
+    By itself it does so for arrays beyond the largest that was ever freed, up to 32 MB: the others lie among
     small things that stay, in heaps that grow with the largest job anybody has asked about."""
-    pa.set_memory_pool(pa.system_memory_pool())
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is not None:
         mallopt(M_MMAP_THRESHOLD, LARGE_BYTES)
@@ -31,7 +27,6 @@ def share() -> None:
 
 def give_back() -> None:
     """Takes some milliseconds. Does nothing where the C library is not glibc."""
-    pa.default_memory_pool().release_unused()
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
     if trim is not None:
         trim(0)

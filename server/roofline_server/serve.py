@@ -27,7 +27,7 @@ from . import __version__, access
 from .access.audit import Audit
 from .access.guard import Guard
 from .access.tokens import Tokens
-from .allocator import collect_for_ever, give_back, share
+from .allocator import collect_for_ever, give_back, have_large_arrays_apart
 from .counts import SealingCounts
 from .errors import ConfigError, Unavailable
 from .health.health import Health
@@ -124,7 +124,7 @@ async def serve(options: Options) -> None:
     # `collect_for_ever` for what does.
     gc.set_threshold(50_000, 20, 50)
     sys.setswitchinterval(SWITCH_S)
-    share()
+    have_large_arrays_apart()
     process = SealingProcess(options.data, (lock,))
     store = await asyncio.to_thread(Store, options.data, decode_entry, options.catalog, process)
     try:
