@@ -8,7 +8,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cache
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
@@ -16,7 +16,6 @@ from .answers.values import WireEnum
 
 R = TypeVar("R", bound=tuple[Any, ...])
 M = TypeVar("M")
-_PLAIN = frozenset((float, int, str, bool))
 
 
 def from_message(kind: type[R], message: Any, **given: Any) -> R:
@@ -62,27 +61,42 @@ def _pair(message: Any, name: str) -> list[str]:
 def to_message(message: M, record: Any, without: Collection[str] = ()) -> M:
     """The message, filled with the fields of a record; None is left unset. without: fields to leave out."""
     for name, value in zip(record._fields, record, strict=True):
-        if value is None or name in without:
-            continue
-        # What is most frequent comes first: a report of a thousand ranks has 200,000 fields.
-        if type(value) in _PLAIN:
-            setattr(message, name, value)
-        elif hasattr(value, "_fields"):
-            target = getattr(message, name)
-            target.SetInParent()
-            to_message(target, value)
-        elif isinstance(value, Mapping):
-            _add_entries(message, name, value)
-        elif isinstance(value, (list, tuple)):
-            target = getattr(message, name)
-            for item in value:
-                if hasattr(item, "_fields"):
-                    to_message(target.add(), item)
-                else:
-                    target.append(item)
-        else:
-            setattr(message, name, value.number if isinstance(value, WireEnum) else value)
+        if value is not None and name not in without:
+            kind: Any = type(value)
+            _setter(kind)(message, name, value)
     return message
+
+
+@cache
+def _setter(kind: type) -> Callable[[Any, str, Any], None]:
+    """What puts a value of this type into a field of a message. Found once for each type: a report of a
+    thousand ranks has 200,000 fields."""
+    if issubclass(kind, WireEnum):
+        return _set_number
+    if hasattr(kind, "_fields"):
+        return _fill
+    if issubclass(kind, Mapping):
+        return _add_entries
+    return _add_items if issubclass(kind, (list, tuple)) else setattr
+
+
+def _set_number(message: Any, name: str, value: WireEnum) -> None:
+    setattr(message, name, value.number)
+
+
+def _fill(message: Any, name: str, record: Any) -> None:
+    target = getattr(message, name)
+    target.SetInParent()
+    to_message(target, record)
+
+
+def _add_items(message: Any, name: str, items: Sequence[Any]) -> None:
+    target = getattr(message, name)
+    for item in items:
+        if hasattr(item, "_fields"):
+            to_message(target.add(), item)
+        else:
+            target.append(item)
 
 
 def _add_entries(message: Any, name: str, entries: Mapping[str, Any]) -> None:

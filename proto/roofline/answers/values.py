@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from enum import Enum
-from functools import cache
 from typing import NamedTuple, TypeVar
 
 E = TypeVar("E", bound="WireEnum")
@@ -17,20 +16,16 @@ class WireEnum(str, Enum):
     __str__ = str.__str__
     __repr__ = str.__repr__
 
-    @property
-    def number(self) -> int:
-        return _numbers(type(self))[self]
+    number: int  # on the wire
+
+    def __init__(self, _name: str) -> None:
+        self.number = len(type(self).__members__)  # of those before it
 
     @classmethod
     def of_number(cls: type[E], number: int) -> E:
         """The member with this number on the wire; of a number that is not known here the unspecified one."""
         members = list(cls)
         return members[number] if 0 <= number < len(members) else members[0]
-
-
-@cache
-def _numbers(kind: type[WireEnum]) -> dict[WireEnum, int]:
-    return {member: number for number, member in enumerate(kind)}
 
 
 class Provenance(WireEnum):

@@ -9,6 +9,7 @@ other way round.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -26,9 +27,7 @@ NOT_ITS_OWN = ("transfer", "wait_ranks", "wait_ps", HELD, UNSEEN)
 LEAST_MEASURED = 5  # steps whose main thread was measured; fewer do not speak for the others
 
 
-class Account(NamedTuple):
-    """Steps of one rank. All columns are (steps,), seconds; no NaN in `parts`."""
-
+class _AccountColumns(NamedTuple):
     rank: str
     role: str
     host: str
@@ -36,6 +35,19 @@ class Account(NamedTuple):
     parts: dict[str, Floats]  # in the order of PARTS
     provenance: dict[str, Provenance]  # of each part
     roof: Floats | None  # of compute, what the roof would need; NaN where not known
+
+
+class Account(_AccountColumns):
+    """Steps of one rank. All columns are (steps,), seconds; no NaN in `parts`."""
+
+    @cached_property
+    def sums(self) -> dict[str, float]:
+        """Seconds in each part, over all steps."""
+        return {part: float(seconds.sum()) for part, seconds in self.parts.items()}
+
+    def mean(self, part: str) -> float:
+        """Seconds a step in a part; 0 where it has none."""
+        return self.sums.get(part, 0.0) / max(1, len(self.duration))
 
     @property
     def own(self) -> Floats:

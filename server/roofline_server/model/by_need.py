@@ -8,7 +8,6 @@ import numpy as np
 
 from ..records import Floats
 from .account import Account
-from .cause import seconds_of
 from .columns import mean_of, spread_by
 from .kinds import CPU_TIME, FOR_INPUT, MORE_WORK, NEEDED, work_of_each
 from .replay import median_of_others
@@ -29,11 +28,9 @@ def by_need(signals: Sequence[RankSignals], accounts: Sequence[Account]) -> list
         return list(accounts)
     more_work = work_of_each(signals) > 1 + MORE_WORK
     input_delays = [_spread_delay(one) for one in signals]
-    with_input = _shares_beyond(
-        [seconds_of(one, ["input"]) for one in accounts], np.full(len(accounts), MORE_INPUT)
-    )
-    cpu_time = [seconds_of(one, CPU_TIME) for one in accounts]
-    waits = [seconds_of(one, ["contention"]) for one in accounts]
+    with_input = _shares_beyond(_means(accounts, "input"), np.full(len(accounts), MORE_INPUT))
+    cpu_time = _means(accounts, *CPU_TIME)
+    waits = _means(accounts, "contention")
     computes = _proportions(cpu_time)
     on_its_own = more_work | (computes > 1 + BY_CACHES) | (_proportions(waits) <= computes)
     with_cpu = _shares_beyond(
@@ -46,9 +43,7 @@ def with_sure_waits(signals: Sequence[RankSignals], accounts: Sequence[Account])
     """Accounts of workers of synchronous rounds in which one waits longer for input or servers than others do
     only if that is sure: beside what its account has, its other threads may have lacked a CPU one after the
     other."""
-    at_most = np.array(
-        [float(seconds_of(one, [OF_ROUND]).mean()) if len(one.duration) else 0.0 for one in accounts]
-    )
+    at_most = np.array([one.mean(OF_ROUND) for one in accounts])
     if len(accounts) < 2 or not at_most.any():
         return list(accounts)
     idle = [_surely_idle(one, mine) for one, mine in zip(signals, accounts, strict=True)]
@@ -68,22 +63,25 @@ def _surely_idle(signals: RankSignals, one: Account) -> float:
     the busiest did, in proportion, and all after another."""
     run = mean_of(signals.busiest_run)
     every = mean_of(signals.threads_run) * (1 + mean_of(signals.busiest_delay) / run) if run > 0 else 0.0
-    return max(0.0, float(one.duration.mean() - seconds_of(one, ["transfer", "wait_ranks"]).mean()) - every)
+    return max(0.0, float(one.duration.mean()) - one.mean("transfer") - one.mean("wait_ranks") - every)
 
 
-def _proportions(columns: Sequence[Floats]) -> Floats:
-    """Means of each over the median of the others'; infinite where these have none, 1 where it has none."""
-    means = np.array([float(column.mean()) if len(column) else 0.0 for column in columns])
+def _means(accounts: Sequence[Account], *parts: str) -> Floats:
+    """Seconds a step of each rank in these parts; (ranks,)."""
+    return np.array([sum(map(one.mean, parts)) for one in accounts])
+
+
+def _proportions(means: Floats) -> Floats:
+    """Of each over the median of the others'; infinite where these have none, 1 where it has none."""
     usual = median_of_others(means)
     found: Floats = np.where(means > 0, np.inf, 1.0)
     np.divide(means, usual, out=found, where=usual > 0)
     return found
 
 
-def _shares_beyond(columns: Sequence[Floats], least: Floats) -> list[float]:
+def _shares_beyond(means: Floats, least: Floats) -> list[float]:
     """Of each rank the share of a time that it has beyond the median of the others; 0 where it has not at
     least so much more."""
-    means = np.array([float(column.mean()) if len(column) else 0.0 for column in columns])
     usual = median_of_others(means)
     enough = (usual > 0) & (means > (1 + least) * usual)
     beyond: list[float] = (1 - np.divide(usual, means, out=np.ones_like(means), where=enough)).tolist()

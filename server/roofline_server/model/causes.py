@@ -176,9 +176,9 @@ def _shares(accounts: Sequence[Account]) -> dict[str, float]:
     whole = sum(float(one.duration.sum()) for one in accounts)
     found: dict[str, float] = {}
     for one in accounts:
-        for part, seconds in one.parts.items():
+        for part, seconds in one.sums.items():
             part = "contention" if part in OF_CONTENTION else part
-            found[part] = found.get(part, 0.0) + float(seconds.sum()) / whole if whole > 0 else 0.0
+            found[part] = found.get(part, 0.0) + seconds / whole if whole > 0 else 0.0
     return found
 
 

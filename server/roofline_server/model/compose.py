@@ -15,8 +15,8 @@ from ..records import ABSENT, Ints
 from ..sentences import breakdowns as texts
 from ..sentences.origins import from_sampled
 from .breakdown import COMMUNICATE, PHASES, breakdown
-from .evidence import CounterEvidence, KernelEvidence, RankEvidence
-from .rates import per_window, total_of
+from .evidence import CounterEvidence, KernelEvidence, RankEvidence, total_of
+from .rates import per_window
 
 TIMES = (*PHASES, COMMUNICATE, "wait", "other")
 FEW = 0.01  # of the steps that may be estimates without making the whole one

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -10,6 +11,11 @@ import numpy as np
 from ..records import Bools, Floats, Ints
 
 NS = 1e9
+
+
+def total_of(numbers: Ints) -> float:
+    """Sum; that of a long job's FLOPs leaves int64. Of single steps nothing is rounded."""
+    return float(numbers.sum(dtype=np.float64))
 
 
 class StepEvidence(NamedTuple):
@@ -29,9 +35,7 @@ class StepEvidence(NamedTuple):
         return StepEvidence(step, begin_ns, end_ns, examples, like, apart)
 
 
-class KernelEvidence(NamedTuple):
-    """Kernel sums per window of a rank; only windows of which the kernels are known count."""
-
+class _KernelColumns(NamedTuple):
     flops: Ints
     bytes: Ints
     duration_ns: Ints  # of the window
@@ -53,6 +57,10 @@ class KernelEvidence(NamedTuple):
     estimated: Bools | None = None  # of `complete` those that are like no recorded one; None: none
     rule: str = ""  # FLOPs and bytes are those of updates by this rule of an optimizer: nothing was timed
 
+
+class KernelEvidence(_KernelColumns):
+    """Kernel sums per window of a rank; only windows of which the kernels are known count."""
+
     @property
     def is_sampled(self) -> bool:
         """Whether some windows have the kernels of others."""
@@ -63,7 +71,31 @@ class KernelEvidence(NamedTuple):
         """How many windows are known because their kernels were recorded."""
         return int(self.complete.sum() if self.recorded is None else self.recorded.sum())
 
-    @property
+    @cached_property
+    def flops_by_precision(self) -> dict[str, float]:
+        """FLOPs of all windows, of each precision that any has."""
+        return {precision: total_of(flops) for precision, flops in self.by_precision.items()}
+
+    @cached_property
+    def total_flops(self) -> float:
+        """FLOPs of all windows."""
+        return total_of(self.flops)
+
+    @cached_property
+    def is_timed(self) -> bool:
+        """Whether windows of which the kernels are known lasted any time."""
+        return bool((self.watched("duration_ns") > 0).any())
+
+    @cached_property
+    def _is_complete(self) -> bool:
+        return bool(self.complete.all())
+
+    def watched(self, name: str) -> Ints:
+        """A column of the windows that were watched from begin to end."""
+        column: Ints = getattr(self, name)
+        return column if self._is_complete else column[self.complete]
+
+    @cached_property
     def sized_flops(self) -> Ints:
         """FLOPs that go with `bytes`: of calls of which both are known."""
         if not self.has_bytes:

@@ -94,5 +94,5 @@ def of_all(
 
 
 def _part_more(accounts: Sequence[Account], part: str, rank: int) -> float:
-    means = np.array([float(one.parts[part].mean()) if part in one.parts else 0.0 for one in accounts])
+    means = np.array([one.mean(part) for one in accounts])
     return float((means - median_of_others(means))[rank])

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from ..records import Floats
-from .columns import known_mean, or_zero
+from .columns import or_zero
 from .replay import median_of_others
 from .signals import RankSignals
 
@@ -126,8 +126,7 @@ def work_of_each(signals: Sequence[RankSignals]) -> Floats:
 
 def _work_means(signals: Sequence[RankSignals]) -> Iterator[Floats]:
     """Of each kind of work that is known of all ranks its mean a step; (ranks,)."""
-    for name in ("flops", "bytes", "examples"):
-        means = [known_mean(getattr(one, name)) for one in signals]
+    for means in zip(*(one.work for one in signals), strict=True):
         known = [mean for mean in means if mean is not None]
         if len(known) == len(signals):
             yield np.array(known)

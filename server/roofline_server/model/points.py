@@ -14,8 +14,8 @@ from ..sentences import origins, reasons
 from ..sentences import rooflines as texts
 from ..sentences.wording import joined
 from . import verdicts
-from .evidence import NS, KernelEvidence, RankEvidence
-from .rates import apart, over_counted, pool, ratio, total_of
+from .evidence import NS, KernelEvidence, RankEvidence, total_of
+from .rates import apart, over_counted, pool, ratio
 from .roofline import CACHES, MINIMUM, NETWORK, Limits, main_memory
 
 

@@ -14,7 +14,7 @@ from roofline.answers.values import Provenance
 
 from ..records import Ints
 from ..sentences.origins import APART
-from .evidence import NS, CounterEvidence, KernelEvidence, RankEvidence
+from .evidence import NS, CounterEvidence, KernelEvidence, RankEvidence, total_of
 from .times import runs, union_seconds
 
 Counter = Callable[[RankEvidence], CounterEvidence | None]
@@ -24,11 +24,6 @@ MOST = 0.9  # of the common time: who was in steps for less of it was not there 
 
 def pool(parts: list[Ints]) -> Ints:
     return np.concatenate(parts) if parts else np.zeros(0, np.int64)
-
-
-def total_of(numbers: Ints) -> float:
-    # The sum of a long job's FLOPs leaves int64; of single steps nothing is rounded.
-    return float(numbers.sum(dtype=np.float64))
 
 
 def median(numbers: Ints) -> float | None:
@@ -66,7 +61,7 @@ def rate(ranks: Sequence[RankEvidence], field: str) -> float | None:
         if k is None:
             rates.append(None)
             continue
-        done, lasted = getattr(k, field)[k.complete], k.duration_ns[k.complete]
+        done, lasted = k.watched(field), k.watched("duration_ns")
         rates.append(ratio(total_of(done), total_of(lasted) / NS))
     return _together(ranks, rates)
 

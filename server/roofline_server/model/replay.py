@@ -109,9 +109,9 @@ def _in_transfer(
         usual = float(transfer[:, rank].mean()) if len(left) else 0.0
         if column is None or np.isnan(column).all() or not usual > 0 or not len(one.duration):
             continue
-        beyond = float(told_by_time(column, one.duration).mean()) - _mean_of(one, part)
-        held = sum(_mean_of(one, name) for name in NOT_ITS_OWN)
-        share = _mean_of(one, "transfer") / held if held > 0 else 0.0
+        beyond = float(told_by_time(column, one.duration).mean()) - one.mean(part)
+        held = sum(map(one.mean, NOT_ITS_OWN))
+        share = one.mean("transfer") / held if held > 0 else 0.0
         found[:, rank] = transfer[:, rank] * min(1.0, max(0.0, beyond * share / usual))
     return found
 
@@ -137,10 +137,6 @@ def _lacking_in_transfer(
         columns.append(transfer * while_held)
     found: Floats = np.minimum(_placed(columns, at), left.clip(min=0))
     return found
-
-
-def _mean_of(one: Account, part: str) -> float:
-    return float(one.parts[part].mean()) if part in one.parts else 0.0
 
 
 def _following(step: Ints, at: Ints) -> Ints:

@@ -14,7 +14,7 @@ from roofline.answers.values import Provenance, Scope, Value, value
 
 from ..records import ABSENT
 from ..sentences import origins, reasons
-from .evidence import CounterEvidence, KernelEvidence, RankEvidence, reason_of
+from .evidence import CounterEvidence, KernelEvidence, RankEvidence, reason_of, total_of
 from .rates import (
     Counter,
     counted_of,
@@ -26,7 +26,6 @@ from .rates import (
     pool,
     rate,
     ratio,
-    total_of,
 )
 
 _MEASURED = Provenance.MEASURED
@@ -140,7 +139,7 @@ def _flops_per_step(rank: RankEvidence, recorded: bool) -> float | None:
     k = rank.kernels
     if k is None or not k.has_flops or not len(rank.steps.step):
         return None
-    return mean(k.flops[k.complete], 1)
+    return mean(k.watched("flops"), 1)
 
 
 # -- what a profiler counted ------------------------------------------------------------------------------
@@ -149,7 +148,7 @@ def _flops_per_step(rank: RankEvidence, recorded: bool) -> float | None:
 def _in_full(ranks: Sequence[RankEvidence]) -> list[KernelEvidence]:
     """Kernels of the ranks, where a profiler counted the traffic of every one on every rank that has any."""
     known = [r.kernels for r in ranks if r.kernels is not None]
-    full = [k for k in known if k.complete.any() and not np.any(k.dram[k.complete] == ABSENT)]
+    full = [k for k in known if k.complete.any() and not np.any(k.watched("dram") == ABSENT)]
     return full if len(full) == len(known) else []
 
 
@@ -171,8 +170,8 @@ def _profiled_dram_values(ranks: Sequence[RankEvidence], scope: Scope) -> dict[s
     full = _in_full(ranks)
     if not full:
         return {}
-    moved = pool([k.dram[k.complete] for k in full])
-    flops = pool([k.flops[k.complete] for k in full])
+    moved = pool([k.watched("dram") for k in full])
+    flops = pool([k.watched("flops") for k in full])
 
     def measured(number: float | None, unit: str, missing: str, origin: Provenance = _MEASURED) -> Value:
         return value(number, unit, origin, scope, reason=origins.BY_PROFILER, missing=missing)

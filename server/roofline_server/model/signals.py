@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import NamedTuple
 
 from ..records import Bools, Floats, Ints
+from .columns import known_mean
 
 
-class RankSignals(NamedTuple):
-    """The steps of one rank that are looked at, in order of time. All columns are (steps,), seconds a step
-    unless said otherwise; NaN where it is not known, None where it is known of no step."""
-
+class _SignalColumns(NamedTuple):
     rank: str
     role: str
     host: str
@@ -50,3 +49,13 @@ class RankSignals(NamedTuple):
     throttled: Floats | None = None  # by the limit of its cgroup
     waits_for_servers: bool = False  # a worker of parameter servers: it waits where nothing runs
     barrier: str = ""  # how waits are seen: communicate, kernels, join; "": not at all
+
+
+class RankSignals(_SignalColumns):
+    """The steps of one rank that are looked at, in order of time. All columns are (steps,), seconds a step
+    unless said otherwise; NaN where it is not known, None where it is known of no step."""
+
+    @cached_property
+    def work(self) -> tuple[float | None, ...]:
+        """FLOPs, bytes and examples a step, means; None where not known."""
+        return tuple(map(known_mean, (self.flops, self.bytes, self.examples)))

@@ -59,7 +59,7 @@ def has_flops(ranks: Sequence[RankEvidence]) -> list[bool]:
     recorded = []
     for rank in ranks:
         k = rank.kernels
-        recorded.append(k is not None and k.has_flops and bool((k.duration_ns[k.complete] > 0).any()))
+        recorded.append(k is not None and k.has_flops and k.is_timed)
     return recorded if any(recorded) else [r.counted_flops is not None for r in ranks]
 
 

@@ -10,8 +10,7 @@ from roofline.answers.values import Provenance, Value
 from ..records import Floats
 from ..sentences import verdicts as texts
 from ..sentences.wording import joined
-from .evidence import RankEvidence
-from .rates import total_of
+from .evidence import RankEvidence, total_of
 from .roofline import MINIMUM, NETWORK, Limits, main_memory
 from .shares import is_bound, without_traffic
 from .work import ALL_COUNTED, without_bytes

@@ -12,8 +12,8 @@ from ..sentences import origins, reasons
 from ..sentences.verdicts import no_bytes_of
 from ..sentences.wording import joined
 from .compose import sampled, watched
-from .evidence import NS, KernelEvidence, RankEvidence, reason_of
-from .rates import apart, counter_rate, coverage_of, mean, median, per_window, pool, rate, ratio, total_of
+from .evidence import NS, KernelEvidence, RankEvidence, reason_of, total_of
+from .rates import apart, counter_rate, coverage_of, mean, median, per_window, pool, rate, ratio
 
 MUCH = 0.1  # of tensor bytes, worth a word
 ALL_COUNTED = 0.995  # share of the time in which a counter counted that is as good as all
@@ -91,7 +91,7 @@ def _over_time_of_others(per_second: Value) -> Value:
 
 def _in_watched_windows(kernels: Sequence[KernelEvidence], field: str) -> Ints:
     """A column of all windows that were watched from begin to end."""
-    return pool([getattr(k, field)[k.complete] for k in kernels])
+    return pool([k.watched(field) for k in kernels])
 
 
 def _why_missing(
@@ -128,7 +128,7 @@ def mean_flops(ranks: Sequence[RankEvidence], values: Mapping[str, Value]) -> Va
         counted = values["flops_per_step.measured"]
         return found if counted.value is None else counted
     known = [r.kernels for r in ranks if r.kernels is not None and len(r.steps.step) and r.kernels.has_flops]
-    return found._replace(value=mean(pool([k.flops[k.complete] for k in known]), 1))
+    return found._replace(value=mean(_in_watched_windows(known, "flops"), 1))
 
 
 def counted_flops(ranks: Sequence[RankEvidence], scope: Scope) -> dict[str, Value]:
@@ -163,8 +163,8 @@ def _what_tensor_bytes_are(counted: Sequence[KernelEvidence]) -> str:
     """What tensor bytes are, and how many of them no FLOPs go with, where that is much."""
     if counted and all(k.rule for k in counted):
         return origins.UPDATED_BYTES
-    idle = sum(total_of(k.idle_bytes[k.complete]) for k in counted if k.idle_bytes is not None)
-    moved = sum(total_of(k.bytes[k.complete]) for k in counted)
+    idle = sum(total_of(k.watched("idle_bytes")) for k in counted if k.idle_bytes is not None)
+    moved = sum(total_of(k.watched("bytes")) for k in counted)
     if idle <= MUCH * moved:
         return origins.TENSOR_BYTES
     return origins.tensor_bytes_of_idle(idle / moved)
@@ -172,8 +172,8 @@ def _what_tensor_bytes_are(counted: Sequence[KernelEvidence]) -> str:
 
 def without_bytes(counted: Sequence[KernelEvidence]) -> float:
     """Share of the FLOPs that have no bytes to go with them; 0 where none have."""
-    flops = sum(total_of(k.flops[k.complete]) for k in counted)
-    sized = sum(total_of(k.sized_flops[k.complete]) for k in counted)
+    flops = sum(total_of(k.watched("flops")) for k in counted)
+    sized = sum(total_of(k.watched("sized_flops")) for k in counted)
     return 1 - sized / flops if flops > sized > 0 else 0.0
 
 
@@ -186,9 +186,9 @@ def dominant_precision(ranks: Sequence[RankEvidence]) -> str:
     kernels = [r.kernels for r in ranks if r.kernels is not None and r.kernels.has_flops]
     found: dict[str, float] = {}
     for k in kernels:
-        for precision, flops in k.by_precision.items():
-            found[precision] = found.get(precision, 0.0) + total_of(flops)
-    total = sum(total_of(k.flops) for k in kernels)
+        for precision, flops in k.flops_by_precision.items():
+            found[precision] = found.get(precision, 0.0) + flops
+    total = sum(k.total_flops for k in kernels)
     if not kernels:
         for rank in ranks:
             counted = rank.counted_flops.by if rank.counted_flops else {}

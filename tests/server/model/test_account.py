@@ -406,3 +406,11 @@ def test_parts_add_up_whatever_is_known(
     at = np.column_stack([np.arange(7), np.arange(7)])
     for one in with_waits([found, account(signals(duration=duration, held=0.001))], side_by_side(at)):
         assert sum(one.parts.values()) == pytest.approx(one.duration)
+
+
+def test_account_with_other_parts_has_other_sums() -> None:
+    one = Account("w:0", "w", "n1", np.full(4, 3.0), {"compute": np.full(4, 2.0)}, {}, None)
+    assert one.sums == {"compute": 8.0}
+    assert (one.mean("compute"), one.mean("input")) == (2.0, 0.0)
+    other = one._replace(parts={**one.parts, "input": np.full(4, 1.0)})
+    assert other.sums == {"compute": 8.0, "input": 4.0}

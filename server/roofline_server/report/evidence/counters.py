@@ -16,13 +16,15 @@ def counter(table: Table, name: str) -> CounterEvidence | None:
     if not rows(table) or f"{name}.begin" not in table:
         return None
     begin, end = f"{name}.begin", f"{name}.end"
-    unread = np.isnan(table[begin] + table[end])
+    grown = table[end] - table[begin]
+    unread = np.isnan(grown)
     windows = len(unread) - int(np.count_nonzero(unread))
     if not windows:
         return None
     read = {n: table[n] for n in (begin, end, "begin_ns", "end_ns", "start_ns")}
     stretches = [read]
     if windows < len(unread):
+        grown = grown[~unread]
         # Nearly always the last windows alone have no reading.
         in_a_row = not unread[:windows].any()
         read = {n: column[:windows] for n, column in read.items()} if in_a_row else take(read, ~unread)
@@ -30,9 +32,9 @@ def counter(table: Table, name: str) -> CounterEvidence | None:
     total = seconds = 0.0
     for stretch in stretches:
         for one in _between_restarts(stretch, name):
-            total += float(one[end].max() - one[begin].min())
+            total += float(one[end].max() - one[begin][0])
             seconds += float(one["end_ns"].max() - one["begin_ns"].min()) / 1e9
-    return CounterEvidence(total, seconds, windows, float((read[end] - read[begin]).mean()))
+    return CounterEvidence(total, seconds, windows, float(grown.mean()))
 
 
 def _unbroken(read: Table, known: Bools) -> list[Table]:
@@ -45,7 +47,8 @@ def _unbroken(read: Table, known: Bools) -> list[Table]:
 
 
 def _between_restarts(table: Table, name: str) -> list[Table]:
-    """The windows cut where the counter began anew: with its process, or with the agent that counts."""
+    """The windows cut where the counter began anew: with its process, or with the agent that counts. In none
+    of these does it fall."""
     at_begin, starts = table[f"{name}.begin"], table["start_ns"]
     one_process = is_constant(starts) or bool((starts == starts[0]).all())
     if one_process and not (at_begin[1:] < at_begin[:-1]).any():

@@ -101,8 +101,9 @@ def evidence_of(
     shared, bound = _shared(mine, DRAM), counter(counters.get("steps_perf", {}), LLC_BOUND)
     process, tcp = counters.get("steps_process", {}), counters.get("steps_tcp", {})
     rss_peak = samples = None
-    if rows(process) and "rss_bytes" in process and not np.isnan(process["rss_bytes"]).all():
-        rss_peak = float(np.nanmax(process["rss_bytes"]))
+    if rows(process) and "rss_bytes" in process:
+        most = float(np.fmax.reduce(process["rss_bytes"]))
+        rss_peak = None if np.isnan(most) else most
     if rows(process) and len(steps.step):
         samples = float(np.mean(process["samples"]))
     kernels, on_gpus = _kernel_evidence(counters.get("steps_kernels", {})), mine.get("steps_gpu", {})
@@ -150,9 +151,11 @@ def columns_of(steps: StepEvidence, mine: Mapping[str, Table]) -> dict[str, Ints
             reported |= column > 0
     # Of the training thread all is known of a step, or nothing; a step took it some time on a CPU.
     measured = found[RUN] > 0 if RUN in found else np.zeros(len(steps.step), bool)
+    of_thread = None if measured.all() else measured
+    of_phases = None if reported.all() else reported
     for name, column in found.items():
         if not name.endswith(".bytes"):
-            found[name] = _in_known_steps(column, measured if name.startswith(AMOUNTS) else reported)
+            found[name] = _in_known_steps(column, of_thread if name.startswith(AMOUNTS) else of_phases)
     of_kernels = aligned(steps, kernels)
     for name in ("first_ns", "last_ns", "kernel_ns", "complete", ORIGIN):
         if name in kernels:
@@ -160,17 +163,17 @@ def columns_of(steps: StepEvidence, mine: Mapping[str, Table]) -> dict[str, Ints
     return found
 
 
-def _in_known_steps(column: Ints, known: Bools) -> Ints:
+def _in_known_steps(column: Ints, known: Bools | None) -> Ints:
     """0 where nothing was reported of a step that is known, ABSENT in the others; as it is where nothing ever
-    was."""
+    was. known: None: all steps are."""
     if is_constant(column):
         if column[0] == ABSENT:
             return column
-    elif (absent := column == ABSENT).any():
-        if absent.all():
+    elif lacking := np.count_nonzero(absent := column == ABSENT):
+        if lacking == len(column):
             return column
         column = np.where(absent, 0, column)
-    return column if known.all() else np.where(known, column, ABSENT)
+    return column if known is None else np.where(known, column, ABSENT)
 
 
 def aligned(steps: StepEvidence, table: Table) -> Callable[[str], Ints]:
@@ -218,7 +221,7 @@ def _kernel_evidence(table: Table) -> KernelEvidence | None:
         found: Ints = table[name]
         if is_constant(found):
             return found if found[0] != ABSENT else constant(0, len(found))
-        return np.where(found == ABSENT, 0, found).astype(np.int64, copy=False)
+        return np.maximum(found, 0).astype(np.int64, copy=False)  # none is negative but ABSENT
 
     def level(name: str) -> Ints:
         """Bytes of a level of the memory; ABSENT where they were not counted of every call."""
@@ -229,7 +232,7 @@ def _kernel_evidence(table: Table) -> KernelEvidence | None:
     return KernelEvidence(
         flops=column("flops"),
         bytes=column("bytes"),
-        duration_ns=column("end_ns") - column("begin_ns"),
+        duration_ns=(table["end_ns"] - table["begin_ns"]).astype(np.int64, copy=False),
         kernel_ns=column("kernel_ns"),
         complete=complete,
         unmodelled=column("unmodelled"),

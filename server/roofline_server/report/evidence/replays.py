@@ -28,7 +28,7 @@ Tables = Mapping[str, Table]
 
 def replayed(view: JobView) -> dict[int, Ints]:
     """rank -> numbers of its steps that ncu replayed, of ranks that have any."""
-    found = {number: parsed_steps(facts.get(FACT, "")) for number, facts in view.facts.items()}
+    found = {number: parsed_steps(facts[FACT]) for number, facts in view.facts.items() if FACT in facts}
     return {number: steps for number, steps in found.items() if len(steps)}
 
 

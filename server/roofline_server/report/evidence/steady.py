@@ -48,7 +48,10 @@ def steady_of(view: JobView) -> tuple[dict[int, Steady], dict[int, Ints]]:
 
 def traced_steps(view: JobView, number: int) -> Ints:
     """The steps of a rank that its framework's profiler has recorded (`run --trace`), or some of them."""
-    named = parsed_steps(view.facts.get(number, {}).get(TRACED, ""))
+    facts = view.facts.get(number, {})
+    if TRACED not in facts and TRACED_TIMES not in facts:
+        return np.zeros(0, np.int64)
+    named = parsed_steps(facts.get(TRACED, ""))
     times = traced_times(view, number)
     own = where(view.steps.get("steps", {}), "window", OWN) if times else {}
     if not rows(own):

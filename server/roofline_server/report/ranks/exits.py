@@ -13,13 +13,14 @@ from ...model.exits import EXITED, FAILED, FINISHED, RUNNING, SILENT, RankEnd, j
 from ...records import RECORDED, Incarnation, Lifetime
 from ...sentences import exits as texts
 from ...store.catalog.clocks import moment
-from ...store.view import JobView
+from ...store.view import JobView, once
 from .members import RUNNING_NS, in_order, name_of
 
 SLURM = "slurm."  # how the tags that Slurm gives begin: a step's ranks may have others than another's
 SLURM_STATE, SLURM_EXIT = "slurm.state", "slurm.exit"  # tags, once Slurm has ended the job
 
 
+@once
 def rank_ends(view: JobView, now_ns: int) -> list[RankEnd]:
     """Of each rank that was a process, how the newest of its processes ended; in the order of roles.
 

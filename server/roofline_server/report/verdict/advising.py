@@ -9,9 +9,8 @@ from roofline.answers.values import Provenance, Scope, Value, value
 from roofline.answers.verdict import Finding, RankAccount, Verdict
 
 from ...correlate.steps import SERVING_ROLES
-from ...model.evidence import RankEvidence
+from ...model.evidence import RankEvidence, total_of
 from ...model.intervals import LEAST_STEPS
-from ...model.rates import total_of
 from ...model.verdicts import widths_of
 from ...sentences import advice, advice_cases, reasons
 from ...sentences import verdict as texts

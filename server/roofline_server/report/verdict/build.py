@@ -12,6 +12,7 @@ from roofline.answers.verdict import AccountPart, Finding, Gain, LeftOut, RankAc
 from ...model.account import Account, account, with_waits
 from ...model.cause import LEAST_GAIN, Cause
 from ...model.causes import Conclusion, conclude
+from ...model.columns import known_mean
 from ...model.evidence import NS, RankEvidence
 from ...model.intervals import of_another_run
 from ...model.links import SlowLink, step_with
@@ -20,7 +21,6 @@ from ...model.servers import ServerCause
 from ...model.signals import RankSignals
 from ...model.steady import LeftOut as Left
 from ...model.times import times
-from ...records import Floats
 from ...sentences import reasons
 from ...sentences import verdict as texts
 from ...store.view import JobView
@@ -319,14 +319,14 @@ def _rank_account(rank: RankEvidence, one: Account | None, exit_: str) -> RankAc
     parts, roof = [], Value(None, "s", reason=reasons.NO_KERNELS)
     mean = float(one.duration.mean()) if one is not None and len(one.duration) else None
     if one is not None and mean:
-        for part, seconds in one.parts.items():
-            taken = float(seconds.mean())
+        for part in one.parts:
+            taken = one.mean(part)
             origin = one.provenance[part]
             parts.append(
                 AccountPart(part, _seconds(taken, origin), value(taken / mean, "1", origin, Scope.PROCESS))
             )
         if one.roof is not None:
-            roof = value(_mean(one.roof), "s", ESTIMATED, Scope.PROCESS, missing=reasons.NO_KERNELS)
+            roof = value(known_mean(one.roof), "s", ESTIMATED, Scope.PROCESS, missing=reasons.NO_KERNELS)
     return RankAccount(
         rank=rank.key,
         role=rank.role,
@@ -346,11 +346,6 @@ def _rate(counter: object, unit: str, scale: float = 1.0) -> Value:
     total, seconds = getattr(counter, "total", None), getattr(counter, "seconds", 0.0)
     rate = total / seconds * scale if total is not None and seconds > 0 else None
     return value(rate, unit, MEASURED, Scope.PROCESS)
-
-
-def _mean(column: Floats) -> float | None:
-    known = column[~np.isnan(column)]
-    return float(known.mean()) if len(known) else None
 
 
 def _seconds(number: float | None, origin: Provenance) -> Value:

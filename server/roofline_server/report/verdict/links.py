@@ -117,7 +117,7 @@ def _link(
 def _share(one: Account, counts: Callable[[str], bool]) -> float:
     """Of its time, the parts that count."""
     whole = float(one.duration.sum())
-    taken = sum(float(s.sum()) for part, s in one.parts.items() if counts(part))
+    taken = sum(seconds for part, seconds in one.sums.items() if counts(part))
     return taken / whole if whole > 0 else 0.0
 
 

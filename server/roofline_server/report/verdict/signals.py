@@ -125,9 +125,10 @@ def _known(column: Ints | None) -> Floats | None:
     if is_constant(column):
         return None if column[0] == ABSENT else np.broadcast_to(np.float64(column[0]), column.shape)
     absent = column == ABSENT
-    if not absent.any():
+    lacking = np.count_nonzero(absent)
+    if not lacking:
         return column.astype(np.float64)
-    return None if absent.all() else np.where(absent, np.nan, column.astype(np.float64))
+    return None if lacking == len(column) else np.where(absent, np.nan, column.astype(np.float64))
 
 
 def _work(table: Table, steps: StepEvidence) -> tuple[Floats | None, Floats | None, Floats | None]:

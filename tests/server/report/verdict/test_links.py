@@ -37,10 +37,10 @@ def links(
             metric = SimpleNamespace(name=name)
             mean = rates[number] if value is None else None
             parts.append(SimpleNamespace(rank=number, instance=peer, metric=metric, grown=value, mean=mean))
-    parts_of = [{"transfer": _Sum(6.0), "wait_ranks": _Sum(10 * share)} for share in waits]
+    sums = [{"transfer": 6.0, "wait_ranks": 10 * share} for share in waits]
     view: Any = SimpleNamespace(parts=parts)
     gathered: Any = SimpleNamespace(evidence=ranks)
-    accounts: Any = {number: SimpleNamespace(duration=_Sum(10.0), parts=parts_of[number]) for number in ranks}
+    accounts: Any = {number: SimpleNamespace(duration=_Sum(10.0), sums=sums[number]) for number in ranks}
     return slow_links_of(view, gathered, accounts)
 
 
