@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 import time
 from itertools import count
-from typing import Any, Callable, Optional
+from typing import Any, Callable, List, Optional, Tuple
 
 from . import Marker, tf_between
 from .keras_batches import BatchCut, Yields, cut_of
@@ -19,7 +19,7 @@ from .tf_steps import TrainingCall, steps
 from .tf_trained import describe
 from .tf_updates import UpdateCounter, UpdatesOfCalls, counters
 
-_numbers = count()
+_numbers, _calm = count(), steps.calm
 _now = time.monotonic_ns
 
 
@@ -126,34 +126,42 @@ class _Fits:
         self._counter: Optional[UpdateCounter] = None
         self._before = 0  # updates counted before this fit
         self._updates: Optional[UpdatesOfCalls] = None
+        self._singly = False  # each call makes one update
 
     def failed(self) -> None:
         """For an `except`: a call of the training could not be followed."""
         self._marker.failed("keras_fit")
 
     def begins(self, model: Any) -> None:
+        steps.settle()
         self.depth += 1
         self._cut = self._source = self._counter = self._updates = None
         self._batches = self._epoch = 0
         try:
+            each = _steps_per_execution(model)
+            self._singly = each == 1 and not getattr(model, "autotune_steps_per_execution", False)
             # Only where the data may end inside a call is it worth to wait for the counter.
-            if _steps_per_execution(model) > 1:
+            if each > 1:
                 self._counter = counters.of(getattr(model, "optimizer", None))
                 self._before = (self._counter.read() or 0) if self._counter is not None else 0
         except Exception:
             self.failed()
 
     def ends(self) -> None:
+        steps.settle()
         self.depth -= 1
+        self._singly = False
         self._cut = self._source = self._counter = self._updates = None
 
     def epoch(self) -> None:
         """The next one begins."""
+        steps.settle()
         self._epoch = self._batches
 
     def data(self, source: Any, adapter: Any) -> None:
         """Keras 2's data handler or Keras 3's epoch iterator was made."""
         if self.depth and self._source is None:
+            steps.settle()
             self._source, self._cut = source, cut_of(adapter)
 
     def updates(self, model: Any, call_ns: int) -> int:
@@ -182,12 +190,18 @@ class _Fits:
         total = self._cut.examples(first, updates) if self._cut is not None else None
         return total // workers if total is not None and total % workers == 0 else None
 
-    def called(self, model: Any, call: TrainingCall) -> None:
+    def called(self, function: _MarkedFunction, model: Any, iterator: Any, call: TrainingCall) -> None:
         if self.holding:
             self.held = call
-        else:
-            steps.ended(self._marker, model, call)
-            steps.measure(self._marker, call.end_ns)
+            return
+        steps.ended(self._marker, model, call)
+        steps.measure(self._marker, call.end_ns)
+        if self._singly:
+            steps.calm_down(self._marker, function, iterator)
+
+    def were_called(self, model: Any, calls: List[TrainingCall], counts: List[Any]) -> None:
+        """Calls of calm steps were noted, which are worked out now."""
+        steps.were_ended(self._marker, model, calls, counts)
 
     def release(self, model: Any, begin_ns: int, arguments: Any) -> None:
         """train_on_batch is over, which began then, with these arguments."""
@@ -239,6 +253,7 @@ class _MarkedFunction:
         self._fits = fits
         self._number = next(_numbers)
         self._yields = Yields()
+        self._yielded: Tuple[Optional[int], bool] = (None, False)  # by the iterator of the last call
         self._workers = 0  # of the model's strategy; 0: not known yet
 
     def __call__(self, iterator: Any, *args: Any, **kwargs: Any) -> Any:
@@ -249,19 +264,39 @@ class _MarkedFunction:
         finally:
             steps.quiet -= 1
         end = _now()
+        if _calm.iterator is iterator and _calm.function is self:
+            _calm.note((self, begin, end))
+            _calm.left = left = _calm.left - 1
+            if left <= 0 or end >= _calm.until_ns:
+                steps.calm_border(end)
+            return result
         try:
             model, fits = self._model, self._fits
             if getattr(model, "_cluster_coordinator", None) is not None or steps.away:
                 return result
+            steps.settle()
             updates = fits.updates(model, end - begin)
-            size, fixed = self._yields.by(iterator)
-            examples = fits.examples(updates, size, self._workers or self._count_workers())
-            signature = (self._number, size) if fixed else None
-            fits.called(model, TrainingCall(begin, end, examples, updates=updates, signature=signature))
+            self._yielded = self._yields.by(iterator)
+            fits.called(self, model, iterator, self._call(begin, end, updates))
         except Exception:
             fits.failed()
             return result
         return result
+
+    def _call(self, begin_ns: int, end_ns: int, updates: int) -> TrainingCall:
+        size, fixed = self._yielded
+        examples = self._fits.examples(updates, size, self._workers or self._count_workers())
+        signature = (self._number, size) if fixed else None
+        return TrainingCall(begin_ns, end_ns, examples, updates=updates, signature=signature)
+
+    def work_out(self, noted: List[Any]) -> None:
+        """Of calls of calm steps: begin and end, perhaps what the thread had in the step."""
+        try:
+            calls = [self._call(one[0], one[1], 1) for one in noted]
+            counts = [one[2] if len(one) > 2 else None for one in noted]
+            self._fits.were_called(self._model, calls, counts)
+        except Exception:
+            self._fits.failed()
 
     def _count_workers(self) -> int:
         """Looked up once: a model stays with the strategy it was made under."""
