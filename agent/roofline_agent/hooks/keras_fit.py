@@ -155,13 +155,11 @@ class _Fits:
 
     def epoch(self) -> None:
         """The next one begins."""
-        steps.settle()
         self._epoch = self._batches
 
     def data(self, source: Any, adapter: Any) -> None:
         """Keras 2's data handler or Keras 3's epoch iterator was made."""
         if self.depth and self._source is None:
-            steps.settle()
             self._source, self._cut = source, cut_of(adapter)
 
     def updates(self, model: Any, call_ns: int) -> int:

@@ -97,7 +97,10 @@ class Model:
 
     def reset_metrics(self) -> None: ...
 
+    def evaluation(self) -> None: ...
+
     def evaluate(self) -> None:
+        self.evaluation()
         self.training.passes(3)
 
     def save(self) -> None:
@@ -125,9 +128,8 @@ class Training:
         self.now, self.marker, self.size, self.steps = 10_000 * MS, marker, size, Steps()
         marker.account.clock = lambda: self.now
         owner = type("Model", (Model,), {**vars(Model), "__module__": "keras"})
-        handlers = SimpleNamespace(
-            get_data_handler=lambda: SimpleNamespace(_adapter=Adapter(), _step_increment=0)
-        )
+        self.handler = SimpleNamespace(_adapter=Adapter(), _step_increment=0)
+        handlers = SimpleNamespace(get_data_handler=lambda: self.handler)
         with self.patched():
             keras_fit.patch(SimpleNamespace(__name__="keras", Model=owner, data_adapter=handlers), marker)
         self.model, self.other, self.handlers = owner(self), owner(self), handlers
@@ -298,6 +300,15 @@ def test_what_was_noted_waits_no_longer_than_some_steps_of_400_ms() -> None:
     assert 350 * MS < max(told) < 402 * MS
 
 
+def test_evaluation_finds_all_steps_handed_over() -> None:
+    marker = DeferringMarker()
+    training = Training(marker, 8)
+    told: list[int] = []
+    training.model.evaluation = lambda: told.append(len(marker.windows))
+    training.fit([*["step"] * 20, "evaluates"])
+    assert told == [20]
+
+
 def test_end_of_the_training_hands_over_what_was_noted() -> None:
     marker = DeferringMarker()
     training = Training(marker, 8)
@@ -340,3 +351,16 @@ def test_call_of_several_steps_is_told_at_once() -> None:
         training.model.fit(lambda: [training.model.train_function(training.iterator) for _ in range(20)])
     assert len(marker.windows) == 40
     assert not marker.together
+
+
+def test_keras_may_change_how_many_steps_a_call_makes() -> None:
+    marker = DeferringMarker()
+    training = Training(marker, 8)
+    training.model.autotune_steps_per_execution = True
+
+    def changes() -> None:
+        training.handler._step_increment = 2
+
+    training.changes = changes  # type: ignore[attr-defined]
+    training.fit([*["step"] * 10, "changes", *["step"] * 10])
+    assert len(marker.windows) == 40
