@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import functools
 import time
+import weakref
 from itertools import count
-from typing import Any, Callable, List, Optional, Tuple
+from typing import Any, Callable, Dict, List, Optional, Tuple
 
 from . import Marker, tf_between
-from .keras_batches import BatchCut, Yields, cut_of
+from .keras_batches import BatchCut, Yields, cut_of, yielded_by
 from .tf_steps import TrainingCall, steps
-from .tf_trained import describe
+from .tf_trained import MOST_KINDS, describe
 from .tf_updates import UpdateCounter, UpdatesOfCalls, counters
 
 _numbers, _calm = count(), steps.calm
@@ -117,7 +118,7 @@ class _Fits:
     def __init__(self, marker: Marker) -> None:
         self.depth = 0
         self.holding = False  # in train_on_batch
-        self.held: Optional[TrainingCall] = None  # the call made there
+        self.held: Optional[Tuple[_MarkedFunction, Any]] = None  # what was called there, and its iterator
         self._marker = marker
         self._cut: Optional[BatchCut] = None
         self._source: Any = None  # of its batches
@@ -164,8 +165,6 @@ class _Fits:
 
     def updates(self, model: Any, call_ns: int) -> int:
         """That the call made which has just ended."""
-        if self.holding:
-            return 1
         each = getattr(self._source, "_step_increment", None)  # of Keras 2, for this very call
         if each is not None:
             return int(each) + 1
@@ -189,13 +188,13 @@ class _Fits:
         return total // workers if total is not None and total % workers == 0 else None
 
     def called(self, function: _MarkedFunction, model: Any, iterator: Any, call: TrainingCall) -> None:
-        if self.holding:
-            self.held = call
-            return
-        steps.ended(self._marker, model, call)
-        steps.measure(self._marker, call.end_ns)
+        self.ended(model, call)
         if self._singly:
             steps.calm_down(self._marker, function, iterator)
+
+    def ended(self, model: Any, call: TrainingCall) -> None:
+        steps.ended(self._marker, model, call)
+        steps.measure(self._marker, call.end_ns)
 
     def were_called(self, model: Any, calls: List[TrainingCall], counts: List[Any]) -> None:
         """Calls of calm steps were noted, which are worked out now."""
@@ -207,16 +206,17 @@ class _Fits:
         if held is None:
             return
         try:
-            size, key = describe(arguments)
-            known = held.examples if held.examples is not None else size
-            call = TrainingCall(begin_ns, end, known, signature=("batch", self._number_of(model), key))
-            steps.ended(self._marker, model, call)
-            steps.measure(self._marker, end)
+            function, iterator = held
+            batches = function.batches
+            call = batches.kind_of(arguments, iterator)
+            if _calm.function is batches:
+                if _calm.add((batches, begin_ns, end, call)):
+                    steps.calm_border(end)
+                return
+            self.ended(model, call._replace(begin_ns=begin_ns, end_ns=end))
+            steps.calm_down(self._marker, batches, None)
         except Exception:
             self.failed()
-
-    def _number_of(self, model: Any) -> Any:
-        return getattr(getattr(model, "train_function", None), "_number", None)
 
 
 def _steps_per_execution(model: Any) -> int:
@@ -249,9 +249,10 @@ class _MarkedFunction:
         self._function = function
         self._model = model
         self._fits = fits
-        self._number = next(_numbers)
+        self.number = next(_numbers)
         self._yields = Yields()
         self._yielded: Tuple[Optional[int], bool] = (None, False)  # by the iterator of the last call
+        self.batches = _Batches(self.number, model, fits)
         self._workers = 0  # of the model's strategy; 0: not known yet
 
     def __call__(self, iterator: Any, *args: Any, **kwargs: Any) -> Any:
@@ -263,14 +264,15 @@ class _MarkedFunction:
             steps.quiet -= 1
         end = _now()
         if _calm.iterator is iterator and _calm.function is self:
-            _calm.note((self, begin, end))
-            _calm.left = left = _calm.left - 1
-            if left <= 0 or end >= _calm.until_ns:
+            if _calm.add((self, begin, end)):
                 steps.calm_border(end)
             return result
         try:
             model, fits = self._model, self._fits
             if getattr(model, "_cluster_coordinator", None) is not None or steps.away:
+                return result
+            if fits.holding:
+                fits.held = self, iterator
                 return result
             steps.settle()
             updates = fits.updates(model, end - begin)
@@ -284,7 +286,7 @@ class _MarkedFunction:
     def _call(self, begin_ns: int, end_ns: int, updates: int) -> TrainingCall:
         size, fixed = self._yielded
         examples = self._fits.examples(updates, size, self._workers or self._count_workers())
-        signature = (self._number, size) if fixed else None
+        signature = (self.number, size) if fixed else None
         return TrainingCall(begin_ns, end_ns, examples, updates=updates, signature=signature)
 
     def work_out(self, noted: List[Any]) -> None:
@@ -306,3 +308,35 @@ class _MarkedFunction:
         if name == "_function":  # a copy in the making has none yet
             raise AttributeError(name)
         return getattr(self._function, name)
+
+
+class _Batches:
+    """Batches that one model was trained on by train_on_batch."""
+
+    def __init__(self, number: int, model: Any, fits: _Fits) -> None:
+        self._number, self._fits = number, fits
+        self._model = weakref.ref(model)  # what was noted must not keep it from being freed
+        self._kinds: Dict[Any, TrainingCall] = {}
+
+    def kind_of(self, arguments: Any, iterator: Any) -> TrainingCall:
+        """A call with these arguments, made from this iterator; when it was is not filled in."""
+        size, key = describe(arguments)
+        kind = self._kinds.get(key) if size is not None else None
+        if kind is None:
+            known = yielded_by(iterator)
+            examples = size if known is None else known
+            kind = TrainingCall(0, 0, examples, signature=("batch", self._number, key))
+            if len(self._kinds) >= MOST_KINDS:
+                self._kinds.clear()
+            if size is not None:
+                self._kinds[key] = kind
+        return kind
+
+    def work_out(self, noted: List[Any]) -> None:
+        """Of calm steps: begin, end and kind of each call, perhaps what the thread had in the step."""
+        try:
+            calls = [kind._replace(begin_ns=begin, end_ns=end) for begin, end, kind, *_ in noted]
+            counts = [one[3] if len(one) > 3 else None for one in noted]
+            self._fits.were_called(self._model(), calls, counts)
+        except Exception:
+            self._fits.failed()

@@ -4,22 +4,22 @@ nothing more; what follows is worked out for many steps together, with warm cach
 from __future__ import annotations
 
 from collections import deque
-from typing import Any, Callable, Deque, Optional, Tuple
+from typing import Any, Deque, Optional, Tuple
 
 from . import Marker
 from .marker import CHARGED_NS, DEFERRED_NS
 
-Noted = Tuple[Any, ...]  # the function, begin and end of its call, perhaps what its thread had in the step
+# What works it out, begin and end of the call, what else that needs; perhaps what the thread had in the step.
+Noted = Tuple[Any, ...]
 
 
 class CalmCalls:
     """Calls of one function, with one iterator, that make a step each."""
 
-    __slots__ = ("_end", "function", "iterator", "left", "log", "marker", "note", "until_ns")
+    __slots__ = ("_end", "function", "iterator", "left", "log", "marker", "until_ns")
 
     def __init__(self) -> None:
         self.log: Deque[Noted] = deque()  # taken from its begin only: another thread may add to it meanwhile
-        self.note: Callable[[Noted], None] = self.log.append
         self.marker: Optional[Marker] = None
         self._end = 0
         self.stop()
@@ -42,6 +42,12 @@ class CalmCalls:
             self.function, self.iterator, self.until_ns = function, iterator, now + DEFERRED_NS
             marker.account.beside_ns = CHARGED_NS
 
+    def add(self, noted: Noted) -> bool:
+        """Note a call; whether there may be more to do behind it."""
+        self.log.append(noted)
+        self.left = left = self.left - 1
+        return left <= 0 or bool(noted[2] >= self.until_ns)
+
     def _until_asked(self, marker: Marker, number: int) -> int:
         """Steps behind this one that need nothing but to be noted, up to one that the account asks for."""
         return min(self._end, int(marker.account.next) + 1) - number - 1
@@ -49,14 +55,15 @@ class CalmCalls:
     def border(self, number: int) -> bool:
         """Step `number` was noted, after which there may be more to do; whether these are the last calm
         steps for now."""
-        marker, (function, begin_ns, end_ns) = self.marker, self.log[-1]
+        marker, noted = self.marker, self.log[-1]
         if marker is None:
             return True
+        end_ns = noted[2]
         account = marker.account
         if account.on or number >= account.next:
             counts = marker.over(number, end_ns)
             if counts is not None:
-                self.log[-1] = (function, begin_ns, end_ns, counts)
+                self.log[-1] = (*noted, counts)
         self.left = self._until_asked(marker, number)
         return self.left <= 0 or end_ns >= self.until_ns
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import os
+import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import SimpleNamespace
@@ -42,6 +44,7 @@ class DeferringMarker(AtOnceMarker, LayoutMarker):
     """Takes steps later, and several together, but wants one at once now and then."""
 
     together = 0
+    hand_over: Any = staticmethod(lambda: None)
 
     def defers(self, call: Any) -> bool:
         self.hand_over = call
@@ -106,9 +109,11 @@ class Model:
     def save(self) -> None:
         self.training.passes(2)
 
-    def train_on_batch(self) -> None:
+    def train_on_batch(self, batch: Any) -> None:
         self.reset_metrics()
-        self.train_function(Iterates(4))
+        self.make_train_function()
+        self.train_function(Iterates(None))
+        self.training.passes(0.2)
 
 
 class Adapter:
@@ -157,6 +162,13 @@ class Training:
         with self.patched():
             self.model.fit(run)
 
+    def in_batches(self, acts: list[str]) -> None:
+        with self.patched():
+            self.model.make_train_function()
+            for act in acts:
+                getattr(self, act)()
+                self.passes(0.1)
+
     def passes(self, ms: float) -> None:
         self.now += int(ms * MS)
 
@@ -196,7 +208,7 @@ class Training:
         self.other.train_function(self.iterator)
 
     def one_batch(self) -> None:
-        self.model.train_on_batch()
+        self.model.train_on_batch(SimpleNamespace(shape=(4, 3)))
 
     def takes(self) -> None:
         self.steps.took(self.marker, 4, self.now, self.now + MS // 4)
@@ -208,6 +220,9 @@ class Training:
     def by_hand(self) -> None:
         call = tf_steps.TrainingCall(self.now, self.now + 1000, None, "phase.backward")
         tf_eager.EagerLoop().gradient(self.marker, self.model, call, may_update=True)
+
+    def another_batch(self) -> None:
+        self.model.train_on_batch(SimpleNamespace(shape=(6, 3)))
 
     def fits_inside(self) -> None:
         self.model.fit(self.step)
@@ -224,8 +239,8 @@ class Training:
 
 
 UNUSUAL = (
-    *("slow", "pauses", "epoch", "another_iterator", "evaluates", "saves", "another_model", "one_batch"),
-    *("takes", "exhausted", "by_hand", "fits_inside", "fails", "made_anew"),
+    *("slow", "pauses", "epoch", "another_iterator", "evaluates", "saves", "another_model"),
+    *("one_batch", "another_batch", "takes", "exhausted", "by_hand", "fits_inside", "fails", "made_anew"),
 )
 ACTS = st.lists(st.one_of(st.just("step"), st.sampled_from(("step", *UNUSUAL))), max_size=60)
 
@@ -237,11 +252,19 @@ def trained(marker: Any, acts: list[str], size: int | None) -> Training:
     return training
 
 
-def assert_same(acts: list[str], account: Any, size: int | None) -> None:
+def trained_on_batches(marker: Any, acts: list[str], size: int | None) -> Training:
+    training = Training(marker, size)
+    training.in_batches([act.replace("step", "one_batch") for act in acts])
+    return training
+
+
+def assert_same(acts: list[str], account: Any, size: int | None, trained: Any = trained) -> None:
     """Calm or not, the training sends the same."""
     at_once, calm = AtOnceMarker(account), DeferringMarker(account)
     trained(at_once, acts, size)
     training = trained(calm, acts, size)
+    with training.patched():
+        calm.hand_over()
     assert calm.windows == at_once.windows
     assert calm.likes == at_once.likes
     assert calm.phases == at_once.phases
@@ -262,6 +285,40 @@ def test_calm_steps_say_the_same_as_others(acts: list[str], account: Any, size: 
 def test_what_is_unusual_may_come_anywhere(what: str, size: int | None) -> None:
     for before in range(2, 10):
         assert_same([*["step"] * before, what, *["step"] * 10], NoAccount, size)
+
+
+@settings(deadline=None)
+@given(ACTS, st.sampled_from([NoAccount, OneInFour]))
+@example(["step"] * 200, OneInFour)
+@example(["step"] * 3 + ["another_batch"] * 3 + ["step"] * 3, NoAccount)
+def test_calm_steps_of_train_on_batch_say_the_same_as_others(acts: list[str], account: Any) -> None:
+    acts = [act for act in acts if act != "fits_inside"]
+    assert_same(["step", "step", *acts, "step"], account, 8, trained_on_batches)
+
+
+@pytest.mark.parametrize("act", ["one_batch", "another_batch"])
+def test_batches_by_themselves_are_only_noted(act: str) -> None:
+    marker = DeferringMarker()
+    training = Training(marker, 8)
+    training.in_batches([act] * 300)
+    with training.patched():
+        marker.hand_over()
+    assert marker.together > 250
+    assert [number for number, *_ in marker.windows] == list(range(300))
+    assert {examples for *_, examples in marker.windows} == {4 if act == "one_batch" else 6}
+
+
+def test_model_may_be_freed_while_its_last_batches_are_noted() -> None:
+    marker = DeferringMarker()
+    training = Training(marker, 8)
+    training.in_batches(["one_batch"] * 20)
+    gone = weakref.ref(training.model)
+    training.model = None
+    gc.collect()
+    assert gone() is None
+    with training.patched():
+        marker.hand_over()
+    assert len(marker.windows) == 20
 
 
 @pytest.mark.parametrize("account", [NoAccount, OneInFour])
