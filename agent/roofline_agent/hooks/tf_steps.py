@@ -77,14 +77,19 @@ class Steps:
         self._each = 1  # the most updates that a call has made
         self._spent_ns, self._measured = 0, 0
         self.calm = CalmCalls()
+        self._noting_ns = 0  # what it takes to note a call, once that is known
         self._plain = False  # the last step was short, and its call was all that was seen in it
         self._may_defer: Optional[bool] = None
         os.register_at_fork(after_in_child=self.calm.forget)
 
     def settle(self) -> None:
         """Work out what was only noted of calm steps: something else comes, or the training ends."""
-        if self.calm.log:
+        many = len(self.calm.log)
+        if many:
+            begin, marker = _now(), self.calm.marker
             self.calm.work_out()
+            if marker is not None and self._number >= COST_FROM:
+                self._cost(marker, self._noting_ns + (_now() - begin) // many)
         elif self.calm.function is not None:
             self.calm.stop()
 
@@ -102,14 +107,13 @@ class Steps:
     def calm_border(self, now: int) -> None:
         """A call of a calm step was noted, which ended at `now`: there may be more to do."""
         calm = self.calm
-        marker, function, iterator, many = calm.marker, calm.function, calm.iterator, len(calm.log)
+        marker, function, iterator = calm.marker, calm.function, calm.iterator
         if marker is None:
             return
         try:
-            if calm.border(self._number + many):
-                noted = _now()
+            if calm.border(self._number + len(calm.log)):
+                self._noting_ns = _now() - now
                 self.settle()
-                self._cost(marker, noted - now + (_now() - noted) // max(1, many))
                 self.calm_down(marker, function, iterator)
         except Exception:
             marker.failed("tf_steps")

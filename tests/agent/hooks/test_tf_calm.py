@@ -421,3 +421,10 @@ def test_keras_may_change_how_many_steps_a_call_makes() -> None:
     training.changes = changes  # type: ignore[attr-defined]
     training.fit([*["step"] * 10, "changes", *["step"] * 10])
     assert len(marker.windows) == 40
+
+
+def test_cost_of_steps_that_were_only_noted_is_told() -> None:
+    marker = DeferringMarker()
+    marker.deferred_to = lambda: 10**6  # type: ignore[method-assign]
+    Training(marker, 8).fit(["step"] * 60)
+    assert marker.facts == {"cost.hooks_ns": 0}, "this clock stands still in hooks"
