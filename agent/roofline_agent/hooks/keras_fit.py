@@ -118,7 +118,7 @@ class _Fits:
     def __init__(self, marker: Marker) -> None:
         self.depth = 0
         self.holding = False  # in train_on_batch
-        self.held: Optional[Tuple[_MarkedFunction, Any]] = None  # what was called there, and its iterator
+        self.held: Optional[Tuple[_MarkedFunction, Optional[int]]] = None  # what was called there
         self._marker = marker
         self._cut: Optional[BatchCut] = None
         self._source: Any = None  # of its batches
@@ -206,9 +206,9 @@ class _Fits:
         if held is None:
             return
         try:
-            function, iterator = held
+            function, yielded = held
             batches = function.batches
-            call = batches.kind_of(arguments, iterator)
+            call = batches.kind_of(arguments, yielded)
             if _calm.function is batches:
                 if _calm.add((batches, begin_ns, end, call)):
                     steps.calm_border(end)
@@ -272,7 +272,8 @@ class _MarkedFunction:
             if getattr(model, "_cluster_coordinator", None) is not None or steps.away:
                 return result
             if fits.holding:
-                fits.held = self, iterator
+                # Not the iterator: Keras lets go of it in its own time.
+                fits.held = self, None if self.batches.by_arguments else yielded_by(iterator)
                 return result
             steps.settle()
             updates = fits.updates(model, end - begin)
@@ -317,19 +318,21 @@ class _Batches:
         self._number, self._fits = number, fits
         self._model = weakref.ref(model)  # what was noted must not keep it from being freed
         self._kinds: Dict[Any, TrainingCall] = {}
+        self.by_arguments = False  # arguments tell how many examples this process trains on
 
-    def kind_of(self, arguments: Any, iterator: Any) -> TrainingCall:
-        """A call with these arguments, made from this iterator; when it was is not filled in."""
+    def kind_of(self, arguments: Any, yielded: Optional[int]) -> TrainingCall:
+        """A call with these arguments, made from an iterator that yields so many examples (None: not known, or
+        not asked); when it was is not filled in."""
         size, key = describe(arguments)
-        kind = self._kinds.get(key) if size is not None else None
+        kind = self._kinds.get((key, yielded))
         if kind is None:
-            known = yielded_by(iterator)
-            examples = size if known is None else known
+            if not self.by_arguments:
+                self.by_arguments = size is not None and yielded in (None, size)
+            examples = size if yielded is None else yielded
             kind = TrainingCall(0, 0, examples, signature=("batch", self._number, key))
             if len(self._kinds) >= MOST_KINDS:
                 self._kinds.clear()
-            if size is not None:
-                self._kinds[key] = kind
+            self._kinds[key, yielded] = kind
         return kind
 
     def work_out(self, noted: List[Any]) -> None:

@@ -34,13 +34,16 @@ class CalmCalls:
         self.stop()
         self.log.clear()
 
-    def begin(self, marker: Marker, number: int, now: int, function: Any, iterator: Any) -> None:
-        """Behind step `number`, which ended at `now`: note calls of this function with this iterator."""
+    def begin(self, marker: Marker, number: int, now: int, function: Any, iterator: Any) -> bool:
+        """Behind step `number`, which ended at `now`: note calls of this function with this iterator; False:
+        the next step is wanted at once."""
         self.marker, self._end = marker, marker.deferred_to()
         self.left = self._until_asked(marker, number)
-        if self.left > 0:
-            self.function, self.iterator, self.until_ns = function, iterator, now + DEFERRED_NS
-            marker.account.beside_ns = CHARGED_NS
+        if self.left <= 0:
+            return False
+        self.function, self.iterator, self.until_ns = function, iterator, now + DEFERRED_NS
+        marker.account.beside_ns = CHARGED_NS
+        return True
 
     def add(self, noted: Noted) -> bool:
         """Note a call; whether there may be more to do behind it."""

@@ -100,9 +100,8 @@ class Steps:
             return
         if self._may_defer is None:
             self._may_defer = marker.defers(self.settle)
-        if self._may_defer:
+        if self._may_defer and self.calm.begin(marker, self._number, self._ended_ns, function, iterator):
             self.measuring = False
-            self.calm.begin(marker, self._number, self._ended_ns, function, iterator)
 
     def calm_border(self, now: int) -> None:
         """A call of a calm step was noted, which ended at `now`: there may be more to do."""

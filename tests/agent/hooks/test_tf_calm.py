@@ -423,8 +423,9 @@ def test_keras_may_change_how_many_steps_a_call_makes() -> None:
     assert len(marker.windows) == 40
 
 
-def test_cost_of_steps_that_were_only_noted_is_told() -> None:
+@pytest.mark.parametrize("deferred_to", [10**6, -1])
+def test_cost_of_steps_is_told_whether_they_are_only_noted_or_wanted_at_once(deferred_to: int) -> None:
     marker = DeferringMarker()
-    marker.deferred_to = lambda: 10**6  # type: ignore[method-assign]
+    marker.deferred_to = lambda: deferred_to  # type: ignore[method-assign]
     Training(marker, 8).fit(["step"] * 60)
     assert marker.facts == {"cost.hooks_ns": 0}, "this clock stands still in hooks"
