@@ -321,8 +321,8 @@ class _Batches:
         self.by_arguments = False  # arguments tell how many examples this process trains on
 
     def kind_of(self, arguments: Any, yielded: Optional[int]) -> TrainingCall:
-        """A call with these arguments, made from an iterator that yields so many examples (None: not known, or
-        not asked); when it was is not filled in."""
+        """A call with these arguments, whose iterator yields so many examples (None: not known or asked);
+        when it was is not filled in."""
         size, key = describe(arguments)
         kind = self._kinds.get((key, yielded))
         if kind is None:
