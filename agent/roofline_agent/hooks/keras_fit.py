@@ -10,16 +10,17 @@ from __future__ import annotations
 
 import functools
 import time
+import weakref
 from itertools import count
-from typing import Any, Callable, Optional
+from typing import Any, Callable, Dict, List, Optional, Tuple
 
 from . import Marker, tf_between
-from .keras_batches import BatchCut, Yields, cut_of
+from .keras_batches import BatchCut, Yields, cut_of, yielded_by
 from .tf_steps import TrainingCall, steps
-from .tf_trained import describe
+from .tf_trained import MOST_KINDS, describe
 from .tf_updates import UpdateCounter, UpdatesOfCalls, counters
 
-_numbers = count()
+_numbers, _calm = count(), steps.calm
 _now = time.monotonic_ns
 
 
@@ -117,7 +118,7 @@ class _Fits:
     def __init__(self, marker: Marker) -> None:
         self.depth = 0
         self.holding = False  # in train_on_batch
-        self.held: Optional[TrainingCall] = None  # the call made there
+        self.held: Optional[Tuple[_MarkedFunction, Optional[int]]] = None  # what was called there
         self._marker = marker
         self._cut: Optional[BatchCut] = None
         self._source: Any = None  # of its batches
@@ -126,25 +127,31 @@ class _Fits:
         self._counter: Optional[UpdateCounter] = None
         self._before = 0  # updates counted before this fit
         self._updates: Optional[UpdatesOfCalls] = None
+        self._singly = False  # each call makes one update
 
     def failed(self) -> None:
         """For an `except`: a call of the training could not be followed."""
         self._marker.failed("keras_fit")
 
     def begins(self, model: Any) -> None:
+        steps.settle()
         self.depth += 1
         self._cut = self._source = self._counter = self._updates = None
         self._batches = self._epoch = 0
         try:
+            each = _steps_per_execution(model)
+            self._singly = each == 1 and not getattr(model, "autotune_steps_per_execution", False)
             # Only where the data may end inside a call is it worth to wait for the counter.
-            if _steps_per_execution(model) > 1:
+            if each > 1:
                 self._counter = counters.of(getattr(model, "optimizer", None))
                 self._before = (self._counter.read() or 0) if self._counter is not None else 0
         except Exception:
             self.failed()
 
     def ends(self) -> None:
+        steps.settle()
         self.depth -= 1
+        self._singly = False
         self._cut = self._source = self._counter = self._updates = None
 
     def epoch(self) -> None:
@@ -158,8 +165,6 @@ class _Fits:
 
     def updates(self, model: Any, call_ns: int) -> int:
         """That the call made which has just ended."""
-        if self.holding:
-            return 1
         each = getattr(self._source, "_step_increment", None)  # of Keras 2, for this very call
         if each is not None:
             return int(each) + 1
@@ -182,12 +187,18 @@ class _Fits:
         total = self._cut.examples(first, updates) if self._cut is not None else None
         return total // workers if total is not None and total % workers == 0 else None
 
-    def called(self, model: Any, call: TrainingCall) -> None:
-        if self.holding:
-            self.held = call
-        else:
-            steps.ended(self._marker, model, call)
-            steps.measure(self._marker, call.end_ns)
+    def called(self, function: _MarkedFunction, model: Any, iterator: Any, call: TrainingCall) -> None:
+        self.ended(model, call)
+        if self._singly:
+            steps.calm_down(self._marker, function, iterator)
+
+    def ended(self, model: Any, call: TrainingCall) -> None:
+        steps.ended(self._marker, model, call)
+        steps.measure(self._marker, call.end_ns)
+
+    def were_called(self, model: Any, calls: List[TrainingCall], counts: List[Any]) -> None:
+        """Calls of calm steps were noted, which are worked out now."""
+        steps.were_ended(self._marker, model, calls, counts)
 
     def release(self, model: Any, begin_ns: int, arguments: Any) -> None:
         """train_on_batch is over, which began then, with these arguments."""
@@ -195,16 +206,17 @@ class _Fits:
         if held is None:
             return
         try:
-            size, key = describe(arguments)
-            known = held.examples if held.examples is not None else size
-            call = TrainingCall(begin_ns, end, known, signature=("batch", self._number_of(model), key))
-            steps.ended(self._marker, model, call)
-            steps.measure(self._marker, end)
+            function, yielded = held
+            batches = function.batches
+            call = batches.kind_of(arguments, yielded)
+            if _calm.function is batches:
+                if _calm.add((batches, begin_ns, end, call)):
+                    steps.calm_border(end)
+                return
+            self.ended(model, call._replace(begin_ns=begin_ns, end_ns=end))
+            steps.calm_down(self._marker, batches, None)
         except Exception:
             self.failed()
-
-    def _number_of(self, model: Any) -> Any:
-        return getattr(getattr(model, "train_function", None), "_number", None)
 
 
 def _steps_per_execution(model: Any) -> int:
@@ -237,8 +249,10 @@ class _MarkedFunction:
         self._function = function
         self._model = model
         self._fits = fits
-        self._number = next(_numbers)
+        self.number = next(_numbers)
         self._yields = Yields()
+        self._yielded: Tuple[Optional[int], bool] = (None, False)  # by the iterator of the last call
+        self.batches = _Batches(self.number, model, fits)
         self._workers = 0  # of the model's strategy; 0: not known yet
 
     def __call__(self, iterator: Any, *args: Any, **kwargs: Any) -> Any:
@@ -249,19 +263,41 @@ class _MarkedFunction:
         finally:
             steps.quiet -= 1
         end = _now()
+        if _calm.iterator is iterator and _calm.function is self:
+            if _calm.add((self, begin, end)):
+                steps.calm_border(end)
+            return result
         try:
             model, fits = self._model, self._fits
             if getattr(model, "_cluster_coordinator", None) is not None or steps.away:
                 return result
+            if fits.holding:
+                # Not the iterator: Keras lets go of it in its own time.
+                fits.held = self, None if self.batches.by_arguments else yielded_by(iterator)
+                return result
+            steps.settle()
             updates = fits.updates(model, end - begin)
-            size, fixed = self._yields.by(iterator)
-            examples = fits.examples(updates, size, self._workers or self._count_workers())
-            signature = (self._number, size) if fixed else None
-            fits.called(model, TrainingCall(begin, end, examples, updates=updates, signature=signature))
+            self._yielded = self._yields.by(iterator)
+            fits.called(self, model, iterator, self._call(begin, end, updates))
         except Exception:
             fits.failed()
             return result
         return result
+
+    def _call(self, begin_ns: int, end_ns: int, updates: int) -> TrainingCall:
+        size, fixed = self._yielded
+        examples = self._fits.examples(updates, size, self._workers or self._count_workers())
+        signature = (self.number, size) if fixed else None
+        return TrainingCall(begin_ns, end_ns, examples, updates=updates, signature=signature)
+
+    def work_out(self, noted: List[Any]) -> None:
+        """Of calls of calm steps: begin and end, perhaps what the thread had in the step."""
+        try:
+            calls = [self._call(one[0], one[1], 1) for one in noted]
+            counts = [one[2] if len(one) > 2 else None for one in noted]
+            self._fits.were_called(self._model, calls, counts)
+        except Exception:
+            self._fits.failed()
 
     def _count_workers(self) -> int:
         """Looked up once: a model stays with the strategy it was made under."""
@@ -273,3 +309,37 @@ class _MarkedFunction:
         if name == "_function":  # a copy in the making has none yet
             raise AttributeError(name)
         return getattr(self._function, name)
+
+
+class _Batches:
+    """Batches that one model was trained on by train_on_batch."""
+
+    def __init__(self, number: int, model: Any, fits: _Fits) -> None:
+        self._number, self._fits = number, fits
+        self._model = weakref.ref(model)  # what was noted must not keep it from being freed
+        self._kinds: Dict[Any, TrainingCall] = {}
+        self.by_arguments = False  # arguments tell how many examples this process trains on
+
+    def kind_of(self, arguments: Any, yielded: Optional[int]) -> TrainingCall:
+        """A call with these arguments, whose iterator yields so many examples (None: not known or asked);
+        when it was is not filled in."""
+        size, key = describe(arguments)
+        kind = self._kinds.get((key, yielded))
+        if kind is None:
+            if not self.by_arguments:
+                self.by_arguments = size is not None and yielded in (None, size)
+            examples = size if yielded is None else yielded
+            kind = TrainingCall(0, 0, examples, signature=("batch", self._number, key))
+            if len(self._kinds) >= MOST_KINDS:
+                self._kinds.clear()
+            self._kinds[key, yielded] = kind
+        return kind
+
+    def work_out(self, noted: List[Any]) -> None:
+        """Of calm steps: begin, end and kind of each call, perhaps what the thread had in the step."""
+        try:
+            calls = [kind._replace(begin_ns=begin, end_ns=end) for begin, end, kind, *_ in noted]
+            counts = [one[3] if len(one) > 3 else None for one in noted]
+            self._fits.were_called(self._model(), calls, counts)
+        except Exception:
+            self._fits.failed()

@@ -34,6 +34,9 @@ class NoAccount:
 
 
 Span = Tuple[str, int, int, Optional[int], int]
+SHORT_NS = 50000000  # steps shorter than this are handed over together where hooks can defer() that
+DEFERRED_NS = 400000000  # and so long they wait for that: a rank that is killed loses them
+CHARGED_NS = 150000  # a step whose thread is measured is taken to cost so much more: of short ones few are
 MAX_HELD = 1000  # spans that wait for a mark
 MAX_LIKE = 2**16 - 1  # what a mark can carry
 

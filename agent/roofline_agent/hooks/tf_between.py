@@ -48,6 +48,7 @@ def apart(owner: Any, name: str, kind: str, marker: Marker) -> None:
     def called(*args: Any, **kwargs: Any) -> Any:
         if steps.away or threading.current_thread() is not main:
             return function(*args, **kwargs)
+        steps.settle()
         steps.away, begin = steps.away + 1, _now()
         try:
             return function(*args, **kwargs)

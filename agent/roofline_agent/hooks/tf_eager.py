@@ -33,6 +33,7 @@ class EagerLoop:
         if self._by_hand or not may_update:
             steps.ended(marker, variable, call)
             return
+        steps.settle()
         self._held.append((variable, call))
         steps.note(BACKWARD, call.begin_ns, call.end_ns)
         if len(self._held) > HELD:

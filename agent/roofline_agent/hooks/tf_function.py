@@ -50,7 +50,7 @@ def _patch_function(function: Any, marker: Marker) -> None:
 
     # Both wrappers in full: a helper between them and TensorFlow would cost every call of a step.
     def __call__(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if thread.inside or steps.quiet:
+        if steps.quiet or thread.inside:
             return call(self, *args, **kwargs)
         if not hasattr(self, "_roofline_trained"):
             _meet(self)

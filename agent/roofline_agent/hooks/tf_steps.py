@@ -10,11 +10,14 @@ all hooks of a process: the numbers go on, whatever is trained.
 
 from __future__ import annotations
 
+import os
 import time
 import weakref
-from typing import Any, Dict, FrozenSet, Hashable, List, NamedTuple, Optional, Tuple
+from typing import Any, Callable, Dict, FrozenSet, Hashable, List, NamedTuple, Optional, Tuple
 
 from . import Marker
+from .marker import SHORT_NS
+from .tf_calm import CalmCalls
 from .tf_parts import Phase, borders, cut, share, uncovered
 
 PATIENCE = 8  # calls of others after which the first thing trained counts as no longer trained
@@ -73,6 +76,46 @@ class Steps:
         self._carried: List[Optional[int]] = []  # examples of the calls of this step that made no update
         self._each = 1  # the most updates that a call has made
         self._spent_ns, self._measured = 0, 0
+        self.calm = CalmCalls()
+        self._noting_ns = 0  # what it takes to note a call, once that is known
+        self._plain = False  # the last step was short, and its call was all that was seen in it
+        self._may_defer: Optional[bool] = None
+        os.register_at_fork(after_in_child=self.calm.forget)
+
+    def settle(self) -> None:
+        """Work out what was only noted of calm steps: something else comes, or the training ends."""
+        many = len(self.calm.log)
+        if many:
+            begin, marker = _now(), self.calm.marker
+            self.calm.work_out()
+            if marker is not None and self._number >= COST_FROM:
+                self._cost(marker, self._noting_ns + (_now() - begin) // many)
+        elif self.calm.function is not None:
+            self.calm.stop()
+
+    def calm_down(self, marker: Marker, function: Any, iterator: Any) -> None:
+        """Behind a step: if it was plain, only note the next calls of this function with this iterator. With
+        those that were noted function.work_out() calls were_ended()."""
+        if not self._plain or self._ended_ns is None:
+            return
+        if self._may_defer is None:
+            self._may_defer = marker.defers(self.settle)
+        if self._may_defer and self.calm.begin(marker, self._number, self._ended_ns, function, iterator):
+            self.measuring = False
+
+    def calm_border(self, now: int) -> None:
+        """A call of a calm step was noted, which ended at `now`: there may be more to do."""
+        calm = self.calm
+        marker, function, iterator = calm.marker, calm.function, calm.iterator
+        if marker is None:
+            return
+        try:
+            if calm.border(self._number + len(calm.log)):
+                self._noting_ns = _now() - now
+                self.settle()
+                self.calm_down(marker, function, iterator)
+        except Exception:
+            marker.failed("tf_steps")
 
     def note(self, name: str, begin_ns: int, end_ns: int) -> None:
         """This process was at phase `name` since its last step."""
@@ -90,6 +133,7 @@ class Steps:
         """A batch of `size` examples (None: not known) and these shapes was taken from an iterator."""
         if self.away:
             return
+        self.settle()
         taken = self._taken.get(id(iterator))
         if taken is None:
             taken = self._taken[id(iterator)] = _Taken(begin_ns)
@@ -101,6 +145,7 @@ class Steps:
 
     def exhausted(self, iterator: Any, now: int) -> None:
         """An iterator has no more. What was taken from it and trained nothing was an evaluation."""
+        self.settle()
         taken = None if self.away else self._taken.get(id(iterator))
         if taken is not None and self._ended_ns is not None:
             self.between("evaluation", taken.begin_ns, now)
@@ -109,24 +154,45 @@ class Steps:
 
     def between(self, kind: str, begin_ns: int, end_ns: int) -> None:
         """An evaluation or a checkpoint, which belongs to no step."""
+        self.settle()
         if self._ended_ns is not None and len(self._pauses) < MOST_PAUSES:
             self._pauses.append((kind, begin_ns, end_ns))
 
     def broken(self) -> None:
         """An epoch or an evaluation ended, or a call failed: the next step begins with its own input or
         call."""
+        self.settle()
         if not self.away:
             self._detached = True
             self._phases, self._taken, self._carried = [], {}, []
 
     def lead(self, key: Any) -> None:
         """From now on a step is what `key` (a model, a function, a variable) does."""
+        self.settle()
         self._leader, self._others = weakref.ref(key), 0
         self.broken()
 
     def ended(self, marker: Marker, key: Any, call: TrainingCall) -> None:
         """A call that trains `key` ended. Of several that take turns, as in a GAN, the first makes the
         steps."""
+        self.settle()
+        self._end(marker, key, call, marker.over)
+
+    def were_ended(self, marker: Marker, key: Any, calls: List[TrainingCall], counts: List[Any]) -> None:
+        """The same of calls of calm steps; counts: what the thread had in each step, where that is known."""
+        at = 0
+        while at < len(calls):
+            many = alike(calls, counts, at)
+            if many > 1 and self._send_plain(marker, calls[at : at + many]):
+                at += many
+                continue
+            marker.more = at + 1 < len(calls)
+            self._end(marker, key, calls[at], lambda *_: counts[at])  # noqa: B023 - called at once
+            at += 1
+        marker.more = False
+
+    def _end(self, marker: Marker, key: Any, call: TrainingCall, over: Callable[[int, int], Any]) -> None:
+        self._plain = False
         if self._ended_ns is None:
             marker.traces_with("tensorflow")
         stall = marker.take_stall()
@@ -148,7 +214,7 @@ class Steps:
             self._note_call(call.phase, call.begin_ns, call.end_ns)
             self._carried.append(call.examples)
             return
-        counts = marker.over(self._number + call.updates, call.end_ns)
+        counts = over(self._number + call.updates, call.end_ns)
         if leader is key and self._send_alike(marker, call, counts):
             return
         before, first = self._ended_ns, self._begin(marker, call)
@@ -254,23 +320,48 @@ class Steps:
         examples = self._examples(call.examples)
         like = self._like(marker, call, examples)
         names.append(call.phase)
-        key = (*names, like) if counts is None else (*names, like, counts.names)
-        layout = self._layouts.get(key)
-        if layout is None:
-            if len(self._layouts) >= MOST_LAYOUTS:
-                self._layouts.clear()
-            layout = self._layouts[key] = _layout(marker, names, like, counts) or False
+        layout = self._layout_of(marker, names, like, counts)
         if counts is not None:
             times[-1:] = [*counts.counts, end_ns]
         if not layout or not marker.send_layout(layout, self._number + 1, examples, times):
             return False
         self._number += 1
+        self._plain = not phases and end_ns - first < SHORT_NS
         if self._taken:
             self._usual = frozenset(self._taken)
             self._taken.clear()
         self._ended_ns = end_ns
         phases.clear()
         return True
+
+    def _send_plain(self, marker: Marker, calls: List[TrainingCall]) -> bool:
+        """Send steps that differ in their times only, of which nothing but the calls was seen."""
+        first, call = self._ended_ns, calls[0]
+        if first is None or self._detached or self._pauses or self._phases or self._taken or self._carried:
+            return False
+        ends = [one.end_ns for one in calls]
+        begins = [first, *ends[:-1]]
+        times = [(begins[at], one.begin_ns, one.end_ns) for at, one in enumerate(calls)]
+        if any(not before <= begin < end for before, begin, end in times):
+            return False
+        like = self._like(marker, call, call.examples)
+        layout = self._layout_of(marker, [call.phase], like, None)
+        if not layout or not marker.send_layouts(layout, self._number + 1, call.examples, times):
+            return False
+        self._number += len(calls)
+        self._ended_ns = ends[-1]
+        self._plain = ends[-1] - begins[-1] < SHORT_NS
+        return True
+
+    def _layout_of(self, marker: Marker, names: List[str], like: int, counts: Any) -> Any:
+        """For steps with these phases; False where there is none."""
+        key = (*names, like) if counts is None else (*names, like, counts.names)
+        layout = self._layouts.get(key)
+        if layout is None:
+            if len(self._layouts) >= MOST_LAYOUTS:
+                self._layouts.clear()
+            layout = self._layouts[key] = _layout(marker, names, like, counts) or False
+        return layout
 
     def _note_call(self, phase: str, begin_ns: int, end_ns: int) -> None:
         # Input taken during the call has its own place; the call is what lies around it.
@@ -289,11 +380,23 @@ class Steps:
     def measure(self, marker: Marker, since_ns: int) -> None:
         """The hook of a call that made a step ran since then; report the mean time in hooks now and then."""
         if self.measuring:
-            self.spent(since_ns)
-            self._measured += 1
-            if not self._measured & (self._measured - 1):  # 1, 2, 4, 8, ...
-                marker.fact("cost.hooks_ns", self._spent_ns // self._measured)
+            self._cost(marker, _now() - since_ns)
         self.measuring = self._number >= COST_FROM and self._number % COST_EVERY == 0
+
+    def _cost(self, marker: Marker, spent_ns: int) -> None:
+        """The hooks took so much more in a step, which is over."""
+        self._spent_ns += spent_ns
+        self._measured += 1
+        if not self._measured & (self._measured - 1):  # 1, 2, 4, 8, ...
+            marker.fact("cost.hooks_ns", self._spent_ns // self._measured)
+
+
+def alike(calls: List[TrainingCall], counts: List[Any], first: int) -> int:
+    """How many calls from that one on differ in their times only, and nothing is known of their thread."""
+    like, at = calls[first][2:], first
+    while at < len(calls) and counts[at] is None and calls[at][2:] == like:
+        at += 1
+    return at - first
 
 
 def _layout(marker: Marker, names: List[str], like: int, counts: Any) -> Any:

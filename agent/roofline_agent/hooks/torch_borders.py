@@ -7,9 +7,6 @@ from typing import Any, Hashable, List, NamedTuple, Optional, Sequence
 
 from .torch_phases import Span
 
-SHORT_NS = 50000000  # steps shorter than this are handed over together
-DEFERRED_NS = 400000000  # and so long they wait for that: a rank that is killed loses them
-
 
 class WaitingBorder(NamedTuple):
     """A border, and what was known of its step when it was seen."""

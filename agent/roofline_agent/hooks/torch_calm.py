@@ -12,7 +12,6 @@ from typing import Any, List, NamedTuple, Optional
 from .torch_phases import BACKWARDS, FETCHED, FORWARDS, GRADIENTS_READY, INPUTS, LEAVES, OPTIMIZES
 
 PASSED, UPDATED = 16, 17  # beside events of torch_phases: the end of a backward, and of an update
-CHARGED_NS = 150000  # a step whose thread is measured is taken to cost so much more: of short ones few are
 MOST_DISTURBED = 16  # calm stretches in a row that were broken off: such a training is left alone
 
 

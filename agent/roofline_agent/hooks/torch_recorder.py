@@ -14,11 +14,12 @@ from bisect import bisect_right
 from typing import Any, Callable, Dict, List, Optional
 
 from . import Marker
+from .marker import CHARGED_NS, DEFERRED_NS, SHORT_NS
 from .torch_batches import Batches, BatchSizes
 from .torch_between import EVALUATION, TRACE
-from .torch_borders import DEFERRED_NS, SHORT_NS, WaitingBorder, in_place_of
+from .torch_borders import WaitingBorder, in_place_of
 from .torch_by_hand import ByHand
-from .torch_calm import CHARGED_NS, MOST_DISTURBED, UPDATED, PlainSteps, work_out
+from .torch_calm import MOST_DISTURBED, UPDATED, PlainSteps, work_out
 from .torch_cost import HookCosts, is_before_sampled, next_before_sampled
 from .torch_phases import (
     BACKWARD,

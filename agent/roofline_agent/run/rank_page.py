@@ -33,9 +33,10 @@ class RankPage:
             self._page[0] = True
             self.environ = {NOTES: f"/proc/{os.getpid()}/fd/{self._file}"}
 
-    def want_notes(self, unused: int) -> bool:
-        """Switch notes off after many `unused` ones, printed since MKL's last line; whether they are on."""
-        wanted = self._page is None or unused < ENOUGH
+    def want_notes(self, unused: int, reads: bool = True) -> bool:
+        """Switch notes off after many `unused` ones, printed since MKL's last line, and for as long as nobody
+        `reads` such lines; whether they are on."""
+        wanted = self._page is None or (reads and unused < ENOUGH)
         if self._page is not None:
             self._page[0] = wanted
         return wanted

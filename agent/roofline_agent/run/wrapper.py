@@ -293,7 +293,7 @@ class _WrappedCommand:
             self.link.send_calls(calls, time.monotonic_ns() if stdout.ended else stdout.through_ns)
             if missed:
                 self.link.claim_nothing_before(time.monotonic_ns())
-        if not self._page.want_notes(self._stdout.notes_alone):
+        if not self._page.want_notes(self._stdout.notes_alone, self._stdout.reads):
             self._stdout.forget_time()
         now = time.monotonic_ns()
         if self._cost.is_due(now):

@@ -54,6 +54,8 @@ def test_notes_are_written_until_they_are_not_wanted(output: OutputStream) -> No
     assert noted(output, notes.environ, output.child_end)
     assert noted(output, notes.environ, output.child_end, lambda: notes.want_notes(ENOUGH)) == b""
     assert noted(output, notes.environ, output.child_end, lambda: notes.want_notes(0))
+    unread = noted(output, notes.environ, output.child_end, lambda: notes.want_notes(0, reads=False))
+    assert unread == b"", "while nobody reads the lines that they place"
     notes.close()
 
 
