@@ -98,7 +98,11 @@ class Text:
         self.cut_short = ""
         buffered = io.BufferedReader(stream) if not hasattr(stream, "peek") else stream  # type: ignore[type-var]
         self._stream: IO[bytes] = buffered
-        if buffered.peek(2)[:2] == b"\x1f\x8b":
+        try:
+            is_packed = buffered.peek(2)[:2] == b"\x1f\x8b"
+        except OSError as error:
+            raise NotReadable(f"{name}: nothing of it can be read ({error.strerror or error})") from None
+        if is_packed:
             self._stream = gzip.GzipFile(fileobj=buffered)  # type: ignore[assignment]
         self._raw_head = self._read(HEAD_BYTES)
         if not self._raw_head.strip():

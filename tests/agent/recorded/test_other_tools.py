@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sqlite3
 from datetime import datetime
@@ -41,6 +42,20 @@ def test_database_whose_kernels_have_other_columns_is_an_error_and_not_empty(tmp
     found = read(str(path))
     assert found.kernels == []
     assert warned(found, "not those of nsys")
+
+
+def test_database_whose_first_table_is_damaged_says_so(tmp_path: Path) -> None:
+    path = tmp_path / "damaged.sqlite"
+    whole = bytearray((OURS / "nsys" / "export.sqlite").read_bytes())
+    path.write_bytes(whole)
+    with contextlib.closing(sqlite3.connect(path)) as database:
+        (size,) = database.execute("PRAGMA page_size").fetchone()
+        root = "SELECT rootpage FROM sqlite_master WHERE name = 'TARGET_INFO_GPU'"
+        (page,) = database.execute(root).fetchone()
+    whole[(page - 1) * size] = 0  # the page's type
+    path.write_bytes(whole)
+    with pytest.raises(NotReadable, match=r"nothing of it can be read .* malformed"):
+        reader.read(str(path))
 
 
 def test_database_is_left_as_it_was(tmp_path: Path) -> None:
