@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import logging
 import os
 import random
@@ -12,7 +13,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ log = logging.getLogger(__name__)
 
 PATIENCE_S = 40.0
 STARTED = re.compile(r"roofline-server \S+ at (\S+:\d+)")
+TRACEBACK = "Traceback (most recent call last)"
 PAUSE_S = 0.02  # between two batches of a sender
 
 
@@ -149,7 +151,15 @@ class Site:
 
     @property
     def tracebacks(self) -> int:
-        return self.log().count("Traceback (most recent call last)")
+        return self.log().count(TRACEBACK)
+
+    def traced(self) -> Iterator[str]:
+        """Each traceback, from the line before it until the next line of the log."""
+        lines = self.log().splitlines()
+        for at, line in enumerate(lines):
+            if line.startswith(TRACEBACK):
+                more = itertools.takewhile(lambda one: not one[:4].isdigit(), lines[at + 1 :])
+                yield "\n".join([*lines[max(0, at - 1) : at + 1], *more])
 
     def clean_up(self) -> None:
         if self._server is not None and self._server.poll() is None:

@@ -143,6 +143,8 @@ class Soak:
                 await self._site.stop()
         finally:
             self._site.clean_up()
+            for text in self._site.traced():
+                report(text)
         return self._result(seconds, tally)
 
     async def _start(self) -> None:
