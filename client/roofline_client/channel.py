@@ -78,12 +78,16 @@ class Channel:
 
     def ask(self, method: Any, request: Any) -> Any:
         """The message that answers a question. Raises NotFound, Unreachable, Refused."""
+
+        def asked() -> tuple[Any, dict[str, str]]:
+            answer, call = method.with_call(request, timeout=self._timeout)
+            return answer, dict(call.trailing_metadata() or ())
+
         with OtherThread() as other:
             try:
-                answer, call = other.run(lambda: method.with_call(request, timeout=self._timeout))
+                answer, said = other.run(asked)
             except grpc.RpcError as error:
                 raise self._error(error) from None
-        said = dict(call.trailing_metadata() or ())
         self.granted_share = _number(said.get(SHARE))
         self._spent.seconds = self.spent_s + (_number(said.get(SECONDS)) or 0.0)
         return answer

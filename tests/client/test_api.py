@@ -330,9 +330,19 @@ def test_main_thread_is_never_inside_grpc(monkeypatch: pytest.MonkeyPatch) -> No
     """There Ctrl-C may be dropped, or leave a lock held."""
     threads = []
 
-    def method(request: object, timeout: float | None = None) -> Any:
+    class Call:
+        def trailing_metadata(self) -> tuple[tuple[str, str], ...]:
+            threads.append(threading.current_thread())
+            return ()
+
+    class ListJobs:
+        def with_call(self, request: object, timeout: float) -> tuple[Any, Call]:
+            threads.append(threading.current_thread())
+            return pb.ListJobsResponse(), Call()
+
+    def export(request: object) -> Messages:
         threads.append(threading.current_thread())
-        return pb.ListJobsResponse() if timeout else Messages()
+        return Messages()
 
     class Messages:
         def __next__(self) -> Any:
@@ -343,8 +353,8 @@ def test_main_thread_is_never_inside_grpc(monkeypatch: pytest.MonkeyPatch) -> No
             pass
 
     with Connection("127.0.0.1:9", 5.0) as connection:
-        monkeypatch.setattr(connection, "_query", SimpleNamespace(ListJobs=method, Export=method))
+        monkeypatch.setattr(connection, "_query", SimpleNamespace(ListJobs=ListJobs(), Export=export))
         assert connection.jobs() == []
         assert list(connection.export("42")) == []
-    assert len(threads) == 3
+    assert len(threads) == 4
     assert threading.main_thread() not in threads
