@@ -134,7 +134,7 @@ def _ungrouped(cells: Any) -> Any | None:
     before = before[offsets]
     times = before[1:] - before[:-1]
     begins, ends = numpy.repeat(offsets[:-1], times), numpy.repeat(offsets[1:], times)
-    if plain.max() > _NINE or not _are_of_groups(data, is_comma.nonzero()[0], begins, ends):
+    if not len(plain) or plain.max() > _NINE or not _are_of_groups(data, is_comma.nonzero()[0], begins, ends):
         return None
     buffers = map(pyarrow.py_buffer, (offsets - before, plain))
     return pyarrow.StringArray.from_buffers(len(cells), *buffers)

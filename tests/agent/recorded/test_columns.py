@@ -103,7 +103,7 @@ def test_numbers_are_the_numbers(cells: list[str]) -> None:
     for cell, found in zip(cells, numbers(cells, has_groups=True), strict=True):
         expected = quick_number(cell.removesuffix(".") if "," in cell else cell)
         assert found == expected or (math.isnan(found) and not (cell.isdigit() and len(cell) < 300))
-        if expected is not None and expected >= 0 and "e" not in "".join(cells):
+        if expected is not None and "-" not in cell and "e" not in "".join(cells):
             assert found == expected
     for cell, found in zip(cells, numbers(cells), strict=True):
         assert math.isnan(found) or found == float(cell)
@@ -114,6 +114,7 @@ def test_numbers_are_found_as_files_have_them() -> None:
     assert numbers(good, has_groups=True) == [0, 1234567, 2.5, 0.5, 5, 7]
     assert numbers(["0", "0"], has_groups=True) == [0, 0]
     for wrong in (
+        ",,",
         "1,23",
         "12345,678",
         "1,2345,678",
@@ -207,7 +208,9 @@ def nearly(found: Any) -> Any:
 def everything(read: Reader, content: str, keeps: bool) -> tuple[Any, ...]:
     found = Collector(keeps)
     read(Text("made up", io.BytesIO(content.encode())), found)
-    kept = (found.kernels, found.phases, list(found.counters), list(found.launches or ()), found.warnings)
+    # Those that took the same time stand in any order: the last digit of a sum decides.
+    kernels = sorted(found.kernels, key=lambda kernel: (kernel.name, kernel.precision, kernel.note))
+    kept = (kernels, found.phases, list(found.counters), list(found.launches or ()), found.warnings)
     found.close()
     return (*kept, found.run, found.facts, found.duration_s)
 
