@@ -130,6 +130,12 @@ def test_step_of_a_trainers_log_ended_when_its_line_was_stamped() -> None:
     assert duration_s(found) == 15
 
 
+@pytest.mark.parametrize("seconds", [-1e305, -1, 0, 1e-320, 1e305])
+def test_a_time_that_no_step_takes_is_unknown(seconds: float) -> None:
+    (step,) = found_in(_megatron(1, "10:00:10", seconds), trainers.read).steps
+    assert (step.t_s, step.step_time_s, step.examples_per_s) == (0, None, None)
+
+
 def test_infinite_rates_and_losses_are_unknown() -> None:
     line = "epoch=0/micro_step=1/global_step=1, RunningAvgSamplesPerSec=inf, CurrSamplesPerSec=inf, Mem=1GB\n"
     (step,) = found_in(line, trainers.read).steps

@@ -28,6 +28,7 @@ _TITAN = re.compile(r"\bstep:\s*(\d{1,12})\s+loss:\s*(\S+)\s.*\btps:\s*([\d,]+)"
 _TITAN_MORE = re.compile(r"\b(tflops|mfu):\s*([\d.,]+)(%?)")
 _HUGGING_FACE = re.compile(r"\{'(?:loss|train_runtime)': [^{}]{1,2000}\}")
 _KEY = re.compile(r"\s*([^:|]+?):\s*([^|]*?)\s*(?:\||$)")
+LEAST_MS, MOST_MS = 1e-6, 1e12  # what is beyond is no time of a step
 _SIGNS = (_MEGATRON, _DEEPSPEED, _TITAN, _HUGGING_FACE)
 
 
@@ -143,7 +144,7 @@ def _megatron(line: str) -> TrainerStep | None:
     fields = {key.strip(): value for key, value in _KEY.findall(match[2])}
     milliseconds = number(fields.get("elapsed time per iteration (ms)", ""))
     batch, loss = number(fields.get("global batch size", "")), number(fields.get("lm loss", ""))
-    seconds = milliseconds / 1e3 if milliseconds else None
+    seconds = milliseconds / 1e3 if milliseconds and LEAST_MS <= milliseconds <= MOST_MS else None
     facts: list[tuple[str, float | None]] = [("global_batch_size", batch)]
     for key, value in fields.items():
         if "TFLOP/s/GPU" in key and (rate := number(value)) is not None:
