@@ -130,8 +130,7 @@ class Connection:
         "worker:0", or several of them; none: all. Raises, when it is iterated, NotFound for a job or rank
         the server does not know, Unreachable, Refused.
         """
-        asked = {"ranks": several(ranks), "first_step": first_step, "last_step": last_step}
-        return self._tables(self._query.GetSteps, _request(query_pb2.GetStepsRequest, job=job, **asked))
+        return self._tables(self._query.GetSteps, _steps_request(job, ranks, first_step, last_step))
 
     def step_overview(self, job: str, **asked: int | None) -> StepOverview:
         """Step times and lateness of ranks in few numbers, as pictures need them. asked: first_step,
@@ -161,10 +160,8 @@ class Connection:
         The first rows introduce: row "job", "clock" (of a host, with `error` in s) and "rank". Arguments and
         errors as of `steps`. `roofline_client.trace` makes a file for Perfetto of it.
         """
-        asked = {"ranks": several(ranks), "first_step": first_step, "last_step": last_step}
-        return self._tables(
-            self._query.GetTimeline, _request(query_pb2.GetStepsRequest, job=job, kernels=kernels, **asked)
-        )
+        request = _steps_request(job, ranks, first_step, last_step, kernels)
+        return self._tables(self._query.GetTimeline, request)
 
     def timeline_arrays(
         self,
@@ -177,8 +174,7 @@ class Connection:
         """The same, columns as arrays: a timeline may have millions of rows."""
         from .trace.arrays import of_message
 
-        asked = {"ranks": several(ranks), "first_step": first_step, "last_step": last_step}
-        request = _request(query_pb2.GetStepsRequest, job=job, kernels=kernels, **asked)
+        request = _steps_request(job, ranks, first_step, last_step, kernels)
         return self._pieces(self._query.GetTimeline, request, of_message)
 
     def export(self, job: str) -> Iterator[TableChunk]:
@@ -330,6 +326,13 @@ def _subject(
     return _request(
         models_pb2.Subject, job=job, first_step=first_step, last_step=last_step, ranks=several(ranks)
     )
+
+
+def _steps_request(
+    job: str, ranks: Sequence[str], first_step: int | None, last_step: int | None, kernels: bool = False
+) -> Any:
+    asked = {"ranks": several(ranks), "first_step": first_step, "last_step": last_step}
+    return _request(query_pb2.GetStepsRequest, job=job, kernels=kernels, **asked)
 
 
 def _request(message: Any, /, **fields: Any) -> Any:
