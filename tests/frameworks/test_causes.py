@@ -42,6 +42,16 @@ def named(found: dict[str, Any]) -> list[tuple[str, str]]:
     return [(cause["rank"], cause["kind"]) for cause in found["causes"]]
 
 
+def blamed(found: dict[str, Any]) -> list[tuple[str, str]]:
+    """The same without what all ranks have: other programs of a busy machine take CPUs from all of them,
+    which is no fault of any, and may cost more than what was planted."""
+    return [cause for cause in named(found) if cause[0]]
+
+
+def cost_of(found: dict[str, Any], kind: str) -> float:
+    return next(cause["cost"]["value"] for cause in found["causes"] if cause["kind"] == kind)
+
+
 def ddp(site: Site, python: str, *options: Any, steps: int = 60) -> dict[str, Any]:
     script = [DDP, "--steps", steps, *options]
     command = torchrun(python, wrapping("--job", JOB), script)
@@ -62,15 +72,14 @@ def parameter_servers(site: Site, python: str, *options: Any, steps: int = 150) 
 
 def test_healthy_ranks_are_not_named(watched: Site, torch_python: str) -> None:
     found = ddp(watched, torch_python, "--batch", 256, "--width", 1024, steps=100)
-    # That other programs of a busy machine take CPUs from all ranks is no fault of any of them.
-    assert [rank for rank, _ in named(found) if rank] == []
+    assert blamed(found) == []
     assert [rank["rank"] for rank in found["ranks"]] == ["ddp:0", "ddp:1"]
 
 
 def test_rank_that_sleeps_is_named(watched: Site, torch_python: str) -> None:
     found = ddp(watched, torch_python, "--slow-rank", 1, "--slow-seconds", 0.05)
-    assert named(found)[0] == ("ddp:1", "blocked")
-    assert found["causes"][0]["cost"]["value"] == pytest.approx(0.05, rel=0.3)
+    assert blamed(found)[0] == ("ddp:1", "blocked")
+    assert cost_of(found, "blocked") == pytest.approx(0.05, rel=0.3)
     waits = {rank["rank"]: rank["values"]["wait_time_per_step"]["value"] for rank in found["ranks"]}
     assert waits["ddp:0"] > 10 * waits["ddp:1"]
 
@@ -112,7 +121,7 @@ def test_rank_with_a_third_of_a_core_is_named(
     assert since < steps / 2, "the training is too fast for this test"
     assert training.wait(timeout=200) == 0, watched.log("training.log")
     found = stragglers(watched, "ddp:0", steps, "--from", int(since))
-    rank, kind = named(found)[0]
+    rank, kind = blamed(found)[0]
     assert rank == "ddp:1" and kind in ("throttled", "contention")
 
 
@@ -125,8 +134,8 @@ def processes(site: Site) -> dict[str, int]:
 
 def test_slow_input_is_named(watched: Site, torch_python: str) -> None:
     found = ddp(watched, torch_python, "--slow-input", 0.05)
-    assert {kind for _, kind in named(found)} == {"input"}
-    assert found["causes"][0]["cost"]["value"] == pytest.approx(0.05, rel=0.4)
+    assert {kind for _, kind in named(found)} - {"contention"} == {"input"} and blamed(found) == []
+    assert cost_of(found, "input") == pytest.approx(0.05, rel=0.4)
 
 
 # -- TensorFlow, parameter servers -----------------------------------------------------------------
@@ -134,13 +143,13 @@ def test_slow_input_is_named(watched: Site, torch_python: str) -> None:
 
 def test_healthy_servers_and_workers_are_not_named(watched: Site, tensorflow_python: str) -> None:
     found = parameter_servers(watched, tensorflow_python, "--ps", 2)
-    assert [rank for rank, _ in named(found) if rank] == []
+    assert blamed(found) == []
 
 
 def test_slow_server_is_named(watched: Site, tensorflow_python: str) -> None:
     found = parameter_servers(watched, tensorflow_python, "--ps", 2, "--slow-ps", 1)
-    assert named(found)[0] == ("ps:1", "stopped")
-    assert {rank for rank, _ in named(found) if rank.startswith("ps")} == {"ps:1"}
+    assert blamed(found)[0] == ("ps:1", "stopped")
+    assert {rank for rank, _ in blamed(found) if rank.startswith("ps")} == {"ps:1"}
 
 
 @pytest.mark.parametrize(
@@ -155,4 +164,4 @@ def test_slow_worker_of_a_round_is_named(
         watched, tensorflow_python, "--ps", 1, "--sync", "--slow-worker", 1, *options, steps=40
     )
     assert found["mode"] == "synchronous"
-    assert named(found)[0] == ("worker:1", kind)
+    assert blamed(found)[0] == ("worker:1", kind)
