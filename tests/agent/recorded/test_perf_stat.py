@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from roofline_agent.recorded.collector import Collector
 from roofline_agent.recorded.errors import RecordedError
@@ -598,6 +598,7 @@ NUMBERS = st.sampled_from(
 
 
 @given(st.lists(st.tuples(*[NUMBERS] * 5), min_size=1, max_size=5))
+@example([("0", "0", "0", "2.50", "0"), ("", "0", "0", "2.50", "0")])
 def test_known_kind_never_makes_a_number_of_what_is_none(numbers: list[tuple[str, ...]]) -> None:
     lines = CsvLines(",")
     good = "1.000100200,5,,cycles,1000,66.57,3.1,GFLOPs"

@@ -37,7 +37,7 @@ class CsvLines:
         self._forms: dict[int, tuple[FieldIndices, dict[tuple[str, ...], int]]] = {}
         self._kinds: list[PerfRow] = []  # the first row of each
         self._shares: dict[str, float] = {}
-        self._time = ("", 0.0)
+        self._time: tuple[str | None, float] = (None, 0.0)  # as the last line had it
 
     def row(self, line: str) -> PerfRow | None:
         """None for a line that is no row."""
