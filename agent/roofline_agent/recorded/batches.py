@@ -256,7 +256,7 @@ def _count(number: float | None) -> int | None:
 
 
 def _marks(found: Collector, rank: Rank, begin: int) -> Iterator[Mark]:
-    batch = found.throughput.batch if found.throughput else None
+    batch = _count(found.throughput.batch if found.throughput else None)
     for step in found.steps:
         if step.t_s is None or step.step_time_s is None:
             found.warn("the file does not say when its steps were: they are not sent")

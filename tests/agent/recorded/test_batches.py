@@ -116,6 +116,13 @@ def test_length_is_that_of_whatever_ends_last() -> None:
     assert duration_s(found) == 9.0
 
 
+def test_more_examples_than_can_be_are_not_sent() -> None:
+    found = collected()
+    found.steps.append(StepLine(1, None, t_s=0.0, step_time_s=1.0))
+    found.throughput = Throughput("examples", None, None, 1, batch=10**20)
+    assert [mark.examples for batch in made(found) for mark in batch.marks] == [None, None]
+
+
 @pytest.mark.parametrize("seconds", [float("inf"), float("nan"), 1e12, -1e12])
 def test_times_that_cannot_be_are_left_out_and_warned_of(seconds: float) -> None:
     found = collected(Launch("good", 2.0, start_s=0.0), Launch("odd", 1.0, start_s=seconds))
