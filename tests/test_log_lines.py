@@ -1,7 +1,10 @@
 from __future__ import annotations
 
 import logging
+import subprocess
+import sys
 
+import pytest
 from roofline.log_lines import WINDOW_S, LogLimit, PlainLines
 
 LINES = 10
@@ -44,3 +47,18 @@ def test_traceback_keeps_its_lines() -> None:
     first, *traceback = PlainLines("roofline-agent").format(record).splitlines()
     assert first.endswith("the stream failed")
     assert traceback[0].startswith("Traceback") and traceback[-1] == "ValueError: a?[31m"
+
+
+def test_peer_that_leaves_amid_an_answer_is_no_error(capfd: pytest.CaptureFixture[str]) -> None:
+    program = """
+import grpc._cython.cygrpc as cygrpc, logging
+from roofline.log_lines import log_to_stderr
+log_to_stderr("roofline-server", logging.INFO, 10)
+try:
+    raise cygrpc.ExecuteBatchError("Failed")
+except cygrpc.ExecuteBatchError:
+    cygrpc._LOGGER.exception("ExecuteBatchError raised in core by servicer method [%s]", "/Export")
+"""
+    subprocess.run([sys.executable, "-c", program], check=True)
+    (line,) = capfd.readouterr().err.splitlines()
+    assert " INFO a peer left amid an answer: " in line and line.endswith("[/Export]")

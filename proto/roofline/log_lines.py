@@ -14,9 +14,23 @@ SERVERS, AGENTS = 10, 200  # lines of a statement in that time: an agent logs ea
 def log_to_stderr(program: str, level: int, lines: int) -> None:
     """Log to stderr from now on. lines: of a statement in a minute."""
     handler = logging.StreamHandler()
+    handler.addFilter(_without_stack)
     handler.addFilter(LogLimit(lines))
     handler.setFormatter(PlainLines(program))
     logging.basicConfig(level=level, handlers=[handler])
+
+
+def _without_stack(record: logging.LogRecord) -> bool:
+    """That a peer left amid an answer is no error, though gRPC logs it as one, with where it was in its own
+    code."""
+    if record.exc_info and getattr(record.exc_info[0], "__name__", "") == "ExecuteBatchError":
+        record.levelno, record.levelname = logging.INFO, "INFO"
+        record.msg, record.args, record.exc_info = (
+            "a peer left amid an answer: %s",
+            (record.getMessage(),),
+            None,
+        )
+    return True
 
 
 class PlainLines(logging.Formatter):
