@@ -25,11 +25,8 @@ def _without_stack(record: logging.LogRecord) -> bool:
     code."""
     if record.exc_info and getattr(record.exc_info[0], "__name__", "") == "ExecuteBatchError":
         record.levelno, record.levelname = logging.INFO, "INFO"
-        record.msg, record.args, record.exc_info = (
-            "a peer left amid an answer: %s",
-            (record.getMessage(),),
-            None,
-        )
+        record.args, record.exc_info = (record.getMessage(),), None
+        record.msg = "a peer left amid an answer: %s"
     return True
 
 
