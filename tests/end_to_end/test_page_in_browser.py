@@ -91,10 +91,9 @@ def test_the_page_goes_on_when_the_server_is_back(page: Browser, site: Site, tmp
     assert page.problems == []
 
 
-def drags_over_steps(page: Browser) -> bool:
-    """Whether that picks some: the picture may have moved before the mouse was there, as a text grew."""
-    from playwright.sync_api import TimeoutError
-
+def drag_over_steps(page: Browser) -> tuple[int, int]:
+    """The steps that are picked by it, first and last."""
+    page.tab.locator("#late .main-svg").first.wait_for(timeout=PATIENCE_MS)
     steps = page.tab.locator("#steps .nsewdrag").first
     steps.scroll_into_view_if_needed()
     box = steps.bounding_box()
@@ -102,19 +101,29 @@ def drags_over_steps(page: Browser) -> bool:
     page.tab.mouse.down()
     page.tab.mouse.move(box["x"] + 0.6 * box["width"], box["y"] + 60, steps=5)
     page.tab.mouse.up()
-    try:
-        page.tab.wait_for_url(re.compile(r"steps=\d+%3A\d+"), timeout=3_000)
-    except TimeoutError:
-        return False
-    return True
+    page.tab.wait_for_url(re.compile(r"steps=\d+%3A\d+"))
+    first, last = page.tab.url.partition("steps=")[2].split("%3A")
+    return int(first), int(last)
+
+
+def test_steps_of_a_job_that_is_over_are_picked_though_nothing_comes_any_more(site: Site) -> None:
+    site.server()
+    site.agent()
+    ranks = [site.rank("worker", index, 60, 0.02, 8) for index in range(2)]
+    assert [rank.wait(timeout=60) for rank in ranks] == [0, 0]
+    wait_until(lambda: site.report("42")["state"] != "running", what="the ends of the ranks arrive")
+    with looking(site) as page:
+        page.tab.goto(f"{page.home}/job?job=42")
+        page.tab.locator("#verdict:not([aria-busy])").wait_for(timeout=PATIENCE_MS)
+        first, last = drag_over_steps(page)
+        page.waits_for("#verdict", f"{first} to {last} only")
+        assert page.problems == []
 
 
 def test_steps_that_are_picked_are_what_everything_is_of(page: Browser, site: Site) -> None:
     page.tab.click("td a")
     page.waits_for("#verdict", "Throughput")
-    page.tab.locator("#late .main-svg").first.wait_for(timeout=PATIENCE_MS)
-    wait_until(lambda: drags_over_steps(page), what="steps are picked")
-    first, last = (int(word) for word in page.tab.url.partition("steps=")[2].split("%3A"))
+    first, last = drag_over_steps(page)
     page.waits_for("#verdict", f"{first} to {last} only")
     newest = "document.getElementById('late').data[0].x.at(-1)"
     wait_until(lambda: page.tab.evaluate(newest) <= last, 20, "lateness is of these steps alone")

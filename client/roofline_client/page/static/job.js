@@ -62,7 +62,7 @@ function drawAll(names) {
     if (!pressed && due.delete(name) && pictures[name]) {
       // Another pick begins with all of what is picked in sight.
       const revision = job + (name === "late" ? picked.steps + picked.ranks : "");
-      draw(name, name === "steps" ? band(pictures[name]) : pictures[name], revision);
+      draw(name, name === "steps" ? band(pictures[name]) : pictures[name], revision).then(listen);
     }
     drawAll([]);
   });
@@ -147,7 +147,6 @@ const reopen = follow(() => "/events/job?" + query(), (shown) => {
   drawAll(Object.keys(shown.pictures));
   document.body.classList.add("known");
   document.body.classList.remove("unknown");
-  listen();
 }, (problem) => {
   if (document.body.classList.contains("known")) return;  // what was seen last stays
   verdict.textContent = problem;
