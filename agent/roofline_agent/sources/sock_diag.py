@@ -58,7 +58,7 @@ class Connection(NamedTuple):
     limited_ns: int | None = None  # of it, in which the far end had no room for more
     state: int = ESTABLISHED
     mark: bytes = b""  # with `ends` the kernel's name for it
-    rate: int = 0  # byte/s at which the far end acknowledged what was sent last; 0: not known
+    rate: int = 0  # byte/s at which the far end acknowledged what was sent last; 0: not known, or no link
 
     def addresses(self) -> tuple[Endpoint, Endpoint]:
         """The rank's own end and the far one."""
@@ -109,9 +109,16 @@ def _connection(data: bytes, begin: int, end: int) -> Iterator[Connection]:
             if length >= 4 + _RATE_AT + _RATE.size:
                 rate, busy_us, limited_us = _RATE.unpack_from(data, at + 4 + _RATE_AT)
                 busy, limited = 1000 * busy_us, 1000 * limited_us
+                rate = 0 if _is_loopback(ends) else rate
             state, mark = data[begin + _STATE_AT], data[begin + _ENDS_END : begin + _ID_END]
             yield Connection(inode, sent, received, ends, unread, busy, limited, state, mark, rate)
         at += max(4, (length + 3) & ~3)
+
+
+def _is_loopback(ends: bytes) -> bool:
+    """Whether no link lies between these: what is acknowledged late there was read late."""
+    own, far = ends[5:21], ends[21:37]
+    return own == far or (ends[0] == socket.AF_INET and own[0] == 127)
 
 
 def list_connections() -> list[Connection]:

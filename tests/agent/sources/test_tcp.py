@@ -304,6 +304,10 @@ def test_rate_is_that_of_the_kernel() -> None:
     struct.pack_into("=Q", data, data.index(struct.pack("=QQ", 1, 2)) + 40, 123456)
     ((one,), _) = parse_dump(bytes(data), 0)
     assert one.rate == 123456
+    here, there = bytes([10, 0, 0, 1]), bytes([10, 0, 0, 2])
+    for own, far in ((here, here), (bytes([127, 0, 0, 1]), bytes([127, 0, 1, 1]))):
+        ((one,), _) = parse_dump(bytes(data.replace(there, far).replace(here, own)), 0)
+        assert one.rate == 0, "there is no link"
 
 
 def test_times_of_an_old_kernel_are_absent() -> None:

@@ -158,7 +158,9 @@ def test_all_questions_together_take_the_share_that_the_server_grants(
 
 
 @given(st.lists(st.floats(0.2, 30.0), min_size=1, max_size=8), st.sampled_from([0.02, 0.1]))
-def test_what_is_asked_at_least_so_often_takes_nothing_from_the_others(seconds: list[float], share: float) -> None:
+def test_what_is_asked_at_least_so_often_takes_nothing_from_the_others(
+    seconds: list[float], share: float
+) -> None:
     pace = paced(*seconds, share=share)
     periods = [pace.period_s(who) for who in range(len(seconds))]
     assert max(periods) <= live.MOST_S

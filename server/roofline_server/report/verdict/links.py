@@ -22,7 +22,8 @@ LEAST_SHARE = 0.05  # of a rank's bytes, to one peer: beside them the rest does 
 
 class _Way(NamedTuple):
     """What a rank sent to one peer in the whole job. busy, limited: seconds in which data were in flight,
-    and of these with the peer's window full; rate: byte/s of what was sent last, mean; None: not known."""
+    and of these with the peer's window full; rate: byte/s of what was sent last, mean; None: not known, or of
+    loopback, which has none."""
 
     sent: float = 0.0
     busy: float | None = None
@@ -33,10 +34,10 @@ class _Way(NamedTuple):
         """That the bytes were on their way. Who is slow to read what has come is no link: his window is full
         then. counted: data in flight are acknowledged when they arrive, or by a peer that is late when it
         comes. Those of a server are not, but together with the next request."""
-        if counted and self.busy:
-            return self.busy - self.limited
         if not self.rate:
             return None
+        if counted and self.busy:
+            return self.busy - self.limited
         return self.sent / self.rate * (1 - self.limited / self.busy if self.busy else 1.0)
 
 

@@ -75,5 +75,10 @@ def test_what_is_in_flight_to_a_peer_that_is_late_says_nothing_of_the_link() -> 
     assert found.rank == "ddp:1"
 
 
+def test_what_does_not_leave_a_network_namespace_has_no_link() -> None:
+    """Figures of a healthy ring over loopback, whose ranks lack CPUs one more than the other."""
+    assert links(("ddp", "ddp"), (0.115, 0.494), rates=(0.0, 0.0)) == []
+
+
 def test_answers_of_a_server_are_in_flight_until_the_next_request() -> None:
     assert links(("ps", "worker"), (0.6, 0.1)) == []
