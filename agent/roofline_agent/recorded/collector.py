@@ -173,6 +173,11 @@ class _LaunchSums:
                 yield name, some
 
 
+def _time(kernel: Kernel) -> float:
+    """Without the last digits, which depend on the order in which the launches were added up."""
+    return -1.0 if kernel.time_s is None else float(f"{kernel.time_s:.9g}")
+
+
 class Collector:
     """Everything found in one file. Readers call its methods; `document` and `send` read it afterwards."""
 
@@ -283,7 +288,7 @@ class Collector:
     def kernels(self) -> list[Kernel]:
         """Longest first; those without a time last."""
         made = [*self.summed, *self._sums.kernels()]
-        return sorted(made, key=lambda k: -1.0 if k.time_s is None else k.time_s, reverse=True)
+        return sorted(made, key=_time, reverse=True)
 
     @property
     def phases(self) -> list[Phase]:
