@@ -344,8 +344,12 @@ def assert_same(acts: list[str], account: Any, together: bool) -> None:
     assert not record._log
 
 
-# The same examples each time until the one that was found on 26 November 2026 is mended: a step behind some
-# unusual ones has the shapes and an update of the one before it.
+@pytest.mark.xfail(strict=True, raises=AssertionError, reason="the steps have other shapes and updates")
+def test_update_that_fails_before_updates_within_a_backward_is_noted_as_at_once() -> None:
+    assert_same([*["step"] * 17, "fails_in_update", "in_backward", "step"], None, False)
+
+
+# The same examples each time until the fault above is mended, which others would meet now and then.
 @settings(deadline=None, derandomize=True)
 @given(USUAL, ACTS, st.sampled_from([None, EveryThird, Readings]), st.booleans())
 @example("step", ["step"] * 200, None, True)
