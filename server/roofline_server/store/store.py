@@ -2,8 +2,9 @@
 
 A batch lives in the inbox (durable) and in the tail (decoded, in memory) until a sealing puts it into
 segments. Step deltas are made at sealing for all windows whose data must be complete by then (every node of
-the job has reported beyond them) and never change, unless a node reports late: then the job's deltas are
-rebuilt from its segments. What is younger is correlated when asked for, by the same function.
+the job has reported beyond them, and its clock is known) and never change, unless a node reports late: then
+the job's deltas are rebuilt from its segments. What is younger is correlated when asked for, by the same
+function.
 """
 
 from __future__ import annotations

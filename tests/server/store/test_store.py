@@ -39,6 +39,7 @@ from ..builders import (
     GAUGE,
     MS,
     UNIX,
+    Node,
     S,
     batch,
     catalog_of,
@@ -609,9 +610,10 @@ def test_clock_by_arrival_survives_a_restart(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("shift_ns", [-700 * MS, 700 * MS])
 def test_exchange_that_corrects_the_clock_loses_and_doubles_no_step(store: Store, shift_ns: int) -> None:
-    A.greet(store, rtt_ns=3 * S)
+    A.greet(store, rtt_ns=int(1.8 * S))
     A.put(store, *OF_A)
     store.seal()
+    assert segments(store, "steps")
     store.add_clock_sample(A.number(store), ClockSample(1, UNIX + shift_ns, 1000))
     view = store.view(JOB)
     assert view
@@ -619,6 +621,23 @@ def test_exchange_that_corrects_the_clock_loses_and_doubles_no_step(store: Store
     each = list(zip(found["rank"].tolist(), found["step"].tolist(), strict=True))
     assert len(each) == len(set(each))
     assert len(each) == 2 * 57
+
+
+@pytest.mark.parametrize("arrives_after_ns", [MS, 60 * S, 10**17])
+def test_first_exchange_after_a_sealing_loses_and_doubles_no_step(
+    store: Store, arrives_after_ns: int
+) -> None:
+    late = Node(A.agent, UNIX + arrives_after_ns, A.host)
+    late.put(store, *OF_A)
+    store.seal()
+    assert not segments(store, "steps"), "nothing that depends on a clock that nobody measured is for good"
+    A.greet(store)
+    expected = all_at_once(store, [(A, one) for one in OF_A])
+    assert steps(store) == expected
+    A.put(store, batch(len(OF_A) + 1, 200 * S, 220 * S, ranks=WORKERS))
+    store.seal()
+    assert segments(store, "steps")
+    assert steps(store) == expected
 
 
 def sealed_one_by_one(store: Store, sent: list[pb.Batch]) -> None:

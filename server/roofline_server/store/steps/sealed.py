@@ -10,6 +10,9 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
+import numpy as np
+
+from ...clock import NodeClock
 from ...correlate import windows as step_windows
 from ...correlate.steps import NODE_SETS, SAMPLE_KEYS, counted
 from ...records import Incarnation, Metric, Removed, Table, rows
@@ -24,6 +27,9 @@ log = logging.getLogger(__name__)
 
 # A node silent for longer no longer holds up the step deltas of its job; what it brings later rebuilds them.
 SILENT_NS = 600_000_000_000
+
+# A clock that is known no better may yet move its node's data out of the margin around what is read again.
+CLOCK_ERROR_NS = 1_000_000_000
 
 # Datasets that windows are made of, or that are summed up in windows but are no counters.
 NOT_SAMPLES = ("marks", "spans", "calls", "events")
@@ -116,11 +122,15 @@ class SealedSteps:
         return NewSteps(segments, replaced, after, settled)
 
     def _complete_through(self, new: NewData) -> int:
-        """Server time up to which all nodes of the job have reported everything."""
+        """Server time up to which all nodes of the job have reported everything; 0 while the clock of one of
+        them is not known."""
         nodes = {who.node for who in self._members(new.job)}
-        moments = [moment(new.clocks[node], new.reported.get(node, 0)) for node in nodes]
-        lately = [t for t in moments if t > max(moments, default=0) - SILENT_NS]
-        return min(lately, default=0) - self._deltas.margin_ns(new.job)
+        reported = {node: moment(new.clocks[node], new.reported.get(node, 0)) for node in nodes}
+        since_ns = max(reported.values(), default=0) - SILENT_NS
+        lately = [node for node in nodes if reported[node] > since_ns]
+        if not all(_is_known(new.clocks[node], new.reported.get(node, 0)) for node in lately):
+            return 0
+        return min((reported[node] for node in lately), default=0) - self._deltas.margin_ns(new.job)
 
     def _counters(
         self, new: NewData, windows: Table, needed: dict[str, list[Segment]], homes: Mapping[int, int]
@@ -145,3 +155,7 @@ class SealedSteps:
                 for steps, table in counted(keys, name, samples, homes, some).items():
                     found.setdefault(steps, {}).update(table)
             yield from ((steps, table) for steps, table in found.items() if rows(table))
+
+
+def _is_known(clock: NodeClock, node_ns: int) -> bool:
+    return clock.error_at(np.array([node_ns], np.int64))[0] <= CLOCK_ERROR_NS

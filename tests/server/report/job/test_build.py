@@ -17,6 +17,7 @@ from roofline_server.report.questions import ALL_STEPS, Steps
 from roofline_server.report.ranks.summaries import summarize_job
 from roofline_server.report.roofline.rooflines import of_roles
 from roofline_server.sentences import reasons
+from roofline_server.store.steps.sealed import SILENT_NS
 from roofline_server.store.store import JobView, Store
 
 from ...builders import (
@@ -246,13 +247,24 @@ def test_clock_nobody_measured_says_so(store: Store) -> None:
     assert "ping" in error.reason
 
 
-def test_clock_measured_after_steps_were_stored_does_not_vouch_for_them(store: Store) -> None:
+def test_clock_measured_after_steps_were_sealed_vouches_for_them(store: Store) -> None:
     A.put(store, *OF_A)
     store.seal()
     A.greet(store)
     ((_, error),) = report_of(store).alignment
-    assert error.value is None
-    assert "stored before" in error.reason
+    assert error.value == pytest.approx(5e-5 + 5 * 15e-6, rel=0.05)
+
+
+def test_clock_measured_after_steps_were_stored_does_not_vouch_for_them(store: Store) -> None:
+    A.put(store, *OF_A)
+    B.greet(store)
+    late = OF_A[-1].end_ns + SILENT_NS  # nobody waits for a node that was silent as long
+    B.put(store, *training([rank(index=5)], first_ns=late))
+    store.seal()
+    A.greet(store)
+    errors = dict(report_of(store).alignment)
+    assert errors["hosta"].value is None
+    assert "stored before" in errors["hosta"].reason
 
 
 # -- who and where ---------------------------------------------------------------------------------
