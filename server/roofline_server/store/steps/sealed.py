@@ -158,4 +158,4 @@ class SealedSteps:
 
 
 def _is_known(clock: NodeClock, node_ns: int) -> bool:
-    return clock.error_at(np.array([node_ns], np.int64))[0] <= CLOCK_ERROR_NS
+    return bool(clock.error_at(np.array([node_ns], np.int64))[0] <= CLOCK_ERROR_NS)
