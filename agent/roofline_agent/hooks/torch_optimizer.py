@@ -66,12 +66,13 @@ class Updates:
                 record.disturb()
             if record.by_hand is not None:
                 record.leave_to_optimizers()
+            if not record.in_backward and _thread() != record.thread:
+                return
+            if record.calm is None:
+                self._take_over()
             if record.in_backward:
                 record.updated_in_backward = True
                 return
-            if _thread() != record.thread:
-                return
-            self._take_over()
             if self._inside and not record.by_horovod:
                 self._check_inside(optimizer)
             if not self._inside:
