@@ -11,6 +11,7 @@ import socket
 import sqlite3
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -23,12 +24,18 @@ from roofline_server.cli import main
 from tests.fakes import wait_for
 from tests.in_process import run_here
 
-from .builders import S, rank, training
+from .builders import UNIX, S, rank, training
 from .services import Agent
 
 SERVER = [sys.executable, "-m", "roofline_server"]
+# The minute before now, by the clock that the agent answers pings with.
 SENT = training(
-    [rank(index=0), rank(index=1, pid=101)], batches=60, batch_ns=S, sample_ns=S // 2, stepping=(0, 1)
+    [rank(index=0), rank(index=1, pid=101)],
+    batches=60,
+    batch_ns=S,
+    sample_ns=S // 2,
+    first_ns=time.time_ns() - UNIX - 60 * S,
+    stepping=(0, 1),
 )
 STEPS = 85  # of each rank: those that begin and end within the 60 s
 
