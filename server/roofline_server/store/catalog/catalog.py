@@ -27,6 +27,7 @@ from .tables import EXIT, FOOTER, INCARNATION, META, PROGRESS, SEGMENT, STATE
 from .times import Times
 from .versions import FORMAT, RELEASE, check_format, write_copy
 
+CACHE_KB = 1024  # of each connection, of which there are several; the kernel caches the file besides
 _STATE_OF = sa.select(STATE.c.value).where(STATE.c.name == sa.bindparam("name"))
 
 
@@ -63,7 +64,7 @@ class Catalog(Names, Times, Removals):
         """Open or create. Raises sqlalchemy.exc.SQLAlchemyError, Unavailable for a later format."""
         self._engine = sa.create_engine(url)
         if self._engine.dialect.name == "sqlite":
-            sa.event.listen(self._engine, "connect", _make_durable)
+            sa.event.listen(self._engine, "connect", _set_up)
         check_format(self._engine)
         with self._engine.begin() as db:
             is_sqlite = self._engine.dialect.name == "sqlite"
@@ -222,11 +223,12 @@ def _replace(db: sa.Connection, table: sa.Table, rows: Mapping[tuple[int, int, i
         db.execute(table.insert(), [{name: values[name] for name in names} for values in rows.values()])
 
 
-def _make_durable(connection: Any, _record: Any) -> None:
+def _set_up(connection: Any, _record: Any) -> None:
     add_function(connection)
     connection.execute("pragma journal_mode=wal")
     connection.execute("pragma synchronous=full")
     connection.execute("pragma busy_timeout=10000")
+    connection.execute(f"pragma cache_size=-{CACHE_KB}")
 
 
 def sqlite_url(path: Path) -> str:

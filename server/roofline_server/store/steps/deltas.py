@@ -35,6 +35,7 @@ from .shares import in_shares
 # Kernel records and marks may reach the agent this long after they happened.
 SLACK_NS = 5_000_000_000
 
+PIECE_ROWS = 1 << 17  # of a segment in memory at once
 SAMPLES = "samples_"
 COVERAGE = ("rank", "node", "kind", "time_ns", "end_ns")
 
@@ -215,10 +216,11 @@ class Deltas:
         dataset: str,
         columns: Sequence[str] | None,
     ) -> Table:
-        """What there is of some ranks, on the server's clock. Of others one segment at a time is held."""
+        """What there is of some ranks, on the server's clock. Of others no more than PIECE_ROWS are held."""
         found: list[Table] = []
         for segment in stored.get(dataset, ()):
-            found += (_rows_of(piece, ranks) for piece in self._reader.pieces([segment], columns))
+            pieces = self._reader.batches(segment, PIECE_ROWS, columns)
+            found += (_rows_of(piece, ranks) for piece in pieces)
         new = fresh.get(dataset, {})
         found.append(_rows_of({n: c for n, c in new.items() if columns is None or n in columns}, ranks))
         return on_server_clock(concatenate(found), clocks)

@@ -112,7 +112,7 @@ def test_raw_data_that_are_still_read_stay_in_small_files(tmp_path: Path) -> Non
     assert len(Compaction(tmp_path / "made", 99).merge(made, read_ns).replaced) == len(made)
 
 
-def test_raw_data_of_one_file_are_no_more_than_a_row_group(tmp_path: Path, monkeypatch: Any) -> None:
+def test_raw_data_of_one_file_are_not_without_end(tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.setattr(compaction, "MOST_RAW_ROWS", 10 * FEWEST + 5)
     segments = small(tmp_path, 2 * FEWEST + 3, dataset="calls")
     (one,) = Compaction(tmp_path, 99).merge(segments, ENDLESS).segments
