@@ -27,8 +27,8 @@ log = logging.getLogger(__name__)
 FEWEST = 8  # segments that are merged
 GROWTH = 4
 MOST_BYTES = 64 << 20  # of segments that are merged into one, and of all that one sealing reads for it
-# Raw data are asked for by time too: of more, much would be read for a few rows. With far fewer each sealing of
-# a busy job would leave files behind that are never merged, and each question looks at all that there are.
+# Raw data are asked for by time too: of more, much would be read for a few rows. With far fewer each sealing
+# of a busy job would leave files behind that are never merged, and each question looks at all there are.
 MOST_RAW_ROWS = 16 * ROWS_PER_GROUP
 PIECE_BYTES = 32 << 20  # of rows in memory at once
 MAX_ROWS = 1 << 62  # none
