@@ -1,8 +1,8 @@
 """The hooks that run inside a training process and mark its steps where the framework makes them.
 
 Standard library only, any Python from 3.8 on, and nothing here may raise into the training. Each framework
-has one file and one line in HOOKS: module to wait for -> hook whose `patch(module, marker)` is called once
-after that module's own code has run.
+has a folder, and a line in HOOKS for each of its modules to wait for: module -> hook whose
+`patch(module, marker)` is called once after that module's own code has run.
 """
 
 from __future__ import annotations
@@ -20,55 +20,55 @@ from .marker import NOTES, STREAM_SIGNAL, Marker
 __all__ = ["HOOKS", "NOTES", "STREAM_SIGNAL", "Marker", "install"]
 
 HOOKS = {
-    "tensorflow.python.distribute.coordinator.cluster_coordinator": "tf_coordinator",
-    "tensorflow.python.distribute.parameter_server_strategy_v2": "tf_payload",
-    "tensorflow.python.training.server_lib": "tf_server",
-    "tensorflow.python.eager.backprop": "tf_function",
-    "tensorflow.python.eager.polymorphic_function.polymorphic_function": "tf_function",
-    "tensorflow.python.data.ops.iterator_ops": "tf_input",
-    "tensorflow.python.distribute.input_lib": "tf_input",
-    "tensorflow.python.checkpoint.checkpoint": "tf_between",
-    "tensorflow.python.checkpoint.checkpoint_management": "tf_between",
-    "tensorflow.python.saved_model.save": "tf_between",
-    "keras.src.models.model": "tf_between",  # Keras 3
-    "keras.optimizers.optimizer": "tf_updates",  # Keras 2 up to 2.12
-    "keras.optimizers.legacy.optimizer_v2": "tf_updates",
-    "keras.src.optimizers.optimizer": "tf_updates",  # Keras 2 from 2.13
-    "keras.src.optimizers.legacy.optimizer_v2": "tf_updates",
-    "keras.src.optimizers.base_optimizer": "tf_updates",  # Keras 3
-    "keras.engine.training": "keras_fit",  # Keras 2 up to 2.12
-    "keras.src.engine.training": "keras_fit",  # Keras 2 from 2.13
-    "keras.src.backend.tensorflow.trainer": "keras_fit",  # Keras 3
-    "torch.amp.grad_scaler": "torch_scaler",
-    "torch.autograd": "torch_autograd",
-    "torch.autograd.grad_mode": "torch_grad_mode",
-    "torch.cuda.graphs": "torch_graphs",
-    "torch.distributed.checkpoint.state_dict_saver": "torch_apart",
-    "torch.distributed.distributed_c10d": "torch_collectives",
-    "torch.distributed.fsdp._fully_shard._fsdp_state": "torch_fsdp",
-    "torch.distributed.fsdp.fully_sharded_data_parallel": "torch_fsdp",
-    "torch.nn.modules.module": "torch_module",
-    "torch._dynamo.convert_frame": "torch_module",
-    "torch._dynamo.eval_frame": "torch_module",
-    "torch._dynamo.trace_rules": "torch_module",
-    "torch.nn.parallel.distributed": "torch_ddp",
-    "torch.optim.optimizer": "torch_optimizer",
-    "torch.serialization": "torch_apart",
-    "torch.utils.checkpoint": "torch_recompute",
-    "torch.utils.data.dataloader": "torch_data",
-    "safetensors.torch": "torch_apart",
-    "accelerate.accelerator": "torch_apart",
-    "deepspeed.runtime.engine": "torch_deepspeed",
-    "lightning.pytorch.loops.evaluation_loop": "torch_apart",
-    "lightning.pytorch.trainer.trainer": "torch_apart",
-    "pytorch_lightning.loops.evaluation_loop": "torch_apart",
-    "pytorch_lightning.trainer.trainer": "torch_apart",
-    "transformers.trainer": "torch_apart",
-    "jax": "jax_calls",
-    "jax._src.distributed": "jax_distributed",
-    "horovod.tensorflow": "horovod_tensorflow",
-    "horovod.torch.mpi_ops": "horovod_asked",
-    "horovod.torch.optimizer": "horovod_torch",
+    "tensorflow.python.distribute.coordinator.cluster_coordinator": "tf.coordinator",
+    "tensorflow.python.distribute.parameter_server_strategy_v2": "tf.payload",
+    "tensorflow.python.training.server_lib": "tf.server",
+    "tensorflow.python.eager.backprop": "tf.function",
+    "tensorflow.python.eager.polymorphic_function.polymorphic_function": "tf.function",
+    "tensorflow.python.data.ops.iterator_ops": "tf.input",
+    "tensorflow.python.distribute.input_lib": "tf.input",
+    "tensorflow.python.checkpoint.checkpoint": "tf.between",
+    "tensorflow.python.checkpoint.checkpoint_management": "tf.between",
+    "tensorflow.python.saved_model.save": "tf.between",
+    "keras.src.models.model": "tf.between",  # Keras 3
+    "keras.optimizers.optimizer": "tf.updates",  # Keras 2 up to 2.12
+    "keras.optimizers.legacy.optimizer_v2": "tf.updates",
+    "keras.src.optimizers.optimizer": "tf.updates",  # Keras 2 from 2.13
+    "keras.src.optimizers.legacy.optimizer_v2": "tf.updates",
+    "keras.src.optimizers.base_optimizer": "tf.updates",  # Keras 3
+    "keras.engine.training": "keras.fit",  # Keras 2 up to 2.12
+    "keras.src.engine.training": "keras.fit",  # Keras 2 from 2.13
+    "keras.src.backend.tensorflow.trainer": "keras.fit",  # Keras 3
+    "torch.amp.grad_scaler": "torch.scaler",
+    "torch.autograd": "torch.autograd",
+    "torch.autograd.grad_mode": "torch.grad_mode",
+    "torch.cuda.graphs": "torch.graphs",
+    "torch.distributed.checkpoint.state_dict_saver": "torch.apart",
+    "torch.distributed.distributed_c10d": "torch.collectives",
+    "torch.distributed.fsdp._fully_shard._fsdp_state": "torch.fsdp",
+    "torch.distributed.fsdp.fully_sharded_data_parallel": "torch.fsdp",
+    "torch.nn.modules.module": "torch.module",
+    "torch._dynamo.convert_frame": "torch.module",
+    "torch._dynamo.eval_frame": "torch.module",
+    "torch._dynamo.trace_rules": "torch.module",
+    "torch.nn.parallel.distributed": "torch.ddp",
+    "torch.optim.optimizer": "torch.optimizer",
+    "torch.serialization": "torch.apart",
+    "torch.utils.checkpoint": "torch.recompute",
+    "torch.utils.data.dataloader": "torch.data",
+    "safetensors.torch": "torch.apart",
+    "accelerate.accelerator": "torch.apart",
+    "deepspeed.runtime.engine": "torch.deepspeed",
+    "lightning.pytorch.loops.evaluation_loop": "torch.apart",
+    "lightning.pytorch.trainer.trainer": "torch.apart",
+    "pytorch_lightning.loops.evaluation_loop": "torch.apart",
+    "pytorch_lightning.trainer.trainer": "torch.apart",
+    "transformers.trainer": "torch.apart",
+    "jax": "jax.calls",
+    "jax._src.distributed": "jax.distributed",
+    "horovod.tensorflow": "horovod.tensorflow",
+    "horovod.torch.mpi_ops": "horovod.asked",
+    "horovod.torch.optimizer": "horovod.torch",
 }
 
 
@@ -169,7 +169,7 @@ class _ImportWatcher:
         except ImportError:  # it is not installed, as the import that goes on will say
             return None
         except Exception:
-            self._marker.failed(HOOKS[name])
+            self._marker.failed(_called(HOOKS[name]))
             return None
         finally:
             self._busy.discard(name)
@@ -181,12 +181,17 @@ class _ImportWatcher:
             execute(module)
             try:
                 importlib.import_module("_roofline_hooks." + hook).patch(module, marker)
-                marker.fact("hook." + hook, "installed")
+                marker.fact("hook." + _called(hook), "installed")
             except Exception as error:
-                marker.fact("hook." + hook, "failed: %s: %s" % (type(error).__name__, error))
+                marker.fact("hook." + _called(hook), "failed: %s: %s" % (type(error).__name__, error))
                 if os.environ.get("ROOFLINE_DEBUG"):
                     import traceback
 
                     traceback.print_exc()
 
         loader.exec_module = exec_module
+
+
+def _called(hook: str) -> str:
+    """What a hook is called in facts: "torch_data" for "torch.data"."""
+    return hook.replace(".", "_")

@@ -3,7 +3,7 @@
 The wrapper writes into its page of memory which steps are wanted and where their trace is to lie
 (run/rank_page.py). At the border before the first of them the profiler is started, at that behind the last
 it is stopped and its file written; both take time that belongs to no step. A process that serves others, as
-a worker of parameter servers does, has no borders: it records for as long as the steps take (tf_server.py).
+a worker of parameter servers does, has no borders: it records for as long as the steps take (tf/server.py).
 Then a file "NAME.done" appears beside the trace, or "NAME.failed" with the reason, and the wrapper reads it.
 The fact `trace.steps` names all steps that were disturbed so, whether anything was read of them or not;
 `trace.times` the times of a process without borders.
@@ -37,7 +37,7 @@ MOST_NAMED = 200  # ranges in the fact
 NEVER = 1 << 62
 
 # The module that a framework's profiler is used from, once the framework itself is loaded.
-PROFILERS = {"torch": "torch_trace", "tensorflow": "tf_trace", "jax": "jax_trace"}
+PROFILERS = {"torch": "torch.trace", "tensorflow": "tf.trace", "jax": "jax.trace"}
 
 Stall = Tuple[int, int]
 

@@ -167,7 +167,7 @@ class RankTraces:
                 return _not_recorded(steps, f"the trace cannot be read: {child.exit.reason}")
         found = load(out)
         what = f"{size / 1e6:.1f} MB, written in {done.stop_ns / 1e9:.2f} s"
-        # What oneDNN does for XLA is not recorded (hooks/jax_calls.py).
+        # What oneDNN does for XLA is not recorded (hooks/jax/calls.py).
         if not found.on_gpu and done.framework != JAX and not self._sends_operators():
             return _not_recorded(steps, BESIDE_KERNELS)
         if not found.steps:

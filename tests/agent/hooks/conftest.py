@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from roofline_agent.hooks.torch_recorder import Recorder, recorder
+from roofline_agent.hooks.torch.recorder import Recorder, recorder
 
 from tests.fakes import FakeAgent
 

@@ -6,8 +6,8 @@ from types import SimpleNamespace
 from typing import Any
 
 from roofline_agent.hooks.marker import NoAccount
-from roofline_agent.hooks.torch_batches import Batches
-from roofline_agent.hooks.torch_recorder import BACKWARD, INPUT, OPTIMIZER, Recorder
+from roofline_agent.hooks.torch.batches import Batches
+from roofline_agent.hooks.torch.recorder import BACKWARD, INPUT, OPTIMIZER, Recorder
 
 
 class RecordingMarker:

@@ -8,9 +8,9 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from roofline_agent.hooks import torch_module
-from roofline_agent.hooks.horovod_batches import CALLS, MODULES, PassedSizes
-from roofline_agent.hooks.torch_recorder import Recorder
+from roofline_agent.hooks.horovod.batches import CALLS, MODULES, PassedSizes
+from roofline_agent.hooks.torch import module as torch_module
+from roofline_agent.hooks.torch.recorder import Recorder
 
 
 class Input:

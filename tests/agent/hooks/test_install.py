@@ -7,15 +7,13 @@ import sys
 from types import SimpleNamespace
 
 import pytest
-from roofline_agent.hooks import (
-    torch_autograd,
-    torch_collectives,
-    torch_data,
-    torch_ddp,
-    torch_fsdp,
-    torch_module,
-    torch_optimizer,
-)
+from roofline_agent.hooks.torch import autograd as torch_autograd
+from roofline_agent.hooks.torch import collectives as torch_collectives
+from roofline_agent.hooks.torch import data as torch_data
+from roofline_agent.hooks.torch import ddp as torch_ddp
+from roofline_agent.hooks.torch import fsdp as torch_fsdp
+from roofline_agent.hooks.torch import module as torch_module
+from roofline_agent.hooks.torch import optimizer as torch_optimizer
 
 from tests.fakes import AGENT, clean_environ
 

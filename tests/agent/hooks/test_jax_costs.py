@@ -6,7 +6,7 @@ from types import SimpleNamespace as Made
 from typing import Any
 
 import pytest
-from roofline_agent.hooks.jax_costs import cost_of, scanned_or_merged
+from roofline_agent.hooks.jax.costs import cost_of, scanned_or_merged
 
 PRODUCT = 2 * 4 * 5 * 6
 

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from roofline_agent.hooks.jax_steps import PATIENCE, CalledFunction, JaxCall, JaxProgram, JaxSteps
+from roofline_agent.hooks.jax.steps import PATIENCE, CalledFunction, JaxCall, JaxProgram, JaxSteps
 from roofline_agent.hooks.tracing import NEVER
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
-from roofline_agent.hooks.keras_batches import BatchCut
+from roofline_agent.hooks.keras.batches import BatchCut
 
 
 @given(st.integers(1, 9), st.integers(1, 9), st.integers(1, 9), st.integers(0, 30), st.integers(0, 30))

@@ -93,7 +93,7 @@ def test_hook_of_a_top_level_module_is_installed_on_its_first_import(
     hooks = tmp_path / "agent" / "hooks"
     shutil.copytree(INJECT.parent, hooks)
     text = (hooks / "__init__.py").read_text()
-    (hooks / "__init__.py").write_text(text.replace("HOOKS = {", 'HOOKS = {\n    "torch": "torch_module",'))
+    (hooks / "__init__.py").write_text(text.replace("HOOKS = {", 'HOOKS = {\n    "torch": "torch.module",'))
     write(tmp_path, FAKE_TORCH)
     python(path_with(environ, hooks / "inject", tmp_path), "import torch")
     assert any(b"hook.torch_module=failed" in data for _, data in agent.poll(0.5))

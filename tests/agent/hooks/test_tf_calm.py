@@ -13,9 +13,12 @@ from typing import Any
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from roofline_agent.hooks import keras_fit, tf_between, tf_eager, tf_steps
+from roofline_agent.hooks.keras import fit as keras_fit
 from roofline_agent.hooks.marker import NoAccount
-from roofline_agent.hooks.tf_steps import Steps
+from roofline_agent.hooks.tf import between as tf_between
+from roofline_agent.hooks.tf import eager as tf_eager
+from roofline_agent.hooks.tf import steps as tf_steps
+from roofline_agent.hooks.tf.steps import Steps
 from roofline_step._thread import StepCounts
 
 from .test_tf_steps import LayoutMarker, WindowMarker

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 from hypothesis import given
 from hypothesis import strategies as st
-from roofline_agent.hooks.tf_parts import borders, cut, share, uncovered
+from roofline_agent.hooks.tf.parts import borders, cut, share, uncovered
 
 
 @given(st.integers(0, 2**62), st.integers(0, 10**12), st.integers(1, 200))

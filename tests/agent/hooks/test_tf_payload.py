@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from roofline_agent.hooks import tf_payload
+from roofline_agent.hooks.tf import payload as tf_payload
 
 from .site import IMPORT, PLACEMENT, Site, run
 

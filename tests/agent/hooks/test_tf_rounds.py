@@ -6,7 +6,7 @@ from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
-from roofline_agent.hooks.tf_rounds import Closure, Rounds, Step
+from roofline_agent.hooks.tf.rounds import Closure, Rounds, Step
 
 
 class Queue:

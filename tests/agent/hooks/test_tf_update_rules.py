@@ -5,8 +5,8 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 import pytest
-from roofline_agent.hooks import tf_payload
-from roofline_agent.hooks.tf_update_rules import ADAM, MOMENTUM, NESTEROV, SGD, Rule, rule_of
+from roofline_agent.hooks.tf import payload as tf_payload
+from roofline_agent.hooks.tf.update_rules import ADAM, MOMENTUM, NESTEROV, SGD, Rule, rule_of
 
 
 def optimizer(kind: str, **attributes: object) -> object:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from roofline_agent.hooks.tf_updates import UpdateCounter, UpdatesOfCalls, _Counters
+from roofline_agent.hooks.tf.updates import UpdateCounter, UpdatesOfCalls, _Counters
 
 
 class Optimizer:

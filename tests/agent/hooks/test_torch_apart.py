@@ -7,9 +7,13 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from roofline_agent.hooks import torch_apart, torch_data, torch_deepspeed, torch_grad_mode, torch_module
-from roofline_agent.hooks.torch_between import CHECKPOINT, EVALUATION, OTHER
-from roofline_agent.hooks.torch_recorder import BACKWARD, INPUT, Recorder
+from roofline_agent.hooks.torch import apart as torch_apart
+from roofline_agent.hooks.torch import data as torch_data
+from roofline_agent.hooks.torch import deepspeed as torch_deepspeed
+from roofline_agent.hooks.torch import grad_mode as torch_grad_mode
+from roofline_agent.hooks.torch import module as torch_module
+from roofline_agent.hooks.torch.between import CHECKPOINT, EVALUATION, OTHER
+from roofline_agent.hooks.torch.recorder import BACKWARD, INPUT, Recorder
 
 from .doubles import RecordingMarker, during, grad_is, optimizer_module, step, tensor
 
@@ -184,7 +188,7 @@ def test_saving_that_fails_fails_as_ever(torch: Any, record: Recorder, marker: R
 
 
 def test_deepspeeds_update_is_one_whatever_it_steps(marker: RecordingMarker, record: Recorder) -> None:
-    from roofline_agent.hooks import torch_optimizer
+    from roofline_agent.hooks.torch import optimizer as torch_optimizer
 
     module = optimizer_module()
     torch_optimizer.patch(module, marker)  # type: ignore[arg-type]

@@ -6,8 +6,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from roofline_agent.hooks import torch_autograd
-from roofline_agent.hooks.torch_recorder import BACKWARD, COMMUNICATE, Recorder
+from roofline_agent.hooks.torch import autograd as torch_autograd
+from roofline_agent.hooks.torch.recorder import BACKWARD, COMMUNICATE, Recorder
 
 from .doubles import RecordingMarker
 

@@ -8,7 +8,7 @@ from collections import deque
 from typing import Any
 
 import pytest
-from roofline_agent.hooks.torch_batches import Batches, BatchSizes, examples_in, shapes_in
+from roofline_agent.hooks.torch.batches import Batches, BatchSizes, examples_in, shapes_in
 
 from .doubles import DataIterator, tensor, use
 
@@ -107,7 +107,7 @@ def test_iterator_may_be_collected_at_any_time(ask: Any, monkeypatch: pytest.Mon
             gc.collect()
             return False
 
-    monkeypatch.setattr("roofline_agent.hooks.torch_batches.deque", Sizes)
+    monkeypatch.setattr("roofline_agent.hooks.torch.batches.deque", Sizes)
     batches, kept, lost = Batches(), DataIterator(), DataIterator()
     vars(lost)["cycle"] = lost
     batches.fetched(kept, 8, 5)

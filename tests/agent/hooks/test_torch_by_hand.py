@@ -6,9 +6,9 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from roofline_agent.hooks import torch_optimizer
-from roofline_agent.hooks.torch_by_hand import UNSURE
-from roofline_agent.hooks.torch_recorder import BACKWARD, OPTIMIZER, Recorder
+from roofline_agent.hooks.torch import optimizer as torch_optimizer
+from roofline_agent.hooks.torch.by_hand import UNSURE
+from roofline_agent.hooks.torch.recorder import BACKWARD, OPTIMIZER, Recorder
 
 from .doubles import RecordingMarker, during, optimizer_module
 

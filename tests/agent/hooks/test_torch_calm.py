@@ -10,17 +10,15 @@ from typing import Any
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from roofline_agent.hooks import (
-    torch_autograd,
-    torch_data,
-    torch_ddp,
-    torch_grad_mode,
-    torch_module,
-    torch_optimizer,
-)
-from roofline_agent.hooks.torch_between import EVALUATION
-from roofline_agent.hooks.torch_ddp import ALWAYS
-from roofline_agent.hooks.torch_recorder import recorder
+from roofline_agent.hooks.torch import autograd as torch_autograd
+from roofline_agent.hooks.torch import data as torch_data
+from roofline_agent.hooks.torch import ddp as torch_ddp
+from roofline_agent.hooks.torch import grad_mode as torch_grad_mode
+from roofline_agent.hooks.torch import module as torch_module
+from roofline_agent.hooks.torch import optimizer as torch_optimizer
+from roofline_agent.hooks.torch.between import EVALUATION
+from roofline_agent.hooks.torch.ddp import ALWAYS
+from roofline_agent.hooks.torch.recorder import recorder
 from roofline_step._thread import StepCounts
 
 from .doubles import RecordingMarker, grad_is, optimizer_module, tensor

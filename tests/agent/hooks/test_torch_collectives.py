@@ -7,8 +7,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from roofline_agent.hooks import torch_collectives
-from roofline_agent.hooks.torch_recorder import COMMUNICATE, Recorder
+from roofline_agent.hooks.torch import collectives as torch_collectives
+from roofline_agent.hooks.torch.recorder import COMMUNICATE, Recorder
 
 from .doubles import RecordingMarker, Tensor
 

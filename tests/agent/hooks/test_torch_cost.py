@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
-from roofline_agent.hooks.torch_cost import (
+from roofline_agent.hooks.torch.cost import (
     COST_EVERY_NS,
     FEWEST_COSTS,
     HookCosts,

@@ -7,8 +7,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from roofline_agent.hooks import torch_data
-from roofline_agent.hooks.torch_recorder import INPUT, Recorder
+from roofline_agent.hooks.torch import data as torch_data
+from roofline_agent.hooks.torch.recorder import INPUT, Recorder
 
 from .doubles import RecordingMarker, grad_is, tensor
 

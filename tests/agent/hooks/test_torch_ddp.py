@@ -7,8 +7,8 @@ from types import MappingProxyType, SimpleNamespace
 from typing import Any
 
 import pytest
-from roofline_agent.hooks import torch_ddp
-from roofline_agent.hooks.torch_recorder import Recorder
+from roofline_agent.hooks.torch import ddp as torch_ddp
+from roofline_agent.hooks.torch.recorder import Recorder
 
 from .doubles import RecordingMarker, grad_is, parameter, tensor, use
 

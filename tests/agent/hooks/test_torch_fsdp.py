@@ -6,8 +6,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from roofline_agent.hooks import torch_fsdp
-from roofline_agent.hooks.torch_recorder import Recorder
+from roofline_agent.hooks.torch import fsdp as torch_fsdp
+from roofline_agent.hooks.torch.recorder import Recorder
 
 from .doubles import RecordingMarker, grad_is, parameter, tensor
 

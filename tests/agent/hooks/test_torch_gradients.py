@@ -5,8 +5,8 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-from roofline_agent.hooks.torch_gradients import report_of_lone_rank
-from roofline_agent.hooks.torch_recorder import Recorder
+from roofline_agent.hooks.torch.gradients import report_of_lone_rank
+from roofline_agent.hooks.torch.recorder import Recorder
 
 from .doubles import RecordingMarker
 

@@ -8,8 +8,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from roofline_agent.hooks import torch_module
-from roofline_agent.hooks.torch_layers import Layers
+from roofline_agent.hooks.torch import module as torch_module
+from roofline_agent.hooks.torch.layers import Layers
 
 
 class FakeTorch(SimpleNamespace):

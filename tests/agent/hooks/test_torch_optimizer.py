@@ -7,14 +7,12 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from roofline_agent.hooks import (
-    horovod_torch,
-    torch_autograd,
-    torch_graphs,
-    torch_optimizer,
-    torch_scaler,
-)
-from roofline_agent.hooks.torch_recorder import BACKWARD, OPTIMIZER, Recorder, recorder
+from roofline_agent.hooks.horovod import torch as horovod_torch
+from roofline_agent.hooks.torch import autograd as torch_autograd
+from roofline_agent.hooks.torch import graphs as torch_graphs
+from roofline_agent.hooks.torch import optimizer as torch_optimizer
+from roofline_agent.hooks.torch import scaler as torch_scaler
+from roofline_agent.hooks.torch.recorder import BACKWARD, OPTIMIZER, Recorder, recorder
 
 from .doubles import RecordingMarker, during, optimizer_module
 

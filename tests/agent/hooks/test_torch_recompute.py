@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-from roofline_agent.hooks import torch_recompute
+from roofline_agent.hooks.torch import recompute as torch_recompute
 
 from .doubles import RecordingMarker
 

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from roofline_agent.hooks import Marker
-from roofline_agent.hooks.torch_between import EVALUATION
-from roofline_agent.hooks.torch_recorder import (
+from roofline_agent.hooks.torch.between import EVALUATION
+from roofline_agent.hooks.torch.recorder import (
     BACKWARD,
     COMMUNICATE,
     FORWARD,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from roofline_agent.hooks.torch_turns import SURE, Turns
+from roofline_agent.hooks.torch.turns import SURE, Turns
 
 
 class Optimizer:

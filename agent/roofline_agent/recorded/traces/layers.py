@@ -1,6 +1,6 @@
 """Which layer of the model operators of a PyTorch trace belong to, by the ranges that our hooks put into it.
 
-A forward operator is of the innermost module that was being called on its thread (hooks/torch_layers.py). A
+A forward operator is of the innermost module that was being called on its thread (hooks/torch/layers.py). A
 node of the backward graph has the sequence number of the forward operator that made it, so what runs in it is
 of the same layer. A node that adds a gradient to a parameter's has no number: it is of GRADIENTS.
 """
@@ -11,7 +11,7 @@ from bisect import bisect_right
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from ...hooks.torch_layers import LAYER
+from ...hooks.torch.layers import LAYER
 
 OPTIMIZER, GRADIENTS = "(optimizer)", "(gradients)"  # what is no layer of the model
 _UPDATES = ("Optimizer.step#", "Optimizer.zero_grad#")

@@ -1,0 +1,1 @@
+"""The hooks of JAX; which modules they wait for stands in HOOKS."""

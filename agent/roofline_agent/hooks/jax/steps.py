@@ -1,0 +1,316 @@
+"""Steps of a JAX process, from the calls of its compiled functions.
+
+JAX only queues a call. A call is known to have ended when its result is ready, which is looked up where the
+training is in our hands anyway: as the next call begins, as a call returns that the runtime had held back,
+and as the training reads a result. No thread waits and nothing is synchronised. Calls that have ended between
+two such moments share the time between them in proportion to their FLOPs. Around steps that a profiler is to
+record, or records, each call is waited for: their borders must be known when they are.
+
+A step is a call of the function that trains: of the functions whose results are their own next arguments, as
+parameters are, the one that does most work. Other calls belong to the step that ends next, but a heavy one
+that has no place in the usual step (an evaluation) is of no step.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
+
+from .. import Marker
+
+ENOUGH_CALLS = 3  # of a function, before it is chosen
+PATIENCE = 8  # calls of another training function after which the first counts as no longer trained
+MOST_EARLY, MOST_QUEUED = 2048, 1024
+HEAVY = 0.05  # of the FLOPs of a step
+SEND_CALLS, SEND_NS = 256, 200_000_000
+
+
+class CalledFunction:
+    """A function that the training has compiled; all its executables."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.feeds_back = False  # its results were its own next arguments
+        self.seen_after = -3  # number of the step that ended before its last call
+        self.usual = True  # its calls since then belong to steps
+
+
+class JaxProgram:
+    """One executable of a function, for arguments of certain shapes."""
+
+    def __init__(
+        self,
+        function: CalledFunction,
+        flops: Optional[int] = None,
+        kernel: Optional[int] = None,
+        examples: Optional[int] = None,
+        like: int = 0,
+    ) -> None:
+        """kernel: its number in packets of executed kernels; None: it has none."""
+        self.function = function
+        self.flops = flops
+        self.kernel = kernel
+        self.examples = examples
+        self.like = like
+        # Of its steps; False: it has none. The second: by the names of the counts that a step has.
+        self.layout: Any = None
+        self.counted: Dict[Tuple[str, ...], Any] = {}
+
+
+class JaxCall(NamedTuple):
+    """A call of a program; its execution begins at dispatched_ns at the earliest."""
+
+    program: JaxProgram
+    begin_ns: int
+    dispatched_ns: int
+    result: Any  # an array it returned, which has is_ready(); None: nothing to look at
+
+
+class _EndedCall(NamedTuple):
+    call: JaxCall
+    begin_ns: int
+    end_ns: int
+
+
+class _Apart(NamedTuple):
+    """A stretch of no step."""
+
+    name: str
+    begin_ns: int
+    end_ns: int
+
+
+class JaxSteps:
+    """Calls in, borders of steps and executed kernels out."""
+
+    def __init__(self, marker: Marker) -> None:
+        self._marker = marker
+        self.reset()
+
+    def reset(self) -> None:
+        """As in a process in which nothing was called yet."""
+        self.queue: List[JaxCall] = []  # not known to have ended
+        self.leader: Optional[CalledFunction] = None
+        self._ready = 0  # of the queue's first calls, whose ends are known but not when they were
+        self._ended_ns = 0
+        self._early: List[_EndedCall] = []  # before the leader was chosen
+        self._others: List[_EndedCall] = []  # calls of other functions since the leader's last
+        self._first = 0  # step of this leader
+        self._number = -1
+        self._border_ns = 0
+        self._leader_flops = 0
+        self._apart: Optional[_Apart] = None  # since the last border
+        self._calls: List[Tuple[int, int, int]] = []
+        self._covered_ns: Optional[int] = None
+        self._sent_ns = 0
+        self._traced = False  # a profiler ran when calls ended the last time
+
+    def begins(self, now: int) -> None:
+        """The training calls a compiled function."""
+        if self.queue:
+            self._settle(now)
+
+    def called(self, call: JaxCall, now: int) -> None:
+        """The call has returned; what it computes may not have begun."""
+        queue = self.queue
+        if queue:
+            # The runtime lets only so many calls wait: this one was held back until another had ended.
+            at = self._ready
+            if at < len(queue) and _is_ready(queue[at]):
+                self._count_ready()
+                self._end(self._ready, now)
+            elif len(queue) >= MOST_QUEUED:
+                self._end(len(queue), now)
+        queue.append(call)
+
+    def waits(self) -> bool:
+        """Whether the call that was queued last must end before the training goes on."""
+        tracing = self._marker.tracing
+        return bool(tracing.at <= self._number + len(self.queue) + 1 or tracing.is_due)
+
+    def read(self, now: int) -> None:
+        """The training has read a result, and has waited for it if it was not ready."""
+        if self.queue and not self._settle(now) and self._ready:
+            self._end(self._ready, now)
+
+    def _settle(self, now: int) -> bool:
+        """End all queued calls if the last one has ended; else count those that have, and return False."""
+        if _is_ready(self.queue[-1]):
+            self._end(len(self.queue), now)
+            return True
+        self._count_ready()
+        return False
+
+    def finish(self, now: int) -> None:
+        """The process ends."""
+        if self.queue:
+            self._end(len(self.queue), now)
+        self._choose(1)
+        self._send_calls()
+
+    def _count_ready(self) -> None:
+        queue = self.queue
+        while self._ready < len(queue) and _is_ready(queue[self._ready]):
+            self._ready += 1
+
+    def _end(self, count: int, now: int) -> None:
+        """The first `count` calls of the queue have ended by now, the last of them at this moment."""
+        calls = self.queue[:count]
+        del self.queue[:count]
+        self._ready = 0
+        first = max(self._ended_ns, calls[0].dispatched_ns)
+        weights = [call.program.flops or 1 for call in calls]
+        whole, passed, begin = sum(weights), 0, first
+        for call, weight in zip(calls, weights):  # noqa: B905 - Python 3.8
+            passed += weight
+            begin = max(begin, call.dispatched_ns)
+            end = max(begin, first + (now - first) * passed // whole)
+            self._add(_EndedCall(call, begin, end))
+            begin = end
+        self._ended_ns = now
+        if self._marker.tracing.records != self._traced:
+            self._traced = not self._traced
+            if self._traced:
+                self._send_calls()
+            # What the trace holds would count twice.
+            self._calls, self._covered_ns = [], None
+        elif not self._traced and (len(self._calls) >= SEND_CALLS or now - self._sent_ns > SEND_NS):
+            self._send_calls()
+
+    def _add(self, ended: _EndedCall) -> None:
+        program = ended.call.program
+        if self._covered_ns is None:
+            self._covered_ns = ended.call.begin_ns
+        if program.kernel is not None:
+            self._calls.append((program.kernel, ended.begin_ns, ended.end_ns - ended.begin_ns))
+        if self.leader is None:
+            if len(self._early) >= MOST_EARLY:
+                del self._early[: MOST_EARLY // 2]
+            self._early.append(ended)
+            if program.function.feeds_back:
+                self._choose(ENOUGH_CALLS)
+        else:
+            self._place(ended)
+
+    def _send_calls(self) -> None:
+        calls, self._calls = self._calls, []
+        self._sent_ns = self._ended_ns
+        if self._covered_ns is not None and calls:
+            self._marker.calls(calls, self._covered_ns, self._ended_ns)
+            self._covered_ns = self._ended_ns
+
+    def _choose(self, enough: int) -> None:
+        """Make a function that trains the leader, once one has been called often enough."""
+        if self.leader is not None:
+            return
+        calls: Dict[CalledFunction, List[int]] = {}
+        for ended in self._early:
+            function = ended.call.program.function
+            if function.feeds_back:
+                calls.setdefault(function, []).append(ended.call.program.flops or 0)
+        if max(map(len, calls.values()), default=0) < enough:
+            return
+        most = max(map(len, calls.values()))
+        # One that is called now and then is no step, whatever it does.
+        often = [function for function, flops in calls.items() if 2 * len(flops) >= most - 1]
+        self._lead(max(often, key=lambda function: max(calls[function])))
+        early, self._early = self._early, []
+        while early and early[0].call.program.function is not self.leader:
+            early.pop(0)
+        for ended in early:
+            self._place(ended)
+
+    def _lead(self, function: CalledFunction) -> None:
+        self.leader, self._others = function, []
+        self._first = self._number + 1
+        self._marker.fact("steps.of", function.name)
+
+    def _place(self, ended: _EndedCall) -> None:
+        function = ended.call.program.function
+        if function is self.leader:
+            self._others = []
+            self._step(ended)
+            return
+        if len(self._others) < MOST_EARLY:
+            self._others.append(ended)
+        if function.feeds_back:
+            own = [at for at, one in enumerate(self._others) if one.call.program.function is function]
+            if len(own) >= PATIENCE:
+                self._replace_leader(function, self._others[own[0] :])
+                return
+        if function.seen_after != self._number:
+            # Of the usual step is what was called in one of the two before, too.
+            function.usual = self._number - max(function.seen_after, self._first - 1) <= 2
+            function.seen_after = self._number
+        flops = ended.call.program.flops
+        if not function.usual and (flops is None or flops >= HEAVY * self._leader_flops):
+            begin = self._apart.begin_ns if self._apart else max(ended.call.begin_ns, self._border_ns)
+            self._apart = _Apart("between.evaluation", begin, ended.end_ns)
+
+    def _replace_leader(self, function: CalledFunction, since: List[_EndedCall]) -> None:
+        """Another function trains now. since: what was called since its first call."""
+        self._lead(function)
+        self._apart = _Apart("between.other", self._border_ns, since[0].call.begin_ns)
+        for ended in since:
+            self._place(ended)
+
+    def _step(self, ended: _EndedCall) -> None:
+        """A call of the leader is a step, which began where the one before it ended."""
+        call, begin, end = ended
+        program, marker = call.program, self._marker
+        if self._number < 0:
+            marker.traces_with("jax")
+            marker.border(-1, None, call.begin_ns)
+            self._border_ns = call.begin_ns
+        self._number += 1
+        self._leader_flops = program.flops or self._leader_flops
+        counts = marker.over(self._number, end)
+        if self._apart is None and self._send_alike(program, max(begin, self._border_ns), end, counts):
+            self._border_ns = end
+            self._stand_still()
+            return
+        begin_ns: Optional[int] = None
+        spans: List[Tuple[str, int, int, Optional[int], int]] = []
+        if self._apart is not None:
+            apart, self._apart = self._apart, None
+            begin_ns = max(apart.begin_ns, min(apart.end_ns, call.begin_ns))
+            spans.append((apart.name, apart.begin_ns, begin_ns, None, 1))
+        elif counts is not None:
+            spans += counts.spans()
+        spans.append(("phase.call", max(begin, begin_ns or self._border_ns), end, None, 1))
+        marker.spans(spans)
+        marker.border(self._number, program.examples, end, program.like, begin_ns)
+        self._border_ns = end
+        self._stand_still()
+
+    def _stand_still(self) -> None:
+        """For a trace, behind the border that was handed over last."""
+        stall = self._marker.take_stall()
+        if stall is not None:
+            self._apart = _Apart("between.trace", *stall)
+
+    def _send_alike(self, program: JaxProgram, begin: int, end: int, counts: Any) -> bool:
+        """Send a step that follows on the one before by a layout, in a fraction of the time."""
+        if program.layout is None:
+            program.layout = self._marker.layout(1, ("phase.call",), (2, 0, 1), program.like) or False
+        if not program.layout:
+            return False
+        if counts is not None:
+            return self._send_counted(program, (begin, *counts.counts, end), counts.names)
+        times = (begin, end, end)
+        return self._marker.send_layout(program.layout, self._number, program.examples, times)
+
+    def _send_counted(self, program: JaxProgram, times: Sequence[int], names: Tuple[str, ...]) -> bool:
+        layout = program.counted.get(names)
+        if layout is None:
+            end = len(times) - 1
+            places, counts = (end, *(0, end) * (1 + len(names))), range(1, end)
+            made = self._marker.layout(1, ("phase.call", *names), places, program.like, counts)
+            layout = program.counted[names] = made or False
+        return bool(layout) and self._marker.send_layout(layout, self._number, program.examples, times)
+
+
+def _is_ready(call: JaxCall) -> bool:
+    try:
+        return call.result is None or call.result.is_ready()
+    except Exception:
+        return True  # it was given away to a later call (donated), which cannot be before it is there

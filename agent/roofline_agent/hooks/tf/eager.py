@@ -1,0 +1,85 @@
+"""Eager training loops: with an optimizer of Keras a step ends with its update, by hand with its gradient.
+
+Whether an update follows shows only after the gradient, so the first gradients are held back while there is
+an optimizer that may use them.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+import time
+from typing import Any, List, Tuple
+
+from .. import Marker
+from .steps import TrainingCall, steps
+
+HELD = 16  # gradients without an update, after which training updates by hand
+CONTEXT = "tensorflow.python.eager.context"
+BACKWARD, OPTIMIZER = "phase.backward", "phase.optimizer"
+
+_now = time.monotonic_ns
+
+
+class EagerLoop:
+    """Gradients and updates of this process."""
+
+    def __init__(self) -> None:
+        self._held: List[Tuple[Any, TrainingCall]] = []
+        self._by_hand = False
+
+    def gradient(self, marker: Marker, variable: Any, call: TrainingCall, may_update: bool) -> None:
+        """One was taken. may_update: there is an optimizer."""
+        if self._by_hand or not may_update:
+            steps.ended(marker, variable, call)
+            return
+        steps.settle()
+        self._held.append((variable, call))
+        steps.note(BACKWARD, call.begin_ns, call.end_ns)
+        if len(self._held) > HELD:
+            self._by_hand = True
+            held, self._held = self._held, []
+            steps.broken()
+            for one in held:
+                steps.ended(marker, *one)
+
+    def updated(self, marker: Marker, optimizer: Any, begin_ns: int, end_ns: int) -> None:
+        """An optimizer has updated."""
+        held, self._held = self._held, []
+        if self._by_hand and not held:
+            return
+        since = held[0][1].since_ns if held else None
+        signature = ("eager", len(held))
+        call = TrainingCall(begin_ns, end_ns, None, OPTIMIZER, since, signature=signature)
+        steps.ended(marker, optimizer, call)
+
+
+eager_loop = EagerLoop()
+
+
+def patch_update(owner: Any, marker: Marker) -> None:
+    """owner: the base class of optimizers."""
+    name = "apply" if hasattr(owner, "apply") else "apply_gradients"
+    apply = getattr(owner, name)
+
+    # With the module of the original, AutoGraph leaves both alone in the same way.
+    @functools.wraps(apply)
+    def applied(self: Any, *args: Any, **kwargs: Any) -> Any:
+        begin = _now()
+        result = apply(self, *args, **kwargs)
+        if not (steps.quiet or steps.away or steps.coordinated) and _eager():
+            end = _now()
+            try:
+                eager_loop.updated(marker, self, begin, end)
+                steps.measure(marker, end)
+            except Exception:
+                marker.failed("tf_eager")
+                return result
+        return result
+
+    setattr(owner, name, applied)
+
+
+def _eager() -> bool:
+    context = sys.modules.get(CONTEXT)
+    return context is not None and bool(context.executing_eagerly())

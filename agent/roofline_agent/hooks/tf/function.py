@@ -1,0 +1,198 @@
+"""Training loops written by hand in TensorFlow: the outermost tf.function in which a gradient is taken is the
+step.
+
+A gradient with respect to a variable, taken while a function is traced, makes that function a training step:
+this call of it and all later ones are marked, with as many steps as it makes updates (trained.py). A gradient
+taken with no function around (eager training) ends a step itself. Evaluation takes no gradient and so is no
+step. The hooks of Keras and of the coordinator mark their own steps.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from typing import Any, Callable, Iterator, Optional
+
+from .. import Marker
+from .eager import BACKWARD, eager_loop
+from .steps import TrainingCall, steps
+from .traced import Traced, outermost, traced_in
+from .trained import Trained
+from .updates import counters
+
+
+class _Thread(threading.local):
+    inside = False  # a tf.function is being called or traced
+    tape_ns: Optional[int] = None  # when the newest tape began to record
+
+
+class _Gradients:
+    taken = 0  # with respect to variables, inside functions
+    graph: Any = None  # of the outermost function that the newest was taken in, until that is learned
+
+
+thread = _Thread()
+gradients = _Gradients()
+_now = time.monotonic_ns
+
+
+def patch(module: Any, marker: Marker) -> None:
+    """module: tensorflow.python.eager.backprop or ...polymorphic_function.polymorphic_function."""
+    if hasattr(module, "GradientTape"):
+        _patch_tape(module, marker)
+    else:
+        _patch_function(module.Function, marker)
+
+
+def _patch_function(function: Any, marker: Marker) -> None:
+    call, concrete = function.__call__, function.get_concrete_function
+
+    # Both wrappers in full: a helper between them and TensorFlow would cost every call of a step.
+    def __call__(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if steps.quiet or thread.inside:
+            return call(self, *args, **kwargs)
+        if not hasattr(self, "_roofline_trained"):
+            _meet(self)
+        thread.inside, taken, begin = True, gradients.taken, _now()
+        try:
+            result = call(self, *args, **kwargs)
+        except BaseException:
+            _failed(self)
+            raise
+        finally:
+            thread.inside = False
+        end = _now()
+        if gradients.taken != taken:
+            _learn(self)
+        trained = self._roofline_trained
+        if trained is not None and not (steps.coordinated or steps.away):
+            try:
+                arguments = (*args, *kwargs.values()) if kwargs else args
+                steps.ended(marker, self, trained.call(begin, end, arguments))
+                steps.measure(marker, end)
+            except Exception:
+                marker.failed("tf_function")
+                return result
+        return result
+
+    def get_concrete_function(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if thread.inside or steps.quiet:
+            return concrete(self, *args, **kwargs)
+        return _traced_beforehand(self, concrete, args, kwargs)
+
+    function.__call__ = __call__
+    function.get_concrete_function = get_concrete_function
+
+
+def _traced_beforehand(self: Any, concrete: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+    if not hasattr(self, "_roofline_trained"):
+        _meet(self)
+    thread.inside, taken = True, gradients.taken
+    try:
+        return concrete(self, *args, **kwargs)
+    finally:
+        thread.inside = False
+        if gradients.taken != taken:
+            _learn(self)
+
+
+def _failed(function: Any) -> None:
+    if getattr(function, "_roofline_trained", None) is not None:
+        steps.broken()
+
+
+def _meet(function: Any) -> None:
+    """It is about to be called for the first time."""
+    function._roofline_trained = None  # before all that may fail
+    try:
+        function._roofline_before = counters.values()
+    except Exception:  # then all updates count as made since
+        function._roofline_before = {}
+
+
+def _learn(function: Any) -> None:
+    """A gradient was taken while it was traced."""
+    try:
+        trained = function._roofline_trained
+        if trained is None:
+            trained = function._roofline_trained = Trained(function.__dict__.pop("_roofline_before", {}))
+        trained.learn(gradients.graph)
+        gradients.graph = None
+    except Exception:
+        return  # it is not taken for a training then; what is marked otherwise is
+
+
+def _patch_tape(module: Any, marker: Marker) -> None:
+    tape, context, default_graph = module.GradientTape, module.context, module.ops.get_default_graph
+    gradient, enter = tape.gradient, tape.__enter__
+
+    def taken(self: Any, target: Any, sources: Any, *args: Any, **kwargs: Any) -> Any:
+        begin = _now()
+        found = gradient(self, target, sources, *args, **kwargs)
+        try:
+            _gradient_taken(marker, sources, begin, context.executing_eagerly(), default_graph)
+        except Exception:
+            marker.failed("tf_function")
+        return found
+
+    def entered(self: Any) -> Any:
+        thread.tape_ns = _now()
+        return enter(self)
+
+    # By its module AutoGraph knows that there is nothing in it to convert.
+    taken.__name__, taken.__doc__, taken.__module__ = gradient.__name__, gradient.__doc__, gradient.__module__
+    tape.gradient = taken
+    tape.__enter__ = entered
+
+
+def _gradient_taken(
+    marker: Marker, sources: Any, begin: int, eager: bool, default_graph: Callable[[], Any]
+) -> None:
+    first = next(_variables(sources), None)
+    if first is None:  # a gradient with respect to an input trains nothing
+        return
+    if thread.inside or not eager:
+        gradients.taken += 1
+    if not eager:
+        inner = default_graph()
+        graph, repeated = outermost(inner)
+        traced = traced_in(graph)
+        traced.gradient(first, repeated, inner)
+        gradients.graph = graph
+        # Other hooks know the size better: of the placed variables, of what Horovod reduces.
+        if not steps.coordinated and "horovod.tensorflow" not in sys.modules:
+            # Of all gradients together that one call of this function takes.
+            for variable in _variables(sources):
+                traced.sizes[id(variable)] = int(variable.shape.num_elements()) * _bytes_of(variable.dtype)
+            marker.fact("gradient.bytes", sum(traced.sizes.values()))
+            marker.fact("gradient.tensors", len(traced.sizes))
+    elif not (thread.inside or steps.quiet or steps.coordinated or steps.away):
+        end = _now()
+        call = TrainingCall(begin, end, None, BACKWARD, thread.tape_ns, signature=("by hand", id(first)))
+        eager_loop.gradient(marker, first, call, bool(counters.alive()))
+        if steps.measuring:
+            steps.spent(end)
+
+
+def _variables(sources: Any) -> Iterator[Any]:
+    if isinstance(sources, dict):
+        sources = list(sources.values())
+    if isinstance(sources, (list, tuple)):
+        for one in sources:
+            yield from _variables(one)
+    elif getattr(sources, "trainable", None) is not None:
+        yield sources
+
+
+def _bytes_of(dtype: Any) -> int:
+    """Of an element. Variables of Keras 3 name their type, as "float32"."""
+    if isinstance(dtype, str):
+        dtype = sys.modules["tensorflow"].as_dtype(dtype)
+    return int(dtype.size)
+
+
+def trains(concrete_function: Any) -> bool:
+    """Whether a gradient was taken while this was traced."""
+    traced = getattr(getattr(concrete_function, "graph", None), "_roofline_trains", None)
+    return isinstance(traced, Traced) and traced.gradients > 0

@@ -1,0 +1,48 @@
+"""TensorFlow parameter servers: workers and servers, whose processes only join a server, can be traced.
+
+Their steps begin and end in the chief, so that no border of one is ever seen here: a thread looks whether a
+trace is asked for.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+import time
+from typing import Any
+
+from .. import Marker
+
+LOOK_S = 0.25
+NO_LAYERS = "a parameter server has no layers; what workers receive of it is in their traces"
+
+_watched = [False]
+
+
+def patch(module: Any, marker: Marker) -> None:
+    """module: tensorflow.python.training.server_lib."""
+    join = module.Server.join
+
+    @functools.wraps(join)
+    def joins(self: Any) -> Any:
+        if not _watched[0]:
+            _watched[0] = True
+            serves = getattr(getattr(self, "server_def", None), "job_name", "") == "ps"
+            watching = threading.Thread(
+                target=_watch, args=(marker, serves), name="roofline-trace", daemon=True
+            )
+            watching.start()
+        return join(self)
+
+    module.Server.join = joins
+
+
+def _watch(marker: Marker, serves: bool) -> None:
+    tracing = marker.tracing
+    tracing.framework = "tensorflow"
+    while not tracing.has_borders:
+        if tracing.is_due and serves:
+            tracing.refuse(NO_LAYERS)
+        elif tracing.is_due:
+            tracing.record_time()
+        time.sleep(LOOK_S)

@@ -1,0 +1,414 @@
+"""Steps of a TensorFlow process, one after the other: step k goes from the end of step k-1 to the end of its
+call.
+
+So what a rank does between two calls (waiting for input, a callback, a sleep) is in the step of the rank that
+does it, and the steps of a training loop add up to its time. An evaluation, a checkpoint and the end of an
+epoch lie between two steps; the next one begins after them. A call that makes several updates has as many
+steps, each an equal part of its time: when one update ended and the next began, nobody sees. One object for
+all hooks of a process: the numbers go on, whatever is trained.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+import weakref
+from typing import Any, Callable, Dict, FrozenSet, Hashable, List, NamedTuple, Optional, Tuple
+
+from .. import Marker
+from ..marker import SHORT_NS
+from .calm import CalmCalls
+from .parts import Phase, borders, cut, share, uncovered
+
+PATIENCE = 8  # calls of others after which the first thing trained counts as no longer trained
+MAX_SPANS, ROOM = 128, 32  # kept of one step, and where the last is something else
+MOST_ALIKE, MOST_LAYOUTS = 8, 64  # phases of a step, and kinds of steps, that have a layout
+MOST_PAUSES = 64  # stretches between two steps that are kept
+INPUT = "phase.input"
+FROM_CALLS = "calls of up to %d updates: each is an equal part of its call, its own time is not known"
+COST_EVERY, COST_FROM = 32, 32  # of the steps, after the first ones, the time in these hooks is measured
+
+_now = time.monotonic_ns
+
+
+class TrainingCall(NamedTuple):
+    """A call that trains something ended."""
+
+    begin_ns: int
+    end_ns: int
+    examples: Optional[int] = None  # None: unknown from the call
+    phase: str = "phase.call"
+    since_ns: Optional[int] = None  # when the step began at the latest, if nothing earlier is known of it
+    updates: int = 1  # that the call made; 0: its time belongs to the step of a later call
+    signature: Hashable = None  # what is the same for calls that do the same work; None: not known
+
+
+class _Taken:
+    """What was taken from one iterator since the last step."""
+
+    __slots__ = ("batches", "begin_ns", "end_ns", "examples", "shapes")
+
+    def __init__(self, begin_ns: int) -> None:
+        self.examples: Optional[int] = 0
+        self.shapes: Hashable = ()  # of all batches; None: not known
+        self.batches = 0
+        self.begin_ns = self.end_ns = begin_ns
+
+
+class Steps:
+    """What this process trains, and when its last step ended."""
+
+    def __init__(self) -> None:
+        self.quiet = 0  # above 0 while another hook marks what runs now
+        self.away = 0  # above 0 while it evaluates or writes a checkpoint
+        self.coordinated = False  # a chief: its workers' steps are marked where their closures end
+        self.measuring = False  # the time that the hooks take in this step
+        self._number = -1
+        self._ended_ns: Optional[int] = None  # of the last step
+        self._detached = True  # the next step begins with its own input or call
+        self._pauses: List[Tuple[str, int, int]] = []  # kind, begin and end of what lay there since
+        self._phases: List[Phase] = []
+        self._taken: Dict[int, _Taken] = {}  # by iterator, since the last step
+        self._usual: FrozenSet[int] = frozenset()  # iterators that the last step took from
+        self._leader: Any = lambda: None  # what the steps are of, weakly
+        self._others = 0
+        self._layouts: Dict[Hashable, Any] = {}  # by names of phases and `like`, of steps that are alike
+        self._carried: List[Optional[int]] = []  # examples of the calls of this step that made no update
+        self._each = 1  # the most updates that a call has made
+        self._spent_ns, self._measured = 0, 0
+        self.calm = CalmCalls()
+        self._noting_ns = 0  # what it takes to note a call, once that is known
+        self._plain = False  # the last step was short, and its call was all that was seen in it
+        self._may_defer: Optional[bool] = None
+        os.register_at_fork(after_in_child=self.calm.forget)
+
+    def settle(self) -> None:
+        """Work out what was only noted of calm steps: something else comes, or the training ends."""
+        many = len(self.calm.log)
+        if many:
+            begin, marker = _now(), self.calm.marker
+            self.calm.work_out()
+            if marker is not None and self._number >= COST_FROM:
+                self._cost(marker, self._noting_ns + (_now() - begin) // many)
+        elif self.calm.function is not None:
+            self.calm.stop()
+
+    def calm_down(self, marker: Marker, function: Any, iterator: Any) -> None:
+        """Behind a step: if it was plain, only note the next calls of this function with this iterator. With
+        those that were noted function.work_out() calls were_ended()."""
+        if not self._plain or self._ended_ns is None:
+            return
+        if self._may_defer is None:
+            self._may_defer = marker.defers(self.settle)
+        if self._may_defer and self.calm.begin(marker, self._number, self._ended_ns, function, iterator):
+            self.measuring = False
+
+    def calm_border(self, now: int) -> None:
+        """A call of a calm step was noted, which ended at `now`: there may be more to do."""
+        calm = self.calm
+        marker, function, iterator = calm.marker, calm.function, calm.iterator
+        if marker is None:
+            return
+        try:
+            if calm.border(self._number + len(calm.log)):
+                self._noting_ns = _now() - now
+                self.settle()
+                self.calm_down(marker, function, iterator)
+        except Exception:
+            marker.failed("tf_steps")
+
+    def note(self, name: str, begin_ns: int, end_ns: int) -> None:
+        """This process was at phase `name` since its last step."""
+        many = len(self._phases)
+        if many < MAX_SPANS or (many < MAX_SPANS + ROOM and self._phases[-1][0] != name):
+            self._phases.append((name, begin_ns, end_ns, None, 1))
+            return
+        # The time counts, its place is lost: the last phase is extended by it.
+        last, begun, ended, _, count = self._phases[-1]
+        self._phases[-1] = (last, begun, ended + end_ns - begin_ns, None, count + 1)
+
+    def took(
+        self, iterator: Any, size: Optional[int], begin_ns: int, end_ns: int, shapes: Hashable = None
+    ) -> None:
+        """A batch of `size` examples (None: not known) and these shapes was taken from an iterator."""
+        if self.away:
+            return
+        self.settle()
+        taken = self._taken.get(id(iterator))
+        if taken is None:
+            taken = self._taken[id(iterator)] = _Taken(begin_ns)
+        taken.examples = None if taken.examples is None or size is None else taken.examples + size
+        taken.shapes = (taken.shapes, shapes) if taken.batches else shapes
+        taken.batches += 1
+        taken.end_ns = end_ns
+        self.note(INPUT, begin_ns, end_ns)
+
+    def exhausted(self, iterator: Any, now: int) -> None:
+        """An iterator has no more. What was taken from it and trained nothing was an evaluation."""
+        self.settle()
+        taken = None if self.away else self._taken.get(id(iterator))
+        if taken is not None and self._ended_ns is not None:
+            self.between("evaluation", taken.begin_ns, now)
+            self._taken.clear()
+        self.broken()
+
+    def between(self, kind: str, begin_ns: int, end_ns: int) -> None:
+        """An evaluation or a checkpoint, which belongs to no step."""
+        self.settle()
+        if self._ended_ns is not None and len(self._pauses) < MOST_PAUSES:
+            self._pauses.append((kind, begin_ns, end_ns))
+
+    def broken(self) -> None:
+        """An epoch or an evaluation ended, or a call failed: the next step begins with its own input or
+        call."""
+        self.settle()
+        if not self.away:
+            self._detached = True
+            self._phases, self._taken, self._carried = [], {}, []
+
+    def lead(self, key: Any) -> None:
+        """From now on a step is what `key` (a model, a function, a variable) does."""
+        self.settle()
+        self._leader, self._others = weakref.ref(key), 0
+        self.broken()
+
+    def ended(self, marker: Marker, key: Any, call: TrainingCall) -> None:
+        """A call that trains `key` ended. Of several that take turns, as in a GAN, the first makes the
+        steps."""
+        self.settle()
+        self._end(marker, key, call, marker.over)
+
+    def were_ended(self, marker: Marker, key: Any, calls: List[TrainingCall], counts: List[Any]) -> None:
+        """The same of calls of calm steps; counts: what the thread had in each step, where that is known."""
+        at = 0
+        while at < len(calls):
+            many = alike(calls, counts, at)
+            if many > 1 and self._send_plain(marker, calls[at : at + many]):
+                at += many
+                continue
+            marker.more = at + 1 < len(calls)
+            self._end(marker, key, calls[at], lambda *_: counts[at])  # noqa: B023 - called at once
+            at += 1
+        marker.more = False
+
+    def _end(self, marker: Marker, key: Any, call: TrainingCall, over: Callable[[int, int], Any]) -> None:
+        self._plain = False
+        if self._ended_ns is None:
+            marker.traces_with("tensorflow")
+        stall = marker.take_stall()
+        if stall is not None:  # behind the step before
+            self.between("trace", *stall)
+        # The call is the leader's, another's in its turn, or that of a new leader.
+        leader = self._leader()
+        if leader is key:
+            self._others = 0
+        elif leader is not None and self._others < PATIENCE:
+            self._others += 1
+            self._note_call(call.phase, call.begin_ns, call.end_ns)
+            return
+        else:
+            self._leader, self._others = weakref.ref(key), 0
+        if call.updates < 1:
+            if self._detached:
+                self._begin(marker, call)
+            self._note_call(call.phase, call.begin_ns, call.end_ns)
+            self._carried.append(call.examples)
+            return
+        counts = over(self._number + call.updates, call.end_ns)
+        if leader is key and self._send_alike(marker, call, counts):
+            return
+        before, first = self._ended_ns, self._begin(marker, call)
+        self._note_call(call.phase, call.begin_ns, call.end_ns)
+        examples = self._examples(call.examples)
+        like = self._like(marker, call, examples)
+        phases = [one for one in self._phases if one[1] >= first]
+        self._over(call.end_ns)
+        if call.updates > self._each:
+            self._each = call.updates
+            marker.fact("steps.from", FROM_CALLS % call.updates)
+        if call.updates == 1:
+            self._number += 1
+            if counts is not None and first == before:
+                phases += counts.spans()
+            marker.spans(phases)
+            marker.window(self._number, first, call.end_ns, examples, like=like)
+        else:
+            self._send_parts(marker, borders(first, call.end_ns, call.updates), phases, examples, like)
+
+    def _begin(self, marker: Marker, call: TrainingCall) -> int:
+        """When the step that the call is part of began: where the last one ended, after what lay between, or
+        with the input taken before its call."""
+        self._find_evaluation()
+        begin = call.begin_ns if call.since_ns is None else call.since_ns
+        if self._ended_ns is not None and not self._detached:
+            begin = self._ended_ns
+        else:
+            inputs = [one[1] for one in self._phases if one[0] == INPUT and one[1] < call.begin_ns]
+            if inputs:
+                begin = min(begin, inputs[-1])
+        if self._pauses:
+            begin = min(max(begin, self._pauses[-1][2]), call.begin_ns)
+        if self._ended_ns is not None:
+            pauses = [("between." + kind, first, last, None, 1) for kind, first, last in self._pauses]
+            rest = uncovered(self._ended_ns, begin, self._pauses)
+            marker.spans([*pauses, *(("between.other", first, last, None, 1) for first, last in rest)])
+        self._pauses, self._detached, self._ended_ns = [], False, begin
+        return begin
+
+    def _find_evaluation(self) -> None:
+        # A loop of evaluation that stops before its data do: batches of another source, before our own.
+        others = [taken for key, taken in self._taken.items() if key not in self._usual]
+        own = [taken.begin_ns for key, taken in self._taken.items() if key in self._usual]
+        if own and others and self._ended_ns is not None:
+            begin, end = min(own), max(taken.end_ns for taken in others)
+            if end <= begin and sum(taken.batches for taken in others) > 1:
+                self.between("evaluation", min(taken.begin_ns for taken in others), begin)
+                self._taken = {key: taken for key, taken in self._taken.items() if key in self._usual}
+
+    def _examples(self, known: Optional[int]) -> Optional[int]:
+        if known is None and len(self._taken) == 1:
+            (taken,) = self._taken.values()
+            return taken.examples
+        if known is None or None in self._carried:
+            return None
+        return known + sum(size for size in self._carried if size is not None)
+
+    def _like(self, marker: Marker, call: TrainingCall, examples: Optional[int]) -> int:
+        if call.signature is None or examples is None:
+            return 0
+        if not self._taken or call.examples is not None:  # its own arguments decide what the call does
+            return marker.like((call.signature, examples, call.updates, len(self._carried)))
+        shapes = [taken.shapes for taken in self._taken.values()]
+        # A batch nested in what cannot be looked through is as unknown as none.
+        return (
+            0
+            if None in shapes
+            else marker.like((call.signature, examples, call.updates, len(self._carried), *shapes))
+        )
+
+    def _over(self, end_ns: int) -> None:
+        """A step is over."""
+        if self._taken:
+            self._usual = frozenset(self._taken)
+        self._phases, self._taken, self._carried, self._ended_ns = [], {}, [], end_ns
+
+    def _send_parts(
+        self, marker: Marker, at: List[int], phases: List[Phase], examples: Optional[int], like: int
+    ) -> None:
+        count = len(at) - 1
+        pieces = cut(phases, at)
+        for part in range(count):
+            self._number += 1
+            marker.spans(pieces[part])
+            marker.window(self._number, at[part], at[part + 1], share(examples, count, part), like=like)
+
+    def _send_alike(self, marker: Marker, call: TrainingCall, counts: Any) -> bool:
+        """Send a step by a layout, if it follows another one and all its input came before its call."""
+        # Left by the guards are steps with their moments in a known order, as a layout needs them.
+        phases, first, begin_ns, end_ns = self._phases, self._ended_ns, call.begin_ns, call.end_ns
+        if call.updates != 1 or self._pauses or self._detached or self._carried:
+            return False
+        if first is None or begin_ns < first or len(phases) > MOST_ALIKE or end_ns <= begin_ns:
+            return False
+        if len(self._taken) > 1 or (phases and (phases[0][1] < first or phases[-1][2] > begin_ns)):
+            return False
+        names, times = [], [first]
+        for name, began, ended, _, _ in phases:
+            names.append(name)
+            times += (began, ended)
+        times += (begin_ns, end_ns)
+        examples = self._examples(call.examples)
+        like = self._like(marker, call, examples)
+        names.append(call.phase)
+        layout = self._layout_of(marker, names, like, counts)
+        if counts is not None:
+            times[-1:] = [*counts.counts, end_ns]
+        if not layout or not marker.send_layout(layout, self._number + 1, examples, times):
+            return False
+        self._number += 1
+        self._plain = not phases and end_ns - first < SHORT_NS
+        if self._taken:
+            self._usual = frozenset(self._taken)
+            self._taken.clear()
+        self._ended_ns = end_ns
+        phases.clear()
+        return True
+
+    def _send_plain(self, marker: Marker, calls: List[TrainingCall]) -> bool:
+        """Send steps that differ in their times only, of which nothing but the calls was seen."""
+        first, call = self._ended_ns, calls[0]
+        if first is None or self._detached or self._pauses or self._phases or self._taken or self._carried:
+            return False
+        ends = [one.end_ns for one in calls]
+        begins = [first, *ends[:-1]]
+        times = [(begins[at], one.begin_ns, one.end_ns) for at, one in enumerate(calls)]
+        if any(not before <= begin < end for before, begin, end in times):
+            return False
+        like = self._like(marker, call, call.examples)
+        layout = self._layout_of(marker, [call.phase], like, None)
+        if not layout or not marker.send_layouts(layout, self._number + 1, call.examples, times):
+            return False
+        self._number += len(calls)
+        self._ended_ns = ends[-1]
+        self._plain = ends[-1] - begins[-1] < SHORT_NS
+        return True
+
+    def _layout_of(self, marker: Marker, names: List[str], like: int, counts: Any) -> Any:
+        """For steps with these phases; False where there is none."""
+        key = (*names, like) if counts is None else (*names, like, counts.names)
+        layout = self._layouts.get(key)
+        if layout is None:
+            if len(self._layouts) >= MOST_LAYOUTS:
+                self._layouts.clear()
+            layout = self._layouts[key] = _layout(marker, names, like, counts) or False
+        return layout
+
+    def _note_call(self, phase: str, begin_ns: int, end_ns: int) -> None:
+        # Input taken during the call has its own place; the call is what lies around it.
+        inside = [one for one in self._phases if one[1] >= begin_ns]
+        for one in inside:
+            if one[1] > begin_ns:
+                self.note(phase, begin_ns, one[1])
+            begin_ns = max(begin_ns, one[2])
+        if end_ns > begin_ns:
+            self.note(phase, begin_ns, end_ns)
+
+    def spent(self, since_ns: int) -> None:
+        """A hook has run since then, in a step that is measured."""
+        self._spent_ns += _now() - since_ns
+
+    def measure(self, marker: Marker, since_ns: int) -> None:
+        """The hook of a call that made a step ran since then; report the mean time in hooks now and then."""
+        if self.measuring:
+            self._cost(marker, _now() - since_ns)
+        self.measuring = self._number >= COST_FROM and self._number % COST_EVERY == 0
+
+    def _cost(self, marker: Marker, spent_ns: int) -> None:
+        """The hooks took so much more in a step, which is over."""
+        self._spent_ns += spent_ns
+        self._measured += 1
+        if not self._measured & (self._measured - 1):  # 1, 2, 4, 8, ...
+            marker.fact("cost.hooks_ns", self._spent_ns // self._measured)
+
+
+def alike(calls: List[TrainingCall], counts: List[Any], first: int) -> int:
+    """How many calls from that one on differ in their times only, and nothing is known of their thread."""
+    like, at = calls[first][2:], first
+    while at < len(calls) and counts[at] is None and calls[at][2:] == like:
+        at += 1
+    return at - first
+
+
+def _layout(marker: Marker, names: List[str], like: int, counts: Any) -> Any:
+    """Of a step with these phases. Its times: its begin, begin and end of each phase but the last end, counts
+    of its thread, and its end, which is that of the last phase."""
+    more = () if counts is None else counts.names
+    last = 2 * len(names)
+    end = last + len(more)
+    places = (0, end, *range(1, last), end, *(0, end) * len(more))
+    if counts is None:
+        return marker.layout(2, names, places, like)
+    return marker.layout(2, [*names, *more], places, like, range(last, end))
+
+
+steps = Steps()

@@ -1,0 +1,142 @@
+"""A tf.function that trains: how many updates and examples each of its calls has, and which calls are alike.
+
+An example is what one update is computed from: a batch that several updates are made with counts as often.
+"""
+
+from __future__ import annotations
+
+from itertools import count
+from typing import Any, Dict, FrozenSet, Hashable, List, NamedTuple, Optional, Tuple
+
+from ..keras.batches import Yields
+from .steps import TrainingCall
+from .traced import Traced, traced_in
+from .updates import UpdatesOfCalls, counters
+
+EAGER = "EagerTensor"
+PLAIN = (int, bool, str, bytes, type(None))
+MOST_KINDS = 256  # of calls, by what their arguments are
+UNKNOWN = "unknown"  # in place of a shape that may change from call to call unseen
+_numbers = count()
+
+
+class _KindOfCall(NamedTuple):
+    """Calls with the same arguments and updates."""
+
+    examples: Optional[int]
+    signature: Hashable
+
+
+class Trained:
+    """One function."""
+
+    def __init__(self, before: Dict[int, int]) -> None:
+        """before: values of the optimizers' counters when it was called for the first time."""
+        self._before = before
+        self._number = next(_numbers)
+        self._newest = Traced()
+        self._traced: Dict[Hashable, Traced] = {}  # by the arguments of the calls that run it
+        self._kinds: Dict[Hashable, _KindOfCall] = {}
+        self._updates: Optional[UpdatesOfCalls] = None
+
+    def learn(self, graph: Any) -> None:
+        """It was traced, perhaps again."""
+        self._newest = traced_in(graph)
+        if self._updates is None:
+            self._updates = self._counting(graph)
+
+    def _counting(self, graph: Any) -> UpdatesOfCalls:
+        traced, chosen = self._newest, None
+        # The counters that have moved; of several optimizers, as in a GAN, the one with the fewest updates.
+        for one in counters.captured(graph):
+            before = self._before.get(id(one), 0)
+            moved = (one.read() or 0) - before
+            key = (moved <= 0, moved)
+            if chosen is None or key < chosen[0]:
+                chosen = (key, one, before)
+        if chosen is None:
+            return UpdatesOfCalls(
+                None, 0, 1 if traced.repeated else max(1, traced.gradients), traced.repeated
+            )
+        return UpdatesOfCalls(chosen[1], chosen[2], max(1, traced.gradients), traced.repeated)
+
+    def call(self, begin_ns: int, end_ns: int, arguments: Any) -> TrainingCall:
+        """A call with these arguments ended."""
+        updates = 1 if self._updates is None else self._updates.made(end_ns - begin_ns)
+        try:
+            size, key = describe(arguments)
+        except Exception:  # it is a step all the same
+            size, key = None, (UNKNOWN,)
+        kind = self._kinds.get((key, updates))
+        if kind is None:
+            if len(self._kinds) >= MOST_KINDS:
+                self._kinds.clear()
+                self._traced.clear()
+            kind = self._kinds[key, updates] = self._kind(size, key, updates)
+        return TrainingCall(begin_ns, end_ns, kind.examples, "phase.call", None, updates, kind.signature)
+
+    def _kind(self, size: Optional[int], key: Tuple[Hashable, ...], updates: int) -> _KindOfCall:
+        traced = self._traced.setdefault(key, self._newest)
+        if traced.fetched:
+            known = traced.examples(updates)
+            size = known if known is not None or updates != 1 else size
+        elif updates > 1 and size is not None:
+            size = _of_several(size, updates, traced.batches_computed())
+        return _KindOfCall(size, None if UNKNOWN in key else (self._number, key))
+
+
+def _of_several(size: int, updates: int, computed: FrozenSet[int]) -> Optional[int]:
+    """Examples of several updates with arguments of `size` rows: all of them every time, or a part. computed:
+    sizes of batches that layers compute with."""
+    if size in computed:
+        return size * updates
+    if size % updates == 0 and size // updates in computed:
+        return size
+    return None
+
+
+def describe(arguments: Any) -> Tuple[Optional[int], Tuple[Hashable, ...]]:
+    """The examples in arguments or in a batch (the first dimension of the first tensor that has one, or what
+    an iterator yields), and what of them decides how much work they are."""
+    key: List[Hashable] = []
+    return _describe(arguments, key), tuple(key)
+
+
+def _describe(arguments: Any, key: List[Hashable]) -> Optional[int]:
+    found: Optional[int] = None
+    for argument in arguments:
+        if type(argument).__name__ == EAGER:
+            shape = argument._shape_tuple()  # private, and twenty times as fast as `shape`
+            key.append(shape)
+            if found is None and shape:
+                found = int(shape[0])
+        elif type(argument) in PLAIN:
+            key.append(argument)
+        else:
+            size = _describe_other(argument, key)
+            found = size if found is None else found
+    return found
+
+
+_yields = Yields()
+
+
+def _describe_other(argument: Any, key: List[Hashable]) -> Optional[int]:
+    if isinstance(argument, dict):
+        return _describe(argument.values(), key)
+    if isinstance(argument, (list, tuple)):
+        return _describe(argument, key)
+    if hasattr(argument, "__next__"):
+        size, fixed = _yields.by(argument)
+        key.append(size if fixed else UNKNOWN)
+        return size
+    if hasattr(argument, "trainable"):  # a variable or a layer
+        key.append(None)
+        return None
+    values = getattr(argument, "_values", None)  # a value per replica of this process
+    if isinstance(values, (list, tuple)):
+        sizes = [_describe((value,), key) for value in values]
+        return None if None in sizes else sum(size for size in sizes if size is not None)
+    shape = getattr(argument, "shape", None)
+    key.append(tuple(shape) if shape else None)
+    return int(shape[0]) if shape else None

@@ -1,0 +1,1 @@
+"""The hooks of PyTorch; which modules they wait for stands in HOOKS."""
