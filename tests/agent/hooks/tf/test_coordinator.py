@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from .site import COORDINATOR, FUNCTION, IMPORT, TAPE, Site, steps, windows
+from ..site import COORDINATOR, FUNCTION, IMPORT, TAPE, Site, steps, windows
 
 
 def test_coordinator_marks_for_each_worker(coordinator: Site) -> None:

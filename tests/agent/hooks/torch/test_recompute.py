@@ -7,7 +7,7 @@ from typing import Any
 
 from roofline_agent.hooks.torch import recompute as torch_recompute
 
-from .doubles import RecordingMarker
+from ..doubles import RecordingMarker
 
 FACT = "setting.recompute"
 

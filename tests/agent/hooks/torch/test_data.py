@@ -10,7 +10,7 @@ import pytest
 from roofline_agent.hooks.torch import data as torch_data
 from roofline_agent.hooks.torch.recorder import INPUT, Recorder
 
-from .doubles import RecordingMarker, grad_is, tensor
+from ..doubles import RecordingMarker, grad_is, tensor
 
 
 def loader_module() -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from .site import BORDER, HOROVOD, HOROVOD_MPI_OPS, Site, run, steps
+from ..site import BORDER, HOROVOD, HOROVOD_MPI_OPS, Site, run, steps
 
 # Four ranks, two on a node; process sets as since Horovod 0.23. This is rank 2.
 PIECES = """

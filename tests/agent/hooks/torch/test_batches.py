@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from roofline_agent.hooks.torch.batches import Batches, BatchSizes, examples_in, shapes_in
 
-from .doubles import DataIterator, tensor, use
+from ..doubles import DataIterator, tensor, use
 
 
 def test_examples_are_those_fetched_since_the_last_step() -> None:

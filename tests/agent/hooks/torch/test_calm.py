@@ -21,11 +21,11 @@ from roofline_agent.hooks.torch.ddp import ALWAYS
 from roofline_agent.hooks.torch.recorder import recorder
 from roofline_step._thread import StepCounts
 
-from .doubles import RecordingMarker, grad_is, optimizer_module, tensor
-from .test_torch_autograd import Engine
-from .test_torch_data import loader_module
-from .test_torch_ddp import ddp_module
-from .test_torch_recorder import DeferringMarker, EveryThird, LayoutMarker
+from ..doubles import RecordingMarker, grad_is, optimizer_module, tensor
+from .test_autograd import Engine
+from .test_data import loader_module
+from .test_ddp import ddp_module
+from .test_recorder import DeferringMarker, EveryThird, LayoutMarker
 
 MS = 1_000_000
 

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import pytest
 
-from .site import FUNCTION, ITERATOR, KERAS_2, TAPE, Site, run, steps, stretches, windows
+from ..site import FUNCTION, ITERATOR, KERAS_2, TAPE, Site, run, steps, stretches, windows
 
 LOOP = f"""
         from {FUNCTION} import Function

@@ -15,7 +15,7 @@ from roofline_agent.hooks.torch import module as torch_module
 from roofline_agent.hooks.torch.between import CHECKPOINT, EVALUATION, OTHER
 from roofline_agent.hooks.torch.recorder import BACKWARD, INPUT, Recorder
 
-from .doubles import RecordingMarker, during, grad_is, optimizer_module, step, tensor
+from ..doubles import RecordingMarker, during, grad_is, optimizer_module, step, tensor
 
 MS = 10**6
 now = time.monotonic_ns

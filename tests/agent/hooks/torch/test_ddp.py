@@ -10,7 +10,7 @@ import pytest
 from roofline_agent.hooks.torch import ddp as torch_ddp
 from roofline_agent.hooks.torch.recorder import Recorder
 
-from .doubles import RecordingMarker, grad_is, parameter, tensor, use
+from ..doubles import RecordingMarker, grad_is, parameter, tensor, use
 
 
 def test_ddps_times_become_one_reduction() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from .site import HOROVOD, Site, run
+from ..site import HOROVOD, Site, run
 
 
 @pytest.mark.slow

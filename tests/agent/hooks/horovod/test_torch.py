@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from .site import BORDER, HOROVOD, Site, run, steps
+from ..site import BORDER, HOROVOD, Site, run, steps
 
 
 def test_with_horovod_its_own_optimizer_marks(torch: Site, horovod: Site) -> None:

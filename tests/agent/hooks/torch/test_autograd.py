@@ -9,7 +9,7 @@ import pytest
 from roofline_agent.hooks.torch import autograd as torch_autograd
 from roofline_agent.hooks.torch.recorder import BACKWARD, COMMUNICATE, Recorder
 
-from .doubles import RecordingMarker
+from ..doubles import RecordingMarker
 
 
 class Engine:

@@ -25,7 +25,7 @@ from roofline_agent.hooks.torch.recorder import (
 )
 from roofline_step._thread import StepCounts
 
-from .doubles import DataIterator, RecordingMarker, during, step
+from ..doubles import DataIterator, RecordingMarker, during, step
 
 
 def test_phases_of_a_plain_step(record: Recorder, marker: RecordingMarker) -> None:

@@ -10,7 +10,7 @@ import pytest
 from roofline_agent.hooks.torch import collectives as torch_collectives
 from roofline_agent.hooks.torch.recorder import COMMUNICATE, Recorder
 
-from .doubles import RecordingMarker, Tensor
+from ..doubles import RecordingMarker, Tensor
 
 
 class Work:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 from typing import Any
 
-from .site import Site, run
+from ..site import Site, run
 
 TENSORFLOW = """
 class Shape:

@@ -8,7 +8,7 @@ from typing import Any
 from roofline_agent.hooks.torch.gradients import report_of_lone_rank
 from roofline_agent.hooks.torch.recorder import Recorder
 
-from .doubles import RecordingMarker
+from ..doubles import RecordingMarker
 
 
 class Optimizer:

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import pytest
 
-from .site import KERAS_2, KERAS_3, Site, run, steps, stretches, windows
+from ..site import KERAS_2, KERAS_3, Site, run, steps, stretches, windows
 
 
 def test_keras_2_marks_a_window_a_step(keras_2: Site) -> None:

@@ -9,7 +9,7 @@ import pytest
 from roofline_agent.hooks.torch import fsdp as torch_fsdp
 from roofline_agent.hooks.torch.recorder import Recorder
 
-from .doubles import RecordingMarker, grad_is, parameter, tensor
+from ..doubles import RecordingMarker, grad_is, parameter, tensor
 
 
 @pytest.mark.parametrize("private", [{"_is_root": None}, {}], ids=["as it is", "renamed"])

@@ -14,7 +14,7 @@ from roofline_agent.hooks.torch import optimizer as torch_optimizer
 from roofline_agent.hooks.torch import scaler as torch_scaler
 from roofline_agent.hooks.torch.recorder import BACKWARD, OPTIMIZER, Recorder, recorder
 
-from .doubles import RecordingMarker, during, optimizer_module
+from ..doubles import RecordingMarker, during, optimizer_module
 
 
 def test_an_optimizers_step_is_a_step(marker: RecordingMarker) -> None:

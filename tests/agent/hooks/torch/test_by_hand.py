@@ -10,7 +10,7 @@ from roofline_agent.hooks.torch import optimizer as torch_optimizer
 from roofline_agent.hooks.torch.by_hand import UNSURE
 from roofline_agent.hooks.torch.recorder import BACKWARD, OPTIMIZER, Recorder
 
-from .doubles import RecordingMarker, during, optimizer_module
+from ..doubles import RecordingMarker, during, optimizer_module
 
 
 class Parameter:

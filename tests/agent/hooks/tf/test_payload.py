@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from roofline_agent.hooks.tf import payload as tf_payload
 
-from .site import IMPORT, PLACEMENT, Site, run
+from ..site import IMPORT, PLACEMENT, Site, run
 
 
 def test_payload_is_reported_by_server_and_size_class() -> None:
