@@ -28,7 +28,7 @@ except ImportError:
 endef
 export CHECK_PYTHON
 
-.PHONY: help demo demo-live pictures papers papers-quick test test-laws test-slow coverage deb frameworks test-frameworks test-slurm test-deploy test-containers kube-apiserver causes soak fuzz fmt lint types proto bench clean
+.PHONY: help demo demo-live pictures papers papers-quick test test-laws test-slow test-slow-pairs test-slow-alone coverage deb frameworks test-frameworks test-slurm test-deploy test-containers kube-apiserver causes soak fuzz fmt lint types proto bench clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -57,9 +57,17 @@ test: $(VENV)/.ready ## run the quick tests (no training framework needed, under
 test-laws: $(VENV)/.ready ## run the tests of laws, with many examples
 	@ROOFLINE_EXAMPLES=thorough $(VENV)/bin/python -m pytest -n auto --maxprocesses 8 --dist loadfile -m 'law and not framework and not cluster'
 
-# One after the other: some of them measure this machine.
-test-slow: $(VENV)/.ready ## run the slow tests
-	@$(VENV)/bin/python -m pytest -m 'slow and not law and not framework and not cluster' --durations 15
+SLOW := slow and not law and not framework and not cluster
+# Those measure nothing of this machine; of the others some do, and so go one after the other.
+MEASURE_NOTHING := tests/client tests/corpus tests/faults tests/server
+
+test-slow: test-slow-pairs test-slow-alone ## run the slow tests
+
+test-slow-pairs: $(VENV)/.ready
+	@$(VENV)/bin/python -m pytest -m '$(SLOW)' -n 2 --dist loadfile --max-worker-restart 2 --durations 15 $(MEASURE_NOTHING)
+
+test-slow-alone: $(VENV)/.ready
+	@$(VENV)/bin/python -m pytest -m '$(SLOW)' --durations 15 $(addprefix --ignore=,$(MEASURE_NOTHING))
 
 coverage: $(VENV)/.ready ## run both, and list the lines that no test runs
 	@$(VENV)/bin/python -m coverage run -m pytest -m 'not framework and not cluster'
