@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from roofline.v1 import ingest_pb2 as pb
 from roofline_server.errors import BadBatch, Unavailable
 from roofline_server.ingest.service import decode_entry
-from roofline_server.records import ABSENT, ClockSample, rows
+from roofline_server.records import ABSENT, RECORDING, ClockSample, NodeKey, rows
 from roofline_server.report.job.build import build
 from roofline_server.sentences import notes as texts
 from roofline_server.store.catalog import catalog as catalog_module
@@ -46,6 +46,7 @@ from ..builders import (
     connections,
     counter_set,
     crash,
+    machine,
     marks,
     open_store,
     packed,
@@ -638,6 +639,18 @@ def test_first_exchange_after_a_sealing_loses_and_doubles_no_step(
     store.seal()
     assert segments(store, "steps")
     assert steps(store) == expected
+
+
+def test_steps_of_a_recorded_file_are_stored_without_an_exchange(store: Store) -> None:
+    class File(Node):
+        def number(self, store: Store) -> int:
+            return store.hello(NodeKey(self.agent, RECORDING), machine(self.host))
+
+    file, sent = File("file", offset_ns=0), training(WORKERS, stepping=(0, 1), first_ns=UNIX)
+    file.put(store, *sent)
+    store.seal()
+    assert segments(store, "steps")
+    assert steps(store) == all_at_once(store, [(file, one) for one in sent])
 
 
 def sealed_one_by_one(store: Store, sent: list[pb.Batch]) -> None:

@@ -28,6 +28,7 @@ class Task(NamedTuple):
     reported: dict[int, int]  # node -> up to when it has reported everything
     begun: dict[str, dict[int, int]]  # job -> node -> when the oldest of its new batches begins
     damaged: dict[str, str]  # path -> why, of segments that are known to be
+    recordings: frozenset[int]  # nodes that are recorded files
 
 
 class SealingSource:
@@ -66,6 +67,7 @@ class SealingSource:
             unsealed.reported,
             begins(unsealed.batches),
             dict(damaged),
+            name_ids.recordings,
         )
         self._tables: dict[tuple[str, str], Iterator[Table]] = {}
 

@@ -119,7 +119,13 @@ class _Writer:
     def _make_steps(self, job: _JobWriter, segments: Sequence[Segment]) -> NewSteps:
         task = self._task
         new = NewData(
-            job.name, segments, job.latest(), job.clocks, task.reported, task.begun.get(job.name, {})
+            job.name,
+            segments,
+            job.latest(),
+            job.clocks,
+            task.reported,
+            task.begun.get(job.name, {}),
+            task.recordings,
         )
         try:
             return self._steps.make(new, job.put)

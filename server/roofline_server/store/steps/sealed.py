@@ -44,6 +44,7 @@ class NewData(NamedTuple):
     clocks: Clocks
     reported: dict[int, int]  # node -> node time up to which it has reported everything
     begins: Mapping[int, int]  # node -> node time at which the oldest of its new batches begins
+    recordings: frozenset[int] = frozenset()  # nodes that are recorded files: their times stand as they are
 
 
 class NewSteps(NamedTuple):
@@ -127,8 +128,10 @@ class SealedSteps:
         nodes = {who.node for who in self._members(new.job)}
         reported = {node: moment(new.clocks[node], new.reported.get(node, 0)) for node in nodes}
         since_ns = max(reported.values(), default=0) - SILENT_NS
-        lately = [node for node in nodes if reported[node] > since_ns]
-        if not all(_is_known(new.clocks[node], new.reported.get(node, 0)) for node in lately):
+        lately = {node for node in nodes if reported[node] > since_ns}
+        if not all(
+            _is_known(new.clocks[node], new.reported.get(node, 0)) for node in lately - new.recordings
+        ):
             return 0
         return min((reported[node] for node in lately), default=0) - self._deltas.margin_ns(new.job)
 
