@@ -143,6 +143,7 @@ async def serve(options: Options) -> None:
         address = health.address = f"{host}:{port}"
         door = Door(*doors, certificates) if doors else None
         manager = ServiceManager()
+        stop = _stop_by_signal()
         async with monitored(health, options.data, http, door, manager):
             await server.start()
             how = " with TLS and tokens" if guarded else ""
@@ -161,7 +162,7 @@ async def serve(options: Options) -> None:
                 log.info("the live page: http%s://%s", "" if _is_private(page) else "s", page)
                 watching.append(keep_page(_page_command(page, listen, port, folder)))
             sealing = _seal_for_ever(store, options.seal_s, sealings)
-            await _until_stopped(process, server, committer, sealing, watching, health, manager)
+            await _until_stopped(stop, process, server, committer, sealing, watching, health, manager)
     finally:
         await asyncio.to_thread(store.close)
         os.close(lock)
@@ -278,7 +279,16 @@ def _bind(server: grpc.aio.Server, listen: str, secured: Any = None) -> int:
     return int(port)
 
 
+def _stop_by_signal() -> asyncio.Event:
+    """Set when the server is told to stop: from before it says where it listens, as that may be at once."""
+    stop, loop = asyncio.Event(), asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    return stop
+
+
 async def _until_stopped(
+    stop: asyncio.Event,
     process: SealingProcess,
     server: grpc.aio.Server,
     committer: Committer,
@@ -287,10 +297,6 @@ async def _until_stopped(
     health: Health,
     manager: ServiceManager,
 ) -> None:
-    stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop.set)
     committing, seals = asyncio.create_task(committer.run()), asyncio.create_task(sealing)
     health.watch((committing, seals))
     tasks = [committing, seals, *map(asyncio.create_task, watching)]
