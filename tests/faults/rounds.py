@@ -143,7 +143,11 @@ async def _steps_seen(site: Site, count: int) -> None:
 async def disk_round(cell: Cell, seed: int, folder: Path, library: Path) -> Outcome:
     """One cell of the matrix of the disk."""
     chance = random.Random(f"{seed} {cell.name}")
-    site = Site(folder, library, power=chance if cell.fault.cuts_power else None)
+    # The server itself is to be killed: with much on its way, as on a busy machine, another process would seal.
+    forks = cell.fault.kills and cell.place.when == RUNNING
+    site = Site(
+        folder, library, power=chance if cell.fault.cuts_power else None, forks=forks, seals_apart=False
+    )
     taking_part = Round(site, made_senders(lambda: site.address), chance)
     return await run_round(
         "disk", (cell.place.name, cell.fault.name), seed, taking_part, lambda one: break_disk(one, cell)
