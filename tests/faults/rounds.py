@@ -143,7 +143,7 @@ async def _steps_seen(site: Site, count: int) -> None:
 async def disk_round(cell: Cell, seed: int, folder: Path, library: Path) -> Outcome:
     """One cell of the matrix of the disk."""
     chance = random.Random(f"{seed} {cell.name}")
-    # The server itself is to be killed: with much on its way, as on a busy machine, another process would seal.
+    # The server itself is to be killed: with much on its way, as on a busy machine, another process seals.
     forks = cell.fault.kills and cell.place.when == RUNNING
     site = Site(
         folder, library, power=chance if cell.fault.cuts_power else None, forks=forks, seals_apart=False
