@@ -10,7 +10,7 @@ import numpy as np
 from ..records import Floats
 from .account import Account
 from .columns import mean_of
-from .intervals import Interval, correlation_time
+from .intervals import Interval, beside_change, correlation_time
 from .kinds import COUNTED, GROUPS_OF_ROUNDS, MORE_WORK, OF_CONTENTION, work_of
 from .signals import RankSignals
 
@@ -39,6 +39,8 @@ BESIDE_IDLE_GPU = ("host", "host|blocked", "input|host", "input|host|blocked")
 ASLEEP, LEAST_ASLEEP = ("blocked", "input|blocked"), 0.25
 # Of the time that the main thread is off its CPU: threads that are active for longer may be what it awaits.
 OTHERS_REST = 0.25
+# The same of threads that run: those of communication wait long for a CPU on a busy node, and run little.
+OTHERS_RUN = 0.05
 
 
 class Cause(NamedTuple):
@@ -86,9 +88,10 @@ def _others_rest(one: RankSignals) -> bool:
     if one.run is None or one.delay is None or one.threads_run is None or one.threads_delay is None:
         return False
     own = mean_of(one.run) + mean_of(one.delay)
+    run = mean_of(one.threads_run) - mean_of(one.run)
     others = mean_of(one.threads_run) + mean_of(one.threads_delay) - own
     off = float(one.duration.mean()) - own - mean_of(one.held)
-    return others <= OTHERS_REST * off
+    return others <= OTHERS_REST * off or run <= OTHERS_RUN * off
 
 
 def seconds_of(one: Account, parts: Sequence[str]) -> Floats:
@@ -121,14 +124,16 @@ def holds_up(gain: Interval, least: float, step: float) -> bool:
 
 
 def lasts(gain: Floats, step: float) -> bool:
-    """Whether a gain is there in most of the run, and not only in one stretch of it, or in few."""
+    """Whether a gain is there in most of the run, or from its middle on, and not only in a stretch of it, or
+    in few."""
     least = max(LEAST_GAIN * step, float(gain.mean())) / 2
     short = np.array_split(gain, LEAST_STRETCHES)
     if sum(float(one.mean()) > least for one in short if len(one)) >= LEAST_STRETCHES - 1:
         return True  # nearly always, however it drifts
-    if 2 * correlation_time(gain) > max(np.sqrt(len(gain)), len(gain) / LEAST_STRETCHES):
+    if 2 * correlation_time(beside_change(gain)) > max(np.sqrt(len(gain)), len(gain) / LEAST_STRETCHES):
         return False
-    return sum(float(quarter.mean()) > least for quarter in np.array_split(gain, 4)) >= QUARTERS
+    quarters = [float(quarter.mean()) > least for quarter in np.array_split(gain, 4)]
+    return sum(quarters) >= QUARTERS or all(quarters[2:])
 
 
 def without_parts_of_sets(causes: Sequence[Cause]) -> list[Cause]:

@@ -18,7 +18,7 @@ from . import full_node, independent, synchronous
 from .account import Account
 from .barrier import Grid
 from .by_need import by_need, with_sure_waits
-from .cause import EVERYWHERE, Cause
+from .cause import Cause, parts_of_all
 from .intervals import ENOUGH_STEPS, LEAST_STEPS
 from .kinds import OF_CONTENTION
 from .replay import Job, Replay, job_of
@@ -104,7 +104,7 @@ def _of_synchronous(
     measured = float(job.measured.mean())
     if abs(step - measured) > REPLAY_ERROR * measured:
         why.append("replay_differs")
-    return _conclusion(causes, accounts, len(played), step, lost, why)
+    return _conclusion(causes, mine, accounts, len(played), step, lost, why)
 
 
 def _of_independent(
@@ -133,11 +133,13 @@ def _of_independent(
     ]
     if node is not None:
         causes = full_node.with_its_causes(causes, known, mine, step, node)
-    return _conclusion(causes, mine, steps, step, 0.0, ["few_steps"] if steps < ENOUGH_STEPS else [])
+    why = ["few_steps"] if steps < ENOUGH_STEPS else []
+    return _conclusion(causes, known, mine, steps, step, 0.0, why)
 
 
 def _conclusion(
     causes: Sequence[Cause],
+    signals: Sequence[RankSignals],
     accounts: Sequence[Account],
     steps: int,
     step: float,
@@ -162,13 +164,18 @@ def _conclusion(
         kind = "unclear"
         if also and not also[0].lasting:
             doubts.append("passing")
-    elif bound is not None and bound.part in EVERYWHERE and bound.share >= EVERYWHERE[bound.part]:
+    elif bound is not None and bound.share >= _held_up_by(signals).get(bound.part, np.inf):
         kind = "unclear"  # the job could do without it
         doubts.append("uneven")
     elif bound is not None and bound.part == "other" and bound.share > NOT_EXPLAINED:
         kind = "unknown"
     confidence = "low" if doubts else "high"
     return Conclusion(kind, bottleneck, also, bound, steps, step, lost, confidence, tuple(doubts))
+
+
+def _held_up_by(signals: Sequence[RankSignals]) -> dict[str, float]:
+    """Part that all could do without -> share of a step from which on it holds them up."""
+    return {part: least for part, (_, least) in parts_of_all(signals).items()}
 
 
 def _shares(accounts: Sequence[Account]) -> dict[str, float]:

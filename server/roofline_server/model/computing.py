@@ -26,6 +26,7 @@ def by_main_thread(ledger: Ledger, signals: RankSignals, measured: Bools) -> Non
     rest = ledger.left
     origin = MEASURED if measured.all() else ESTIMATED
     run, delay = _like_measured(rest, run, delay, measured)
+    run, delay = _no_more_than_all_threads(signals, run, delay, measured)
     run = np.minimum(run, rest)
     delay = np.minimum(delay, rest - run)
     # Where no hook sees input it is part of what the main thread does.
@@ -65,6 +66,7 @@ def _beside_gpu(ledger: Ledger, signals: RankSignals, run: Floats, delay: Floats
     idle = ledger.left
     own = np.maximum(less(signals.duration, signals.held, signals.input), idle)
     run, delay = _like_measured(own, run, delay, measured)
+    run, delay = _no_more_than_all_threads(signals, run, delay, measured)
     run = np.minimum(run, own)
     delay = np.minimum(delay, own - run)
     if (others := _others(signals)) is not None:
@@ -100,6 +102,24 @@ def _like_measured(rest: Floats, run: Floats, delay: Floats, measured: Bools) ->
     ]
     factor = ratio(rest, filled[0] + filled[1] + filled[2])
     return np.where(measured, run, filled[0] * factor), np.where(measured, delay, filled[1] * factor)
+
+
+def _no_more_than_all_threads(
+    signals: RankSignals, run: Floats, delay: Floats, measured: Bools
+) -> tuple[Floats, Floats]:
+    """The same, bounded where they follow from other steps: one thread ran and waited for a CPU no longer
+    than all threads together, which are counted all the time. Steps much longer than those that were
+    measured, as with a pause, may be another matter."""
+    if measured.all() or signals.threads_run is None or signals.threads_delay is None:
+        return run, delay
+    steps = smoothed_steps(signals.duration)
+    bounded = []
+    for part, most in ((run, signals.threads_run), (delay, signals.threads_delay)):
+        known = ~np.isnan(most)
+        whole, least = (smooth(np.where(known, column, 0.0), steps) for column in (most, part))
+        share = np.where(least > whole, ratio(whole, least), 1.0)
+        bounded.append(np.where(measured | ~known, part, part * share))
+    return bounded[0], bounded[1]
 
 
 def _elsewhere(signals: RankSignals, rest: Floats, run: Floats, delay: Floats) -> tuple[Floats, Floats]:

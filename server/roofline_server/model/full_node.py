@@ -55,7 +55,10 @@ def with_its_causes(
     """Causes that were found by the times of ranks, and what the node tells beside them. step: mean, s."""
     beyond = _of_workers(signals, accounts, step, node)
     caused = sum(one.gain.mean for one in beyond)
-    taken = min(_taken(node) * step, _lost_at_most(accounts))
+    lost = _lost(accounts)
+    # Who waits for servers does so at his own pace; else no step is shorter than what one rank needs for it.
+    together = not all(one.waits_for_servers for one in signals)
+    taken = min(_taken(node) * step, min(lost) if together else sum(lost) / len(lost))
     found = [part for one in causes for part in _by_whom(one, step, taken, caused)]
     if not any(one.part == "contention" and not one.ranks for one in causes):
         found += _of_others(accounts, step, node.host, taken)
@@ -88,10 +91,9 @@ def _taken(node: FullNode) -> float:
     return node.foreign / node.cpus if node.foreign >= LEAST_FOREIGN else 0.0
 
 
-def _lost_at_most(accounts: Sequence[Account]) -> float:
-    """Seconds of a step in which a rank, or whom it waits for, may have lacked a CPU; mean of the ranks."""
-    lost = [sum(float(s.mean()) for part, s in one.parts.items() if _may_lack(part)) for one in accounts]
-    return sum(lost) / len(lost)
+def _lost(accounts: Sequence[Account]) -> list[float]:
+    """Seconds of a step in which each rank, or whom it waits for, may have lacked a CPU."""
+    return [sum(float(s.mean()) for part, s in one.parts.items() if _may_lack(part)) for one in accounts]
 
 
 def _may_lack(part: str) -> bool:
@@ -109,9 +111,10 @@ def _of_others(accounts: Sequence[Account], step: float, host: str, taken: float
 
 
 def _scaled(cause: Cause, seconds: float) -> Cause:
-    """The same with another gain."""
+    """The same with another gain. What was measured of it is divided with a smaller one, and no more than
+    what it is with a larger one."""
     share = seconds / cause.gain.mean
-    more = {part: share * more for part, more in cause.more.items()}
+    more = {part: min(1.0, share) * more for part, more in cause.more.items()}
     return cause._replace(gain=Interval(*(share * end for end in cause.gain)), more=more)
 
 

@@ -3,7 +3,8 @@
 The moving-block bootstrap resamples stretches of steps instead of steps (Künsch, 1989). The variance that it
 gives a mean has a closed form, that of the means of all stretches (Lahiri, Resampling Methods for Dependent
 Data, 2003, section 2.5), so nothing is drawn here. A block is at least twice as long as values stay alike;
-Student's quantile for the few blocks there are widens the interval.
+Student's quantile for the few blocks there are widens the interval. What changes for good in a run, such as a
+fault that sets in or grows, is no chance: it is told apart first, and blocks are of what varies about it.
 """
 
 from __future__ import annotations
@@ -26,6 +27,9 @@ SHOWN = 0.95  # of intervals that are shown
 OF_ANOTHER_RUN = 0.05
 # Of what a change gives: what it changes besides, such as how long others wait for a CPU, is in no model.
 OF_A_GAIN = 0.3
+
+MOSTLY = 0.5  # of how values vary: a change that makes up more is one for good
+FARTHEST = 8  # a level that lasts for less than one in so many steps is no change for good
 
 ROUNDING = 1e-18  # of the sum of squares: values that differ by no more are equal
 
@@ -67,13 +71,36 @@ def mean_and_error(values: Floats) -> tuple[float, float, int]:
     steps = len(values)
     if steps < LEAST_STEPS:
         return float(values.mean()) if steps else 0.0, np.inf, 0
-    mean = float(values.mean())
+    mean, values = float(values.mean()), beside_change(values)
     block = block_length(values)
-    sums = np.concatenate(([0.0], np.cumsum(values - mean)))
+    sums = np.concatenate(([0.0], np.cumsum(values)))
     of_blocks = (sums[block:] - sums[:-block]) / block
     # Stretches of one run vary about its own mean, not about the true one.
     variance = float(np.var(of_blocks)) / (1 - block / steps)
     return mean, sqrt(block / steps * variance), steps // block - 1
+
+
+def beside_change(values: Floats) -> Floats:
+    """What is left of values less their mean when a change for good is taken out: a straight line upwards, or
+    a higher level from some step on, whichever tells more, where it makes up MOSTLY of how they vary. What is
+    over again by the end may have been chance."""
+    steps = len(values)
+    centred: Floats = values - values.mean()
+    spread = float(centred @ centred)
+    if steps < ENOUGH_STEPS or spread <= ROUNDING * float(values @ values):
+        return centred
+    at = np.arange(steps) - (steps - 1) / 2
+    slope = max(0.0, float(at @ centred) / float(at @ at))
+    of_line = slope**2 * float(at @ at)
+    before = np.arange(1, steps)
+    told = np.minimum(0.0, np.cumsum(centred)[:-1]) ** 2 * steps / (before * (steps - before))
+    edge = steps // FARTHEST
+    first = edge + int(np.argmax(told[edge - 1 : steps - edge]))  # step of the new level
+    if max(of_line, float(told[first - 1])) <= MOSTLY * spread:
+        return centred
+    if of_line >= told[first - 1]:
+        return centred - slope * at
+    return np.concatenate([level - level.mean() for level in (centred[:first], centred[first:])])
 
 
 def block_length(values: Floats) -> int:

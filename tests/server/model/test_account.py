@@ -264,6 +264,25 @@ def test_steps_that_were_not_measured_are_like_those_that_were() -> None:
     assert found.parts["blocked"] == pytest.approx(0.008 + sleeps, abs=1e-6)
 
 
+def test_pauses_longer_than_all_measured_steps_are_no_waits_for_a_cpu() -> None:
+    """Each tenth step pauses for a second and is not measured. Of the others those that lack a CPU longer
+    last longer; all threads together lack one for no more than that."""
+    pause = np.where(np.arange(STEPS) % 10 == 9, 1.0, 0.0)
+    delay = np.where(np.arange(STEPS) % 2 == 0, 0.002, 0.0)
+    measured = np.where(pause == 0, 0.0, np.nan)
+    mine = main_thread(
+        duration=0.1 + delay + pause,
+        run=0.067 + measured,
+        delay=delay + measured,
+        threads_run=np.full(STEPS, 0.067),
+        threads_delay=delay,
+    )
+    of_pause = account(mine).parts["blocked"][pause > 0].mean()
+    assert of_pause == pytest.approx(1.008, rel=0.05)
+    unbounded = account(mine._replace(threads_run=None, threads_delay=None))
+    assert unbounded.parts["blocked"][pause > 0].mean() < 0.5
+
+
 def test_collection_of_steps_that_were_not_measured() -> None:
     measured = np.arange(STEPS) % 3 == 0
     found = account(main_thread(gc=np.where(measured, 0.004, np.nan)))

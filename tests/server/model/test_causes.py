@@ -62,6 +62,22 @@ def test_rank_that_is_late_by_one_thing(planted: str, kind: str) -> None:
     assert (found.also, found.confidence) == ([], "high")
 
 
+def test_rank_that_begins_to_be_late_amid_the_run_or_is_later_and_later() -> None:
+    at = np.arange(STEPS) / STEPS
+    for late in (np.where(at < 0.5, 0.0, 0.05), 0.08 * at):
+        found = concluded(job(plant={"blocked": {1: late}}))
+        assert named(found) == ("blocked", ("ddp:1",))
+        assert found.bottleneck is not None
+        assert found.bottleneck.gain.mean == pytest.approx(float(late.mean()), rel=0.05)
+
+
+def test_lone_rank_that_pauses_now_and_then_is_not_called_healthy() -> None:
+    played = with_threads(job(steps=60, ranks=1, plant={"blocked": {0: pulses(20, 1.9, 60)}}), 0.002)
+    found = concluded(played)
+    assert (found.kind, found.why) == ("unclear", ("uneven",))
+    assert found.bound_by is not None and found.bound_by.part == "blocked"
+
+
 def test_rank_with_twice_the_work() -> None:
     examples = {"examples": {0: 32.0, 1: 64.0}}
     found = concluded(job(plant={"kernels": {1: COMPUTE}}, columns=examples))
@@ -420,9 +436,12 @@ def test_a_job_that_sleeps_a_third_of_its_steps_is_not_healthy(ranks: int) -> No
 
 
 def with_threads(played: Played, others: float) -> Played:
-    """others: seconds a step in which other threads than the main one wait for a CPU."""
+    """others: seconds a step in which other threads than the main one wait for a CPU, or run (a fifth)."""
     signals = [
-        one._replace(threads_run=one.run, threads_delay=(0.0 if one.delay is None else one.delay) + others)
+        one._replace(
+            threads_run=(0.0 if one.run is None else one.run) + others / 5,
+            threads_delay=(0.0 if one.delay is None else one.delay) + others * 4 / 5,
+        )
         for one in played.signals
     ]
     return played._replace(signals=signals)

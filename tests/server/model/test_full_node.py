@@ -144,6 +144,30 @@ def test_others_cost_no_more_than_a_rank_lacks_cpus() -> None:
     assert found.bottleneck is not None and found.bottleneck.gain.mean == pytest.approx(0.008, rel=0.1)
 
 
+def test_no_step_is_shorter_than_what_one_rank_needs_for_it() -> None:
+    """Ranks that do not wait for servers; one lacks a CPU for 30 ms of its steps of 45, the other for 10."""
+    signals = []
+    for rank, lacks in ((0, 0.03), (1, 0.01)):
+        one = worker(rank)._replace(waits_for_servers=False)
+        lacking = np.random.default_rng(rank).uniform(0.95 * lacks, 1.05 * lacks, STEPS)
+        signals.append(
+            one._replace(duration=one.duration + 0.03, busiest_delay=lacking, threads_delay=lacking)
+        )
+    found = concluded(signals, FULL._replace(foreign=1.9))
+    assert named(found)[0] == ("contention", ())
+    assert found.bottleneck is not None
+    assert found.bottleneck.gain.mean == pytest.approx(0.01, rel=0.1)
+
+
+def test_evidence_is_what_was_measured_and_no_multiple_of_it() -> None:
+    signals = [worker(rank, delay=0.006) for rank in (0, 1)]
+    own = concluded(signals).bottleneck
+    found = concluded(signals, FULL._replace(foreign=1.8)).bottleneck
+    assert own is not None and found is not None
+    assert found.gain.mean > own.gain.mean
+    assert found.more == own.more
+
+
 @pytest.mark.slow
 def test_chance_names_at_most_2_of_2000_healthy_jobs() -> None:
     random = np.random.default_rng(0)

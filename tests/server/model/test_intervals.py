@@ -51,6 +51,17 @@ def test_error_of_independent_values_is_that_of_the_textbook() -> None:
     assert freedom == 4000 // 64 - 1
 
 
+@pytest.mark.parametrize("begins", [0.5, 0.3])
+def test_what_sets_in_or_grows_is_no_chance(begins: float) -> None:
+    draws = np.random.default_rng(3).normal(0, 3, 200)
+    at = np.arange(200) / 200
+    for fault in (np.where(at < begins, 0.0, 50.0), 50 * at):
+        found = interval(fault + draws, 1e-4)
+        assert found.mean == pytest.approx(float(fault.mean()), abs=1)
+        assert found.surely > 0.9 * found.mean
+        assert interval(fault[::-1] + draws, 1e-4).surely < 0, "over again by the end: it may be chance"
+
+
 def test_values_that_stay_alike_are_less_sure() -> None:
     draws = np.random.default_rng(2).normal(0, 1, 4000)
     slow = np.zeros(4000)

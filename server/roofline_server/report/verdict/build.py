@@ -48,6 +48,12 @@ class Accounts(NamedTuple):
     unseen: str = ""  # of synchronous ranks, why it is not known when they wait for each other
 
     @property
+    def step(self) -> float:
+        """Mean, of the rank whose steps are longest: that of ranks that meet; s."""
+        means = [float(one.duration.mean()) for one in self.accounts.values() if len(one.duration)]
+        return max(means, default=0.0)
+
+    @property
     def only(self) -> list[str]:
         """The rank of a job that has one: what is true of all is true of it."""
         return [self.accounts[n].rank for n in self.concerned] if len(self.concerned) == 1 else []
@@ -244,9 +250,12 @@ def _gain(step: float, without: float, low: float, high: float) -> Gain:
     return Gain(step, without, *of_another_run(without, low, high, step))
 
 
-def _rate_with(gain: Gain, rate: Value) -> Value:
-    """examples/s with steps that are so much shorter."""
-    faster = None if rate.value is None or not gain.without > 0 else rate.value * gain.step / gain.without
+def _rate_with(gain: Gain, rate: Value, step: float = 0.0) -> Value:
+    """examples/s with steps that are so much shorter. step: mean of those that the rate is of, s, where that
+    is more than those that were played again: steps behind an evaluation of one rank are none of these."""
+    beyond = max(0.0, step - gain.step)
+    new = gain.without + beyond
+    faster = None if rate.value is None or not gain.without > 0 else rate.value * (gain.step + beyond) / new
     return value(faster, "examples/s", ESTIMATED, Scope.ROLE, missing=rate.reason or reasons.NO_EXAMPLES)
 
 
@@ -262,7 +271,7 @@ def _finding(cause: Cause, found: Conclusion, known: Accounts, rate: Value) -> F
         cost=_seconds(cause.gain.mean, ESTIMATED),
         share=value(cause.share, "1", ESTIMATED, Scope.ROLE),
         gain=gain,
-        rate=_rate_with(gain, rate),
+        rate=_rate_with(gain, rate, known.step if known.meet else 0.0),
         confidence="low" if why else "high",
         why=texts.why_low(why),
         evidence=_evidence(cause, known),
