@@ -192,7 +192,8 @@ class ViewBuilder:
                 removed=removed,
                 damaged=self._reader.damaged_of(snapshot.segments),
             )
-            return as_they_turned_out(view)
+            with kept.lock:
+                return kept.view(as_they_turned_out(view))
 
     def raw(self, job: str) -> RawData | None:
         """Where the raw data of a job lies now; None when the job is not known."""
