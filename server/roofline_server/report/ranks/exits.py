@@ -14,7 +14,7 @@ from ...records import RECORDED, Incarnation, Lifetime
 from ...sentences import exits as texts
 from ...store.catalog.clocks import moment
 from ...store.view import JobView
-from .members import RUNNING_NS, in_order, name_of
+from .members import RUNNING_NS, in_order, name_of, on_clock
 
 SLURM = "slurm."  # how the tags that Slurm gives begin: a step's ranks may have others than another's
 SLURM_STATE, SLURM_EXIT = "slurm.state", "slurm.exit"  # tags, once Slurm has ended the job
@@ -28,7 +28,7 @@ def rank_ends(view: JobView, now_ns: int) -> list[RankEnd]:
     lives: dict[int, list[tuple[int, Incarnation, Lifetime]]] = {}
     for who, life in view.process_lifetimes.items():
         if who.pid and who.framework != RECORDED:
-            last_ns = moment(view.clocks[who.node], life.last_ns)
+            last_ns = on_clock(view, who)[1]
             lives.setdefault(who.rank, []).append((last_ns, who, life))
     found = []
     for number in in_order(view, lives.keys() & view.ranks.keys()):
