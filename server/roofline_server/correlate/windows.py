@@ -240,6 +240,9 @@ def synchronous(windows: Table) -> bool:
         return False
     if (windows["rank"] == windows["rank"][0]).all():
         return True
+    if (steps := _side_by_side(windows)) is not None:
+        latest_begin, earliest_end = (windows[name].reshape(steps) for name in ("begin_ns", "end_ns"))
+        return bool(np.mean(latest_begin.max(axis=0) < earliest_end.min(axis=0)) >= 0.9)
     key = joined(windows["step"], attempts(windows, "rank", "step"))
     order = np.argsort(key, kind="stable")
     at = np.flatnonzero(np.append(True, np.diff(key[order]) != 0))
@@ -250,6 +253,19 @@ def synchronous(windows: Table) -> bool:
     if not common.any():
         return False
     return bool(np.mean(latest_begin[common] < earliest_end[common]) >= 0.9)
+
+
+def _side_by_side(windows: Table) -> tuple[int, int] | None:
+    """(ranks, steps) of windows in order of rank, each of which did the same steps, one after the other and
+    each once; None: these are not such windows. They usually are, and nothing has to be sorted."""
+    rank, count = windows["rank"], rows(windows)
+    steps = int(np.argmax(rank != rank[0])) or count
+    if count % steps:
+        return None
+    rank, step = rank.reshape(-1, steps), windows["step"].reshape(-1, steps)
+    in_order = (rank == rank[:, :1]).all() and (rank[1:, 0] > rank[:-1, 0]).all()
+    same = (step == step[0]).all() and (step[0, 1:] > step[0, :-1]).all()
+    return (count // steps, steps) if in_order and same else None
 
 
 def last_needed(marks: Table, windows: Table, through_ns: int) -> int:

@@ -76,7 +76,15 @@ def conclude(
         # They meet, but it was hardly ever seen who waits for whom; that steps are equally long says nothing.
         steps = len(job.measured) if job is not None else 0
         return Conclusion(
-            "unknown", None, [], _bound(accounts), steps, _mean_step(accounts), 0.0, "low", ("few_steps",)
+            "unknown",
+            None,
+            [],
+            _bound(accounts, _shares(accounts)),
+            steps,
+            _mean_step(accounts),
+            0.0,
+            "low",
+            ("few_steps",),
         )
     return _of_independent(signals, divided, foreign or {}, node)
 
@@ -121,7 +129,7 @@ def _of_independent(
     ]
     if not pairs:
         steps = min((len(one.duration) for one in accounts), default=0)
-        step, bound = _mean_step(accounts), _bound(accounts)
+        step, bound = _mean_step(accounts), _bound(accounts, _shares(accounts))
         return Conclusion("unknown", None, [], bound, steps, step, 0.0, "low", ("few_steps",))
     known, mine = [s for s, _ in pairs], [a for _, a in pairs]
     lasting = np.array([float(one.duration.mean()) for one in mine])
@@ -153,7 +161,7 @@ def _conclusion(
         doubts.append("unattributed")
     bottleneck = ordered[0] if ordered and ordered[0].lasting else None
     also = [cause for cause in ordered if cause is not bottleneck]
-    bound = _bound(accounts)
+    bound = _bound(accounts, shares)
     kind = "healthy"
     if bottleneck is not None:
         kind = "bottleneck"
@@ -189,9 +197,9 @@ def _shares(accounts: Sequence[Account]) -> dict[str, float]:
     return found
 
 
-def _bound(accounts: Sequence[Account]) -> BoundBy | None:
-    """What most time goes to, but waiting for other ranks, which is what those do."""
-    shares = {part: share for part, share in _shares(accounts).items() if part != "wait_ranks"}
+def _bound(accounts: Sequence[Account], shares: Mapping[str, float]) -> BoundBy | None:
+    """What most time goes to, but waiting for other ranks, which is what those do. shares: see `_shares`."""
+    shares = {part: share for part, share in shares.items() if part != "wait_ranks"}
     if not shares or not max(shares.values()) > 0:
         return None
     part = max(shares, key=lambda name: shares[name])

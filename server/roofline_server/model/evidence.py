@@ -79,7 +79,17 @@ class KernelEvidence(_KernelColumns):
     @cached_property
     def total_flops(self) -> float:
         """FLOPs of all windows."""
-        return total_of(self.flops)
+        return self.total("flops") if self._is_complete else total_of(self.flops)
+
+    def total(self, name: str) -> float:
+        """Sum of a column over the windows that were watched from begin to end."""
+        if name not in self._totals:
+            self._totals[name] = total_of(self.watched(name))
+        return self._totals[name]
+
+    @cached_property
+    def _totals(self) -> dict[str, float]:
+        return {}
 
     @cached_property
     def is_timed(self) -> bool:

@@ -196,12 +196,11 @@ def _placed(columns: Sequence[Floats | None], at: Ints) -> Floats:
     found = np.zeros(at.shape)
     if not len(at):
         return found
-    one_row = bool((at == at[:, :1]).all())  # the same steps of all ranks, as is usual
-    by_rank = np.zeros((len(columns), len(at))) if one_row else found.T
+    same = at[:, 0].copy() if (at == at[:, :1]).all() else None  # steps of all ranks, as is usual
     for rank, column in enumerate(columns):
         if column is not None:
-            by_rank[rank] = column[at[:, 0] if one_row else at[:, rank]]
-    return np.ascontiguousarray(by_rank.T)
+            found[:, rank] = column[at[:, rank] if same is None else same]
+    return found
 
 
 # -- mending ------------------------------------------------------------------------------------------------

@@ -80,13 +80,19 @@ def _quantile(ordered: Floats, share: float) -> float:
     return float(low + (high - low) * part if part < 0.5 else high - (high - low) * (1 - part))
 
 
+def _with_examples(steps: StepEvidence) -> StepEvidence:
+    """Those whose number of examples was reported: nearly always all."""
+    known = steps.examples != ABSENT
+    return steps if known.all() else steps.some(known)
+
+
 def _throughput(ranks: Sequence[RankEvidence], scope: Scope, missing: str) -> Value:
     working = [r for r in ranks if not r.serving and len(r.steps.step)]
     if not working:
         serves = any(r.serving for r in ranks)
         return Value(None, "examples/s", reason=reasons.SERVES if serves else missing)
     # Only over the steps of which examples were reported, and the time of these.
-    known = [rank.steps.some(rank.steps.examples != ABSENT) for rank in working]
+    known = [_with_examples(rank.steps) for rank in working]
     examples = sum(float(steps.examples.sum()) for steps in known)
     counted = sum(len(steps.step) for steps in known)
     if not counted:

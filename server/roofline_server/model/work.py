@@ -163,8 +163,8 @@ def _what_tensor_bytes_are(counted: Sequence[KernelEvidence]) -> str:
     """What tensor bytes are, and how many of them no FLOPs go with, where that is much."""
     if counted and all(k.rule for k in counted):
         return origins.UPDATED_BYTES
-    idle = sum(total_of(k.watched("idle_bytes")) for k in counted if k.idle_bytes is not None)
-    moved = sum(total_of(k.watched("bytes")) for k in counted)
+    idle = sum(k.total("idle_bytes") for k in counted if k.idle_bytes is not None)
+    moved = sum(k.total("bytes") for k in counted)
     if idle <= MUCH * moved:
         return origins.TENSOR_BYTES
     return origins.tensor_bytes_of_idle(idle / moved)
@@ -172,8 +172,8 @@ def _what_tensor_bytes_are(counted: Sequence[KernelEvidence]) -> str:
 
 def without_bytes(counted: Sequence[KernelEvidence]) -> float:
     """Share of the FLOPs that have no bytes to go with them; 0 where none have."""
-    flops = sum(total_of(k.watched("flops")) for k in counted)
-    sized = sum(total_of(k.watched("sized_flops")) for k in counted)
+    flops = sum(k.total("flops") for k in counted)
+    sized = sum(k.total("sized_flops") for k in counted)
     return 1 - sized / flops if flops > sized > 0 else 0.0
 
 

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import NamedTuple
+from collections.abc import Callable, Mapping
+from functools import wraps
+from typing import Concatenate, NamedTuple, ParamSpec, TypeVar
 
 from ..records import Ints
+from ..store.view import JobView, once
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 class Steps(NamedTuple):
@@ -24,6 +29,20 @@ class Steps(NamedTuple):
 
 ALL_STEPS = Steps(0)
 STEADY_STEPS = Steps()
+
+
+def once_of_steady(
+    function: Callable[Concatenate[JobView, Steps, P], R],
+) -> Callable[Concatenate[JobView, Steps, P], R]:
+    """An answer about a view and steps, computed once for each view where it is about the steady steps. There
+    are too many others to keep what was answered about them."""
+    kept = once(function)
+
+    @wraps(function)
+    def asked(view: JobView, steps: Steps, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        return (kept if steps == STEADY_STEPS else function)(view, steps, *args, **kwargs)
+
+    return asked
 
 
 class Subject(NamedTuple):

@@ -91,5 +91,5 @@ def of_ranks(raw: RawData, dataset: str, ranks: Sequence[int], begin_ns: int, en
     if not rows(table):
         return {}
     ends = table["end_ns"] if "end_ns" in table else table["time_ns"] + table["duration_ns"]
-    table = take(table, (ends >= begin_ns) & (table["time_ns"] <= end_ns))
-    return take(table, np.lexsort((table["time_ns"], table["rank"])))
+    near = np.flatnonzero((ends >= begin_ns) & (table["time_ns"] <= end_ns))
+    return take(table, near[np.lexsort((table["time_ns"][near], table["rank"][near]))])

@@ -141,6 +141,15 @@ def _that_left(events: Table) -> set[tuple[int, int, int]]:
     return {tuple(who) for *who, text in zip(*columns, strict=True) if str(text).startswith(LEFT)}
 
 
+def extents_of(lifetimes: Mapping[Incarnation, Lifetime]) -> dict[int, tuple[int, int]]:
+    """Node -> its time of the first and the last that was received of these processes there."""
+    found: dict[int, tuple[int, int]] = {}
+    for who, life in lifetimes.items():
+        first_ns, last_ns = found.get(who.node, (life.first_ns, life.last_ns))
+        found[who.node] = min(first_ns, life.first_ns), max(last_ns, life.last_ns)
+    return found
+
+
 def facts_of(events: Table) -> dict[int, dict[str, str]]:
     """What ranks reported of themselves, rank -> name -> value; of several values the newest."""
     found: dict[int, dict[str, str]] = {}

@@ -35,7 +35,7 @@ from .segments.leases import Leases
 from .segments.reader import Reader, distinct, grouped_by_rank, on_server_clock
 from .steps.deltas import Deltas, Needed
 from .steps.kept import Kept, KeptSteps, Wanted
-from .view import JobView, as_they_turned_out, by_latest_ranks, facts_of
+from .view import JobView, as_they_turned_out, by_latest_ranks, extents_of, facts_of
 
 SLACK_NS = 60_000_000_000  # clocks that are known better later move times by less
 # In every step table that has them: who, which step, when, of which incarnation, on how many samples.
@@ -192,7 +192,8 @@ class ViewBuilder:
                 removed=removed,
                 damaged=self._reader.damaged_of(snapshot.segments),
             )
-            return as_they_turned_out(view)
+            with kept.lock:
+                return kept.view(as_they_turned_out(view))
 
     def raw(self, job: str) -> RawData | None:
         """Where the raw data of a job lies now; None when the job is not known."""
@@ -310,8 +311,9 @@ class ViewBuilder:
         homes = {who.node for who in lifetimes}
         if not homes:
             return {}
-        first = min(moment(clocks[who.node], life.first_ns) for who, life in lifetimes.items())
-        last = max(moment(clocks[who.node], life.last_ns) for who, life in lifetimes.items())
+        extents = extents_of(lifetimes)
+        first = min(moment(clocks[node], first_ns) for node, (first_ns, _) in extents.items())
+        last = max(moment(clocks[node], last_ns) for node, (_, last_ns) in extents.items())
         near = [one for one in of_nodes.segments if one.overlaps(first, last, SLACK_NS)]
         events = self._all("events", near, unsealed(of_nodes.frames, "events"))
         if not rows(events):

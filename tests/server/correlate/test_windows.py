@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from random import Random
+
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
@@ -223,6 +225,17 @@ def test_ranks_whose_steps_drift_apart_are_asynchronous() -> None:
     assert not synchronous(
         window_table([(r, k, k * (8 + 4 * r), k * (8 + 4 * r) + 8) for k in range(20) for r in (1, 2)])
     )
+
+
+@given(st.lists(st.integers(0, 30), min_size=60, max_size=60), st.randoms())
+def test_the_order_of_the_windows_does_not_matter(begins: list[int], random: Random) -> None:
+    """Those in order of rank and step are looked at in another way."""
+    ordered = window_table(
+        [(r, k, 20 * k + begins[20 * r + k], 20 * k + 30) for r in range(3) for k in range(20)]
+    )
+    mixed = list(range(60))
+    random.shuffle(mixed)
+    assert synchronous(ordered) == synchronous(take(ordered, np.array(mixed)))
 
 
 def test_marks_that_say_so_decide() -> None:

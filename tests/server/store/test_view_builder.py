@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -11,6 +11,7 @@ from roofline_server.records import NODE_JOB, ClockSample, rows
 from roofline_server.store.segments.files import STEPS, Segment
 from roofline_server.store.segments.reader import Reader
 from roofline_server.store.store import Store
+from roofline_server.store.view import JobView
 
 from ..builders import UNIX, Node, S, batch, canonical, rank, training
 
@@ -116,3 +117,37 @@ def test_a_clock_that_is_known_better_counts_at_once(store: Store) -> None:
     after = store.view("job", {"steps": []})
     assert before is not None and after is not None
     assert (after.steps["steps"]["end_ns"] > before.steps["steps"]["end_ns"] + 10_000_000).any()
+
+
+def test_a_view_is_another_one_as_soon_as_anything_changes(store: Store) -> None:
+    node = Node("a", UNIX)
+    number = node.greet(store)
+    *sent, last = training([rank()])
+    node.put(store, *sent)
+
+    def view() -> JobView:
+        found = store.view("job", {"steps": []})
+        assert found is not None
+        return found
+
+    changes: list[Callable[[], object]] = [
+        lambda: node.put(store, last),
+        lambda: store.seal(),
+        lambda: store.add_clock_sample(number, ClockSample(139 * S, UNIX + 30_000_000, 1_000)),
+    ]
+    for change in changes:
+        before = view()
+        before.answers["asked"] = 1
+        assert view() is before, "nothing has changed"
+        change()
+        assert view() is not before and not view().answers
+
+
+def test_a_view_of_other_columns_is_another_one(store: Store) -> None:
+    node = Node("a", UNIX)
+    node.greet(store)
+    node.put(store, *training([rank()]))
+    some, more = store.view("job", {"steps": []}), store.view("job", {"steps": ["examples"]})
+    assert some is not None and more is not None and some is not more
+    assert "examples" not in some.steps["steps"] and "examples" in more.steps["steps"]
+    assert store.view("job", {"steps": ["examples"]}) is more

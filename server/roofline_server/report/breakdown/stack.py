@@ -44,7 +44,5 @@ def parts_of(
 
 def _before_s(view: JobView, number: int, first_ns: int) -> float | None:
     """From the start of a rank, as its agent saw it, to its first step; None: it was not seen before."""
-    begins = [
-        on_clock(view, who, life)[0] for who, life in view.process_lifetimes.items() if who.rank == number
-    ]
+    begins = [on_clock(view, who)[0] for who in view.process_lifetimes if who.rank == number]
     return (first_ns - min(begins)) / NS if begins and min(begins) < first_ns else None

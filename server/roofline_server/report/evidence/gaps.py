@@ -11,8 +11,7 @@ from roofline.answers.values import Provenance, Scope, Value
 from ...correlate.kernels import merge
 from ...records import EventKind, rows
 from ...sentences import notes, reasons
-from ...store.view import JobView
-from ..ranks.members import nodes_of
+from ...store.view import JobView, extents_of
 from .tables import where
 
 GAP_NS = 1_000_000  # shorter holes between two batches are no gap
@@ -20,9 +19,9 @@ GAP_NS = 1_000_000  # shorter holes between two batches are no gap
 
 def alignment_of(view: JobView) -> list[Alignment]:
     """Of each node, how far its times can be off on the server's clock while the job was there, at worst."""
-    found = []
-    for node in sorted(nodes_of(view) - view.recordings):
-        error = view.clocks[node].worst_error(*_extent(view, node))
+    found, extents = [], extents_of(view.process_lifetimes)
+    for node in sorted(extents.keys() - view.recordings):
+        error = view.clocks[node].worst_error(*extents[node])
         settled = view.settled.get(node, 0.0)
         if error is None:
             value = Value(None, "s", reason=reasons.NO_PING)
@@ -34,15 +33,9 @@ def alignment_of(view: JobView) -> list[Alignment]:
     return found
 
 
-def _extent(view: JobView, node: int) -> tuple[int, int]:
-    """Node time from the first to the last that was received of the job there."""
-    processes = [life for who, life in view.process_lifetimes.items() if who.node == node]
-    return min(life.first_ns for life in processes), max(life.last_ns for life in processes)
-
-
 def find_gaps(view: JobView) -> list[Gap]:
     """Holes between the stretches an agent watched its node, as far as the job was there."""
-    found = []
+    found, extents = [], extents_of(view.process_lifetimes)
     for node, table in view.watched.items():
         seen = where(table, "kind", EventKind.BATCH)
         if not rows(seen):
@@ -50,7 +43,7 @@ def find_gaps(view: JobView) -> list[Gap]:
         begins, ends = merge(seen["time_ns"].astype(np.int64), seen["end_ns"].astype(np.int64), GAP_NS)
         started = table["time_ns"][table["kind"] == EventKind.AGENT_STARTED]
         clock, host = view.clocks[node], view.machines[node].host
-        first, last = _extent(view, node)
+        first, last = extents[node]
         for hole_begin, hole_end in zip(ends[:-1].tolist(), begins[1:].tolist(), strict=True):
             if hole_end > first and hole_begin < last:
                 on_server = clock.to_server(np.array([hole_begin, hole_end], np.int64))

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
 
 from roofline.answers.report import Fact, Point, RankReport, Report, RoleReport, SourceReport, Summary
 from roofline.answers.values import Scope
 
 from ...model.between import between
 from ...model.evidence import RankEvidence
+from ...model.exits import RankEnd
 from ...model.summary import placed, summarize
 from ...model.work import dominant_precision
 from ...sentences import notes as note_texts
@@ -24,8 +26,8 @@ from ..evidence.gathering import Gathered, gather
 from ..evidence.replays import notes as replay_notes
 from ..evidence.sampled import notes as sample_notes
 from ..evidence.steady import left_out_of
-from ..questions import STEADY_STEPS, Steps
-from ..ranks.exits import exit_codes, rank_exits, state_of
+from ..questions import STEADY_STEPS, Steps, once_of_steady
+from ..ranks.exits import exit_codes, rank_ends, rank_exits, state_of
 from ..ranks.members import extent, is_running, latest_process, name_of, nodes_of, role_order
 from ..roofline.rooflines import of_roles
 from ..verdict.advising import advised
@@ -41,8 +43,30 @@ from .slow_start import slow_start_notes
 Summaries = Callable[[Mapping[int, RankEvidence], Scope], Summary]
 
 
+class Present(NamedTuple):
+    """What of a job depends on when somebody asks."""
+
+    running: bool
+    ends: tuple[RankEnd, ...]
+
+
 def build(view: JobView, steps: Steps = STEADY_STEPS, now_ns: int | None = None) -> Report:
-    """The report of a job. Raises BadRequest when the range of steps cannot be."""
+    """The report of a job, not to be written to. Raises BadRequest when the range of steps cannot be."""
+    return _build(view, steps, _present(view, now_ns))
+
+
+def first_screen(view: JobView, steps: Steps = STEADY_STEPS, now_ns: int | None = None) -> Report:
+    """The same without what fills tables only: of ranks and roles just what they did between steps."""
+    return _first_screen(view, steps, _present(view, now_ns))
+
+
+def _present(view: JobView, now_ns: int | None) -> Present:
+    now_ns = time.time_ns() if now_ns is None else now_ns
+    return Present(is_running(view, now_ns), tuple(rank_ends(view, now_ns)))
+
+
+@once_of_steady
+def _build(view: JobView, steps: Steps, present: Present) -> Report:
     gathered = gather(view, steps)
     evidence = gathered.evidence
     everybody = contention(view, evidence)
@@ -53,7 +77,7 @@ def build(view: JobView, steps: Steps = STEADY_STEPS, now_ns: int | None = None)
         parts = max(1.0, sharing(everybody, limits) / len(ranks))
         return summarize(list(ranks.values()), limits, scope, parts)
 
-    report = _with_verdict(view, gathered, steps, now_ns, summary, words=True)
+    report = _with_verdict(view, gathered, steps, present, summary, words=True)
     report = report._replace(
         points=_points(report.ranks, list(evidence.values())),
         parts=part_reports(view),
@@ -70,17 +94,16 @@ def build(view: JobView, steps: Steps = STEADY_STEPS, now_ns: int | None = None)
     return report._replace(notes=notes)
 
 
-def first_screen(view: JobView, steps: Steps = STEADY_STEPS, now_ns: int | None = None) -> Report:
-    """The same without what fills tables only: of ranks and roles just what they did between steps."""
-
+@once_of_steady
+def _first_screen(view: JobView, steps: Steps, present: Present) -> Report:
     def summary(ranks: Mapping[int, RankEvidence], scope: Scope) -> Summary:
         return Summary(between(list(ranks.values()), scope), "", "")
 
-    return _with_verdict(view, gather(view, steps), steps, now_ns, summary, words=False)
+    return _with_verdict(view, gather(view, steps), steps, present, summary, words=False)
 
 
 def _with_verdict(
-    view: JobView, gathered: Gathered, steps: Steps, now_ns: int | None, summary: Summaries, words: bool
+    view: JobView, gathered: Gathered, steps: Steps, present: Present, summary: Summaries, words: bool
 ) -> Report:
     """words: with a sentence for each role on what holds it back, which the verdict does not need."""
     evidence = gathered.evidence
@@ -91,13 +114,12 @@ def _with_verdict(
     drawn = [r for r in roofs(view, *precisions) if not r.device or (r.host, r.device) in used]
     machines = [view.machines[node] for node in sorted(nodes_of(view))]
     points = of_roles(view, evidence, words)
-    now_ns = time.time_ns() if now_ns is None else now_ns
     report = Report(
         job=view.job,
         begin_ns=begin,
         end_ns=end,
         mode=gathered.mode,
-        running=is_running(view, now_ns),
+        running=present.running,
         first_step=steps.first,
         last_step=steps.last,
         roles=_role_reports(evidence, summary),
@@ -113,8 +135,8 @@ def _with_verdict(
         verdicts=[f"{p.label}: {p.words}" for _, p in points if p.words],
         sources=[SourceReport(machine.host, list(machine.sources)) for machine in machines],
         cost=cost_of(view, evidence),
-        state=state_of(view, now_ns),
-        exits=rank_exits(view, now_ns),
+        state=state_of(view, present.ends),
+        exits=rank_exits(present.ends),
     )
     lines = [*places_under_roof(points), *(texts.gpu_use(*use) for use in gpu_use(view, evidence))]
     damage = [note_texts.damaged(view.damaged)] if view.damaged else []

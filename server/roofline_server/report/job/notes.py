@@ -79,9 +79,9 @@ def _claim_notes(view: JobView) -> list[str]:
         if CLAIMED in facts
     ]
     by_rank: dict[int, list[tuple[int, int, Incarnation]]] = {}
-    for who, life in view.process_lifetimes.items():
+    for who in view.process_lifetimes:
         if who.pid and who.node not in view.recordings:
-            by_rank.setdefault(who.rank, []).append((*on_clock(view, who, life), who))
+            by_rank.setdefault(who.rank, []).append((*on_clock(view, who), who))
     for number, lives in sorted(by_rank.items()):
         mixed = {
             who

@@ -25,9 +25,9 @@ def slow_start_notes(view: JobView) -> list[str]:
     begin, end = extent(view)
     stepping = set(np.unique(own["rank"]).tolist())
     starts: dict[str, float] = {}  # of each rank that steps, its first process: s after the job's begin
-    for who, life in view.process_lifetimes.items():
+    for who in view.process_lifetimes:
         if who.rank in stepping:
-            rank, start = name_of(view, who.rank), (on_clock(view, who, life)[0] - begin) / NS
+            rank, start = name_of(view, who.rank), (on_clock(view, who)[0] - begin) / NS
             starts[rank] = min(start, starts.get(rank, start))
     return slow_start((int(own["begin_ns"].min()) - begin) / NS, (end - begin) / NS, starts)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from roofline.answers.report import RankExit
 
@@ -13,14 +13,13 @@ from ...model.exits import EXITED, FAILED, FINISHED, RUNNING, SILENT, RankEnd, j
 from ...records import RECORDED, Incarnation, Lifetime
 from ...sentences import exits as texts
 from ...store.catalog.clocks import moment
-from ...store.view import JobView, once
-from .members import RUNNING_NS, in_order, name_of
+from ...store.view import JobView
+from .members import RUNNING_NS, in_order, name_of, on_clock
 
 SLURM = "slurm."  # how the tags that Slurm gives begin: a step's ranks may have others than another's
 SLURM_STATE, SLURM_EXIT = "slurm.state", "slurm.exit"  # tags, once Slurm has ended the job
 
 
-@once
 def rank_ends(view: JobView, now_ns: int) -> list[RankEnd]:
     """Of each rank that was a process, how the newest of its processes ended; in the order of roles.
 
@@ -29,7 +28,7 @@ def rank_ends(view: JobView, now_ns: int) -> list[RankEnd]:
     lives: dict[int, list[tuple[int, Incarnation, Lifetime]]] = {}
     for who, life in view.process_lifetimes.items():
         if who.pid and who.framework != RECORDED:
-            last_ns = moment(view.clocks[who.node], life.last_ns)
+            last_ns = on_clock(view, who)[1]
             lives.setdefault(who.rank, []).append((last_ns, who, life))
     found = []
     for number in in_order(view, lives.keys() & view.ranks.keys()):
@@ -49,11 +48,10 @@ def _exit_time(clocks: Mapping[int, NodeClock], who: Incarnation, life: Lifetime
     return last_ns if time_ns is None else moment(clocks[who.node], time_ns)
 
 
-def rank_exits(view: JobView, now_ns: int) -> list[RankExit]:
-    """How each rank ended, as records of an answer."""
+def rank_exits(ends: Iterable[RankEnd]) -> list[RankExit]:
+    """How each rank ended, as records of an answer. ends: see `rank_ends`."""
     return [
-        RankExit(end.rank, end.state, end.status, end.last_step, end.time_ns, _words(end))
-        for end in rank_ends(view, now_ns)
+        RankExit(end.rank, end.state, end.status, end.last_step, end.time_ns, _words(end)) for end in ends
     ]
 
 
@@ -62,12 +60,11 @@ def exit_codes(exits: Iterable[RankExit]) -> dict[str, str]:
     return {one.rank: _signal(-one.status) or str(one.status) for one in exits if one.status is not None}
 
 
-def state_of(view: JobView, now_ns: int) -> str:
-    """ "running", "finished (exit 0)", "failed: worker:1 exited with 3 after step 20".
+def state_of(view: JobView, ends: Sequence[RankEnd]) -> str:
+    """ "running", "finished (exit 0)", "failed: worker:1 exited with 3 after step 20". ends: see `rank_ends`.
 
     Where no rank is known to have failed, what Slurm says of the whole job counts.
     """
-    ends = rank_ends(view, now_ns)
     if not ends:
         return texts.RECORDED
     state, first, others = job_state(ends)

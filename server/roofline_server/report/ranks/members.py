@@ -35,7 +35,7 @@ def latest_process(view: JobView, number: int) -> Incarnation | None:
     mine = processes_of_ranks(view).get(number, [])
     if len(mine) < 2:
         return mine[0] if mine else None
-    return max(mine, key=lambda who: (who.pid > 0, on_clock(view, who, view.process_lifetimes[who])[1], who))
+    return max(mine, key=lambda who: (who.pid > 0, on_clock(view, who)[1], who))
 
 
 def host_of(view: JobView, number: int) -> str:
@@ -68,9 +68,24 @@ def chosen(view: JobView, ranks: Sequence[str]) -> list[int]:
     return in_order(view, {numbers[name] for name in ranks} or view.ranks)
 
 
-def on_clock(view: JobView, who: Incarnation, life: Lifetime) -> tuple[int, int]:
-    both = view.clocks[who.node].to_server(np.array([life.first_ns, life.last_ns], np.int64))
-    return int(both[0]), int(both[1])
+@once
+def lives(view: JobView) -> dict[Incarnation, tuple[int, int]]:
+    """Server time of the first and the last that was received of each process."""
+    by_node: dict[int, list[Incarnation]] = {}
+    for who in view.process_lifetimes:
+        by_node.setdefault(who.node, []).append(who)
+    found: dict[Incarnation, tuple[int, int]] = {}
+    for node, processes in by_node.items():
+        times = [(one.first_ns, one.last_ns) for one in map(view.process_lifetimes.__getitem__, processes)]
+        on_server = view.clocks[node].to_server(np.array(times, np.int64).ravel()).reshape(-1, 2)
+        found |= {
+            who: (first, last) for who, (first, last) in zip(processes, on_server.tolist(), strict=True)
+        }
+    return found
+
+
+def on_clock(view: JobView, who: Incarnation) -> tuple[int, int]:
+    return lives(view)[who]
 
 
 @once
@@ -79,7 +94,7 @@ def extent(view: JobView) -> tuple[int, int]:
     if not view.process_lifetimes:
         steps = view.steps.get("steps", {})
         return (int(steps["begin_ns"].min()), int(steps["end_ns"].max())) if rows(steps) else (0, 0)
-    moments = [on_clock(view, who, life) for who, life in view.process_lifetimes.items()]
+    moments = lives(view).values()
     return min(m[0] for m in moments), max(m[1] for m in moments)
 
 
@@ -90,4 +105,4 @@ def is_running(view: JobView, now_ns: int) -> bool:
 
 def has_lately_reported(view: JobView, who: Incarnation, life: Lifetime, now_ns: int) -> bool:
     """Whether this process has not been seen to end, and reported something lately."""
-    return not life.exited and now_ns - on_clock(view, who, life)[1] < RUNNING_NS
+    return not life.exited and now_ns - on_clock(view, who)[1] < RUNNING_NS

@@ -5,7 +5,7 @@ from __future__ import annotations
 from roofline.answers.jobs import Job
 
 from ...store.view import JobView
-from .exits import state_of
+from .exits import rank_ends, state_of
 from .members import extent, is_running, nodes_of, role_order
 
 
@@ -25,5 +25,5 @@ def summarize_job(job: str, view: JobView, now_ns: int) -> Job:
         hosts,
         is_running(view, now_ns),
         dict(view.tags),
-        state_of(view, now_ns),
+        state_of(view, rank_ends(view, now_ns)),
     )

@@ -24,6 +24,7 @@ from ...store import raw_data
 from ...store.raw_data import RawData
 from ...store.view import JobView
 from ..evidence.gaps import alignment_of, find_gaps
+from ..evidence.tables import by_rank, picked
 from ..questions import Steps
 from ..ranks.members import chosen, extent, host_of, name_of
 from .columns import columns_of, known
@@ -163,15 +164,15 @@ def _steps_of(view: JobView, number: int, table: Table, mode: str) -> Iterator[C
     own = mode == "synchronous" or not (table["window"] != OWN).any()
     timed = {"time_ns": table["begin_ns"], "end_ns": table["end_ns"]}
     for who in [OWN] if own else np.unique(table["window"]).tolist():
-        which = np.arange(rows(table)) if own else np.flatnonzero(table["window"] == who)
+        which = np.ones(rows(table), np.bool_) if own else table["window"] == who
         row = "steps"
         if not own and who in view.ranks:
             row = f"steps of {name_of(view, who)}"
-        mine = take(table, which)
+        mine = picked(table, which)
         found = {column.name: column for column in columns_of(view, number, mine, mode)}
         names = np.array([f"step {step}" for step in mine["step"].tolist()], object)
         shown = [found[name] for name in SHOWN if name in found]
-        yield from split(_rows(view, number, row, names, take(timed, which), found["step"], *shown))
+        yield from split(_rows(view, number, row, names, picked(timed, which), found["step"], *shown))
         if own:
             yield from _tracks(view, number, mine, found)
 
@@ -208,11 +209,13 @@ def _held(
     for first in range(0, len(numbers), at_once):
         some = numbers[first : first + at_once]
         begin, end = min(limits[n][0] for n in some), max(limits[n][1] for n in some)
-        table = raw_data.of_ranks(raw, dataset, some, begin, end)
-        for number in some if rows(table) else ():
-            mine = take(table, np.flatnonzero(table["rank"] == number))
+        known = by_rank({dataset: raw_data.of_ranks(raw, dataset, some, begin, end)})
+        for number in some:
+            mine = known.pop(number, {}).get(dataset, {})
+            if not rows(mine):
+                continue
             ends = mine["end_ns"] if "end_ns" in mine else mine["time_ns"] + mine["duration_ns"]
-            mine = take(mine, (ends > limits[number][0]) & (mine["time_ns"] < limits[number][1]))
+            mine = picked(mine, (ends > limits[number][0]) & (mine["time_ns"] < limits[number][1]))
             if rows(mine):
                 yield number, mine
 

@@ -212,6 +212,8 @@ def _server_finding(cause: ServerCause, step: float, unsure: bool, rate: Value) 
 
 
 def _link_findings(known: Accounts, rate: Value) -> list[Finding]:
+    if not known.slow_links:
+        return []
     training = [known.accounts[number] for number in known.concerned]
     steps = {one.rank: float(one.duration.mean()) for one in training if one.duration.any()}
     if not steps or known.conclusion.kind == "unknown":

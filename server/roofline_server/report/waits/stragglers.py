@@ -20,7 +20,7 @@ from ...store.view import JobView
 from ..evidence.barriers import Barriers
 from ..evidence.gathering import gather
 from ..evidence.steady import left_out_notes
-from ..questions import STEADY_STEPS, Steps
+from ..questions import STEADY_STEPS, Steps, once_of_steady
 from ..verdict.build import Findings, findings
 from ..verdict.servers import Served, load_of, served
 from ..verdict.signals import grown
@@ -29,7 +29,13 @@ STRETCHES = 20  # into which the job is cut to show imbalance over time
 
 
 def find(view: JobView, steps: Steps = STEADY_STEPS) -> Stragglers:
-    """Who held whom up in these steps. Raises BadRequest when the range of steps cannot be."""
+    """Who held whom up in these steps, not to be written to. Raises BadRequest when the range of steps cannot
+    be."""
+    return _find(view, steps)
+
+
+@once_of_steady
+def _find(view: JobView, steps: Steps) -> Stragglers:
     gathered = gather(view, steps)
     mode, tables, barriers = gathered.mode, gathered.tables, gathered.barriers
     late = barrier.lateness(barriers.held)

@@ -6,12 +6,13 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Collection, Hashable, Mapping
-from typing import NamedTuple
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ...records import Table, is_constant
+from ..view import JobView
 
 MOST_BYTES = 512 << 20
 # Since the last question. A job that brings more is another one with the next batch.
@@ -33,11 +34,14 @@ class Kept:
         self.lasts_s, self.used_s = lasts_s, 0.0
         self.new: Mapping[str, Table] | None = None  # of steps that are not stored; None: not made yet
         self._tables: dict[str, tuple[Wanted, Table]] = {}
+        self._views: dict[frozenset[str], JobView] = {}  # by the names of all columns that they have
 
     def table(self, wanted: Wanted, read: Callable[[], Table]) -> Table:
         """With the columns that are wanted, as far as there are any; not to be written to."""
         known, table = self._tables.get(wanted.name, (None, {}))
         if known is None or not _covers(known.columns, wanted.columns):
+            if known is not None:
+                self._views.clear()  # they would keep the table that this one replaces
             table = self._shared(read())
             for column in table.values():
                 column.flags.writeable = False  # others will read it, too
@@ -45,6 +49,16 @@ class Kept:
         if wanted.columns is None:
             return dict(table)
         return {name: column for name, column in table.items() if name in wanted.columns}
+
+    def view(self, made: JobView) -> JobView:
+        """The view that a question of before was answered from, with what was computed once from it, where
+        this one is the same in everything; else this one, for the next question."""
+        columns = frozenset(f"{table}.{name}" for table, some in made.steps.items() for name in some)
+        known = self._views.get(columns)
+        if known is not None and same(known._replace(clocks={}), made._replace(clocks={})):
+            return known
+        self._views[columns] = made
+        return made
 
     def _shared(self, table: Table) -> Table:
         """Nearly always a job's step tables have the same rows: who, which step and when is kept once."""
@@ -100,3 +114,18 @@ class KeptSteps:
 
 def _covers(known: Collection[str] | None, wanted: Collection[str] | None) -> bool:
     return known is None or (wanted is not None and set(wanted) <= set(known))
+
+
+def same(one: Any, other: Any) -> bool:
+    """Whether two values are equal, and made of equal tables, records, lists and dicts in the same order."""
+    if one is other:
+        return True
+    if type(one) is not type(other):
+        return False
+    if isinstance(one, np.ndarray):
+        return one.dtype == other.dtype and np.array_equal(one, other, equal_nan=one.dtype.kind == "f")
+    if isinstance(one, Mapping):
+        return same(list(one), list(other)) and all(same(one[key], other[key]) for key in one)
+    if isinstance(one, Sequence) and not isinstance(one, str):
+        return len(one) == len(other) and all(map(same, one, other))
+    return bool(one == other or (one != one and other != other))  # NaN is as absent here as there

@@ -87,6 +87,15 @@ def test_first_screen_is_the_report_without_its_tables(store: Store) -> None:
         assert one.summary.values.items() <= same.summary.values.items()
 
 
+def test_of_steady_steps_a_report_is_made_once_for_each_state_of_a_view(store: Store) -> None:
+    view = view_of(filled(store))
+    assert build(view, now_ns=END_NS) is build(view, now_ns=END_NS + 1)
+    later = build(view, now_ns=END_NS + 3_600 * S)
+    assert build(view, now_ns=END_NS).running and not later.running
+    assert build(view, ALL_STEPS, END_NS) is not build(view, ALL_STEPS, END_NS)
+    assert first_screen(view, now_ns=END_NS) is first_screen(view, now_ns=END_NS)
+
+
 def test_report_of_a_synchronous_job(store: Store) -> None:
     report = report_of(filled(store))
     assert (report.job, report.mode, report.running) == ("job", "synchronous", True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from roofline.v1 import ingest_pb2 as pb
-from roofline_server.report.ranks.exits import state_of
+from roofline_server.report.ranks.exits import rank_ends, state_of
 from roofline_server.sentences.exits import by_slurm
 from roofline_server.store.store import Store
 
@@ -42,7 +42,7 @@ def ended(store: Store, *tags: str, status: int | None = None) -> str:
     NODE.put(store, *training([rank()]), last)
     view = store.view("job")
     assert view
-    return state_of(view, END_NS)
+    return state_of(view, rank_ends(view, END_NS))
 
 
 def test_slurm_knows_how_a_job_ended_where_its_ranks_do_not(store: Store) -> None:

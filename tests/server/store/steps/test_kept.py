@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import copy
+
 import numpy as np
 import pytest
 from roofline_server.records import Table, constant
-from roofline_server.store.steps.kept import KEPT_S, UNSEALED_KEPT_S, Kept, KeptSteps, Wanted
+from roofline_server.store.steps.kept import KEPT_S, UNSEALED_KEPT_S, Kept, KeptSteps, Wanted, same
 
 TABLE = {"rank": np.arange(10), "a": np.ones(10), "b": np.zeros(10), "window": constant(-1, 10)}
 BYTES = 3 * 80  # a column that is the same everywhere takes none
@@ -104,3 +106,31 @@ def test_a_job_that_alone_is_too_much_is_not_kept() -> None:
     kept, reading = KeptSteps(BYTES - 1), Reading()
     asked(kept.of("42", 1, True), reading)
     assert kept.forget() == BYTES
+
+
+@pytest.mark.parametrize(
+    "one",
+    [
+        [1, "a", None, float("nan")],
+        {"a": np.array([1.0, np.nan]), "b": np.array(["x"], object)},
+        Wanted("steps", ("a",)),
+    ],
+)
+def test_equal_values_are_the_same(one: object) -> None:
+    assert same(one, copy.deepcopy(one))
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (np.arange(2), np.arange(2.0)),
+        (np.arange(2), np.arange(3)),
+        ({"a": 1, "b": 2}, {"b": 2, "a": 1}),
+        ({"a": np.zeros(2)}, {"a": np.array([0.0, np.nan])}),
+        ([1], (1,)),
+        (["a"], ["b"]),
+        (Wanted("steps", ("a",)), Wanted("steps", None)),
+    ],
+)
+def test_values_that_differ_in_anything_are_not_the_same(one: object, other: object) -> None:
+    assert not same(one, other)
