@@ -64,6 +64,7 @@ def import_files(
     """
     from ..config import known_servers
     from ..recorded import command
+    from ..recorded.request import ImportRequest
 
     _check_options(step_time_offset, host, output, launches, job)
     config = load_config(context, server=server)
@@ -75,7 +76,7 @@ def import_files(
         line.clear()
         print(f"roofline-agent import: {text}", file=sys.stderr)
 
-    request = command.ImportRequest(
+    request = ImportRequest(
         tuple(files),
         job or config.job,
         role,

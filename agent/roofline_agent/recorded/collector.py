@@ -34,7 +34,7 @@ class RecordLog(Generic[T]):
     def __init__(self, kind: type[T], keeps: bool = True) -> None:
         """keeps: whether the records will be asked for; else they are only counted."""
         self._kind = kind
-        self._keeps = keeps
+        self.keeps = keeps
         self._file = tempfile.SpooledTemporaryFile(MEMORY_BYTES)  # noqa: SIM115
         self._count = 0
         self._some: list[tuple[Any, ...]] = []  # not written yet
@@ -43,7 +43,7 @@ class RecordLog(Generic[T]):
 
     def append(self, record: T) -> None:
         self._count += 1
-        if not self._keeps:
+        if not self.keeps:
             return
         self._some.append(tuple(record))
         if len(self._some) >= AT_ONCE:
@@ -53,11 +53,15 @@ class RecordLog(Generic[T]):
         """Records that differ in few numbers: each is like one of `likes`, by its place there, but for the
         fields that are given as columns."""
         self._count += len(which)
-        if not self._keeps:
+        if not self.keeps:
             return
         self._write_some()
         numbers = {name: column.tobytes() for name, column in columns.items()}
         self._write([tuple(one) for one in likes], which.astype("int32").tobytes(), numbers)
+
+    def skip(self, count: int) -> None:
+        """So many records that need not be made, as none is kept."""
+        self._count += count
 
     def _write_some(self) -> None:
         if self._some:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import csv
 import importlib.util
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from . import cells
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 LEAST = 1 << 14  # bytes: of fewer, loading Arrow costs more than it saves
 _MOST_COMBINED = 1 << 40
+_MANY = 2  # where half of a column's texts differ they are many
 _FEW_TIMES = 4  # so many times as many combinations as rows are sooner told apart without sorting
 HAS_ARROW = all(importlib.util.find_spec(one) for one in ("pyarrow", "numpy"))
 
@@ -31,8 +32,9 @@ class Columns:
         asked for."""
         self._table = table
         self._lines, self._separator = lines, separator
+        self._codes: dict[int, tuple[Any, Array]] = {}
+        self._texts: dict[int, list[str]] = {}
         self._numbers: dict[int, Array] = {}
-        self._distinct: dict[tuple[int, int | None, int | None, int | None], Distinct] = {}
 
     def __len__(self) -> int:
         return int(self._table.num_rows)
@@ -57,69 +59,118 @@ class Columns:
         end = len(self) if end is None else end
         if first >= end:
             return iter(())
-        ends = self._lines.ends
-        begin = int(ends[first - 1]) + 1 if first else 0
-        stop = int(ends[end - 1]) if end < len(self) else len(self._lines.data)
+        begin = self._lines.begin(first)
+        stop = self._lines.begin(end) - 1 if end < len(self) else len(self._lines.data)
         lines = self._lines.data[begin:stop].decode().split("\n")
         return csv.reader(lines, delimiter=self._separator, skipinitialspace=skips_blanks)
 
+    def _coded(self, column: int) -> tuple[Any, Array]:
+        """The different texts of a column, as Arrow has them, and which of them each row has."""
+        if column not in self._codes:
+            some = self._cells(column)
+            if self._is_text(column) and cells.are_alike(some):
+                self._codes[column] = some[:1], _zeros(len(some))
+            else:
+                coded = some.dictionary_encode() if self._is_text(column) else some
+                self._codes[column] = coded.dictionary, cells.values(coded.indices)
+        return self._codes[column]
+
+    def _is_text(self, column: int) -> bool:
+        import pyarrow
+
+        return bool(pyarrow.types.is_string(self._cells(column).type))
+
+    def _is_coded(self, column: int) -> bool:
+        """Whether the different texts were found as the column was read, or are seen at once."""
+        return not self._is_text(column) or cells.are_alike(self._cells(column))
+
+    def is_varied(self, column: int) -> bool:
+        """Whether to find its different texts costs more than to read each as a number."""
+        return not self._is_coded(column) or _MANY * len(self._coded(column)[0]) > len(self)
+
+    def which(self, column: int) -> Array:
+        """Of the different texts of a column that of each row."""
+        return self._coded(column)[1]
+
     def distinct(self, column: int, rows: slice = slice(None)) -> Distinct:
         """Of those rows."""
-        key = column, rows.start, rows.stop, rows.step
-        if key not in self._distinct:
-            self._distinct[key] = cells.distinct(self._cells(column), rows)
-        return self._distinct[key]
+        different, which = self._coded(column)
+        if column not in self._texts:
+            self._texts[column] = different.to_pylist()
+        texts = self._texts[column]
+        return Distinct(texts, which) if rows == slice(None) else cells.first_seen(texts, which[rows])
+
+    def begin_with(self, column: int, some: bytes) -> bool:
+        """Whether each text of a column that is not empty begins with one of these characters."""
+        return cells.begin_with(self._coded(column)[0], some)
 
     def firsts(self, column: int) -> list[int]:
         """Of each different text that begins with a letter the first row that has it."""
-        if not cells.may_begin_with_letters(self._cells(column)):
+        if self._is_numeric(column) or not cells.may_begin_with_letters(self._coded(column)[0]):
             return []
         texts, which = self.distinct(column)
         return [int((which == at).argmax()) for at, text in enumerate(texts) if text[:1].isalpha()]
 
-    def numbers(self, column: int, has_groups: bool = False, rows: Array | None = None) -> Array:
-        """Numbers without sign, as floats, of those rows (None: all); has_groups: commas may stand between
-        groups of three digits. NaN where a cell is anything else."""
-        if rows is not None:
-            return cells.numbers(cells.taken(self._cells(column), rows), has_groups)
-        if column not in self._numbers:
-            self._numbers[column] = cells.numbers(self._cells(column), has_groups)
-        return self._numbers[column]
-
-    def numbers_within(self, column: int, before: str, after: str) -> Array | None:
-        """The numbers of cells that all have the same before and behind them; None where one has not."""
-        return cells.numbers_within(self._cells(column), before.encode(), after.encode())
-
-    def read_numbers(self, columns: Sequence[int]) -> None:
-        """The same for several columns at once, which is sooner; `numbers` then has them."""
+    def _is_numeric(self, column: int) -> bool:
         import pyarrow
 
-        for column in columns:
-            if column not in self._numbers and cells.are_zeros(self._cells(column)):
-                self._numbers[column] = _zeros(len(self))
+        return bool(pyarrow.types.is_floating(self._cells(column).type))
+
+    def numbers(self, column: int, has_groups: bool = False) -> Array:
+        """Numbers without sign, as floats; has_groups: commas may stand between groups of three digits. NaN
+        where a cell is anything else."""
+        if column not in self._numbers:
+            if self._is_numeric(column):
+                self._numbers[column] = cells.usual(cells.values(self._cells(column)))
+            else:
+                self._read_numbers([column], has_groups)
+        return self._numbers[column]
+
+    def letters(self, column: int) -> Array | None:
+        """The characters of the different texts of a column, a row each in the order of `distinct`; None
+        where these are not of one length."""
+        return cells.letters(self._coded(column)[0])
+
+    def numbers_within(self, column: int, before: str, after: str) -> Array | None:
+        """The numbers in the different texts of a column, in the order of `distinct`, that all have the same
+        before and behind them; None where one has not."""
+        return cells.numbers_within(self._coded(column)[0], before.encode(), after.encode())
+
+    def read_numbers(self, columns: Sequence[int]) -> None:
+        """The same, with groups, for several columns at once, which is sooner; `numbers` then has them."""
         left = [column for column in columns if column not in self._numbers]
         if left:
-            found = cells.numbers(pyarrow.concat_arrays(list(map(self._cells, left))), has_groups=True)
-            self._numbers |= zip(left, found.reshape(len(left), -1), strict=True)
+            self._read_numbers(left, has_groups=True)
+
+    def _read_numbers(self, columns: Sequence[int], has_groups: bool) -> None:
+        """Of columns of text."""
+        import pyarrow
+
+        several = [self._coded(one)[0] if self._is_coded(one) else self._cells(one) for one in columns]
+        found, at = cells.numbers(pyarrow.concat_arrays(several), has_groups), 0
+        for column, some in zip(columns, several, strict=True):
+            mine = found[at : at + len(some)]
+            self._numbers[column] = mine[self.which(column)] if self._is_coded(column) else mine
+            at += len(some)
 
     def changes(self, columns: Sequence[int], first: bool) -> Array:
         """Rows in which one of these columns is not as in the row before; first: whether the first is one."""
         import numpy
-        import pyarrow.compute as compute
 
         differs = numpy.zeros(len(self), bool)
         differs[0] = first
-        for column in columns:
-            these = self._cells(column)
-            differs[1:] |= cells.values(compute.not_equal(these[1:], these[:-1]))
+        for which in map(self.which, columns):
+            differs[1:] |= which[1:] != which[:-1]
         return differs.nonzero()[0]
 
 
 class WantedColumns(NamedTuple):
-    """Columns to be read. numeric: those whose cells all are plain numbers."""
+    """Columns to be read. numeric: those whose cells all are plain numbers; plain: those of text of which
+    the different ones need not be found, as most likely all are the same or nearly all differ."""
 
     text: Sequence[int]
     numeric: Sequence[int] = ()
+    plain: Collection[int] = ()
 
 
 def columns(
@@ -127,30 +178,28 @@ def columns(
     width: int,
     separator: str = ",",
     wanted: WantedColumns | None = None,
-    begins: Sequence[bytes] = (),
+    begins: bytes = b"",
 ) -> Columns | None:
     """The columns of lines that all have `width` cells; None where one has not, or where that is not sure.
 
     lines: quotes may stand around cells. wanted: None for all columns. begins: the characters that a line may
-    have in its first places; None, too, where one has others.
+    begin with; None, too, where one begins with another.
     """
     data = lines.data
     if len(data) < LEAST or not HAS_ARROW or len(separator) != 1:
         return None
     if data.count(b'"', data.rfind(b"\n") + 1) % 2:
         return None  # a cell that goes on behind these lines
-    import numpy
     import pyarrow
     from pyarrow import csv as arrow_csv
 
-    characters = numpy.frombuffer(data, numpy.uint8)
-    for place, some in enumerate(begins):
-        places = numpy.concatenate([[place], lines.ends + 1 + place])
-        if not _are_all(characters.take(places, mode="clip"), some):
-            return None
+    if begins and not cells.lines_begin_with(data, begins):
+        return None
     wanted = wanted or WantedColumns(range(width))
     names = [str(at) for at in range(width)]
-    types = {names[at]: pyarrow.string() for at in wanted.text}
+    # Of few different texts, as most columns have them, each is stored once, and read as a number once.
+    few = pyarrow.dictionary(pyarrow.int32(), pyarrow.string())
+    types = {names[at]: pyarrow.string() if at in wanted.plain else few for at in wanted.text}
     types |= {names[at]: pyarrow.float64() for at in wanted.numeric}
     try:
         table = arrow_csv.read_csv(
@@ -161,16 +210,10 @@ def columns(
         )
     except pyarrow.ArrowInvalid:
         return None
-    # Fewer rows than lines: a cell with a line end in it.
-    return Columns(table, lines, separator) if table.num_rows == len(lines.ends) + 1 else None
-
-
-def _are_all(characters: Array, some: bytes) -> bool:
-    import numpy
-
-    known = numpy.zeros(256, bool)
-    known[list(some)] = True
-    return bool(known[characters].all())
+    if (b'"' in data or b"\r" in data) and table.num_rows != cells.count_of(data, b"\n") + 1:
+        return None  # a cell has a line end in it, or a line has another kind of end
+    lines.count = table.num_rows
+    return Columns(table, lines, separator)
 
 
 def combined(columns: Sequence[Array]) -> tuple[Array, Array]:
@@ -228,6 +271,12 @@ def sums_by(rows: Array, names: Distinct, values: Array) -> tuple[Array, Array]:
     return table, is_there
 
 
+def array_of(values: Sequence[float]) -> Array:
+    import numpy
+
+    return numpy.array(values)
+
+
 def spread(values: Sequence[Any], which: Array) -> Array:
     """Of each row the value of its kind."""
     import numpy
@@ -269,4 +318,4 @@ def sums(which: Array, values: Array | None, kinds: int) -> list[float]:
 def _zeros(size: int) -> Array:
     import numpy
 
-    return numpy.zeros(size)
+    return numpy.zeros(size, numpy.int32)

@@ -12,6 +12,7 @@ import io
 import re
 import zlib
 from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import IO
 
@@ -23,6 +24,7 @@ HEAD_BYTES = 1 << 16
 CHUNK_BYTES = 1 << 20
 BLOCK_BYTES = 1 << 22  # of lines: what tables cost a block, whatever its size, is half of all at 1 MiB
 MAX_LINE = 1 << 20  # characters
+_NEAR = 64  # lines from the first or last, which are found one by one
 _CONTROLS = bytes(byte for byte in range(32) if byte not in (8, 9, 10, 12, 13, 27))
 _RETURNS = re.compile(rb"\r+\n")
 
@@ -63,11 +65,24 @@ class LineBlock:
             self._ends = places_of(self.data, b"\n")
         return self._ends
 
-    @property
+    @cached_property
     def count(self) -> int:
         """Of lines."""
-        # Only readers of columns load NumPy, which finds ends sooner than Python counts them.
-        return (self.data.count(b"\n") if self._ends is None else len(self._ends)) + 1
+        return self.data.count(b"\n") + 1
+
+    def begin(self, line: int) -> int:
+        """Where a line begins, by its place among them; near the first and the last that is sooner found."""
+        at = 0
+        if line <= _NEAR:
+            for _ in range(line):
+                at = self.data.find(b"\n", at) + 1
+            return at
+        if self.count - line > _NEAR:
+            return int(self.ends[line - 1]) + 1
+        at = len(self.data) + 1
+        for _ in range(self.count - line):
+            at = self.data.rfind(b"\n", 0, at - 1) + 1
+        return at
 
 
 class Text:

@@ -51,6 +51,14 @@ def test_columns_are_those_that_csv_finds(rows: list[list[str]], quoting: Any) -
         for at in range(3):
             few = found.distinct(at)
             assert [few.texts[which] for which in few.which] == [row[at] for row in parsed]
+        plain = columns(LineBlock(lines.encode()), 3, wanted=WantedColumns(range(3), plain=range(3)))
+        assert plain is not None
+        for at in range(3):
+            for rows in (slice(None), slice(1, None, 2)):
+                few, same = found.distinct(at, rows), plain.distinct(at, rows)
+                assert [few.texts[one] for one in few.which] == [row[at] for row in parsed[rows]]
+                assert (few.texts, few.which.tolist()) == (same.texts, same.which.tolist())
+                assert few.texts == list(dict.fromkeys(row[at] for row in parsed[rows]))
         changes = [at for at in range(1, len(parsed)) if parsed[at][1:] != parsed[at - 1][1:]]
         assert found.changes([1, 2], first=False).tolist() == changes
 
@@ -72,7 +80,7 @@ def test_columns_are_those_that_csv_finds(rows: list[list[str]], quoting: Any) -
     ],
 )
 def test_lines_of_another_width_have_no_columns(lines: str, found: Any) -> None:
-    made = columns(LineBlock(lines.encode()), 2, begins=[b"123,"])
+    made = columns(LineBlock(lines.encode()), 2, begins=b"0,")
     assert (made and list(map(tuple, made.rows()))) == found
 
 
@@ -85,11 +93,17 @@ def test_columns_that_are_wanted() -> None:
 
 
 def numbers(cells: list[str], has_groups: bool = False) -> list[float]:
-    found = columns(LineBlock("\n".join(f'"{cell}",x' for cell in cells).encode()), 2)
-    assert found is not None
-    if has_groups:
-        found.read_numbers([0])
-    return list(found.numbers(0).tolist())
+    """The same from the different texts of a column and from each of them."""
+    lines = LineBlock("\n".join(f'"{cell}",x' for cell in cells).encode())
+    several = [columns(lines, 2, wanted=WantedColumns([0, 1], plain=plain)) for plain in ((), (0,))]
+    read = []
+    for found in several:
+        assert found is not None
+        if has_groups:
+            found.read_numbers([0])
+        read.append(list(found.numbers(0).tolist()))
+    assert str(read[0]) == str(read[1])
+    return read[0]
 
 
 @pytest.mark.law
@@ -147,6 +161,31 @@ def test_a_block_counts_its_lines_with_and_without_their_ends() -> None:
     assert block.count == 3 == len(block.lines)
     assert block.ends.tolist() == [3, 7]
     assert block.count == 3
+
+
+def test_lines_begin_behind_the_ends_of_those_before() -> None:
+    lines = ["a" * (at % 5) for at in range(300)]
+    block = LineBlock("\n".join(lines).encode())
+    assert [block.begin(at) for at in range(300)] == [len("\n".join([*lines[:at], ""])) for at in range(300)]
+
+
+MOMENTS = ["2024/02/29 23:59:59.750", "2024/03/01 00:00:00.001", "2024/03/01 00:00:69.999"]
+
+
+@pytest.mark.parametrize(
+    "other", ["2024/03/01 00:00:70.000", "2024/02/30 00:00:00.000", "2024/03/01 00:00:00;000"]
+)
+def test_moments_of_many_rows_are_those_of_each(other: str) -> None:
+    def moments(texts: list[str]) -> list[float] | None:
+        found = columns(LineBlock("\n".join(texts).encode()), 1)
+        assert found is not None
+        letters = found.letters(0)
+        assert letters is not None
+        return nvidia_smi.moments_s(letters)
+
+    assert moments(MOMENTS) == [nvidia_smi.moment_s(text) for text in MOMENTS]
+    assert nvidia_smi.moment_s(other) is None
+    assert moments([*MOMENTS, other]) is None
 
 
 def test_records_that_are_alike_come_back_in_order() -> None:

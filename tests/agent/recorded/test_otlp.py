@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from roofline_agent.recorded import command
+from roofline_agent.recorded import command, sending
 from roofline_agent.recorded.batches import batches
+from roofline_agent.recorded.request import ImportRequest
 from roofline_agent.recorded.traces import otlp
 
 from tests.recordings import OURS
@@ -45,8 +46,8 @@ def test_other_ranks_of_a_file_are_parts_of_it() -> None:
     assert steps == [(1, 0.0, 0.05), (2, 0.055, 0.05), (3, pytest.approx(0.16), 0.05)]
 
 
-def request(rank: int | None = None) -> command.ImportRequest:
-    return command.ImportRequest((str(TWO_RANKS),), "42", "ddp", rank, 0, None, True, "json", "")
+def request(rank: int | None = None) -> ImportRequest:
+    return ImportRequest((str(TWO_RANKS),), "42", "ddp", rank, 0, None, True, "json", "")
 
 
 def test_each_rank_is_shown_and_sent_for_its_number() -> None:
@@ -54,7 +55,7 @@ def test_each_rank_is_shown_and_sent_for_its_number() -> None:
     assert command.import_files(request(), out, lambda text: None) == 0
     assert [json.loads(line)["facts"]["rank"] for line in out.getvalue().splitlines()] == [0, 1]
     found = read(str(TWO_RANKS))
-    targets = [command.target_of(one, str(TWO_RANKS), request()) for one in (found, *found.parts)]
+    targets = [sending.target_of(one, str(TWO_RANKS), request()) for one in (found, *found.parts)]
     assert [(one.role, one.index) for one in targets] == [("ddp", 0), ("ddp", 1)]
     marks = [mark for batch in batches(found.parts[0], targets[1]) for mark in batch.marks]
     assert len(marks) == 6 and {mark.rank.index for mark in marks} == {1}
@@ -78,7 +79,7 @@ def test_longest_span_of_a_number_is_the_step_where_names_are_others() -> None:
 
 def test_role_that_is_one_of_ours_goes_before_the_users() -> None:
     found = found_in(message(span("a", 1, 2), nv_dl_rank=3, nv_dl_role="ps"), otlp.read)
-    target = command.target_of(found, "file", request())
+    target = sending.target_of(found, "file", request())
     assert (target.role, target.index) == ("ps", 3)
 
 

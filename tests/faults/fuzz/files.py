@@ -10,10 +10,11 @@ import shutil
 from roofline.joining import CannotJoin, JoinToken, load_servers, parse_token
 from roofline_agent.recorded.batches import batches, places_something
 from roofline_agent.recorded.collector import Collector
-from roofline_agent.recorded.command import ImportRequest, target_of
 from roofline_agent.recorded.document import write_json
 from roofline_agent.recorded.errors import RecordedError
 from roofline_agent.recorded.reader import read
+from roofline_agent.recorded.request import ImportRequest
+from roofline_agent.recorded.sending import target_of
 from roofline_agent.recorded.summary import summarise
 from roofline_agent.recorded.upload import ceilings
 from roofline_agent.uplink.encoding import encode

@@ -12,8 +12,8 @@ import threading
 from typing import Any, Dict, List, Tuple
 
 from . import module as _module
+from .layer_ranges import LAYER
 
-LAYER = "roofline.layer "
 # What a wrapper calls the module that it wraps.
 WRAPPED = ("module", "_orig_mod", "_fsdp_wrapped_module", "_checkpoint_wrapped_module", "_forward_module")
 

@@ -57,10 +57,10 @@ class LongPage:
             self._metrics.setdefault(name, []).append(cell)
 
     def wanted(self) -> WantedColumns:
-        """The columns that `add_block` needs."""
+        """The columns that `add_block` needs, and the first."""
         shown = [at for at in self._header.printed if at >= 0]
         others = [self._name, self._header.value, *([] if self._unit is None else [self._unit])]
-        return WantedColumns(sorted({*self._keys, *shown, *others}))
+        return WantedColumns(sorted({0, *self._keys, *shown, *others}))
 
     def add_block(self, block: Columns, line: int) -> Iterator[PrintedLaunch | LaunchBlock]:
         """The same as `add` for each of the rows; launches whose rows are all in the block are handed out

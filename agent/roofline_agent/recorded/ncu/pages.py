@@ -55,4 +55,5 @@ def _columns(block: LineBlock, header: list[str], page: LongPage | WidePage) -> 
     wanted = page.wanted()
     if wanted is None:
         return None
-    return columns(block, len(header), ",", wanted, (b'"', b'0123456789"'))
+    found = columns(block, len(header), ",", wanted, b'"')
+    return found if found is not None and found.begin_with(0, b'0123456789"') else None

@@ -37,6 +37,7 @@ class CsvLines:
         self._forms: dict[int, tuple[FieldIndices, dict[tuple[str, ...], int]]] = {}
         self._kinds: list[PerfRow] = []  # the first row of each
         self._shares: dict[str, float] = {}
+        self._alike: set[int] = set()  # fields that were the same in all lines of the columns before
         self._time: tuple[str | None, float] = (None, 0.0)  # as the last line had it
 
     def row(self, line: str) -> PerfRow | None:
@@ -72,13 +73,14 @@ class CsvLines:
             return None
         numeric = places.time, places.value, places.runtime
         words = [*_words(range(width), places), places.runtime + 1]
-        cells = columns(lines, width, self.sep, WantedColumns(words, numeric), (_BEGINS,))
+        cells = columns(lines, width, self.sep, WantedColumns(words, numeric, self._alike), _BEGINS)
         if cells is None:
             return None
         times, values, runtimes = map(cells.numbers, numeric)
         if not ((times >= 0).all() and (values >= 0).all() and (runtimes > 0).all()):
             return None  # a counter that never ran has no value
         parts = [cells.distinct(at) for at in words]
+        self._alike = {at for at, part in zip(words, parts, strict=True) if len(part.texts) == 1}
         firsts, which = combined([one.which for one in parts])
         found: dict[int, int] = {}  # kind -> its place among those found
         at, shares = [], []

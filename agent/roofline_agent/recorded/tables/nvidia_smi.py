@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from ..cells import Array, Distinct
 from ..collector import Collector
-from ..columns import WantedColumns, in_turns, spread
+from ..columns import Columns, WantedColumns, array_of, in_turns, spread
 from ..recording import Counter
 from ..text import Text
 from .rows import Header, TableBlock, TableRow, headers_in, number, read_all
@@ -35,6 +35,10 @@ _OURS = {  # names of the live source, where it has the value
     "clocks.mem": "memory_clock_hz",
     "clocks.current.memory": "memory_clock_hz",
 }
+_SECONDS_AT, _POINT_AT, _MOMENT_SIZE = map(
+    len, ("2024/05/01 00:00:", "2024/05/01 00:00:30", "2024/05/01 00:00:30.250")
+)
+_SECOND_DIGITS, _MILLISECONDS = (17, 18, 20, 21, 22), (10_000, 1000, 100, 10, 1)
 _TEXTS = frozenset(
     {"timestamp", "name", "gpu_name", "index", "uuid", "gpu_uuid", "pci.bus_id", "driver_version"}
 )
@@ -42,7 +46,8 @@ _SIGNS = re.compile(
     r"utilization\.|memory\.(?:used|free|total)|power\.draw|clocks\.|temperature\.|pstate|fan\."
 )
 _CELL = re.compile(r"(\s*)(-?[\d.]+)\s*([A-Za-z%/]*)")
-_MOMENT = re.compile(r"(\d{4}/\d\d/\d\d \d\d:\d\d):([0-6]\d\.\d{1,6})")
+_MINUTE = re.compile(r"\d{4}/\d\d/\d\d \d\d:\d\d:")
+_SECOND = re.compile(r"[0-6]\d\.\d{1,6}")
 
 
 def sniff(head: str) -> int:
@@ -79,28 +84,37 @@ class _SmiReader:
 
     def take_block(self, block: TableBlock) -> None:
         """The same for each row, in columns where all of them say which GPU it is and when it was."""
-        gpus, moments = self._gpus(block), block.distinct("timestamp")
-        times = self._times(moments.texts) if moments is not None else ()
-        if gpus is None or times is None:
+        gpus, at = self._gpus(block), block.header.at.get("timestamp")
+        moments = () if at is None else self._moments(block.columns, at)
+        if gpus is None or moments is None:
             for row in block.rows():
                 self.take(row)
             return
+        times = None if at is None else spread(self._since_zero(moments), block.columns.which(at))
         self._note(lambda name: block.text(name, 0))
+        found = [one for at in range(len(block.header.names)) if (one := _gauges(block, at)) is not None]
+        if not self._found.counters.keeps:
+            self._found.counters.skip(sum(one.times for one in found))
+        elif found:
+            self._keep(found, gpus, times)
+
+    def _keep(self, found: Sequence[_Gauges], gpus: Distinct, times: Array | None) -> None:
+        """The gauges of columns, those of a row one behind the other. times: of the rows."""
         likes: list[Counter] = []
-        kinds, values, printed = [], [], []
-        for gauges in filter(None, (_gauges(block, at) for at in range(len(block.header.names)))):
-            ours = gauges.which
+        kinds = []
+        for gauges in found:
+            ours = gauges.which[gauges.rows]
             kinds.append((len(likes) + ours * len(gpus.texts) + gpus.which) * (ours >= 0) - (ours < 0))
-            values.append(gauges.values)
-            printed.append(gauges.printed)
             likes += [like._replace(scope=f"gpu {gpu}") for like in gauges.likes for gpu in gpus.texts]
-        if not kinds:
-            return
         which = in_turns(kinds)
         are_there = which >= 0
-        numbers = {"value": in_turns(values)[are_there], "printed": in_turns(printed)[are_there]}
-        if moments is not None:
-            numbers["t_s"] = in_turns([spread(times, moments.which)] * len(kinds))[are_there]
+        columns = {
+            "value": [gauges.values[gauges.rows] for gauges in found],
+            "printed": [gauges.printed[gauges.rows] for gauges in found],
+        }
+        if times is not None:
+            columns["t_s"] = [times] * len(found)
+        numbers = {name: in_turns(column)[are_there] for name, column in columns.items()}
         self._found.counters.extend(likes, which[are_there], numbers)
 
     def _gpus(self, block: TableBlock) -> Distinct | None:
@@ -121,14 +135,20 @@ class _SmiReader:
 
     def _time(self, text: str) -> float | None:
         """Seconds since the first row."""
-        times = self._times([text])
-        return times[0] if times is not None else None
+        moment = moment_s(text)
+        return None if moment is None else self._since_zero([moment])[0]
 
-    def _times(self, texts: Sequence[str]) -> Sequence[float] | None:
-        """None where one is no moment."""
-        moments = [moment for text in texts if (moment := _moment_s(text)) is not None]
-        if len(moments) < len(texts):
-            return None
+    def _moments(self, columns: Columns, at: int) -> Sequence[float] | None:
+        """UNIX times of the different texts of a column; None where one is no moment."""
+        letters = columns.letters(at)
+        found = moments_s(letters) if letters is not None and letters.shape[1] == _MOMENT_SIZE else None
+        if found is not None:
+            return found
+        moments = [moment_s(text.strip()) for text in columns.distinct(at).texts]
+        return [one for one in moments if one is not None] if None not in moments else None
+
+    def _since_zero(self, moments: Sequence[float]) -> Sequence[float]:
+        """Seconds since the first row; the first of the file's begins it."""
         if self._zero_s is None:
             self._zero_s = moments[0]
             self._found.started_ns = round(moments[0] * 1e9)
@@ -142,35 +162,43 @@ class _SmiReader:
 
 
 class _Gauges(NamedTuple):
-    """What the rows of a column say. which: the like of each, -1 where it is no measured number."""
+    """What the different texts of a column say: the like of each, -1 where it is no measured number."""
 
     likes: list[Counter]
     which: Array
     values: Array
     printed: Array
+    rows: Array  # which of the texts each row has
+
+    @property
+    def times(self) -> int:
+        """How many rows have a number."""
+        return int((self.which[self.rows] >= 0).sum())
 
 
 def _gauges(block: TableBlock, at: int) -> _Gauges | None:
     """Of a column; None where no cell is a measured number."""
-    name, unit, first = block.header.names[at], block.header.units[at], block.columns.text(at, 0)
+    name, unit = block.header.names[at], block.header.units[at]
     if name in _TEXTS:
         return None
+    cells = block.columns.distinct(at)
+    first = cells.texts[0]
     match, gauge = _CELL.fullmatch(first), _gauge(name, unit, first.strip())
     if match is not None and gauge is not None:
         numbers = block.columns.numbers_within(at, match[1], first[match.end(2) :])
         if numbers is not None:
             factor, _ = _unit(gauge.printed_unit)
-            return _Gauges([gauge], numbers.astype(int) * 0, numbers * factor, numbers)
-    cells = block.column(at)
-    found = [_gauge(name, unit, cell) for cell in cells.texts]
+            return _Gauges([gauge], numbers.astype(int) * 0, numbers * factor, numbers, cells.which)
+    found = [_gauge(name, unit, cell.strip()) for cell in cells.texts]
     likes = {one.printed_unit: one for one in found if one is not None}
     units = list(likes)
-    columns = (
+    columns: tuple[Sequence[float], ...] = (
         [-1 if one is None else units.index(one.printed_unit) for one in found],
         [one.value or 0.0 if one is not None else 0.0 for one in found],
         [one.printed or 0.0 if one is not None else 0.0 for one in found],
     )
-    return _Gauges(list(likes.values()), *(spread(one, cells.which) for one in columns)) if likes else None
+    which, values, printed = map(array_of, columns)
+    return _Gauges(list(likes.values()), which, values, printed, cells.which) if likes else None
 
 
 @lru_cache(maxsize=1 << 14)
@@ -191,15 +219,35 @@ def _unit(shown: str) -> tuple[float, str]:
     return _UNITS.get(shown, (1.0, shown or "1"))
 
 
-def _moment_s(text: str) -> float | None:
+def moment_s(text: str) -> float | None:
     """UNIX time. nvidia-smi prints local time without a zone: that of this machine."""
-    match = _MOMENT.fullmatch(text)
+    minute, second = _minute_s(text[:_SECONDS_AT]), _second_s(text[_SECONDS_AT:])
+    return None if minute is None or second is None else minute + second
+
+
+def moments_s(letters: Array) -> list[float] | None:
+    """The same of many texts with milliseconds, a row of characters each; None where one is none."""
+    digits = letters[:, _SECOND_DIGITS] - ord("0")
+    if not ((digits <= 9).all() and (digits[:, 0] <= 6).all() and (letters[:, _POINT_AT] == ord(".")).all()):
+        return None
+    changes = (letters[1:, :_SECONDS_AT] != letters[:-1, :_SECONDS_AT]).any(axis=1)
+    firsts = [0, *(changes.nonzero()[0] + 1).tolist()]
+    minutes = [_minute_s(letters[at, :_SECONDS_AT].tobytes().decode("latin-1")) for at in firsts]
+    if None in minutes:
+        return None
+    seconds = digits @ array_of(_MILLISECONDS) / 1000  # as exact as the number that is printed
+    of_each = array_of([0, *changes.cumsum().tolist()])
+    return list((spread(minutes, of_each) + seconds).tolist())
+
+
+@lru_cache(maxsize=1024)
+def _minute_s(text: str) -> float | None:
     try:
-        return _minute_s(match[1]) + float(match[2]) if match else None
+        return datetime.strptime(text, "%Y/%m/%d %H:%M:").timestamp() if _MINUTE.fullmatch(text) else None
     except (ValueError, OverflowError, OSError):
         return None
 
 
-@lru_cache(maxsize=1024)
-def _minute_s(text: str) -> float:
-    return datetime.strptime(text, "%Y/%m/%d %H:%M").timestamp()
+@lru_cache(maxsize=1 << 14)
+def _second_s(text: str) -> float | None:
+    return float(text) if _SECOND.fullmatch(text) else None

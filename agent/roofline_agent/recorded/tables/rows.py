@@ -60,7 +60,10 @@ class TableBlock(NamedTuple):
     def numbers(self, name: str, rows: Array | None = None) -> Array | None:
         """NaN where a cell is no plain number; None where there is no such column. rows: None for all."""
         at = self.header.at.get(name)
-        return None if at is None else self.columns.numbers(at, rows=rows)
+        if at is None:
+            return None
+        found = self.columns.numbers(at)
+        return found if rows is None else found[rows]
 
     def names(self, name: str) -> Distinct | None:
         """As `distinct`; None, too, where one is empty or has quotes behind a blank, which Arrow keeps."""

@@ -11,7 +11,7 @@ from bisect import bisect_right
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from ...hooks.torch.layers import LAYER
+from ...hooks.torch.layer_ranges import LAYER
 
 OPTIMIZER, GRADIENTS = "(optimizer)", "(gradients)"  # what is no layer of the model
 _UPDATES = ("Optimizer.step#", "Optimizer.zero_grad#")
