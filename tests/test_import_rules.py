@@ -280,8 +280,8 @@ SERVER = (
 STORE = (
     ("__init__", "segments", "wal"),
     ("catalog", "raw_data"),
-    ("intake", "steps", "usable"),
-    ("identity", "later", "taking", "view"),
+    ("intake", "usable", "view"),
+    ("identity", "later", "steps", "taking"),
     ("retention",),
     ("check", "export", "recovery", "sealing", "view_builder"),
     ("backup", "store"),
