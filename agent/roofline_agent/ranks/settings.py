@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping
 from ..records import Event, EventKind, Rank
 from ..uplink.bounds import printable
 from . import pods, slurm, tags, tracing
+from .askable import problem_of
 
 log = logging.getLogger(__name__)
 
@@ -109,7 +110,10 @@ class RankFacts:
                 facts.append(_fact(rank, f"setting.{name}={value}", now))
             # A wrapper sends the same tags; of a rank without one they are known from here only.
             found = tags.from_environ(environ)
-            for problem in found.problems:
+            problems = list(found.problems)
+            if problem := problem_of(environ.get("ROOFLINE_JOB", "")):
+                problems.append(f"ROOFLINE_JOB: {problem}")
+            for problem in problems:
                 log.warning("%s of job %s: %s", rank.key, rank.job, problem)
             by_others = slurm.attributes(environ) | pods.attributes(environ) | tracing.attributes(environ)
             self._keep(slurm.number_of(environ), rank)
