@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+from roofline.answers.values import Provenance
+
 from .verdicts import ONE_STEP
 from .wording import listed, number, quantity, title
 
@@ -165,8 +167,13 @@ def over_tensor_bytes(role: str) -> str:
     )
 
 
-def mixed_origins(role: str) -> str:
-    return f"{role}: FLOPs are counted by hardware in some jobs and follow from shapes in others"
+_ORIGINS = {Provenance.ANALYTIC: "computed from shapes"}
+
+
+def mixed_origins(role: str, origins: Sequence[tuple[Provenance, Sequence[str]]]) -> str:
+    """origins: (where FLOPs come from, the jobs where they do)."""
+    each = ", ".join(f"{_ORIGINS.get(origin, origin.value)} in {listed(jobs)}" for origin, jobs in origins)
+    return f"{role}: FLOPs are known in several ways: {each}"
 
 
 def mixed_precisions(role: str, over: str, at: str, precisions: Sequence[tuple[str, str]]) -> str:

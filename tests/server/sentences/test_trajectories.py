@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from roofline.answers.values import Provenance
 from roofline_server.sentences import trajectories as texts
 from roofline_server.sentences.trajectories import Change
 
@@ -114,8 +115,10 @@ from roofline_server.sentences.trajectories import Change
             ),
         ),
         (
-            texts.mixed_origins("worker"),
-            "worker: FLOPs are counted by hardware in some jobs and follow from shapes in others",
+            texts.mixed_origins(
+                "worker", [(Provenance.ANALYTIC, ["41"]), (Provenance.ESTIMATED, ["42", "43"])]
+            ),
+            "worker: FLOPs are known in several ways: computed from shapes in 41, estimated in 42, 43",
         ),
         (
             texts.mixed_precisions("worker", "nodes", "2", [("a", "f64"), ("b", "f32")]),
