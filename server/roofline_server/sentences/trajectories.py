@@ -69,7 +69,7 @@ def _change(change: Change, unit: str) -> str:
 
 
 def throughput(first: float, last: float, unit: str, last_unit: str, speedup: float) -> str:
-    return f"throughput goes from {number(first)} {unit} to {number(last)} {last_unit}, {speedup:.3g}x"
+    return f"throughput goes from {number(first)} {unit} to {number(last)} {last_unit}, {number(speedup)}x"
 
 
 def scaling(throughput: str, efficiency: float, over: str, at: str) -> str:
