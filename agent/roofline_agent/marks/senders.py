@@ -75,7 +75,10 @@ class Senders:
         """A process has reported that it is a wrapper, which has started `pid`."""
         connection.rank, connection.look_ns = None, 0
         if peer.pid > 0:
-            connection.wrapped_pid = self._discovery.processes.child_called(pid, peer.pid) or UNKNOWN
+            child = self._discovery.processes.child_called(pid, peer.pid)
+            connection.wrapped_pid = child or UNKNOWN
+            if child:
+                self._discovery.look_at(child)  # it may have ended when all processes are looked at next
         else:
             # The pid in the packet is another process here.
             connection.wrapped_pid = UNKNOWN
@@ -109,7 +112,14 @@ class Senders:
             # When this one has exited the next is looked for at once.
             connection.rank, connection.look_ns = found[0], 0
             self.hand_over_facts(connection, found[0])
+        elif connection.rank is None and self._owner(pid) is None:
+            connection.rank = self._ended(pid, peer)
         return connection.rank
+
+    def _ended(self, pid: int, peer: PeerProcess) -> Rank | None:
+        """The rank that a wrapped process was, which ended before anything else was received of it."""
+        rank = self._discovery.ended(pid)
+        return rank if rank is not None and rank.uid == peer.uid else None
 
     def _own_rank(self, connection: MarkConnection, peer: PeerProcess) -> Rank | None:
         """The rank that a process which marks is; it becomes one if no launcher named it."""
