@@ -40,6 +40,8 @@ class MarkConnection:
         self.look_ns = 0  # when to look for the wrapped rank again
         self.fewer = 1  # as the wrapper was asked
         self.has_marked = False
+        self.seen = False  # a wrapper's: its command was a rank as it began
+        self.seen_told = False
 
 
 class Senders:
@@ -78,7 +80,9 @@ class Senders:
             child = self._discovery.processes.child_called(pid, peer.pid)
             connection.wrapped_pid = child or UNKNOWN
             if child:
-                self._discovery.look_at(child)  # it may have ended when all processes are looked at next
+                # It may have ended when all processes are looked at next.
+                rank = self._discovery.look_at(child)
+                connection.seen = rank is not None and rank.pid == child
         else:
             # The pid in the packet is another process here.
             connection.wrapped_pid = UNKNOWN
