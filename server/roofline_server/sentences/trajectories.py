@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from roofline.answers.values import Provenance
-
 from .verdicts import ONE_STEP
 from .wording import listed, number, quantity, title
 
@@ -167,12 +165,12 @@ def over_tensor_bytes(role: str) -> str:
     )
 
 
-_ORIGINS = {Provenance.ANALYTIC: "computed from shapes"}
+_ORIGINS = {"analytic": "computed from shapes"}
 
 
-def mixed_origins(role: str, origins: Sequence[tuple[Provenance, Sequence[str]]]) -> str:
-    """origins: (where FLOPs come from, the jobs where they do)."""
-    each = ", ".join(f"{_ORIGINS.get(origin, origin.value)} in {listed(jobs)}" for origin, jobs in origins)
+def mixed_origins(role: str, origins: Sequence[tuple[str, Sequence[str]]]) -> str:
+    """origins: (provenance of FLOPs, the jobs where they have it)."""
+    each = ", ".join(f"{_ORIGINS.get(origin, origin)} in {listed(jobs)}" for origin, jobs in origins)
     return f"{role}: FLOPs are known in several ways: {each}"
 
 

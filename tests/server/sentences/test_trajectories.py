@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from roofline.answers.values import Provenance
 from roofline_server.sentences import trajectories as texts
 from roofline_server.sentences.trajectories import Change
 
@@ -115,9 +114,7 @@ from roofline_server.sentences.trajectories import Change
             ),
         ),
         (
-            texts.mixed_origins(
-                "worker", [(Provenance.ANALYTIC, ["41"]), (Provenance.ESTIMATED, ["42", "43"])]
-            ),
+            texts.mixed_origins("worker", [("analytic", ["41"]), ("estimated", ["42", "43"])]),
             "worker: FLOPs are known in several ways: computed from shapes in 41, estimated in 42, 43",
         ),
         (

@@ -223,10 +223,10 @@ def _mixed_points(role: str, readings: Sequence[Reading]) -> list[str]:
     notes = []
     if level_of(readings) == MINIMUM and any(set(r.points) - {MINIMUM} for r in readings):
         notes.append(texts.over_tensor_bytes(role))
-    by_origin: dict[Provenance, dict[str, None]] = {}
+    by_origin: dict[str, dict[str, None]] = {}
     for reading in readings:
         for one in reading.points.values():
-            by_origin.setdefault(one.flops_per_second.provenance, {})[reading.job] = None
+            by_origin.setdefault(one.flops_per_second.provenance.value, {})[reading.job] = None
     if len(by_origin) > 1:
         notes.append(texts.mixed_origins(role, [(origin, list(jobs)) for origin, jobs in by_origin.items()]))
     return notes
