@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .errors import ConfigError
+from .ranks.askable import problem_of
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -137,6 +138,8 @@ def _apply(config: Config, values: Mapping[str, Any], place: str) -> Config:
             f"{place}: otlp = {config.otlp!r} must be a port of this machine alone, as 127.0.0.1:4318: "
             "whose spans come the kernel says, of processes of this machine"
         )
+    if problem := problem_of(config.job):
+        raise ConfigError(f"{place}: job: {problem}")
     if config.spool_mb < 1:
         raise ConfigError(f"{place}: spool_mb = {config.spool_mb} must be at least 1")
     return config

@@ -14,9 +14,11 @@ ServerError
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Sequence
+from difflib import get_close_matches
 
 MOST_NAMED = 5  # jobs
+MOST_COMPARED, LONGEST = 1000, 256  # jobs, characters: of what is like the name that was asked for
 
 
 class ServerError(Exception):
@@ -33,12 +35,16 @@ class UnknownJob(ServerError):
     pass
 
 
-def unknown_job(job: str, known: Collection[str]) -> UnknownJob:
-    """Names some of the jobs that there are: an id is easily mistyped."""
-    some = ", ".join(sorted(known, reverse=True)[:MOST_NAMED])
-    return UnknownJob(
-        f"this server has no job {job!r}; {f'known are {some}' if some else 'it has no jobs yet'}"
-    )
+def unknown_job(job: str, known: Sequence[str]) -> UnknownJob:
+    """Names some of the jobs that there are, as an id is easily mistyped: what is like it, then the newest.
+
+    known: the newest first."""
+    if not known:
+        return UnknownJob(f"this server has no job {job!r}; it has no jobs yet")
+    alike = get_close_matches(job[:LONGEST], known[:MOST_COMPARED], MOST_NAMED)
+    named = [*alike, *(one for one in known if one not in alike)][:MOST_NAMED]
+    more = f" and {len(known) - len(named)} more" if len(known) > len(named) else ""
+    return UnknownJob(f"this server has no job {job!r}; known are {', '.join(named)}{more}")
 
 
 class UnknownRank(UnknownJob):

@@ -115,6 +115,14 @@ def test_names_that_agents_would_cut_are_refused() -> None:
         assert run("run", option, "a" * 128, "--", "true").returncode == 0
 
 
+def test_names_that_a_job_cannot_be_asked_for_by_are_refused_but_stop_no_training() -> None:
+    for name in ("last", "42/1"):
+        done = run("run", "--job", name, "--", "true")
+        assert done.returncode == 2 and f"'{name}' stands for" in done.stderr
+        done = run("run", "--", "true", ROOFLINE_JOB=name)
+        assert done.returncode == 0 and f"ROOFLINE_JOB: '{name}' stands for" in done.stderr
+
+
 def test_calibrate_knows_its_formats(place: Place) -> None:
     done = place.run("calibrate", "--quick", "--format", "yaml")
     assert done.returncode == 2 and "text or json" in done.stderr

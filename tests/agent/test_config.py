@@ -68,6 +68,8 @@ WRONG = [
     ("server", "host:port"),
     ("spool_mb", "0"),
     ("spool_mb", "much"),
+    ("job", "last"),
+    ("job", "42/1"),
 ]
 
 

@@ -594,6 +594,8 @@ def test_help_of_the_others(command: str) -> None:
         ("what-if", "--job", "42"),
         ("what-if", "--job", "42", "--ranks", "0"),
         ("what-if", "--job", "42", "--bandwidth", "fast"),
+        ("what-if", "--job", "42", "--batch", "-3"),
+        ("what-if", "--job", "42", "--batch", "nan"),
     ],
 )
 def test_usage_errors_of_the_others(wrong: tuple[str, ...]) -> None:

@@ -121,7 +121,7 @@ def test_reader_of_a_user_sees_what_this_user_submitted(
     listed = head.said("roofline-server", "token", "list")
     assert "of somebody-else" in listed and "all" in listed
     refused = head.run("roofline-server", "token", "new", "--role", "admin", "--user", me)
-    assert refused.returncode == 1 and "only readers" in refused.stderr
+    assert refused.returncode == 2 and "only readers" in refused.stderr
     empty = head.run("roofline-server", "token", "new", "--role", "reader", "--user", "")
     assert empty.returncode == 2, "a variable of a script that is empty shall not open all jobs"
 
@@ -233,5 +233,5 @@ def test_address_others_can_reach_is_safe_after_init(tmp_path: Path) -> None:
     assert "were on already" not in who.said("roofline-server", "init")
     assert "were on already" in who.said("roofline-server", "init"), "and one more join token"
     assert who.run("roofline-server", "token", "revoke", "x").returncode == 1
-    assert who.run("roofline-server", "token", "new", "--role", "root").returncode == 1
+    assert who.run("roofline-server", "token", "new", "--role", "root").returncode == 2
     assert os.listdir(tmp_path / "who" / ".local/state/roofline/server") == ["access"]

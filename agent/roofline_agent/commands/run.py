@@ -161,7 +161,7 @@ def run(
             watchers.append(timeline)
     recorded = RecordedKernels("none" if no_kernels else _choice(kernels), _share(overhead))
     naming = Naming(job or settings["job"], role, rank, name)
-    _check_lengths(naming)
+    _check_names(naming)
     try:
         if is_disabled(os.environ):
             # The path too, which loads no hooks then: the training may import roofline_step from it.
@@ -203,13 +203,20 @@ def _share(text: str) -> float:
     return share
 
 
-def _check_lengths(naming: Naming) -> None:
-    """Agents take the first characters of a longer one: two jobs would be one."""
+def _check_names(naming: Naming) -> None:
+    """Agents take the first characters of a longer one, so two jobs would be one, and change the name of a
+    job that could not be asked for."""
+    from ..ranks.askable import problem_of
     from ..ranks.identity import MAX_NAME
 
     for option, given in (("--job", naming.job), ("--role", naming.role), ("--name", naming.name)):
         if given is not None and len(given) > MAX_NAME:
             raise typer.BadParameter(f"more than {MAX_NAME} characters", param_hint=option)
+    if problem := problem_of(naming.job or ""):
+        raise typer.BadParameter(problem, param_hint="--job")
+    inherited = os.environ.get("ROOFLINE_JOB", "")
+    if not naming.job and (problem := problem_of(inherited)):
+        _notify(f"roofline-agent run: ROOFLINE_JOB: {problem}")
 
 
 def _notify(text: str) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ..ranks import pods, tags
+from ..ranks.askable import problem_of
 from .workloads import Member, PodMeta, member_of
 
 RECORD = "roofline/record"  # "true": this pod is recorded
@@ -73,6 +74,8 @@ def patch_for(pod: Mapping[str, Any], namespace: str, claimed: Collection[str] =
             operations += found
     if member is None and "roofline/job" not in meta.annotations:
         warnings.append("no label says of which job this pod is: name it in the annotation roofline/job")
+    if problem := problem_of(meta.annotations.get("roofline/job", "")):
+        warnings.append(f"roofline/job: {problem}")
     return Patch(operations, warnings)
 
 

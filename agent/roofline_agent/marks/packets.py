@@ -28,6 +28,7 @@ TRACE = struct.Struct("<sxxxI")  # b"P", to a wrapper: have so many of the next 
 STEP_US = struct.Struct(
     "<sxxxI"
 )  # b"D", to a wrapper, before that: how long a step usually lasts; 0: not known
+SEEN = struct.Struct("<sxxx")  # b"R", to a wrapper: the rank that its command is, or has started, is known
 FEWER = struct.Struct("<sxxxI")  # b"N", to a wrapper: record kernels of so many times fewer steps
 SPAN_NAME = re.compile(r"[a-z]+(\.[a-z0-9_-]+)+")
 COUNTS = ("flops", "bytes", "dram_bytes", "l1_bytes", "l2_bytes")

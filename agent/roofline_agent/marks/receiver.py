@@ -22,7 +22,7 @@ from ..traced.orders import STATE, TraceOrders
 from ..uplink.bounds import printable
 from .gathered import Received
 from .listener import MarkListener, PeerProcess
-from .packets import FEWER, STEP_US, TRACE, WRAPPED, parse_calls, parse_shape, parse_variables
+from .packets import FEWER, SEEN, STEP_US, TRACE, WRAPPED, parse_calls, parse_shape, parse_variables
 from .refusals import END_BY_OTHER_USER, MALFORMED, TOO_MANY_CONNECTIONS
 from .senders import MarkConnection, Senders
 
@@ -92,6 +92,7 @@ class MarkReceiver:
                 self._receive_packet(self._connections[link], peer, data)
             else:
                 self._forget(link)
+        self._tell_seen()
         self._ask_for_fewer()
         if not self.traces.idle:
             self.traces.send(self._ask_for_trace)
@@ -143,6 +144,14 @@ class MarkReceiver:
                 for packet in (STEP_US.pack(b"D", step_us), TRACE.pack(b"P", steps)):
                     link.send(packet, socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL)
         return len(wrapping) if known else None
+
+    def _tell_seen(self) -> None:
+        for link, connection in self._connections.items():
+            known = connection.seen or connection.rank is not None
+            if connection.wrapped_pid and known and not connection.seen_told:
+                with contextlib.suppress(OSError):
+                    link.send(SEEN.pack(b"R"), socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL)
+                connection.seen_told = True
 
     def _ask_for_fewer(self) -> None:
         fewer = self.fewer  # set by another thread

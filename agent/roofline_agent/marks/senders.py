@@ -40,6 +40,8 @@ class MarkConnection:
         self.look_ns = 0  # when to look for the wrapped rank again
         self.fewer = 1  # as the wrapper was asked
         self.has_marked = False
+        self.seen = False  # a wrapper's: its command was a rank as it began
+        self.seen_told = False
 
 
 class Senders:
@@ -75,7 +77,12 @@ class Senders:
         """A process has reported that it is a wrapper, which has started `pid`."""
         connection.rank, connection.look_ns = None, 0
         if peer.pid > 0:
-            connection.wrapped_pid = self._discovery.processes.child_called(pid, peer.pid) or UNKNOWN
+            child = self._discovery.processes.child_called(pid, peer.pid)
+            connection.wrapped_pid = child or UNKNOWN
+            if child:
+                # It may have ended when all processes are looked at next.
+                rank = self._discovery.look_at(child)
+                connection.seen = rank is not None and rank.pid == child
         else:
             # The pid in the packet is another process here.
             connection.wrapped_pid = UNKNOWN
@@ -109,7 +116,14 @@ class Senders:
             # When this one has exited the next is looked for at once.
             connection.rank, connection.look_ns = found[0], 0
             self.hand_over_facts(connection, found[0])
+        elif connection.rank is None and self._owner(pid) is None:
+            connection.rank = self._ended(pid, peer)
         return connection.rank
+
+    def _ended(self, pid: int, peer: PeerProcess) -> Rank | None:
+        """The rank that a wrapped process was, which ended before anything else was received of it."""
+        rank = self._discovery.ended(pid)
+        return rank if rank is not None and rank.uid == peer.uid else None
 
     def _own_rank(self, connection: MarkConnection, peer: PeerProcess) -> Rank | None:
         """The rank that a process which marks is; it becomes one if no launcher named it."""

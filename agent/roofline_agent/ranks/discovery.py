@@ -160,7 +160,8 @@ class Discovery:
 
     def ranks_below(self, pid: int) -> list[Rank]:
         """The ranks that process `pid` is or has started, looked up now."""
-        self._look(pid)
+        if self.processes.status(pid) is not None:  # the scan forgets one that has gone
+            self._look(pid)
         self.scan_young()
         return [rank for rank in self._ranks.values() if pid in self.processes.ancestry(rank.pid)]
 

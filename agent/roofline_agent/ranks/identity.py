@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from . import pods, slurm
+from .askable import askable
 
 MAX_NAME = 128
 MAX_INDEX = 2**31 - 1
@@ -139,8 +140,9 @@ def _as_user_says(base: Identity, environ: Mapping[str, str], default_job: str) 
 
 
 def named_job(environ: Mapping[str, str], default_job: str = "") -> str:
-    """The job that the user or the scheduler has named, which counts as it is; "": none was."""
-    return environ.get("ROOFLINE_JOB") or _scheduler_job(environ) or default_job
+    """The job that the user or the scheduler has named, which counts as it is if one can ask for it so; "":
+    none was."""
+    return askable((environ.get("ROOFLINE_JOB") or _scheduler_job(environ) or default_job)[:MAX_NAME])
 
 
 def told_apart(job: str, host: str, user: str) -> str:

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping
 from ..records import Event, EventKind, Rank
 from ..uplink.bounds import printable
 from . import pods, slurm, tags, tracing
+from .askable import problem_of
 
 log = logging.getLogger(__name__)
 
@@ -96,7 +97,7 @@ class RankFacts:
     """Makes the facts about ranks that are known as soon as they are found."""
 
     def __init__(self) -> None:
-        self._most: dict[str, int] = {}  # ranks of a job on this node at one time
+        self._most: dict[Rank, int] = {}  # of ranks that live: ranks of their job on this node at one time
         self._of_slurm: dict[str, Rank] = {}  # by the number of the job: the rank found last
 
     def of_started(
@@ -109,7 +110,10 @@ class RankFacts:
                 facts.append(_fact(rank, f"setting.{name}={value}", now))
             # A wrapper sends the same tags; of a rank without one they are known from here only.
             found = tags.from_environ(environ)
-            for problem in found.problems:
+            problems = list(found.problems)
+            if problem := problem_of(environ.get("ROOFLINE_JOB", "")):
+                problems.append(f"ROOFLINE_JOB: {problem}")
+            for problem in problems:
                 log.warning("%s of job %s: %s", rank.key, rank.job, problem)
             by_others = slurm.attributes(environ) | pods.attributes(environ) | tracing.attributes(environ)
             self._keep(slurm.number_of(environ), rank)
@@ -118,12 +122,14 @@ class RankFacts:
         by_job: dict[str, list[Rank]] = {}
         for rank in alive:
             by_job.setdefault(rank.job, []).append(rank)
-        # Reported to all ranks of a job again while it grows on this node, not as it ends.
-        before, self._most = self._most, {job: self._most.get(job, 0) for job in by_job}
-        for job, ranks in by_job.items():
-            if len(ranks) > before.get(job, 0):
-                self._most[job] = len(ranks)
-                facts += [_fact(rank, f"setting.processes_per_node={len(ranks)}", now) for rank in ranks]
+        # Reported to all ranks of a job again while it grows on this node, not as it ends. Of a run that has
+        # ended none lives: the next one of the name is counted anew.
+        before, self._most = self._most, {}
+        for ranks in by_job.values():
+            most = max([len(ranks), *(before.get(rank, 0) for rank in ranks)])
+            self._most.update(dict.fromkeys(ranks, most))
+            grown = [rank for rank in ranks if before.get(rank) != most]
+            facts += [_fact(rank, f"setting.processes_per_node={most}", now) for rank in grown]
         return facts
 
     def _keep(self, number: str, rank: Rank) -> None:

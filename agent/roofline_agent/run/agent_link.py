@@ -17,7 +17,7 @@ from typing import NamedTuple
 from roofline_step._packets import CALLS, FACT, KERNEL, MAX_SPANS, Span, pack_fact, pack_mark, pack_spans
 from roofline_step._sender import trusted
 
-from ..marks.packets import FEWER, STEP_US, TRACE, WRAPPED
+from ..marks.packets import FEWER, SEEN, STEP_US, TRACE, WRAPPED
 from ..records import KernelShape, MarkKind
 from ..verbose import KernelStretch, TimedCall
 
@@ -56,6 +56,7 @@ class AgentLink:
         self._fewer = 1
         self._traces: list[tuple[int, int]] = []
         self._step_us = 0
+        self._seen = False
         self._connect()
 
     @property
@@ -85,6 +86,15 @@ class AgentLink:
         traces, self._traces = self._traces, []
         return traces
 
+    def is_seen(self, wait_s: float) -> bool:
+        """Whether the agent knows a rank of the command; it has so long to say so."""
+        until = time.monotonic() + wait_s
+        self._receive()
+        while not self._seen and self.connected and time.monotonic() < until:
+            time.sleep(DRAIN_EVERY_S)
+            self._receive()
+        return self._seen
+
     def _receive(self) -> None:
         """What the agent asks for."""
         try:
@@ -94,6 +104,8 @@ class AgentLink:
                     self.close()
                 elif len(data) == FEWER.size and data[:1] == b"N":
                     self._fewer = max(1, int(FEWER.unpack(data)[1]))
+                elif data == SEEN.pack(b"R"):
+                    self._seen = True
                 elif len(data) == STEP_US.size and data[:1] == b"D":
                     self._step_us = int(STEP_US.unpack(data)[1])
                 elif len(data) == TRACE.size and data[:1] == b"P":

@@ -43,6 +43,8 @@ if TYPE_CHECKING:
 CALM_TURN_S, QUIET_TURN_S = 1.0, 5.0  # without output that says anything
 REPLAYED = "ncu.steps"  # fact of a rank
 EXIT = "exit"  # fact: exit code, or the signal that ended it, negative; node time
+SOON_NS, SEEN_S = 2_000_000_000, 0.1
+NOT_SEEN = "roofline-agent: the command ended before the agent saw it, so it may not be recorded"
 NO_AGENT = "roofline-agent: no agent runs on this node, nothing is recorded until one is started"
 
 
@@ -91,14 +93,17 @@ def run(
     log = StepLog(step_pattern, show) if step_pattern else None
     environ = with_local_job(environ, naming)
     wrapped = _WrappedCommand(command, naming, environ, watchers, log, show)
+    begin_ns = time.monotonic_ns()
     wrapped.start(kernels, steps, session)
     if traced and (why := wrapped.tracing.ask(traced)):
         show(f"roofline-agent: the command runs without a trace: {why}")
     forward = (wrapped.send_signal, wrapped.resize, wrapped.ending.set)
     threading.Thread(target=launch.forward_signals, args=forward, daemon=True).start()
+    words = "" if quiet else announcement(command, wrapped.environ)
     if not wrapped.link.connected:
+        words = ""
         show(NO_AGENT)
-    elif not quiet and (words := announcement(command, wrapped.environ)):
+    elif words:
         show(words)
     status = wrapped.wait()
     if session is not None and session.started:
@@ -113,6 +118,8 @@ def run(
     ended_ns = time.monotonic_ns()
     wrapped.close()
     wrapped.send_exit(status, ended_ns)
+    if words and status and ended_ns - begin_ns < SOON_NS and not wrapped.link.is_seen(SEEN_S):
+        show(NOT_SEEN)
     return status
 
 

@@ -41,7 +41,7 @@ def amount(check: Check) -> str:
     if check.done == 0:
         return f"0 of {check.whole / scale:.3g} {unit}".strip()
     number = check.done / scale
-    return f"{number:,.3g} {unit}".strip() if number < 1000 else f"{number:,.0f} {unit}".strip()
+    return f"{number:,.3g} {unit}".strip() if number < 999.5 else f"{number:,.0f} {unit}".strip()
 
 
 def tolerance(check: Check) -> str:

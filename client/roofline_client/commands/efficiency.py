@@ -6,6 +6,7 @@ import re
 from typing import Annotated
 
 import typer
+from roofline.answers.precisions import precision_called, unknown
 
 from ..step_range import parse_steps
 from .options import (
@@ -17,6 +18,7 @@ from .options import (
     ServerOption,
     StepsOption,
     check_format,
+    check_positive,
     one_job,
     resolve_job,
     show,
@@ -72,6 +74,14 @@ def efficiency(
     asked = one_job(which, job)
     first, last = parse_steps(steps)
     per_example, per_step = parse_flops(model_flops)
+    check_positive(
+        {
+            "--parameters": parameters,
+            "--tokens-per-example": tokens,
+            "--layers": layers,
+            "--hidden": hidden,
+        }
+    )
     from ..api import connect
     from ..tables import efficiencies
 
@@ -83,13 +93,21 @@ def efficiency(
         "layers": layers,
         "hidden": hidden,
         "causal": causal,
-        "precision": precision,
+        "precision": parse_precision(precision),
         "sparse": sparse,
     }
     with connect(server) as client:
         asked = resolve_job(client, asked)
         found = client.efficiency(asked, model, first_step=first, last_step=last, ranks=rank or ())
     show(output, found, efficiencies, found.notes)
+
+
+def parse_precision(given: str) -> str:
+    """ "f32" of "FP32" and "float32"; "" of "". Raises BadParameter."""
+    found = precision_called(given) if given else ""
+    if found is None:
+        raise typer.BadParameter(unknown(given), param_hint="--precision")
+    return found
 
 
 def parse_flops(given: str) -> tuple[float | None, float | None]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
@@ -111,6 +111,13 @@ def check_format(output: str) -> None:
 def check_choice(given: str, known: tuple[str, ...], option: str) -> None:
     if given not in known:
         raise typer.BadParameter(f"{given!r} is not one of {', '.join(known)}", param_hint=option)
+
+
+def check_positive(given: Mapping[str, float | None]) -> None:
+    """given: numbers by option. Raises BadParameter."""
+    for option, value in given.items():
+        if value is not None and not value > 0:
+            raise typer.BadParameter(f"{value:g} must be more than 0", param_hint=option)
 
 
 def check_jobs(experiment: str, jobs: list[str] | None) -> None:

@@ -14,6 +14,7 @@ from .options import (
     OptionalJobOption,
     ServerOption,
     check_format,
+    check_positive,
     one_job,
     resolve_job,
     show,
@@ -50,6 +51,7 @@ def what_if(
     check_format(output)
     asked = one_job(which, job)
     times, speed = parse_bandwidth(bandwidth)
+    check_positive({"--batch": batch})
     if not any((ranks, ps, batch, bandwidth, fix)):
         raise typer.BadParameter("give --ranks, --ps, --batch, --bandwidth or --fix")
     from ..api import connect

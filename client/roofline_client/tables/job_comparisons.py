@@ -76,7 +76,7 @@ def _change(one: Change, amount: float | None) -> str:
     if amount is None:
         return "-"
     if one.kind in RATIOS:
-        return f"x{amount:.3g}"
+        return units.factor(amount)
     sign = "+" if amount > 0 else "-" if amount < 0 else ""
     if one.kind == "roof_share":
         return f"{sign}{abs(amount) * 100:.3g} points"

@@ -98,7 +98,7 @@ def as_text(machines: Sequence[MachineVersion]) -> Group:
         cells = []
         for value, ratio in zip(row.values, row.ratios, strict=True):
             cells.append("-" if value is None else units.number(value, row.unit))
-            cells.append("-" if ratio is None else f"x{ratio:.3g}")
+            cells.append("-" if ratio is None else units.factor(ratio))
         del cells[1]  # the first against itself
         table.add(name, *cells)
     legend = Text(clean(wording.comparison_legend(label(machines[0]))), style="dim")

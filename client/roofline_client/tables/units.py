@@ -50,6 +50,11 @@ def number(amount: float, unit: str) -> str:
     return _plain(amount, 4) if abs(amount) < 1000 else f"{amount:.1f}"
 
 
+def factor(amount: float) -> str:
+    """How many times one number is another: "x1.53", "x1230"."""
+    return f"x{_plain(amount, 3)}"
+
+
 def share(value: Value | None) -> str:
     """A fraction in percent; "-" when absent."""
     return "-" if value is None or value.value is None else f"{value.value:.1%}"

@@ -12,6 +12,7 @@ import typer
 
 from ..access.audit import Audit
 from ..access.tokens import Token, Tokens
+from ..errors import BadRequest
 from ..records import Limit
 from .init import DAYS, address, join_token
 from .options import DataOption, FormatOption, access_of
@@ -56,9 +57,12 @@ def new(
     folder = access_of(data, context.obj)
     single = role != "agent" if once is None else once
     limit = Limit(user or "", jobs or "")
-    token, secret = Tokens(folder).new(
-        role, name or limit.user, joins=True, once=single, days=days, limit=limit
-    )
+    try:
+        token, secret = Tokens(folder).new(
+            role, name or limit.user, joins=True, once=single, days=days, limit=limit
+        )
+    except BadRequest as error:
+        raise typer.BadParameter(str(error)) from None
     facts = limit._asdict() if any(limit) else {}
     Audit(folder).add("token", token=token.id, role=role, name=name, joins=True, **facts)
     program = "roofline-agent" if role == "agent" else "roofline-client"

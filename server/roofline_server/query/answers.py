@@ -172,7 +172,7 @@ class Answers:
         removals.check_left(run, self._store.removed(run), CutLevel.STEPS)
         view = self._store.view(run, needed)
         if view is None:
-            raise unknown_job(job, self._store.jobs())
+            raise unknown_job(job, self._store.newest_jobs())
         return view
 
     def _noted_of_jobs(self, message: Any, experiment: str, jobs: Sequence[str]) -> Any:
@@ -208,14 +208,14 @@ class Answers:
         removals.check_left(run, self._store.removed(run), CutLevel.RAW)
         raw = self._store.raw(run)
         if raw is None:
-            raise unknown_job(run, self._store.jobs())
+            raise unknown_job(run, self._store.newest_jobs())
         return raw
 
     def _run(self, job: str) -> str:
         """The run that is meant: the newest of "42", the first of "42/1". Raises UnknownJob."""
         run = self._store.run_called(job)
         if run is None:
-            raise unknown_job(job, self._store.jobs())
+            raise unknown_job(job, self._store.newest_jobs())
         return run
 
 

@@ -138,7 +138,7 @@ class QueryService:
         store = self._whole_store
         job = store.run_called(request.job)
         if job is None:
-            raise unknown_job(request.job, store.jobs())
+            raise unknown_job(request.job, store.newest_jobs())
         view = store.view(job, {"steps": []}) or store.overview(job)
         return job, running_ranks(view, store.now_ns())
 

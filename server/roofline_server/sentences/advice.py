@@ -47,6 +47,7 @@ def _words(case: Case) -> dict[str, object]:
         "more_servers": case.servers + 1,
         "cycle_ms": case.settings.get(CYCLE_TIME, "1"),
         "fusion_mb": _megabytes(case.settings.get(FUSION, "")),
+        "as_it_is": "" if case.settings.keys() & {CYCLE_TIME, FUSION} else ": the defaults of Horovod 0.28",
         "busy": f"{case.gpu_busy:.0%}" if case.gpu_busy is not None else "",
         "copied_rate": quantity(case.copied, "B/s") if case.copied is not None else "",
         "tensor_share": f"{case.tensor:.0%}" if case.tensor is not None else "",

@@ -14,6 +14,7 @@ NARROW = 0.3  # share of FLOPs in narrow vectors that matters
 AT_ROOF = 0.8  # of its part of the roof: what computes as fast gains little on this machine
 TORCH, TENSORFLOW, HOROVOD, JAX = "torch", "tensorflow", "horovod", "jax"
 CYCLE_TIME, FUSION = "HOROVOD_CYCLE_TIME", "HOROVOD_FUSION_THRESHOLD"
+AUTOTUNE = "HOROVOD_AUTOTUNE"
 
 
 class Case(NamedTuple):
@@ -86,15 +87,31 @@ def shares_with_others(case: Case) -> bool:
 
 
 def has_slow_cycle(case: Case) -> bool:
+    return HOROVOD in case.frameworks and (_cycle_ms(case) or 0.0) > 1
+
+
+def _cycle_ms(case: Case) -> float | None:
+    """None: what is set is no number."""
     try:
-        return HOROVOD in case.frameworks and float(case.settings.get(CYCLE_TIME, "1")) > 1
+        return float(case.settings.get(CYCLE_TIME, "1"))
     except ValueError:
-        return False
+        return None
 
 
 def has_small_fusion(case: Case) -> bool:
     size = case.settings.get(FUSION, "")
     return HOROVOD in case.frameworks and size.isdecimal() and int(size) < 2**26
+
+
+def may_be_tuned(case: Case) -> bool:
+    """A job of Horovod of which neither is plainly wrong, and that does not try others by itself."""
+    tunes = case.settings.get(AUTOTUNE, "0") not in ("", "0")
+    wrong = has_slow_cycle(case) or has_small_fusion(case) or _cycle_ms(case) is None
+    return HOROVOD in case.frameworks and not (tunes or wrong)
+
+
+def averages_by_ddp(case: Case) -> bool:
+    return TORCH in case.frameworks and HOROVOD not in case.frameworks
 
 
 def has_small_kernels(case: Case) -> bool:

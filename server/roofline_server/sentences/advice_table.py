@@ -11,10 +11,12 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from .advice_cases import (
+    HOROVOD,
     JAX,
     TENSORFLOW,
     TORCH,
     Case,
+    averages_by_ddp,
     has_idle_cpus,
     has_idle_tensor_cores,
     has_more_ranks_than_cpus,
@@ -28,6 +30,7 @@ from .advice_cases import (
     has_uneven_servers,
     is_at_roof,
     is_memory_bound,
+    may_be_tuned,
     of_some_ranks,
     shares_its_node,
     shares_with_others,
@@ -134,10 +137,23 @@ ADVICE: tuple[Advice, ...] = (
     ),
     Advice(
         ("transfer",),
+        "HOROVOD_AUTOTUNE=1: it tries cycle times and sizes of the fusion buffer, and keeps the fastest",
+        "Horovod documentation, Autotune",
+        "a cycle takes {cycle_ms} ms, the fusion buffer has {fusion_mb} MiB{as_it_is}",
+        may_be_tuned,
+    ),
+    Advice(
+        ("transfer",),
+        "accumulate gradients: DistributedOptimizer(backward_passes_per_step=N), one allreduce for N batches",
+        "Horovod documentation, API: DistributedOptimizer",
+        holds=uses(HOROVOD),
+    ),
+    Advice(
+        ("transfer",),
         "overlap more: bucket_cap_mb of DistributedDataParallel, static_graph=True; no_sync() to "
         "accumulate gradients",
         "Li et al., PyTorch Distributed (VLDB 2020)",
-        holds=uses(TORCH),
+        holds=averages_by_ddp,
     ),
     Advice(
         ("transfer", "network", "slow_link"),

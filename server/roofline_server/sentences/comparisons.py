@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from .verdict import parts_named
-from .wording import duration, listed
+from .wording import duration, listed, number
 
 NO_STEPS = "what differs in speed is not known: {} has no steps"
 SAME_SETTINGS = "no recorded setting, tag or size differs"
@@ -16,14 +16,11 @@ ONE_RUN_EACH = (
 
 def faster(first: str, second: str, ratio: float, low: float | None, high: float | None, noise: bool) -> str:
     """ratio: throughput of the second job over that of the first."""
-    if noise and low is not None:
-        return f"{second} is as fast as {first}, within noise ({_interval(low, high)})"
-    how = f"{second} is {ratio:.3g}x as fast as {first}"
-    return f"{how} ({_interval(low, high)})" if low is not None else f"{how} (too few steps for an interval)"
-
-
-def _interval(low: float | None, high: float | None) -> str:
-    return f"{low:.3g}x to {high:.3g}x"
+    how = f"{second} is {number(ratio)}x as fast as {first}"
+    if low is None or high is None:
+        return f"{how} (too few steps for an interval)"
+    interval = f"{number(low)}x to {number(high)}x"
+    return f"{second} is as fast as {first}, within noise ({interval})" if noise else f"{how} ({interval})"
 
 
 def mostly(parts: Sequence[tuple[str, float]], unsure: tuple[str, float] | None = None) -> str:

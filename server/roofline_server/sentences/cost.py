@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from .wording import number, two_digits
+
 UPPER_BOUND = (
     "CPU time counts as if it were taken from the training, in shares of all CPUs of the node; "
     "parts that are not known are left out"
@@ -26,7 +28,7 @@ def wrapper(cores: float) -> str:
 
 def hooks(seconds: float) -> str:
     """seconds: a step."""
-    return f"hooks {seconds * 1e6:.3g} us a step"
+    return f"hooks {number(seconds * 1e6)} us a step"
 
 
 def kernels(one_in: int, slower: float | None) -> str:
@@ -41,4 +43,4 @@ def in_all(share: float, parts: Sequence[str]) -> str:
 
 
 def _percent(share: float) -> str:
-    return f"{share * 100:.2g} %"
+    return f"{two_digits(share * 100)} %"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from .wording import two_digits
+
 # What the bytes of level "minimum" are: those of reorders and element-wise kernels among them.
 TENSOR_BYTES = "every kernel's tensors once, nothing kept in caches between kernels"
 UNMODELLED = "pooling, normalisation and element-wise operations are not counted"
@@ -76,4 +78,5 @@ def of_ranks_with_flops(known: int, ranks: int) -> str:
 
 def interpolated(samples: float) -> str:
     """samples: a step."""
-    return f"interpolated between samples, {samples:.2g} a step: single steps are blurred, the mean is not"
+    seen = two_digits(samples)
+    return f"interpolated between samples, {seen} a step: single steps are blurred, the mean is not"

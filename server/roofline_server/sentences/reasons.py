@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from .wording import quantity
+
 # -- steps --------------------------------------------------------------------------------------------------
 
 NO_STEPS = "no steps"
@@ -55,7 +57,7 @@ NO_SAMPLED_STEP = (
 
 
 def ran_backwards(amount: float, unit: str) -> str:
-    return f"{amount:.3g} {unit}: a counter ran backwards"
+    return f"{quantity(amount, unit)}: a counter ran backwards"
 
 
 # -- counters -----------------------------------------------------------------------------------------------

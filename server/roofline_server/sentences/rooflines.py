@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from .wording import listed, place, title
+from .wording import duration, listed, number, place, title
 
 # -- ceilings that lack -------------------------------------------------------------------------------------
 
@@ -63,7 +63,7 @@ def some_cpus(some: int, cpus: int) -> str:
 def network_ceiling(kind: str, way: str, peer: str, bytes_per_second: float) -> str:
     """ "network TCP to n2 1.17 GB/s". way: "to", "from"; peer "": not known."""
     to = f" {way} {peer}" if peer else ""
-    return f"network {kind.upper()}{to} {bytes_per_second / 1e9:.3g} GB/s"
+    return f"network {kind.upper()}{to} {number(bytes_per_second / 1e9)} GB/s"
 
 
 def memory_ceiling(level: str, operation: str, bytes_per_second: float) -> str:
@@ -192,11 +192,11 @@ def kernels_shown(shown: int) -> str:
 
 
 def unknown_kernels(seconds: float) -> str:
-    return f"kernels of unknown FLOPs took {seconds:.3g} s and are not shown"
+    return f"kernels of unknown FLOPs took {duration(seconds)} and are not shown"
 
 
 def kernels_without_flops(seconds: float) -> str:
-    return f"kernels that compute nothing (copies, reorders) took {seconds:.3g} s and are not shown"
+    return f"kernels that compute nothing (copies, reorders) took {duration(seconds)} and are not shown"
 
 
 def pooled_hosts(hosts: int) -> str:
@@ -205,4 +205,4 @@ def pooled_hosts(hosts: int) -> str:
 
 def its_part(parts: float, roof: str) -> str:
     """roof: what the whole roof is of, "of the whole node"; "": not said."""
-    return f"1/{parts:.3g} of the roof" + (f" {roof}" if roof else "")
+    return f"1/{number(parts)} of the roof" + (f" {roof}" if roof else "")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from .wording import many, number, place, two_digits
+from .wording import duration, many, number, place, two_digits
 
 # -- verdicts -----------------------------------------------------------------------------------------------
 
@@ -23,7 +23,7 @@ def above_peak(share: float, peak: str) -> str:
 
 def part_of_peak(peak: str, parts: float) -> str:
     """ "its half of the node's peak FLOP/s"."""
-    part = "half" if parts == 2 else f"part (1/{parts:.3g})"
+    part = "half" if parts == 2 else f"part (1/{number(parts)})"
     return f"its {part} of the shared {peak}"
 
 
@@ -109,11 +109,11 @@ def no_place(host: str, device: str, points: str, why: str, names: Sequence[str]
     """points: "kernel", "step"; why: "bytes are zero"."""
     some = ", ".join(names[:4]) + (", ..." if len(names) > 4 else "")
     where = place(host, device)
-    return f"{where}: {points}s whose {why} have no place: {some} ({seconds * 1e3:.3g} ms)"
+    return f"{where}: {points}s whose {why} have no place: {some} ({duration(seconds)})"
 
 
 def only_without_flops(host: str, device: str, launches: float, seconds: float) -> str:
-    kernels = f"{many(launches, 'kernel')} without FLOPs took {seconds * 1e3:.3g} ms"
+    kernels = f"{many(launches, 'kernel')} without FLOPs took {duration(seconds)}"
     return f"{place(host, device)}: {kernels}, and there are no others"
 
 

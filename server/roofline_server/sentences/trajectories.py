@@ -67,7 +67,7 @@ def _change(change: Change, unit: str) -> str:
 
 
 def throughput(first: float, last: float, unit: str, last_unit: str, speedup: float) -> str:
-    return f"throughput goes from {number(first)} {unit} to {number(last)} {last_unit}, {speedup:.3g}x"
+    return f"throughput goes from {number(first)} {unit} to {number(last)} {last_unit}, {number(speedup)}x"
 
 
 def scaling(throughput: str, efficiency: float, over: str, at: str) -> str:
@@ -165,8 +165,13 @@ def over_tensor_bytes(role: str) -> str:
     )
 
 
-def mixed_origins(role: str) -> str:
-    return f"{role}: FLOPs are counted by hardware in some jobs and follow from shapes in others"
+_ORIGINS = {"analytic": "computed from shapes"}
+
+
+def mixed_origins(role: str, origins: Sequence[tuple[str, Sequence[str]]]) -> str:
+    """origins: (provenance of FLOPs, the jobs where they have it)."""
+    each = ", ".join(f"{_ORIGINS.get(origin, origin)} in {listed(jobs)}" for origin, jobs in origins)
+    return f"{role}: FLOPs are known in several ways: {each}"
 
 
 def mixed_precisions(role: str, over: str, at: str, precisions: Sequence[tuple[str, str]]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from .wording import many, times, title
+from .wording import many, number, times, title
 
 ASIDE: Mapping[str, str] = {  # by what a step does beside its kernels
     "input": "it waits for input: prefetch, or more loader workers",
@@ -64,7 +64,7 @@ def below_roof(left: float, parts: float) -> str:
 
 
 def _part(parts: float) -> str:
-    return "the roof" if parts <= 1 else f"its part of the roof (1/{parts:.3g} of it)"
+    return "the roof" if parts <= 1 else f"its part of the roof (1/{number(parts)} of it)"
 
 
 def far_below_roof(left: float, parts: float, ceiling: str) -> str:
@@ -80,12 +80,12 @@ def below_roof_by_updates(left: float, parts: float, ceiling: str) -> str:
 
 
 def above_roof_in_caches(headroom: float) -> str:
-    return f"{1 / headroom:.2g}x above its roof: its data are in caches, whose bandwidth is higher"
+    return f"{times(1 / headroom)} above its roof: its data are in caches, whose bandwidth is higher"
 
 
 def above_roof(headroom: float) -> str:
     return (
-        f"{1 / headroom:.2g}x above its roof: the ceiling was measured too low (on a busy node?), or "
+        f"{times(1 / headroom)} above its roof: the ceiling was measured too low (on a busy node?), or "
         "something is counted twice"
     )
 

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 
 _PREFIXES = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 _PRECISIONS = {"f64": "FP64", "f32": "FP32", "tf32": "TF32", "f16": "FP16", "bf16": "BF16"}
+# As in the client's tables: from two minutes on minutes, from two hours on hours.
+_TIMES = ((7200.0, 3600.0, "h"), (120.0, 60.0, "min"), (1.0, 1.0, "s"))
 _KINDS_OF_NUMBERS = {"f": "FP", "s": "INT", "u": "UINT"}
 
 
@@ -35,8 +37,12 @@ def times(factor: float) -> str:
 
 
 def duration(seconds: float) -> str:
-    """ "52.1 ms", "1.5 s"."""
-    return f"{seconds * 1e3:.3g} ms" if seconds < 1 else f"{seconds:.3g} s"
+    """ "52.1 ms", "1.5 s", "20.6 min"."""
+    # What rounds up to the next unit is shown in the next unit: 1 s, not 1,000 ms.
+    for least, scale, unit in _TIMES:
+        if seconds >= 0.9995 * least:
+            return f"{number(seconds / scale)} {unit}"
+    return f"{number(seconds * 1e3)} ms"
 
 
 def many(amount: float, what: str) -> str:

@@ -254,6 +254,10 @@ class Store:
         """All jobs of which something is kept."""
         return self._views.jobs()
 
+    def newest_jobs(self) -> list[str]:
+        """All jobs of which something is kept; first that of which a rank became known last."""
+        return sorted(self.jobs(), key=lambda job: max(self.ranks_of(job)), reverse=True)
+
     def run_called(self, job: str) -> str | None:
         """The name of the run that somebody means who asks for a job: the newest of "42", the first of
         "42/1"; None when nothing of it is kept."""

@@ -140,6 +140,8 @@ def test_pod_that_nothing_names_is_recorded_and_its_author_told() -> None:
     named = pod({})
     named["metadata"]["annotations"]["roofline/job"] = "mine"
     assert patch_for(named, "team-a").warnings == []
+    named["metadata"]["annotations"]["roofline/job"] = "last"
+    assert "roofline/job: 'last' stands for" in patch_for(named, "team-a").warnings[0]
 
 
 def test_mpirun_gives_to_other_pods_what_sshd_does_not() -> None:

@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 from roofline_agent.errors import Unavailable
 from roofline_agent.marks import gathered, listener, senders
 from roofline_agent.marks.listener import MarkListener
-from roofline_agent.marks.packets import WRAPPED
+from roofline_agent.marks.packets import SEEN, WRAPPED
 from roofline_agent.marks.receiver import MAX_FACTS, MarkReceiver
 from roofline_agent.marks.refusals import (
     END_BY_OTHER_USER,
@@ -451,6 +451,40 @@ def test_kernels_sent_after_the_end_belong_to_the_rank_that_ended(site: Site) ->
     link.send(calls_packet((0, 10, 5)))
     _, calls, _ = site.take()
     assert [call.rank for call in calls] == [rank]
+
+
+def test_wrapped_rank_that_ends_before_the_first_scan_is_known_with_its_exit(site: Site) -> None:
+    add_process(site.proc, 900, {**IDENTITY, "ROOFLINE_RANK": "9"}, parent=os.getpid())
+    link = wrapped(site, 900)
+    assert site.take() == ([], [], [])
+    shutil.rmtree(site.proc / "900")
+    link.send(pack_fact("tag.nodes", "4"))
+    link.send(pack_fact("exit", f"1 {site.now_ns}"))
+    _, _, events = site.take()
+    assert [(e.kind, e.rank and e.rank.key, e.status, e.text) for e in events] == [
+        (EventKind.FACT, "chief:9", None, "tag.nodes=4"),
+        (EventKind.RANK_EXITED, "chief:9", 1, ""),
+    ]
+    started, gone = site.discovery.changes()
+    assert "chief:9" in [rank.key for rank in started] and [rank.key for rank in gone] == ["chief:9"]
+    assert site.discovery.environment(gone[0])["ROOFLINE_RANK"] == "9"
+
+
+def test_wrapper_is_told_once_that_its_command_is_known(site: Site) -> None:
+    add_process(site.proc, 900, IDENTITY, ("bash", "train.sh"), parent=os.getpid())
+    link = wrapped(site, 900)
+    link.setblocking(False)
+    site.take()
+    with pytest.raises(BlockingIOError):
+        link.recv(100)
+    add_process(site.proc, 901, {**IDENTITY, "ROOFLINE_RANK": "9"}, parent=900)
+    link.send(mark())
+    site.now_ns += LOOK_AGAIN_NS
+    site.take()
+    site.take()
+    assert link.recv(100) == SEEN.pack(b"R")
+    with pytest.raises(BlockingIOError):
+        link.recv(100)
 
 
 def test_wrapped_script_that_has_not_started_its_program_is_not_refused(site: Site) -> None:

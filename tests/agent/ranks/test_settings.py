@@ -94,3 +94,17 @@ def test_processes_per_node_is_the_most_there_were() -> None:
     assert texts(made, [], [rank(1)]) == [], "a job that ends has not had fewer"
     assert texts(made, [], []) == []
     assert texts(made, [], [rank(0)]) == [("worker:0", "setting.processes_per_node=1")], "it came anew"
+
+
+def test_next_run_of_a_name_is_counted_anew_though_nothing_was_looked_at_between() -> None:
+    made = RankFacts()
+    texts(made, [], [rank(0), rank(1)])
+    again = rank(0)._replace(pid=999)
+    assert texts(made, [], [again]) == [("worker:0", "setting.processes_per_node=1")]
+
+
+def test_rank_that_is_started_again_within_a_run_has_the_most_of_that() -> None:
+    made = RankFacts()
+    texts(made, [], [rank(0), rank(1)])
+    again = rank(1)._replace(pid=999)
+    assert texts(made, [], [rank(0), again]) == [("worker:1", "setting.processes_per_node=2")]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,7 +19,7 @@ from roofline_agent.run import agent_link
 from roofline_agent.run.agent_link import DROPPED, AgentLink, Border
 from roofline_agent.verbose import KernelStretch, TimedCall
 
-from tests.fakes import FakeAgent
+from tests.fakes import FakeAgent, ended
 
 SPAN = ("engine.allreduce", 1, 2, None, 1)
 
@@ -102,6 +103,18 @@ def receiving(path: Path) -> Iterator[MarkReceiver]:
         yield receiver
     finally:
         listener.close()
+
+
+def test_wrapper_is_told_that_its_command_is_known(path: Path) -> None:
+    environ = {**os.environ, "ROOFLINE_WRAPPED": "1", "ROOFLINE_JOB": "j"}
+    with receiving(path) as receiver, ended(subprocess.Popen(["sleep", "60"], env=environ)) as child:
+        links = AgentLink(child.pid, [str(path)]), AgentLink(os.getpid(), [str(path)])
+        receiver.accept()
+        receiver.receive()
+        assert [link.is_seen(0.0) for link in links] == [True, False]
+        assert links[0].is_seen(0.0), "once known is known"
+        for link in links:
+            link.close()
 
 
 def test_wrappers_are_asked_for_fewer_kernels_and_nobody_else(link: AgentLink, path: Path) -> None:

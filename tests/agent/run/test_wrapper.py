@@ -26,7 +26,7 @@ from roofline_agent.run.rank_environment import (
     kept,
     rank_environment,
 )
-from roofline_agent.run.wrapper import NO_AGENT
+from roofline_agent.run.wrapper import NO_AGENT, NOT_SEEN
 from roofline_step._packets import CALLS, KERNEL
 
 from tests.fakes import AGENT, FakeAgent, clean_environ, ended, wait_for
@@ -395,6 +395,17 @@ def test_what_is_not_recorded_is_not_claimed(
 ) -> None:
     run({**environ, **more}, "sleep", "0.3", options=options)
     assert [d for _, d in agent.poll(0.5) if d[:1] == b"C"] == []
+
+
+@pytest.mark.parametrize(("status", "quiet", "says"), [(1, False, True), (1, True, False), (0, False, False)])
+def test_command_that_fails_before_the_agent_saw_it_may_not_be_recorded(
+    environ: dict[str, str], agent: FakeAgent, status: int, quiet: bool, says: bool
+) -> None:
+    command = [word for word in RUN if quiet or word != "--quiet"]
+    done = subprocess.run(
+        [*command, "--", "sh", "-c", f"exit {status}"], env=environ, capture_output=True, timeout=60
+    )
+    assert (NOT_SEEN.encode() in done.stderr, done.returncode) == (says, status)
 
 
 def test_users_path_and_sitecustomize_still_count(environ: dict[str, str], tmp_path: Path) -> None:

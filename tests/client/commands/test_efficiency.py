@@ -42,6 +42,10 @@ def test_all_forms(site: Asked) -> None:
             {"flops_per_step": 6.2e12, "precision": "bf16"},
         ),
         (
+            ("--precision", "FP32"),
+            {"precision": "f32"},
+        ),
+        (
             (*TRANSFORMER, "--causal", "--sparse"),
             {
                 "parameters": 1.3e9,
@@ -69,3 +73,11 @@ def test_what_is_given_of_the_model_is_asked_for(
 )
 def test_what_cannot_be_is_a_usage_error(site: Asked, options: tuple[str, ...]) -> None:
     assert asking(site, "efficiency", *options).returncode == 2
+
+
+def test_a_usage_error_names_the_option(site: Asked) -> None:
+    done = asking(site, "efficiency", "42", "--precision", "foo")
+    assert done.returncode == 2 and "--precision: 'foo' is no precision" in done.stderr
+    assert "f32, tf32, f16" in done.stderr
+    done = asking(site, "efficiency", "42", "--parameters", "-1", "--tokens-per-example", "1")
+    assert done.returncode == 2 and "--parameters: -1 must be more than 0" in done.stderr

@@ -125,3 +125,8 @@ def test_no_power_of_ten_is_left_to_the_reader(unit: str, amount: float) -> None
 )
 def test_long_time_is_no_power_of_ten(amount: float, text: str) -> None:
     assert units.number(amount, "s") == text
+
+
+@pytest.mark.parametrize(("amount", "text"), [(1.5312, "x1.53"), (0.8, "x0.8"), (1234.4, "x1234"), (1, "x1")])
+def test_factor_has_no_power_of_ten(amount: float, text: str) -> None:
+    assert units.factor(amount) == text

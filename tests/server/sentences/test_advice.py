@@ -31,6 +31,14 @@ SITUATIONS: dict[str, tuple[Case, str]] = {
         Case("transfer", frameworks=frozenset({"horovod"}), settings={"HOROVOD_FUSION_THRESHOLD": "1048576"}),
         "HOROVOD_FUSION_THRESHOLD",
     ),
+    "Horovod as it is, with PyTorch": (
+        Case("transfer", frameworks=frozenset({"horovod", "torch"})),
+        "HOROVOD_AUTOTUNE=1",
+    ),
+    "Horovod that tunes itself": (
+        Case("transfer", frameworks=frozenset({"horovod"}), settings={"HOROVOD_AUTOTUNE": "1"}),
+        "backward_passes_per_step",
+    ),
     "DDP": (Case("transfer", frameworks=frozenset({"torch"})), "bucket_cap_mb"),
     "input of all, torch": (Case("input", frameworks=frozenset({"torch"})), "num_workers"),
     "input of all, TensorFlow": (Case("input", frameworks=frozenset({"tensorflow"})), "AUTOTUNE"),
@@ -115,6 +123,20 @@ def test_evidence_has_the_numbers_it_rests_on() -> None:
 
 
 @pytest.mark.parametrize(
+    ("settings", "evidence"),
+    [
+        ({}, ["a cycle takes 1 ms, the fusion buffer has 128 MiB: the defaults of Horovod 0.28"]),
+        ({"HOROVOD_CYCLE_TIME": "0.5"}, ["a cycle takes 0.5 ms, the fusion buffer has 128 MiB"]),
+        ({"HOROVOD_CYCLE_TIME": "5"}, ["a cycle takes 5 ms"]),
+        ({"HOROVOD_CYCLE_TIME": "x"}, []),
+    ],
+)
+def test_what_horovod_does_is_said_also_where_nothing_is_set(settings: dict[str, str], evidence: str) -> None:
+    case = Case("transfer", frameworks=frozenset({"horovod"}), settings=settings)
+    assert advise(case).evidence == evidence
+
+
+@pytest.mark.parametrize(
     ("case", "not_said"),
     [
         (Case("contention_own", per_node=2, threads=2, cpus=8), "one thread per CPU over all ranks"),
@@ -125,6 +147,8 @@ def test_evidence_has_the_numbers_it_rests_on() -> None:
         (Case("compute", threads=2, cpus=8, on_gpu=True), "use all CPUs"),
         (Case("compute", kernel_s=1e-3), "larger kernels"),
         (Case("transfer", frameworks=frozenset({"torch"}), settings={"HOROVOD_CYCLE_TIME": "5"}), "CYCLE"),
+        (Case("transfer", frameworks=frozenset({"torch"})), "HOROVOD"),
+        (Case("transfer", frameworks=frozenset({"horovod", "torch"})), "bucket_cap_mb"),
         (Case("transfer", frameworks=frozenset({"horovod"}), settings={"HOROVOD_CYCLE_TIME": "x"}), "CYCLE"),
     ],
 )

@@ -114,8 +114,8 @@ from roofline_server.sentences.trajectories import Change
             ),
         ),
         (
-            texts.mixed_origins("worker"),
-            "worker: FLOPs are counted by hardware in some jobs and follow from shapes in others",
+            texts.mixed_origins("worker", [("analytic", ["41"]), ("estimated", ["42", "43"])]),
+            "worker: FLOPs are known in several ways: computed from shapes in 41, estimated in 42, 43",
         ),
         (
             texts.mixed_precisions("worker", "nodes", "2", [("a", "f64"), ("b", "f32")]),

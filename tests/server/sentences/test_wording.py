@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from roofline_server.sentences.wording import many, number, quantity
+from roofline_server.sentences.wording import duration, many, number, quantity
 
 
 @pytest.mark.parametrize(
@@ -11,6 +11,25 @@ from roofline_server.sentences.wording import many, number, quantity
 )
 def test_number_has_no_power_of_ten(amount: float, text: str) -> None:
     assert number(amount) == text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0, "0 ms"),
+        (0.0000521, "0.0521 ms"),
+        (0.0521, "52.1 ms"),
+        (0.9994, "999 ms"),
+        (0.9997, "1 s"),
+        (1.5, "1.5 s"),
+        (119.5, "120 s"),
+        (119.99, "2 min"),
+        (1234.5, "20.6 min"),
+        (4.5e6, "1,250 h"),
+    ],
+)
+def test_duration_has_no_power_of_ten(seconds: float, text: str) -> None:
+    assert duration(seconds) == text
 
 
 def test_rate_has_its_prefix() -> None:

@@ -156,6 +156,7 @@ def test_jobs_do_not_see_each_other(store: Store) -> None:
     B.put(store, *training([rank("two")], batches=3))
     store.seal()
     assert store.jobs() == {"one", "two"}
+    assert store.newest_jobs() == ["two", "one"]
     for job, batches in (("one", 2), ("two", 3)):
         view = store.view(job)
         assert view

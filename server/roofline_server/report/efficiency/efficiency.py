@@ -20,7 +20,7 @@ from ..ranks.members import chosen
 from ..roofline import rooflines
 from ..roofline.groups import groups_of, summarized
 from ..verdict.build import accounts_of
-from .model_flops import EfficiencyQuery, check
+from .model_flops import EfficiencyQuery, checked
 from .rank_use import RankUse, use_of
 from .utilisation import losses, measured, of_ranks
 
@@ -28,8 +28,9 @@ NEEDED = rooflines.needed("network", "rank")
 
 
 def efficiency(view: JobView, subject: Subject, asked: EfficiencyQuery) -> Efficiency:
-    """The answer to GetEfficiency. Raises BadRequest for a model or range that cannot be, and UnknownRank."""
-    check(asked)
+    """The answer to GetEfficiency. Raises BadRequest for a model, precision or range that cannot be, and
+    UnknownRank."""
+    asked = checked(asked)
     check_seen(view, subject.steps)
     numbers = chosen(view, subject.ranks)
     gathered = gather(view, subject.steps)

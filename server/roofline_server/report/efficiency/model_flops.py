@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
+from roofline.answers.precisions import precision_called, unknown
 from roofline.answers.values import Provenance, Scope, Value
 
 from ...errors import BadRequest
@@ -35,11 +36,20 @@ class EfficiencyQuery(NamedTuple):
 NUMBERS = EfficiencyQuery._fields[:6]
 
 
-def check(asked: EfficiencyQuery) -> None:
-    """Raises BadRequest for a model that cannot be."""
-    for one in asked[: len(NUMBERS)]:
-        if isinstance(one, float) and not 0 < one <= MOST:
-            raise BadRequest(f"{one}: must be more than 0, and at most {MOST:g}")
+def checked(asked: EfficiencyQuery) -> EfficiencyQuery:
+    """The same with the precision as it is called here. Raises BadRequest for what cannot be."""
+    _check(asked)
+    precision = precision_called(asked.precision) if asked.precision else ""
+    if precision is None:
+        raise BadRequest(unknown(asked.precision))
+    return asked._replace(precision=precision)
+
+
+def _check(asked: EfficiencyQuery) -> None:
+    for name in NUMBERS:
+        value = getattr(asked, name)
+        if value is not None and not 0 < value <= MOST:
+            raise BadRequest(f"{name} = {value:g}: must be more than 0, and at most {MOST:g}")
     ways = [asked.flops_per_example, asked.flops_per_step, asked.parameters]
     if sum(one is not None for one in ways) > 1:
         raise BadRequest("the model's FLOPs are given in several ways: give one of them")

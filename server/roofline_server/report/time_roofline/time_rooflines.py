@@ -95,7 +95,7 @@ def _job(store: Store, name: str, asked: TimeRooflineQuery, points: str) -> _Wor
     whole = points == "step" or asked.over == "batch"
     view = store.view(name, OF_REPORT if whole else OF_KERNELS)
     if view is None:
-        raise unknown_job(name, store.jobs())
+        raise unknown_job(name, store.newest_jobs())
     subject = asked.subject._replace(job=name)
     ranks = evidence(view, subject) if whole else {}
     notes = [JobNote(note) for note in late_notes(view, USED)]

@@ -52,7 +52,7 @@ def jobs_of(store: Store, experiment: str, jobs: Sequence[str]) -> list[str]:
             f"`roofline-agent run --experiment {experiment}`, or name them one by one"
         )
     if unknown := sorted(set(found) - store.jobs()):
-        raise unknown_job(unknown[0], store.jobs())
+        raise unknown_job(unknown[0], store.newest_jobs())
     if len(found) > MOST_JOBS:
         raise BadRequest(f"{len(found)} jobs in one answer; at most {MOST_JOBS}: name some of them")
     return found

@@ -223,9 +223,12 @@ def _mixed_points(role: str, readings: Sequence[Reading]) -> list[str]:
     notes = []
     if level_of(readings) == MINIMUM and any(set(r.points) - {MINIMUM} for r in readings):
         notes.append(texts.over_tensor_bytes(role))
-    origins = {p.flops_per_second.provenance for r in readings for p in r.points.values()}
-    if len(origins) > 1:
-        notes.append(texts.mixed_origins(role))
+    by_origin: dict[str, dict[str, None]] = {}
+    for reading in readings:
+        for one in reading.points.values():
+            by_origin.setdefault(one.flops_per_second.provenance.value, {})[reading.job] = None
+    if len(by_origin) > 1:
+        notes.append(texts.mixed_origins(role, [(origin, list(jobs)) for origin, jobs in by_origin.items()]))
     return notes
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...errors import BadRequest
+from ...errors import UnknownRank
 from ...model.account import NOT_ITS_OWN
 from ...model.barrier import align
 from ...model.intervals import LEAST_STEPS, interval, of_another_run
@@ -20,7 +20,7 @@ MOST_GAINED = 0.99  # of a step
 def mend(
     view: JobView, gathered: Gathered, serving: Served, what: str
 ) -> tuple[Range | None, list[str], list[str]]:
-    """(seconds a step, what it stands on, what to know). what: "ddp:1", "ps:0" or "input". Raises BadRequest
+    """(seconds a step, what it stands on, what to know). what: "ddp:1", "ps:0" or "input". Raises UnknownRank
     for anything else."""
     server = next((signals for signals in serving.servers.values() if signals.rank == what), None)
     if server is not None:
@@ -32,7 +32,7 @@ def mend(
     every = dict.fromkeys(part for one in accounts for part in one.parts)
     parts = [part for part in every if part == "transfer" or part not in NOT_ITS_OWN]
     if what not in ranks and what not in parts:
-        raise BadRequest(texts.no_such(what, [*ranks, *(s.rank for s in serving.servers.values()), *parts]))
+        raise UnknownRank(texts.no_such(what, [*ranks, *(s.rank for s in serving.servers.values()), *parts]))
     alone = len(numbers) == 1 and what in parts
     grid = align([gathered.evidence[n].steps for n in numbers]) if alone else gathered.barriers.grid
     job = job_of(signals, accounts, grid)

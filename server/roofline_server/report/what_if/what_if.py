@@ -58,7 +58,7 @@ class _Known(NamedTuple):
 
 
 def what_if(view: JobView, asked: WhatIfQuery) -> WhatIf:
-    """Raises BadRequest for a change that cannot be."""
+    """Raises BadRequest for a change that cannot be, and UnknownRank."""
     gathered = gather(view)
     serving = served(view, gathered)
     now = _known(gathered, serving)
@@ -114,7 +114,7 @@ def _known(gathered: Gathered, serving: Served) -> _Known:
 
 def _check(asked: WhatIfQuery, now: _Known) -> None:
     """Raises BadRequest for a change that cannot be."""
-    given = [value for value in asked if value not in (None, "")]
+    given = {name: value for name, value in asked._asdict().items() if value not in (None, "")}
     if not given:
         raise BadRequest("what shall be different? ranks, servers, batch, bandwidth, or what is mended")
     if asked.fix and len(given) > 1:
@@ -123,9 +123,9 @@ def _check(asked: WhatIfQuery, now: _Known) -> None:
         raise BadRequest("the job has no parameter servers")
     if asked.bandwidth is not None and asked.bandwidth_times is not None:
         raise BadRequest("bandwidth is given twice")
-    for value in given:
+    for name, value in given.items():
         if not isinstance(value, str) and not 0 < value <= MOST:
-            raise BadRequest(f"{value}: must be more than 0, and at most {MOST:g}")
+            raise BadRequest(f"{name} = {value:g}: must be more than 0, and at most {MOST:g}")
     if asked.batch is not None and now.batch is None and now.step:
         raise BadRequest("the batch of the job is not known: no examples were reported")
 

@@ -78,7 +78,8 @@ class Retention:
         if policy.job:
             run = self._run_called(policy.job)
             if run is None:
-                raise unknown_job(policy.job, {job.job for job in jobs})
+                newest_first = sorted(jobs, key=lambda job: job.begin_ns, reverse=True)
+                raise unknown_job(policy.job, [job.job for job in newest_first])
             if not all(job.is_over(now_ns) for job in jobs if job.job == run):
                 raise BadRequest(
                     f"job {policy.job} may still send data, and stays whole: it is over 10 minutes after the "

@@ -226,6 +226,13 @@ def test_the_precision_of_the_peak_can_be_named(store: Store) -> None:
     assert values(found.whole)["hfu"].value is None
 
 
+def test_it_can_be_named_as_elsewhere(store: Store) -> None:
+    found = answered(store, [kernel(None, None)], flops_per_step=float(FLOPS), precision="bfloat16")
+    assert found.whole.precision == "bf16"
+    with pytest.raises(BadRequest, match="'foo' is no precision"):
+        answered(store, precision="foo")
+
+
 def test_without_a_precision_there_is_no_peak(store: Store) -> None:
     whole = values(answered(store, [kernel(None, None)], flops_per_step=float(FLOPS)).whole)
     assert whole["peak"].value is None and "--precision" in whole["peak"].reason
@@ -280,3 +287,8 @@ def test_a_job_without_steps_has_no_waterfall(store: Store) -> None:
 def test_models_that_cannot_be(store: Store, asked: dict[str, Any]) -> None:
     with pytest.raises(BadRequest):
         answered(store, **asked)
+
+
+def test_a_number_that_cannot_be_is_named(store: Store) -> None:
+    with pytest.raises(BadRequest, match=r"^parameters = -1: must be more than 0"):
+        answered(store, parameters=-1.0, tokens_per_example=1.0)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from roofline.answers.what_if import WhatIf
+from roofline_server.errors import BadRequest, UnknownRank
 from roofline_server.report.what_if.what_if import WhatIfQuery, what_if
 from roofline_server.sentences import waits
 from roofline_server.sentences import what_if as texts
@@ -32,6 +33,18 @@ def test_input_of_a_rank_that_trains_alone(tmp_path: Path) -> None:
 def test_a_rank_that_trains_alone_cannot_be_like_others(tmp_path: Path) -> None:
     found = mended(tmp_path, "ddp:0", [Odd("ddp", MANY)])
     assert found.step.then.value is None and found.step.then.reason == waits.ALONE
+
+
+def test_a_rank_that_is_not_there_is_not_known(tmp_path: Path) -> None:
+    with pytest.raises(UnknownRank, match="'ddp:7' is no rank of the job"):
+        mended(tmp_path, "ddp:7", [Odd("ddp", MANY)])
+
+
+def test_a_number_that_cannot_be_is_named(tmp_path: Path) -> None:
+    view = stored(tmp_path, [Odd("ddp", MANY)], False).view("job")
+    assert view is not None
+    with pytest.raises(BadRequest, match=r"^batch = -3: must be more than 0"):
+        what_if(view, WhatIfQuery(batch=-3.0))
 
 
 def test_a_rank_that_left_early_is_not_played(tmp_path: Path) -> None:
