@@ -210,7 +210,7 @@ class Tracing:
             "done",
             {
                 "trace": os.path.relpath(path, asked.folder),
-                "framework": type(profiler).__module__.rpartition(".")[2],
+                "framework": called(type(profiler)),
                 "steps": self._steps,
                 "unix_minus_node_ns": time.time_ns() - time.monotonic_ns(),
                 "start_ns": self._began_ns,
@@ -253,3 +253,8 @@ class Tracing:
 
 def _text(error: BaseException) -> str:
     return "%s: %s" % (type(error).__name__, error)
+
+
+def called(profiler: type) -> str:
+    """What a profiler is called where its trace is read: "jax_trace" for that of jax/trace.py."""
+    return "_".join(profiler.__module__.split(".")[-2:])

@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from roofline_agent.hooks.tracing import LENGTH_AT, REQUEST_AT
+from roofline_agent.hooks.jax.trace import JaxProfiler
+from roofline_agent.hooks.torch.trace import TorchProfiler
+from roofline_agent.hooks.tracing import LENGTH_AT, REQUEST_AT, called
 from roofline_agent.run import tracing
 from roofline_agent.run.rank_page import RankPage
 from roofline_agent.run.tracing import RankTraces
@@ -79,6 +81,11 @@ def wrapper(monkeypatch: pytest.MonkeyPatch) -> Iterator[Wrapper]:
     yield made
     made.traces.close()
     made.page.close()
+
+
+def test_hooks_say_whose_profiler_it_was_as_the_wrapper_reads_it() -> None:
+    assert called(JaxProfiler) == tracing.JAX
+    assert called(TorchProfiler) == "torch_trace"
 
 
 def test_trace_is_read_sent_by_step_and_removed(wrapper: Wrapper) -> None:
