@@ -133,7 +133,7 @@ def test_port_that_is_taken(tmp_path: Path, start: Callable[..., Process]) -> No
         taken.listen()
         at = f"127.0.0.1:{taken.getsockname()[1]}"
         refused(run("--listen", "127.0.0.1:0", "--data", str(tmp_path / "a"), "--http", at), 6, at, "--http")
-    # Its default it does without, whoever has it: this test, or another server here, which may end any moment.
+    # Its default it does without, whoever has it: this test, or a server that runs here, and may end.
     for _ in range(10):
         with socket.socket() as taken:
             taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
