@@ -67,9 +67,12 @@ class MarkListener:
             path.unlink(missing_ok=True)
             found.setblocking(False)
             found.bind(str(path))
-            path.chmod(0o666 if self._everyone else 0o600)
+            inode = 0
+            with contextlib.suppress(FileNotFoundError):  # removed already: `renew` makes it again
+                path.chmod(0o666 if self._everyone else 0o600)
+                inode = path.stat().st_ino
             found.listen(1024)
-            return found, path.stat().st_ino
+            return found, inode
         except OSError as error:
             found.close()
             raise Unavailable(
