@@ -52,7 +52,7 @@ papers-quick: $(VENV)/.ready $(TF_VENV)/.horovod $(TORCH_VENV)/.horovod ## run s
 	@$(RUN_PAPERS) --quick --folder papers-quick --docs papers-quick $(PAPERS)
 
 test: $(VENV)/.ready ## run the quick tests (no training framework needed, under four minutes of CPU time)
-	@$(VENV)/bin/python -m pytest -n auto --maxprocesses 8 --dist loadfile --max-worker-restart 2 -o faulthandler_timeout=240
+	@$(VENV)/bin/python -m pytest -n auto --maxprocesses 8 --dist loadfile --max-worker-restart 0 -o faulthandler_timeout=240
 
 test-laws: $(VENV)/.ready ## run the tests of laws, with many examples
 	@ROOFLINE_EXAMPLES=thorough $(VENV)/bin/python -m pytest -n auto --maxprocesses 8 --dist loadfile -m 'law and not framework and not cluster'
@@ -64,7 +64,7 @@ MEASURE_NOTHING := tests/client tests/corpus tests/faults tests/server
 test-slow: test-slow-pairs test-slow-alone ## run the slow tests
 
 test-slow-pairs: $(VENV)/.ready
-	@$(VENV)/bin/python -m pytest -m '$(SLOW)' -n 2 --dist loadfile --max-worker-restart 2 --durations 15 $(MEASURE_NOTHING)
+	@$(VENV)/bin/python -m pytest -m '$(SLOW)' -n 2 --dist loadfile --max-worker-restart 0 --durations 15 $(MEASURE_NOTHING)
 
 test-slow-alone: $(VENV)/.ready
 	@$(VENV)/bin/python -m pytest -m '$(SLOW)' --durations 15 $(addprefix --ignore=,$(MEASURE_NOTHING))
