@@ -24,6 +24,7 @@ from .reports import tables as tables
 LINES = 30
 BRIEF = 10
 SHARE_BETWEEN, NOTABLE = "between.share", 0.02
+OTHER_RATE = 0.1  # so much more or less is worth a line
 BETWEEN = {  # kind -> of one, of several
     "evaluation": ("evaluation", "evaluations"),
     "checkpoint": ("checkpoint", "checkpoints"),
@@ -151,6 +152,8 @@ def _head(report: Report, verdict: Verdict) -> Labelled:
         last = "the last" if report.last_step is None else report.last_step
         block.add("Steps", f"{first} to {last} only")
     block.add("Throughput", _throughput(verdict))
+    if whole := _whole_run(verdict):
+        block.add("  whole run", whole)
     if verdict.left_out:
         block.add("  left out", "; ".join(map(_left_out, verdict.left_out)))
     if between := _between(report, verdict):
@@ -182,6 +185,14 @@ def _throughput(verdict: Verdict) -> str:
         f"step {', '.join(steps)}" if steps else f"step time unknown: {verdict.step_median.reason}",
     ]
     return "   ".join(found)
+
+
+def _whole_run(verdict: Verdict) -> str:
+    """Examples/s of the whole run where they are clearly others than those of the steady steps; else ""."""
+    steady, whole = verdict.examples_per_second.value, verdict.examples_per_second_of_run
+    if whole is None or not whole.value or not steady or abs(whole.value / steady - 1) < OTHER_RATE:
+        return ""
+    return f"{_rate(whole)}, from the first step to the last"
 
 
 def _rate(rate: Value) -> str:
@@ -280,7 +291,8 @@ def _also(verdict: Verdict, limits: Limits) -> Labelled:
     for found in shown:
         cost = f", {_cost(found)}" if found.cost.value is not None else ""
         gain = f"; if fixed {_gain(found, found.gain)}" if found.gain and verdict.bottleneck is None else ""
-        lines.append(f"{_where(found, verdict)}{cost}{gain}")
+        doubt = f"; doubt: {found.why}" if found.why and verdict.bottleneck is not None else ""
+        lines.append(f"{_where(found, verdict)}{cost}{gain}{doubt}")
     _several(block, label, lines, limits)
     if verdict.bottleneck is None and shown and shown[0].tries:
         block.add("  try", _cut(shown[0].tries[0], limits))

@@ -81,3 +81,6 @@ class Verdict(NamedTuple):
     accounts: list[RankAccount]  # training ranks worst first, then servers and others
     roofline: list[str]  # a sentence a role: its place under the roof
     quality: list[str]  # what makes numbers poor: one short sentence each
+    # From the first step to the last, with what is left out and what lies between steps; None: not known of
+    # all steps.
+    examples_per_second_of_run: Value | None = None

@@ -564,7 +564,7 @@ class RankExit(_message.Message):
     def __init__(self, rank: _Optional[str] = ..., state: _Optional[str] = ..., status: _Optional[int] = ..., last_step: _Optional[int] = ..., time_ns: _Optional[int] = ..., words: _Optional[str] = ...) -> None: ...
 
 class Verdict(_message.Message):
-    __slots__ = ("state", "headline", "kind", "bottleneck", "also", "examples_per_second", "step_median", "step_mean", "step_p95", "left_out", "accounts", "roofline", "quality")
+    __slots__ = ("state", "headline", "kind", "bottleneck", "also", "examples_per_second", "step_median", "step_mean", "step_p95", "left_out", "accounts", "roofline", "quality", "examples_per_second_of_run")
     STATE_FIELD_NUMBER: _ClassVar[int]
     HEADLINE_FIELD_NUMBER: _ClassVar[int]
     KIND_FIELD_NUMBER: _ClassVar[int]
@@ -578,6 +578,7 @@ class Verdict(_message.Message):
     ACCOUNTS_FIELD_NUMBER: _ClassVar[int]
     ROOFLINE_FIELD_NUMBER: _ClassVar[int]
     QUALITY_FIELD_NUMBER: _ClassVar[int]
+    EXAMPLES_PER_SECOND_OF_RUN_FIELD_NUMBER: _ClassVar[int]
     state: str
     headline: str
     kind: str
@@ -591,7 +592,8 @@ class Verdict(_message.Message):
     accounts: _containers.RepeatedCompositeFieldContainer[RankAccount]
     roofline: _containers.RepeatedScalarFieldContainer[str]
     quality: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, state: _Optional[str] = ..., headline: _Optional[str] = ..., kind: _Optional[str] = ..., bottleneck: _Optional[_Union[Finding, _Mapping]] = ..., also: _Optional[_Iterable[_Union[Finding, _Mapping]]] = ..., examples_per_second: _Optional[_Union[_values_pb2.Value, _Mapping]] = ..., step_median: _Optional[_Union[_values_pb2.Value, _Mapping]] = ..., step_mean: _Optional[_Union[_values_pb2.Value, _Mapping]] = ..., step_p95: _Optional[_Union[_values_pb2.Value, _Mapping]] = ..., left_out: _Optional[_Iterable[_Union[LeftOut, _Mapping]]] = ..., accounts: _Optional[_Iterable[_Union[RankAccount, _Mapping]]] = ..., roofline: _Optional[_Iterable[str]] = ..., quality: _Optional[_Iterable[str]] = ...) -> None: ...
+    examples_per_second_of_run: _values_pb2.Value
+    def __init__(self, state: _Optional[str] = ..., headline: _Optional[str] = ..., kind: _Optional[str] = ..., bottleneck: _Optional[_Union[Finding, _Mapping]] = ..., also: _Optional[_Iterable[_Union[Finding, _Mapping]]] = ..., examples_per_second: _Optional[_Union[_values_pb2.Value, _Mapping]] = ..., step_median: _Optional[_Union[_values_pb2.Value, _Mapping]] = ..., step_mean: _Optional[_Union[_values_pb2.Value, _Mapping]] = ..., step_p95: _Optional[_Union[_values_pb2.Value, _Mapping]] = ..., left_out: _Optional[_Iterable[_Union[LeftOut, _Mapping]]] = ..., accounts: _Optional[_Iterable[_Union[RankAccount, _Mapping]]] = ..., roofline: _Optional[_Iterable[str]] = ..., quality: _Optional[_Iterable[str]] = ..., examples_per_second_of_run: _Optional[_Union[_values_pb2.Value, _Mapping]] = ...) -> None: ...
 
 class Finding(_message.Message):
     __slots__ = ("kind", "rank", "host", "sentence", "cost", "share", "gain", "rate", "confidence", "why", "evidence", "tries")

@@ -14,7 +14,8 @@ from ..report.breakdown import breakdowns
 from ..report.comparison import comparisons
 from ..report.efficiency import efficiency, model_flops
 from ..report.evidence import ranks as evidence
-from ..report.evidence.gathering import check_seen, mode_of
+from ..report.evidence.gathering import check_seen
+from ..report.evidence.mode import mode_of
 from ..report.job.build import build, first_screen
 from ..report.questions import Steps, Subject
 from ..report.ranks.summaries import summarize_job

@@ -254,6 +254,22 @@ ADVICE: tuple[Advice, ...] = (
         "Lin et al., Understanding Stragglers in Large Model Training Using What-if Analysis (OSDI 2025)",
     ),
     Advice(
+        ("evaluates",),
+        "have every rank evaluate its share (a DistributedSampler of validation data), or do it less often",
+        "PyTorch documentation, torch.utils.data.distributed",
+    ),
+    Advice(
+        ("saves",),
+        "save in the background (torch.distributed.checkpoint.async_save, an orbax AsyncCheckpointer), each "
+        "rank its part, or less often",
+        "Mohan et al., CheckFreq (FAST 2021); PyTorch documentation, torch.distributed.checkpoint",
+    ),
+    Advice(
+        ("busy_alone",),
+        "roofline-client timeline --job {job} -o {job}.json.gz shows when; move it off the training thread",
+        OURS,
+    ),
+    Advice(
         ("slower",),
         "compare the nodes: roofline-client machines --compare HOST HOST (clock, memory, ceilings)",
         "Hoefler et al., Characterizing the Influence of System Noise (SC 2010)",

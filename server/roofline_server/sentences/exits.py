@@ -41,6 +41,11 @@ def finished(unknown: int) -> str:
     return f"finished (exit 0; not known of {ranks})" if unknown else "finished (exit 0)"
 
 
+def started_again(state: str, rank: str, words: str) -> str:
+    """state: now; words: of `exited`, of the process that failed first."""
+    return f"{state}, started again after {rank} {words}"
+
+
 def by_slurm(state: str, code: str) -> str:
     """state: COMPLETED, FAILED, TIMEOUT, ...; code: "3", of a signal "0:15"; "": not known."""
     if state == "COMPLETED":

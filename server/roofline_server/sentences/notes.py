@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from .wording import first_of, listed
+from .wording import duration, first_of, listed
 
 # -- time nobody watched ------------------------------------------------------------------------------------
 
@@ -19,6 +19,17 @@ def gap(host: str, seconds: float, clock: str, why: str) -> str:
 
 def missing_steps(rank: str, missing: int, first: int, last: int) -> str:
     return f"{rank}: {missing} steps between {first} and {last} were not seen"
+
+
+def unwatched(hosts: Sequence[str], seconds: float, times: int) -> str:
+    """In short what `gap` says of each."""
+    often = f" in {times} stretches" if times > 1 else ""
+    return f"{listed(hosts, 2)} not watched for {duration(seconds)}{often}"
+
+
+def unseen(ranks: Sequence[str], steps: int) -> str:
+    """In short what `missing_steps` says of each rank."""
+    return f"{steps:,} step{'s' if steps > 1 else ''} of {listed(ranks, 2)} not seen"
 
 
 def clock_error(host: str, seconds: float, step: float) -> str:
@@ -38,6 +49,15 @@ def restarted(ranks: Sequence[str], times: int) -> str:
 
 
 _APART = "give each training its own --job, or each process its own --rank"
+
+
+def claimed(ranks: Sequence[str]) -> str:
+    """In short what follows."""
+    one = len(ranks) == 1
+    return (
+        f"several processes at a time say they are {listed(ranks, 2)}: perhaps two trainings have one job id "
+        f"({'its' if one else 'their'} numbers may be mixed; --full)"
+    )
 
 
 def claimed_here(rank: str, host: str, who: str) -> str:

@@ -29,11 +29,17 @@ _FINDINGS: Mapping[str, str] = {
     "slow_link": "slow network link of {}: what it sends is held up",
     "input|blocked": "{} waits for input, sleeps or is blocked: what it waits for is not traced",
     "blocked": "{} sleeps, or is blocked on something not traced",
+    "evaluates": "{} evaluates between steps, and the others wait",
+    "saves": "{} saves a checkpoint between steps, and the others wait",
+    "busy_alone": "{} does something else between steps, and the others wait",
     "server_overloaded": "overloaded parameter server {}",
     "server_skewed": "uneven parameter servers: {} gets most of the bytes",
     "server_slow": "slow parameter server {}: it lacks CPUs",
     "server_work": "more work on parameter server {} than its variables need",
 }
+
+# What a rank does between its steps -> kind of cause.
+ALONE, BUSY_ALONE = {"evaluation": "evaluates", "checkpoint": "saves"}, "busy_alone"
 
 # Part of an account -> its name in a sentence.
 PARTS: Mapping[str, str] = {
@@ -60,6 +66,7 @@ _WHY: Mapping[str, str] = {
     "replay_differs": "the replay differs from the measured steps",
     "unattributed": "over 10 % of the time is not explained",
     "passing": "seen in a part of the run only",
+    "few_stretches": "it was seen once or twice only",
     "more_is_lost": "most of what is lost has another cause",
 }
 
@@ -148,6 +155,15 @@ def amid_communication(part: str, seconds: float) -> str:
 def on_every_rank(part: str, seconds: float, ranks: int) -> str:
     mean = ", mean of the ranks" if ranks > 1 else ""
     return f"{duration(seconds)} a step of {parts_named(part)}{mean}"
+
+
+def between_steps(kind: str, stretches: int, seconds: float) -> str:
+    """kind: evaluation, checkpoint, other; seconds: of each."""
+    one, several = {"other": ("stretch", "stretches")}.get(kind, (kind, f"{kind}s"))
+    each = f" of {duration(seconds)}" if stretches == 1 else f" of {duration(seconds)} each"
+    return (
+        f"{stretches} {one if stretches == 1 else several}{each} between its steps, which the others have not"
+    )
 
 
 def work(ratio: float) -> str:

@@ -95,6 +95,18 @@ def test_steps_left_out_are_named_as_one_says_it() -> None:
     assert line(made(left_out=left), "left out") == f"  left out   {said}"
 
 
+def test_rate_of_the_whole_run_is_said_where_it_is_another() -> None:
+    said = "  whole run  320 examples/s, from the first step to the last"
+    assert line(made(examples_per_second_of_run=seen(320.0, "examples/s")), "whole run") == said
+    for same in (None, absent("examples/s"), seen(400.0, "examples/s")):
+        assert "whole run" not in rendered(screen.as_text(made(examples_per_second_of_run=same)))
+
+
+def test_what_else_costs_time_says_its_doubt() -> None:
+    doubted = finding(sentence="it sleeps", why="seen in a part of the run only")
+    assert line(made(also=[doubted]), "ALSO").endswith("(48% of the step); doubt: seen in a part of the run only")
+
+
 def test_confidence_is_not_broken_where_it_does_not_fit_at_the_edge() -> None:
     shown = lines(made(bottleneck=finding(sentence="x" * 38 + " " + "y" * 36)))
     assert shown[5].strip() == "(confidence: high)" and shown[4].endswith("yy")

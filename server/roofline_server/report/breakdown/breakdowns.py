@@ -29,7 +29,7 @@ from ..kernels.totals import Kernels, kernel_totals
 from ..layers.totals import layer_totals
 from ..questions import Subject
 from ..ranks.members import chosen, host_of
-from ..verdict.build import accounts_of
+from ..verdict.accounts import accounts_of
 from . import layers, stack
 
 NEEDED = OF_REPORT

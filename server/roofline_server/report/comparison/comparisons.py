@@ -24,7 +24,7 @@ from ..evidence.gathering import check_seen, gather
 from ..questions import STEADY_STEPS, Steps
 from ..roofline.groups import PointGroup
 from ..roofline.rooflines import of_roles
-from ..verdict.build import accounts_of, rate_of, trainers
+from ..verdict.accounts import accounts_of, rate_of, trainers
 
 MEASURED, ESTIMATED = Provenance.MEASURED, Provenance.ESTIMATED
 # Facts that say how a run was watched, or that change all the time: no settings.

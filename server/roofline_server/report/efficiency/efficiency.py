@@ -19,7 +19,7 @@ from ..questions import Subject
 from ..ranks.members import chosen
 from ..roofline import rooflines
 from ..roofline.groups import groups_of, summarized
-from ..verdict.build import accounts_of
+from ..verdict.accounts import accounts_of
 from .model_flops import EfficiencyQuery, checked
 from .rank_use import RankUse, use_of
 from .utilisation import losses, measured, of_ranks

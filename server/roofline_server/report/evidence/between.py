@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ...model.evidence import NS
-from ...records import Floats, Table, rows
+from ...records import Bools, Floats, Table, rows
 from ..questions import Steps
 
 
@@ -21,6 +21,14 @@ def between_steps(spans: Table, windows: Table, steps: Steps) -> dict[str, Float
         wanted = (spans["time_ns"] >= windows["begin_ns"].min()) & (
             spans["end_ns"] <= windows["end_ns"].max()
         )
+    return by_kind(spans, wanted)
+
+
+def by_kind(spans: Table, wanted: Bools | None = None) -> dict[str, Floats]:
+    """Kind -> seconds of each stretch, of those of one rank that are wanted."""
+    if not rows(spans):
+        return {}
+    wanted = np.ones(rows(spans), np.bool_) if wanted is None else wanted
     kinds = np.array([name.partition(".")[2] for name in spans["name"].tolist()], object)
     lasted = (spans["end_ns"] - spans["time_ns"]) / NS
     found = {kind: lasted[wanted & (kinds == kind)] for kind in sorted(set(kinds.tolist()))}

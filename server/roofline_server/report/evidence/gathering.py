@@ -4,13 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numpy as np
-
-from ...correlate import windows as step_windows
-from ...correlate.steps import OWN
 from ...errors import BadRequest, UnknownSteps
 from ...model.evidence import RankEvidence
-from ...records import Table, rows, take
+from ...records import Table, rows
 from ...sentences.notes import damaged
 from ...sentences.reasons import none_in_range
 from ...sentences.wording import joined
@@ -20,12 +16,13 @@ from ..ranks.members import in_order
 from .barriers import Barriers, barriers, with_waits
 from .between import between_steps
 from .energy import with_gpus
+from .mode import mode_of
 from .ranks import evidence_of
 from .reasons import KINDS
 from .replays import marked, without_replays
 from .sampled import with_filled
 from .steady import kept_by_rank, resolved
-from .tables import by_rank, unite, where, within
+from .tables import by_rank, unite, within
 from .updates import with_updates
 
 
@@ -80,14 +77,3 @@ def gather(view: JobView, steps: Steps = STEADY_STEPS) -> Gathered:
     evidence = with_gpus(view, evidence)
     found = barriers({number: evidence[number] for number in in_order(view, evidence)}, mode)
     return Gathered(with_waits(evidence, found), mode, mine, found)
-
-
-def mode_of(view: JobView) -> str:
-    """How the ranks that train step: judged by all their steps, whichever are asked for."""
-    own = where(view.steps.get("steps", {}), "window", OWN)
-    aside = [number for number, key in view.ranks.items() if key.role == "evaluator"]
-    if rows(own) and aside:
-        own = take(own, ~np.isin(own["rank"], aside))
-    if not rows(own):
-        return ""
-    return "synchronous" if step_windows.synchronous(own) else "asynchronous"

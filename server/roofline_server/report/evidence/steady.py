@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from ...sentences import steps as texts
 from ...store.view import JobView, once
 from ..questions import Steps
 from ..ranks.members import processes_of_ranks
+from .mode import mode_of
 from .replays import parsed_steps
 from .tables import by_rank, where
 
@@ -28,7 +29,8 @@ LEAST_STEPS = 8  # of fewer steps all count: which are steady cannot be told
 def steady_of(view: JobView) -> tuple[dict[int, Steady], dict[int, Ints]]:
     """Of each rank that has steps of its own, and the numbers of its steps that are left out."""
     own = where(view.steps.get("steps", {}), "window", OWN)
-    known, durations, apart, traced = {}, [], [], []
+    known: dict[int, Ints] = {}
+    durations, apart, traced = [], [], []
     for number, tables in by_rank({"steps": own}).items():
         table = tables["steps"]
         if np.any(table["end_ns"][1:] < table["end_ns"][:-1]):
@@ -38,12 +40,27 @@ def steady_of(view: JobView) -> tuple[dict[int, Steady], dict[int, Ints]]:
         apart.append(table["apart"] > 0 if "apart" in table else None)
         numbers = traced_steps(view, number)
         traced.append(np.isin(table["step"], numbers) if len(numbers) else None)
+    if mode_of(view) == "synchronous":
+        apart = _of_all(list(known.values()), apart)
     found = dict(zip(known, steady_of_each(durations, apart, traced), strict=True))
     for number, one in found.items():
         if len(one.which) < LEAST_STEPS or not one.which.any():
             found[number] = Steady(np.ones_like(one.which), [])
     left = {number: np.unique(known[number][~one.which]) for number, one in found.items()}
     return found, left
+
+
+def _of_all(numbers: Sequence[Ints], apart: Sequence[Bools | None]) -> list[Bools | None]:
+    """Where ranks wait for each other, who evaluates before a step holds up that step of all.
+
+    numbers: of each rank, of its steps; apart: which of these began apart from the one before."""
+    breaks = [
+        one[which] for one, which in zip(numbers, apart, strict=True) if which is not None and which.any()
+    ]
+    if not breaks:
+        return list(apart)
+    some = np.unique(np.concatenate(breaks))
+    return [np.isin(one, some) for one in numbers]
 
 
 def traced_steps(view: JobView, number: int) -> Ints:

@@ -36,7 +36,7 @@ from ..verdict.gpus import gpu_use
 from ..verdict.roofline import places_under_roof
 from .cost import cost_of
 from .heavy_steps import heavy_step_notes
-from .notes import TAG, write_notes
+from .notes import TAG, losses, write_notes
 from .parts import part_reports
 from .slow_start import slow_start_notes
 
@@ -142,12 +142,20 @@ def _with_verdict(
     damage = [note_texts.damaged(view.damaged)] if view.damaged else []
     quality = [
         *damage,
+        *losses(view, report.gaps),
         *slow_start_notes(view),
         *caveats(report.roofs),
         *heavy_step_notes(evidence.values()),
     ]
     found = verdict(
-        view, gathered, report.state, exit_codes(report.exits), lines, quality, left_out_of(view, steps)
+        view,
+        gathered,
+        report.state,
+        exit_codes(report.exits),
+        lines,
+        quality,
+        left_out_of(view, steps),
+        steps,
     )
     return report._replace(verdict=advised(view, gathered, found))
 

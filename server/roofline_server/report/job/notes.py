@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
-from roofline.answers.report import Report
+from roofline.answers.report import Gap, Report
 
 from ...correlate.steps import OWN
+from ...model.evidence import NS
 from ...records import EventKind, Incarnation, Table, rows, take
 from ...sentences import notes as texts
 from ...sentences.rooflines import no_ceilings_of_host
-from ...store.view import JobView
+from ...store.view import JobView, once
 from ..evidence.tables import by_rank, where
 from ..ranks.exits import SLURM
 from ..ranks.members import host_of, name_of, nodes_of, on_clock
@@ -24,6 +27,29 @@ TOGETHER_NS = 5_000_000_000  # an agent may see the end of a process so late
 IDENTITY = "identity="  # fact of a node: the server's notice that another agent has the same identity
 TRACE = "trace.state"  # fact: what became of the last trace of a rank's steps
 ORIGIN = "steps.from"  # fact: how steps were seen where it was not by a hook
+
+
+def losses(view: JobView, gaps: Sequence[Gap]) -> list[str]:
+    """In short, what of the job is missing or mixed up: nobody saw it, or it was dropped on its way."""
+    notes = []
+    claimed = [name_of(view, number) for number, facts in view.facts.items() if CLAIMED in facts]
+    claimed += [name_of(view, number) for number in _mixed_up(view)]
+    if claimed:
+        notes.append(texts.claimed(list(dict.fromkeys(claimed))))
+    if gaps:
+        hosts = list(dict.fromkeys(gap.host for gap in gaps))
+        notes.append(texts.unwatched(hosts, sum(gap.end_ns - gap.begin_ns for gap in gaps) / NS, len(gaps)))
+    if missing := _missing_steps(view):
+        ranks = [name_of(view, number) for number in missing]
+        notes.append(texts.unseen(ranks, sum(one.count for one in missing.values())))
+    events = [view.events, *(_events_during_job(view, node, table) for node, table in view.watched.items())]
+    for kind, words in ((EventKind.LOST, texts.lost), (EventKind.REFUSED, texts.refused)):
+        totals: dict[str, int] = {}
+        for table in events:
+            for text, count in _counted(table, kind).items():
+                totals[text] = totals.get(text, 0) + count
+        notes += [words(text, count) for text, count in totals.items()]
+    return notes
 
 
 def write_notes(view: JobView, report: Report) -> list[str]:
@@ -78,22 +104,31 @@ def _claim_notes(view: JobView) -> list[str]:
         for number, facts in view.facts.items()
         if CLAIMED in facts
     ]
-    by_rank: dict[int, list[tuple[int, int, Incarnation]]] = {}
+    for number, mixed in _mixed_up(view).items():
+        names = [f"pid {who.pid} on {view.machines[who.node].host}" for who in mixed]
+        notes.append(texts.claimed_on_nodes(name_of(view, number), names))
+    return notes
+
+
+@once
+def _mixed_up(view: JobView) -> dict[int, list[Incarnation]]:
+    """rank -> the processes of different nodes that were this rank at the same time."""
+    lives: dict[int, list[tuple[int, int, Incarnation]]] = {}
     for who in view.process_lifetimes:
         if who.pid and who.node not in view.recordings:
-            by_rank.setdefault(who.rank, []).append((*on_clock(view, who), who))
-    for number, lives in sorted(by_rank.items()):
+            lives.setdefault(who.rank, []).append((*on_clock(view, who), who))
+    found = {}
+    for number, some in sorted(lives.items()):
         mixed = {
             who
-            for begin, end, one in lives
-            for other_begin, other_end, other in lives
+            for begin, end, one in some
+            for other_begin, other_end, other in some
             if one.node != other.node and min(end, other_end) - max(begin, other_begin) > TOGETHER_NS
             for who in (one, other)
         }
         if mixed:
-            names = [f"pid {who.pid} on {view.machines[who.node].host}" for who in sorted(mixed)]
-            notes.append(texts.claimed_on_nodes(name_of(view, number), names))
-    return notes
+            found[number] = sorted(mixed)
+    return found
 
 
 def _caveat_notes(view: JobView) -> list[str]:
@@ -115,19 +150,35 @@ def _restart_notes(view: JobView) -> list[str]:
     return [texts.restarted(ranks, times) for times, ranks in sorted(restarted.items())]
 
 
-def _missing_step_notes(view: JobView) -> list[str]:
+class _Missing(NamedTuple):
+    """Steps between the first and the last of a rank that nobody saw."""
+
+    count: int
+    first: int
+    last: int
+
+
+@once
+def _missing_steps(view: JobView) -> dict[int, _Missing]:
+    """By rank; of those that lack none nothing."""
     every = view.steps.get("steps", {})
     if not rows(every):
-        return []
+        return {}
     own = where({name: every[name] for name in ("rank", "step", "window")}, "window", OWN)
-    notes = []
+    found = {}
     for number, tables in by_rank({"steps": own}).items():
-        steps = np.sort(tables["steps"]["step"])
-        distinct = 1 + np.count_nonzero(np.diff(steps))
-        missing = int(steps[-1] - steps[0] + 1 - distinct)
-        if missing:
-            notes.append(texts.missing_steps(name_of(view, number), missing, steps[0], steps[-1]))
-    return notes
+        steps = tables["steps"]["step"]
+        follows = np.diff(steps)
+        if not (follows == 1).all():
+            follows = np.diff(np.sort(steps))
+            missing = int((follows[follows > 1] - 1).sum())
+            if missing:
+                found[number] = _Missing(missing, int(steps.min()), int(steps.max()))
+    return found
+
+
+def _missing_step_notes(view: JobView) -> list[str]:
+    return [texts.missing_steps(name_of(view, number), *one) for number, one in _missing_steps(view).items()]
 
 
 def _alignment_notes(report: Report) -> list[str]:
@@ -152,22 +203,18 @@ def _events_during_job(view: JobView, node: int, events: Table) -> Table:
 
 
 def _event_notes(events: Table) -> list[str]:
-    if not rows(events):
-        return []
-    notes = []
-    for kind in (EventKind.LOST, EventKind.REFUSED, EventKind.SOURCE_FAILED):
-        some = where(events, "kind", kind)
-        totals: dict[str, int] = {}
-        for text, count in zip(some["text"], some["count"], strict=True):
-            totals[str(text)] = totals.get(str(text), 0) + int(count)
-        for text, count in totals.items():
-            if kind == EventKind.LOST:
-                notes.append(texts.lost(text, count))
-            elif kind == EventKind.REFUSED:
-                notes.append(texts.refused(text, count))
-            else:
-                notes.append(texts.source_failed(text))
-    return notes
+    notes = [texts.lost(text, count) for text, count in _counted(events, EventKind.LOST).items()]
+    notes += [texts.refused(text, count) for text, count in _counted(events, EventKind.REFUSED).items()]
+    return notes + [texts.source_failed(text) for text in _counted(events, EventKind.SOURCE_FAILED)]
+
+
+def _counted(events: Table, kind: EventKind) -> dict[str, int]:
+    """text -> how often, of events of this kind."""
+    some = where(events, "kind", kind)
+    totals: dict[str, int] = {}
+    for text, count in zip(some["text"], some["count"], strict=True) if rows(some) else ():
+        totals[str(text)] = totals.get(str(text), 0) + int(count)
+    return totals
 
 
 def _identity_notes(events: Table) -> list[str]:

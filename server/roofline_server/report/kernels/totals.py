@@ -16,7 +16,7 @@ from ...sentences.origins import from_sampled
 from ...store.steps import kernel_totals as stored
 from ...store.store import Store
 from ...store.view import JobView
-from ..evidence.gathering import mode_of
+from ..evidence.mode import mode_of
 from ..evidence.sampled import NEEDED as SAMPLE
 from ..evidence.sampled import Sample, samples_of
 from ..evidence.steady import kept_by_rank, resolved

@@ -5,15 +5,16 @@ from __future__ import annotations
 import signal
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 from roofline.answers.report import RankExit
 
 from ...clock import NodeClock
-from ...model.exits import EXITED, FAILED, FINISHED, RUNNING, SILENT, RankEnd, job_state
+from ...model.exits import EXITED, FAILED, FINISHED, RUNNING, SILENT, TERMINATED, RankEnd, job_state
 from ...records import RECORDED, Incarnation, Lifetime
 from ...sentences import exits as texts
 from ...store.catalog.clocks import moment
-from ...store.view import JobView
+from ...store.view import JobView, once
 from .members import RUNNING_NS, in_order, name_of, on_clock
 
 SLURM = "slurm."  # how the tags that Slurm gives begin: a step's ranks may have others than another's
@@ -25,22 +26,60 @@ def rank_ends(view: JobView, now_ns: int) -> list[RankEnd]:
 
     A rank of which one process runs is running, whatever became of the others.
     """
-    lives: dict[int, list[tuple[int, Incarnation, Lifetime]]] = {}
+    lives = _lives(view)
+    return [
+        _end_of(view, *_newest(lives[number]), now_ns)
+        for number in in_order(view, lives.keys() & view.ranks.keys())
+    ]
+
+
+def first_failure(view: JobView) -> RankEnd | None:
+    """Of the processes that failed and were started again, the first; those that a launcher only terminated
+    do not count."""
+    found: list[RankEnd] = []
+    for number, lives in _lives(view).items():
+        if len(lives) < 2 or number not in view.ranks:
+            continue
+        newest = _newest(lives)
+        begun_ns = on_clock(view, newest.who)[0]
+        found += [
+            _end_of(view, *one, one.last_ns)
+            for one in lives
+            if one is not newest and one.life.exited and one.last_ns <= begun_ns
+        ]
+    failed = [end for end in found if end.failed and end.status not in TERMINATED]
+    return min(failed, key=lambda end: end.time_ns, default=None)
+
+
+class _Life(NamedTuple):
+    """A process of a rank, and when it was seen last; server time."""
+
+    last_ns: int
+    who: Incarnation
+    life: Lifetime
+
+
+@once
+def _lives(view: JobView) -> dict[int, list[_Life]]:
+    """By rank; recorded ones are not watched."""
+    found: dict[int, list[_Life]] = {}
     for who, life in view.process_lifetimes.items():
         if who.pid and who.framework != RECORDED:
-            last_ns = on_clock(view, who)[1]
-            lives.setdefault(who.rank, []).append((last_ns, who, life))
-    found = []
-    for number in in_order(view, lives.keys() & view.ranks.keys()):
-        last_ns, who, life = max(lives[number], key=lambda one: (not one[2].exited, one[0], one[1]))
-        name, ending = name_of(view, number), life.ending
-        if life.exited:
-            time_ns = _exit_time(view.clocks, who, life, last_ns)
-            found.append(RankEnd(name, EXITED, ending.status, ending.step, time_ns))
-        else:
-            state = RUNNING if now_ns - last_ns < RUNNING_NS else SILENT
-            found.append(RankEnd(name, state, None, ending.step, last_ns))
+            found.setdefault(who.rank, []).append(_Life(on_clock(view, who)[1], who, life))
     return found
+
+
+def _newest(lives: Sequence[_Life]) -> _Life:
+    return max(lives, key=lambda one: (not one.life.exited, one.last_ns, one.who))
+
+
+def _end_of(view: JobView, last_ns: int, who: Incarnation, life: Lifetime, now_ns: int) -> RankEnd:
+    name, ending = name_of(view, who.rank), life.ending
+    if life.exited:
+        time_ns = _exit_time(view.clocks, who, life, last_ns)
+        return RankEnd(name, EXITED, ending.status, ending.step, time_ns)
+    state = RUNNING if now_ns - last_ns < RUNNING_NS else SILENT
+    return RankEnd(name, state, None, ending.step, last_ns)
 
 
 def _exit_time(clocks: Mapping[int, NodeClock], who: Incarnation, life: Lifetime, last_ns: int) -> int:
@@ -71,10 +110,12 @@ def state_of(view: JobView, ends: Sequence[RankEnd]) -> str:
     by_slurm = view.tags.get(SLURM_STATE, "")
     if by_slurm and state not in (RUNNING, FAILED):
         return texts.by_slurm(by_slurm, view.tags.get(SLURM_EXIT, ""))
-    if state == RUNNING:
-        return texts.running_without(first.rank, _words(first), others) if first else texts.RUNNING
-    if state == FINISHED:
-        return texts.finished(others)
+    if state == RUNNING and first:
+        return texts.running_without(first.rank, _words(first), others)
+    if state in (RUNNING, FINISHED):
+        words = texts.RUNNING if state == RUNNING else texts.finished(others)
+        before = first_failure(view)
+        return texts.started_again(words, before.rank, _words(before)) if before else words
     if first is None:
         return texts.NOTHING_KNOWN
     return texts.failed(first.rank, _words(first), others) if state == FAILED else _words(first)

@@ -15,7 +15,7 @@ from ...model.evidence import NS
 from ...model.stretches import Extremes, StepTimes, Stretches
 from ...records import ABSENT, Floats, Ints, Table, rows
 from ...store.view import JobView
-from ..evidence.gathering import mode_of
+from ..evidence.mode import mode_of
 from ..evidence.ranks import NEEDED as OF_REPORT
 from ..evidence.steady import steady_of
 from ..evidence.tables import by_rank, where, within

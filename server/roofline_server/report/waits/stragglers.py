@@ -21,7 +21,7 @@ from ..evidence.barriers import Barriers
 from ..evidence.gathering import gather
 from ..evidence.steady import left_out_notes
 from ..questions import STEADY_STEPS, Steps, once_of_steady
-from ..verdict.build import Findings, findings
+from ..verdict.findings import Findings, findings
 from ..verdict.servers import Served, load_of, served
 from ..verdict.signals import grown
 

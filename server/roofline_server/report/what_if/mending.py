@@ -11,7 +11,7 @@ from ...model.what_if import Range
 from ...sentences import what_if as texts
 from ...store.view import JobView
 from ..evidence.gathering import Gathered
-from ..verdict.build import accounts_of
+from ..verdict.accounts import accounts_of
 from ..verdict.servers import Served
 
 MOST_GAINED = 0.99  # of a step

@@ -17,7 +17,7 @@ from ...store.view import JobView
 from ..ceilings.network import of_network
 from ..ceilings.nodes import ceilings, cpus_of, hosts
 from ..evidence.gathering import Gathered
-from ..verdict.build import accounts_of
+from ..verdict.accounts import accounts_of
 from ..verdict.foreign import foreign_cpus
 from ..verdict.servers import Served
 from .weights import share_of_weights

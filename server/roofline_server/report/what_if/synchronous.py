@@ -18,7 +18,7 @@ from ...store.view import JobView
 from ..ceilings.network import of_network
 from ..ceilings.nodes import ceilings, cpus_of, hosts
 from ..evidence.gathering import Gathered
-from ..verdict.build import Accounts, accounts_of
+from ..verdict.accounts import Accounts, accounts_of
 from .weights import gradient_bytes, mean, share_of_weights
 
 

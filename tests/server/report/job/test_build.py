@@ -190,6 +190,12 @@ def test_job_whose_ranks_all_ended_does_not_run(store: Store) -> None:
     assert not report_of(store).running
 
 
+def quality(report: Report) -> list[str]:
+    """What the first screen says of its data."""
+    assert report.verdict
+    return report.verdict.quality
+
+
 def test_watched_without_a_hole_there_is_no_gap(store: Store) -> None:
     report = report_of(filled(store))
     assert report.gaps == []
@@ -207,6 +213,7 @@ def test_gap_after_a_restart_of_the_agent_is_stated(store: Store) -> None:
         assert (gap.host, gap.begin_ns, gap.end_ns) == ("hosta", 140 * S + UNIX, 160 * S + UNIX)
         assert "started again" in gap.reason
         assert any(note.startswith("gap: hosta was not watched for 20.0 s") for note in report.notes)
+        assert "hosta not watched for 20 s" in quality(report)
         store.seal()
 
 
@@ -231,6 +238,7 @@ def test_missing_steps_are_counted(store: Store) -> None:
         n.startswith("worker:0: ") and "steps between 0 and 56 were not seen" in n
         for n in report_of(store).notes
     )
+    assert any(said.endswith(" steps of worker:0, worker:1 not seen") for said in quality(report_of(store)))
 
 
 def test_alignment_is_half_the_round_trip_and_what_a_clock_may_wander_between_two(store: Store) -> None:
@@ -344,6 +352,7 @@ def test_what_was_lost_is_summed_and_noted(store: Store) -> None:
         one.events.add(kind=pb.EVENT_KIND_LOST, rank=0, begin_ns=S, end_ns=S, count=3, text="marks")
         A.put(store, one)
     assert "lost: 6 marks" in report_of(store).notes
+    assert "lost: 6 marks" in quality(report_of(store))
 
 
 def test_what_a_node_lost_long_before_the_job_is_not_noted(store: Store) -> None:

@@ -67,3 +67,20 @@ def test_end_of_a_job_asks_for_a_sealing(store: Store) -> None:
     assert store.job_ended
     store.seal()
     assert not store.job_ended
+
+
+def test_rank_that_failed_first_and_was_started_again_is_told(store: Store) -> None:
+    NODE.greet(store)
+    first, again = rank(role="ddp", pid=100), rank(role="ddp", pid=200, start_ns=150 * S)
+    other = rank(role="ddp", index=1, pid=101)
+    for number, (one, status, begin) in enumerate(((first, 1, 120), (again, 0, 160)), 1):
+        said = batch(number, begin * S, (begin + 10) * S, ranks=[one, other])
+        end = (begin + 9) * S
+        said.events.add(kind=pb.EVENT_KIND_RANK_EXITED, rank=0, begin_ns=end, end_ns=end, status=status)
+        if one is again:
+            said.events.add(kind=pb.EVENT_KIND_RANK_EXITED, rank=1, begin_ns=end, end_ns=end, status=0)
+        NODE.put(store, said)
+    view = store.view("job")
+    assert view
+    found = state_of(view, rank_ends(view, END_NS + 60 * S))
+    assert found == "finished (exit 0), started again after ddp:0 exited with 1"

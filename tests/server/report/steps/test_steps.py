@@ -12,7 +12,7 @@ from roofline_server.chunks import MAX_BYTES, Chunk, Column, split
 from roofline_server.errors import BadRequest, UnknownRank
 from roofline_server.query import messages
 from roofline_server.records import ABSENT
-from roofline_server.report.evidence.gathering import mode_of
+from roofline_server.report.evidence.mode import mode_of
 from roofline_server.report.questions import ALL_STEPS, Steps
 from roofline_server.report.steps.steps import NEEDED, steps_table
 from roofline_server.sentences import steps as texts

@@ -9,7 +9,7 @@ import pytest
 from roofline_server.chunks import Chunk
 from roofline_server.errors import UnknownRank
 from roofline_server.records import ABSENT
-from roofline_server.report.evidence.gathering import mode_of
+from roofline_server.report.evidence.mode import mode_of
 from roofline_server.report.questions import ALL_STEPS, Steps
 from roofline_server.report.steps import timeline as timelines
 from roofline_server.report.steps.steps import NEEDED

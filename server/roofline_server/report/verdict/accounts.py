@@ -1,0 +1,102 @@
+"""The accounts of the ranks of a job that train, and what follows from them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from roofline.answers.values import Scope, Value
+
+from ...model.account import Account, account, with_waits
+from ...model.alone import Alone
+from ...model.causes import Conclusion, conclude
+from ...model.evidence import RankEvidence
+from ...model.links import SlowLink
+from ...model.signals import RankSignals
+from ...model.times import times
+from ...sentences import reasons
+from ...store.view import JobView
+from ..evidence import replays
+from ..evidence.gathering import Gathered
+from . import links
+from .alone import alone_between
+from .foreign import full_node, node_uses
+from .signals import signals_of
+
+
+class Accounts(NamedTuple):
+    """Signals and accounts of the ranks that train, by number, and what follows from them."""
+
+    signals: dict[int, RankSignals]
+    accounts: dict[int, Account]
+    foreign: dict[str, float]  # host -> CPUs that other processes keep busy
+    conclusion: Conclusion
+    slow_links: list[SlowLink]
+    meet: bool  # the ranks wait for each other in each step
+    concerned: list[int]  # ranks whose steps are the job's
+    unseen: str = ""  # of synchronous ranks, why it is not known when they wait for each other
+    alone: Alone | None = None  # what some do between their steps, while the others wait
+
+    @property
+    def step(self) -> float:
+        """Mean, of the rank whose steps are longest: that of ranks that meet; s."""
+        means = [float(one.duration.mean()) for one in self.accounts.values() if len(one.duration)]
+        return max(means, default=0.0)
+
+    @property
+    def only(self) -> list[str]:
+        """The rank of a job that has one: what is true of all is true of it."""
+        return [self.accounts[n].rank for n in self.concerned] if len(self.concerned) == 1 else []
+
+
+def accounts_of(view: JobView, gathered: Gathered) -> Accounts:
+    """Of the ranks that have steps of their own."""
+    signals = signals_of(view, gathered)
+    accounts = {number: account(one) for number, one in signals.items()}
+    barriers = gathered.barriers
+    together = [number for number in barriers.ranks if number in accounts] if barriers.kind else []
+    grid = None
+    if len(together) == len(barriers.ranks) > 1:
+        grid = barriers.grid
+        divided = with_waits([accounts[number] for number in together], grid)
+        accounts |= dict(zip(together, divided, strict=True))
+    concerned = together if grid is not None else _training(gathered, accounts)
+    uses = node_uses(view, gathered)
+    foreign = {host: use.foreign for host, use in uses.items()}
+    found = conclude(
+        [signals[n] for n in concerned],
+        [accounts[n] for n in concerned],
+        grid,
+        foreign,
+        full_node(view, gathered, uses),
+    )
+    unseen = ""
+    if gathered.mode == "synchronous" and len(barriers.ranks) > 1 and grid is None:
+        unseen = barriers.why_not
+        if found.kind == "healthy":
+            found = found._replace(kind="unknown")
+    if any(replays.FACT in view.facts.get(number, {}) for number in concerned):
+        found = found._replace(confidence="low", why=(*found.why, "profiled"))
+    slow = links.slow_links_of(view, gathered, {number: accounts[number] for number in concerned})
+    meet = grid is not None or gathered.mode == "synchronous"
+    aside = alone_between(view, gathered, concerned) if meet else None
+    return Accounts(signals, accounts, foreign, found, slow, meet, concerned, unseen, aside)
+
+
+def _training(gathered: Gathered, accounts: Mapping[int, Account]) -> list[int]:
+    """An evaluator, or a chief that only coordinates, is slow at nobody's cost."""
+    aside = ("evaluator", "chief") if len(accounts) > 1 else ()
+    return [number for number in accounts if gathered.evidence[number].role not in aside]
+
+
+def trainers(gathered: Gathered) -> dict[int, RankEvidence]:
+    """The ranks whose steps are the job's. Those of an evaluator are not, unless nobody else has any."""
+    own = {n: rank for n, rank in gathered.evidence.items() if len(rank.steps.step) and not rank.serving}
+    return {n: rank for n, rank in own.items() if rank.role != "evaluator"} or own
+
+
+def rate_of(ranks: Sequence[RankEvidence]) -> Value:
+    """examples/s of all of them."""
+    if not ranks:
+        return Value(None, "examples/s", reason=reasons.NO_STEPS_SEEN)
+    return times(ranks, Scope.ROLE)["examples_per_second"]

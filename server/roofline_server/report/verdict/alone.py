@@ -1,0 +1,48 @@
+"""A finding of what some ranks do between their steps while the others wait for them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ...correlate.steps import OWN
+from ...model.alone import Alone, RankSteps, alone
+from ...model.evidence import NS
+from ...records import Table, rows, take
+from ...store.view import JobView
+from ..evidence.between import by_kind
+from ..evidence.gathering import Gathered
+from ..evidence.tables import by_rank, where
+
+NOT_THE_TRAININGS = "trace"  # kind of what the product itself does between steps
+
+
+def alone_between(view: JobView, gathered: Gathered, numbers: Sequence[int]) -> Alone | None:
+    """Among these ranks, which wait for each other in each step: in the steps that were asked for, with those
+    that are left out of the others' numbers."""
+    if len(numbers) < 2 or not rows(view.between):
+        return None
+    spans = by_rank({"between": view.between})
+    own = by_rank({"steps": where(view.steps.get("steps", {}), "window", OWN)})
+    asked = [gathered.evidence[number].steps.step for number in numbers]
+    if any(number not in own for number in numbers) or not all(map(len, asked)):
+        return None
+    first, last = min(int(some.min()) for some in asked), max(int(some.max()) for some in asked)
+    known = []
+    for number in numbers:
+        steps = own[number]["steps"]
+        steps = take(steps, (steps["step"] >= first) & (steps["step"] <= last))
+        known.append(_rank_steps(steps, spans.get(number, {}).get("between", {})))
+    return alone(known)
+
+
+def _rank_steps(steps: Table, spans: Table) -> RankSteps:
+    """What comes after the last step nobody waits for."""
+    if rows(spans):
+        spans = take(
+            spans, (spans["time_ns"] >= steps["begin_ns"].min()) & (spans["end_ns"] <= steps["end_ns"].max())
+        )
+    apart = steps["apart"] > 0 if "apart" in steps else np.zeros(rows(steps), np.bool_)
+    stretches = {kind: some for kind, some in by_kind(spans).items() if kind != NOT_THE_TRAININGS}
+    return RankSteps(steps["step"], (steps["end_ns"] - steps["begin_ns"]) / NS, apart, stretches)

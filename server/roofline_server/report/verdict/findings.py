@@ -1,0 +1,218 @@
+"""What costs a job time: causes, servers and links as findings, the dearest first."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from roofline.answers.values import Provenance, Scope, Value, value
+from roofline.answers.verdict import Finding, Gain
+
+from ...model.alone import FEW
+from ...model.cause import LEAST_GAIN, Cause
+from ...model.causes import Conclusion
+from ...model.intervals import of_another_run
+from ...model.links import step_with
+from ...model.replay import LACKING
+from ...model.servers import ServerCause
+from ...sentences import reasons
+from ...sentences import verdict as texts
+from ...store.view import JobView
+from ..evidence.gathering import Gathered
+from . import links
+from .accounts import Accounts, accounts_of, rate_of, trainers
+from .servers import Served, evidence_of
+
+MEASURED, ESTIMATED = Provenance.MEASURED, Provenance.ESTIMATED
+
+
+class Findings(NamedTuple):
+    """named: the dearest first; doubted: what was seen in a part of the run only."""
+
+    headline: str
+    named: list[Finding]
+    doubted: list[Finding]
+
+
+def findings(view: JobView, gathered: Gathered, servers: Served) -> Findings:
+    """What costs a job time."""
+    return findings_of(accounts_of(view, gathered), servers, rate_of(list(trainers(gathered).values())))
+
+
+def findings_of(known: Accounts, servers: Served, rate: Value) -> Findings:
+    found = known.conclusion
+    causes = [found.bottleneck, *found.also] if found.bottleneck else found.also
+    slow = _link_findings(known, rate)
+    if slow:  # that is why the communication takes long
+        causes = [cause for cause in causes if cause.kind != "transfer"]
+    named = [*slow, *(_finding(cause, found, known, rate) for cause in causes if cause.lasting)]
+    if (cycle := servers.cycle) is not None:
+        named += [_server_finding(cause, cycle, "few_steps" in found.why, rate) for cause in servers.causes]
+    named += _alone_findings(known, rate)
+    named.sort(key=lambda finding: -(finding.share.value or 0.0))
+    doubted = [_finding(cause, found, known, rate) for cause in causes if not cause.lasting]
+    return Findings(named[0].sentence if named else _headline(found, known.unseen), named, doubted)
+
+
+def _server_finding(cause: ServerCause, step: float, unsure: bool, rate: Value) -> Finding:
+    """step: seconds from step to step of a worker, of which its costs are."""
+    bounds = max(0.0, step - cause.bounds.high), step - cause.bounds.low
+    gain = _gain(step, max(0.0, step - cause.cost), *bounds)
+    return Finding(
+        kind=cause.kind,
+        rank=cause.rank,
+        host=cause.host,
+        sentence=texts.finding(cause.kind, [cause.rank]),
+        cost=seconds_a_step(cause.cost, ESTIMATED),
+        share=value(cause.cost / step, "1", ESTIMATED, Scope.ROLE),
+        gain=gain,
+        rate=_rate_with(gain, rate),
+        confidence="low" if unsure else "high",
+        why=texts.why_low(["few_steps"] if unsure else []),
+        evidence=evidence_of(cause),
+        tries=[],
+    )
+
+
+def _link_findings(known: Accounts, rate: Value) -> list[Finding]:
+    if not known.slow_links:
+        return []
+    training = [known.accounts[number] for number in known.concerned]
+    steps = {one.rank: float(one.duration.mean()) for one in training if one.duration.any()}
+    if not steps or known.conclusion.kind == "unknown":
+        return []
+    found = []
+    for link in known.slow_links:
+        together = known.meet or link.rank not in steps  # what holds a server up holds up all its workers
+        step = step_with(steps, link.rank, 0.0, together)
+        without, high, low = (
+            step_with(steps, link.rank, share, together) for share in (link.saved, link.least, link.most)
+        )
+        if step - high < LEAST_GAIN * step:
+            continue
+        gain = _gain(step, without, low, high)
+        why = ["few_steps"] if "few_steps" in known.conclusion.why else []
+        found.append(
+            Finding(
+                kind="slow_link",
+                rank=link.rank,
+                host=link.host,
+                sentence=texts.finding("slow_link", [link.rank]),
+                cost=seconds_a_step(step - without, ESTIMATED),
+                share=value((step - without) / step, "1", ESTIMATED, Scope.ROLE),
+                gain=gain,
+                rate=_rate_with(gain, rate),
+                confidence="low" if why else "high",
+                why=texts.why_low(why),
+                evidence=links.evidence_of(link, step),
+                tries=[],
+            )
+        )
+    return found
+
+
+def _alone_findings(known: Accounts, rate: Value) -> list[Finding]:
+    """Of what some ranks do between their steps. The waits of the others are spread over all steps; those in
+    which they wait are nearly always left out of the rate and of the accounts."""
+    found, kept = known.alone, known.accounts
+    if found is None or not known.step > 0:
+        return []
+    has_waits = any(np.isin(known.signals[n].step, found.waits).any() for n in known.concerned)
+    without = known.step - found.cost if has_waits else known.step
+    step = without + found.cost
+    if found.cost < LEAST_GAIN * step or not without > 0:
+        return []
+    ranks = [kept[known.concerned[place]].rank for place in found.places]
+    gain = _gain(step, without, without - found.error, without + found.error)
+    why = ["few_stretches"] if found.stretches < FEW else []
+    hosts = {kept[known.concerned[place]].host for place in found.places}
+    mended = rate if not has_waits or rate.value is None else _rate_with(gain, rate)
+    return [
+        Finding(
+            kind=texts.ALONE.get(found.kind, texts.BUSY_ALONE),
+            rank=", ".join(ranks),
+            host=hosts.pop() if len(hosts) == 1 else "",
+            sentence=texts.finding(texts.ALONE.get(found.kind, texts.BUSY_ALONE), ranks),
+            cost=seconds_a_step(found.cost, MEASURED),
+            share=value(found.cost / step, "1", MEASURED, Scope.ROLE),
+            gain=gain,
+            rate=mended,
+            confidence="low" if why else "high",
+            why=texts.why_low(why),
+            evidence=[texts.between_steps(found.kind, found.stretches, found.mean)],
+            tries=[],
+        )
+    ]
+
+
+def _gain(step: float, without: float, low: float, high: float) -> Gain:
+    return Gain(step, without, *of_another_run(without, low, high, step))
+
+
+def _rate_with(gain: Gain, rate: Value, step: float = 0.0) -> Value:
+    """examples/s with steps that are so much shorter. step: mean of those that the rate is of, s, where that
+    is more than those that were played again: steps behind an evaluation of one rank are none of these."""
+    beyond = max(0.0, step - gain.step)
+    new = gain.without + beyond
+    faster = None if rate.value is None or not gain.without > 0 else rate.value * (gain.step + beyond) / new
+    return value(faster, "examples/s", ESTIMATED, Scope.ROLE, missing=rate.reason or reasons.NO_EXAMPLES)
+
+
+def _finding(cause: Cause, found: Conclusion, known: Accounts, rate: Value) -> Finding:
+    step, bounds = cause.step, cause.gain
+    gain = _gain(step, step - bounds.mean, step - bounds.high, step - bounds.low)
+    why = [*found.why] + ([] if cause.lasting or "passing" in found.why else ["passing"])
+    return Finding(
+        kind=cause.kind,
+        rank=", ".join(cause.ranks),
+        host=cause.host,
+        sentence=texts.finding(cause.kind, cause.ranks or known.only),
+        cost=seconds_a_step(cause.gain.mean, ESTIMATED),
+        share=value(cause.share, "1", ESTIMATED, Scope.ROLE),
+        gain=gain,
+        rate=_rate_with(gain, rate, known.step if known.meet else 0.0),
+        confidence="low" if why else "high",
+        why=texts.why_low(why),
+        evidence=_evidence(cause, known),
+        tries=[],
+    )
+
+
+def _evidence(cause: Cause, known: Accounts) -> list[str]:
+    largest = sorted(cause.more.items(), key=lambda item: -item[1])
+    if not cause.ranks:
+        return [
+            texts.on_every_rank(part, seconds, len(known.concerned))
+            for part, seconds in largest[:2]
+            if seconds > 0
+        ]
+    notable = [(part, seconds) for part, seconds in largest if seconds > 0.1 * cause.gain.mean]
+    found = [texts.more_than_others(part, seconds) for part, seconds in notable[:3]]
+    if cause.amid > 0.1 * cause.gain.mean:
+        part = "contention" if cause.part == LACKING else cause.part
+        found.append(texts.amid_communication(part, cause.amid))
+    if cause.work is not None and cause.kind in ("more_work", "slower", "host"):
+        found.append(texts.work(cause.work))
+    if cause.kind in ("contention", "contention_own") and cause.host in known.foreign:
+        found.append(texts.foreign(known.foreign[cause.host], cause.host))
+    return found
+
+
+def _headline(found: Conclusion, unseen: str) -> str:
+    if found.kind == "unknown" and unseen:
+        return texts.waits_not_seen(unseen)
+    if found.kind == "unknown" and "unattributed" in found.why and found.bound_by is not None:
+        return texts.not_explained(found.bound_by.share)
+    if found.kind == "unknown":
+        return texts.too_few_steps(found.steps)
+    bound = found.bound_by
+    if "uneven" in found.why and bound:
+        return texts.uneven(bound.part, bound.share)
+    if found.kind == "unclear":
+        return texts.unclear(found.lost, found.lost / found.step if found.step > 0 else 0.0)
+    return texts.healthy(bound.part, bound.share, bound.of_roof) if bound else texts.HEALTHY
+
+
+def seconds_a_step(number: float | None, origin: Provenance) -> Value:
+    """None: no steps were seen."""
+    return value(number, "s", origin, Scope.PROCESS, missing=reasons.NO_STEPS_SEEN)
