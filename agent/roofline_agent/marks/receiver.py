@@ -174,8 +174,10 @@ class MarkReceiver:
     def _parse_packet(self, connection: MarkConnection, peer: PeerProcess, data: bytes) -> None:
         kind = data[:1]
         if kind in (b"M", b"S", b"T"):
-            connection.has_marked = connection.has_marked or kind != b"S"
-            rank = self._senders.rank_of(connection, peer)
+            marks = kind != b"S"
+            connection.has_marked = connection.has_marked or marks
+            look_up = self._senders.rank_that_marks if marks else self._senders.rank_of
+            rank = look_up(connection, peer)
             if rank is not None:
                 self._gathered.add_records(rank, data)
         elif kind == b"F":

@@ -21,6 +21,8 @@ from .refusals import (
 
 LOOK_AGAIN_NS = 1_000_000_000  # for the rank that a wrapper has started: it takes a walk through /proc
 MAX_HELD = 64 << 20  # bytes of shapes and facts of all connections; each user has an equal share
+TOGETHER_NS = 2_000_000_000  # two processes that mark within so long both train
+MOST_MARKED = 256  # processes of which it is kept when they marked, unless more do so all the time
 UNKNOWN = -1  # the pid of a wrapped process that cannot be found
 
 
@@ -51,6 +53,7 @@ class Senders:
         self._discovery = discovery
         self._clock = clock
         self._held: Counter[int] = Counter()  # bytes that connections hold, by user
+        self._marked: dict[int, int] = {}  # pid -> when it marked last
         self.gathered = Gathered(self._rank_named)
 
     def hold(self, connection: MarkConnection, size: int) -> bool:
@@ -72,6 +75,20 @@ class Senders:
         if connection.wrapped_pid:
             return self.wrapped_rank(connection, peer)
         return self._own_rank(connection, peer)
+
+    def rank_that_marks(self, connection: MarkConnection, peer: PeerProcess) -> Rank | None:
+        """The same of one that marks steps: two that do so at once are two ranks, though both claim one."""
+        rank, now = self.rank_of(connection, peer), self._clock()
+        if rank is None:
+            return None
+        self._marked[rank.pid] = now
+        claimed = self._discovery.rivals.get(rank.pid)
+        if claimed is not None or len(self._marked) > MOST_MARKED:
+            self._marked = {pid: at for pid, at in self._marked.items() if now - at < TOGETHER_NS}
+        if claimed is None or sum(self._discovery.rivals.get(pid) == claimed for pid in self._marked) < 2:
+            return rank
+        self._discovery.tell_apart(claimed)
+        return self.rank_of(connection, peer)
 
     def wraps(self, connection: MarkConnection, peer: PeerProcess, pid: int) -> None:
         """A process has reported that it is a wrapper, which has started `pid`."""
@@ -102,9 +119,9 @@ class Senders:
         """
         pid, now = connection.wrapped_pid, self._clock()
         if pid in (0, UNKNOWN) or now < connection.look_ns:
-            return connection.rank
+            return self._as_now(connection)
         if connection.rank is not None and self._discovery.is_alive(connection.rank):
-            return connection.rank
+            return self._as_now(connection)
         if self._owner(pid) not in (None, peer.uid):
             self.gathered.refuse(PROCESS_OF_OTHER_USER)
             return None
@@ -137,6 +154,15 @@ class Senders:
                 return None
             connection.rank = found
             self.hand_over_facts(connection, found)
+        return self._as_now(connection)
+
+    def _as_now(self, connection: MarkConnection) -> Rank | None:
+        """Its rank, which may have turned out to be another since it was looked up."""
+        before = connection.rank
+        if before is not None and (now := self._discovery.as_now(before)) != before:
+            connection.rank = now
+            connection.facts = list(connection.all_facts.values())
+            self.hand_over_facts(connection, now)
         return connection.rank
 
     def _owner(self, pid: int) -> int | None:

@@ -6,6 +6,8 @@ import itertools
 from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
 
+Claimed = tuple[str, str, int]  # job, role, index
+
 
 class Claim(NamedTuple):
     """A process says that it is a rank; claims are ordered by its start."""
@@ -44,7 +46,7 @@ def moved_apart(
     nobody claims, and keeps it. before: the indices that were given. due: claims that are old enough; a
     younger one may be the successor of a process that is about to end.
     """
-    groups: dict[tuple[str, str, int], list[Claim]] = {}
+    groups: dict[Claimed, list[Claim]] = {}
     used: dict[tuple[str, str], set[int]] = {}
     for claim in sorted(claims):
         groups.setdefault(claim[2:5], []).append(claim)
@@ -60,3 +62,12 @@ def moved_apart(
                 moved[claim] = next(number for number in free if number not in taken)
                 taken.add(moved[claim])
     return moved
+
+
+def rivals(claims: Iterable[Claim], moved: Collection[Claim]) -> dict[int, Claimed]:
+    """pid -> the rank it claims, of processes that claim the same and were not moved."""
+    groups: dict[Claimed, list[int]] = {}
+    for claim in claims:
+        if claim not in moved:
+            groups.setdefault(claim[2:5], []).append(claim.pid)
+    return {pid: claimed for claimed, pids in groups.items() if len(pids) > 1 for pid in pids}

@@ -17,7 +17,7 @@ from ..records import Rank
 from . import pods
 from .candidate_reader import CandidateReader
 from .candidates import Candidate, is_child, starters_among
-from .claims import Claim, moved_apart
+from .claims import Claim, Claimed, moved_apart, rivals
 from .identity import MAX_NAME, Identity, is_disabled, named_job
 from .known_names import KnownNames
 from .names import job_of
@@ -51,6 +51,8 @@ class Discovery:
         self._candidates: dict[int, Candidate] = {}
         self._claimed: dict[Claim, int] = {}  # since which scan
         self._moved: dict[Claim, int] = {}  # of several processes that claim one rank
+        self._both_train: set[Claimed] = set()  # ranks of which several processes are seen to train
+        self.rivals: dict[int, Claimed] = {}  # pid -> the rank that it and another process claim
         self._starters: set[int] = set()  # processes that are no ranks: they have started those that are
         self._children: dict[int, Identity] = {}  # processes that are no ranks: a rank above gave them this
         self._left: list[Rank] = []  # what processes were taken for before it was known which rank they are
@@ -217,6 +219,17 @@ class Discovery:
             if before is not None and after is not None and before[:3] != after[:3]:
                 self._left.append(before)
 
+    def as_now(self, rank: Rank) -> Rank:
+        """The same process as the rank that it is by now; of one that has gone what it was."""
+        found = self._ranks.get(rank.pid)
+        return found if found is not None and found.start_ns == rank.start_ns else rank
+
+    def tell_apart(self, claimed: Claimed) -> None:
+        """Several processes that claim this rank train at the same time: none follows on another."""
+        self._both_train.add(claimed)
+        self._update()
+        self._both_train.discard(claimed)
+
     def take_left(self) -> list[Rank]:
         """What processes were taken for that have since the last call turned out to be another rank, or to be
         none but to have started ranks."""
@@ -244,8 +257,13 @@ class Discovery:
         found = self._names.keep_users_apart(named)
         claims = [one.claim for one in found]
         self._claimed = {one: self._claimed.get(one, self._scans) for one in claims}
-        due = [one for one, since in self._claimed.items() if self._scans - since >= SHARED_SCANS]
+        due = [
+            one
+            for one, since in self._claimed.items()
+            if self._scans - since >= SHARED_SCANS or one[2:5] in self._both_train
+        ]
         self._moved = moved_apart(claims, self._moved, due)
+        self.rivals = rivals(claims, self._moved)
         self._ranks = {one.pid: self._rank_of(one) for one in found}
         for pid, rank in before.items():
             if pid not in self._ranks:

@@ -24,6 +24,11 @@ from .reports import tables as tables
 LINES = 30
 BRIEF = 10
 SHARE_BETWEEN, NOTABLE = "between.share", 0.02
+NOT_REPLAYED = (
+    "evaluates",
+    "saves",
+    "busy_alone",
+)  # kinds of findings between steps, of which a replay has none
 OTHER_RATE = 0.1  # so much more or less is worth a line
 BETWEEN = {  # kind -> of one, of several
     "evaluation": ("evaluation", "evaluations"),
@@ -319,8 +324,8 @@ def _commands(report: Report, verdict: Verdict) -> list[str]:
     commands = [f"report {job} --full"]
     if verdict.kind in ("bottleneck", "unclear") and len(report.ranks) > 1:
         commands.append(f"stragglers --job {job}")
-    if verdict.bottleneck is not None and verdict.bottleneck.rank:
-        commands.append(f"what-if --job {job} --fix {verdict.bottleneck.rank.partition(',')[0]}")
+    if (named := verdict.bottleneck) is not None and named.rank and named.kind not in NOT_REPLAYED:
+        commands.append(f"what-if --job {job} --fix {named.rank.partition(',')[0]}")
     commands.append(f"breakdown --job {job}")
     if any(account.parts for account in verdict.accounts):
         commands.append(f"plot --job {job} -o FILE.png")

@@ -53,10 +53,9 @@ _APART = "give each training its own --job, or each process its own --rank"
 
 def claimed(ranks: Sequence[str]) -> str:
     """In short what follows."""
-    one = len(ranks) == 1
     return (
         f"several processes at a time say they are {listed(ranks, 2)}: perhaps two trainings have one job id "
-        f"({'its' if one else 'their'} numbers may be mixed; --full)"
+        "(--full)"
     )
 
 

@@ -22,7 +22,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from roofline_agent.errors import Unavailable
 from roofline_agent.marks import gathered, listener, senders
-from roofline_agent.marks.listener import MarkListener
+from roofline_agent.marks.listener import MarkListener, PeerProcess
 from roofline_agent.marks.packets import SEEN, WRAPPED
 from roofline_agent.marks.receiver import MAX_FACTS, MarkReceiver
 from roofline_agent.marks.refusals import (
@@ -133,6 +133,29 @@ def test_mark_of_a_rank(site: Site) -> None:
     assert site.take() == ([], [], []), "handed over once"
     assert sender._socket is not None
     sender._socket.close()
+
+
+def test_two_trainings_with_one_rank_keep_their_own_steps(site: Site) -> None:
+    add_process(site.proc, 21, IDENTITY, start_ticks=10**6)
+    peer = PeerProcess(21, os.getuid())
+    link = site.connect()
+    link.send(mark(step=1))
+    assert [(m.rank.key, m.step) for m in site.take()[0]] == [("chief:0", 1)]
+    site.now_ns += 500_000_000
+    site.receiver.take_in(peer, [mark(step=7)])
+    link.send(mark(step=2))
+    found = [(m.rank.key, m.rank.pid, m.step) for m in site.take()[0]]
+    assert sorted(found) == [("chief:0", os.getpid(), 2), ("chief:1", 21, 7)]
+
+
+def test_training_that_follows_on_one_that_has_not_ended_yet_is_the_same_rank(site: Site) -> None:
+    link = site.connect()
+    link.send(mark(step=1))
+    site.take()
+    add_process(site.proc, 21, IDENTITY, start_ticks=10**6)
+    site.now_ns += 3_000_000_000
+    site.receiver.take_in(PeerProcess(21, os.getuid()), [mark(step=2)])
+    assert [(m.rank.key, m.rank.pid) for m in site.take()[0]] == [("chief:0", 21)]
 
 
 def test_order_is_kept_and_nothing_is_lost_over_strides(site: Site) -> None:

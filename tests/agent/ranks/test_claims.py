@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from roofline_agent.ranks.claims import Claim, Owned, moved_apart, owners_of
+from roofline_agent.ranks.claims import Claim, Owned, moved_apart, owners_of, rivals
 
 
 def claim(pid: int, index: int, job: str = "j", role: str = "worker", world: int = 0) -> Claim:
@@ -38,6 +38,13 @@ def test_ranks_of_other_jobs_and_roles_are_no_rivals() -> None:
 def test_an_index_that_another_node_may_have_is_not_given() -> None:
     first, second = claim(1, 0, world=8), claim(2, 0, world=8)
     assert moved_apart([first, second], {}, [first, second]) == {second: 8}
+
+
+def test_rivals_are_those_that_claim_one_rank_until_they_are_told_apart() -> None:
+    first, second, other = claim(1, 0), claim(2, 0), claim(3, 1)
+    rank = ("j", "worker", 0)
+    assert rivals([first, second, other], {}) == {1: rank, 2: rank}
+    assert rivals([first, second, other], {second: 2}) == {}
 
 
 def test_job_is_of_the_user_of_its_oldest_process() -> None:

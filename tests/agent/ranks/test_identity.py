@@ -180,6 +180,23 @@ def test_two_processes_that_claim_one_rank_are_two(tmp_path: Path) -> None:
     assert again.ranks == discovery.ranks, "an agent that is started again finds the same"
 
 
+def test_two_that_train_at_once_are_told_apart_at_once(tmp_path: Path) -> None:
+    identity = {"ROOFLINE_JOB": "j", "ROOFLINE_RANK": "0"}
+    add_process(tmp_path, 20, identity, start_ticks=100)
+    add_process(tmp_path, 21, identity, start_ticks=100)
+    discovery = Discovery(str(tmp_path))
+    discovery.scan()
+    before = discovery.ranks[21]
+    assert set(discovery.rivals) == {20, 21}
+    discovery.tell_apart(discovery.rivals[20])
+    assert {pid: rank.key for pid, rank in discovery.ranks.items()} == {20: "worker:0", 21: "worker:1"}
+    assert discovery.rivals == {}
+    assert discovery.as_now(before) == discovery.ranks[21]
+    shutil.rmtree(tmp_path / "20")
+    discovery.scan()
+    assert {pid: rank.key for pid, rank in discovery.ranks.items()} == {21: "worker:1"}
+
+
 def test_restart_that_overlaps_stays_one_rank(tmp_path: Path) -> None:
     identity = {"ROOFLINE_JOB": "j", "ROOFLINE_RANK": "0"}
     add_process(tmp_path, 20, identity, start_ticks=100)

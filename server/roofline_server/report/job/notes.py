@@ -41,7 +41,7 @@ def losses(view: JobView, gaps: Sequence[Gap]) -> list[str]:
         notes.append(texts.unwatched(hosts, sum(gap.end_ns - gap.begin_ns for gap in gaps) / NS, len(gaps)))
     if missing := _missing_steps(view):
         ranks = [name_of(view, number) for number in missing]
-        notes.append(texts.unseen(ranks, sum(one.count for one in missing.values())))
+        notes.append(texts.unseen(ranks, sum(one.steps for one in missing.values())))
     events = [view.events, *(_events_during_job(view, node, table) for node, table in view.watched.items())]
     for kind, words in ((EventKind.LOST, texts.lost), (EventKind.REFUSED, texts.refused)):
         totals: dict[str, int] = {}
@@ -153,7 +153,7 @@ def _restart_notes(view: JobView) -> list[str]:
 class _Missing(NamedTuple):
     """Steps between the first and the last of a rank that nobody saw."""
 
-    count: int
+    steps: int
     first: int
     last: int
 

@@ -110,15 +110,21 @@ def state_of(view: JobView, ends: Sequence[RankEnd]) -> str:
     by_slurm = view.tags.get(SLURM_STATE, "")
     if by_slurm and state not in (RUNNING, FAILED):
         return texts.by_slurm(by_slurm, view.tags.get(SLURM_EXIT, ""))
-    if state == RUNNING and first:
-        return texts.running_without(first.rank, _words(first), others)
-    if state in (RUNNING, FINISHED):
-        words = texts.RUNNING if state == RUNNING else texts.finished(others)
+    if state in (RUNNING, FINISHED, FAILED):
+        words = _of_these(state, first, others)
         before = first_failure(view)
         return texts.started_again(words, before.rank, _words(before)) if before else words
+    return _words(first) if first else texts.NOTHING_KNOWN
+
+
+def _of_these(state: str, first: RankEnd | None, others: int) -> str:
+    """Of a job that is RUNNING, FINISHED or FAILED, by the newest process of each rank."""
+    if state == FINISHED:
+        return texts.finished(others)
     if first is None:
-        return texts.NOTHING_KNOWN
-    return texts.failed(first.rank, _words(first), others) if state == FAILED else _words(first)
+        return texts.RUNNING
+    words = texts.failed if state == FAILED else texts.running_without
+    return words(first.rank, _words(first), others)
 
 
 def _words(end: RankEnd) -> str:
