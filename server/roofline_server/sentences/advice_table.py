@@ -265,7 +265,25 @@ ADVICE: tuple[Advice, ...] = (
         "Mohan et al., CheckFreq (FAST 2021); PyTorch documentation, torch.distributed.checkpoint",
     ),
     Advice(
-        ("busy_alone",),
+        ("evaluation",),
+        "evaluate less often (validation_freq of fit) or on fewer batches (validation_steps)",
+        "Keras documentation, Model.fit",
+        holds=uses(TENSORFLOW),
+    ),
+    Advice(
+        ("evaluation",),
+        "evaluate less often, on a part of the data, or in a job of its own on saved checkpoints",
+        OURS,
+        holds=lambda case: TENSORFLOW not in case.frameworks,
+    ),
+    Advice(
+        ("checkpoint",),
+        "save less often, or in the background (torch.distributed.checkpoint.async_save, an orbax "
+        "AsyncCheckpointer, BackupAndRestore with save_freq)",
+        "Mohan et al., CheckFreq (FAST 2021); PyTorch documentation, torch.distributed.checkpoint",
+    ),
+    Advice(
+        ("busy_alone", "between"),
         "roofline-client timeline --job {job} -o {job}.json.gz shows when; move it off the training thread",
         OURS,
     ),

@@ -32,14 +32,21 @@ _FINDINGS: Mapping[str, str] = {
     "evaluates": "{} evaluates between steps, and the others wait",
     "saves": "{} saves a checkpoint between steps, and the others wait",
     "busy_alone": "{} does something else between steps, and the others wait",
+    "evaluation": "{} spends much of the time on evaluations between steps",
+    "checkpoint": "{} spends much of the time on checkpoints between steps",
+    "between": "{} spends much of the time between steps",
     "server_overloaded": "overloaded parameter server {}",
     "server_skewed": "uneven parameter servers: {} gets most of the bytes",
     "server_slow": "slow parameter server {}: it lacks CPUs",
     "server_work": "more work on parameter server {} than its variables need",
 }
 
-# What a rank does between its steps -> kind of cause.
-ALONE, BUSY_ALONE = {"evaluation": "evaluates", "checkpoint": "saves"}, "busy_alone"
+# What ranks do between their steps -> kind of cause, where some do it alone, and where all do.
+_BREAKS: Mapping[str, tuple[str, str]] = {
+    "evaluation": ("evaluates", "evaluation"),
+    "checkpoint": ("saves", "checkpoint"),
+    "other": ("busy_alone", "between"),
+}
 
 # Part of an account -> its name in a sentence.
 PARTS: Mapping[str, str] = {
@@ -78,6 +85,11 @@ def who(ranks: Sequence[str]) -> str:
 def finding(kind: str, ranks: Sequence[str]) -> str:
     """ "slow input on ddp:1"; no ranks: it is about all."""
     return _FINDINGS.get(kind, "{}: " + kind).format(who(ranks))
+
+
+def kind_of_break(what: str, alone: bool) -> str:
+    """what: ranks do between their steps; alone: some of them, and the others wait."""
+    return _BREAKS.get(what, _BREAKS["other"])[0 if alone else 1]
 
 
 def why_low(reasons: Sequence[str]) -> str:
@@ -157,13 +169,13 @@ def on_every_rank(part: str, seconds: float, ranks: int) -> str:
     return f"{duration(seconds)} a step of {parts_named(part)}{mean}"
 
 
-def between_steps(kind: str, stretches: int, seconds: float) -> str:
+def between_steps(kind: str, stretches: int, seconds: float, alone: bool) -> str:
     """kind: evaluation, checkpoint, other; seconds: of each."""
     one, several = {"other": ("stretch", "stretches")}.get(kind, (kind, f"{kind}s"))
-    each = f" of {duration(seconds)}" if stretches == 1 else f" of {duration(seconds)} each"
-    return (
-        f"{stretches} {one if stretches == 1 else several}{each} between its steps, which the others have not"
-    )
+    each = f"1 {one} of {duration(seconds)}"
+    if stretches > 1:
+        each = f"{stretches} {several} of {duration(seconds)} each"
+    return f"{each} between its steps, which the others have not" if alone else f"{each} between steps"
 
 
 def work(ratio: float) -> str:

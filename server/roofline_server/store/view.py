@@ -10,6 +10,7 @@ import numpy as np
 
 from ..clock import NodeClock
 from ..correlate.parts import PartTotal
+from ..correlate.steps import OWN
 from ..records import (
     RECORDED,
     EventKind,
@@ -106,6 +107,25 @@ def as_they_turned_out(view: JobView) -> JobView:
         parts=[part for part in view.parts if part.rank not in gone],
         facts={number: facts for number, facts in view.facts.items() if number not in gone},
     )
+
+
+def with_breaks(view: JobView) -> JobView:
+    """The view in which each step is marked as apart from the one before that follows on something which is
+    part of no step: of steps that have a begin of their own nothing else tells."""
+    steps, spans = view.steps.get("steps", {}), view.between
+    if not rows(steps) or not rows(spans) or "apart" not in steps:
+        return view
+    own = np.flatnonzero(steps["window"] == OWN)
+    own = own[np.lexsort((steps["begin_ns"][own], steps["rank"][own]))]
+    rank, begin = steps["rank"][own], steps["begin_ns"][own]
+    apart = steps["apart"].copy()
+    for number in np.unique(spans["rank"]).tolist():
+        first, last = np.searchsorted(rank, [number, number + 1]).tolist()
+        behind = first + np.searchsorted(begin[first:last], spans["end_ns"][spans["rank"] == number])
+        apart[own[behind[behind < last]]] = 1
+    if np.array_equal(apart, steps["apart"]):
+        return view
+    return view._replace(steps={**view.steps, "steps": {**steps, "apart": apart}})
 
 
 def by_latest_ranks(view: JobView) -> JobView:

@@ -35,7 +35,7 @@ from .segments.leases import Leases
 from .segments.reader import Reader, distinct, grouped_by_rank, on_server_clock
 from .steps.deltas import Deltas, Needed
 from .steps.kept import Kept, KeptSteps, Wanted
-from .view import JobView, as_they_turned_out, by_latest_ranks, extents_of, facts_of
+from .view import JobView, as_they_turned_out, by_latest_ranks, extents_of, facts_of, with_breaks
 
 SLACK_NS = 60_000_000_000  # clocks that are known better later move times by less
 # In every step table that has them: who, which step, when, of which incarnation, on how many samples.
@@ -193,7 +193,7 @@ class ViewBuilder:
                 damaged=self._reader.damaged_of(snapshot.segments),
             )
             with kept.lock:
-                return kept.view(as_they_turned_out(view))
+                return kept.view(with_breaks(as_they_turned_out(view)))
 
     def raw(self, job: str) -> RawData | None:
         """Where the raw data of a job lies now; None when the job is not known."""

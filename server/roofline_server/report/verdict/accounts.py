@@ -8,7 +8,7 @@ from typing import NamedTuple
 from roofline.answers.values import Scope, Value
 
 from ...model.account import Account, account, with_waits
-from ...model.alone import Alone
+from ...model.aside import Aside
 from ...model.causes import Conclusion, conclude
 from ...model.evidence import RankEvidence
 from ...model.links import SlowLink
@@ -19,7 +19,7 @@ from ...store.view import JobView
 from ..evidence import replays
 from ..evidence.gathering import Gathered
 from . import links
-from .alone import alone_between
+from .aside import aside_of
 from .foreign import full_node, node_uses
 from .signals import signals_of
 
@@ -35,7 +35,7 @@ class Accounts(NamedTuple):
     meet: bool  # the ranks wait for each other in each step
     concerned: list[int]  # ranks whose steps are the job's
     unseen: str = ""  # of synchronous ranks, why it is not known when they wait for each other
-    alone: Alone | None = None  # what some do between their steps, while the others wait
+    aside: Aside | None = None  # what ranks that meet do between their steps
 
     @property
     def step(self) -> float:
@@ -79,7 +79,7 @@ def accounts_of(view: JobView, gathered: Gathered) -> Accounts:
         found = found._replace(confidence="low", why=(*found.why, "profiled"))
     slow = links.slow_links_of(view, gathered, {number: accounts[number] for number in concerned})
     meet = grid is not None or gathered.mode == "synchronous"
-    aside = alone_between(view, gathered, concerned) if meet else None
+    aside = aside_of(view, gathered, concerned) if meet else None
     return Accounts(signals, accounts, foreign, found, slow, meet, concerned, unseen, aside)
 
 

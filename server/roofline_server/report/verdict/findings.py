@@ -8,7 +8,6 @@ import numpy as np
 from roofline.answers.values import Provenance, Scope, Value, value
 from roofline.answers.verdict import Finding, Gain
 
-from ...model.alone import FEW
 from ...model.cause import LEAST_GAIN, Cause
 from ...model.causes import Conclusion
 from ...model.intervals import of_another_run
@@ -23,6 +22,7 @@ from . import links
 from .accounts import Accounts, accounts_of, rate_of, trainers
 from .servers import Served, evidence_of
 
+FEW_STRETCHES = 3  # between steps: of fewer nobody knows how often there will be more
 MEASURED, ESTIMATED = Provenance.MEASURED, Provenance.ESTIMATED
 
 
@@ -48,7 +48,7 @@ def findings_of(known: Accounts, servers: Served, rate: Value) -> Findings:
     named = [*slow, *(_finding(cause, found, known, rate) for cause in causes if cause.lasting)]
     if (cycle := servers.cycle) is not None:
         named += [_server_finding(cause, cycle, "few_steps" in found.why, rate) for cause in servers.causes]
-    named += _alone_findings(known, rate)
+    named += _aside_findings(known, rate)
     named.sort(key=lambda finding: -(finding.share.value or 0.0))
     doubted = [_finding(cause, found, known, rate) for cause in causes if not cause.lasting]
     return Findings(named[0].sentence if named else _headline(found, known.unseen), named, doubted)
@@ -111,10 +111,10 @@ def _link_findings(known: Accounts, rate: Value) -> list[Finding]:
     return found
 
 
-def _alone_findings(known: Accounts, rate: Value) -> list[Finding]:
-    """Of what some ranks do between their steps. The waits of the others are spread over all steps; those in
-    which they wait are nearly always left out of the rate and of the accounts."""
-    found, kept = known.alone, known.accounts
+def _aside_findings(known: Accounts, rate: Value) -> list[Finding]:
+    """Of what ranks do between their steps, spread over all steps. Those in which others wait for it are
+    nearly always left out of the rate and of the accounts."""
+    found = known.aside
     if found is None or not known.step > 0:
         return []
     has_waits = any(np.isin(known.signals[n].step, found.waits).any() for n in known.concerned)
@@ -122,24 +122,24 @@ def _alone_findings(known: Accounts, rate: Value) -> list[Finding]:
     step = without + found.cost
     if found.cost < LEAST_GAIN * step or not without > 0:
         return []
-    ranks = [kept[known.concerned[place]].rank for place in found.places]
+    accounts = [known.accounts[known.concerned[place]] for place in found.places]
+    ranks, hosts = [one.rank for one in accounts], {one.host for one in accounts}
+    kind = texts.kind_of_break(found.kind, alone=bool(ranks))
     gain = _gain(step, without, without - found.error, without + found.error)
-    why = ["few_stretches"] if found.stretches < FEW else []
-    hosts = {kept[known.concerned[place]].host for place in found.places}
-    mended = rate if not has_waits or rate.value is None else _rate_with(gain, rate)
+    why = ["few_stretches"] if found.stretches < FEW_STRETCHES else []
     return [
         Finding(
-            kind=texts.ALONE.get(found.kind, texts.BUSY_ALONE),
+            kind=kind,
             rank=", ".join(ranks),
             host=hosts.pop() if len(hosts) == 1 else "",
-            sentence=texts.finding(texts.ALONE.get(found.kind, texts.BUSY_ALONE), ranks),
+            sentence=texts.finding(kind, ranks or known.only),
             cost=seconds_a_step(found.cost, MEASURED),
             share=value(found.cost / step, "1", MEASURED, Scope.ROLE),
             gain=gain,
-            rate=mended,
+            rate=_rate_with(gain, rate) if has_waits else rate,
             confidence="low" if why else "high",
             why=texts.why_low(why),
-            evidence=[texts.between_steps(found.kind, found.stretches, found.mean)],
+            evidence=[texts.between_steps(found.kind, found.stretches, found.mean, bool(ranks))],
             tries=[],
         )
     ]

@@ -8,28 +8,29 @@ from typing import Any
 import pytest
 from roofline.answers.report import Report
 from roofline_server.report.job.build import build
-from roofline_server.report.questions import ALL_STEPS, Steps
+from roofline_server.report.questions import ALL_STEPS, STEADY_STEPS, Steps
 from roofline_server.report.steps.steps import steps_table
 from roofline_server.report.steps.timeline import timeline
 from roofline_server.store.store import Store
 
-from ...builders import ABSENT, BEGIN, BORDER, MS, Node, S, batch, marks, open_store, rank, spans
+from ...builders import ABSENT, BEGIN, BORDER, END, MS, Node, S, batch, marks, open_store, rank, spans
 
 FIRST = 10 * S
 
 
-def store_of(root: Path, seal: bool = False, seen: bool = True) -> Store:
+def store_of(root: Path, seal: bool = False, seen: bool = True, pairs: bool = False) -> Store:
     """30 steps of 100 ms, 32 examples each; after every tenth an evaluation of 800 ms, in which a checkpoint
-    of 200 ms follows. The last of both comes after the last step."""
+    of 200 ms follows. The last of both comes after the last step. pairs: each step has a begin and an end of
+    its own."""
     store, node = open_store(root), Node("a")
     node.greet(store)
     now = FIRST
-    said, apart = [(0, BORDER, 0, 0, now)], []
+    said, apart = [] if pairs else [(0, BORDER, 0, 0, now)], []
     for step in range(1, 31):
-        if step > 1 and step % 10 == 1:
+        if pairs or (step > 1 and step % 10 == 1):
             said.append((0, BEGIN, step, ABSENT, now))
         now += 100 * MS
-        said.append((0, BORDER, step, 32, now))
+        said.append((0, END if pairs else BORDER, step, 32, now))
         apart.append((0, "phase.forward", now - 90 * MS, now - 50 * MS, ABSENT, 1))
         if step % 10 == 0:
             apart.append((0, "between.evaluation", now, now + 800 * MS, ABSENT, 1))
@@ -70,6 +71,15 @@ def test_steps_last_as_long_as_without_what_lies_between(tmp_path: Path) -> None
     assert found["step_time_p95"] == pytest.approx(0.1)
     assert found["examples_per_second"] == pytest.approx(320)
     assert found["forward_time_per_step"] == pytest.approx(0.04)
+
+
+@pytest.mark.parametrize("steps", [ALL_STEPS, STEADY_STEPS])
+def test_examples_are_held_against_the_time_of_steps_that_have_their_own_begin(
+    tmp_path: Path, steps: Steps
+) -> None:
+    found = build(view_of(store_of(tmp_path, pairs=True)), steps)
+    assert values(found)["examples_per_second"] == pytest.approx(320)
+    assert found.verdict and found.verdict.examples_per_second.value == pytest.approx(320)
 
 
 def test_range_of_steps_has_what_lay_between_these(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""A finding of what some ranks do between their steps while the others wait for them."""
+"""What is known of what ranks do between their steps."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ...correlate.steps import OWN
-from ...model.alone import Alone, RankSteps, alone
+from ...model.aside import Aside, RankSteps, aside
 from ...model.evidence import NS
 from ...records import Table, rows, take
 from ...store.view import JobView
@@ -18,15 +18,15 @@ from ..evidence.tables import by_rank, where
 NOT_THE_TRAININGS = "trace"  # kind of what the product itself does between steps
 
 
-def alone_between(view: JobView, gathered: Gathered, numbers: Sequence[int]) -> Alone | None:
+def aside_of(view: JobView, gathered: Gathered, numbers: Sequence[int]) -> Aside | None:
     """Among these ranks, which wait for each other in each step: in the steps that were asked for, with those
     that are left out of the others' numbers."""
-    if len(numbers) < 2 or not rows(view.between):
+    if not rows(view.between):
         return None
     spans = by_rank({"between": view.between})
     own = by_rank({"steps": where(view.steps.get("steps", {}), "window", OWN)})
     asked = [gathered.evidence[number].steps.step for number in numbers]
-    if any(number not in own for number in numbers) or not all(map(len, asked)):
+    if not asked or any(number not in own for number in numbers) or not all(map(len, asked)):
         return None
     first, last = min(int(some.min()) for some in asked), max(int(some.max()) for some in asked)
     known = []
@@ -34,7 +34,7 @@ def alone_between(view: JobView, gathered: Gathered, numbers: Sequence[int]) -> 
         steps = own[number]["steps"]
         steps = take(steps, (steps["step"] >= first) & (steps["step"] <= last))
         known.append(_rank_steps(steps, spans.get(number, {}).get("between", {})))
-    return alone(known)
+    return aside(known)
 
 
 def _rank_steps(steps: Table, spans: Table) -> RankSteps:

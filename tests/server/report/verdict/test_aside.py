@@ -16,10 +16,10 @@ INPUT, COMPUTE = 2 * MS, 36 * MS
 
 
 def verdict_of(
-    folder: Path, doing: tuple[int, ...] = (0,), waits: bool = True, steps: Steps = STEADY_STEPS
+    folder: Path, doing: tuple[int, ...] = (0,), steps: Steps = STEADY_STEPS, every: int = EVERY
 ) -> Verdict:
-    """Of two ranks of 90 steps with 8 examples each. doing: those that evaluate before every 20th; waits:
-    the others' steps are as much longer, else all go on at once and only the marks of these say otherwise."""
+    """Of two ranks of 90 steps with 8 examples each. doing: those that evaluate before every 20th, while the
+    others wait in that step."""
     store, node = open_store(folder), Node("a")
     node.greet(store)
     said, found = [], []
@@ -27,14 +27,14 @@ def verdict_of(
         now = 100 * S
         said.append((one, BORDER, -1, ABSENT, now))
         for step in range(STEPS):
-            begin, aside = now, EVALUATION if step and step % EVERY == 0 else 0
+            begin, aside = now, EVALUATION if step and step % every == 0 else 0
             if aside and one in doing:
                 begin += EVALUATION
                 found.append((one, "between.evaluation", now, begin, ABSENT, 1))
                 said.append((one, BEGIN, step, ABSENT, begin))
             fetched = begin + INPUT
             computed = fetched + COMPUTE
-            now = (now if waits or one in doing else begin) + STEP + (aside if waits or one in doing else 0)
+            now += STEP + aside
             found.append((one, "phase.input", begin, fetched, ABSENT, 1))
             found.append((one, "phase.backward", fetched, computed, ABSENT, 1))
             found.append((one, "phase.communicate", computed, now, ABSENT, 1))
@@ -87,6 +87,16 @@ def test_the_same_where_all_steps_are_asked_for(tmp_path: Path) -> None:
 
 
 def test_ranks_that_all_evaluate_keep_nobody_waiting(tmp_path: Path) -> None:
-    found = verdict_of(tmp_path, doing=(0, 1))
+    found = verdict_of(tmp_path, doing=(0, 1), every=60)
     assert found.bottleneck is None
     assert found.kind == "healthy"
+
+
+def test_what_all_ranks_do_for_much_of_the_time_is_named(tmp_path: Path) -> None:
+    named = verdict_of(tmp_path, doing=(0, 1)).bottleneck
+    assert named is not None
+    assert (named.kind, named.rank) == ("evaluation", "")
+    assert named.sentence == "every rank spends much of the time on evaluations between steps"
+    assert named.cost.value == pytest.approx(4 * 0.4 / STEPS, rel=0.02)
+    assert named.rate.value == pytest.approx(2 * 8 / 0.05, rel=0.02)
+    assert named.evidence == ["4 evaluations of 400 ms each between steps"]

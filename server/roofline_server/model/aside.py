@@ -1,4 +1,5 @@
-"""Ranks that evaluate or save between their steps while all others wait for them in their next step."""
+"""What ranks that wait for each other do between their steps, evaluations and checkpoints, and what it
+costs."""
 
 from __future__ import annotations
 
@@ -10,8 +11,8 @@ import numpy as np
 
 from ..records import Bools, Floats, Ints
 
-MOST_OF = 0.5  # who does as much of it as the busiest rank is one of them
-FEW = 3  # stretches: of fewer nobody knows how often there will be more
+MOST_OF = 0.5  # who does as much of it as the busiest rank is one of those that do it
+OF_ALL = 0.2  # of the time: what all ranks do is named from here on
 
 
 class RankSteps(NamedTuple):
@@ -22,42 +23,50 @@ class RankSteps(NamedTuple):
     apart: Bools  # where something lay between it and the step before
     stretches: Mapping[str, Floats]
 
+    @property
+    def aside(self) -> float:
+        """Seconds of all stretches."""
+        return sum(float(some.sum()) for some in self.stretches.values())
 
-class Alone(NamedTuple):
-    """What some ranks do between their steps and the others do not."""
 
-    places: list[int]  # of the ranks that do it
+class Aside(NamedTuple):
+    """What some ranks do between their steps, or all of them."""
+
+    places: list[int]  # of the ranks that do it while the others wait; []: all do
     kind: str  # of most of it: evaluation, checkpoint, other
     stretches: int  # of that kind, of one of the ranks
     mean: float  # s, of these
-    cost: float  # s a step, over all steps, that the others wait for it
+    cost: float  # s a step, over all steps
     error: float  # of `cost`, s: by how much stretches differ
-    waits: Ints  # numbers of the steps in which they wait
+    waits: Ints  # numbers of the steps in which the others wait
 
 
-def alone(ranks: Sequence[RankSteps]) -> Alone | None:
-    """Of ranks that wait for each other in each step. None where all do the same, or nobody waits.
-
-    The others' steps tell what it costs them: whoever goes on beside it loses nothing.
-    """
-    totals = np.array([sum(float(some.sum()) for some in one.stretches.values()) for one in ranks])
+def aside(ranks: Sequence[RankSteps]) -> Aside | None:
+    """None where nobody loses time by it, or all of them little."""
+    totals = np.array([one.aside for one in ranks])
     if not len(totals) or not totals.max() > 0:
         return None
     doing = totals > MOST_OF * totals.max()
+    most = ranks[int(totals.argmax())]
     if doing.all():
-        return None
+        lost = float(totals.max())
+        spent = lost + float(most.duration.sum())
+        return _aside([], most, lost, np.zeros(0, np.int64)) if lost >= OF_ALL * spent else None
     places = np.flatnonzero(doing).tolist()
     waits = np.unique(np.concatenate([ranks[place].step[ranks[place].apart] for place in places]))
+    # The others' steps tell what it costs them: whoever goes on beside it loses nothing.
     held = np.median([_beyond_usual(one, waits) for one, own in zip(ranks, doing, strict=True) if not own])
     lost = min(float(held), float(totals.max() - np.median(totals[~doing])))
-    most = ranks[places[int(totals[doing].argmax())]]
+    return _aside(places, most, lost, waits) if lost > 0 else None
+
+
+def _aside(places: list[int], most: RankSteps, lost: float, waits: Ints) -> Aside:
+    """most: the rank that does most of it; lost: seconds in the whole run."""
     steps = int(most.step.max() - most.step.min()) + 1
-    if not lost > 0:
-        return None
     kind = max(most.stretches, key=lambda kind: float(most.stretches[kind].sum()))
     lengths = most.stretches[kind]
     varies = float(lengths.std(ddof=1)) * sqrt(len(lengths)) if len(lengths) > 1 else lost
-    return Alone(places, kind, len(lengths), float(lengths.mean()), lost / steps, varies / steps, waits)
+    return Aside(places, kind, len(lengths), float(lengths.mean()), lost / steps, varies / steps, waits)
 
 
 def _beyond_usual(one: RankSteps, some: Ints) -> float:
