@@ -24,11 +24,8 @@ from .reports import tables as tables
 LINES = 30
 BRIEF = 10
 SHARE_BETWEEN, NOTABLE = "between.share", 0.02
-NOT_REPLAYED = (
-    "evaluates",
-    "saves",
-    "busy_alone",
-)  # kinds of findings between steps, of which a replay has none
+# Kinds of findings that lie between steps.
+BREAKS = ("evaluates", "saves", "busy_alone", "evaluation", "checkpoint", "between")
 OTHER_RATE = 0.1  # so much more or less is worth a line
 BETWEEN = {  # kind -> of one, of several
     "evaluation": ("evaluation", "evaluations"),
@@ -277,7 +274,8 @@ def _cut(text: str, limits: Limits) -> str:
 
 
 def _cost(found: Finding) -> str:
-    share = f" ({found.share.value:.0%} of the step)" if found.share.value is not None else ""
+    whole = "time" if found.kind in BREAKS else "step"
+    share = f" ({found.share.value:.0%} of the {whole})" if found.share.value is not None else ""
     if found.cost.value is None:
         return f"unknown: {found.cost.reason}"
     return f"{units.show(found.cost)} a step{share}"
@@ -324,7 +322,7 @@ def _commands(report: Report, verdict: Verdict) -> list[str]:
     commands = [f"report {job} --full"]
     if verdict.kind in ("bottleneck", "unclear") and len(report.ranks) > 1:
         commands.append(f"stragglers --job {job}")
-    if (named := verdict.bottleneck) is not None and named.rank and named.kind not in NOT_REPLAYED:
+    if (named := verdict.bottleneck) is not None and named.rank and named.kind not in BREAKS:
         commands.append(f"what-if --job {job} --fix {named.rank.partition(',')[0]}")
     commands.append(f"breakdown --job {job}")
     if any(account.parts for account in verdict.accounts):
