@@ -8,7 +8,7 @@ from pathlib import Path
 
 from .candidates import Candidate
 from .identity import Identity, identify, identify_from_inside, is_disabled, may_name_a_rank, named_job
-from .launchers import is_launcher
+from .launchers import is_helper, is_launcher
 from .processes import Processes, parse_environ
 
 
@@ -56,16 +56,18 @@ class CandidateReader:
         if identity is None:
             return None
         reported = identity != outside
+        arguments = self._processes.arguments(pid)
         return Candidate(
             pid=pid,
             parent=status.parent,
             start_ticks=status.start_ticks,
             uid=self._processes.owner(pid),
-            launcher=not reported and is_launcher(self._processes.arguments(pid)),
+            launcher=not reported and is_launcher(arguments),
             identity=identity,
             outside=outside,
             reported=reported,
             named=bool(named_job(environ, self._default_job)),
+            helper=not reported and is_helper(arguments),
         )
 
     def _is_of_other_agent(self, environ: Mapping[str, str]) -> bool:

@@ -22,6 +22,7 @@ class Candidate(NamedTuple):
     outside: Identity | None = None
     reported: bool = False
     named: bool = False  # the user or the scheduler has named its job
+    helper: bool = False  # a process of the program that started it
 
     @property
     def claim(self) -> Claim:
@@ -39,8 +40,10 @@ class Candidate(NamedTuple):
 
 
 def is_child(candidate: Candidate, candidates: Mapping[int, Candidate]) -> bool:
-    """Whether it has its identity from a process above it that is no launcher."""
+    """Whether it has its identity from a process above it that is no launcher, or is a part of a launcher."""
     above = candidates.get(candidate.parent)
+    if candidate.helper and above is not None and candidate.belongs_to(above):
+        return True  # of a launcher, too
     while above is not None and above.launcher and candidate.belongs_to(above):
         above = candidates.get(above.parent)
     return above is not None and candidate.belongs_to(above)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterable
+from itertools import pairwise
 
 # fmt: off
 LAUNCHERS = frozenset([
@@ -31,6 +32,8 @@ STARTING = frozenset([
 ])
 STARTING_MODULES = LAUNCHER_MODULES - {"roofline_agent"}
 # fmt: on
+# What a program's own processes run that Python's multiprocessing starts: `python -c "from ..."`.
+HELPER_CODE = "from multiprocessing."
 INTERPRETER_FLAGS_WITH_VALUE = ("-X", "-W", "--check-hash-based-pycs")
 
 
@@ -47,6 +50,13 @@ def starts_again(arguments: Iterable[bytes]) -> bool:
 def starts_all(arguments: Iterable[bytes]) -> bool:
     """Whether it starts several ranks of one job."""
     return _runs(arguments, STARTING, STARTING_MODULES)
+
+
+def is_helper(arguments: Iterable[bytes]) -> bool:
+    """Whether it is a process of the program that started it, by Python's multiprocessing. horovodrun has one
+    for each rank it starts."""
+    words = [word.decode(errors="replace") for word in arguments]
+    return any(flag == "-c" and code.startswith(HELPER_CODE) for flag, code in pairwise(words))
 
 
 def _runs(arguments: Iterable[bytes], programs: Collection[str], modules: Collection[str]) -> bool:

@@ -149,6 +149,35 @@ def test_what_a_driver_leaves_running_is_no_rank(tmp_path: Path) -> None:
     assert discovery.ranks == {}
 
 
+def test_processes_that_a_launcher_has_beside_its_ranks_are_none(tmp_path: Path) -> None:
+    own = {"ROOFLINE_JOB": "j", "ROOFLINE_WRAPPED": "1"}
+    rank = {**own, "HOROVOD_RANK": "1", "HOROVOD_SIZE": "2"}
+    spawned = (
+        "python",
+        "-B",
+        "-c",
+        "from multiprocessing.spawn import spawn_main; spawn_main(pipe_handle=7)",
+    )
+    tracker = ("python", "-B", "-c", "from multiprocessing.resource_tracker import main;main(5)")
+    add_process(tmp_path, 20, own, ("python", "/bin/horovodrun", "-np", "2", "python", "train.py"))
+    add_process(tmp_path, 21, own, tracker, parent=20)
+    add_process(tmp_path, 22, own, spawned, parent=20)
+    add_process(tmp_path, 23, own, ("/bin/sh", "-c", "env HOROVOD_RANK=1 python train.py"), parent=22)
+    add_process(tmp_path, 24, rank, parent=23)
+    discovery = Discovery(str(tmp_path))
+    discovery.scan()
+    assert {pid: one.key for pid, one in discovery.ranks.items()} == {24: "horovod:1"}
+
+
+def test_process_of_multiprocessing_that_nobody_of_its_job_started_is_a_rank(tmp_path: Path) -> None:
+    spawned = ("python", "-c", "from multiprocessing.spawn import spawn_main; spawn_main(pipe_handle=7)")
+    add_process(tmp_path, 20, {}, ("python", "launch.py"))
+    add_process(tmp_path, 21, {"ROOFLINE_JOB": "j", "ROOFLINE_RANK": "0"}, spawned, parent=20)
+    discovery = Discovery(str(tmp_path))
+    discovery.scan()
+    assert list(discovery.ranks) == [21]
+
+
 def test_data_loader_that_outlives_its_rank_is_none(tmp_path: Path) -> None:
     add_process(tmp_path, 20, TORCHRUN)
     add_process(tmp_path, 21, TORCHRUN, parent=20)
