@@ -29,6 +29,8 @@ from .senders import MarkConnection, Senders
 MAX_KERNELS, MAX_DESCRIBED = 65536, 16 << 20  # shapes one wrapper may describe, and bytes of them
 PRINTED = frozenset(("onednn", "mkl"))  # libraries that print what they execute
 EXIT = "exit"  # fact of a wrapper: how its command ended, and when: "3 123456789"; under ncu its pid too
+# Fact of each rank that a launcher has started which a wrapper stands around: how that ended.
+LAUNCHER_EXIT = "tag.launcher.exit"
 MAX_OTHERS = 4096  # processes that send by another way
 MAX_FACTS = 256  # of one connection, kept until its rank is known
 
@@ -252,13 +254,19 @@ class MarkReceiver:
             self.ended.append(slurm.parse_end(text))
 
     def _add_exit(self, connection: MarkConnection, text: str) -> None:
-        """A wrapper reports how its command ended, and when: that of a script says nothing of a program in
-        it. Between a wrapper and its command ncu may stand: then the pid of the command follows."""
+        """A wrapper reports how its command ended, and when: a launcher's end is that of all its ranks, a
+        script's says nothing of a program in it. Where ncu stands between a wrapper and its command, the pid
+        of the command follows."""
         status, time_ns, *under_ncu = map(int, text.split())
         pid = under_ncu[0] if under_ncu else connection.wrapped_pid
         rank = connection.rank or self._discovery.ended(pid)
-        if rank is not None and rank.pid == pid and abs(status) < 2**31 and 0 < time_ns < 2**62:
+        if not (abs(status) < 2**31 and 0 < time_ns < 2**62):
+            return
+        if rank is not None and rank.pid == pid:
             self._gathered.add_event(Event(EventKind.RANK_EXITED, time_ns, time_ns, rank, status=status))
+        for one in connection.several.values():
+            text = f"{LAUNCHER_EXIT}={status}"
+            self._gathered.add_event(Event(EventKind.FACT, time_ns, time_ns, one, text=text))
 
     def _take_variables(self, connection: MarkConnection, peer: PeerProcess, text: str) -> None:
         """A process has reported which rank it is: it alone, of itself alone."""

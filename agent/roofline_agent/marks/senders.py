@@ -42,6 +42,9 @@ class MarkConnection:
         self.look_ns = 0  # when to look for the wrapped rank again
         self.fewer = 1  # as the wrapper was asked
         self.has_marked = False
+        self.several: dict[
+            int, Rank
+        ] = {}  # a wrapper's: the ranks of its command by pid, where they are many
         self.seen = False  # a wrapper's: its command was a rank as it began
         self.seen_told = False
 
@@ -128,6 +131,7 @@ class Senders:
         connection.look_ns = now + LOOK_AGAIN_NS
         found = self._discovery.ranks_below(pid)
         if len(found) > 1:
+            connection.several = {rank.pid: rank for rank in (*connection.several.values(), *found)}
             self.gathered.refuse(SEVERAL_RANKS)
         elif found:
             # When this one has exited the next is looked for at once.

@@ -11,7 +11,7 @@ from .columns import Column, Columns
 from .documents import document
 from .names import tagged
 
-SCHEDULERS = ("slurm.", "kubernetes.")
+SCHEDULERS = ("slurm.", "kubernetes.", "launcher.")
 SHOWN = ("slurm.account", "slurm.array")
 
 

@@ -17,7 +17,7 @@ from ..store.view import JobView
 from .ceilings.nodes import ROOFING, ceilings, hosts
 from .evidence.gaps import alignment_of
 from .evidence.tables import by_rank, where
-from .ranks.exits import SLURM
+from .ranks.exits import OF_RUNS
 from .ranks.members import extent, nodes_of
 
 
@@ -45,7 +45,7 @@ def about(views: Sequence[JobView], experiment: str = "") -> About:
         tags={
             name: text
             for name, text in tags.items()
-            if not name.startswith(SLURM) and all(view.tags.get(name) == text for view in views)
+            if not name.startswith(OF_RUNS) and all(view.tags.get(name) == text for view in views)
         },
     )
 

@@ -41,6 +41,11 @@ def finished(unknown: int) -> str:
     return f"finished (exit 0; not known of {ranks})" if unknown else "finished (exit 0)"
 
 
+def launcher_failed(words: str) -> str:
+    """words: of `exited`."""
+    return f"{FAILED}: the launcher of its ranks {words}"
+
+
 def started_again(state: str, rank: str, words: str) -> str:
     """state: now; words: of `exited`, of the process that failed first."""
     return f"{state}, started again after {rank} {words}"

@@ -476,6 +476,23 @@ def test_kernels_sent_after_the_end_belong_to_the_rank_that_ended(site: Site) ->
     assert [call.rank for call in calls] == [rank]
 
 
+def test_wrapped_launcher_tells_all_its_ranks_how_it_ended(site: Site) -> None:
+    add_process(site.proc, 900, {}, command=["torchrun"], parent=os.getpid())
+    for number in (1, 2):
+        add_process(site.proc, 900 + number, {**IDENTITY, "ROOFLINE_RANK": str(number)}, parent=900)
+    link = wrapped(site, 900)
+    link.send(pack_fact("tag.nodes", "4"))
+    site.take()
+    for number in (1, 2):
+        shutil.rmtree(site.proc / str(900 + number))
+    link.send(pack_fact("exit", f"1 {site.now_ns}"))
+    _, _, events = site.take()
+    assert [(e.kind, e.rank and e.rank.key, e.text) for e in events if e.kind is not EventKind.REFUSED] == [
+        (EventKind.FACT, "chief:1", "tag.launcher.exit=1"),
+        (EventKind.FACT, "chief:2", "tag.launcher.exit=1"),
+    ]
+
+
 def test_wrapped_rank_that_ends_before_the_first_scan_is_known_with_its_exit(site: Site) -> None:
     add_process(site.proc, 900, {**IDENTITY, "ROOFLINE_RANK": "9"}, parent=os.getpid())
     link = wrapped(site, 900)

@@ -35,6 +35,7 @@ OF_ONE_JOB = (
     "slurm.restarts",
     "slurm.state",
     "slurm.exit",
+    "launcher.exit",
     "otel.traceparent",
     "kubernetes.job",
 )

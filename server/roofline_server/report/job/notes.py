@@ -16,7 +16,7 @@ from ...sentences import notes as texts
 from ...sentences.rooflines import no_ceilings_of_host
 from ...store.view import JobView, once
 from ..evidence.tables import by_rank, where
-from ..ranks.exits import SLURM
+from ..ranks.exits import OF_RUNS
 from ..ranks.members import host_of, name_of, nodes_of, on_clock
 from .slowed import slowed_notes
 
@@ -93,7 +93,7 @@ def tag_notes(view: JobView) -> list[tuple[str, str]]:
     return [
         (tag, texts.tag_differs(tag, values, view.tags[tag]))
         for tag, values in sorted(ranks_of.items())
-        if len(values) > 1 and tag in view.tags and not tag.startswith(SLURM)
+        if len(values) > 1 and tag in view.tags and not tag.startswith(OF_RUNS)
     ]
 
 

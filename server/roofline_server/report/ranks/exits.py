@@ -10,14 +10,16 @@ from typing import NamedTuple
 from roofline.answers.report import RankExit
 
 from ...clock import NodeClock
-from ...model.exits import EXITED, FAILED, FINISHED, RUNNING, SILENT, TERMINATED, RankEnd, job_state
+from ...model.exits import ENDED, EXITED, FAILED, FINISHED, RUNNING, SILENT, TERMINATED, RankEnd, job_state
 from ...records import RECORDED, Incarnation, Lifetime
 from ...sentences import exits as texts
 from ...store.catalog.clocks import moment
 from ...store.view import JobView, once
 from .members import RUNNING_NS, in_order, name_of, on_clock
 
+LAUNCHER_EXIT = "launcher.exit"  # tag: how the launcher ended that a wrapper stood around
 SLURM = "slurm."  # how the tags that Slurm gives begin: a step's ranks may have others than another's
+OF_RUNS = (SLURM, "launcher.")  # how tags begin that tell of a run, and not of what was run
 SLURM_STATE, SLURM_EXIT = "slurm.state", "slurm.exit"  # tags, once Slurm has ended the job
 
 
@@ -110,6 +112,10 @@ def state_of(view: JobView, ends: Sequence[RankEnd]) -> str:
     by_slurm = view.tags.get(SLURM_STATE, "")
     if by_slurm and state not in (RUNNING, FAILED):
         return texts.by_slurm(by_slurm, view.tags.get(SLURM_EXIT, ""))
+    launcher = view.tags.get(LAUNCHER_EXIT, "")
+    if state == ENDED and launcher.removeprefix("-").isdecimal():
+        status = int(launcher)
+        return texts.launcher_failed(_exited(status, None)) if status else texts.finished(0)
     if state in (RUNNING, FINISHED, FAILED):
         words = _of_these(state, first, others)
         before = first_failure(view)
@@ -132,11 +138,15 @@ def _words(end: RankEnd) -> str:
     if end.state == RUNNING:
         return texts.RUNNING
     if end.status is not None:
-        return texts.exited(end.status, _signal(-end.status), end.last_step)
+        return _exited(end.status, end.last_step)
     if end.state == SILENT:
         clock = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(end.time_ns / 1e9))
         return texts.silent(clock, end.last_step)
     return texts.ended(end.last_step)
+
+
+def _exited(status: int, last_step: int | None) -> str:
+    return texts.exited(status, _signal(-status), last_step)
 
 
 def _signal(number: int) -> str:

@@ -28,7 +28,7 @@ from ..evidence.gathering import gather
 from ..evidence.ranks import NEEDED
 from ..job.notes import tag_notes
 from ..questions import STEADY_STEPS, Steps
-from ..ranks.exits import SLURM
+from ..ranks.exits import OF_RUNS
 from ..ranks.members import is_running, role_order
 from .experiments import (
     QUANTITIES,
@@ -210,7 +210,7 @@ def _pooled_notes(over: str, at: str, jobs: Sequence[str], tags: Tags) -> list[s
     """Jobs of one stop of which another tag differs too: their median is mixed."""
     differ = []
     for name in sorted({name for job in jobs for name in tags[job]} - {over, EXPERIMENT}):
-        if name.startswith(SLURM):
+        if name.startswith(OF_RUNS):
             continue  # each job has a number of its own
         values = {tags[job].get(name, "none") for job in jobs}
         if len(values) > 1:

@@ -84,3 +84,24 @@ def test_rank_that_failed_first_and_was_started_again_is_told(store: Store) -> N
     assert view
     found = state_of(view, rank_ends(view, END_NS + 60 * S))
     assert found == "finished (exit 0), started again after ddp:0 exited with 1"
+
+
+@pytest.mark.parametrize(
+    ("status", "words"),
+    [
+        ("0", "finished (exit 0)"),
+        ("1", "failed: the launcher of its ranks exited with 1"),
+        ("-9", "failed: the launcher of its ranks killed by SIGKILL (out of memory?)"),
+        ("x", "ended (exit codes not known)"),
+    ],
+)
+def test_launcher_that_was_wrapped_tells_how_its_ranks_ended(store: Store, status: str, words: str) -> None:
+    NODE.greet(store)
+    said = batch(1, 120 * S, 130 * S, ranks=[rank(role="ddp")])
+    said.events.add(kind=pb.EVENT_KIND_RANK_EXITED, rank=0, begin_ns=129 * S, end_ns=129 * S)
+    text = f"tag.launcher.exit={status}"
+    said.events.add(kind=pb.EVENT_KIND_FACT, rank=0, begin_ns=129 * S, end_ns=129 * S, text=text)
+    NODE.put(store, said)
+    view = store.view("job")
+    assert view
+    assert state_of(view, rank_ends(view, END_NS)) == words
