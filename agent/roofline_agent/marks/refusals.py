@@ -9,4 +9,4 @@ WRAPPER_ELSEWHERE = "a wrapper from another PID namespace: start the agent in th
 RANK_OF_OTHER_USER = "a mark for a rank of another user"
 END_BY_OTHER_USER = "the end of a Slurm job, from another user than root"
 PROCESS_OF_OTHER_USER = "what a wrapper says of another user's process"
-SEVERAL_RANKS = "exit code and kernels, by a wrapper around several ranks; wrap each rank by itself"
+SEVERAL_RANKS = "kernels that a wrapper around several ranks reads; wrap each rank by itself to have them"
