@@ -42,9 +42,7 @@ class MarkConnection:
         self.look_ns = 0  # when to look for the wrapped rank again
         self.fewer = 1  # as the wrapper was asked
         self.has_marked = False
-        self.several: dict[
-            int, Rank
-        ] = {}  # a wrapper's: the ranks of its command by pid, where they are many
+        self.several: dict[int, Rank] = {}  # a wrapper's: by pid, the ranks that its command has started
         self.seen = False  # a wrapper's: its command was a rank as it began
         self.seen_told = False
 
