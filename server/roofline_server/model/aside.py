@@ -15,7 +15,7 @@ MOST_OF = 0.5  # who does as much of it as the busiest rank is one of those that
 OF_ALL = 0.2  # of the time: what all ranks do is named from here on
 
 
-class RankSteps(NamedTuple):
+class RankBreaks(NamedTuple):
     """All steps of a rank, and what lay between them: kind -> seconds of each stretch."""
 
     step: Ints
@@ -41,7 +41,7 @@ class Aside(NamedTuple):
     waits: Ints  # numbers of the steps in which the others wait
 
 
-def aside(ranks: Sequence[RankSteps]) -> Aside | None:
+def aside(ranks: Sequence[RankBreaks]) -> Aside | None:
     """None where nobody loses time by it, or all of them little."""
     totals = np.array([one.aside for one in ranks])
     if not len(totals) or not totals.max() > 0:
@@ -60,7 +60,7 @@ def aside(ranks: Sequence[RankSteps]) -> Aside | None:
     return _aside(places, most, lost, waits) if lost > 0 else None
 
 
-def _aside(places: list[int], most: RankSteps, lost: float, waits: Ints) -> Aside:
+def _aside(places: list[int], most: RankBreaks, lost: float, waits: Ints) -> Aside:
     """most: the rank that does most of it; lost: seconds in the whole run."""
     steps = int(most.step.max() - most.step.min()) + 1
     kind = max(most.stretches, key=lambda kind: float(most.stretches[kind].sum()))
@@ -69,7 +69,7 @@ def _aside(places: list[int], most: RankSteps, lost: float, waits: Ints) -> Asid
     return Aside(places, kind, len(lengths), float(lengths.mean()), lost / steps, varies / steps, waits)
 
 
-def _beyond_usual(one: RankSteps, some: Ints) -> float:
+def _beyond_usual(one: RankBreaks, some: Ints) -> float:
     """Seconds that these of its steps took longer than most, all together."""
     which = np.isin(one.step, some)
     if not which.any() or which.all():

@@ -150,7 +150,7 @@ def _restart_notes(view: JobView) -> list[str]:
     return [texts.restarted(ranks, times) for times, ranks in sorted(restarted.items())]
 
 
-class _Missing(NamedTuple):
+class _MissingSteps(NamedTuple):
     """Steps between the first and the last of a rank that nobody saw."""
 
     steps: int
@@ -159,7 +159,7 @@ class _Missing(NamedTuple):
 
 
 @once
-def _missing_steps(view: JobView) -> dict[int, _Missing]:
+def _missing_steps(view: JobView) -> dict[int, _MissingSteps]:
     """By rank; of those that lack none nothing."""
     every = view.steps.get("steps", {})
     if not rows(every):
@@ -173,7 +173,7 @@ def _missing_steps(view: JobView) -> dict[int, _Missing]:
             follows = np.diff(np.sort(steps))
             missing = int((follows[follows > 1] - 1).sum())
             if missing:
-                found[number] = _Missing(missing, int(steps.min()), int(steps.max()))
+                found[number] = _MissingSteps(missing, int(steps.min()), int(steps.max()))
     return found
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ...correlate.steps import OWN
-from ...model.aside import Aside, RankSteps, aside
+from ...model.aside import Aside, RankBreaks, aside
 from ...model.evidence import NS
 from ...records import Table, rows, take
 from ...store.view import JobView
@@ -37,7 +37,7 @@ def aside_of(view: JobView, gathered: Gathered, numbers: Sequence[int]) -> Aside
     return aside(known)
 
 
-def _rank_steps(steps: Table, spans: Table) -> RankSteps:
+def _rank_steps(steps: Table, spans: Table) -> RankBreaks:
     """What comes after the last step nobody waits for."""
     if rows(spans):
         spans = take(
@@ -45,4 +45,4 @@ def _rank_steps(steps: Table, spans: Table) -> RankSteps:
         )
     apart = steps["apart"] > 0 if "apart" in steps else np.zeros(rows(steps), np.bool_)
     stretches = {kind: some for kind, some in by_kind(spans).items() if kind != NOT_THE_TRAININGS}
-    return RankSteps(steps["step"], (steps["end_ns"] - steps["begin_ns"]) / NS, apart, stretches)
+    return RankBreaks(steps["step"], (steps["end_ns"] - steps["begin_ns"]) / NS, apart, stretches)
