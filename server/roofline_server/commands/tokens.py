@@ -20,7 +20,7 @@ from .options import DataOption, FormatOption, access_of
 app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode=None,
-    help="Tokens: who holds one may do what its role allows. Changes take effect at once, without a "
+    help="Tokens: whoever holds one may do what its role allows. Changes take effect at once, without a "
     "restart.\n\n"
     "Roles: agent (send data), reader (ask), admin (ask, and measure the network between nodes).\n\n"
     "Examples:\n\n"
@@ -35,20 +35,21 @@ app = typer.Typer(
 
 @app.command(
     "new",
-    help="Print a token to join with, for nodes or for a user.",
+    help="Print a token for joining, for nodes or for a user.",
 )
 def new(
     context: typer.Context,
     role: Annotated[str, typer.Option(help="agent, reader or admin")] = "agent",
     name: Annotated[str, typer.Option(help="for whom, as `token list` shows it")] = "",
-    days: Annotated[float, typer.Option(min=0.0, help="good for joining so long")] = DAYS,
+    days: Annotated[float, typer.Option(min=0.0, help="days for which it can be used to join")] = DAYS,
     once: Annotated[
         bool | None,
-        typer.Option("--once/--many", help="good for one join [default: many for agents, else one]"),
+        typer.Option("--once/--many", help="usable once or many times [default: many for agents, else once]"),
     ] = None,
     user: Annotated[str | None, typer.Option(help="a reader sees only jobs that this user submitted")] = None,
     jobs: Annotated[
-        str | None, typer.Option(metavar="PATTERN", help="a reader sees only jobs of such names, as 'lab-*'")
+        str | None,
+        typer.Option(metavar="PATTERN", help="a reader sees only jobs with such names, e.g. 'lab-*'"),
     ] = None,
     data: DataOption = None,
 ) -> None:
@@ -88,7 +89,7 @@ def show(
 
 
 @app.command(
-    "revoke", help="Make a token worthless. Joining with it gave others of their own: revoke those too."
+    "revoke", help="Make a token worthless. Who joined with it has a token of their own: revoke that too."
 )
 def revoke(
     context: typer.Context,
