@@ -22,12 +22,12 @@ app = typer.Typer(
     rich_markup_mode=None,
     help="Tokens: whoever holds one may do what its role allows. Changes take effect at once, without a "
     "restart.\n\n"
-    "Roles: agent (send data), reader (ask), admin (ask, and measure the network between nodes).\n\n"
+    "Roles: agent (send data), reader (ask), admin (ask, measure the network between nodes, trace steps).\n\n"
     "Examples:\n\n"
     "\b\n"
     "  roofline-server token new                              for nodes to join\n"
     "  roofline-server token new --role reader                for one user to join\n"
-    "  roofline-server token new --role reader --user alice   sees jobs of alice alone\n"
+    "  roofline-server token new --role reader --user alice   sees only jobs of alice\n"
     "  roofline-server token list\n"
     "  roofline-server token revoke 1f0c22aa                  ends its holder's calls",
 )
@@ -105,9 +105,10 @@ def revoke(
 @app.command(
     "publish",
     help="Keep tokens in Secrets of a Kubernetes namespace.\n\n"
-    "In a pod: one for nodes to join, and one to read /metrics with, in Secrets of its namespace. "
-    "They must exist, and the pod's service account be allowed to get and patch them (deploy/kubernetes). A "
-    "token that is good stays; else a new one takes its place, and the one before is revoked.\n\n"
+    "Run it in a pod. It keeps two tokens in Secrets of the pod's namespace: one for nodes to join, and one to "
+    "read /metrics. The Secrets must exist, and the pod's service account must be allowed to get and patch "
+    "them (deploy/kubernetes). A valid token stays; otherwise a new one replaces it, and the old one is "
+    "revoked.\n\n"
     "Example:\n\n"
     "\b\n"
     "  roofline-server token publish --join roofline-join\n\n"
@@ -115,9 +116,11 @@ def revoke(
 )
 def publish(
     context: typer.Context,
-    join: Annotated[str, typer.Option(metavar="SECRET", help="gets token")] = "roofline-join",
+    join: Annotated[
+        str, typer.Option(metavar="SECRET", help="Secret that gets the join token")
+    ] = "roofline-join",
     metrics: Annotated[
-        str, typer.Option(metavar="SECRET", help="gets token and authority")
+        str, typer.Option(metavar="SECRET", help="Secret that gets the token for /metrics and the authority")
     ] = "roofline-metrics",
     data: DataOption = None,
 ) -> None:
