@@ -105,7 +105,7 @@ def revoke(
 @app.command(
     "publish",
     help="Keep tokens in Secrets of a Kubernetes namespace.\n\n"
-    "Run it in a pod. It keeps two tokens in Secrets of the pod's namespace: one for nodes to join, and one to "
+    "Run it in a pod. It keeps two tokens in Secrets of the pod's namespace: one for nodes to join, one to "
     "read /metrics. The Secrets must exist, and the pod's service account must be allowed to get and patch "
     "them (deploy/kubernetes). A valid token stays; otherwise a new one replaces it, and the old one is "
     "revoked.\n\n"
