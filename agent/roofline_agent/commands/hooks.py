@@ -31,8 +31,8 @@ def hooks(
 
     Use it on clusters, in a login profile, a job prolog or a container image, instead of putting
     `roofline-agent run` before each rank. Steps are then marked; kernels of oneDNN and MKL are not recorded.
-    Each Python process takes 2 ms longer to start. Hooks load when TensorFlow, Keras, torch or Horovod is
-    imported, do nothing if no agent runs, and do not load with ROOFLINE_DISABLE=1 or python -E, -I or -S.
+    Each Python process takes 2 ms longer to start. Hooks load when TensorFlow, Keras, torch, JAX or Horovod
+    is imported, do nothing if no agent runs, and do not load with ROOFLINE_DISABLE=1 or python -E, -I or -S.
     """
     packages = Path(__file__).parents[2]
     if copy is None:
