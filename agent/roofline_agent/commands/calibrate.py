@@ -13,9 +13,10 @@ from .options import check_format, load_config
 
 def calibrate(
     context: typer.Context,
-    full: Annotated[bool, typer.Option("--full", help="everything, in a minute or two")] = False,
+    full: Annotated[bool, typer.Option("--full", help="measure everything, in a minute or two")] = False,
     quick: Annotated[
-        bool, typer.Option("--quick", help="in a second or two; never replaces a thorough calibration")
+        bool,
+        typer.Option("--quick", help="measure for a second or two; never replaces a thorough calibration"),
     ] = False,
     compare: Annotated[
         str | None,
@@ -30,7 +31,7 @@ def calibrate(
     output: Annotated[str, typer.Option("--format", help="text or json")] = "text",
     as_json: Annotated[bool, typer.Option("--json", help="the same as --format json")] = False,
     force: Annotated[
-        bool, typer.Option("--force", help="also while a training runs; ceilings are then too low")
+        bool, typer.Option("--force", help="measure even while a training runs; ceilings are then too low")
     ] = False,
     compiled: Annotated[bool, typer.Option("--compiled", hidden=True, help="C on x86-64 too")] = False,
 ) -> None:
@@ -44,15 +45,15 @@ def calibrate(
 
     \b
       roofline-agent calibrate
-      roofline-agent calibrate --full              one core, no FMA, the sweep
-      roofline-agent calibrate --python PATH       GPUs, by its framework
+      roofline-agent calibrate --full              also one core, no FMA, sweep
+      roofline-agent calibrate --python PATH       GPUs, with its framework
       roofline-agent calibrate --compare tools     STREAM, likwid-bench, GEMM
-      roofline-agent calibrate --compare b.json    or STREAM's, ERT's output
+      roofline-agent calibrate --compare b.json    or output of STREAM, ERT
       roofline-agent calibrate --format json > node.json
 
     The format of a file to compare with is recognised by its content. Stored ceilings are replaced only
     when all are measured; Ctrl-C keeps the old ones. Each ceiling is explained in docs/ceilings.md.
-    Exit codes: 1 nothing could be measured or kept, or the file to compare with holds no ceiling; 6 a
+    Exit codes: 1 nothing could be measured or stored, or the file to compare with has no ceiling; 6 a
     training runs on this node (see --force).
     """
     from ..calibrate import command

@@ -17,7 +17,7 @@ def doctor(
 ) -> None:
     """Show what can be measured here, and why the rest cannot.
 
-    Of each source: whether it works, else why not and what to do, and what it adds to a report.
+    For each source: whether it works; if not, why and what to do; and what it adds to a report.
 
     Example:
 

@@ -17,11 +17,11 @@ def hooks(
     copy: Annotated[
         Path | None,
         typer.Option(
-            metavar="DIR", help="put a copy of them at DIR, for containers where roofline is not installed"
+            metavar="DIR", help="copy the hooks to DIR, for containers where roofline is not installed"
         ),
     ] = None,
 ) -> None:
-    """Print the folder that hooks Python processes by PYTHONPATH.
+    """Print the folder of the hooks, to put on PYTHONPATH.
 
     Examples:
 
@@ -29,10 +29,10 @@ def hooks(
       export PYTHONPATH="$(roofline-agent hooks)${PYTHONPATH:+:$PYTHONPATH}"
       roofline-agent hooks --copy /run/roofline/hooks
 
-    For clusters, in a login profile, a job prolog or a container image, instead of `roofline-agent run`
-    before each rank: steps are marked, kernels of oneDNN and MKL are not recorded. Costs 2 ms at the start of
-    a Python process; hooks load once TensorFlow, Keras, torch or Horovod is imported, do nothing without an
-    agent, and stay away with ROOFLINE_DISABLE=1 and under python -E, -I and -S.
+    Use it on clusters, in a login profile, a job prolog or a container image, instead of putting
+    `roofline-agent run` before each rank. Steps are then marked; kernels of oneDNN and MKL are not recorded.
+    Each Python process takes 2 ms longer to start. Hooks load when TensorFlow, Keras, torch, JAX or Horovod
+    is imported, do nothing if no agent runs, and do not load with ROOFLINE_DISABLE=1 or python -E, -I or -S.
     """
     packages = Path(__file__).parents[2]
     if copy is None:

@@ -37,20 +37,19 @@ def import_files(
         bool, typer.Option("--dry-run", help="show what is in the files, send nothing")
     ] = False,
     launches: Annotated[
-        bool, typer.Option("--launches", help="list every single launch too; with --dry-run --format json")
+        bool, typer.Option("--launches", help="also list every launch; with --dry-run --format json")
     ] = False,
     output: Annotated[
-        str, typer.Option("--format", help="text or json (one object a line and file)")
+        str, typer.Option("--format", help="text or json (one object per line, one line per file)")
     ] = "text",
 ) -> None:
-    """Import files of other tools, as if an agent had sampled them.
+    """Import files from other tools, as if an agent had sampled them.
 
     It reads ncu CSV and .ncu-rep, nvprof, nsys CSV and .sqlite, rocprof CSV and JSON, perf stat (any form),
     LIKWID, oneDNN and MKL verbose logs, PyTorch traces, XPlane, OpenTelemetry traces (OTLP JSON), Horovod
-    timelines, DCGM, nvidia-smi, NCCL inspector;
-    logs of tf_cnn_benchmarks, Keras, Hugging Face, Lightning, Megatron, DeepSpeed, torchtitan and MLPerf; as
-    ceilings STREAM, ERT, HPL, nccl-tests, nvbandwidth. The format is recognised by the content.
-    A file that is sent twice counts once.
+    timelines, DCGM, nvidia-smi, NCCL inspector; logs of tf_cnn_benchmarks, Keras, Hugging Face, Lightning,
+    Megatron, DeepSpeed, torchtitan and MLPerf. Results of STREAM, ERT, HPL, nccl-tests and nvbandwidth become
+    ceilings. The format is recognised by the content. A file that is sent twice counts once.
 
     Examples:
 
@@ -59,7 +58,7 @@ def import_files(
       roofline-agent import --job 42 --role worker --rank 3 timeline.json
       perf stat -x, -a sleep 10 2>&1 | roofline-agent import --job 42 -
 
-    Exit codes: 0 ok, 1 a file could not be read (the others are) or none gave a value, 2 usage,
+    Exit codes: 0 ok, 1 a file could not be read (the others were) or no file gave a value, 2 usage,
     4 server unreachable.
     """
     from ..config import known_servers

@@ -14,16 +14,16 @@ from .options import load_config, silence_grpc
 
 def join(
     context: typer.Context,
-    server: Annotated[str, typer.Argument(metavar="HOST:PORT", help="of roofline-server")],
+    server: Annotated[str, typer.Argument(metavar="HOST:PORT", help="address of roofline-server")],
     token: Annotated[
-        str, typer.Argument(metavar="TOKEN", help="of `roofline-server token new`; - reads it from stdin")
+        str, typer.Argument(metavar="TOKEN", help="from `roofline-server token new`; - reads it from stdin")
     ],
 ) -> None:
     """Join a server with TLS and tokens: once on each node.
 
-    The token holds the fingerprint of the server's certificate, so that this goes to the right server or to
-    none. The node gets a token of its own, kept in --state for this user alone; the agent goes to this server
-    from then on.
+    The token contains the fingerprint of the server's authority, so the node joins the right server or none.
+    The node gets a token of its own, kept in --state and readable by this user only; from then on the agent
+    connects to this server.
 
     Examples:
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 MAX_RANK = 10_000_000
 
-HELP = """Start one rank and record its steps and kernels. Nothing else about it changes.
+HELP = """Start one rank and record its steps and kernels. The rank itself is not changed.
 
 Examples:
 
@@ -35,33 +35,34 @@ is a lower-case letter followed by up to 63 of a-z 0-9 _ . - and has one value o
 characters. The options override ROOFLINE_TAGS="nodes=4,batch=32" and ROOFLINE_EXPERIMENT. Ranks inherit
 tags.
 
---kernels sampled, the default, records the oneDNN and MKL kernels of some steps only: of the first steady
-ones, then of 1 in N, because each line that MKL prints costs some 50 us. N follows the measured cost, so
-that agent, hooks and lines together stay below --overhead. The work of the other steps is known from steps
-like them. PyTorch can be switched so. Other frameworks and programs without hooks print all kernels; where
-they are many, they are read for a part of the time. With --step-regex all are recorded.
+--kernels sampled, the default, records the oneDNN and MKL kernels of some steps only: the first steady ones,
+then 1 in N, because each line that MKL prints costs about 50 us. N follows the measured cost, so that agent,
+hooks and lines together stay below --overhead. The work of the other steps is taken from recorded steps like
+them. Only PyTorch's printing can be switched on and off like this. Other frameworks and programs without
+hooks print all kernels; if there are many, they are read only part of the time. With --step-regex all are
+recorded.
 
 --step-regex is for programs without a hook. It is a Python regular expression, searched in each line of
 stdout and stderr (lines end with \\n or \\r; only the first 4096 bytes count; stderr then passes through
 the wrapper too). Its group `step` is the number of the step that has ended when the line is printed; an
 optional group `examples` is the number of examples of each step. If the log skips steps, they are spread
-evenly between two lines. A lower number begins a new count. Steps before the first line are unknown. Hooks
-do not mark steps meanwhile. Python's output is unbuffered (PYTHONUNBUFFERED=1); for other programs see
-stdbuf(1).
+evenly between two lines. A lower number begins a new count. Steps before the first line are unknown. With
+this option hooks do not mark steps, and Python's output is unbuffered (PYTHONUNBUFFERED=1); for other
+programs see stdbuf(1).
 
---ncu runs each kernel of these steps several times, at the clocks they would have anyway (--clock-control
-none), and sends the results when the command ends. That takes some 0.3 s a kernel: 5 minutes for a step of
-1,000. Other steps are slower too where kernels are short, because ncu sees each of them start. Steps count
-from 0; step 0 cannot be profiled. oneDNN and MKL kernels are not recorded meanwhile. Kernels of collectives
-(NCCL, RCCL, NVSHMEM, ...) are skipped, because a repeated collective would wait for ever. With several
-ranks profile one; the others wait for it at their next collective, perhaps longer than a short NCCL
-timeout. If ncu cannot be used, a message says why and what to do, and the command runs without it.
+--ncu runs each GPU kernel of these steps several times, without changing the clocks (--clock-control none),
+and sends the results when the command ends. That takes about 0.3 s per kernel: 5 minutes for a step of 1,000
+kernels. If kernels are short, other steps are slower too, because ncu intercepts every launch. Steps count
+from 0; step 0 cannot be profiled. With this option oneDNN and MKL kernels are not recorded. Kernels of
+collectives (NCCL, RCCL, NVSHMEM, ...) are skipped, because a repeated collective would wait forever. If there
+are several ranks, profile only one; the others wait for it at their next collective, perhaps longer than a
+short NCCL timeout. If ncu cannot be used, a message says why and what to do, and the command runs without it.
 
 --trace has the framework's own profiler (PyTorch: torch.profiler) record these steps, at most 20 in one
-range; steps count from 0, and step 0 cannot be traced. Their kernels, or operators on the CPU with FLOPs by
-shapes, go into the job, and the trace is removed. Traced steps are slower, so means and verdicts leave them
-out; the training stands still while the trace is written, which is counted as time between steps. For a job
-that runs already there is `roofline-client trace`.
+range; steps count from 0, and step 0 cannot be traced. Their kernels, or on the CPU their operators with
+FLOPs from shapes, are added to the job, and the trace file is deleted. Traced steps are slower, so means and
+verdicts leave them out. The training pauses while the trace is written; that counts as time between steps.
+For a job that is already running use `roofline-client trace`.
 
 --horovod-timeline makes Horovod write its timeline into an unnamed file and reads it from there: fused
 collectives, negotiation, copies and cycles, as seen by rank 0. The cost: Horovod's writer spins on a core
@@ -69,7 +70,7 @@ of rank 0, which slows a training that needs all cores by a quarter and more. A 
 have the option hangs in its first step, because Horovod needs HOROVOD_TIMELINE in all ranks or in none. A
 timeline you request yourself (HOROVOD_TIMELINE) is read without this option.
 
-With ROOFLINE_DISABLE=1 the command runs as without this; `import roofline_step` still works.
+With ROOFLINE_DISABLE=1 the command runs unprofiled; `import roofline_step` still works.
 
 Exit code: the command's own; 126 or 127 when it cannot be started.
 """
@@ -92,12 +93,12 @@ KernelsOption = Annotated[
 ]
 NoKernelsOption = Annotated[bool, typer.Option("--no-kernels", help="the same as --kernels none")]
 OverheadOption = Annotated[
-    str, typer.Option(metavar="PERCENT", help="share of the training's time that all of this may take")
+    str, typer.Option(metavar="PERCENT", help="share of the training's time that profiling may take")
 ]
-StepsOption = Annotated[bool, typer.Option(help="mark steps by hooks in the training's Python")]
+StepsOption = Annotated[bool, typer.Option(help="let hooks in the training's Python mark steps")]
 StepRegexOption = Annotated[
     str | None,
-    typer.Option(metavar="PATTERN", help="read steps from lines of the output that match"),
+    typer.Option(metavar="PATTERN", help="read steps from matching lines of the output"),
 ]
 NcuOption = Annotated[
     str | None,
@@ -113,7 +114,7 @@ TimelineOption = Annotated[
         envvar="ROOFLINE_HOROVOD_TIMELINE", help="record what Horovod executes; give it to all ranks or none"
     ),
 ]
-QuietOption = Annotated[bool, typer.Option("--quiet", help="do not print which job this is")]
+QuietOption = Annotated[bool, typer.Option("--quiet", help="do not print which job is recorded")]
 
 
 def run(

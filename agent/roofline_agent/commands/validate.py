@@ -24,23 +24,23 @@ def validate(
     repeat: Annotated[int, typer.Option(min=1, max=MOST_REPEATS, help="how often each work is done")] = 10,
     only: Annotated[
         list[str] | None,
-        typer.Option(metavar="SOURCE", help="check this source only; may be given again"),
+        typer.Option(metavar="SOURCE", help="check this source only; can be repeated"),
     ] = None,
     output: Annotated[
         str, typer.Option("--format", help="text, json, or md: a table for docs/accuracy.md")
     ] = "text",
     file: Annotated[
-        Path | None, typer.Option("-o", "--output", metavar="FILE", help="write the result there")
+        Path | None, typer.Option("-o", "--output", metavar="FILE", help="write the result to FILE")
     ] = None,
     force: Annotated[
-        bool, typer.Option("--force", help="also while a training runs, which disturbs both")
+        bool, typer.Option("--force", help="check even while a training runs, which disturbs both")
     ] = False,
 ) -> None:
-    """Check what this node counts by work of a known amount.
+    """Check this node's counters with a known amount of work.
 
-    A process computes, sleeps, writes, sends and touches memory, each so much and ten times; kernels have
-    known FLOPs by precision and width, and known bytes from DRAM. The table has by how much each source was
-    off: least, median, most. Takes some three minutes: run it while the node is idle.
+    A process computes, sleeps, writes, sends and touches memory, a known amount each, ten times; kernels have
+    known FLOPs by precision and width, and known bytes from DRAM. The table shows how far each source was
+    off: least, median, most. Takes about three minutes: run it while the node is idle.
 
     A source whose median is off by more than its tolerance is named by `roofline-agent doctor` and in
     reports, and its values are marked as estimated from then on, until it is validated again. What cannot be
@@ -54,8 +54,8 @@ def validate(
       roofline-agent validate --format json -o node.json
       roofline-agent validate --format md           a table for docs/accuracy.md
 
-    Results of sources that are not looked at stay as they were; Ctrl-C keeps the old ones. How each truth is
-    known stands in docs/accuracy.md.
+    Results of sources that are not checked stay as they were; Ctrl-C keeps the old results. docs/accuracy.md
+    explains how each true value is known.
     Exit codes: 1 a source is off by more than its tolerance, or nothing could be checked; 6 a training runs
     on this node (see --force), or a file cannot be written.
     """

@@ -9,21 +9,21 @@ import typer
 
 
 def webhook(
-    certificate: Annotated[Path, typer.Option(help="what it shows to the API server, PEM")],
-    key: Annotated[Path, typer.Option(help="its key, PEM")],
+    certificate: Annotated[Path, typer.Option(help="certificate for the API server (PEM)")],
+    key: Annotated[Path, typer.Option(help="key of the certificate (PEM)")],
     listen: Annotated[str, typer.Option(metavar="HOST:PORT")] = "0.0.0.0:8443",
     claims: Annotated[
         str,
         typer.Option(
             metavar="NAMESPACES",
-            help="comma-separated: their pods get the claim roofline-node in place of a hostPath",
+            help="comma-separated: pods there get the claim roofline-node instead of a hostPath",
         ),
     ] = "",
 ) -> None:
     """Serve the webhook of deploy/kubernetes. It is for pods with the annotation roofline/record=true.
 
-    They get the socket and hooks of the node's agent, and their job, role and index by the labels of JobSet,
-    Kubeflow, Volcano, KubeRay or MPIJob. Takes the extra "webhook". docs/cluster/kubernetes.md
+    They get the socket and hooks of the node's agent, and their job, role and index from the labels of
+    JobSet, Kubeflow, Volcano, KubeRay or MPIJob. Needs the extra "webhook". See docs/cluster/kubernetes.md.
 
     Exit codes: 0 stopped, 3 the extra or a file is missing.
     """

@@ -16,7 +16,7 @@ EXAMPLES = (
     "\b\n"
     "  roofline-client bench net --from node1 --to node2\n"
     "  roofline-client bench net --from node1 --to node2 --quick --format json | jq .ceilings\n\n"
-    "Exit codes: 0 measured; 1 failed; 2 usage; 3 it cannot be done now, or was broken off (a job runs "
+    "Exit codes: 0 measured; 1 failed; 2 usage; 3 not possible now, or interrupted (a job runs "
     "there, an agent is not connected, busy, too old, or went away; the nodes cannot reach each other); 4 no "
     "server answers; 5 no such host; 130 Ctrl-C, at which both agents stop."
 )
@@ -35,25 +35,28 @@ def net(
         float,
         typer.Option(
             "--seconds",
-            help="per measurement, 0.1 to 10; there are about 40",
+            help="seconds per measurement, 0.1 to 10; there are about 40",
             show_default="0.9, with --quick 0.6",
         ),
     ] = 0.0,
     force: Annotated[
-        bool, typer.Option("--force", help="also while a job runs on these nodes, which slows the job down")
+        bool,
+        typer.Option(
+            "--force", help="measure even while a job runs on these nodes, which slows the job down"
+        ),
     ] = False,
     address: Annotated[
         str,
         typer.Option(
             metavar="IP",
-            help="address of the node that receives, in the network to measure",
+            help="address of the receiving node in the network to measure",
             show_default=False,
         ),
     ] = "",
 ) -> None:
     """Measure the network between two nodes, by TCP and by gRPC.
 
-    Latency and bandwidth from point to point and throughput of a parameter server, with the payloads of
+    Point-to-point latency and bandwidth, and the throughput of a parameter server, with the payloads of
     TF-gRPC-Bench (Biswas, Lu, Panda 2018): uniform, random and skewed, serialized and not. It becomes the
     network ceiling of the node that sends. Needs an agent on both nodes; run it when they are idle.
     """

@@ -29,26 +29,33 @@ ModelFlopsOption = Annotated[
     typer.Option(
         "--model-flops",
         metavar="FLOPS",
-        help="of the model, forward and backward: 6.2e9 of an example, or 6.2e12/step of a step of a rank",
+        help="FLOPs of the model, forward and backward: 6.2e9 per example, or 6.2e12/step per rank and step",
     ),
 ]
 ParametersOption = Annotated[
     float | None,
-    typer.Option("--parameters", help="of a transformer, by which each token is multiplied: 6 FLOPs each"),
+    typer.Option(
+        "--parameters", help="parameters of a transformer that each token is multiplied with (6 FLOPs each)"
+    ),
 ]
 TokensOption = Annotated[float | None, typer.Option("--tokens-per-example", help="with --parameters")]
-LayersOption = Annotated[float | None, typer.Option("--layers", help="with --parameters: for attention")]
+LayersOption = Annotated[
+    float | None, typer.Option("--layers", help="with --parameters: number of layers, to count attention")
+]
 HiddenOption = Annotated[
-    float | None, typer.Option("--hidden", help="with --layers: heads x width of a head")
+    float | None, typer.Option("--hidden", help="with --layers: hidden size, heads x width of a head")
 ]
 CausalOption = Annotated[
     bool, typer.Option("--causal", help="with --layers: attention looks back only, so half of it counts")
 ]
 PrecisionOption = Annotated[
-    str, typer.Option("--precision", help="of the peak: f32, tf32, bf16, ... [that of most FLOPs]")
+    str, typer.Option("--precision", help="precision of the peak: f32, tf32, bf16, ... [that of most FLOPs]")
 ]
 SparseOption = Annotated[
-    bool, typer.Option("--sparse", help="also against the sparse peak, twice the dense one of tensor cores")
+    bool,
+    typer.Option(
+        "--sparse", help="compare with the sparse peak as well, twice the dense one of tensor cores"
+    ),
 ]
 _FLOPS = re.compile(r"([0-9.]+(?:[eE][+-]?[0-9]+)?)(?:/(example|step))?")
 
@@ -69,7 +76,7 @@ def efficiency(
     precision: PrecisionOption = "",
     sparse: SparseOption = False,
 ) -> None:
-    """MFU, HFU, how near the roof, and where the rest goes."""
+    """MFU, HFU, distance to the roof, and where the rest goes."""
     check_format(output)
     asked = one_job(which, job)
     first, last = parse_steps(steps)

@@ -13,17 +13,17 @@ from ..errors import Refused
 
 
 def join(
-    server: Annotated[str, typer.Argument(metavar="HOST:PORT", help="of roofline-server")],
+    server: Annotated[str, typer.Argument(metavar="HOST:PORT", help="address of roofline-server")],
     token: Annotated[
         str,
         typer.Argument(
-            metavar="TOKEN", help="of `roofline-server token new --role reader`; - reads it from stdin"
+            metavar="TOKEN", help="from `roofline-server token new --role reader`; - reads it from stdin"
         ),
     ],
 ) -> None:
-    """Join a server with TLS and tokens, once. From then on it is the server that is asked.
+    """Join a server with TLS and tokens, once. From then on it is the default server.
 
-    What this user is let in with is kept in ~/.config/roofline/servers.json, for this user alone."""
+    The credentials are stored in ~/.config/roofline/servers.json, readable by this user only."""
     from roofline.joining import CannotJoin, client_file, load_servers, save_servers, who
 
     from ..channel import enrolled

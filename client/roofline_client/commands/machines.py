@@ -10,7 +10,7 @@ from .options import DEFAULT_SERVER, FormatOption, ServerOption, check_format, r
 
 MoreArgument = Annotated[list[str] | None, typer.Argument(metavar="HOST", help="more hosts to compare")]
 HostOption = Annotated[str, typer.Option("--host", help="only this host")]
-HistoryOption = Annotated[bool, typer.Option("--history", help="also earlier versions")]
+HistoryOption = Annotated[bool, typer.Option("--history", help="include earlier versions")]
 CompareOption = Annotated[
     list[str] | None,
     typer.Option("--compare", metavar="HOST", help="ceilings side by side; HOST@2 is its version 2"),
@@ -27,7 +27,7 @@ def machines(
 ) -> None:
     """List the machines with their ceilings, or compare them.
 
-    Compared are hosts, or versions of one as HOST@1 HOST@2.
+    --compare takes hosts, or versions of one host: HOST@1 HOST@2.
 
     A machine has a new version whenever its ceilings or its hardware change; a job keeps the version that was
     true when it ran.

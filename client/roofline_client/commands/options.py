@@ -48,13 +48,13 @@ ExperimentOption = Annotated[
 RanksOption = Annotated[
     list[str] | None,
     typer.Option(
-        "--rank", help="only this rank, as worker:0; can be repeated", autocompletion=completion.ranks
+        "--rank", help="only this rank, e.g. worker:0; can be repeated", autocompletion=completion.ranks
     ),
 ]
 RolesOption = Annotated[
     list[str] | None,
     typer.Option(
-        "--role", help="only this role, as worker; can be repeated", autocompletion=completion.roles
+        "--role", help="only this role, e.g. worker; can be repeated", autocompletion=completion.roles
     ),
 ]
 FromOption = Annotated[int | None, typer.Option("--from", help="first step: the same as --steps FIRST:")]
@@ -63,7 +63,7 @@ StepsOption = Annotated[
     str,
     typer.Option(
         "--steps",
-        help="only steps FIRST:LAST, either end can be omitted; all: every step; default: the steady steps",
+        help="only steps FIRST:LAST, either end may be omitted; all: every step; default: the steady steps",
     ),
 ]
 RangeOption = Annotated[

@@ -31,7 +31,7 @@ def page(
 ) -> None:
     """Show jobs in a browser, live; until Ctrl-C.
 
-    Without --tokens it shows what you may see, to whoever has the address that it prints.
+    Without --tokens, whoever has the printed address sees the jobs that you may see.
     """
     from ..page.serve import Place, run, settings
 

@@ -18,34 +18,40 @@ from .options import (
 )
 
 UriOption = Annotated[
-    str, typer.Option("--mlflow", metavar="URI", help="of MLflow's tracking server, or file:FOLDER")
+    str, typer.Option("--mlflow", metavar="URI", help="address of MLflow's tracking server, or file:FOLDER")
 ]
 NameOption = Annotated[
     str,
     typer.Option(
-        "--mlflow-experiment", help="[the job's tag `experiment`, else roofline]", show_default=False
+        "--mlflow-experiment",
+        help="experiment in MLflow [the job's tag `experiment`, else roofline]",
+        show_default=False,
     ),
 ]
 RunOption = Annotated[
-    str, typer.Option("--mlflow-run", help="add to this run, which the training has begun, by its id")
+    str, typer.Option("--mlflow-run", help="id of a run that the training itself has begun: add to it")
 ]
 FolderOption = Annotated[
-    Path | None, typer.Option("--tensorboard", metavar="FOLDER", help="that TensorBoard reads")
+    Path | None, typer.Option("--tensorboard", metavar="FOLDER", help="folder that TensorBoard reads")
 ]
 ProjectOption = Annotated[
     str,
-    typer.Option("--wandb", metavar="PROJECT", help="of Weights & Biases; offline, unless WANDB_MODE=online"),
+    typer.Option(
+        "--wandb", metavar="PROJECT", help="project in Weights & Biases; offline unless WANDB_MODE=online"
+    ),
 ]
 RunsOption = Annotated[
     Path,
-    typer.Option("--wandb-dir", metavar="FOLDER", envvar="WANDB_DIR", help="gets the run, in FOLDER/wandb"),
+    typer.Option(
+        "--wandb-dir", metavar="FOLDER", envvar="WANDB_DIR", help="the run is written to FOLDER/wandb"
+    ),
 ]
 CollectorOption = Annotated[
     str,
     typer.Option(
         "--otlp",
         metavar="URL",
-        help="of an OpenTelemetry collector, as http://head:4318, or grpc://head:4317: a trace",
+        help="OpenTelemetry collector, e.g. http://head:4318 or grpc://head:4317: sends a trace",
     ),
 ]
 

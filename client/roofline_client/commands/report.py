@@ -41,27 +41,31 @@ def report(
     server: ServerOption = DEFAULT_SERVER,
     output: Annotated[str, typer.Option("--format", help=", ".join(REPORT_FORMATS))] = "text",
     full: Annotated[
-        bool, typer.Option("--full", help="also all tables; json and csv always have them")
+        bool, typer.Option("--full", help="all tables as well; json and csv always have them")
     ] = False,
     brief: Annotated[
-        bool, typer.Option("--brief", help="the verdict in ten lines, as for the end of a job's output")
+        bool, typer.Option("--brief", help="the verdict in ten lines, e.g. to end a job's output")
     ] = False,
     wait: Annotated[
         float,
         typer.Option(
-            min=0, metavar="SECONDS", help="first wait so long for the job to end, and for its last data"
+            min=0,
+            metavar="SECONDS",
+            help="first wait at most this long for the job to end and its data to arrive",
         ),
     ] = 0.0,
     steps: StepsOption = "",
     watch: Annotated[
         float | None,
-        typer.Option(WATCH, min=0.2, metavar="[SECONDS]", help="refresh it until the job or Ctrl-C ends it"),
+        typer.Option(
+            WATCH, min=0.2, metavar="[SECONDS]", help="refresh the report until the job ends or Ctrl-C"
+        ),
     ] = None,
     plot: Annotated[
         Path | None, typer.Option(help="also write the roofline to FILE.png, .svg or .pdf")
     ] = None,
 ) -> None:
-    """What holds a job back, what that costs, and what to try. And where the time of its steps goes."""
+    """What holds a job back, what that costs, and what to try. Also shows where the time of a step goes."""
     check_choice(output, REPORT_FORMATS, "--format")
     asked = one_job(which, job)
     first, last = parse_steps(steps)

@@ -55,11 +55,11 @@ def roofline(
 ) -> None:
     """How far ranks or kernels are from their roof, and why.
 
-    Or roles, steps, phases or layers (--points).
+    --points also shows roles, steps, phases or layers.
 
-    classic: over bytes of tensors or DRAM; hierarchical: over each level of memory; network: over bytes sent;
-    time: complexity and run time of kernels in one plane, with what launches cost; with --over of several
-    jobs, by --experiment or --job.
+    --kind classic uses bytes of tensors or DRAM; hierarchical: bytes of each memory level; network: bytes
+    sent; time: complexity and run time of kernels in one plane, with the cost of launches. --kind time with
+    --over shows several jobs, chosen by --experiment or --job.
     """
     check_format(output)
     check_choice(kind, tuple(KINDS), "--kind")

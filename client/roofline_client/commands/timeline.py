@@ -37,9 +37,9 @@ def timeline(
     steps: RangeOption = "",
     first: FromOption = None,
     last: ToOption = None,
-    kernels: Annotated[bool, typer.Option("--kernels", help="also every kernel call")] = False,
+    kernels: Annotated[bool, typer.Option("--kernels", help="include every kernel call")] = False,
 ) -> None:
-    """Write what every rank did when, on one clock, for Perfetto.
+    """Write what every rank did and when, on one clock, for Perfetto.
 
     Open the file in https://ui.perfetto.dev or chrome://tracing.
 

@@ -35,13 +35,14 @@ def trace(
 ) -> None:
     """Have ranks of a running job trace their next steps.
 
-    They do so with their framework's own profiler.
+    They use their framework's own profiler.
 
-    It waits until the steps are over and read, and says what was recorded of each rank, or why nothing. The
-    kernels, or the operators on a CPU, with FLOPs by shapes, are then part of the job. Traced steps are
-    slower: means and verdicts leave them out. The ranks must have been started by `roofline-agent run`; of a
-    job that has not begun, `roofline-agent run --trace 100-102` traces chosen steps. Only an admin's token
-    allows it, as it slows a job. Ctrl-C ends the waiting, not the trace. Exit code 3 if nothing was recorded.
+    The command waits until the steps are done and read, and says for each rank what was recorded, or why
+    nothing was. The job then contains the kernels, or the operators on a CPU, with FLOPs from their shapes.
+    Traced steps are slower, so means and verdicts leave them out. The ranks must have been started by
+    `roofline-agent run`; for a job that has not begun, `roofline-agent run --trace 100-102` traces chosen
+    steps. Needs an admin's token, because it slows the job down. Ctrl-C ends the waiting, not the trace.
+    Exit code 3 if nothing was recorded.
     """
     check_format(output)
     asked = one_job(which, job)

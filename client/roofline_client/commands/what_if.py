@@ -20,14 +20,17 @@ from .options import (
     show,
 )
 
-RanksOption = Annotated[int | None, typer.Option("--ranks", min=1, help="so many ranks train (workers)")]
-ServersOption = Annotated[int | None, typer.Option("--ps", min=1, help="so many parameter servers")]
-BatchOption = Annotated[float | None, typer.Option("--batch", help="examples of a rank and step")]
+RanksOption = Annotated[
+    int | None, typer.Option("--ranks", min=1, help="number of ranks that train (workers)")
+]
+ServersOption = Annotated[int | None, typer.Option("--ps", min=1, help="number of parameter servers")]
+BatchOption = Annotated[float | None, typer.Option("--batch", help="examples per rank and step")]
 BandwidthOption = Annotated[
-    str, typer.Option("--bandwidth", help="of the links between ranks: 2x, 25Gbit, 3GB (a second)")
+    str,
+    typer.Option("--bandwidth", help="bandwidth of the links between ranks: 2x, 25Gbit, 3GB (per second)"),
 ]
 FixOption = Annotated[
-    str, typer.Option("--fix", help="a rank (ddp:1, ps:0) or a part of the steps (input) that is fixed")
+    str, typer.Option("--fix", help="a rank (ddp:1, ps:0) or a part of the step (input) to fix")
 ]
 _BANDWIDTH = re.compile(r"(\d+(?:\.\d+)?(?:e\d+)?)\s*(x|[kMGT]?(?:bit|B))(?:/s)?")
 _SCALES = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
@@ -44,9 +47,9 @@ def what_if(
     bandwidth: BandwidthOption = "",
     fix: FixOption = "",
 ) -> None:
-    """What a job would do with other ranks, batches or links.
+    """Predict a job with other ranks, batch size or links.
 
-    Or with other parameter servers, or with something fixed.
+    Also with another number of parameter servers, or with one problem fixed.
     """
     check_format(output)
     asked = one_job(which, job)

@@ -13,10 +13,10 @@ from .check import lines
 from .options import DataOption, data_of
 
 HELP = (
-    "Copy the data directory to DIR, which must not exist yet. The server may run meanwhile.\n\n"
-    "Everything in the copy is read before it gets its name: what is called DIR is whole. An interrupted "
-    "backup is DIR.partial, and goes on when it is asked for again. To restore, start a server with --data "
-    "DIR.\n\n"
+    "Copy the data directory to DIR, which must not exist yet. The server may be running.\n\n"
+    "Everything in the copy is read before it gets its name, so DIR is always complete. An interrupted "
+    "backup is called DIR.partial; run the command again to continue it. To restore, start a server with "
+    "--data DIR.\n\n"
     "Examples:\n\n"
     "\b\n"
     "  roofline-server backup /backup/roofline-monday\n"
@@ -29,7 +29,8 @@ def backup(
     context: typer.Context,
     target: Annotated[Path, typer.Argument(metavar="DIR", help="where the copy goes")],
     copy: Annotated[
-        bool, typer.Option("--copy", help="copy all bytes, where else files that never change are linked")
+        bool,
+        typer.Option("--copy", help="copy all bytes; without it, files that never change are hard-linked"),
     ] = False,
     catalog: Annotated[str, typer.Option(envvar="ROOFLINE_CATALOG", hidden=True)] = "",
     data: DataOption = None,

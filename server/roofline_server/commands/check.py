@@ -16,16 +16,16 @@ from ..store.check.findings import Checked, Finding, Repaired
 from .options import CatalogOption, DataOption, FormatOption, data_of
 
 HELP = (
-    "Read all files, and say what is damaged, missing or unknown. The server must be "
+    "Read all files and report what is damaged, missing or unknown. The server must be "
     "stopped.\n\n"
-    "--repair takes sound files in again, has a lost catalog made anew of its last copy, and sets damaged "
-    "files apart in quarantine/. It deletes nothing but what is known to be kept elsewhere.\n\n"
+    "--repair takes in sound files again, restores a lost catalog from its last copy, and moves damaged "
+    "files to quarantine/. It deletes only what is known to be kept elsewhere.\n\n"
     "Examples:\n\n"
     "\b\n"
     "  roofline-server check\n"
     "  roofline-server check --repair\n"
     "  roofline-server check --data /srv/roofline --format json\n\n"
-    "Exit codes: 0 all is sound, 1 there are problems (with --repair: left), 2 usage, 6 the directory cannot "
+    "Exit codes: 0 no problems, 1 problems (with --repair: remaining ones), 2 usage, 6 the directory cannot "
     "be used, or a server works with it."
 )
 MOST_LINES = 50  # of findings, as text

@@ -27,16 +27,16 @@ from ..errors import Unavailable
 from .options import DataOption, data_of
 
 HELP = (
-    "Turn TLS and tokens on. It makes an authority of its own, a certificate, and a join token.\n\n"
+    "Turn TLS and tokens on. Makes a certificate authority, a server certificate and a join token.\n\n"
     "From then on the server listens at all addresses, and accepts only agents and clients that have joined. "
-    "This user's agent and client on this machine have.\n\n"
+    "This user's agent and client on this machine are joined already.\n\n"
     "Examples:\n\n"
     "\b\n"
     "  roofline-server init\n"
-    "  roofline-server init head.cluster.example 10.0.0.1  more names of it\n"
+    "  roofline-server init head.cluster.example 10.0.0.1  more names\n"
     "  roofline-server init --mutual                       certificates, not tokens\n"
     "  roofline-server init --renew                        a new certificate, no new joins\n\n"
-    "Exit codes: 0 ok, 3 what is there cannot be read, 6 the directory cannot be written."
+    "Exit codes: 0 ok, 3 existing files cannot be read, 6 the directory cannot be written."
 )
 DAYS = 30.0  # that the join token is good for
 PORT = 7642
@@ -49,7 +49,8 @@ def init(
     ] = None,
     renew: Annotated[bool, typer.Option("--renew", help="make a new certificate")] = False,
     mutual: Annotated[
-        bool, typer.Option("--mutual", help="who joins gets a certificate to show, in place of a token")
+        bool,
+        typer.Option("--mutual", help="agents and clients that join get a certificate instead of a token"),
     ] = False,
     data: DataOption = None,
 ) -> None:

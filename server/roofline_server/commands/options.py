@@ -16,7 +16,7 @@ KeepDaysOption = Annotated[
     typer.Option(
         envvar="ROOFLINE_KEEP_DAYS",
         min=0.0,
-        help="keep raw data of jobs so many days from their end, step deltas 4 and reports 16 times as long "
+        help="days to keep raw data after a job ends; step deltas stay 4 times, reports 16 times as long "
         "[all]",
         show_default=False,
     ),
@@ -26,7 +26,7 @@ KeepGbOption = Annotated[
     typer.Option(
         envvar="ROOFLINE_KEEP_GB",
         min=0.0,
-        help="at most so many GB (1e9 byte) of data: beyond that the oldest are removed; 0: no limit "
+        help="at most this many GB (1e9 byte) of data; beyond that the oldest are removed; 0: no limit "
         "[80 % of the file system]",
         show_default=False,
     ),
@@ -35,7 +35,7 @@ KeepTaggedOption = Annotated[
     list[str] | None,
     typer.Option(
         envvar="ROOFLINE_KEEP_TAGGED",
-        help="NAME or NAME=VALUE: jobs with this tag stay whole; several may be given",
+        help="NAME or NAME=VALUE: jobs with this tag stay whole; can be repeated",
     ),
 ]
 DataOption = Annotated[

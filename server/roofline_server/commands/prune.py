@@ -20,9 +20,9 @@ from .options import CatalogOption, DataOption, FormatOption, data_of
 
 HELP = (
     "Remove data of jobs that are over: by age, by size, or of one job.\n\n"
-    "Raw data (samples, marks, spans, kernel calls) go first, of the oldest job first. By default step "
-    "deltas stay, and with them reports, steps and stragglers; see --leave. A running job is never "
-    "cut. The server may run meanwhile: then it does the work.\n\n"
+    "Raw data (samples, marks, spans, kernel calls) are removed first, from the oldest job first. By default "
+    "step deltas stay, and with them reports, steps and stragglers; see --leave. A running job is never cut. "
+    "If the server is running, it does the work.\n\n"
     "Examples:\n\n"
     "\b\n"
     "  roofline-server prune --older-than 90d --dry-run\n"
@@ -42,15 +42,17 @@ ANSWER_S = 3600.0  # of much data the removal takes long
 
 def prune(
     context: typer.Context,
-    older_than: Annotated[str, typer.Option(help="jobs that ended longer ago: 90d, 12h, 8w")] = "",
-    to_size: Annotated[str, typer.Option(help="until all data take no more: 50GB, 800MB, 1.5TB")] = "",
-    job: Annotated[str, typer.Option(help="of this job alone, whatever its age")] = "",
+    older_than: Annotated[str, typer.Option(help="jobs that ended longer ago than this: 90d, 12h, 8w")] = "",
+    to_size: Annotated[
+        str, typer.Option(help="remove until all data take no more than this: 50GB, 800MB, 1.5TB")
+    ] = "",
+    job: Annotated[str, typer.Option(help="remove data of this job only, whatever its age")] = "",
     keep_tagged: Annotated[
         list[str] | None,
-        typer.Option(help="NAME or NAME=VALUE: jobs with this tag stay whole; several may be given"),
+        typer.Option(help="NAME or NAME=VALUE: jobs with this tag stay whole; can be repeated"),
     ] = None,
-    leave: Annotated[str, typer.Option(help="what stays of a job: steps, report, nothing")] = "steps",
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="show what would go")] = False,
+    leave: Annotated[str, typer.Option(help="what to keep of a job: steps, report, nothing")] = "steps",
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="show what would be removed")] = False,
     output: FormatOption = "text",
     catalog: CatalogOption = "",
     data: DataOption = None,

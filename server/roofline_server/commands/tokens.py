@@ -20,14 +20,14 @@ from .options import DataOption, FormatOption, access_of
 app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode=None,
-    help="Tokens: who holds one may do what its role allows. Changes take effect at once, without a "
+    help="Tokens: whoever holds one may do what its role allows. Changes take effect at once, without a "
     "restart.\n\n"
-    "Roles: agent (send data), reader (ask), admin (ask, and measure the network between nodes).\n\n"
+    "Roles: agent (send data), reader (ask), admin (ask, measure the network between nodes, trace steps).\n\n"
     "Examples:\n\n"
     "\b\n"
     "  roofline-server token new                              for nodes to join\n"
     "  roofline-server token new --role reader                for one user to join\n"
-    "  roofline-server token new --role reader --user alice   sees jobs of alice alone\n"
+    "  roofline-server token new --role reader --user alice   sees only jobs of alice\n"
     "  roofline-server token list\n"
     "  roofline-server token revoke 1f0c22aa                  ends its holder's calls",
 )
@@ -35,20 +35,21 @@ app = typer.Typer(
 
 @app.command(
     "new",
-    help="Print a token to join with, for nodes or for a user.",
+    help="Print a token for joining, for nodes or for a user.",
 )
 def new(
     context: typer.Context,
     role: Annotated[str, typer.Option(help="agent, reader or admin")] = "agent",
     name: Annotated[str, typer.Option(help="for whom, as `token list` shows it")] = "",
-    days: Annotated[float, typer.Option(min=0.0, help="good for joining so long")] = DAYS,
+    days: Annotated[float, typer.Option(min=0.0, help="days for which it can be used to join")] = DAYS,
     once: Annotated[
         bool | None,
-        typer.Option("--once/--many", help="good for one join [default: many for agents, else one]"),
+        typer.Option("--once/--many", help="usable once or many times [default: many for agents, else once]"),
     ] = None,
     user: Annotated[str | None, typer.Option(help="a reader sees only jobs that this user submitted")] = None,
     jobs: Annotated[
-        str | None, typer.Option(metavar="PATTERN", help="a reader sees only jobs of such names, as 'lab-*'")
+        str | None,
+        typer.Option(metavar="PATTERN", help="a reader sees only jobs with such names, e.g. 'lab-*'"),
     ] = None,
     data: DataOption = None,
 ) -> None:
@@ -88,7 +89,7 @@ def show(
 
 
 @app.command(
-    "revoke", help="Make a token worthless. Joining with it gave others of their own: revoke those too."
+    "revoke", help="Make a token worthless. Who joined with it has a token of their own: revoke that too."
 )
 def revoke(
     context: typer.Context,
@@ -104,9 +105,10 @@ def revoke(
 @app.command(
     "publish",
     help="Keep tokens in Secrets of a Kubernetes namespace.\n\n"
-    "In a pod: one for nodes to join, and one to read /metrics with, in Secrets of its namespace. "
-    "They must exist, and the pod's service account be allowed to get and patch them (deploy/kubernetes). A "
-    "token that is good stays; else a new one takes its place, and the one before is revoked.\n\n"
+    "Run it in a pod. It keeps two tokens in Secrets of the pod's namespace: one for nodes to join, one to "
+    "read /metrics. The Secrets must exist, and the pod's service account must be allowed to get and patch "
+    "them (deploy/kubernetes). A valid token stays; otherwise a new one replaces it, and the old one is "
+    "revoked.\n\n"
     "Example:\n\n"
     "\b\n"
     "  roofline-server token publish --join roofline-join\n\n"
@@ -114,9 +116,11 @@ def revoke(
 )
 def publish(
     context: typer.Context,
-    join: Annotated[str, typer.Option(metavar="SECRET", help="gets token")] = "roofline-join",
+    join: Annotated[
+        str, typer.Option(metavar="SECRET", help="Secret that gets the join token")
+    ] = "roofline-join",
     metrics: Annotated[
-        str, typer.Option(metavar="SECRET", help="gets token and authority")
+        str, typer.Option(metavar="SECRET", help="Secret that gets the token for /metrics and the authority")
     ] = "roofline-metrics",
     data: DataOption = None,
 ) -> None:
