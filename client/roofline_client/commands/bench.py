@@ -35,8 +35,8 @@ def net(
         float,
         typer.Option(
             "--seconds",
-            help="seconds per measurement, 0.1 to 10; there are about 40",
-            show_default="0.9, with --quick 0.6",
+            help="seconds per measurement, 0.1 to 10; there are about 40 (default 0.9, with --quick 0.6)",
+            show_default=False,
         ),
     ] = 0.0,
     force: Annotated[
