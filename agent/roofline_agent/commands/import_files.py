@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import Annotated
 
@@ -62,6 +63,9 @@ def import_files(
     Exit codes: 0 ok, 1 a file could not be read (the others are) or none gave a value, 2 usage,
     4 server unreachable.
     """
+    # NumPy's linear algebra, of which nothing is used, else starts a thread a core, which takes time.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
     from ..config import known_servers
     from ..recorded import command
     from ..recorded.request import ImportRequest

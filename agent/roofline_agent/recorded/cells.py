@@ -39,28 +39,15 @@ def places_of(data: bytes, character: bytes) -> Array:
     )
 
 
-def count_of(data: bytes, character: bytes) -> int:
-    """How often it stands there, in a third of the time that `bytes.count` takes."""
+def lines_begin_with(data: bytes, ends: Array, some: bytes) -> bool:
+    """Whether each line begins with one of these characters. ends: where each line but the last ends."""
     import numpy
 
-    characters = numpy.frombuffer(data, numpy.uint8)
-    pieces = range(0, len(data), _PIECE)
-    return sum(int(numpy.count_nonzero(characters[at : at + _PIECE] == character[0])) for at in pieces)
-
-
-def lines_begin_with(data: bytes, some: bytes) -> bool:
-    """Whether each line begins with one of these characters."""
-    import numpy
-
-    characters = numpy.frombuffer(data, numpy.uint8)
-    if data.endswith(b"\n") or not _are_among(characters[:1], some).all():
+    if data.endswith(b"\n"):
         return False
-    for at in range(0, len(characters) - 1, _PIECE):
-        after = characters[at + 1 : at + 1 + _PIECE]
-        is_end = characters[at : at + len(after)] == _LINE_END
-        if (is_end & ~_are_among(after, some)).any():
-            return False
-    return True
+    characters = numpy.frombuffer(data, numpy.uint8)
+    begins = (characters[:1], characters[ends + 1])
+    return all(bool(_are_among(firsts, some).all()) for firsts in begins)
 
 
 def _are_among(characters: Array, some: bytes) -> Array:

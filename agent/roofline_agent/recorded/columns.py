@@ -193,7 +193,7 @@ def columns(
     import pyarrow
     from pyarrow import csv as arrow_csv
 
-    if begins and not cells.lines_begin_with(data, begins):
+    if begins and not cells.lines_begin_with(data, lines.ends, begins):
         return None
     wanted = wanted or WantedColumns(range(width))
     names = [str(at) for at in range(width)]
@@ -206,11 +206,13 @@ def columns(
             pyarrow.BufferReader(data),
             arrow_csv.ReadOptions(use_threads=False, block_size=len(data) + 1, column_names=names),
             arrow_csv.ParseOptions(delimiter=separator, ignore_empty_lines=False),
-            arrow_csv.ConvertOptions(column_types=types, include_columns=list(types), null_values=[]),
+            arrow_csv.ConvertOptions(
+                column_types=types, include_columns=list(types), null_values=[], check_utf8=False
+            ),
         )
     except pyarrow.ArrowInvalid:
         return None
-    if (b'"' in data or b"\r" in data) and table.num_rows != cells.count_of(data, b"\n") + 1:
+    if (b'"' in data or b"\r" in data) and table.num_rows != len(lines.ends) + 1:
         return None  # a cell has a line end in it, or a line has another kind of end
     lines.count = table.num_rows
     return Columns(table, lines, separator)
