@@ -163,6 +163,11 @@ def begin_with(texts: Any, some: bytes) -> bool:
     return bool(_are_among(data[offsets[:-1][offsets[1:] > offsets[:-1]]], some).all())
 
 
+def have(texts: Any, character: bytes) -> bool:
+    """Whether a text has it."""
+    return bool((_characters(texts)[0] == character[0]).any())
+
+
 def may_begin_with_letters(texts: Any) -> bool:
     """Whether a text does; numbers do not."""
     data, offsets = _characters(texts)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import csv
 import importlib.util
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from . import cells
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 LEAST = 1 << 14  # bytes: of fewer, loading Arrow costs more than it saves
 _MOST_COMBINED = 1 << 40
-_MANY = 2  # where half of a column's texts differ they are many
+_MANY = 5  # where a fifth of a column's texts differ they are many
 _FEW_TIMES = 4  # so many times as many combinations as rows are sooner told apart without sorting
 HAS_ARROW = all(importlib.util.find_spec(one) for one in ("pyarrow", "numpy"))
 
@@ -35,6 +35,7 @@ class Columns:
         self._codes: dict[int, tuple[Any, Array]] = {}
         self._texts: dict[int, list[str]] = {}
         self._numbers: dict[int, Array] = {}
+        self._row: tuple[int, Sequence[str]] | None = None  # the last of which a text was asked for
 
     def __len__(self) -> int:
         return int(self._table.num_rows)
@@ -43,7 +44,12 @@ class Columns:
         return self._table.column(str(column)).chunk(0)
 
     def text(self, column: int, row: int) -> str:
-        return str(self._cells(column)[row].as_py())
+        """As it stands in the file, also where the column was read as numbers."""
+        if not self._is_numeric(column):
+            return str(self._cells(column)[row].as_py())
+        if self._row is None or self._row[0] != row:
+            self._row = row, next(iter(self.rows(row, row + 1)))
+        return self._row[1][column]
 
     @property
     def places(self) -> Array:
@@ -84,9 +90,24 @@ class Columns:
         """Whether the different texts were found as the column was read, or are seen at once."""
         return not self._is_text(column) or cells.are_alike(self._cells(column))
 
-    def is_varied(self, column: int) -> bool:
-        """Whether to find its different texts costs more than to read each as a number."""
-        return not self._is_coded(column) or _MANY * len(self._coded(column)[0]) > len(self)
+    def plain(self, columns: Iterable[int]) -> set[int]:
+        """Those of text of which it costs less to read all than to find the different ones, as these are
+        many, or one."""
+        return {column for column in columns if self._is_text_only(column) or self._is_varied(column)}
+
+    def _is_text_only(self, column: int) -> bool:
+        return self._is_text(column) and (column not in self._codes or len(self._codes[column][0]) == 1)
+
+    def _is_varied(self, column: int) -> bool:
+        return _MANY * len(self._coded(column)[0]) > len(self) or len(self._coded(column)[0]) == 1
+
+    def plain_numbers(self, columns: Iterable[int]) -> set[int]:
+        """Those whose cells all are numbers without groups, and so can be read as such."""
+        return {column for column in columns if self._is_numeric(column) or self._has_plain_numbers(column)}
+
+    def _has_plain_numbers(self, column: int) -> bool:
+        texts = self._coded(column)[0] if self._is_coded(column) else self._cells(column)
+        return bool((self.numbers(column, True) >= 0).all()) and not cells.have(texts, b",")
 
     def which(self, column: int) -> Array:
         """Of the different texts of a column that of each row."""
@@ -101,7 +122,10 @@ class Columns:
         return Distinct(texts, which) if rows == slice(None) else cells.first_seen(texts, which[rows])
 
     def begin_with(self, column: int, some: bytes) -> bool:
-        """Whether each text of a column that is not empty begins with one of these characters."""
+        """Whether each text of a column that is not empty begins with one of these characters, digits among
+        them."""
+        if self._is_numeric(column):
+            return bool((self.numbers(column) >= 0).all())
         return cells.begin_with(self._coded(column)[0], some)
 
     def firsts(self, column: int) -> list[int]:
@@ -138,7 +162,7 @@ class Columns:
 
     def read_numbers(self, columns: Sequence[int]) -> None:
         """The same, with groups, for several columns at once, which is sooner; `numbers` then has them."""
-        left = [column for column in columns if column not in self._numbers]
+        left = [one for one in columns if one not in self._numbers and not self._is_numeric(one)]
         if left:
             self._read_numbers(left, has_groups=True)
 
@@ -159,18 +183,21 @@ class Columns:
 
         differs = numpy.zeros(len(self), bool)
         differs[0] = first
-        for which in map(self.which, columns):
-            differs[1:] |= which[1:] != which[:-1]
+        for column in columns:
+            values = self.numbers(column) if self._is_numeric(column) else self.which(column)
+            differs[1:] |= values[1:] != values[:-1]
         return differs.nonzero()[0]
 
 
 class WantedColumns(NamedTuple):
     """Columns to be read. numeric: those whose cells all are plain numbers; plain: those of text of which
-    the different ones need not be found, as most likely all are the same or nearly all differ."""
+    the different ones need not be found, as most likely all are the same or nearly all differ; likely: those
+    of text that are read as numbers where all their cells are some."""
 
     text: Sequence[int]
     numeric: Sequence[int] = ()
     plain: Collection[int] = ()
+    likely: Collection[int] = ()
 
 
 def columns(
@@ -190,19 +217,32 @@ def columns(
         return None
     if data.count(b'"', data.rfind(b"\n") + 1) % 2:
         return None  # a cell that goes on behind these lines
-    import pyarrow
-    from pyarrow import csv as arrow_csv
-
     if begins and not cells.lines_begin_with(data, lines.ends, begins):
         return None
     wanted = wanted or WantedColumns(range(width))
+    table = _table(data, width, separator, wanted)
+    if table is None and wanted.likely:
+        table = _table(data, width, separator, wanted._replace(likely=()))
+    if table is None:
+        return None
+    if (b'"' in data or b"\r" in data) and table.num_rows != len(lines.ends) + 1:
+        return None  # a cell has a line end in it, or a line has another kind of end
+    lines.count = table.num_rows
+    return Columns(table, lines, separator)
+
+
+def _table(data: bytes, width: int, separator: str, wanted: WantedColumns) -> Any:
+    """Of Arrow; None where lines are not alike, or a cell that shall be a number is none."""
+    import pyarrow
+    from pyarrow import csv as arrow_csv
+
     names = [str(at) for at in range(width)]
     # Of few different texts, as most columns have them, each is stored once, and read as a number once.
     few = pyarrow.dictionary(pyarrow.int32(), pyarrow.string())
     types = {names[at]: pyarrow.string() if at in wanted.plain else few for at in wanted.text}
-    types |= {names[at]: pyarrow.float64() for at in wanted.numeric}
+    types |= {names[at]: pyarrow.float64() for at in (*wanted.numeric, *wanted.likely)}
     try:
-        table = arrow_csv.read_csv(
+        return arrow_csv.read_csv(
             pyarrow.BufferReader(data),
             arrow_csv.ReadOptions(use_threads=False, block_size=len(data) + 1, column_names=names),
             arrow_csv.ParseOptions(delimiter=separator, ignore_empty_lines=False),
@@ -212,10 +252,6 @@ def columns(
         )
     except pyarrow.ArrowInvalid:
         return None
-    if (b'"' in data or b"\r" in data) and table.num_rows != len(lines.ends) + 1:
-        return None  # a cell has a line end in it, or a line has another kind of end
-    lines.count = table.num_rows
-    return Columns(table, lines, separator)
 
 
 def combined(columns: Sequence[Array]) -> tuple[Array, Array]:

@@ -36,6 +36,8 @@ class LongPage:
         if not self._has_id:
             extra = ("grid size", "block size", "context", "stream")
             self._keys += [i for i in map(header.at.get, extra) if i is not None]
+        self._plain: set[int] = set()  # columns that are best read so, as the last block shows
+        self._likely: set[int] | None = None  # columns of numbers without commas so far
         self._least = 1 + max(header.value, self._name, self._unit or 0, *self._keys, 0)
 
     def add(self, row: Sequence[str], line: int) -> Iterator[PrintedLaunch]:
@@ -60,7 +62,8 @@ class LongPage:
         """The columns that `add_block` needs, and the first."""
         shown = [at for at in self._header.printed if at >= 0]
         others = [self._name, self._header.value, *([] if self._unit is None else [self._unit])]
-        return WantedColumns(sorted({0, *self._keys, *shown, *others}))
+        text = sorted({0, *self._keys, *shown, *others})
+        return WantedColumns(text, plain=self._plain, likely=self._likely or ())
 
     def add_block(self, block: Columns, line: int) -> Iterator[PrintedLaunch | LaunchBlock]:
         """The same as `add` for each of the rows; launches whose rows are all in the block are handed out
@@ -75,6 +78,8 @@ class LongPage:
             yield from self._flush()
             yield from self._whole(block, begins, line, self._unit)
         yield from self._add_rows(block, int(begins[-1]), len(block), line)  # it may go on in the next block
+        self._likely = block.plain_numbers({self._header.at["id"]} if self._likely is None else self._likely)
+        self._plain = block.plain({*self.wanted().text} - self._likely)
 
     def _add_rows(self, block: Columns, first: int, end: int, line: int) -> Iterator[PrintedLaunch]:
         for number, row in enumerate(block.rows(first, end), line + first):
