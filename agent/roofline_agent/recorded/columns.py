@@ -27,10 +27,12 @@ HAS_ARROW = all(importlib.util.find_spec(one) for one in ("pyarrow", "numpy"))
 class Columns:
     """Rows that follow each other, a line each, all as wide as the table; some or all of its columns."""
 
-    def __init__(self, table: Any, lines: LineBlock, separator: str) -> None:
+    def __init__(self, table: Any, lines: LineBlock, separator: str, are_alike: bool = False) -> None:
         """table: of Arrow, whose columns are named by their places; of text, or of numbers where that was
-        asked for."""
+        asked for; are_alike: whether rows differ in digits only, as `spare` says."""
         self._table = table
+        self._there = set(map(int, table.column_names))
+        self.are_alike = are_alike
         self._lines, self._separator = lines, separator
         self._codes: dict[int, tuple[Any, Array]] = {}
         self._texts: dict[int, list[str]] = {}
@@ -44,8 +46,8 @@ class Columns:
         return self._table.column(str(column)).chunk(0)
 
     def text(self, column: int, row: int) -> str:
-        """As it stands in the file, also where the column was read as numbers."""
-        if not self._is_numeric(column):
+        """As it stands in the file, also where the column was read as numbers, or not at all."""
+        if column in self._there and not self._is_numeric(column):
             return str(self._cells(column)[row].as_py())
         if self._row is None or self._row[0] != row:
             self._row = row, next(iter(self.rows(row, row + 1)))
@@ -90,10 +92,15 @@ class Columns:
         """Whether the different texts were found as the column was read, or are seen at once."""
         return not self._is_text(column) or cells.are_alike(self._cells(column))
 
+    def _some(self, column: int) -> Any:
+        """The different texts of a column, where these are known, else all."""
+        return self._coded(column)[0] if self._is_coded(column) else self._cells(column)
+
     def plain(self, columns: Iterable[int]) -> set[int]:
         """Those of text of which it costs less to read all than to find the different ones, as these are
         many, or one."""
-        return {column for column in columns if self._is_text_only(column) or self._is_varied(column)}
+        there = self._there.intersection(columns)
+        return {column for column in there if self._is_text_only(column) or self._is_varied(column)}
 
     def _is_text_only(self, column: int) -> bool:
         return self._is_text(column) and (column not in self._codes or len(self._codes[column][0]) == 1)
@@ -106,8 +113,7 @@ class Columns:
         return {column for column in columns if self._is_numeric(column) or self._has_plain_numbers(column)}
 
     def _has_plain_numbers(self, column: int) -> bool:
-        texts = self._coded(column)[0] if self._is_coded(column) else self._cells(column)
-        return bool((self.numbers(column, True) >= 0).all()) and not cells.have(texts, b",")
+        return bool((self.numbers(column, True) >= 0).all()) and not cells.have(self._some(column), b",")
 
     def which(self, column: int) -> Array:
         """Of the different texts of a column that of each row."""
@@ -126,11 +132,11 @@ class Columns:
         them."""
         if self._is_numeric(column):
             return bool((self.numbers(column) >= 0).all())
-        return cells.begin_with(self._coded(column)[0], some)
+        return cells.begin_with(self._some(column), some)
 
     def firsts(self, column: int) -> list[int]:
         """Of each different text that begins with a letter the first row that has it."""
-        if self._is_numeric(column) or not cells.may_begin_with_letters(self._coded(column)[0]):
+        if self._is_numeric(column) or not cells.may_begin_with_letters(self._some(column)):
             return []
         texts, which = self.distinct(column)
         return [int((which == at).argmax()) for at, text in enumerate(texts) if text[:1].isalpha()]
@@ -156,9 +162,14 @@ class Columns:
         return cells.letters(self._coded(column)[0])
 
     def numbers_within(self, column: int, before: str, after: str) -> Array | None:
-        """The numbers in the different texts of a column, in the order of `distinct`, that all have the same
-        before and behind them; None where one has not."""
-        return cells.numbers_within(self._coded(column)[0], before.encode(), after.encode())
+        """The numbers in a column whose cells all have the same before and behind them; None where one has
+        not."""
+        found = cells.numbers_within(self._some(column), before.encode(), after.encode())
+        return found if found is None or not self._is_coded(column) else found[self.which(column)]
+
+    def are_numbers_within(self, column: int, before: str, after: str) -> bool:
+        """Whether there are such, in a third of the time; False where these are not alike, or have signs."""
+        return cells.are_numbers_within(self._some(column), before.encode(), after.encode())
 
     def read_numbers(self, columns: Sequence[int]) -> None:
         """The same, with groups, for several columns at once, which is sooner; `numbers` then has them."""
@@ -170,7 +181,7 @@ class Columns:
         """Of columns of text."""
         import pyarrow
 
-        several = [self._coded(one)[0] if self._is_coded(one) else self._cells(one) for one in columns]
+        several = list(map(self._some, columns))
         found, at = cells.numbers(pyarrow.concat_arrays(several), has_groups), 0
         for column, some in zip(columns, several, strict=True):
             mine = found[at : at + len(some)]
@@ -192,12 +203,14 @@ class Columns:
 class WantedColumns(NamedTuple):
     """Columns to be read. numeric: those whose cells all are plain numbers; plain: those of text of which
     the different ones need not be found, as most likely all are the same or nearly all differ; likely: those
-    of text that are read as numbers where all their cells are some."""
+    of text that are read as numbers where all their cells are some; spare: those of text that are not read
+    where all lines differ from the first in the digits of their numbers only."""
 
     text: Sequence[int]
     numeric: Sequence[int] = ()
     plain: Collection[int] = ()
     likely: Collection[int] = ()
+    spare: Collection[int] = ()
 
 
 def columns(
@@ -220,6 +233,9 @@ def columns(
     if begins and not cells.lines_begin_with(data, lines.ends, begins):
         return None
     wanted = wanted or WantedColumns(range(width))
+    are_alike = bool(wanted.spare) and b'"' not in data and cells.are_lines_alike(data, lines.ends)
+    if are_alike:
+        wanted = wanted._replace(text=[one for one in wanted.text if one not in wanted.spare])
     table = _table(data, width, separator, wanted)
     if table is None and wanted.likely:
         table = _table(data, width, separator, wanted._replace(likely=()))
@@ -228,7 +244,7 @@ def columns(
     if (b'"' in data or b"\r" in data) and table.num_rows != len(lines.ends) + 1:
         return None  # a cell has a line end in it, or a line has another kind of end
     lines.count = table.num_rows
-    return Columns(table, lines, separator)
+    return Columns(table, lines, separator, are_alike)
 
 
 def _table(data: bytes, width: int, separator: str, wanted: WantedColumns) -> Any:
