@@ -205,6 +205,14 @@ def are_alike(cells: Any) -> bool:
     return bool((offsets[1:] - offsets[:-1] == size).all() and (data.reshape(-1, size) == data[:size]).all())
 
 
+def repeat(cells: Any, step: int) -> bool:
+    """Whether each text is that so many rows before."""
+    data, offsets = _characters(cells)
+    sizes = offsets[1:] - offsets[:-1]
+    size = int(offsets[step])
+    return bool((sizes[step:] == sizes[:-step]).all() and (data[size:] == data[: len(data) - size]).all())
+
+
 def letters(texts: Any) -> Array | None:
     """The characters of each text, a row each; None where they are not of one length."""
     data, offsets = _characters(texts)

@@ -36,6 +36,7 @@ class Columns:
         self._lines, self._separator = lines, separator
         self._codes: dict[int, tuple[Any, Array]] = {}
         self._texts: dict[int, list[str]] = {}
+        self._parts: dict[tuple[int, int, int, int], Distinct] = {}  # of which the same are asked for again
         self._numbers: dict[int, Array] = {}
         self._row: tuple[int, Sequence[str]] | None = None  # the last of which a text was asked for
 
@@ -125,7 +126,12 @@ class Columns:
         if column not in self._texts:
             self._texts[column] = different.to_pylist()
         texts = self._texts[column]
-        return Distinct(texts, which) if rows == slice(None) else cells.first_seen(texts, which[rows])
+        if rows == slice(None):
+            return Distinct(texts, which)
+        key = column, rows.start, rows.stop, rows.step
+        if key not in self._parts:
+            self._parts[key] = cells.first_seen(texts, which[rows])
+        return self._parts[key]
 
     def begin_with(self, column: int, some: bytes) -> bool:
         """Whether each text of a column that is not empty begins with one of these characters, digits among
@@ -187,6 +193,13 @@ class Columns:
             mine = found[at : at + len(some)]
             self._numbers[column] = mine[self.which(column)] if self._is_coded(column) else mine
             at += len(some)
+
+    def repeats(self, column: int, step: int) -> bool:
+        """Whether each text of a column is that so many rows before."""
+        if self._is_text(column):
+            return cells.repeat(self._cells(column), step)
+        which = self.which(column)
+        return bool((which[step:] == which[:-step]).all())
 
     def changes(self, columns: Sequence[int], first: bool) -> Array:
         """Rows in which one of these columns is not as in the row before; first: whether the first is one."""

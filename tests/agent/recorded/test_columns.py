@@ -119,6 +119,17 @@ def test_many_texts_and_one_are_not_told_apart_again() -> None:
         wanted = wanted._replace(plain=found.plain(range(4)))
 
 
+@given(st.lists(st.sampled_from(["a", "b", "", "ab"]), min_size=1, max_size=3), st.integers(2, 9), st.data())
+def test_texts_repeat_where_each_is_that_of_a_step_before(texts: list[str], times: int, data: Any) -> None:
+    rows = texts * times
+    rows[data.draw(st.integers(0, len(rows) - 1))] = data.draw(st.sampled_from(["a", "b", "", "ab"]))
+    block = LineBlock("\n".join(f"{row},x" for row in rows).encode())
+    repeats = all(row == before for row, before in zip(rows[len(texts) :], rows, strict=False))
+    for plain in ([], [0]):
+        found = columns(block, 2, wanted=WantedColumns([0, 1], plain=plain))
+        assert found is not None and found.repeats(0, len(texts)) == repeats
+
+
 @pytest.mark.parametrize(
     "second, are_alike",
     [
