@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import sys
 from typing import Annotated
 
@@ -12,6 +14,8 @@ from .progress import ProgressLine
 from .run import MAX_RANK
 
 MAX_OFFSET_S = 100 * 365 * 86_400.0
+KEPT_BYTES = 32 << 20  # of freed memory at most; the largest that glibc takes
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # of malloc.h
 
 
 def import_files(
@@ -61,6 +65,7 @@ def import_files(
     Exit codes: 0 ok, 1 a file could not be read (the others were) or no file gave a value, 2 usage,
     4 server unreachable.
     """
+    _save_time()
     from ..config import known_servers
     from ..recorded import command
     from ..recorded.request import ImportRequest
@@ -97,6 +102,19 @@ def import_files(
         line.clear()
     if failed:
         raise typer.Exit(1)
+
+
+def _save_time() -> None:
+    """What libraries do that costs time in a process that reads block after block."""
+    import ctypes
+
+    # NumPy's linear algebra, of which nothing is used, starts a thread a core.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    with contextlib.suppress(OSError, AttributeError):  # another C library than glibc
+        libc = ctypes.CDLL(None)
+        # It gives the memory of a block back to the kernel and gets it anew for the next, page by page.
+        libc.mallopt(_M_MMAP_THRESHOLD, KEPT_BYTES)
+        libc.mallopt(_M_TRIM_THRESHOLD, KEPT_BYTES)
 
 
 def _check_options(

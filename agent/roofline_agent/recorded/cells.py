@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
@@ -15,6 +16,8 @@ else:
 
 _PIECE = 1 << 17  # bytes
 _MOST = 1e300
+_FEW_DIGITS = 300  # of a number below that
+_DIGITS = b"0123456789"
 _LINE_END = ord("\n")
 _COMMA, _MINUS, _POINT, _ZERO, _NINE = map(ord, ",-.09")
 _PLAIN = re.compile(r"(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?", re.ASCII)
@@ -39,28 +42,40 @@ def places_of(data: bytes, character: bytes) -> Array:
     )
 
 
-def count_of(data: bytes, character: bytes) -> int:
-    """How often it stands there, in a third of the time that `bytes.count` takes."""
+def lines_begin_with(data: bytes, ends: Array, some: bytes) -> bool:
+    """Whether each line begins with one of these characters. ends: where each line but the last ends."""
     import numpy
 
-    characters = numpy.frombuffer(data, numpy.uint8)
-    pieces = range(0, len(data), _PIECE)
-    return sum(int(numpy.count_nonzero(characters[at : at + _PIECE] == character[0])) for at in pieces)
-
-
-def lines_begin_with(data: bytes, some: bytes) -> bool:
-    """Whether each line begins with one of these characters."""
-    import numpy
-
-    characters = numpy.frombuffer(data, numpy.uint8)
-    if data.endswith(b"\n") or not _are_among(characters[:1], some).all():
+    if data.endswith(b"\n"):
         return False
-    for at in range(0, len(characters) - 1, _PIECE):
-        after = characters[at + 1 : at + 1 + _PIECE]
-        is_end = characters[at : at + len(after)] == _LINE_END
-        if (is_end & ~_are_among(after, some)).any():
-            return False
-    return True
+    characters = numpy.frombuffer(data, numpy.uint8)
+    begins = (characters[:1], characters[ends + 1])
+    return all(bool(_are_among(firsts, some).all()) for firsts in begins)
+
+
+def are_lines_alike(data: bytes, ends: Array) -> bool:
+    """Whether all lines differ from the first in the digits of their numbers only, and in how many these are,
+    below 300. ends: where each line but the last ends."""
+    import numpy
+
+    first = data[: data.find(b"\n") + 1]
+    shown, others = first.translate(None, _DIGITS), data.translate(None, _DIGITS)
+    times = len(ends) + 1
+    if others + b"\n" != shown * times or _count_of_numbers(data) != times * _count_of_numbers(first):
+        return False
+    return int(numpy.diff(ends, prepend=-1, append=len(data)).max()) < _FEW_DIGITS
+
+
+def _count_of_numbers(data: bytes) -> int:
+    """How many digits begin one."""
+    import numpy
+
+    characters = numpy.frombuffer(data, numpy.uint8)
+    count = int(data[:1].isdigit())
+    for at in range(0, len(data), _PIECE):
+        are_digits = characters[at : at + _PIECE + 1] - _ZERO <= 9
+        count += int(numpy.count_nonzero(are_digits[1:] > are_digits[:-1]))
+    return count
 
 
 def _are_among(characters: Array, some: bytes) -> Array:
@@ -105,25 +120,53 @@ def numbers(texts: Any, has_groups: bool) -> Array:
 
 
 def numbers_within(texts: Any, before: bytes, after: bytes) -> Array | None:
-    """Of different texts that all have the same before and behind a number; None where one has not."""
+    """Of texts that all have the same before and behind a number; None where one has not."""
     import numpy
 
     data, offsets = _characters(texts)
-    size = len(before) + len(after)
-    if (offsets[1:] - offsets[:-1]).min() <= size:
+    if not _stand_within(data, offsets, before, after):
         return None
     is_number = numpy.ones(len(data), bool)
-    places = [(offsets[:-1] + at, one) for at, one in enumerate(before)]
-    places += [(offsets[1:] - len(after) + at, one) for at, one in enumerate(after)]
-    for at, one in places:
-        if not (data[at] == one).all():
-            return None
-        is_number[at] = False
+    for places, _ in _places_around(offsets, before, after):
+        is_number[places] = False
     plain = data[is_number]
     if plain.min() < _MINUS or plain.max() > _NINE:
         return None
+    size = len(before) + len(after)
     found = _floats(plain, offsets - size * numpy.arange(len(offsets)), has_groups=False)
     return found if found is not None and numpy.abs(found).max() < _MOST else None
+
+
+def are_numbers_within(texts: Any, before: bytes, after: bytes) -> bool:
+    """Whether all texts have the same before and behind digits, among which all have a point or none has."""
+    import numpy
+
+    data, offsets = _characters(texts)
+    if not _stand_within(data, offsets, before, after):
+        return False
+    sizes = offsets[1:] - offsets[:-1] - len(before) - len(after)
+    points = (data == _POINT).nonzero()[0]
+    if len(points):
+        if len(points) != len(sizes) or (points < offsets[:-1]).any() or (points >= offsets[1:]).any():
+            return False
+        sizes = sizes - 1
+    are_usual = sizes.min() > 0 and sizes.max() < _FEW_DIGITS
+    return bool(are_usual and numpy.count_nonzero(data - _ZERO <= 9) == sizes.sum())
+
+
+def _stand_within(data: Array, offsets: Array, before: bytes, after: bytes) -> bool:
+    """Whether all cells begin and end so, and have something between."""
+    if (offsets[1:] - offsets[:-1]).min() <= len(before) + len(after):
+        return False
+    return all((data[places] == one).all() for places, one in _places_around(offsets, before, after))
+
+
+def _places_around(offsets: Array, before: bytes, after: bytes) -> Iterator[tuple[Array, int]]:
+    """Where in all cells each character stands that is before or behind what they have between."""
+    for at, one in enumerate(before):
+        yield offsets[:-1] + at, one
+    for at, one in enumerate(after, -len(after)):
+        yield offsets[1:] + at, one
 
 
 def _floats(data: Array, offsets: Array, has_groups: bool) -> Array | None:
@@ -162,6 +205,14 @@ def are_alike(cells: Any) -> bool:
     return bool((offsets[1:] - offsets[:-1] == size).all() and (data.reshape(-1, size) == data[:size]).all())
 
 
+def repeat(cells: Any, step: int) -> bool:
+    """Whether each text is that so many rows before."""
+    data, offsets = _characters(cells)
+    sizes = offsets[1:] - offsets[:-1]
+    size = int(offsets[step])
+    return bool((sizes[step:] == sizes[:-step]).all() and (data[size:] == data[: len(data) - size]).all())
+
+
 def letters(texts: Any) -> Array | None:
     """The characters of each text, a row each; None where they are not of one length."""
     data, offsets = _characters(texts)
@@ -174,6 +225,11 @@ def begin_with(texts: Any, some: bytes) -> bool:
     """Whether each text that is not empty begins with one of these characters."""
     data, offsets = _characters(texts)
     return bool(_are_among(data[offsets[:-1][offsets[1:] > offsets[:-1]]], some).all())
+
+
+def have(texts: Any, character: bytes) -> bool:
+    """Whether a text has it."""
+    return bool((_characters(texts)[0] == character[0]).any())
 
 
 def may_begin_with_letters(texts: Any) -> bool:

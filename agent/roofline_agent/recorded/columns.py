@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import csv
 import importlib.util
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from . import cells
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 LEAST = 1 << 14  # bytes: of fewer, loading Arrow costs more than it saves
 _MOST_COMBINED = 1 << 40
-_MANY = 2  # where half of a column's texts differ they are many
+_MANY = 5  # where a fifth of a column's texts differ they are many
 _FEW_TIMES = 4  # so many times as many combinations as rows are sooner told apart without sorting
 HAS_ARROW = all(importlib.util.find_spec(one) for one in ("pyarrow", "numpy"))
 
@@ -27,14 +27,18 @@ HAS_ARROW = all(importlib.util.find_spec(one) for one in ("pyarrow", "numpy"))
 class Columns:
     """Rows that follow each other, a line each, all as wide as the table; some or all of its columns."""
 
-    def __init__(self, table: Any, lines: LineBlock, separator: str) -> None:
+    def __init__(self, table: Any, lines: LineBlock, separator: str, are_alike: bool = False) -> None:
         """table: of Arrow, whose columns are named by their places; of text, or of numbers where that was
-        asked for."""
+        asked for; are_alike: whether rows differ in digits only, as `spare` says."""
         self._table = table
+        self._there = set(map(int, table.column_names))
+        self.are_alike = are_alike
         self._lines, self._separator = lines, separator
         self._codes: dict[int, tuple[Any, Array]] = {}
         self._texts: dict[int, list[str]] = {}
+        self._parts: dict[tuple[int, int, int, int], Distinct] = {}  # of which the same are asked for again
         self._numbers: dict[int, Array] = {}
+        self._row: tuple[int, Sequence[str]] | None = None  # the last of which a text was asked for
 
     def __len__(self) -> int:
         return int(self._table.num_rows)
@@ -43,7 +47,12 @@ class Columns:
         return self._table.column(str(column)).chunk(0)
 
     def text(self, column: int, row: int) -> str:
-        return str(self._cells(column)[row].as_py())
+        """As it stands in the file, also where the column was read as numbers, or not at all."""
+        if column in self._there and not self._is_numeric(column):
+            return str(self._cells(column)[row].as_py())
+        if self._row is None or self._row[0] != row:
+            self._row = row, next(iter(self.rows(row, row + 1)))
+        return self._row[1][column]
 
     @property
     def places(self) -> Array:
@@ -84,9 +93,28 @@ class Columns:
         """Whether the different texts were found as the column was read, or are seen at once."""
         return not self._is_text(column) or cells.are_alike(self._cells(column))
 
-    def is_varied(self, column: int) -> bool:
-        """Whether to find its different texts costs more than to read each as a number."""
-        return not self._is_coded(column) or _MANY * len(self._coded(column)[0]) > len(self)
+    def _some(self, column: int) -> Any:
+        """The different texts of a column, where these are known, else all."""
+        return self._coded(column)[0] if self._is_coded(column) else self._cells(column)
+
+    def plain(self, columns: Iterable[int]) -> set[int]:
+        """Those of text of which it costs less to read all than to find the different ones, as these are
+        many, or one."""
+        there = self._there.intersection(columns)
+        return {column for column in there if self._is_text_only(column) or self._is_varied(column)}
+
+    def _is_text_only(self, column: int) -> bool:
+        return self._is_text(column) and (column not in self._codes or len(self._codes[column][0]) == 1)
+
+    def _is_varied(self, column: int) -> bool:
+        return _MANY * len(self._coded(column)[0]) > len(self) or len(self._coded(column)[0]) == 1
+
+    def plain_numbers(self, columns: Iterable[int]) -> set[int]:
+        """Those whose cells all are numbers without groups, and so can be read as such."""
+        return {column for column in columns if self._is_numeric(column) or self._has_plain_numbers(column)}
+
+    def _has_plain_numbers(self, column: int) -> bool:
+        return bool((self.numbers(column, True) >= 0).all()) and not cells.have(self._some(column), b",")
 
     def which(self, column: int) -> Array:
         """Of the different texts of a column that of each row."""
@@ -98,15 +126,23 @@ class Columns:
         if column not in self._texts:
             self._texts[column] = different.to_pylist()
         texts = self._texts[column]
-        return Distinct(texts, which) if rows == slice(None) else cells.first_seen(texts, which[rows])
+        if rows == slice(None):
+            return Distinct(texts, which)
+        key = column, rows.start, rows.stop, rows.step
+        if key not in self._parts:
+            self._parts[key] = cells.first_seen(texts, which[rows])
+        return self._parts[key]
 
     def begin_with(self, column: int, some: bytes) -> bool:
-        """Whether each text of a column that is not empty begins with one of these characters."""
-        return cells.begin_with(self._coded(column)[0], some)
+        """Whether each text of a column that is not empty begins with one of these characters, digits among
+        them."""
+        if self._is_numeric(column):
+            return bool((self.numbers(column) >= 0).all())
+        return cells.begin_with(self._some(column), some)
 
     def firsts(self, column: int) -> list[int]:
         """Of each different text that begins with a letter the first row that has it."""
-        if self._is_numeric(column) or not cells.may_begin_with_letters(self._coded(column)[0]):
+        if self._is_numeric(column) or not cells.may_begin_with_letters(self._some(column)):
             return []
         texts, which = self.distinct(column)
         return [int((which == at).argmax()) for at, text in enumerate(texts) if text[:1].isalpha()]
@@ -132,13 +168,18 @@ class Columns:
         return cells.letters(self._coded(column)[0])
 
     def numbers_within(self, column: int, before: str, after: str) -> Array | None:
-        """The numbers in the different texts of a column, in the order of `distinct`, that all have the same
-        before and behind them; None where one has not."""
-        return cells.numbers_within(self._coded(column)[0], before.encode(), after.encode())
+        """The numbers in a column whose cells all have the same before and behind them; None where one has
+        not."""
+        found = cells.numbers_within(self._some(column), before.encode(), after.encode())
+        return found if found is None or not self._is_coded(column) else found[self.which(column)]
+
+    def are_numbers_within(self, column: int, before: str, after: str) -> bool:
+        """Whether there are such, in a third of the time; False where these are not alike, or have signs."""
+        return cells.are_numbers_within(self._some(column), before.encode(), after.encode())
 
     def read_numbers(self, columns: Sequence[int]) -> None:
         """The same, with groups, for several columns at once, which is sooner; `numbers` then has them."""
-        left = [column for column in columns if column not in self._numbers]
+        left = [one for one in columns if one not in self._numbers and not self._is_numeric(one)]
         if left:
             self._read_numbers(left, has_groups=True)
 
@@ -146,12 +187,19 @@ class Columns:
         """Of columns of text."""
         import pyarrow
 
-        several = [self._coded(one)[0] if self._is_coded(one) else self._cells(one) for one in columns]
+        several = list(map(self._some, columns))
         found, at = cells.numbers(pyarrow.concat_arrays(several), has_groups), 0
         for column, some in zip(columns, several, strict=True):
             mine = found[at : at + len(some)]
             self._numbers[column] = mine[self.which(column)] if self._is_coded(column) else mine
             at += len(some)
+
+    def repeats(self, column: int, step: int) -> bool:
+        """Whether each text of a column is that so many rows before."""
+        if self._is_text(column):
+            return cells.repeat(self._cells(column), step)
+        which = self.which(column)
+        return bool((which[step:] == which[:-step]).all())
 
     def changes(self, columns: Sequence[int], first: bool) -> Array:
         """Rows in which one of these columns is not as in the row before; first: whether the first is one."""
@@ -159,18 +207,23 @@ class Columns:
 
         differs = numpy.zeros(len(self), bool)
         differs[0] = first
-        for which in map(self.which, columns):
-            differs[1:] |= which[1:] != which[:-1]
+        for column in columns:
+            values = self.numbers(column) if self._is_numeric(column) else self.which(column)
+            differs[1:] |= values[1:] != values[:-1]
         return differs.nonzero()[0]
 
 
 class WantedColumns(NamedTuple):
     """Columns to be read. numeric: those whose cells all are plain numbers; plain: those of text of which
-    the different ones need not be found, as most likely all are the same or nearly all differ."""
+    the different ones need not be found, as most likely all are the same or nearly all differ; likely: those
+    of text that are read as numbers where all their cells are some; spare: those of text that are not read
+    where all lines differ from the first in the digits of their numbers only."""
 
     text: Sequence[int]
     numeric: Sequence[int] = ()
     plain: Collection[int] = ()
+    likely: Collection[int] = ()
+    spare: Collection[int] = ()
 
 
 def columns(
@@ -190,30 +243,44 @@ def columns(
         return None
     if data.count(b'"', data.rfind(b"\n") + 1) % 2:
         return None  # a cell that goes on behind these lines
+    if begins and not cells.lines_begin_with(data, lines.ends, begins):
+        return None
+    wanted = wanted or WantedColumns(range(width))
+    are_alike = bool(wanted.spare) and b'"' not in data and cells.are_lines_alike(data, lines.ends)
+    if are_alike:
+        wanted = wanted._replace(text=[one for one in wanted.text if one not in wanted.spare])
+    table = _table(data, width, separator, wanted)
+    if table is None and wanted.likely:
+        table = _table(data, width, separator, wanted._replace(likely=()))
+    if table is None:
+        return None
+    if (b'"' in data or b"\r" in data) and table.num_rows != len(lines.ends) + 1:
+        return None  # a cell has a line end in it, or a line has another kind of end
+    lines.count = table.num_rows
+    return Columns(table, lines, separator, are_alike)
+
+
+def _table(data: bytes, width: int, separator: str, wanted: WantedColumns) -> Any:
+    """Of Arrow; None where lines are not alike, or a cell that shall be a number is none."""
     import pyarrow
     from pyarrow import csv as arrow_csv
 
-    if begins and not cells.lines_begin_with(data, begins):
-        return None
-    wanted = wanted or WantedColumns(range(width))
     names = [str(at) for at in range(width)]
     # Of few different texts, as most columns have them, each is stored once, and read as a number once.
     few = pyarrow.dictionary(pyarrow.int32(), pyarrow.string())
     types = {names[at]: pyarrow.string() if at in wanted.plain else few for at in wanted.text}
-    types |= {names[at]: pyarrow.float64() for at in wanted.numeric}
+    types |= {names[at]: pyarrow.float64() for at in (*wanted.numeric, *wanted.likely)}
     try:
-        table = arrow_csv.read_csv(
+        return arrow_csv.read_csv(
             pyarrow.BufferReader(data),
             arrow_csv.ReadOptions(use_threads=False, block_size=len(data) + 1, column_names=names),
             arrow_csv.ParseOptions(delimiter=separator, ignore_empty_lines=False),
-            arrow_csv.ConvertOptions(column_types=types, include_columns=list(types), null_values=[]),
+            arrow_csv.ConvertOptions(
+                column_types=types, include_columns=list(types), null_values=[], check_utf8=False
+            ),
         )
     except pyarrow.ArrowInvalid:
         return None
-    if (b'"' in data or b"\r" in data) and table.num_rows != cells.count_of(data, b"\n") + 1:
-        return None  # a cell has a line end in it, or a line has another kind of end
-    lines.count = table.num_rows
-    return Columns(table, lines, separator)
 
 
 def combined(columns: Sequence[Array]) -> tuple[Array, Array]:

@@ -12,9 +12,9 @@ import io
 import re
 import zlib
 from collections.abc import Callable, Iterator, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
-from typing import IO
+from typing import IO, Any, TypeVar
 
 from . import convert
 from .cells import Array, places_of
@@ -43,6 +43,9 @@ _KNOWN_BINARY = (
     (b"\xfd7zXZ", "compressed with xz: unpack it first"),
     (b"PERFILE2", "a perf.data file: `perf stat` output is text; use `perf stat report` or `perf script`"),
 )
+
+
+T = TypeVar("T")
 
 
 class LineBlock:
@@ -112,13 +115,14 @@ class Text:
         self.long_lines = 0
         self.cut_short = ""
         buffered = io.BufferedReader(stream) if not hasattr(stream, "peek") else stream  # type: ignore[type-var]
-        self._stream: IO[bytes] = buffered
+        self._stream: Any = buffered
+        self._buffer = bytearray()
         try:
             is_packed = buffered.peek(2)[:2] == b"\x1f\x8b"
         except OSError as error:
             raise NotReadable(f"{name}: nothing of it can be read ({error.strerror or error})") from None
         if is_packed:
-            self._stream = gzip.GzipFile(fileobj=buffered)  # type: ignore[assignment]
+            self._stream = gzip.GzipFile(fileobj=buffered)
         self._raw_head = self._read(HEAD_BYTES)
         if not self._raw_head.strip():
             if self.cut_short:
@@ -145,19 +149,36 @@ class Text:
         return data
 
     def _read_some(self, size: int) -> bytes:
+        data = self._tried(partial(self._stream.read1, size)) or b""
+        self._note(data)
+        return data
+
+    def _refill(self) -> bytearray:
+        """As `_read`, of BLOCK_BYTES, into the same memory each time: to get fresh memory of that size takes
+        as long as to read it."""
+        self._buffer = self._buffer or bytearray(BLOCK_BYTES)
+        view, done = memoryview(self._buffer), 0
+        while done < len(view) and (some := self._tried(partial(self._stream.readinto1, view[done:]))):
+            self._note(view[done : done + some])
+            done += some
+        return self._buffer if done == len(view) else self._buffer[:done]
+
+    def _tried(self, read: Callable[[], T]) -> T | None:
+        """None where reading fails."""
         try:
-            data: bytes = getattr(self._stream, "read1", self._stream.read)(size)
+            return read()
         except (EOFError, gzip.BadGzipFile, zlib.error) as error:
             self.cut_short = f"its gzip stream is broken or ends early ({error})"
-            return b""
         except OSError as error:
             self.cut_short = f"reading failed ({error.strerror or error})"
-            return b""
+        return None
+
+    def _note(self, data: bytes | memoryview) -> None:
+        """What was read."""
         self.bytes_read += len(data)
         if self._hash is not None:
             self._hash.update(data)
         self._progress(self.bytes_read)
-        return data
 
     def chunks(self) -> Iterator[str]:
         """All of the text in pieces, from the beginning; one pass."""
@@ -188,7 +209,8 @@ class Text:
     def blocks(self) -> Iterator[LineBlock | str]:
         """All lines, those of a block at a time; one pass. Where a block has an endless line or zeros at the
         end of one, its lines are handed out one by one. `line` is the number of the line before a block."""
-        rest, skipping = b"", False
+        rest: bytes | bytearray = b""
+        skipping = False
         for chunk in self._encoded():
             end = chunk.rfind(b"\n")
             if end >= 0 and not skipping:
@@ -213,28 +235,29 @@ class Text:
         if rest and not skipping:
             yield self._line(rest)
 
-    def _encoded(self) -> Iterator[bytes]:
-        """All of the text as UTF-8, as it is in the file if that is in UTF-8."""
+    def _encoded(self) -> Iterator[bytes | bytearray]:
+        """All of the text as UTF-8, as it is in the file if that is in UTF-8. What is handed out is another
+        once more is asked for."""
         if self.encoding != "utf-8":
             yield from (text.encode("utf-8", "replace") for text in self.chunks())
             return
-        data = self._raw_head[self._skip :]
+        data: bytes | bytearray = self._raw_head[self._skip :]
         while data:
             yield data
-            data = self._read(BLOCK_BYTES)
+            data = self._refill()
 
     def _clean(self, lines: bytes) -> bytes:
         if b"\r" in lines:
             lines = _RETURNS.sub(b"\n", lines).rstrip(b"\r")
         return lines if lines.isascii() else self._decoded(lines).encode()
 
-    def _decoded(self, data: bytes) -> str:
+    def _decoded(self, data: bytes | bytearray) -> str:
         text = data.decode("utf-8", "replace")
         if self.encoding == "utf-8":  # else they are counted already
             self.replaced += text.count("\ufffd")
         return text
 
-    def _line(self, data: bytes) -> str:
+    def _line(self, data: bytes | bytearray) -> str:
         text = self._decoded(data.rstrip(b"\0"))
         self.line += 1
         if len(text) > MAX_LINE:

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy import array
+from roofline_agent.recorded import cells
 from roofline_agent.recorded.collector import Collector, RecordLog
 from roofline_agent.recorded.columns import WantedColumns, columns
 from roofline_agent.recorded.ncu.values import quick_number
@@ -90,6 +91,64 @@ def test_columns_that_are_wanted() -> None:
     assert (made.text(1, 1), made.numbers(2).tolist()) == ("y", [3.5, 4.0])
     for wrong in ("", "n/a", "1 2"):
         assert columns(LineBlock(f"1,x,3.5\n2,y,{wrong}".encode()), 3, wanted=WantedColumns([1], [2])) is None
+
+
+@given(
+    st.lists(st.sampled_from(["1", "007", "2.5", "-3", "1,5", "", "n/a"]), min_size=1, max_size=5),
+    st.booleans(),
+)
+def test_likely_numbers_are_read_as_text_where_one_is_none(cells: list[str], is_plain: bool) -> None:
+    lines = LineBlock("\n".join(f'x,"{cell}"' for cell in cells).encode())
+    plain = [1] if is_plain else []
+    found = columns(lines, 2, wanted=WantedColumns([0, 1], plain=plain))
+    likely = columns(lines, 2, wanted=WantedColumns([0, 1], plain=plain, likely=[1]))
+    assert found is not None and likely is not None
+    assert [likely.text(1, row) for row in range(len(cells))] == cells
+    assert repr(likely.numbers(1, True).tolist()) == repr(found.numbers(1, True).tolist())
+    are_plain = not {"-3", "1,5", "", "n/a"}.intersection(cells)
+    assert found.plain_numbers([1]) == ({1} if are_plain else set())
+
+
+def test_many_texts_and_one_are_not_told_apart_again() -> None:
+    rows = [f"{at},a,{at % 3},{at / 8}" for at in range(100)]
+    wanted = WantedColumns(range(4))
+    for _ in range(2):
+        found = columns(LineBlock("\n".join(rows).encode()), 4, wanted=wanted)
+        assert found is not None and found.plain(range(4)) == {0, 1, 3}
+        assert found.distinct(0).texts == [str(at) for at in range(100)]
+        wanted = wanted._replace(plain=found.plain(range(4)))
+
+
+@given(st.lists(st.sampled_from(["a", "b", "", "ab"]), min_size=1, max_size=3), st.integers(2, 9), st.data())
+def test_texts_repeat_where_each_is_that_of_a_step_before(texts: list[str], times: int, data: Any) -> None:
+    rows = texts * times
+    rows[data.draw(st.integers(0, len(rows) - 1))] = data.draw(st.sampled_from(["a", "b", "", "ab"]))
+    block = LineBlock("\n".join(f"{row},x" for row in rows).encode())
+    repeats = all(row == before for row, before in zip(rows[len(texts) :], rows, strict=False))
+    for plain in ([], [0]):
+        found = columns(block, 2, wanted=WantedColumns([0, 1], plain=plain))
+        assert found is not None and found.repeats(0, len(texts)) == repeats
+
+
+@pytest.mark.parametrize(
+    "second, are_alike",
+    [
+        ("777, 1 %, 66.123 W, P8", True),
+        ("777, 1 MiB, 66.123 W, P8", False),
+        ("777, %, 66.123 W, P8", False),
+        ("777, 1 %, 66 W, P8", False),
+        ("777, 1 %, 66..1 W, P8", False),
+        ("777, 1 %, 6.1 6. W, P8", False),
+        ("777, [N/A], 66.1 W, P8", False),
+        (f"{'7' * 300}, 1 %, 66.1 W, P8", False),
+    ],
+)
+def test_lines_are_alike_that_differ_in_digits_only(second: str, are_alike: bool) -> None:
+    block = LineBlock("\n".join(["1, 22 %, 3.5 W, P0", second, "0, 0 %, 0.0 W, P1"]).encode())
+    assert cells.are_lines_alike(block.data, block.ends) == are_alike
+    found = columns(block, 4, wanted=WantedColumns(range(4), spare=[1, 2, 3]))
+    assert found is not None and found.are_alike == are_alike
+    assert found.text(2, 0) == " 3.5 W"
 
 
 def numbers(cells: list[str], has_groups: bool = False) -> list[float]:
@@ -372,6 +431,30 @@ def test_gauges_of_nvidia_smi(rows: list[Any], gpu: str) -> None:
     content = header + "".join(lines)
     quick, plain = in_blocks(nvidia_smi.read, content, False, "roofline_agent.recorded.tables.rows.columns")
     assert quick == plain
+
+
+@pytest.mark.law
+@given(
+    st.lists(SMI_ROW, min_size=1, max_size=3),
+    st.lists(st.sampled_from([0, 0, 0, 1, 2]), max_size=30),
+    st.sampled_from(["timestamp, index", "index, timestamp", "uuid, name"]),
+)
+def test_gauges_that_are_counted_are_those_that_are_kept(
+    kinds: list[Any], rows: list[int], heads: str
+) -> None:
+    header = f"{heads}, utilization.gpu [%], power.draw [W], temperature.gpu, pstate\n"
+    some = (kinds[at % len(kinds)] for at in rows)
+    content = header + "".join(
+        f"{row[0]}, {row[1]}, {row[2]}, {row[3]}, {at}, P0\n" for at, row in enumerate(some)
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        for size in ("HEAD_BYTES", "CHUNK_BYTES", "BLOCK_BYTES"):
+            patch.setattr(f"roofline_agent.recorded.text.{size}", 250)
+        found = [Collector(keep_counters=keeps) for keeps in (True, False)]
+        for one in found:
+            nvidia_smi.read(Text("made up", io.BytesIO(content.encode())), one)
+    kept, counted = ((len(one.counters), one.facts, one.started_ns, one.duration_s) for one in found)
+    assert kept == counted
 
 
 def test_regular_tables_are_read_in_columns(monkeypatch: pytest.MonkeyPatch) -> None:

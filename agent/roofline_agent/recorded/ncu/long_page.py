@@ -36,6 +36,9 @@ class LongPage:
         if not self._has_id:
             extra = ("grid size", "block size", "context", "stream")
             self._keys += [i for i in map(header.at.get, extra) if i is not None]
+        self._plain: set[int] = set()  # columns that are best read so, as the last block shows
+        self._repeats = False  # whether all launches of the last block had the same metrics
+        self._likely: set[int] | None = None  # columns of numbers without commas so far
         self._least = 1 + max(header.value, self._name, self._unit or 0, *self._keys, 0)
 
     def add(self, row: Sequence[str], line: int) -> Iterator[PrintedLaunch]:
@@ -60,7 +63,8 @@ class LongPage:
         """The columns that `add_block` needs, and the first."""
         shown = [at for at in self._header.printed if at >= 0]
         others = [self._name, self._header.value, *([] if self._unit is None else [self._unit])]
-        return WantedColumns(sorted({0, *self._keys, *shown, *others}))
+        text = sorted({0, *self._keys, *shown, *others})
+        return WantedColumns(text, plain=self._plain, likely=self._likely or ())
 
     def add_block(self, block: Columns, line: int) -> Iterator[PrintedLaunch | LaunchBlock]:
         """The same as `add` for each of the rows; launches whose rows are all in the block are handed out
@@ -75,6 +79,10 @@ class LongPage:
             yield from self._flush()
             yield from self._whole(block, begins, line, self._unit)
         yield from self._add_rows(block, int(begins[-1]), len(block), line)  # it may go on in the next block
+        self._likely = block.plain_numbers({self._header.at["id"]} if self._likely is None else self._likely)
+        self._plain = block.plain({*self.wanted().text} - self._likely)
+        if self._repeats:
+            self._plain |= {self._name, self._unit}
 
     def _add_rows(self, block: Columns, first: int, end: int, line: int) -> Iterator[PrintedLaunch]:
         for number, row in enumerate(block.rows(first, end), line + first):
@@ -84,13 +92,11 @@ class LongPage:
         self, block: Columns, begins: Array, line: int, unit: int
     ) -> Iterator[PrintedLaunch | LaunchBlock]:
         """Launches that begin at all places but the last, where the last of them ends."""
-        names, units = block.distinct(self._name), block.distinct(unit)
-        kinds = names.which * len(units.texts) + units.which
-        for first, end, step in _alike(begins, kinds):
-            mine = slice(first, first + step)
+        for first, end, step in self._runs(block, begins, unit):
+            rows = range(first, first + step)
             table = self._table(
-                tuple(names.texts[i] for i in names.which[mine]),
-                tuple(units.texts[i] for i in units.which[mine]),
+                tuple(block.text(self._name, row) for row in rows),
+                tuple(block.text(unit, row) for row in rows),
             )
             if table is None:
                 yield from self._add_rows(block, first, end, line)
@@ -98,7 +104,19 @@ class LongPage:
                 continue
             cells = [(self._header.value, row) for row in range(step)]
             yield LaunchBlock(table, cells, first, step, (end - first) // step, block, self._header, line)
-        self._before, self._key = [names.texts[i] for i in names.which[begins[-2] : begins[-1]]], None
+        last = range(int(begins[-2]), int(begins[-1]))
+        self._before, self._key = [block.text(self._name, row) for row in last], None
+
+    def _runs(self, block: Columns, begins: Array, unit: int) -> Iterator[tuple[int, int, int]]:
+        """As `_alike`."""
+        first, step = int(begins[0]), int(begins[1] - begins[0])
+        self._repeats = bool((begins[1:] - begins[:-1] == step).all()) and all(
+            block.repeats(column, step) for column in (self._name, unit)
+        )
+        if self._repeats:
+            return iter([(first, int(begins[-1]), step)])
+        names, units = block.distinct(self._name), block.distinct(unit)
+        return _alike(begins, names.which * len(units.texts) + units.which)
 
     def _table(self, names: tuple[str, ...], units: tuple[str, ...]) -> MetricTable | None:
         """None where rows have no metric, or where there are too many tables."""

@@ -24,7 +24,8 @@ class WidePage:
         self._at_units = True
         self._rows = 0
         self._table: MetricTable | None = None  # of blocks
-        self._varied: set[int] = set()  # columns of metrics in which most values of the last block differed
+        self._plain: set[int] = set()  # columns that are best read so, as the last block shows
+        self._likely: set[int] | None = None  # columns of numbers without commas so far
 
     def add(self, row: Sequence[str], line: int) -> Iterator[PrintedLaunch]:
         if len(row) != len(self._header.cells):
@@ -50,16 +51,19 @@ class WidePage:
         if self._at_units or not units or None in units:
             return None
         shown = [at for at in self._header.printed if at >= 0]
-        return WantedColumns(sorted({0, *shown, *(at for at, _, _ in self._wanted)}), plain=self._varied)
+        text = {0, *shown, *(at for at, _, _ in self._wanted)}
+        return WantedColumns(sorted(text), plain=self._plain, likely=text & (self._likely or set()))
 
     def add_block(self, block: Columns, line: int) -> Iterator[LaunchBlock]:
         """The same as `add` for each of the rows, handed out together."""
         at, names, units = zip(*self._wanted, strict=True)
         if self._table is None or self._table.names != names:
             self._table = MetricTable(names, units)
-        self._varied = {column for column in at if block.is_varied(column)}
         cells = [(column, 0) for column in at]
         yield LaunchBlock(self._table, cells, 0, 1, len(block), block, self._header, line)
+        numbers = {0, *at} - {*self._header.printed}
+        self._likely = block.plain_numbers(numbers if self._likely is None else numbers & self._likely)
+        self._plain = block.plain({*at, *self._header.printed} - self._likely - {-1})
 
     def _ask_again(self) -> None:
         self._wanted = [one for one in self._wanted if self._is_wanted(one[1])]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from datetime import datetime
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import NamedTuple
 
 from ..cells import Array, Distinct
@@ -64,7 +64,14 @@ def _is_header(header: Header) -> bool:
 def read(text: Text, found: Collector) -> None:
     found.tool = "nvidia-smi"
     reader = _SmiReader(found)
-    read_all(reader, text, found, _is_header, lambda header: WantedColumns(range(len(header.names))))
+    read_all(reader, text, found, _is_header, partial(_wanted, keeps=found.counters.keeps))
+
+
+def _wanted(header: Header, keeps: bool) -> WantedColumns:
+    """keeps: whether gauges are kept; else of rows that are alike those of the first are counted, and the
+    moments are all that is needed of the others."""
+    spare = [at for at, name in enumerate(header.names) if at and name != "timestamp"]
+    return WantedColumns(range(len(header.names)), spare=() if keeps else spare)
 
 
 class _SmiReader:
@@ -84,33 +91,34 @@ class _SmiReader:
 
     def take_block(self, block: TableBlock) -> None:
         """The same for each row, in columns where all of them say which GPU it is and when it was."""
-        gpus, at = self._gpus(block), block.header.at.get("timestamp")
+        at = block.header.at.get("timestamp")
+        gpus = None if block.columns.are_alike else self._gpus(block)
         moments = () if at is None else self._moments(block.columns, at)
-        if gpus is None or moments is None:
+        if moments is None or (gpus is None and not block.columns.are_alike):
             for row in block.rows():
                 self.take(row)
             return
-        times = None if at is None else spread(self._since_zero(moments), block.columns.which(at))
+        since = () if at is None else self._since_zero(moments)
         self._note(lambda name: block.text(name, 0))
-        found = [one for at in range(len(block.header.names)) if (one := _gauges(block, at)) is not None]
-        if not self._found.counters.keeps:
-            self._found.counters.skip(sum(one.times for one in found))
-        elif found:
-            self._keep(found, gpus, times)
+        columns = range(len(block.header.names))
+        if not self._found.counters.keeps or gpus is None:
+            self._found.counters.skip(_count(block))
+        elif found := [one for column in columns if (one := _gauges(block, column)) is not None]:
+            self._keep(found, gpus, None if at is None else spread(since, block.columns.which(at)))
 
     def _keep(self, found: Sequence[_Gauges], gpus: Distinct, times: Array | None) -> None:
         """The gauges of columns, those of a row one behind the other. times: of the rows."""
         likes: list[Counter] = []
         kinds = []
         for gauges in found:
-            ours = gauges.which[gauges.rows]
+            ours = gauges.which
             kinds.append((len(likes) + ours * len(gpus.texts) + gpus.which) * (ours >= 0) - (ours < 0))
             likes += [like._replace(scope=f"gpu {gpu}") for like in gauges.likes for gpu in gpus.texts]
         which = in_turns(kinds)
         are_there = which >= 0
         columns = {
-            "value": [gauges.values[gauges.rows] for gauges in found],
-            "printed": [gauges.printed[gauges.rows] for gauges in found],
+            "value": [gauges.values for gauges in found],
+            "printed": [gauges.printed for gauges in found],
         }
         if times is not None:
             columns["t_s"] = [times] * len(found)
@@ -162,18 +170,46 @@ class _SmiReader:
 
 
 class _Gauges(NamedTuple):
-    """What the different texts of a column say: the like of each, -1 where it is no measured number."""
+    """What the cells of a column say: the like of each, -1 where it is no measured number."""
 
     likes: list[Counter]
     which: Array
     values: Array
     printed: Array
-    rows: Array  # which of the texts each row has
 
-    @property
-    def times(self) -> int:
-        """How many rows have a number."""
-        return int((self.which[self.rows] >= 0).sum())
+
+class _Around(NamedTuple):
+    """A gauge, and what stands before and behind its number."""
+
+    gauge: Counter
+    before: str
+    after: str
+
+
+def _around(block: TableBlock, at: int, first: str) -> _Around | None:
+    """Of the first cell of a column; None where it is no measured number."""
+    match = _CELL.fullmatch(first)
+    gauge = _gauge(block.header.names[at], block.header.units[at], first.strip())
+    return (
+        _Around(gauge, match[1], first[match.end(2) :]) if match is not None and gauge is not None else None
+    )
+
+
+def _count(block: TableBlock) -> int:
+    """How many cells are measured numbers."""
+    if not block.columns.are_alike:
+        return sum(_count_of(block, at) for at in range(len(block.header.names)))
+    first = next(iter(block.rows(0, 1))).cells
+    return len(block.columns) * sum(_around(block, at, cell) is not None for at, cell in enumerate(first))
+
+
+def _count_of(block: TableBlock, at: int) -> int:
+    """The same of a column."""
+    around = _around(block, at, block.columns.text(at, 0))
+    if around is not None and block.columns.are_numbers_within(at, around.before, around.after):
+        return len(block.columns)
+    gauges = _gauges(block, at)
+    return 0 if gauges is None else int((gauges.which >= 0).sum())
 
 
 def _gauges(block: TableBlock, at: int) -> _Gauges | None:
@@ -181,14 +217,13 @@ def _gauges(block: TableBlock, at: int) -> _Gauges | None:
     name, unit = block.header.names[at], block.header.units[at]
     if name in _TEXTS:
         return None
-    cells = block.columns.distinct(at)
-    first = cells.texts[0]
-    match, gauge = _CELL.fullmatch(first), _gauge(name, unit, first.strip())
-    if match is not None and gauge is not None:
-        numbers = block.columns.numbers_within(at, match[1], first[match.end(2) :])
+    around = _around(block, at, block.columns.text(at, 0))
+    if around is not None:
+        numbers = block.columns.numbers_within(at, around.before, around.after)
         if numbers is not None:
-            factor, _ = _unit(gauge.printed_unit)
-            return _Gauges([gauge], numbers.astype(int) * 0, numbers * factor, numbers, cells.which)
+            factor, _ = _unit(around.gauge.printed_unit)
+            return _Gauges([around.gauge], numbers.astype(int) * 0, numbers * factor, numbers)
+    cells = block.columns.distinct(at)
     found = [_gauge(name, unit, cell.strip()) for cell in cells.texts]
     likes = {one.printed_unit: one for one in found if one is not None}
     units = list(likes)
@@ -197,8 +232,8 @@ def _gauges(block: TableBlock, at: int) -> _Gauges | None:
         [one.value or 0.0 if one is not None else 0.0 for one in found],
         [one.printed or 0.0 if one is not None else 0.0 for one in found],
     )
-    which, values, printed = map(array_of, columns)
-    return _Gauges(list(likes.values()), which, values, printed, cells.which) if likes else None
+    which, values, printed = (spread(column, cells.which) for column in columns)
+    return _Gauges(list(likes.values()), which, values, printed) if likes else None
 
 
 @lru_cache(maxsize=1 << 14)

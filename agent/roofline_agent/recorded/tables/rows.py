@@ -144,6 +144,7 @@ def blocks(
             cells = columns(block, len(header.names), ",", needed)
             if cells is not None and not _has_header(cells, is_header):
                 yield TableBlock(header, cells, block.line)
+                needed = needed._replace(plain=cells.plain(needed.text))
                 continue
         for line in text.each(block):
             if "," not in line:

@@ -9,6 +9,7 @@ kernels beside them that copy, reduce or convert get none.
 from __future__ import annotations
 
 import re
+from array import array
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
@@ -16,7 +17,7 @@ from typing import Any, NamedTuple
 
 from ..collector import RecordLog
 from ..recording import Launch
-from .operators import OperatorCall, Operators
+from .operators import OperatorCall, OperatorCalls, Operators
 from .trace import thread_of
 
 _HELPS = re.compile(
@@ -47,12 +48,28 @@ class _TracedLaunch(NamedTuple):
 class _Share(NamedTuple):
     """The kernels of one call so far: those whose names say that they compute, and those of unknown names."""
 
-    computing: int = 0
-    computing_s: float = 0.0
-    unknown_s: float = 0.0
+    computing: int
+    computing_s: float
+    unknown_s: float
 
 
-_NONE = _Share()
+class _Shares:
+    """Those of all calls, by their order."""
+
+    def __init__(self, calls: int) -> None:
+        self._computing = array("i", [0]) * calls
+        self._computing_s, self._unknown_s = array("d", [0]) * calls, array("d", [0]) * calls
+
+    def add(self, call: int, kernel: str, time_s: float) -> None:
+        role = _role(kernel)
+        if role == "computes":
+            self._computing[call] += 1
+            self._computing_s[call] += time_s
+        elif not role:
+            self._unknown_s[call] += time_s
+
+    def of(self, call: int) -> _Share:
+        return _Share(self._computing[call], self._computing_s[call], self._unknown_s[call])
 
 
 class KernelLog:
@@ -75,17 +92,18 @@ class KernelLog:
     def join(self, operators: Operators, library: str) -> Iterator[tuple[Launch, int, int]]:
         """Every kernel in the file's order, the call that it belongs to, and its correlation; -1 for none.
         Kernels of a call have their share of its FLOPs and bytes. library: of those that name none."""
-        by_correlation = _owners_of(self._launches, operators.calls) if operators.calls else {}
-        shares: dict[int, _Share] = {}
+        shares = _Shares(len(operators.calls))
+        by_correlation: dict[int, int] = {}
         if operators.calls:
+            by_correlation = _owners_of(self._launches, operators.calls)
             for fields, call, _ in self._with_calls(operators, by_correlation):
                 if call >= 0:
                     name, time_s, *_ = fields
-                    shares[call] = _with(shares.get(call, _NONE), name, time_s or 0.0)
+                    shares.add(call, name, time_s or 0.0)
         for fields, call, correlation in self._with_calls(operators, by_correlation):
             kernel = Launch(*fields)
             if call >= 0 and kernel.flops is None:
-                kernel = _shared(kernel, operators.calls[call], shares[call])
+                kernel = _shared(kernel, operators.calls[call], shares.of(call))
             yield kernel if kernel.library else kernel._replace(library=library), call, correlation
 
     def _with_calls(
@@ -103,10 +121,11 @@ class KernelLog:
         self._launches.close()
 
 
-def _owners_of(launches: RecordLog[_TracedLaunch], calls: list[OperatorCall]) -> dict[int, int]:
+def _owners_of(launches: RecordLog[_TracedLaunch], calls: OperatorCalls) -> dict[int, int]:
     """Correlation -> the call within which it was launched."""
     by_thread: dict[str, list[tuple[float, float, int]]] = {}
-    for at, call in enumerate(calls):
+    for at in range(len(calls) if len(launches) else 0):
+        call = calls[at]
         by_thread.setdefault(call.thread, []).append((call.begin_us, call.end_us, at))
     begins: dict[str, list[float]] = {}
     for thread, spans in by_thread.items():
@@ -124,15 +143,6 @@ def _owners_of(launches: RecordLog[_TracedLaunch], calls: list[OperatorCall]) ->
 def _role(kernel: str) -> str:
     """What a kernel's name shows that it does for its operator: "helps", "computes", "" nothing."""
     return "helps" if _HELPS.search(kernel) else "computes" if _COMPUTES.search(kernel) else ""
-
-
-def _with(share: _Share, kernel: str, time_s: float) -> _Share:
-    role = _role(kernel)
-    if role == "helps":
-        return share
-    if role == "computes":
-        return _Share(share.computing + 1, share.computing_s + time_s, share.unknown_s)
-    return _Share(share.computing, share.computing_s, share.unknown_s + time_s)
 
 
 def _shared(kernel: Launch, call: OperatorCall, share: _Share) -> Launch:

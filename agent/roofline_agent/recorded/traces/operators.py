@@ -7,6 +7,7 @@ kernels of the GPU it launched is found by joined.py.
 from __future__ import annotations
 
 import marshal
+from array import array
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -34,6 +35,31 @@ class OperatorCall(NamedTuple):
     thread: str
     begin_us: float
     end_us: float
+
+
+class OperatorCalls:
+    """A million of them fit into memory, by their order."""
+
+    def __init__(self) -> None:
+        self._kinds: dict[tuple[str, OperatorWork, str], int] = {}
+        self._each: list[tuple[str, OperatorWork, str]] = []
+        self._which = array("i")
+        self._begins_us, self._ends_us = array("d"), array("d")
+
+    def __len__(self) -> int:
+        return len(self._which)
+
+    def __getitem__(self, at: int) -> OperatorCall:
+        return OperatorCall(*self._each[self._which[at]], self._begins_us[at], self._ends_us[at])
+
+    def append(self, call: OperatorCall) -> None:
+        kind = call.name, call.work, call.thread
+        at = self._kinds.setdefault(kind, len(self._each))
+        if at == len(self._each):
+            self._each.append(kind)
+        self._which.append(at)
+        self._begins_us.append(call.begin_us)
+        self._ends_us.append(call.end_us)
 
 
 @dataclass
@@ -95,7 +121,7 @@ class Operators:
         sums by name."""
         self._each: RecordLog[_EachCall] | None = None if layers is None else RecordLog(_EachCall)
         self._layers = layers
-        self.calls: list[OperatorCall] = []
+        self.calls = OperatorCalls()
         self.owners: dict[int, int] = {}  # External id of an operator -> the call that owns it
         self._found = found
         self._batch: list[tuple[str, float, float, str, OperatorWork | None, Any, str]] = []
@@ -164,8 +190,9 @@ class Operators:
     def _finish_without_kernels(self, joined: set[int]) -> None:
         """Calls whose kernels the trace does not show keep their FLOPs, without a time."""
         left: dict[str, _OperatorSum] = {}
-        for at, call in enumerate(self.calls):
+        for at in range(len(self.calls)):
             if at not in joined:
+                call = self.calls[at]
                 left.setdefault(call.name, _OperatorSum()).add(0.0, call.work)
         if not left:
             return
