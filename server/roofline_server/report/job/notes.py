@@ -153,7 +153,7 @@ def _restart_notes(view: JobView) -> list[str]:
 class _Missing(NamedTuple):
     """Steps between the first and the last of a rank that nobody saw."""
 
-    count: int
+    count: int  # type: ignore[assignment]  # the field's word, though tuples have a method of that name
     first: int
     last: int
 
