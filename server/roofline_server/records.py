@@ -261,9 +261,11 @@ def is_constant(column: NDArray[Any]) -> bool:
 
 def take(table: Table, which: NDArray[np.generic]) -> Table:
     """The rows picked by a mask or by indices."""
-    count = int(np.count_nonzero(which)) if which.dtype == np.bool_ else len(which)
+    # numpy takes twice as long for column[which].
+    mask = which.dtype == np.bool_
+    at: Ints = np.flatnonzero(which) if mask else which.astype(np.int64, copy=False)
     return {
-        name: constant(int(column[0]), count) if count and is_constant(column) else column[which]
+        name: constant(int(column[0]), len(at)) if len(at) and is_constant(column) else column.take(at)
         for name, column in table.items()
     }
 

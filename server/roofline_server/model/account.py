@@ -67,14 +67,14 @@ def account(signals: RankSignals) -> Account:
     if signals.held is not None:
         ledger.take(HELD, signals.held, ESTIMATED if signals.barrier == "kernels" else MEASURED)
     measured = measured_of(signals)
-    if measured.sum() < LEAST_MEASURED:
+    if np.count_nonzero(measured) < LEAST_MEASURED:
         _input(ledger, signals, None)
         by_threads(ledger, signals)
     else:
         _input(ledger, signals, signals.input_delay)
         by_main_thread(ledger, signals, measured)
     move_stops(ledger, signals)
-    if np.any(ledger.left > 0) or not ledger.parts:
+    if np.count_nonzero(ledger.left > 0) or not ledger.parts:
         ledger.take("other", ledger.left.copy())
     # `input` and `compute` are shown as 0 where they were looked for and took nothing.
     nothing = 1e-9 * ledger.whole.sum()  # rounding
@@ -123,12 +123,13 @@ def _with_transfer(one: Account, own: Floats) -> Account:
     if HELD not in one.parts:
         return one
     held = one.parts[HELD]
-    known = ~np.isnan(own)
-    own = np.minimum(np.where(known, own, 0.0), held)
+    absent = np.isnan(own)
+    own = np.minimum(or_zero(own), held)
+    waited = held - own
     parts = {name: values for name, values in one.parts.items() if name != HELD}
-    parts |= {"transfer": own, "wait_ranks": np.where(known, held - own, 0.0)}
-    if not known.all():
-        parts[HELD] = np.where(known, 0.0, held)
+    parts |= {"transfer": own, "wait_ranks": waited}
+    if np.count_nonzero(absent):
+        parts |= {"wait_ranks": np.where(absent, 0.0, waited), HELD: np.where(absent, held, 0.0)}
     origin = one.provenance[HELD]
     provenance = {name: one.provenance.get(name, origin) for name in parts}
     ordered = {name: parts[name] for name in sorted(parts, key=place)}

@@ -12,9 +12,9 @@ SMOOTH_S = 1.0  # over which signals that are sampled a few times a second are c
 
 
 def or_zero(values: Floats) -> Floats:
-    """0 where it is not known (several times as fast as nan_to_num)."""
-    found: Floats = np.where(np.isnan(values), 0.0, values)
-    return found
+    """0 where it is not known (several times as fast as nan_to_num); not to be written to."""
+    absent = np.isnan(values)
+    return np.where(absent, 0.0, values) if np.count_nonzero(absent) else values
 
 
 def mean_of(values: Floats | None) -> float:
@@ -38,7 +38,7 @@ def known_mean(values: Floats | None) -> float | None:
 def less(whole: Floats | None, *parts: Floats | None) -> Floats:
     """What is left of a time without parts of it."""
     assert whole is not None
-    left = whole.astype(np.float64)
+    left = whole.astype(np.float64, copy=False)
     for part in parts:
         if part is not None:
             left = left - or_zero(part)
@@ -47,13 +47,13 @@ def less(whole: Floats | None, *parts: Floats | None) -> Floats:
 
 def ratio(part: Floats, whole: Floats) -> Floats:
     """part / whole; 0 where there is no whole to speak of."""
-    found: Floats = np.divide(part, whole, out=np.zeros_like(whole), where=whole > 1e-12)
+    found: Floats = np.divide(part, whole, out=np.zeros(whole.shape), where=whole > 1e-12)
     return found
 
 
 def share_of(part: Floats, whole: Floats) -> Floats:
     """The same, from 0 to nearly 1."""
-    return np.clip(ratio(part, whole), 0.0, 0.999)
+    return np.minimum(np.maximum(ratio(part, whole), 0.0), 0.999)
 
 
 def smooth(values: Floats, steps: int) -> Floats:
@@ -80,9 +80,10 @@ def added(columns: Sequence[Floats], like: Floats) -> Floats:
 
 def spread_by(whole: Floats, part: Floats) -> Floats:
     """A part of a time that is known of all steps; of steps of which it is not, as much as of the others."""
-    known = ~np.isnan(part)
-    if known.all() or not known.any():
+    absent = np.isnan(part)
+    if np.count_nonzero(absent) in (0, len(part)):
         return part
+    known = ~absent
     total = float(whole[known].sum())
     found: Floats = np.where(known, part, whole * (float(part[known].sum()) / total if total > 0 else 0.0))
     return found

@@ -15,7 +15,7 @@ from roofline.answers.values import Provenance
 from ..records import Ints
 from ..sentences.origins import APART
 from .evidence import NS, CounterEvidence, KernelEvidence, RankEvidence, total_of
-from .times import runs, union_seconds
+from .times import union_seconds
 
 Counter = Callable[[RankEvidence], CounterEvidence | None]
 
@@ -43,7 +43,7 @@ def presence(ranks: Sequence[RankEvidence]) -> list[float]:
     steps: only its whole run is known."""
     if len(ranks) < 2:
         return [1.0] * len(ranks)
-    stretches = [runs(r.steps) for r in ranks]
+    stretches = [r.steps.runs for r in ranks]
     every = union_seconds(stretches)
     return [union_seconds([mine]) / every if len(mine) and every else 1.0 for mine in stretches]
 
