@@ -39,7 +39,7 @@ class StepEvidence(_StepColumns):
         new = self.step[1:] != self.step[:-1] + 1
         if self.apart is not None:
             new = new | (self.apart[1:] > 0)
-        if not new.any():
+        if not np.count_nonzero(new):
             return np.array([[self.begin_ns[0], self.end_ns[-1]]])
         # A step begins a stretch where there is a break before it, and ends one where there is a break behind
         # it.
@@ -87,7 +87,7 @@ class KernelEvidence(_KernelColumns):
     @property
     def seen(self) -> int:
         """How many windows are known because their kernels were recorded."""
-        return int(self.complete.sum() if self.recorded is None else self.recorded.sum())
+        return int(np.count_nonzero(self.complete if self.recorded is None else self.recorded))
 
     @cached_property
     def flops_by_precision(self) -> dict[str, float]:
@@ -112,11 +112,11 @@ class KernelEvidence(_KernelColumns):
     @cached_property
     def is_timed(self) -> bool:
         """Whether windows of which the kernels are known lasted any time."""
-        return bool((self.watched("duration_ns") > 0).any())
+        return bool(np.count_nonzero(self.watched("duration_ns") > 0))
 
     @cached_property
     def _is_complete(self) -> bool:
-        return bool(self.complete.all())
+        return bool(np.count_nonzero(self.complete) == len(self.complete))
 
     def watched(self, name: str) -> Ints:
         """A column of the windows that were watched from begin to end."""

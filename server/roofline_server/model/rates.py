@@ -14,7 +14,7 @@ from roofline.answers.values import Provenance
 
 from ..records import Ints
 from ..sentences.origins import APART
-from .evidence import NS, CounterEvidence, KernelEvidence, RankEvidence, total_of
+from .evidence import NS, CounterEvidence, KernelEvidence, RankEvidence
 from .times import union_seconds
 
 Counter = Callable[[RankEvidence], CounterEvidence | None]
@@ -61,8 +61,7 @@ def rate(ranks: Sequence[RankEvidence], field: str) -> float | None:
         if k is None:
             rates.append(None)
             continue
-        done, lasted = k.watched(field), k.watched("duration_ns")
-        rates.append(ratio(total_of(done), total_of(lasted) / NS))
+        rates.append(ratio(k.total(field), k.total("duration_ns") / NS))
     return _together(ranks, rates)
 
 

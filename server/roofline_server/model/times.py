@@ -16,7 +16,7 @@ _MEASURED, _REPORTED = Provenance.MEASURED, Provenance.REPORTED
 
 def union_seconds(stretches: Sequence[Ints]) -> float:
     """Length of the union of intervals, seconds. stretches: as of `StepEvidence.runs`, any number of them."""
-    every = np.concatenate([np.zeros((0, 2), np.int64), *stretches])
+    every = stretches[0] if len(stretches) == 1 else np.concatenate([np.zeros((0, 2), np.int64), *stretches])
     if not len(every):
         return 0.0
     if len(every) == 1:
@@ -68,7 +68,7 @@ def _quantile(ordered: Floats, share: float) -> float:
 def _with_examples(steps: StepEvidence) -> StepEvidence:
     """Those whose number of examples was reported: nearly always all."""
     known = steps.examples != ABSENT
-    return steps if known.all() else steps.some(known)
+    return steps if np.count_nonzero(known) == len(known) else steps.some(known)
 
 
 def _throughput(ranks: Sequence[RankEvidence], scope: Scope, missing: str) -> Value:

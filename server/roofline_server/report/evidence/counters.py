@@ -51,8 +51,8 @@ def _between_restarts(table: Table, name: str) -> list[Table]:
     """The windows cut where the counter began anew: with its process, or with the agent that counts. In none
     of these does it fall."""
     at_begin, starts = table[f"{name}.begin"], table["start_ns"]
-    one_process = is_constant(starts) or bool((starts == starts[0]).all())
-    if one_process and not (at_begin[1:] < at_begin[:-1]).any():
+    one_process = is_constant(starts) or np.count_nonzero(starts != starts[0]) == 0
+    if one_process and not np.count_nonzero(at_begin[1:] < at_begin[:-1]):
         return [table]
     table = take(table, np.lexsort((table["begin_ns"], starts)))
     starts = table["start_ns"]

@@ -35,7 +35,7 @@ def steady_of(view: JobView) -> tuple[dict[int, Steady], dict[int, Ints]]:
     durations, apart, traced = [], [], []
     for number, tables in by_rank({"steps": own}).items():
         table = tables["steps"]
-        if np.any(table["end_ns"][1:] < table["end_ns"][:-1]):
+        if np.count_nonzero(table["end_ns"][1:] < table["end_ns"][:-1]):
             table = take(table, np.argsort(table["end_ns"], kind="stable"))
         known[number] = table["step"]
         durations.append((table["end_ns"] - table["begin_ns"]) / NS)
