@@ -1,4 +1,8 @@
-"""Arithmetic on columns of a rank, a number a step, where some numbers may not be known (NaN)."""
+"""Arithmetic on columns of a rank, a number a step, where some numbers may not be known (NaN).
+
+Where it says so a column may also be that of several ranks, (ranks, steps), which are looked at together as
+long as they are alike in what decides how: `same` and `alone` raise `Differ` where they are not.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +10,28 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..records import Floats
+from ..records import Bools, Floats
 
 SMOOTH_S = 1.0  # over which signals that are sampled a few times a second are compared with exact ones
+
+
+class Differ(Exception):
+    """Ranks that were looked at together have to be looked at one by one."""
+
+
+def same(flags: Bools | np.bool_) -> bool:
+    """Whether it is so, of a rank or of all of some ranks. Raises Differ."""
+    of_each = np.atleast_1d(flags)
+    true = np.count_nonzero(of_each)
+    if true not in (0, len(of_each)):
+        raise Differ
+    return bool(true)
+
+
+def alone(column: Floats) -> None:
+    """What follows is for the column of one rank. Raises Differ where it is that of several."""
+    if column.ndim > 1:
+        raise Differ
 
 
 def or_zero(values: Floats) -> Floats:
@@ -57,18 +80,26 @@ def share_of(part: Floats, whole: Floats) -> Floats:
 
 
 def smooth(values: Floats, steps: int) -> Floats:
-    """Sums over so many steps about each."""
-    whole = np.concatenate(([0.0], np.cumsum(values)))
-    middle = np.arange(len(values))
-    first, last = np.maximum(0, middle - steps // 2), np.minimum(len(values), middle + steps // 2 + 1)
-    found: Floats = whole[last] - whole[first]
+    """Sums over so many steps about each; of a rank or of several."""
+    count = values.shape[-1]
+    whole = np.zeros((*values.shape[:-1], count + 1))
+    np.cumsum(values, axis=-1, out=whole[..., 1:])
+    middle = np.arange(count)
+    first, last = np.maximum(0, middle - steps // 2), np.minimum(count, middle + steps // 2 + 1)
+    found: Floats = whole.take(last, axis=-1) - whole.take(first, axis=-1)
     return found
 
 
 def smoothed_steps(duration: Floats) -> int:
-    """How many steps SMOOTH_S lasts."""
-    usual = float(np.median(duration)) if len(duration) else 0.0
-    return int(np.clip(np.ceil(SMOOTH_S / usual) if usual > 0 else 1, 1, max(1, len(duration))))
+    """How many steps SMOOTH_S lasts; of a rank or of several."""
+    count = duration.shape[-1]
+    found = {
+        int(np.clip(np.ceil(SMOOTH_S / usual) if usual > 0 else 1, 1, max(1, count)))
+        for usual in (np.atleast_1d(np.median(duration, axis=-1)).tolist() if count else [0.0])
+    }
+    if len(found) > 1:
+        raise Differ
+    return found.pop()
 
 
 def added(columns: Sequence[Floats], like: Floats) -> Floats:
@@ -79,10 +110,12 @@ def added(columns: Sequence[Floats], like: Floats) -> Floats:
 
 
 def spread_by(whole: Floats, part: Floats) -> Floats:
-    """A part of a time that is known of all steps; of steps of which it is not, as much as of the others."""
+    """A part of a time that is known of all steps; of steps of which it is not, as much as of the others. Of
+    a rank or of several."""
     absent = np.isnan(part)
-    if np.count_nonzero(absent) in (0, len(part)):
+    if np.count_nonzero(absent) in (0, part.size):
         return part
+    alone(part)
     known = ~absent
     total = float(whole[known].sum())
     found: Floats = np.where(known, part, whole * (float(part[known].sum()) / total if total > 0 else 0.0))
