@@ -95,7 +95,8 @@ def seconds(rank: RankEvidence, name: str) -> Floats | None:
     column = rank.columns.get(name)
     if column is None or not len(column):
         return None
-    return np.where(column == ABSENT, np.nan, column / NS)
+    absent, found = column == ABSENT, column / NS
+    return np.where(absent, np.nan, found) if np.count_nonzero(absent) else found
 
 
 def _why_no_communication(ranks: Sequence[RankEvidence]) -> str:

@@ -27,7 +27,6 @@ def by_need(signals: Sequence[RankSignals], accounts: Sequence[Account]) -> list
     if any(one.on_gpu for one in signals):
         return list(accounts)
     more_work = work_of_each(signals) > 1 + MORE_WORK
-    input_delays = [_spread_delay(one) for one in signals]
     with_input = _shares_beyond(_means(accounts, "input"), np.full(len(accounts), MORE_INPUT))
     cpu_time = _means(accounts, *CPU_TIME)
     waits = _means(accounts, "contention")
@@ -36,7 +35,7 @@ def by_need(signals: Sequence[RankSignals], accounts: Sequence[Account]) -> list
     with_cpu = _shares_beyond(
         cpu_time, np.where(on_its_own, np.where(more_work, MORE_WORK, MORE_CPU_TIME), np.inf)
     )
-    return [_divided(*one) for one in zip(accounts, input_delays, with_input, with_cpu, strict=True)]
+    return [_divided(*one) for one in zip(signals, accounts, with_input, with_cpu, strict=True)]
 
 
 def with_sure_waits(signals: Sequence[RankSignals], accounts: Sequence[Account]) -> list[Account]:
@@ -95,12 +94,12 @@ def _spread_delay(one: RankSignals) -> Floats | None:
     return np.nan_to_num(spread_by(one.input, one.input_delay))
 
 
-def _divided(one: Account, input_delay: Floats | None, for_input: float, for_cpu: float) -> Account:
+def _divided(signals: RankSignals, one: Account, for_input: float, for_cpu: float) -> Account:
     waited = one.parts.get("contention")
     if waited is None or not (for_input > 0 or for_cpu > 0):
         return one
     parts = dict(one.parts)
-    if input_delay is not None and for_input > 0:
+    if for_input > 0 and (input_delay := _spread_delay(signals)) is not None:
         parts[FOR_INPUT] = np.minimum(waited, for_input * input_delay)
         waited = waited - parts[FOR_INPUT]
     return one._replace(parts={**parts, "contention": (1 - for_cpu) * waited, NEEDED: for_cpu * waited})

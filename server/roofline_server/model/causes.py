@@ -211,9 +211,11 @@ def _of_roof(accounts: Sequence[Account]) -> float | None:
     needed = took = 0.0
     for one in accounts:
         if one.roof is not None and "compute" in one.parts:
-            known = ~np.isnan(one.roof)
-            needed += float(one.roof[known].sum())
-            took += float(one.parts["compute"][known].sum())
+            roof, compute = one.roof, one.parts["compute"]
+            if np.count_nonzero(known := ~np.isnan(roof)) < len(roof):
+                roof, compute = roof[known], compute[known]
+            needed += float(roof.sum())
+            took += float(compute.sum())
     return needed / took if took > 0 and needed > 0 else None
 
 

@@ -5,7 +5,20 @@ from __future__ import annotations
 import numpy as np
 
 from ..records import Bools, Floats
-from .columns import known_mean, less, mean_of, or_zero, ratio, share_of, smooth, smoothed_steps, spread_by
+from .columns import (
+    Differ,
+    alone,
+    known_mean,
+    less,
+    mean_of,
+    or_zero,
+    ratio,
+    same,
+    share_of,
+    smooth,
+    smoothed_steps,
+    spread_by,
+)
 from .ledger import ESTIMATED, MEASURED, UNSEEN, Ledger
 from .signals import RankSignals
 
@@ -24,7 +37,7 @@ def by_main_thread(ledger: Ledger, signals: RankSignals, measured: Bools) -> Non
         _beside_gpu(ledger, signals, run, delay, measured)
         return
     rest = ledger.left
-    origin = MEASURED if measured.all() else ESTIMATED
+    origin = MEASURED if same(measured.all(axis=-1)) else ESTIMATED
     run, delay = _like_measured(rest, run, delay, measured)
     run, delay = _no_more_than_all_threads(signals, run, delay, measured)
     run = np.minimum(run, rest)
@@ -46,7 +59,7 @@ def by_main_thread(ledger: Ledger, signals: RankSignals, measured: Bools) -> Non
         ledger.take("contention", inside - clean + besides * lacking, origin)
         ledger.take(host, besides * (1 - lacking), origin)
     if signals.kernels is not None and signals.kernel_threads is None:
-        _in_pools(ledger, signals, inside, float(run.mean()) < COMPUTING_ELSEWHERE * float(clean.mean()))
+        _in_pools(ledger, signals, inside, run, clean)
     if signals.held is not None:
         ledger.take(UNSEEN, np.where(np.isnan(signals.held), ledger.left, 0.0), ESTIMATED)
     ledger.take("blocked" if signals.input is not None else "input|blocked", ledger.left.copy(), origin)
@@ -77,7 +90,7 @@ def _beside_gpu(ledger: Ledger, signals: RankSignals, run: Floats, delay: Floats
     ledger.take(host, run - overlapped, ESTIMATED)
     ledger.take("contention", delay - overlapped, ESTIMATED)
     ledger.take(blocked, off - overlapped, ESTIMATED)
-    either = f"{host}|blocked" if off.mean() > HARDLY * own.mean() else host
+    either = f"{host}|blocked" if same(off.mean(axis=-1) > HARDLY * own.mean(axis=-1)) else host
     ledger.take(either, ledger.left.copy(), ESTIMATED)
     if signals.gc is not None:
         ledger.move(host, "gc", spread_by(ledger.parts[host], signals.gc))
@@ -86,8 +99,9 @@ def _beside_gpu(ledger: Ledger, signals: RankSignals, run: Floats, delay: Floats
 def _like_measured(rest: Floats, run: Floats, delay: Floats, measured: Bools) -> tuple[Floats, Floats]:
     """Run and delay of all steps, where they were measured of some: a step that is longer has more of what
     longer steps among the measured ones have more of (their regressions on the length add up to it)."""
-    if measured.all():
+    if same(measured.all(axis=-1)):
         return run, delay
+    alone(rest)
     lasting = rest[measured]
     off = np.maximum(0.0, lasting - run[measured] - delay[measured])
     known = [np.minimum(run[measured], lasting), np.minimum(delay[measured], lasting), off]
@@ -110,7 +124,7 @@ def _no_more_than_all_threads(
     """The same, bounded where they follow from other steps: one thread ran and waited for a CPU no longer
     than all threads together, which are counted all the time. Steps much longer than those that were
     measured, as with a pause, may be another matter."""
-    if measured.all() or signals.threads_run is None or signals.threads_delay is None:
+    if same(measured.all(axis=-1)) or signals.threads_run is None or signals.threads_delay is None:
         return run, delay
     steps = smoothed_steps(signals.duration)
     bounded = []
@@ -135,22 +149,28 @@ def _elsewhere(signals: RankSignals, rest: Floats, run: Floats, delay: Floats) -
 def _compute_elsewhere(signals: RankSignals, run: Floats, rest: Floats) -> bool:
     """Threads of communication run too, while the main one is held: only much more than these do computes.
     run: of the other threads."""
-    return bool(run.mean() >= COMPUTING_ELSEWHERE * max(rest.mean(), signals.duration.mean() / 2))
+    most = np.maximum(rest.mean(axis=-1), signals.duration.mean(axis=-1) / 2)
+    return same(run.mean(axis=-1) >= COMPUTING_ELSEWHERE * most)
 
 
-def _in_pools(ledger: Ledger, signals: RankSignals, inside: Floats, elsewhere: bool) -> None:
+def _in_pools(ledger: Ledger, signals: RankSignals, inside: Floats, run: Floats, clean: Floats) -> None:
     """What other threads computed while the main one was blocked, beyond the kernels that were seen. inside:
-    time in these. elsewhere: the main thread ran for too short to have computed them.
+    time in these, clean: of it that on a CPU; run: of the main thread, which may have run for too short to
+    have computed them.
 
     TensorFlow computes in pools of threads while its main thread waits, and kernels that no library reports
     (Eigen's) are seen in their CPU time only. All CPUs of the rank at once need the least time for it, one
     thread after the other the most. What others do while the rank is held may be the communication.
     """
     others = _others(signals)
-    if others is None or not (elsewhere or _compute_elsewhere(signals, others[0], inside)):
+    if others is None:
         return
-    held = np.zeros_like(inside)
-    if signals.held is not None:
+    elsewhere = same(run.mean(axis=-1) < COMPUTING_ELSEWHERE * clean.mean(axis=-1))
+    if not (elsewhere or _compute_elsewhere(signals, others[0], inside)):
+        return
+    held = np.zeros_like(inside) if signals.held is None else signals.held
+    if signals.held is not None and np.count_nonzero(np.isnan(held)):
+        alone(held)
         usual = known_mean(signals.held)
         unseen = ledger.left if usual is None else usual
         held = np.where(np.isnan(signals.held), unseen, signals.held)
@@ -171,7 +191,7 @@ def _others(signals: RankSignals) -> tuple[Floats, Floats] | None:
         return None
     run, delay = signals.threads_run - signals.run, signals.threads_delay - signals.delay  # type: ignore[operator]
     known = ~(np.isnan(run) | np.isnan(delay))
-    if not known.any():
+    if not same(known.any(axis=-1)):
         return None
     steps = smoothed_steps(signals.duration)
     count = smooth(known.astype(np.float64), steps)
@@ -186,11 +206,13 @@ def _kernels(signals: RankSignals, rest: Floats, lacking: Floats) -> tuple[Float
     """
     kernels = or_zero(signals.kernels)  # type: ignore[arg-type]
     traced: Bools = kernels > 0 if signals.traced is None else signals.traced & (kernels > 0)
-    lasting = kernels[traced].sum()
     clean = kernels * (1 - lacking)
-    if lasting > 0 and not traced.all():
-        usual = float(clean[traced].sum() / lasting)
-        clean = np.where(traced, clean, kernels * usual)
+    if not same(traced.all(axis=-1)):
+        alone(kernels)
+        lasting = kernels[traced].sum()
+        if lasting > 0:
+            usual = float(clean[traced].sum() / lasting)
+            clean = np.where(traced, clean, kernels * usual)
     inside = np.minimum(rest, clean / (1 - lacking))
     return inside, np.minimum(clean, inside * (1 - lacking))
 
@@ -205,9 +227,19 @@ def _lacking_of_others(signals: RankSignals) -> Floats:
     """Share of the time in which the other threads that compute lacked a CPU: a kernel is as late as its
     slowest thread. 0 where the main thread computes alone."""
     others = _others(signals) if signals.kernel_threads != 1 else None
-    if others is None or others[0].mean() < COMPUTING_ELSEWHERE * mean_of(signals.kernels):
+    if others is None or same(others[0].mean(axis=-1) < COMPUTING_ELSEWHERE * _mean_kernels(signals)):
         return np.zeros_like(signals.duration)  # what little the others do is communication
     return share_of(others[1], others[0] + others[1])
+
+
+def _mean_kernels(signals: RankSignals) -> Floats:
+    """Seconds a step, of a rank or of each of several."""
+    if signals.duration.ndim == 1:
+        return np.array(mean_of(signals.kernels))
+    means: Floats = np.mean(signals.kernels, axis=-1)  # type: ignore[arg-type]
+    if np.count_nonzero(np.isnan(means)):
+        raise Differ
+    return means
 
 
 # -- by all its threads -------------------------------------------------------------------------------------
@@ -260,6 +292,9 @@ def _of_most(duration: Floats, part: Floats) -> Floats:
     """Spread over all steps, where it is known of most of the time: all threads are read every two seconds,
     and what passes between the last reading and the end of a rank is not known."""
     known = ~np.isnan(part)
+    if known.all():
+        return part
+    alone(part)
     return spread_by(duration, part) if duration[known].sum() >= MOST_KNOWN * duration.sum() else part
 
 

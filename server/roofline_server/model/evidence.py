@@ -18,15 +18,33 @@ def total_of(numbers: Ints) -> float:
     return float(numbers.sum(dtype=np.float64))
 
 
-class StepEvidence(NamedTuple):
-    """Step windows of a rank, in order of end; server times, ns."""
-
+class _StepColumns(NamedTuple):
     step: Ints
     begin_ns: Ints
     end_ns: Ints
     examples: Ints  # ABSENT where not reported
     like: Ints | None = None  # steps with the same number did the same work; 0, or None: not known
     apart: Ints | None = None  # 1 where it did not begin when the one before ended; None: of none
+
+
+class StepEvidence(_StepColumns):
+    """Step windows of a rank, in order of end; server times, ns."""
+
+    @cached_property
+    def runs(self) -> Ints:
+        """Stretches of consecutive step numbers, (stretches, begin and end): time in which no step is
+        missing, and nothing that is no part of a step lies between two."""
+        if not len(self.step):
+            return np.zeros((0, 2), np.int64)
+        new = self.step[1:] != self.step[:-1] + 1
+        if self.apart is not None:
+            new = new | (self.apart[1:] > 0)
+        if not np.count_nonzero(new):
+            return np.array([[self.begin_ns[0], self.end_ns[-1]]])
+        # A step begins a stretch where there is a break before it, and ends one where there is a break behind
+        # it.
+        begins, ends = np.concatenate(([True], new)), np.concatenate((new, [True]))
+        return np.stack([self.begin_ns[begins], self.end_ns[ends]], axis=1)
 
     def some(self, which: Bools) -> StepEvidence:
         """Those of the steps."""
@@ -69,7 +87,7 @@ class KernelEvidence(_KernelColumns):
     @property
     def seen(self) -> int:
         """How many windows are known because their kernels were recorded."""
-        return int(self.complete.sum() if self.recorded is None else self.recorded.sum())
+        return int(np.count_nonzero(self.complete if self.recorded is None else self.recorded))
 
     @cached_property
     def flops_by_precision(self) -> dict[str, float]:
@@ -94,11 +112,11 @@ class KernelEvidence(_KernelColumns):
     @cached_property
     def is_timed(self) -> bool:
         """Whether windows of which the kernels are known lasted any time."""
-        return bool((self.watched("duration_ns") > 0).any())
+        return bool(np.count_nonzero(self.watched("duration_ns") > 0))
 
     @cached_property
     def _is_complete(self) -> bool:
-        return bool(self.complete.all())
+        return bool(np.count_nonzero(self.complete) == len(self.complete))
 
     def watched(self, name: str) -> Ints:
         """A column of the windows that were watched from begin to end."""

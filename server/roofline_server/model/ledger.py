@@ -6,7 +6,6 @@ import numpy as np
 from roofline.answers.values import Provenance
 
 from ..records import Floats
-from .columns import or_zero
 
 # In the order in which they are shown. Merged parts stand where their first name does.
 PARTS = (
@@ -32,7 +31,8 @@ MEASURED, ESTIMATED = Provenance.MEASURED, Provenance.ESTIMATED
 
 
 class Ledger:
-    """Gives away the time of steps, never more than there is."""
+    """Gives away the time of steps, never more than there is. What is not known of a step (NaN) takes nothing
+    of it."""
 
     def __init__(self, duration: Floats) -> None:
         self.whole: Floats = np.maximum(duration, 0.0)
@@ -42,7 +42,7 @@ class Ledger:
 
     def take(self, part: str, seconds: Floats, provenance: Provenance = MEASURED) -> Floats:
         """Give `part` these seconds of what is left; returns what it got."""
-        got = np.minimum(np.maximum(or_zero(seconds), 0.0), self.left)
+        got = np.minimum(np.fmax(seconds, 0.0), self.left)
         self.left = self.left - got
         self._add(part, got, provenance)
         return got
@@ -51,7 +51,7 @@ class Ledger:
         """Give `part` what another had; returns how much that was."""
         if source not in self.parts:
             return np.zeros_like(self.left)
-        got = np.minimum(np.maximum(or_zero(seconds), 0.0), self.parts[source])
+        got = np.minimum(np.fmax(seconds, 0.0), self.parts[source])
         self.parts[source] = self.parts[source] - got
         self._add(part, got, provenance)
         return got

@@ -14,8 +14,8 @@ from roofline.answers.values import Provenance
 
 from ..records import Ints
 from ..sentences.origins import APART
-from .evidence import NS, CounterEvidence, KernelEvidence, RankEvidence, total_of
-from .times import runs, union_seconds
+from .evidence import NS, CounterEvidence, KernelEvidence, RankEvidence
+from .times import union_seconds
 
 Counter = Callable[[RankEvidence], CounterEvidence | None]
 
@@ -43,7 +43,7 @@ def presence(ranks: Sequence[RankEvidence]) -> list[float]:
     steps: only its whole run is known."""
     if len(ranks) < 2:
         return [1.0] * len(ranks)
-    stretches = [runs(r.steps) for r in ranks]
+    stretches = [r.steps.runs for r in ranks]
     every = union_seconds(stretches)
     return [union_seconds([mine]) / every if len(mine) and every else 1.0 for mine in stretches]
 
@@ -61,8 +61,7 @@ def rate(ranks: Sequence[RankEvidence], field: str) -> float | None:
         if k is None:
             rates.append(None)
             continue
-        done, lasted = k.watched(field), k.watched("duration_ns")
-        rates.append(ratio(total_of(done), total_of(lasted) / NS))
+        rates.append(ratio(k.total(field), k.total("duration_ns") / NS))
     return _together(ranks, rates)
 
 

@@ -30,6 +30,7 @@ from .signals import RankSignals
 SHIFTS = 24
 MOST_STEPS = 2000  # that are played, spread evenly over those there are
 MOST_TIMES = 600_000  # of steps x ranks
+PLACED_AT_ONCE = 16  # ranks
 GAP_S = 1e-3  # between two steps of a rank: more is something that belongs to neither
 PRESENT = 0.5  # of the steps that a rank must have taken part in
 KEPT_OFF = ("stopped", "throttled")  # signals and parts of that name: counted whatever the rank was at
@@ -65,13 +66,16 @@ def job_of(signals: Sequence[RankSignals], accounts: Sequence[Account], grid: Gr
     """What ranks did side by side; None where they share no steps. grid: over the steps of these signals."""
     if not len(grid.at):
         return None
-    columns = np.flatnonzero((grid.at >= 0).mean(axis=0) >= PRESENT).tolist()
+    columns: Sequence[int] = range(len(signals))
+    if not grid.is_whole:
+        columns = np.flatnonzero((grid.at >= 0).mean(axis=0) >= PRESENT).tolist()
     signals, accounts = [signals[c] for c in columns], [accounts[c] for c in columns]
     if not len(columns) or (len(columns) > 1 and any(one.held is None for one in signals)):
         return None
-    at = grid.at[:, columns]
+    at = grid.at if grid.is_whole else grid.at[:, columns]
     whole = (at >= 0).all(axis=1)
-    rows, left, own = _from_arrivals(signals, at, _spread(_following(grid.step, at), len(columns)))
+    following = np.flatnonzero(np.diff(grid.step) == 1) + 1 if grid.is_whole else _following(grid.step, at)
+    rows, left, own = _from_arrivals(signals, at, _spread(following, len(columns)))
     exact = 2 * len(rows) >= min(int(whole.sum()), _most(len(columns))) and len(rows) >= LEAST_STEPS
     if not exact:
         rows, left, own = _from_windows(signals, accounts, at, _spread(np.flatnonzero(whole), len(columns)))
@@ -106,8 +110,10 @@ def _in_transfer(
     found = np.zeros_like(left)
     transfer = left.clip(min=0)
     for rank, (column, one) in enumerate(zip(counted, accounts, strict=True)):
+        if column is None or np.isnan(column).all() or not len(one.duration):
+            continue
         usual = float(transfer[:, rank].mean()) if len(left) else 0.0
-        if column is None or np.isnan(column).all() or not usual > 0 or not len(one.duration):
+        if not usual > 0:
             continue
         beyond = float(told_by_time(column, one.duration).mean()) - one.mean(part)
         held = sum(map(one.mean, NOT_ITS_OWN))
@@ -197,9 +203,14 @@ def _placed(columns: Sequence[Floats | None], at: Ints) -> Floats:
     if not len(at):
         return found
     same = at[:, 0].copy() if (at == at[:, :1]).all() else None  # steps of all ranks, as is usual
-    for rank, column in enumerate(columns):
-        if column is not None:
-            found[:, rank] = column[at[:, rank] if same is None else same]
+    # Times of some ranks go to their places together: those of one rank alone lie far apart in memory.
+    for first in range(0, len(columns), PLACED_AT_ONCE):
+        some = columns[first : first + PLACED_AT_ONCE]
+        rows = np.zeros((len(some), len(at)))
+        for rank, column in enumerate(some):
+            if column is not None:
+                rows[rank] = column.take(at[:, first + rank] if same is None else same)
+        found[:, first : first + PLACED_AT_ONCE] = rows.T
     return found
 
 

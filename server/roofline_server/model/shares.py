@@ -148,7 +148,7 @@ def _flops_per_step(rank: RankEvidence, recorded: bool) -> float | None:
 def _in_full(ranks: Sequence[RankEvidence]) -> list[KernelEvidence]:
     """Kernels of the ranks, where a profiler counted the traffic of every one on every rank that has any."""
     known = [r.kernels for r in ranks if r.kernels is not None]
-    full = [k for k in known if k.complete.any() and not np.any(k.watched("dram") == ABSENT)]
+    full = [k for k in known if k.complete.any() and not np.count_nonzero(k.watched("dram") == ABSENT)]
     return full if len(full) == len(known) else []
 
 

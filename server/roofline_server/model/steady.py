@@ -74,14 +74,14 @@ def _steady(
     """leading: steps of warm-up; usual: up to where a step is like most, seconds."""
     reasons = {} if traced is None else {TRACED: traced}
     reasons[WARM_UP] = _leading(len(duration), leading)
-    if apart is not None and apart.any():
+    if apart is not None and np.count_nonzero(apart):
         reasons[AFTER_BREAK] = apart & (duration > usual)
     left: Bools = np.zeros(len(duration), np.bool_)
     found = []
     for reason, steps in reasons.items():
         new = steps & ~left
         left |= new
-        if new.any():
+        if np.count_nonzero(new):
             found.append(LeftOut(reason, int(new.sum()), float(duration[new].sum())))
     return Steady(~left, found)
 

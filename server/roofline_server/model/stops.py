@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..records import Floats
-from .columns import added, share_of, smooth, smoothed_steps, spread_by, told_by_time
+from .columns import added, alone, same, share_of, smooth, smoothed_steps, spread_by, told_by_time
 from .ledger import ESTIMATED, HELD, UNSEEN, Ledger
 from .signals import RankSignals
 
@@ -24,7 +24,8 @@ def move_stops(ledger: Ledger, signals: RankSignals) -> None:
         if counts is None or blocked not in ledger.parts or blocked == "wait_ps":
             continue
         reading = counts > 0
-        if reading.any():
+        if same(reading.any(axis=-1)):
+            alone(counts)
             time = ledger.parts[blocked]
             usual = float(np.median(time[counts <= 0])) if (counts <= 0).any() else 0.0
             reads = np.where(reading, np.maximum(0.0, time - usual), 0.0)
@@ -38,8 +39,9 @@ def _take_stops(ledger: Ledger, blocked: str, stopped: Floats, duration: Floats)
         _moved_smoothly(ledger, blocked, "stopped", stopped, duration)
         return
     sources = [name for name in ledger.parts if name != HELD]
-    if not sources or not np.nansum(stopped) > 0:
+    if not sources or not same(np.nansum(stopped, axis=-1) > 0):
         return
+    alone(duration)
     # Read a few times a second: about that moment the steps that are longer than most had the stops in them.
     late = np.maximum(0.0, duration - float(np.median(duration)))
     got = _in_proportion(stopped, late if late.any() else duration, duration)
@@ -51,7 +53,7 @@ def _take_stops(ledger: Ledger, blocked: str, stopped: Floats, duration: Floats)
 def _moved_smoothly(ledger: Ledger, source: str, part: str, seconds: Floats, duration: Floats) -> Floats:
     """Move what a signal that is read a few times a second says, in proportion to the exact times of the
     source about that moment."""
-    if source not in ledger.parts or not np.nansum(seconds) > 0:
+    if source not in ledger.parts or not same(np.nansum(seconds, axis=-1) > 0):
         return np.zeros_like(duration)
     return ledger.move(source, part, _in_proportion(seconds, ledger.parts[source], duration), ESTIMATED)
 
@@ -59,6 +61,7 @@ def _moved_smoothly(ledger: Ledger, source: str, part: str, seconds: Floats, dur
 def _in_proportion(seconds: Floats, exact: Floats, duration: Floats) -> Floats:
     """What a signal that is read a few times a second says, divided among the steps about that moment as
     these times are."""
+    alone(duration)
     told = np.maximum(told_by_time(seconds, duration), 0.0)
     steps = smoothed_steps(duration)
     got = exact * share_of(smooth(told, steps), smooth(exact, steps))

@@ -71,12 +71,13 @@ def _alike(more: Floats, step: float) -> list[tuple[int, ...]]:
 
 def _of_nodes(hosts: Sequence[str], more: Floats, step: float) -> list[tuple[int, ...]]:
     """The ranks of each node that have more of something than the ranks of others."""
-    names = list(dict.fromkeys(hosts))
-    on = [np.array([host == name for host in hosts]) for name in names] if len(names) > 1 else []
+    on: dict[str, list[int]] = {}
+    for rank, host in enumerate(hosts):
+        on.setdefault(host, []).append(rank)
     return [
-        tuple(np.flatnonzero(here).tolist())
-        for here in on
-        if here.sum() > 1 and float(more[here].min()) > LEAST_GAIN / 2 * step
+        tuple(ranks)
+        for ranks in on.values()
+        if 1 < len(ranks) < len(hosts) and float(more[ranks].min()) > LEAST_GAIN / 2 * step
     ]
 
 

@@ -14,24 +14,9 @@ from .evidence import NS, RankEvidence, StepEvidence, reason_of
 _MEASURED, _REPORTED = Provenance.MEASURED, Provenance.REPORTED
 
 
-def runs(steps: StepEvidence) -> Ints:
-    """Stretches of consecutive step numbers, (stretches, begin and end): time in which no step is missing,
-    and nothing that is no part of a step lies between two."""
-    if not len(steps.step):
-        return np.zeros((0, 2), np.int64)
-    new = steps.step[1:] != steps.step[:-1] + 1
-    if steps.apart is not None:
-        new = new | (steps.apart[1:] > 0)
-    if not new.any():
-        return np.array([[steps.begin_ns[0], steps.end_ns[-1]]])
-    # A step begins a stretch where there is a break before it, and ends one where there is a break behind it.
-    begins, ends = np.concatenate(([True], new)), np.concatenate((new, [True]))
-    return np.stack([steps.begin_ns[begins], steps.end_ns[ends]], axis=1)
-
-
 def union_seconds(stretches: Sequence[Ints]) -> float:
-    """Length of the union of intervals, seconds. stretches: as of `runs`, any number of them."""
-    every = np.concatenate([np.zeros((0, 2), np.int64), *stretches])
+    """Length of the union of intervals, seconds. stretches: as of `StepEvidence.runs`, any number of them."""
+    every = stretches[0] if len(stretches) == 1 else np.concatenate([np.zeros((0, 2), np.int64), *stretches])
     if not len(every):
         return 0.0
     if len(every) == 1:
@@ -83,7 +68,7 @@ def _quantile(ordered: Floats, share: float) -> float:
 def _with_examples(steps: StepEvidence) -> StepEvidence:
     """Those whose number of examples was reported: nearly always all."""
     known = steps.examples != ABSENT
-    return steps if known.all() else steps.some(known)
+    return steps if np.count_nonzero(known) == len(known) else steps.some(known)
 
 
 def _throughput(ranks: Sequence[RankEvidence], scope: Scope, missing: str) -> Value:
@@ -98,6 +83,6 @@ def _throughput(ranks: Sequence[RankEvidence], scope: Scope, missing: str) -> Va
     if not counted:
         why = reason_of(ranks, "examples", reasons.NO_EXAMPLES)
         return Value(None, "examples/s", reason=why)
-    seconds = union_seconds([runs(steps) for steps in known])
+    seconds = union_seconds([steps.runs for steps in known])
     share = counted / sum(len(r.steps.step) for r in working)
     return value(examples / seconds if seconds else None, "examples/s", _REPORTED, scope, coverage=share)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+import numpy as np
 from roofline.answers.values import Provenance, Scope, Value, value
 
 from ..records import Ints
@@ -98,11 +99,11 @@ def _why_missing(
     ranks: Sequence[RankEvidence], recorded: Sequence[KernelEvidence], stepping: bool
 ) -> _Missing:
     windows = sum(len(k.flops) for k in recorded)
-    complete = sum(int(k.complete.sum()) for k in recorded)
+    complete = sum(np.count_nonzero(k.complete) for k in recorded)
     if windows and not complete:
         why = reasons.NOT_WATCHED
         return _Missing(why, why, why, why)
-    has_flops = len(_in_watched_windows([k for k in recorded if k.has_flops], "flops")) > 0
+    has_flops = any(k.has_flops and k.complete.any() for k in recorded)
     flops = reason_of(ranks, "flops", reasons.NO_KERNELS)
     if windows and not has_flops:
         flops = reasons.FLOPS_UNKNOWN

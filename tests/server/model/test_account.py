@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from roofline.answers.values import Provenance
-from roofline_server.model.account import Account, account, with_waits
+from roofline_server.model.account import Account, account, account_of_each, with_waits
 from roofline_server.model.barrier import Grid
 from roofline_server.model.ledger import PARTS
 from roofline_server.model.signals import RankSignals
@@ -433,3 +433,29 @@ def test_account_with_other_parts_has_other_sums() -> None:
     assert (one.mean("compute"), one.mean("input")) == (2.0, 0.0)
     other = one._replace(parts={**one.parts, "input": np.full(4, 1.0)})
     assert other.sums == {"compute": 8.0, "input": 4.0}
+
+
+def test_ranks_that_are_looked_at_together_have_the_accounts_that_each_has_alone() -> None:
+    random = np.random.default_rng(0)
+
+    def known(most: float, unknown: float = 0.0) -> Floats:
+        return np.where(random.random(STEPS) < unknown, np.nan, random.random(STEPS) * most)
+
+    ranks = [main_thread(kernels=known(0.05), run=known(0.07), held=known(0.03)) for _ in range(5)]
+    # Where these go on is decided by how much of something each has.
+    ranks += [main_thread(threads_run=known(0.3), threads_delay=known(0.1, 0.1)) for _ in range(3)]
+    ranks += [main_thread(run=known(0.07, unknown), kernels=known(0.05, unknown)) for unknown in (0.0, 0.5)]
+    ranks += [main_thread(stopped=known(0.01 * number), gc=known(0.01)) for number in range(2)]
+    ranks += [
+        signals(STEPS + number, kernels=0.05, threads_run=0.06, threads_delay=0.0) for number in (0, 1, 1)
+    ]
+    ranks += [main_thread(traced=random.random(STEPS) < share) for share in (1.0, 0.3)]
+    for together, one in zip(account_of_each(ranks), ranks, strict=True):
+        own = account(one)
+        assert list(together.parts) == list(own.parts)
+        assert all(np.array_equal(together.parts[part], own.parts[part]) for part in own.parts)
+        assert together.provenance == own.provenance
+
+
+def test_no_ranks_have_no_accounts() -> None:
+    assert account_of_each([]) == []

@@ -17,7 +17,7 @@ from roofline_server.model.evidence import (
 )
 from roofline_server.model.roofline import Limits, limits
 from roofline_server.model.summary import placed, summarize
-from roofline_server.model.times import runs, union_seconds
+from roofline_server.model.times import union_seconds
 from roofline_server.model.work import dominant_precision
 from roofline_server.records import ABSENT, Ints
 from roofline_server.sentences import rooflines as texts
@@ -155,12 +155,12 @@ def test_serving_rank_has_no_throughput_of_its_own() -> None:
 
 
 def test_stretches_end_where_a_number_is_missing() -> None:
-    assert runs(steps((1, 0, 1), (2, 1, 2), (4, 3, 4), (4, 5, 6), (5, 6, 7))).tolist() == [
+    assert steps((1, 0, 1), (2, 1, 2), (4, 3, 4), (4, 5, 6), (5, 6, 7)).runs.tolist() == [
         [0, 2 * S],
         [3 * S, 4 * S],
         [5 * S, 7 * S],
     ]
-    assert runs(NONE).tolist() == []
+    assert NONE.runs.tolist() == []
 
 
 @given(st.lists(st.tuples(st.integers(0, 50), st.integers(0, 20)), max_size=12))

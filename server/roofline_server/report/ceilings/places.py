@@ -9,7 +9,7 @@ from roofline.answers.values import Provenance
 
 from ...model.evidence import RankEvidence
 from ...model.roofline import counts
-from ...model.summary import on_gpu
+from ...model.shares import on_gpu
 from ...sentences import rooflines as texts
 from ...store.view import JobView
 from ..ranks.members import host_of
@@ -30,7 +30,7 @@ class Place(NamedTuple):
 
 def places(view: JobView, ranks: Mapping[int, RankEvidence]) -> dict[int, list[Place]]:
     """Where each of these ranks computes."""
-    return {number: places_of(view, number, rank.host, on_gpu([rank])) for number, rank in ranks.items()}
+    return {number: places_of(view, number, rank.host, on_gpu(rank)) for number, rank in ranks.items()}
 
 
 def place_of(view: JobView, number: int, gpu: bool = False) -> Place:

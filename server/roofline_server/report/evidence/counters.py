@@ -17,14 +17,15 @@ def counter(table: Table, name: str) -> CounterEvidence | None:
         return None
     begin, end = f"{name}.begin", f"{name}.end"
     grown = table[end] - table[begin]
-    unread = np.isnan(grown)
-    windows = len(unread) - int(np.count_nonzero(unread))
-    if not windows:
-        return None
+    windows, mean = len(grown), float(grown.mean())
     read = {n: table[n] for n in (begin, end, "begin_ns", "end_ns", "start_ns")}
     stretches = [read]
-    if windows < len(unread):
-        grown = grown[~unread]
+    if np.isnan(mean):  # some windows have no reading
+        unread = np.isnan(grown)
+        windows -= int(np.count_nonzero(unread))
+        if not windows:
+            return None
+        mean = float(grown[~unread].mean())
         # Nearly always the last windows alone have no reading.
         in_a_row = not unread[:windows].any()
         read = {n: column[:windows] for n, column in read.items()} if in_a_row else take(read, ~unread)
@@ -34,7 +35,7 @@ def counter(table: Table, name: str) -> CounterEvidence | None:
         for one in _between_restarts(stretch, name):
             total += float(one[end].max() - one[begin][0])
             seconds += float(one["end_ns"].max() - one["begin_ns"].min()) / 1e9
-    return CounterEvidence(total, seconds, windows, float(grown.mean()))
+    return CounterEvidence(total, seconds, windows, mean)
 
 
 def _unbroken(read: Table, known: Bools) -> list[Table]:
@@ -50,8 +51,8 @@ def _between_restarts(table: Table, name: str) -> list[Table]:
     """The windows cut where the counter began anew: with its process, or with the agent that counts. In none
     of these does it fall."""
     at_begin, starts = table[f"{name}.begin"], table["start_ns"]
-    one_process = is_constant(starts) or bool((starts == starts[0]).all())
-    if one_process and not (at_begin[1:] < at_begin[:-1]).any():
+    one_process = is_constant(starts) or np.count_nonzero(starts != starts[0]) == 0
+    if one_process and not np.count_nonzero(at_begin[1:] < at_begin[:-1]):
         return [table]
     table = take(table, np.lexsort((table["begin_ns"], starts)))
     starts = table["start_ns"]

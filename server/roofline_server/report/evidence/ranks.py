@@ -29,6 +29,7 @@ from ...records import (
     Ints,
     Metric,
     Table,
+    are_equal,
     constant,
     is_constant,
     rows,
@@ -97,7 +98,7 @@ def evidence_of(
     key, facts = view.ranks[number], view.facts.get(number, {})
     counters = {**lifetimes, **mine}
     steps = _step_evidence(mine.get("steps", {}))
-    serving = rows(mine.get("steps", {})) > 0 and bool(np.any(mine["steps"]["window"] != OWN))
+    serving = rows(mine.get("steps", {})) > 0 and bool(np.count_nonzero(mine["steps"]["window"] != OWN))
     shared, bound = _shared(mine, DRAM), counter(counters.get("steps_perf", {}), LLC_BOUND)
     process, tcp = counters.get("steps_process", {}), counters.get("steps_tcp", {})
     rss_peak = samples = None
@@ -151,8 +152,8 @@ def columns_of(steps: StepEvidence, mine: Mapping[str, Table]) -> dict[str, Ints
             reported |= column > 0
     # Of the training thread all is known of a step, or nothing; a step took it some time on a CPU.
     measured = found[RUN] > 0 if RUN in found else np.zeros(len(steps.step), bool)
-    of_thread = None if measured.all() else measured
-    of_phases = None if reported.all() else reported
+    of_thread = None if np.count_nonzero(measured) == len(measured) else measured
+    of_phases = None if np.count_nonzero(reported) == len(reported) else reported
     for name, column in found.items():
         if not name.endswith(".bytes"):
             found[name] = _in_known_steps(column, of_thread if name.startswith(AMOUNTS) else of_phases)
@@ -179,7 +180,7 @@ def _in_known_steps(column: Ints, known: Bools | None) -> Ints:
 def aligned(steps: StepEvidence, table: Table) -> Callable[[str], Ints]:
     """Of the names of columns of one of the rank's step tables these columns, per step, not to be written to;
     ABSENT for steps that are not in the table."""
-    if rows(table) and not np.array_equal(table["end_ns"], steps.end_ns):
+    if rows(table) and not are_equal(table["end_ns"], steps.end_ns):
         at = rows_of(steps, table)
         return lambda name: np.where(at >= 0, table[name][at], ABSENT).astype(np.int64, copy=False)
     if rows(table) or not len(steps.end_ns):  # nearly always
@@ -204,14 +205,14 @@ def _step_evidence(table: Table) -> StepEvidence:
         none: Ints = np.zeros(0, np.int64)
         return StepEvidence(none, none, none, none)
     columns = {n: table[n].astype(np.int64, copy=False) for n in StepEvidence._fields if n in table}
-    if np.any(columns["end_ns"][1:] < columns["end_ns"][:-1]):
+    if np.count_nonzero(columns["end_ns"][1:] < columns["end_ns"][:-1]):
         columns = take(columns, np.argsort(columns["end_ns"], kind="stable"))
     return StepEvidence(**columns)
 
 
 def _kernel_evidence(table: Table) -> KernelEvidence | None:
     # A rank whose libraries executed nothing has no counted FLOPs: absent, not zero.
-    if not rows(table) or not table["calls"].any():
+    if not rows(table) or not np.count_nonzero(table["calls"]):
         return None
 
     def column(name: str) -> Ints:
@@ -236,13 +237,13 @@ def _kernel_evidence(table: Table) -> KernelEvidence | None:
         kernel_ns=column("kernel_ns"),
         complete=complete,
         unmodelled=column("unmodelled"),
-        on_gpu=bool((column("gpu_calls") > 0).any()),
-        has_flops="flop_calls" not in table or bool((table["flop_calls"] != 0).any()),
-        has_bytes="byte_calls" not in table or bool((table["byte_calls"] != 0).any()),
+        on_gpu=bool(np.count_nonzero(column("gpu_calls"))),
+        has_flops="flop_calls" not in table or bool(np.count_nonzero(table["flop_calls"])),
+        has_bytes="byte_calls" not in table or bool(np.count_nonzero(table["byte_calls"])),
         dram=level("dram"),
-        by_precision={precision: flops for precision, flops in by_precision.items() if flops.any()},
+        by_precision={name: flops for name, flops in by_precision.items() if np.count_nonzero(flops)},
         step=table["step"].astype(np.int64),
-        levels={name: level(name) for name in LEVELS if column(f"{name}_calls").any()},
+        levels={name: level(name) for name in LEVELS if np.count_nonzero(column(f"{name}_calls"))},
         calls=column("calls"),
         unsized_flops=column("unsized_flops"),
         idle_bytes=column("idle_bytes"),

@@ -28,12 +28,14 @@ LEAST_STEPS = 8  # of fewer steps all count: which are steady cannot be told
 @once
 def steady_of(view: JobView) -> tuple[dict[int, Steady], dict[int, Ints]]:
     """Of each rank that has steps of its own, and the numbers of its steps that are left out."""
-    own = where(view.steps.get("steps", {}), "window", OWN)
+    every = view.steps.get("steps", {})
+    needed = ("rank", "window", "step", "begin_ns", "end_ns", "apart")
+    own = where({name: every[name] for name in needed if name in every}, "window", OWN)
     known: dict[int, Ints] = {}
     durations, apart, traced = [], [], []
     for number, tables in by_rank({"steps": own}).items():
         table = tables["steps"]
-        if np.any(table["end_ns"][1:] < table["end_ns"][:-1]):
+        if np.count_nonzero(table["end_ns"][1:] < table["end_ns"][:-1]):
             table = take(table, np.argsort(table["end_ns"], kind="stable"))
         known[number] = table["step"]
         durations.append((table["end_ns"] - table["begin_ns"]) / NS)

@@ -47,7 +47,9 @@ class Peers:
     def __init__(self, view: JobView) -> None:
         self._hosts = {number: host_of(view, number) for number in view.ranks}
         self._several = len({view.machines[node].host for node in nodes_of(view)}) > 1
-        self._ranks_on = Counter(self._hosts.values())
+        self._ranks_on: dict[str, list[int]] = {}
+        for number, host in self._hosts.items():
+            self._ranks_on.setdefault(host, []).append(number)
         self._teams = _teams(view, self._hosts)
         self._mates = Counter(self._teams.values())
         self._tcp = _tcp_bytes(view, self._hosts)
@@ -60,7 +62,7 @@ class Peers:
             return LocalShare()
         sent, received = self._moved(numbers, SENT), self._moved(numbers, RECEIVED)
         if not sent.total or not received.total:
-            shared = any(self._ranks_on[self._hosts[number]] > 1 for number in numbers)
+            shared = any(len(self._ranks_on[self._hosts[number]]) > 1 for number in numbers)
             return LocalShare(note=texts.LOCAL_UNKNOWN if shared else "")
         return LocalShare(sent.near / sent.total, received.near / received.total)
 
@@ -85,8 +87,7 @@ class Peers:
         # Whether the ports for RDMA of a node carried more while the job ran than TCP of all its ranks.
         rdma = False
         for host in {self._hosts[number] for number in numbers}:
-            here = [number for number, home in self._hosts.items() if home == host]
-            tcp = max(self._moved(here, metric).total for metric in (SENT, RECEIVED))
+            tcp = max(self._moved(self._ranks_on[host], metric).total for metric in (SENT, RECEIVED))
             rdma = rdma or max(self._ports.get((host, name), 0.0) for name in PORTS) > tcp
         return Layout(
             team.world,

@@ -14,7 +14,7 @@ from ...model.evidence import RankEvidence
 from ...model.points import Level, Named, flops_spread, intensity_spread, levels, point
 from ...model.roofline import MINIMUM, Limits
 from ...model.summary import has_flops, placed, summarize
-from ...model.times import runs, union_seconds
+from ...model.times import union_seconds
 from ...model.trajectory import STEPS, Reading, comparable, in_order, level_of, path
 from ...model.verdicts import incomplete, one_step_only, sentence
 from ...sentences import reasons
@@ -138,7 +138,7 @@ def _reading(
     first = limits[0] if limits else None
     who = Named(ranks[0].role, "role", ranks[0].role, "", first.host if first else "")
     # How long any of them was in a step.
-    seconds = union_seconds([runs(r.steps) for r in ranks])
+    seconds = union_seconds([r.steps.runs for r in ranks])
     missing = reasons.NO_STEP_MARKS
     time = value(seconds or None, "s", Provenance.MEASURED, Scope.ROLE, missing=missing)
 
@@ -181,7 +181,7 @@ def _job_throughput(ranks: Sequence[RankEvidence], mode: str) -> Value:
     # In synchronous training all ranks do the same step together.
     counts = [len(steps.step) for steps in working]
     done = max(counts) if mode == "synchronous" else sum(counts)
-    seconds = union_seconds([runs(steps) for steps in working])
+    seconds = union_seconds([steps.runs for steps in working])
     return value(done / seconds if seconds else None, STEPS, Provenance.MEASURED, Scope.ROLE)
 
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from roofline.answers.values import Scope, Value
 
-from ...model.account import Account, account, with_waits
+from ...model.account import Account, account_of_each, with_waits
 from ...model.aside import Aside
 from ...model.causes import Conclusion, conclude
 from ...model.evidence import RankEvidence
@@ -52,7 +52,7 @@ class Accounts(NamedTuple):
 def accounts_of(view: JobView, gathered: Gathered) -> Accounts:
     """Of the ranks that have steps of their own."""
     signals = signals_of(view, gathered)
-    accounts = {number: account(one) for number, one in signals.items()}
+    accounts = dict(zip(signals, account_of_each(list(signals.values())), strict=True))
     barriers = gathered.barriers
     together = [number for number in barriers.ranks if number in accounts] if barriers.kind else []
     grid = None

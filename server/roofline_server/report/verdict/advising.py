@@ -183,8 +183,8 @@ def _narrow(ranks: Sequence[RankEvidence], widest: int | None) -> float | None:
 def _kernel_seconds(ranks: Sequence[RankEvidence]) -> float | None:
     """Mean time of a kernel; None: how many there were is not known."""
     known = [r.kernels for r in ranks if r.kernels is not None and r.kernels.calls is not None]
-    calls = sum(total_of(k.calls[k.complete]) for k in known if k.calls is not None)
-    return sum(total_of(k.kernel_ns[k.complete]) for k in known) / calls / 1e9 if calls > 0 else None
+    calls = sum(k.total("calls") for k in known)
+    return sum(k.total("kernel_ns") for k in known) / calls / 1e9 if calls > 0 else None
 
 
 def _of_roof(accounts: Sequence[RankAccount]) -> float | None:

@@ -14,11 +14,11 @@ from ...model.columns import known_mean
 from ...model.evidence import NS, RankEvidence
 from ...model.steady import LeftOut as Left
 from ...model.times import times
-from ...records import ABSENT, rows, take
+from ...records import ABSENT, rows
 from ...sentences import reasons
 from ...store.view import JobView
 from ..evidence.gathering import Gathered
-from ..evidence.tables import where, within
+from ..evidence.tables import picked, where, within
 from ..questions import Steps
 from ..ranks.members import in_order
 from .accounts import Accounts, accounts_of, rate_of, trainers
@@ -68,8 +68,10 @@ def verdict(
 def rate_of_run(view: JobView, training: Collection[int], steps: Steps) -> Value | None:
     """examples/s of these ranks from their first step to their last, whatever is left out of other numbers,
     as far as steps are asked for. None: how many examples they had is not known of all steps."""
-    own = within(where(view.steps.get("steps", {}), "window", OWN), steps)
-    own = take(own, np.isin(own["rank"], list(training))) if rows(own) else own
+    every = view.steps.get("steps", {})
+    needed = ("rank", "window", "step", "begin_ns", "end_ns", "examples")
+    own = within(where({name: every[name] for name in needed if name in every}, "window", OWN), steps)
+    own = picked(own, np.isin(own["rank"], list(training))) if rows(own) else own
     if not rows(own) or (own["examples"] == ABSENT).any():
         return None
     seconds = float(own["end_ns"].max() - own["begin_ns"].min()) / NS

@@ -20,7 +20,7 @@ from ...model.servers import (
     server_causes,
     use_of,
 )
-from ...model.times import runs, union_seconds
+from ...model.times import union_seconds
 from ...records import Table
 from ...sentences import waits as texts
 from ...store.view import JobView
@@ -101,7 +101,7 @@ def server_signals(view: JobView, number: int, mine: Mapping[str, Table]) -> Ser
 def _worker(rank: RankEvidence, mine: Mapping[str, Table]) -> WorkerSignals:
     process = mine.get("steps_process", {})
     run, wait, busiest, delay = (_per_second(process, name) for name in COUNTERS)
-    seconds = union_seconds([runs(rank.steps)])
+    seconds = union_seconds([rank.steps.runs])
     rate = len(rank.steps.step) / seconds if seconds > 0 else 0.0
     kernels = model.seconds(rank, "kernels.kernel_ns")
     share = None

@@ -15,7 +15,7 @@ from ...model.shares import on_gpu
 from ...model.signals import RankSignals
 from ...model.times import durations
 from ...model.work import dominant_precision
-from ...records import ABSENT, Floats, Ints, Table, is_constant, rows
+from ...records import ABSENT, Floats, Ints, Table, are_equal, constant_float, is_constant, rows
 from ...store.view import JobView
 from ..ceilings.contention import contention
 from ..ceilings.limits import of_rank
@@ -123,7 +123,7 @@ def _known(column: Ints | None) -> Floats | None:
     if column is None or not len(column):
         return None
     if is_constant(column):
-        return None if column[0] == ABSENT else np.broadcast_to(np.float64(column[0]), column.shape)
+        return None if column[0] == ABSENT else constant_float(float(column[0]), len(column))
     absent = column == ABSENT
     lacking = np.count_nonzero(absent)
     if not lacking:
@@ -137,7 +137,7 @@ def _work(table: Table, steps: StepEvidence) -> tuple[Floats | None, Floats | No
         return None, None, None
     of_kernels = aligned(steps, table)
     complete = of_kernels("complete") > 0
-    whole = bool(complete.all())
+    whole = np.count_nonzero(complete) == len(complete)
 
     def known(name: str) -> Floats | None:
         if name not in table:
@@ -154,10 +154,10 @@ def grown(tables: Mapping[str, Table], steps: StepEvidence, counter_set: str, na
     if not rows(table) or f"{name}.end" not in table:
         return None
     found: Floats = (table[f"{name}.end"] - table[f"{name}.begin"]) / NS
-    if not np.array_equal(table["end_ns"], steps.end_ns):
+    if not are_equal(table["end_ns"], steps.end_ns):
         at = rows_of(steps, table)
         found = np.where(at < 0, np.nan, found[at])
-    return None if np.isnan(found).all() else found
+    return None if np.count_nonzero(np.isnan(found)) == len(found) else found
 
 
 def grown_in_rounds(
