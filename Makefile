@@ -82,7 +82,7 @@ test-frameworks: $(VENV)/.ready frameworks ## run the tests on real TensorFlow, 
 		ROOFLINE_JAX_PYTHON=$(abspath $(JAX_VENV))/bin/python ROOFLINE_RAY_PYTHON=$(abspath $(RAY_VENV))/bin/python \
 		ROOFLINE_TRAINERS_PYTHON=$(abspath $(TRAINERS_VENV))/bin/python \
 		ROOFLINE_KERAS3_PYTHON=$(abspath $(KERAS3_VENV))/bin/python \
-		$(VENV)/bin/python -m pytest -m framework -n 2 --dist loadfile --max-worker-restart 0 --reruns 2 --durations 15
+		$(VENV)/bin/python -m pytest -m framework -n 2 --dist loadfile --max-worker-restart 0 --reruns 2 --timeout 600 --durations 15
 
 # Takes root, and Debian's slurm-wlm and munge: a Slurm of its own is started on loopback.
 test-slurm: $(VENV)/.ready $(TF_VENV)/.ready $(TORCH_VENV)/.ready ## run jobs of a real Slurm on this machine, a PS and a DDP training among them
