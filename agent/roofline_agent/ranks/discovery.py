@@ -161,11 +161,12 @@ class Discovery:
         return next((self._ranks[one] for one in ancestry if one in self._ranks), None)
 
     def ranks_below(self, pid: int) -> list[Rank]:
-        """The ranks that process `pid` is or has started, looked up now."""
+        """The ranks that process `pid` is or has started, by pid, looked up now."""
         if self.processes.status(pid) is not None:  # the scan forgets one that has gone
             self._look(pid)
         self.scan_young()
-        return [rank for rank in self._ranks.values() if pid in self.processes.ancestry(rank.pid)]
+        below = [rank for rank in self._ranks.values() if pid in self.processes.ancestry(rank.pid)]
+        return sorted(below, key=lambda rank: rank.pid)
 
     def environment(self, rank: Rank) -> dict[str, str]:
         """The variables a rank was started with; empty when it has gone or is not ours to read."""
