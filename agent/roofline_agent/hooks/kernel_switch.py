@@ -25,7 +25,9 @@ SWITCHES = ("MKL_VERBOSE", "ONEDNN_VERBOSE", "DNNL_VERBOSE", "MKLDNN_VERBOSE")
 FIRST, BEHIND_FIRST = 1, 5  # steps that are always in the sample
 LEAST, MOST, UNTIL_KNOWN = 8, 1024, 64  # one step in so many; powers of two
 JUDGED, AT_LEAST = 16, 4  # sampled steps that tell the cost
-MANY, FEWER = 32, 4  # sampled steps, after which so many times fewer are
+# After so many sampled steps what kernels do is known: from then on a quarter as many are, and of short steps
+# one in so long.
+MANY, FEWER, SELDOM_NS = 32, 4, 4 * 10**9
 COMPARED, FEWEST = 15, 3  # steps before a sampled one that it is held against
 LATE_NS = 200000  # a border that was known so much later: kernels of its next step may have run already
 OURS = 0.25  # of the budget, that the lines may take when all else has used it up
@@ -78,11 +80,11 @@ class Sampling:
         if len(self._excess) < AT_LEAST:
             return False
         before, needed = self.period, max(0.0, statistics.median(self._excess)) / self.budget
+        if self._judged >= MANY:
+            needed = max(FEWER * needed, FEWER * LEAST, SELDOM_NS / other_ns)
         self.period = LEAST
         while self.period < min(needed, MOST):
             self.period *= 2
-        if self._judged >= MANY:
-            self.period = min(FEWER * self.period, MOST)
         return self.period != before
 
 

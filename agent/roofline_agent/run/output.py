@@ -76,7 +76,6 @@ class OutputStream:
     def take(self) -> None:
         """Read what waits and forward it; at the end of the stream, what was undecided."""
         self.came = time.monotonic()
-        self.settled = self.filter is None
         try:
             data = os.read(self.source, READ_BYTES)
         except OSError:
@@ -84,7 +83,9 @@ class OutputStream:
         if not data:
             self.finish()
             return
-        self._forward(self.filter.feed(data, time.time_ns()) if self.filter else data)
+        users = self.filter.feed(data, time.time_ns()) if self.filter else data
+        self.settled = not (self.filter and self.filter.is_undecided)
+        self._forward(users)
         if len(data) < self._burst_bytes:
             self.rests_until = time.monotonic() + self._coalesce_s
 

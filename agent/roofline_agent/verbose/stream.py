@@ -98,6 +98,11 @@ class VerboseFilter:
         self._shown = max(0, position - undecided)
         return b"".join(passed)
 
+    @property
+    def is_undecided(self) -> bool:
+        """Whether something is held back whose meaning is still open."""
+        return bool(self._held)
+
     def release(self) -> bytes:
         """What can be shown to a user who may be waiting for it, though its meaning is still open.
 

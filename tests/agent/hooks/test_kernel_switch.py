@@ -13,6 +13,7 @@ from roofline_agent.hooks import kernel_switch
 from roofline_agent.hooks.kernel_switch import (
     AT_LEAST,
     LEAST,
+    MANY,
     MOST,
     UNTIL_KNOWN,
     KernelSwitch,
@@ -63,6 +64,18 @@ def test_period_follows_the_cost(excess: float, period: int) -> None:
     assert made.period == period
     assert excess / period <= 0.0025 or period == MOST
     assert changed[-1] == (period != UNTIL_KNOWN)
+
+
+@pytest.mark.parametrize(
+    ("step_ms", "excess", "period"),
+    [(1000, 0.0, 4 * LEAST), (50, 0.0, 128), (5, 0.0, MOST), (50, 0.15, 256), (50, 50.0, MOST)],
+)
+def test_kernels_that_are_known_well_are_recorded_seldom(step_ms: int, excess: float, period: int) -> None:
+    """In one step of four seconds, or in fewer, as they cost."""
+    made = sampling()
+    for _ in range(MANY):
+        made.judge(round(step_ms * MS * (1 + excess)), step_ms * MS)
+    assert made.period == period
 
 
 class Rank:
