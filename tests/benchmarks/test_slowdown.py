@@ -7,7 +7,7 @@ import random
 import pytest
 
 from .quiet import Usage, noise, parse_steal
-from .trainings.step_clock import StepClock, batch_for, read_clock
+from .trainings.step_clock import StepClock, batch_for, find_batch, read_clock
 from .turns import Interval, Turn, against_neighbours, interval, interval_of_means, steps_of, verdict
 
 MS = 1_000_000
@@ -101,3 +101,8 @@ def test_batch_lies_on_the_line_through_the_trials() -> None:
     assert batch_for(5, {4: 0.002, 32: 0.016}) == 10
     assert batch_for(1, {4: 0.002, 32: 0.016}) == 2
     assert batch_for(0.1, {4: 0.002, 32: 0.016}) == 1
+
+
+def test_found_batch_is_tried_and_corrected() -> None:
+    """A line through small batches is off where caches overflow."""
+    assert find_batch(5, lambda batch: batch * (0.0005 if batch <= 8 else 0.0004)) in (12, 13)

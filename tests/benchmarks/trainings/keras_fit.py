@@ -7,7 +7,7 @@ import time
 from typing import Any
 
 import tensorflow as tf
-from step_clock import TRIALS, StepClock, batch_for, options
+from step_clock import StepClock, find_batch, options
 
 WARM, TIMED = 30, 60  # steps of a trial
 MANY = 10**7
@@ -59,7 +59,7 @@ def trial(batch: int) -> float:
 def main() -> None:
     asked = options(__doc__).parse_args()
     if asked.find:
-        print(batch_for(asked.find, {batch: trial(batch) for batch in TRIALS}))
+        print(find_batch(asked.find, trial))
         return
     ticking = Ticking(StepClock(asked.clock).tick)
     network().fit(dataset(asked.batch), steps_per_epoch=MANY, verbose=0, callbacks=[ticking])

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import math
 import mmap
 import struct
 import time
+from collections.abc import Callable
 
 CAPACITY = 1 << 20  # steps
 _TIME = struct.Struct("<q")  # CLOCK_MONOTONIC in ns; slot 0 holds how many follow
@@ -48,7 +50,15 @@ def options(description: str | None) -> argparse.ArgumentParser:
     return parser
 
 
-TRIALS = (4, 32)  # batches
+TRIALS, CORRECTIONS = (4, 32), 2  # batches; trials of what was found
+
+
+def find_batch(milliseconds: float, seconds_of: Callable[[int], float]) -> int:
+    """The batch with steps of so long, or a little longer. seconds_of: tries a batch."""
+    batch = batch_for(milliseconds, {one: seconds_of(one) for one in TRIALS})
+    for _ in range(CORRECTIONS):  # steps are not quite in proportion to their batch
+        batch = max(1, math.ceil(batch * milliseconds / 1e3 / seconds_of(batch)))
+    return batch
 
 
 def batch_for(milliseconds: float, trials: dict[int, float]) -> int:

@@ -15,7 +15,7 @@ import sys
 import time
 from pathlib import Path
 
-from step_clock import TRIALS, StepClock, batch_for, options
+from step_clock import StepClock, find_batch, options
 
 WARM, TIMED = 20, 40  # rounds of a trial
 WORKERS = 2
@@ -100,14 +100,12 @@ def main() -> None:
             coordinator.join()
             yield time.perf_counter()
 
+    def trial(batch: int) -> float:
+        ends = [at for at, _ in zip(rounds(batch), range(WARM + TIMED), strict=False)]
+        return statistics.median(b - a for a, b in zip(ends[WARM:], ends[WARM + 1 :], strict=False))
+
     if asked.find:
-        trials = {}
-        for batch in TRIALS:
-            ends = [at for at, _ in zip(rounds(batch), range(WARM + TIMED), strict=False)]
-            trials[batch] = statistics.median(
-                b - a for a, b in zip(ends[WARM:], ends[WARM + 1 :], strict=False)
-            )
-        print(batch_for(asked.find, trials), flush=True)
+        print(find_batch(asked.find, trial), flush=True)
         return
     clock = StepClock(asked.clock)
     for _ in rounds(asked.batch):

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import torch
 import torch.distributed as dist
 from profiled_turns import ProfiledTurns
-from step_clock import TRIALS, StepClock, batch_for, options
+from step_clock import StepClock, find_batch, options
 from torch import nn
 from torch.utils.data import DataLoader, IterableDataset
 
@@ -50,6 +50,11 @@ class Trainer:
         self.model = model
         self.optimizer = torch.optim.SGD(model.parameters(), lr=0.001, momentum=0.9)
 
+    def trial(self, batch: int) -> float:
+        """Seconds of a step."""
+        steps = self.steps(batch)
+        return statistics.median([next(steps) for _ in range(WARM + TIMED)][WARM:])
+
     def steps(self, batch: int) -> Iterator[float]:
         """Train for ever; yields how long each step took."""
         begin = time.perf_counter()
@@ -73,13 +78,9 @@ def main() -> None:
         model = nn.parallel.DistributedDataParallel(model)
     trainer = Trainer(model)
     if asked.find:
-        trials = {}
-        for batch in TRIALS:
-            steps = trainer.steps(batch)
-            times = [next(steps) for _ in range(WARM + TIMED)]
-            trials[batch] = statistics.median(times[WARM:])
+        found = find_batch(asked.find, trainer.trial)
         if rank == 0:
-            print(batch_for(asked.find, trials))
+            print(found)
         sys.exit()
     clock = StepClock(asked.clock) if rank == 0 else None
     turns = ProfiledTurns(asked.turns)
