@@ -58,16 +58,17 @@ test-laws: $(VENV)/.ready ## run the tests of laws, with many examples
 	@ROOFLINE_EXAMPLES=thorough $(VENV)/bin/python -m pytest -n auto --maxprocesses 8 --dist loadfile -m 'law and not framework and not cluster'
 
 SLOW := slow and not law and not framework and not cluster
-# Those measure nothing of this machine; of the others some do, and so go one after the other.
-MEASURE_NOTHING := tests/client tests/corpus tests/faults tests/server
+# These measure this machine or crowd it, and so go one after the other.
+MEASURING := $(addprefix tests/agent/,calibrate netbench sources validate) \
+	$(addprefix tests/end_to_end/test_,bench_net.py overload.py page_in_browser.py)
 
 test-slow: test-slow-pairs test-slow-alone ## run the slow tests
 
 test-slow-pairs: $(VENV)/.ready
-	@$(VENV)/bin/python -m pytest -m '$(SLOW)' -n 2 --dist loadfile --max-worker-restart 0 --durations 15 $(MEASURE_NOTHING)
+	@$(VENV)/bin/python -m pytest -m '$(SLOW)' -n 2 --dist loadfile --max-worker-restart 0 --durations 15 $(addprefix --ignore=,$(MEASURING))
 
 test-slow-alone: $(VENV)/.ready
-	@$(VENV)/bin/python -m pytest -m '$(SLOW)' --durations 15 $(addprefix --ignore=,$(MEASURE_NOTHING))
+	@$(VENV)/bin/python -m pytest -m '$(SLOW)' --durations 15 $(MEASURING)
 
 coverage: $(VENV)/.ready ## run both, and list the lines that no test runs
 	@$(VENV)/bin/python -m coverage run -m pytest -m 'not framework and not cluster'
