@@ -141,6 +141,15 @@ class Connection:
         request = _request(query_pb2.GetStepOverviewRequest, job=job, **asked)
         return from_message(StepOverview, self._channel.ask(self._query.GetStepOverview, request))
 
+    def newest(self, job: str) -> int:
+        """Another number whenever there is something new of a job; cheap. 0: the server has had nothing of
+        it since it started.
+
+        Raises NotFound for a job the server does not know, Unreachable, Refused.
+        """
+        request = query_pb2.GetNewestRequest(job=job)
+        return int(self._channel.ask(self._query.GetNewest, request).batch)
+
     def agents(self) -> list[Agent]:
         """The agents of all nodes that are known, by host. Raises ClientError."""
         answer = self._channel.ask(self._query.ListAgents, query_pb2.ListAgentsRequest())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import random
 import shutil
 import statistics
 import time
@@ -43,7 +44,8 @@ DRAWN, ANSWERED = "#{} .main-svg", "#verdict:not([aria-busy])"  # the page lets 
 
 NEWEST = "Math.max(...document.getElementById('steps').data.map((one) => one.x.at(-1)))"
 FRAME = "new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
-SETTLING, MARKS = 40, 20  # marks, of which the first are not looked at
+SETTLING, MARKS = 40, 40  # marks, of which the first are not looked at
+APART_S = 1.5  # at most, and at random: as long as a batch
 
 
 class Seen(NamedTuple):
@@ -99,6 +101,8 @@ def mark_to_pixel() -> Result:
         rank = marking_rank(here)
         tab = browser.new_page(viewport={"width": 1280, "height": 1000})
         for number in range(-SETTLING, MARKS):  # after some seconds batches come every 1.5 s instead of 1
+            if number > 0:  # else each would follow on what the page has just shown
+                time.sleep(random.uniform(0, APART_S))
             begin, step = time.monotonic(), number + SETTLING
             marked(rank, step)
             if number < -1:
@@ -106,7 +110,7 @@ def mark_to_pixel() -> Result:
             elif number == -1:
                 wait_until(lambda: _opened_at_all(tab, f"{home}/job?job=7"))
             else:
-                while tab.evaluate(NEWEST) < step - 1:  # a mark is the border between two steps
+                while tab.evaluate(NEWEST) < step:
                     time.sleep(0.01)
                 tab.evaluate(FRAME)
                 delays.append(time.monotonic() - begin)

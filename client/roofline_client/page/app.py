@@ -15,6 +15,7 @@ from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Iterable, Mapping
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from roofline.joining import Access, CannotJoin
@@ -35,7 +36,7 @@ from . import answers, documents, downloads
 from .answers import AnswerWatch
 from .asking import Asking, Busy
 from .job_list import JobList
-from .live import Feeds, Found, Turns, Watch, merged
+from .live import Feeds, Found, Newest, Turns, Watch, merged
 from .settled import Listed, Settled
 from .shield import LOOPBACK, Shield
 from .visitors import COOKIE, LONGEST_S, Visitors
@@ -50,6 +51,7 @@ URGENCY = {"verdict": 0, "roofline": 1, "late": 2, "steps": 3}
 # So often at most: of many steps, verdict and roofline hardly move; a new step is to be seen soon.
 LEAST_S = {"verdict": 5.0, "roofline": 2.0, "steps": 0.6}
 Asked = tuple[Hashable, Watch]  # of a feed: what tells its subject from others, and who asks
+NO_NEWS: Mapping[str, Newest] = MappingProxyType({})
 
 
 class Settings(NamedTuple):
@@ -218,7 +220,15 @@ class _Page:
         settled: dict[str, Asked] = {
             name: (subject, Settled(chosen.job, watch, listed)) for name, (subject, watch) in watches.items()
         }
-        return self._events(settled, access, turns)
+        return self._events(settled, access, turns, {"steps": self._newest_of(chosen.job, access)})
+
+    def _newest_of(self, job: str, access: Access | None) -> Newest:
+        async def newest() -> int:
+            with contextlib.suppress(ClientError):  # an earlier release, or it does not answer
+                return await self._asking.ask(access, lambda client: client.newest(job))
+            return 0
+
+        return newest
 
     def _list_for(self, access: Access | None) -> Listed:
         found = self._listed.pop(access, None) or Listed()
@@ -244,7 +254,11 @@ class _Page:
         return followed
 
     def _events(
-        self, watches: Mapping[str, Asked], access: Access | None, turns: Turns | None = None
+        self,
+        watches: Mapping[str, Asked],
+        access: Access | None,
+        turns: Turns | None = None,
+        news: Mapping[str, Newest] = NO_NEWS,
     ) -> Response:
         def asking(name: str, watch: Watch) -> Callable[[], Awaitable[Found]]:
             async def ask() -> Found:
@@ -258,7 +272,9 @@ class _Page:
 
         # Nobody sees what another asked for.
         feeds = {
-            name: self._feeds.feed((name, subject, access), asking(name, watch), LEAST_S.get(name))
+            name: self._feeds.feed(
+                (name, subject, access), asking(name, watch), LEAST_S.get(name), news.get(name)
+            )
             for name, (subject, watch) in watches.items()
         }
         return _stream(merged(feeds))

@@ -24,8 +24,12 @@ EVERY_S, MOST_S = 1.0, 300.0  # so often at most, unless said otherwise, and at 
 SHARE = 0.1  # of the server's time, where it grants none itself
 NEWER = 0.3  # how much the last question counts in what one takes, where it took less than before
 STILL_S = 15.0  # so often it is looked whether what was over still is
+# Where it can be known cheaply that there is nothing new: it is looked so often, and asked after so long all
+# the same, as a job may also be over by what does not come.
+NEWS_S, WITHOUT_NEWS_S = 0.2, 5.0
 KEPT = 16  # subjects that nobody watches, for who comes back
 
+Newest = Callable[[], Awaitable[int]]  # another number whenever there is something new; 0: that is not known
 # What to show, and whether it may still change.
 Shown = tuple[str, bool]
 
@@ -129,9 +133,17 @@ class Pace:
 class Feed:
     """One subject; a task asks for it as long as there are watchers."""
 
-    def __init__(self, ask: Callable[[], Awaitable[Found]], pace: Pace, least_s: float | None = None) -> None:
-        """least_s: asked for no more often, however little it takes; None: as everything."""
-        self._ask, self._pace, self._least_s = ask, pace, least_s
+    def __init__(
+        self,
+        ask: Callable[[], Awaitable[Found]],
+        pace: Pace,
+        least_s: float | None = None,
+        newest: Newest | None = None,
+    ) -> None:
+        """least_s: asked for no more often, however little it takes; None: as everything. newest: None
+        where nothing tells whether there is anything new."""
+        self._ask, self._pace, self._least_s, self._news = ask, pace, least_s, newest
+        self._seen = 0  # of `newest`, before it was asked last
         self._watchers: set[asyncio.Queue[str]] = set()
         self._newest, self._due = "", 0.0
         self._task: asyncio.Task[None] | None = None
@@ -173,6 +185,15 @@ class Feed:
             while (rest := begin + self._period_s() - time.monotonic()) > 0:
                 self._due = time.monotonic() + rest
                 await asyncio.sleep(min(rest, EVERY_S))
+            if self._news is not None:
+                await self._wait_for_news(self._news, begin + WITHOUT_NEWS_S)
+
+    async def _wait_for_news(self, newest: Newest, until: float) -> None:
+        while time.monotonic() < until:
+            seen, self._seen = self._seen, await newest()
+            if self._seen != seen or not self._seen:
+                return
+            await asyncio.sleep(NEWS_S)
 
     def _period_s(self) -> float:
         return max(EVERY_S if self._least_s is None else self._least_s, self._pace.period_s(self))
@@ -214,10 +235,14 @@ class Feeds:
         self._feeds: dict[Hashable, Feed] = {}
 
     def feed(
-        self, subject: Hashable, ask: Callable[[], Awaitable[Found]], least_s: float | None = None
+        self,
+        subject: Hashable,
+        ask: Callable[[], Awaitable[Found]],
+        least_s: float | None = None,
+        newest: Newest | None = None,
     ) -> Feed:
-        """The one of this subject; ask: how, if it is new; least_s: see `Feed`."""
-        found = self._feeds.pop(subject, None) or Feed(ask, self._pace, least_s)
+        """The one of this subject; ask: how, if it is new; least_s, newest: see `Feed`."""
+        found = self._feeds.pop(subject, None) or Feed(ask, self._pace, least_s, newest)
         idle = [one for one, feed in self._feeds.items() if not feed.is_watched]
         for one in idle[: max(0, len(idle) - KEPT)]:
             del self._feeds[one]

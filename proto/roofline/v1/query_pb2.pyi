@@ -101,6 +101,18 @@ class GetStepOverviewRequest(_message.Message):
     last_rank: int
     def __init__(self, job: _Optional[str] = ..., first_step: _Optional[int] = ..., last_step: _Optional[int] = ..., stretches: _Optional[int] = ..., first_rank: _Optional[int] = ..., last_rank: _Optional[int] = ...) -> None: ...
 
+class GetNewestRequest(_message.Message):
+    __slots__ = ("job",)
+    JOB_FIELD_NUMBER: _ClassVar[int]
+    job: str
+    def __init__(self, job: _Optional[str] = ...) -> None: ...
+
+class Newest(_message.Message):
+    __slots__ = ("batch",)
+    BATCH_FIELD_NUMBER: _ClassVar[int]
+    batch: int
+    def __init__(self, batch: _Optional[int] = ...) -> None: ...
+
 class StepOverview(_message.Message):
     __slots__ = ("job", "mode", "ranks", "firsts", "lasts", "left_out", "lines", "lateness", "recent", "running", "notes")
     JOB_FIELD_NUMBER: _ClassVar[int]

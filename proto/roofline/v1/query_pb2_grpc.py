@@ -36,6 +36,11 @@ class QueryStub(object):
                 request_serializer=roofline_dot_v1_dot_query__pb2.GetStepOverviewRequest.SerializeToString,
                 response_deserializer=roofline_dot_v1_dot_query__pb2.StepOverview.FromString,
                 )
+        self.GetNewest = channel.unary_unary(
+                '/roofline.v1.Query/GetNewest',
+                request_serializer=roofline_dot_v1_dot_query__pb2.GetNewestRequest.SerializeToString,
+                response_deserializer=roofline_dot_v1_dot_query__pb2.Newest.FromString,
+                )
         self.GetStragglers = channel.unary_unary(
                 '/roofline.v1.Query/GetStragglers',
                 request_serializer=roofline_dot_v1_dot_query__pb2.GetStragglersRequest.SerializeToString,
@@ -135,6 +140,13 @@ class QueryServicer(object):
 
     def GetStepOverview(self, request, context):
         """How long steps took and which ranks were late, in few numbers, for pictures. Errors as GetSteps.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetNewest(self, request, context):
+        """Whether there is anything new of a job: cheap, to be asked again and again. NOT_FOUND: no such job.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -265,6 +277,11 @@ def add_QueryServicer_to_server(servicer, server):
                     servicer.GetStepOverview,
                     request_deserializer=roofline_dot_v1_dot_query__pb2.GetStepOverviewRequest.FromString,
                     response_serializer=roofline_dot_v1_dot_query__pb2.StepOverview.SerializeToString,
+            ),
+            'GetNewest': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetNewest,
+                    request_deserializer=roofline_dot_v1_dot_query__pb2.GetNewestRequest.FromString,
+                    response_serializer=roofline_dot_v1_dot_query__pb2.Newest.SerializeToString,
             ),
             'GetStragglers': grpc.unary_unary_rpc_method_handler(
                     servicer.GetStragglers,
@@ -412,6 +429,23 @@ class Query(object):
         return grpc.experimental.unary_unary(request, target, '/roofline.v1.Query/GetStepOverview',
             roofline_dot_v1_dot_query__pb2.GetStepOverviewRequest.SerializeToString,
             roofline_dot_v1_dot_query__pb2.StepOverview.FromString,
+            options, channel_credentials,
+            insecure, call_credentials, compression, wait_for_ready, timeout, metadata)
+
+    @staticmethod
+    def GetNewest(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(request, target, '/roofline.v1.Query/GetNewest',
+            roofline_dot_v1_dot_query__pb2.GetNewestRequest.SerializeToString,
+            roofline_dot_v1_dot_query__pb2.Newest.FromString,
             options, channel_credentials,
             insecure, call_credentials, compression, wait_for_ready, timeout, metadata)
 

@@ -157,6 +157,9 @@ class Answers:
         found = overview.step_overview(view, _range(request), self._store.now_ns(), request.stretches, *ranks)
         return self._noted(to_message(query_pb2.StepOverview(), found), view)
 
+    def newest(self, request: Any) -> Any:
+        return query_pb2.Newest(batch=self._store.newest_batch_of(self._run(request.job)))
+
     def timeline(self, request: Any) -> Iterator[Any]:
         # What was not sealed when the view was made is in the raw data too: it is asked for later.
         view = self._view_of_steps(request, steps.NEEDED)

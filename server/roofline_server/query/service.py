@@ -76,6 +76,9 @@ class QueryService:
     async def GetStepOverview(self, request: Any, context: Any) -> Any:
         return await self._answer(self._answers.step_overview, request, context, "overview of steps")
 
+    async def GetNewest(self, request: Any, context: Any) -> Any:
+        return await self._answer(self._answers.newest, request, context, "question for news", self._lists)
+
     async def GetTimeline(self, request: Any, context: Any) -> AsyncIterator[Any]:
         async for message in self._stream(self._answers.timeline, request, context, "timeline"):
             yield message

@@ -263,6 +263,10 @@ class Store:
         "42/1"; None when nothing of it is kept."""
         return self._views.run_called(job)
 
+    def newest_batch_of(self, run: str) -> int:
+        """The id of the newest batch that holds something of a run; 0: none since the server started."""
+        return self._tail.newest_of(run)
+
     def ranks_of(self, job: str) -> dict[int, RankKey]:
         """The ranks of a job of which something is kept, by their ids."""
         return self._views.ranks_of(job)

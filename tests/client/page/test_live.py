@@ -49,6 +49,41 @@ def test_all_watchers_of_a_subject_see_the_same_and_one_asks() -> None:
     assert asked <= 7
 
 
+def test_where_nothing_is_new_nothing_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live, "NEWS_S", 0.001)
+
+    async def scenario() -> list[int]:
+        batch, asked = 1, []
+
+        async def newest() -> int:
+            return batch
+
+        ask = Counter()
+        watching = asyncio.create_task(some(Feed(ask, Pace(), newest=newest).watch(), 1000))
+        for batch in (1, 2, 7):  # noqa: B007 - `newest` reads it
+            await asyncio.sleep(0.1)
+            asked.append(ask.asked)
+        watching.cancel()
+        return asked
+
+    assert asyncio.run(scenario()) == [2, 3, 4], "the second time, as it was not known before the first"
+
+
+@pytest.mark.parametrize("without_news_s", [0.05, 5.0])
+def test_it_is_asked_all_the_same_after_a_while_and_where_news_are_not_known(
+    monkeypatch: pytest.MonkeyPatch, without_news_s: float
+) -> None:
+    monkeypatch.setattr(live, "WITHOUT_NEWS_S", without_news_s)
+
+    async def newest() -> int:
+        return int(without_news_s < 1)  # 0: a server of an earlier release
+
+    async def scenario() -> list[str]:
+        return await some(Feed(Counter(), Pace(), newest=newest).watch(), 4)
+
+    assert asyncio.run(asyncio.wait_for(scenario(), 4)) == ["1", "2", "3", "4"]
+
+
 def test_nobody_is_asked_when_nobody_watches() -> None:
     async def scenario() -> tuple[int, int]:
         feeds, ask = Feeds(), Counter()

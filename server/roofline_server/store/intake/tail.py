@@ -40,6 +40,7 @@ class Tail:
         self._missing: dict[int, tuple[int, int]] = {}  # node -> node time from which to which batches follow
         self._batches: list[TailBatch] = []
         self._by_job: dict[str, list[TailBatch]] = {}  # those that hold something of a job
+        self._newest: dict[str, int] = {}  # job -> id of the newest batch that does, also of one sealed since
 
     def add(self, entry: Entry, decoded: DecodedBatch) -> None:
         """Take a batch; they come in order of their ids."""
@@ -57,6 +58,11 @@ class Tail:
         self._batches.append(batch)
         for job in {frame.job for frame in batch.decoded.frames}:
             self._by_job.setdefault(job, []).append(batch)
+            self._newest[job] = max(batch.id, self._newest.get(job, 0))
+
+    def newest_of(self, job: str) -> int:
+        """The id of the newest batch that holds something of a job; 0: none since this tail was made."""
+        return self._newest.get(job, 0)
 
     def expect(self, node: int, begin_ns: int, end_ns: int) -> None:
         """A node will send what lies between these node times, beside what is younger; none: nothing more."""

@@ -43,3 +43,9 @@ def test_what_is_sealed_is_gone_and_the_rest_stays() -> None:
     tail.forget(tail.of_job("42")[:1])
     assert found(tail, "42") == [(2, {"42"})] and found(tail, "43") == [(3, {"43"})]
     assert [one.id for one in tail.now().batches] == [2, 3]
+
+
+def test_the_newest_batch_of_a_job_is_known_when_it_is_sealed() -> None:
+    tail = filled((1, ["42"]), (2, ["43"]), (1, ["42", "44"]))
+    tail.forget(tail.now().batches)
+    assert [tail.newest_of(job) for job in ("42", "43", "44", "45")] == [3, 2, 3, 0]
