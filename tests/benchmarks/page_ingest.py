@@ -22,7 +22,7 @@ from .rich_jobs import Shape, send
 from .site import COMMANDS, Node, Result, connects, free_port, node, wait_until
 from .turns import interval_of_means, verdict
 
-PAGES, PAIRS, BATCHES = 50, 12, 400  # batches of each stream in a turn
+PAGES, PAIRS, BATCHES = 50, 60, 400  # batches of each stream in a turn
 SETTLE_S = 2.0  # after pages go on: what they had missed is asked for at once
 LIMIT = 0.05
 STEPPED = Shape(16, 2_000)
