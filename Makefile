@@ -76,14 +76,18 @@ coverage: $(VENV)/.ready ## run both, and list the lines that no test runs
 
 frameworks: $(TF_VENV)/.horovod $(TORCH_VENV)/.horovod $(JAX_VENV)/.ready $(RAY_VENV)/.ready $(TRAINERS_VENV)/.ready $(KERAS3_VENV)/.ready ## install what test-frameworks needs (about 15 minutes, once)
 
-# They hold times of steps against the training's own clock, which a busy machine may disturb: what fails is run
-# again, up to twice, and the summary says so. Two at a time disturb each other: one in thirty is run again.
+# Most hold times of steps against the training's own clock, which a busy machine may disturb: what fails is run
+# again, up to twice, and the summary says so. Two at a time disturb each other, but for those that count alone.
+COUNTING := $(addprefix tests/frameworks/test_,flops.py kernels.py papers.py)
+test-frameworks: export ROOFLINE_TF_PYTHON := $(abspath $(TF_VENV))/bin/python
+test-frameworks: export ROOFLINE_TORCH_PYTHON := $(abspath $(TORCH_VENV))/bin/python
+test-frameworks: export ROOFLINE_JAX_PYTHON := $(abspath $(JAX_VENV))/bin/python
+test-frameworks: export ROOFLINE_RAY_PYTHON := $(abspath $(RAY_VENV))/bin/python
+test-frameworks: export ROOFLINE_TRAINERS_PYTHON := $(abspath $(TRAINERS_VENV))/bin/python
+test-frameworks: export ROOFLINE_KERAS3_PYTHON := $(abspath $(KERAS3_VENV))/bin/python
 test-frameworks: $(VENV)/.ready frameworks ## run the tests on real TensorFlow, PyTorch and its trainers, Horovod, JAX and Ray
-	@ROOFLINE_TF_PYTHON=$(abspath $(TF_VENV))/bin/python ROOFLINE_TORCH_PYTHON=$(abspath $(TORCH_VENV))/bin/python \
-		ROOFLINE_JAX_PYTHON=$(abspath $(JAX_VENV))/bin/python ROOFLINE_RAY_PYTHON=$(abspath $(RAY_VENV))/bin/python \
-		ROOFLINE_TRAINERS_PYTHON=$(abspath $(TRAINERS_VENV))/bin/python \
-		ROOFLINE_KERAS3_PYTHON=$(abspath $(KERAS3_VENV))/bin/python \
-		$(VENV)/bin/python -m pytest -m framework --reruns 2 --durations 15
+	@$(VENV)/bin/python -m pytest -m framework --reruns 2 --durations 15 -n 2 --dist loadfile --max-worker-restart 0 $(COUNTING)
+	@$(VENV)/bin/python -m pytest -m framework --reruns 2 --durations 15 $(addprefix --ignore=,$(COUNTING))
 
 # Takes root, and Debian's slurm-wlm and munge: a Slurm of its own is started on loopback.
 test-slurm: $(VENV)/.ready $(TF_VENV)/.ready $(TORCH_VENV)/.ready ## run jobs of a real Slurm on this machine, a PS and a DDP training among them
