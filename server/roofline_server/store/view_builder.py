@@ -263,7 +263,7 @@ class ViewBuilder:
     def _grouped(self, stored: Sequence[Segment], new: Table, columns: Sequence[str] | None) -> Table:
         """A step table by rank; columns None: all."""
         made = {name: column for name, column in new.items() if columns is None or name in columns}
-        return grouped_by_rank([*self._reader.pieces(stored, columns), made])
+        return grouped_by_rank(self._reader.read(stored, columns, made))
 
     def _new_steps(
         self, job: str, snapshot: Snapshot, fresh: Mapping[str, Table], clocks: Clocks

@@ -16,12 +16,11 @@ from numpy.typing import NDArray
 
 from ...clock import NodeClock
 from ...errors import ServerError
-from ...records import ABSENT, Ints, Table, concatenate, constant, rows, take
+from ...records import ABSENT, Ints, Table, rows, take
 from .files import Segment, footer_checksum
+from .stacking import FEW_ROWS, Source, source_of, stacked
 
 log = logging.getLogger(__name__)
-
-ROWS_FOR_THREADS = 20_000  # in a file of fewer, handing its columns to threads costs more than reading them
 
 
 # What comes of bytes that are not those that were written.
@@ -39,29 +38,34 @@ class Reader:
         self._root = root
         self.damaged: dict[str, str] = {}  # path -> why it cannot be read, of those that were found to be
 
-    def read(self, segments: Iterable[Segment], columns: Sequence[str] | None = None) -> Table:
-        """All rows of these segments of one dataset, not to be written to; a column some of them lack is
-        absent there. A damaged segment costs its own rows alone: it is left out, and is in `damaged`.
+    def read(
+        self, segments: Iterable[Segment], columns: Sequence[str] | None = None, more: Table | None = None
+    ) -> Table:
+        """All rows of these segments of one dataset and then those of another table, not to be written to; a
+        column some of them lack is absent there. A damaged segment costs its own rows alone: it is left out,
+        and is in `damaged`.
 
-        columns: only these, as far as there are any; at least one must be.
+        columns: of the segments, only these, as far as there are any; at least one must be.
         """
-        return concatenate(self.pieces(segments, columns))
-
-    def pieces(self, segments: Iterable[Segment], columns: Sequence[str] | None = None) -> list[Table]:
-        """The same as tables, one after the other, each with the columns that it has."""
-        found: list[Table] = []
+        sources: list[Source] = []
         for segment in segments:
             if segment.rows:
                 with self._noting(segment):
-                    found.extend(self._of(segment, columns))
-        return found
+                    sources.append(self._of(segment, columns))
+        if not sources:
+            return more or {}
+        return stacked([*sources, source_of(more)] if more and rows(more) else sources)
 
     def batches(
-        self, segment: Segment, most_rows: int, columns: Collection[str] | None = None
+        self,
+        segment: Segment,
+        most_rows: int,
+        columns: Collection[str] | None = None,
+        use_threads: bool = True,
     ) -> Iterator[Table]:
         """See `batches`; those of a damaged segment end where the damage is."""
         with self._noting(segment):
-            yield from batches(self._root, segment, most_rows, columns)
+            yield from batches(self._root, segment, most_rows, columns, use_threads)
 
     def of_ranks(self, segment: Segment, ranks: Sequence[int]) -> Table:
         """The rows of some ranks; none of a damaged segment. Texts that are the same are one object: of
@@ -101,17 +105,22 @@ class Reader:
                 log.error("%s; its %d rows are left out", error, segment.rows)
             self.damaged[segment.path] = str(error).replace(f"{self._root}/", "")  # readers see it
 
-    def _of(self, segment: Segment, columns: Sequence[str] | None) -> list[Table]:
+    def _of(self, segment: Segment, columns: Sequence[str] | None) -> Source:
+        """A small file is read now, a large one when its rows are asked for."""
         with _opened(self._root / segment.path, segment.footer) as file:
             if file.metadata.num_rows != segment.rows:
                 raise ValueError(f"it has {file.metadata.num_rows} rows and had {segment.rows}")
             names = _present(file, columns)
             same = constants(file.metadata, names)
             varying = [name for name in names if name not in same]
-            if not varying:
-                return [{name: constant(value, segment.rows) for name, value in same.items()}]
-            arrow = file.read(varying, use_threads=segment.rows > ROWS_FOR_THREADS)
-            return [_with_constants(plain(batch), names, same) for batch in arrow.to_batches()]
+            empty = plain(file.schema_arrow.empty_table().select(names))
+            kinds = {name: column.dtype for name, column in empty.items()}
+            pieces: Iterable[Table] = ()
+            if varying and segment.rows > FEW_ROWS:
+                pieces = self.batches(segment, FEW_ROWS, varying, use_threads=False)
+            elif varying:
+                pieces = [plain(batch) for batch in file.read(varying, use_threads=False).to_batches()]
+            return Source(segment.rows, kinds, same, pieces)
 
 
 def _stamp(path: Path) -> tuple[int, int]:
@@ -180,11 +189,6 @@ def _only_value(statistics: Any) -> int | None:
     return int(statistics.min) if statistics.min == statistics.max else None
 
 
-def _with_constants(table: Table, names: Sequence[str], same: Mapping[str, int]) -> Table:
-    count = rows(table)
-    return {name: constant(same[name], count) if name in same else table[name] for name in names}
-
-
 def _texts(file: pq.ParquetFile) -> list[str]:
     """Names of the columns of texts."""
     return [field.name for field in file.schema_arrow if pa.types.is_string(field.type)]
@@ -213,10 +217,9 @@ def _of_dictionary(column: Any) -> NDArray[np.object_]:
     return np.concatenate(found)
 
 
-def grouped_by_rank(tables: Sequence[Table]) -> Table:
-    """All rows, by rank, and of each rank in order of the tables."""
-    table = concatenate([table for table in tables if rows(table)])
-    if not table or not (table["rank"][1:] < table["rank"][:-1]).any():
+def grouped_by_rank(table: Table) -> Table:
+    """The rows by rank, and of each rank in their order."""
+    if not rows(table) or not (table["rank"][1:] < table["rank"][:-1]).any():
         return table
     return take(table, np.argsort(table["rank"], kind="stable"))
 
