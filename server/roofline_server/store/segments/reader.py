@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from hashlib import sha256
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -16,9 +18,9 @@ from numpy.typing import NDArray
 
 from ...clock import NodeClock
 from ...errors import ServerError
-from ...records import ABSENT, Ints, Table, rows, take
+from ...records import ABSENT, Ints, Table, rows
 from .files import Segment, footer_checksum
-from .stacking import FEW_ROWS, Source, source_of, stacked
+from .stacking import FEW_ROWS, RowSource, stacked
 
 log = logging.getLogger(__name__)
 
@@ -38,23 +40,27 @@ class Reader:
         self._root = root
         self.damaged: dict[str, str] = {}  # path -> why it cannot be read, of those that were found to be
 
-    def read(
-        self, segments: Iterable[Segment], columns: Sequence[str] | None = None, more: Table | None = None
-    ) -> Table:
-        """All rows of these segments of one dataset and then those of another table, not to be written to; a
-        column some of them lack is absent there. A damaged segment costs its own rows alone: it is left out,
-        and is in `damaged`.
+    def read(self, segments: Iterable[Segment], columns: Sequence[str] | None = None) -> Table:
+        """All rows of these segments of one dataset, not to be written to; a column some of them lack is
+        absent there. A damaged segment costs its own rows alone: it is left out, and is in `damaged`.
 
-        columns: of the segments, only these, as far as there are any; at least one must be.
+        columns: only these, as far as there are any; at least one must be.
         """
-        sources: list[Source] = []
+        return stacked(self.sources(segments, columns))
+
+    def sources(
+        self,
+        segments: Iterable[Segment],
+        columns: Sequence[str] | None = None,
+        digested: Collection[str] = (),
+    ) -> list[RowSource]:
+        """The same, to be put together with others. digested: columns of which there shall be digests."""
+        found: list[RowSource] = []
         for segment in segments:
             if segment.rows:
                 with self._noting(segment):
-                    sources.append(self._of(segment, columns))
-        if not sources:
-            return more or {}
-        return stacked([*sources, source_of(more)] if more and rows(more) else sources)
+                    found.append(self._of(segment, columns, digested))
+        return found
 
     def batches(
         self,
@@ -105,9 +111,10 @@ class Reader:
                 log.error("%s; its %d rows are left out", error, segment.rows)
             self.damaged[segment.path] = str(error).replace(f"{self._root}/", "")  # readers see it
 
-    def _of(self, segment: Segment, columns: Sequence[str] | None) -> Source:
+    def _of(self, segment: Segment, columns: Sequence[str] | None, digested: Collection[str]) -> RowSource:
         """A small file is read now, a large one when its rows are asked for."""
-        with _opened(self._root / segment.path, segment.footer) as file:
+        path = self._root / segment.path
+        with _opened(path, segment.footer) as file:
             if file.metadata.num_rows != segment.rows:
                 raise ValueError(f"it has {file.metadata.num_rows} rows and had {segment.rows}")
             names = _present(file, columns)
@@ -115,12 +122,12 @@ class Reader:
             varying = [name for name in names if name not in same]
             empty = plain(file.schema_arrow.empty_table().select(names))
             kinds = {name: column.dtype for name, column in empty.items()}
-            pieces: Iterable[Table] = ()
-            if varying and segment.rows > FEW_ROWS:
-                pieces = self.batches(segment, FEW_ROWS, varying, use_threads=False)
-            elif varying:
-                pieces = [plain(batch) for batch in file.read(varying, use_threads=False).to_batches()]
-            return Source(segment.rows, kinds, same, pieces)
+            digests = _digests(path, file.metadata, [name for name in varying if name in digested])
+            if not varying or segment.rows > FEW_ROWS:
+                few = partial(self.batches, segment, FEW_ROWS, use_threads=False)
+                return RowSource(segment.rows, kinds, same, digests, lambda some: few(columns=some))
+            pieces = [plain(batch) for batch in file.read(varying, use_threads=False).to_batches()]
+            return RowSource(segment.rows, kinds, same, digests, lambda some: pieces)
 
 
 def _stamp(path: Path) -> tuple[int, int]:
@@ -182,6 +189,20 @@ def constants(metadata: Any, names: Collection[str]) -> dict[str, int]:
     return found
 
 
+def _digests(path: Path, metadata: Any, names: Collection[str]) -> dict[str, bytes]:
+    """Of these columns as they are in a file: of what is equal there the rows are equal."""
+    found = {name: sha256() for name in names}
+    with open(path, "rb") as file:
+        for number in range(metadata.num_row_groups):
+            for chunk in map(metadata.row_group(number).column, range(metadata.num_columns)):
+                if chunk.path_in_schema in found:
+                    dictionary = chunk.dictionary_page_offset if chunk.has_dictionary_page else None
+                    file.seek(chunk.data_page_offset if dictionary is None else dictionary)
+                    found[chunk.path_in_schema].update(chunk.physical_type.encode())
+                    found[chunk.path_in_schema].update(file.read(chunk.total_compressed_size))
+    return {name: digest.digest() for name, digest in found.items()}
+
+
 def _only_value(statistics: Any) -> int | None:
     """None: there are several, or none, or it is not known."""
     if statistics is None or not statistics.has_min_max or statistics.null_count != 0:
@@ -215,13 +236,6 @@ def _of_dictionary(column: Any) -> NDArray[np.object_]:
         texts = np.array([*piece.dictionary.to_pylist(), ""], object)  # null: the last
         found.append(texts[piece.indices.fill_null(len(texts) - 1).to_numpy(zero_copy_only=False)])
     return np.concatenate(found)
-
-
-def grouped_by_rank(table: Table) -> Table:
-    """The rows by rank, and of each rank in their order."""
-    if not rows(table) or not (table["rank"][1:] < table["rank"][:-1]).any():
-        return table
-    return take(table, np.argsort(table["rank"], kind="stable"))
 
 
 def distinct(ids: Ints) -> list[int]:

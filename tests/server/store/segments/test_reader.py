@@ -9,26 +9,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from roofline_server.records import ABSENT, Table, concatenate, is_constant
+from roofline_server.records import ABSENT, Table, is_constant
 from roofline_server.store.segments.files import Piece, Segment, write
-from roofline_server.store.segments.reader import Reader, distinct, grouped_by_rank
+from roofline_server.store.segments.reader import Reader, distinct
 
 
 def table(*ranks: int, first: int = 0, **more: float) -> Table:
     """Rows of these ranks, numbered in order."""
     found: Table = {"rank": np.array(ranks, np.int64), "step": np.arange(first, first + len(ranks))}
     return {**found, **{name: np.full(len(ranks), value) for name, value in more.items()}}
-
-
-def test_rows_of_a_rank_are_together_in_the_order_they_came() -> None:
-    found = grouped_by_rank(concatenate([table(1, 1, 2), {}, table(3, 1, 2, first=3, cpu=0.5)]))
-    assert found["rank"].tolist() == [1, 1, 1, 2, 2, 3]
-    assert found["step"].tolist() == [0, 1, 4, 2, 5, 3]
-    assert np.isnan(found["cpu"]).tolist() == [True, True, False, True, False, False]
-
-
-def test_nothing_is_grouped_of_nothing() -> None:
-    assert grouped_by_rank({}) == {}
 
 
 def test_ranks_are_told_once() -> None:
@@ -62,7 +51,7 @@ def test_a_column_that_is_the_same_in_all_rows_takes_the_memory_of_one_number(tm
     assert found["same"].tolist() == [7] * 6
     assert np.isnan(found["known"]).tolist() == [False, True, False] * 2
     assert Reader(tmp_path).read([first], ["same"])["same"].tolist() == [7, 7, 7]
-    assert grouped_by_rank(Reader(tmp_path).read([first, second]))["same"].tolist() == [7, 7, 7, 7, 7, 9]
+    assert Reader(tmp_path).read([first, second])["same"].tolist() == [7, 7, 7, 7, 7, 9]
 
 
 def written(root: Path, rows: int = 3000) -> Segment:
