@@ -79,8 +79,9 @@ def job_of(signals: Sequence[RankSignals], accounts: Sequence[Account], grid: Gr
     exact = 2 * len(rows) >= min(int(whole.sum()), _most(len(columns))) and len(rows) >= LEAST_STEPS
     if not exact:
         rows, left, own = _from_windows(signals, accounts, at, _spread(np.flatnonzero(whole), len(columns)))
+    played = at[rows]
     names = dict.fromkeys(name for one in accounts for name in one.parts if name not in NOT_ITS_OWN)
-    measured = _placed([one.duration for one in accounts], at[rows]).mean(axis=1)
+    measured = _placed([one.duration for one in accounts], played).mean(axis=1)
     if exact and signals[0].barrier == "join":
         # What the coordinator does between a join and the next step is in no rank's step.
         measured = (left + own).max(axis=1)
@@ -89,7 +90,7 @@ def job_of(signals: Sequence[RankSignals], accounts: Sequence[Account], grid: Gr
         hosts=[one.host for one in accounts],
         left=left,
         own=own,
-        parts={name: _placed([one.parts.get(name) for one in accounts], at[rows]) for name in names},
+        parts={name: _placed([one.parts.get(name) for one in accounts], played) for name in names},
         measured=measured,
         aligned=int(whole.sum()),
         exact=exact,
@@ -97,7 +98,7 @@ def job_of(signals: Sequence[RankSignals], accounts: Sequence[Account], grid: Gr
             name: _in_transfer([getattr(one, name) for one in signals], accounts, name, left)
             for name in KEPT_OFF
         }
-        | {LACKING: _lacking_in_transfer(signals, accounts, at[rows], left)},
+        | {LACKING: _lacking_in_transfer(signals, accounts, played, left)},
     )
 
 
@@ -178,11 +179,11 @@ def _from_arrivals(signals: Sequence[RankSignals], at: Ints, rows: Ints) -> tupl
     joined = signals[0].barrier == "join"
     left_at = [end + h for end, h in zip(ends, held, strict=True)] if joined else ends
     came_at = [end - h for end, h in zip(left_at, held, strict=True)]
-    came, before = _placed(came_at, at[rows]), _placed(came_at, at[rows - 1])
-    left = _placed(left_at, at[rows - 1])
+    these, ones_before = at[rows], at[rows - 1]
+    came, before, left = _placed(came_at, these), _placed(came_at, ones_before), _placed(left_at, ones_before)
     known = ~np.isnan(came + before + left).any(axis=1)
     if not joined:  # between a join and the next step lies what the coordinator does: a part of all steps
-        known &= (_placed(begins, at[rows]) - left <= GAP_S).all(axis=1)
+        known &= (_placed(begins, these) - left <= GAP_S).all(axis=1)
     since = before.max(axis=1, keepdims=True, initial=-np.inf)
     return rows[known], (left - since)[known], (came - left)[known]
 
@@ -238,8 +239,8 @@ class Replay:
         total = np.zeros(steps)
         number = np.arange(steps)
         for shift in self._random.integers(0, steps, SHIFTS):
-            donors = self._random.choice(others, len(own))
-            latest = (rest + part[(number + shift) % steps][:, donors]).max(axis=1)
+            donors = part[:, self._random.choice(others, len(own))]
+            latest = (rest + donors[(number + shift) % steps]).max(axis=1)
             total += np.maximum(latest_other, latest)
         return total / SHIFTS
 
@@ -249,8 +250,10 @@ class Replay:
         times = self.job.in_transfer.get(group)
         if times is None or not len(times):
             return np.zeros(len(self._arrival))
-        others = np.delete(times, list(ranks), axis=1)
-        more: Floats = times[:, list(ranks)].max(axis=1) - others.max(axis=1, initial=0.0)
+        own: Floats = times[:, list(ranks)].max(axis=1)
+        if (own <= 0).all():  # as is usual
+            return np.zeros(len(own))
+        more: Floats = own - np.delete(times, list(ranks), axis=1).max(axis=1, initial=0.0)
         return more.clip(min=0)
 
     def all_like_others(self, rank: int) -> Floats:
