@@ -16,6 +16,7 @@ of the parts of accounts instead of operations, which needs no trace.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -37,9 +38,7 @@ KEPT_OFF = ("stopped", "throttled")  # signals and parts of that name: counted w
 LACKING = "cpus_lacking"  # the group of waits for a CPU
 
 
-class Job(NamedTuple):
-    """Steps of all ranks that meet at barriers, one row for each step that is played."""
-
+class _JobColumns(NamedTuple):
     ranks: list[str]  # of the columns
     hosts: list[str]
     left: Floats  # (steps, ranks), from the last arrival at the barrier before until the rank left it
@@ -51,13 +50,18 @@ class Job(NamedTuple):
     # Group -> (steps, ranks), of `left` what a rank was kept from running in: that holds up all of them.
     in_transfer: dict[str, Floats]
 
-    @property
+
+class Job(_JobColumns):
+    """Steps of all ranks that meet at barriers, one row for each step that is played."""
+
+    @cached_property
     def arrival(self) -> Floats:
-        """When each rank came, since the last arrival before; (steps, ranks)."""
+        """When each rank came, since the last arrival before; (steps, ranks). Not to be written to."""
         return self.left + self.own
 
+    @cached_property
     def played(self) -> Floats:
-        """Steps as they were, (steps,)."""
+        """Steps as they were, (steps,). Not to be written to."""
         longest: Floats = self.arrival.max(axis=1)
         return longest
 
@@ -232,7 +236,7 @@ class Replay:
         own = np.asarray(ranks, np.int64)
         others = np.setdiff1d(np.arange(count), own)
         if not len(others) or not steps:
-            return self.job.played()
+            return self.job.played
         part = self.group(parts)
         rest = self._arrival[:, own] - part[:, own]
         latest_other = self._arrival[:, others].max(axis=1)
@@ -275,7 +279,7 @@ class Replay:
     def without_transfer(self) -> Floats:
         """Steps in which nobody waits for the communication itself; (steps,)."""
         if not len(self.job.own):
-            return self.job.played()
+            return self.job.played
         # What a rank leaves the barrier after the last arrival is transfer, and how unevenly ranks leave it.
         longest: Floats = (self._arrival - self.job.left.min(axis=1, keepdims=True).clip(min=0)).max(axis=1)
         # While ranks are kept off it, it is not the communication that takes long.
@@ -283,7 +287,7 @@ class Replay:
             # What all lack of CPUs alike is part of it.
             late = [int(times.mean(axis=0).argmax())] if group == LACKING else range(len(self.job.ranks))
             longest = longest + self.held_up(late, group)
-        return np.minimum(longest, self.job.played())
+        return np.minimum(longest, self.job.played)
 
     def group(self, parts: Sequence[str]) -> Floats:
         """The sum of parts, (steps, ranks)."""
@@ -295,7 +299,7 @@ class Replay:
 
     def lost(self) -> float:
         """Seconds a step that ranks wait for each other, the mean over ranks."""
-        return float((self.job.played() - self._arrival.mean(axis=1)).mean()) if len(self._arrival) else 0.0
+        return float((self.job.played - self._arrival.mean(axis=1)).mean()) if len(self._arrival) else 0.0
 
 
 def differences(job: Job, parts: Sequence[str]) -> Floats:
