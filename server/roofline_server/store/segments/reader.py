@@ -86,9 +86,9 @@ class Reader:
             with pq.ParquetFile(
                 path, metadata=metadata, read_dictionary=texts, page_checksum_verification=True
             ) as whole:
-                found = [plain(file.schema_arrow.empty_table())]
+                found = []
                 for batch in whole.iter_batches(FEW_ROWS, _groups_of(metadata, ranks), use_threads=False):
-                    mine = np.isin(batch.column("rank").to_numpy(), list(ranks))
+                    mine = np.isin(batch.column("rank").to_numpy(zero_copy_only=False), list(ranks))
                     if without:
                         mine &= ~_begin_so(batch.column("name"), without)
                     found.append(plain(batch.filter(pa.array(mine))))

@@ -65,6 +65,19 @@ def written(root: Path, rows: int = 3000) -> Segment:
     return write(root, "job", "samples_x", 1, [Piece(columns, 0, rows * 1000)])
 
 
+def test_of_some_ranks_their_rows_alone_are_read(tmp_path: Path) -> None:
+    segment = written(tmp_path, 40_000)
+    reader = Reader(tmp_path)
+    every, found = reader.read([segment]), reader.of_ranks(segment, [2, 5])
+    mine = np.isin(every["rank"], [2, 5])
+    assert list(found) == list(every)
+    assert all(found[name].tolist() == column[mine].tolist() for name, column in every.items())
+    others = reader.of_ranks(segment, [2, 5], "name 1")
+    kept = mine & (every["name"] != "name 1")
+    assert others["time_ns"].tolist() == every["time_ns"][kept].tolist()
+    assert reader.of_ranks(segment, [9]) == {}
+
+
 def flipped(root: Path, segment: Segment, bits: Sequence[int]) -> tuple[int, int]:
     """How many of these single flipped bits were noticed, and how many changed a row and were not."""
     path = root / segment.path
