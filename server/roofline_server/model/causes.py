@@ -97,7 +97,7 @@ def _of_synchronous(
     node: full_node.FullNode | None,
 ) -> Conclusion:
     replay = Replay(job)
-    played = job.played()
+    played = job.played
     step = float(played.mean())
     known = {one.rank: one for one in signals}
     mine = [known[rank] for rank in job.ranks]

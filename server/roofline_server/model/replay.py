@@ -16,6 +16,7 @@ of the parts of accounts instead of operations, which needs no trace.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -37,9 +38,7 @@ KEPT_OFF = ("stopped", "throttled")  # signals and parts of that name: counted w
 LACKING = "cpus_lacking"  # the group of waits for a CPU
 
 
-class Job(NamedTuple):
-    """Steps of all ranks that meet at barriers, one row for each step that is played."""
-
+class _JobColumns(NamedTuple):
     ranks: list[str]  # of the columns
     hosts: list[str]
     left: Floats  # (steps, ranks), from the last arrival at the barrier before until the rank left it
@@ -51,13 +50,18 @@ class Job(NamedTuple):
     # Group -> (steps, ranks), of `left` what a rank was kept from running in: that holds up all of them.
     in_transfer: dict[str, Floats]
 
-    @property
+
+class Job(_JobColumns):
+    """Steps of all ranks that meet at barriers, one row for each step that is played."""
+
+    @cached_property
     def arrival(self) -> Floats:
-        """When each rank came, since the last arrival before; (steps, ranks)."""
+        """When each rank came, since the last arrival before; (steps, ranks). Not to be written to."""
         return self.left + self.own
 
+    @cached_property
     def played(self) -> Floats:
-        """Steps as they were, (steps,)."""
+        """Steps as they were, (steps,). Not to be written to."""
         longest: Floats = self.arrival.max(axis=1)
         return longest
 
@@ -79,8 +83,9 @@ def job_of(signals: Sequence[RankSignals], accounts: Sequence[Account], grid: Gr
     exact = 2 * len(rows) >= min(int(whole.sum()), _most(len(columns))) and len(rows) >= LEAST_STEPS
     if not exact:
         rows, left, own = _from_windows(signals, accounts, at, _spread(np.flatnonzero(whole), len(columns)))
+    played = at[rows]
     names = dict.fromkeys(name for one in accounts for name in one.parts if name not in NOT_ITS_OWN)
-    measured = _placed([one.duration for one in accounts], at[rows]).mean(axis=1)
+    measured = _placed([one.duration for one in accounts], played).mean(axis=1)
     if exact and signals[0].barrier == "join":
         # What the coordinator does between a join and the next step is in no rank's step.
         measured = (left + own).max(axis=1)
@@ -89,7 +94,7 @@ def job_of(signals: Sequence[RankSignals], accounts: Sequence[Account], grid: Gr
         hosts=[one.host for one in accounts],
         left=left,
         own=own,
-        parts={name: _placed([one.parts.get(name) for one in accounts], at[rows]) for name in names},
+        parts={name: _placed([one.parts.get(name) for one in accounts], played) for name in names},
         measured=measured,
         aligned=int(whole.sum()),
         exact=exact,
@@ -97,7 +102,7 @@ def job_of(signals: Sequence[RankSignals], accounts: Sequence[Account], grid: Gr
             name: _in_transfer([getattr(one, name) for one in signals], accounts, name, left)
             for name in KEPT_OFF
         }
-        | {LACKING: _lacking_in_transfer(signals, accounts, at[rows], left)},
+        | {LACKING: _lacking_in_transfer(signals, accounts, played, left)},
     )
 
 
@@ -178,11 +183,11 @@ def _from_arrivals(signals: Sequence[RankSignals], at: Ints, rows: Ints) -> tupl
     joined = signals[0].barrier == "join"
     left_at = [end + h for end, h in zip(ends, held, strict=True)] if joined else ends
     came_at = [end - h for end, h in zip(left_at, held, strict=True)]
-    came, before = _placed(came_at, at[rows]), _placed(came_at, at[rows - 1])
-    left = _placed(left_at, at[rows - 1])
+    these, ones_before = at[rows], at[rows - 1]
+    came, before, left = _placed(came_at, these), _placed(came_at, ones_before), _placed(left_at, ones_before)
     known = ~np.isnan(came + before + left).any(axis=1)
     if not joined:  # between a join and the next step lies what the coordinator does: a part of all steps
-        known &= (_placed(begins, at[rows]) - left <= GAP_S).all(axis=1)
+        known &= (_placed(begins, these) - left <= GAP_S).all(axis=1)
     since = before.max(axis=1, keepdims=True, initial=-np.inf)
     return rows[known], (left - since)[known], (came - left)[known]
 
@@ -231,15 +236,15 @@ class Replay:
         own = np.asarray(ranks, np.int64)
         others = np.setdiff1d(np.arange(count), own)
         if not len(others) or not steps:
-            return self.job.played()
+            return self.job.played
         part = self.group(parts)
         rest = self._arrival[:, own] - part[:, own]
         latest_other = self._arrival[:, others].max(axis=1)
         total = np.zeros(steps)
         number = np.arange(steps)
         for shift in self._random.integers(0, steps, SHIFTS):
-            donors = self._random.choice(others, len(own))
-            latest = (rest + part[(number + shift) % steps][:, donors]).max(axis=1)
+            donors = part[:, self._random.choice(others, len(own))]
+            latest = (rest + donors[(number + shift) % steps]).max(axis=1)
             total += np.maximum(latest_other, latest)
         return total / SHIFTS
 
@@ -249,8 +254,10 @@ class Replay:
         times = self.job.in_transfer.get(group)
         if times is None or not len(times):
             return np.zeros(len(self._arrival))
-        others = np.delete(times, list(ranks), axis=1)
-        more: Floats = times[:, list(ranks)].max(axis=1) - others.max(axis=1, initial=0.0)
+        own: Floats = times[:, list(ranks)].max(axis=1)
+        if (own <= 0).all():  # as is usual
+            return np.zeros(len(own))
+        more: Floats = own - np.delete(times, list(ranks), axis=1).max(axis=1, initial=0.0)
         return more.clip(min=0)
 
     def all_like_others(self, rank: int) -> Floats:
@@ -272,7 +279,7 @@ class Replay:
     def without_transfer(self) -> Floats:
         """Steps in which nobody waits for the communication itself; (steps,)."""
         if not len(self.job.own):
-            return self.job.played()
+            return self.job.played
         # What a rank leaves the barrier after the last arrival is transfer, and how unevenly ranks leave it.
         longest: Floats = (self._arrival - self.job.left.min(axis=1, keepdims=True).clip(min=0)).max(axis=1)
         # While ranks are kept off it, it is not the communication that takes long.
@@ -280,7 +287,7 @@ class Replay:
             # What all lack of CPUs alike is part of it.
             late = [int(times.mean(axis=0).argmax())] if group == LACKING else range(len(self.job.ranks))
             longest = longest + self.held_up(late, group)
-        return np.minimum(longest, self.job.played())
+        return np.minimum(longest, self.job.played)
 
     def group(self, parts: Sequence[str]) -> Floats:
         """The sum of parts, (steps, ranks)."""
@@ -292,7 +299,7 @@ class Replay:
 
     def lost(self) -> float:
         """Seconds a step that ranks wait for each other, the mean over ranks."""
-        return float((self.job.played() - self._arrival.mean(axis=1)).mean()) if len(self._arrival) else 0.0
+        return float((self.job.played - self._arrival.mean(axis=1)).mean()) if len(self._arrival) else 0.0
 
 
 def differences(job: Job, parts: Sequence[str]) -> Floats:

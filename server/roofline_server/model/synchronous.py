@@ -30,7 +30,7 @@ LOOKED_AT = 16  # differences that are played, the largest first
 
 def of_ranks(replay: Replay, signals: Sequence[RankSignals], foreign: Mapping[str, float]) -> list[Cause]:
     """Causes that some ranks have and others do not."""
-    job, played = replay.job, replay.job.played()
+    job, played = replay.job, replay.job.played
     count, step = len(job.ranks), float(played.mean())
     if count < 2:
         return []
@@ -104,14 +104,14 @@ def _cause_of(
     amid = float(replay.held_up(own, group).mean())
     of_kind = {**more, "contention": more.get("contention", 0.0) + amid} if group == LACKING else more
     kind = kind_of(group, of_kind, work, [signals[rank] for rank in own], signals, foreign)
-    step = float(job.played().mean())
+    step = float(job.played.mean())
     more |= {"contention": needed} if needed > 0 else {}
     return Cause(kind, group, names, host, sure, step, more, work, lasts(gain, step), amid)
 
 
 def of_all(replay: Replay, signals: Sequence[RankSignals], foreign: Mapping[str, float]) -> list[Cause]:
     """Parts that every rank has and could do without."""
-    job, played = replay.job, replay.job.played()
+    job, played = replay.job, replay.job.played
     step = float(played.mean())
     found = []
     looked_at = parts_of_all(signals)

@@ -77,10 +77,15 @@ def earliest(raw: RawData, datasets: Sequence[str]) -> int | None:
     return min(moments, default=None)
 
 
-def of_ranks(raw: RawData, dataset: str, ranks: Sequence[int], begin_ns: int, end_ns: int) -> Table:
-    """Rows of these ranks in a stretch of server time, on the server's clock, by rank in order of time."""
+def of_ranks(
+    raw: RawData, dataset: str, ranks: Sequence[int], begin_ns: int, end_ns: int, without: str = ""
+) -> Table:
+    """Rows of these ranks in a stretch of server time, on the server's clock, by rank in order of time.
+
+    without: rows whose `name` begins so may be left out.
+    """
     tables = [
-        raw.reader.of_ranks(segment, ranks)
+        raw.reader.of_ranks(segment, ranks, without)
         for segment in raw.segments
         if segment.dataset == dataset and segment.overlaps(begin_ns, end_ns, SLACK_NS)
     ]

@@ -32,7 +32,8 @@ from .raw_data import RawData, unsealed
 from .segments.files import STEPS, Segment
 from .segments.frames import by_dataset
 from .segments.leases import Leases
-from .segments.reader import Reader, distinct, grouped_by_rank, on_server_clock
+from .segments.reader import Reader, distinct, on_server_clock
+from .segments.stacking import RowSource, source_of
 from .steps.deltas import Deltas, Needed
 from .steps.kept import Kept, KeptSteps, Wanted
 from .view import JobView, as_they_turned_out, by_latest_ranks, extents_of, facts_of, with_breaks
@@ -254,16 +255,19 @@ class ViewBuilder:
                     continue
                 some = None if needed is None else needed[name]
                 wanted = Wanted(name, None if some is None else (*STEP_KEYS, *some))
-                read = partial(self._grouped, stored.get(name, ()), kept.new.get(name, {}), wanted.columns)
+                read = partial(self._sources, stored.get(name, ()), kept.new.get(name, {}), wanted.columns)
                 # Without rows where all files of it are damaged.
                 if rows(table := kept.table(wanted, read)):
                     found[name] = table
             return found
 
-    def _grouped(self, stored: Sequence[Segment], new: Table, columns: Sequence[str] | None) -> Table:
-        """A step table by rank; columns None: all."""
+    def _sources(
+        self, stored: Sequence[Segment], new: Table, columns: Sequence[str] | None
+    ) -> list[RowSource]:
+        """What a step table is made of; columns None: all."""
         made = {name: column for name, column in new.items() if columns is None or name in columns}
-        return grouped_by_rank([*self._reader.pieces(stored, columns), made])
+        found = self._reader.sources(stored, columns, STEP_KEYS)
+        return [*found, source_of(made, STEP_KEYS)] if rows(made) else found
 
     def _new_steps(
         self, job: str, snapshot: Snapshot, fresh: Mapping[str, Table], clocks: Clocks

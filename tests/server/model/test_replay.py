@@ -21,7 +21,7 @@ def test_job_with_nothing_mended_is_the_job_as_it_was() -> None:
     played = job(ranks=3, plant={"input": {1: 0.01}})
     replay = replayed(played)
     assert replay.job.exact
-    assert replay.job.played() == pytest.approx(played.step[1:], abs=1e-8)
+    assert replay.job.played == pytest.approx(played.step[1:], abs=1e-8)
     assert replay.job.measured.mean() == pytest.approx(played.step[1:].mean(), rel=1e-3)
 
 
@@ -38,27 +38,27 @@ def test_mending_gives_what_was_planted(planted: str, part: str) -> None:
     # The job without it is known: the same draws without what is planted.
     with_it, without = job(plant={planted: {1: 0.010}}), job()
     replay = replayed(with_it)
-    gain = (replay.job.played() - replay.like_others([1], [part])).mean()
+    gain = (replay.job.played - replay.like_others([1], [part])).mean()
     assert gain == pytest.approx((with_it.step - without.step)[1:].mean(), rel=0.05)
 
 
 def test_ranks_that_are_alike_gain_nothing_from_being_made_alike() -> None:
     replay = replayed(job(steps=1000, ranks=4))
     for rank in range(4):
-        gain = (replay.job.played() - replay.like_others([rank], ["compute", "host"])).mean()
+        gain = (replay.job.played - replay.like_others([rank], ["compute", "host"])).mean()
         assert abs(gain) < 0.0005
 
 
 def test_two_late_ranks_are_mended_only_together() -> None:
     replay = replayed(job(ranks=8, plant={"input": {1: 0.010, 5: 0.010}}))
-    played = replay.job.played().mean()
+    played = replay.job.played.mean()
     assert played - replay.like_others([1], ["input"]).mean() < 0.003
     assert played - replay.like_others([1, 5], ["input"]).mean() == pytest.approx(0.0085, abs=0.002)
 
 
 def test_stops_amid_the_communication_are_gone_with_the_rank_or_the_part_that_is_mended() -> None:
     replay = replayed(job(transfer=0.035, columns={"stopped": {1: 0.020}}))
-    played = replay.job.played().mean()
+    played = replay.job.played.mean()
     gain = played - replay.without_part("stopped").mean()
     assert gain == pytest.approx(0.019, abs=0.002)
     assert played - replay.all_like_others(1).mean() == pytest.approx(gain, abs=0.002)
@@ -68,12 +68,12 @@ def test_stops_amid_the_communication_are_gone_with_the_rank_or_the_part_that_is
 
 def test_part_on_no_rank() -> None:
     replay = replayed(job(plant={"input": {0: 0.02, 1: 0.02}}))
-    assert (replay.job.played() - replay.without(["input"])).mean() == pytest.approx(0.025, rel=0.05)
+    assert (replay.job.played - replay.without(["input"])).mean() == pytest.approx(0.025, rel=0.05)
 
 
 def test_communication_that_costs_nothing() -> None:
     replay = replayed(job())
-    assert (replay.job.played() - replay.without_transfer()).mean() == pytest.approx(TRANSFER, rel=0.05)
+    assert (replay.job.played - replay.without_transfer()).mean() == pytest.approx(TRANSFER, rel=0.05)
 
 
 def test_steps_that_stand_alone_are_played_by_their_windows() -> None:
@@ -84,7 +84,7 @@ def test_steps_that_stand_alone_are_played_by_their_windows() -> None:
     found = job_of(played.signals, played.accounts, grid)
     assert found is not None
     assert not found.exact
-    assert found.played().mean() == pytest.approx(found.measured.mean(), rel=0.01)
+    assert found.played.mean() == pytest.approx(found.measured.mean(), rel=0.01)
 
 
 def test_stretch_between_steps_is_in_no_step() -> None:
@@ -99,7 +99,7 @@ def test_stretch_between_steps_is_in_no_step() -> None:
     found = job_of(signals, played.accounts, played.grid)
     assert found is not None
     assert len(found.own) == 198
-    assert found.played().max() < 1
+    assert found.played.max() < 1
 
 
 def test_rank_that_came_late_to_the_job_does_not_hide_the_others() -> None:
@@ -130,7 +130,7 @@ def test_ranks_without_a_barrier_have_no_replay() -> None:
 def test_mending_never_makes_a_step_longer_than_its_parts_allow(seed: int, ranks: int, part: str) -> None:
     found = replayed(job(steps=30, ranks=ranks, seed=seed)).job
     replay = Replay(found)
-    played = found.played()
+    played = found.played
     assert (replay.without([part]) <= played + 1e-12).all()
     assert (replay.without_transfer() <= played + 1e-12).all()
     assert (replay.without(OWN) >= -1e-9).all()

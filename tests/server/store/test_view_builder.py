@@ -25,9 +25,9 @@ def read(monkeypatch: pytest.MonkeyPatch) -> Read:
     found: Read = []
     whole = Reader._of
 
-    def noted(reader: Reader, segment: Segment, columns: Sequence[str] | None) -> Any:
+    def noted(reader: Reader, segment: Segment, *columns: Any) -> Any:
         found.append(segment)
-        return whole(reader, segment, columns)
+        return whole(reader, segment, *columns)
 
     monkeypatch.setattr(Reader, "_of", noted)
     return found

@@ -17,25 +17,23 @@ def counter(table: Table, name: str) -> CounterEvidence | None:
         return None
     begin, end = f"{name}.begin", f"{name}.end"
     grown = table[end] - table[begin]
-    windows, mean = len(grown), float(grown.mean())
     read = {n: table[n] for n in (begin, end, "begin_ns", "end_ns", "start_ns")}
-    stretches = [read]
-    if np.isnan(mean):  # some windows have no reading
-        unread = np.isnan(grown)
-        windows -= int(np.count_nonzero(unread))
-        if not windows:
-            return None
-        mean = float(grown[~unread].mean())
-        # Nearly always the last windows alone have no reading.
-        in_a_row = not unread[:windows].any()
-        read = {n: column[:windows] for n, column in read.items()} if in_a_row else take(read, ~unread)
-        stretches = [read] if in_a_row else _unbroken(read, ~unread)
+    has_reading = ~np.isnan(grown)
+    windows = int(np.count_nonzero(has_reading))
+    if not windows:
+        return None
+    if has_reading[:windows].all():  # nearly always the last windows alone have none
+        growth = float(grown[:windows].sum())
+        stretches = [{n: column[:windows] for n, column in read.items()}]
+    else:
+        growth = float(grown[has_reading].sum())
+        stretches = _unbroken(take(read, has_reading), has_reading)
     total = seconds = 0.0
     for stretch in stretches:
         for one in _between_restarts(stretch, name):
             total += float(one[end].max() - one[begin][0])
             seconds += float(one["end_ns"].max() - one["begin_ns"].min()) / 1e9
-    return CounterEvidence(total, seconds, windows, mean)
+    return CounterEvidence(total, seconds, windows, growth / windows)
 
 
 def _unbroken(read: Table, known: Bools) -> list[Table]:

@@ -9,8 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...correlate.steps import OWN, union
-from ...records import Bools, Ints, Table, rows, take
+from ...records import Bools, Table, rows, take
 from ..questions import Steps
+
+WHO = ("rank", "window", "step")  # and in whose step
 
 
 def picked(table: Table, wanted: Bools) -> Table:
@@ -21,63 +23,67 @@ def picked(table: Table, wanted: Bools) -> Table:
 def by_rank(
     tables: Mapping[str, Table], left_out: Callable[[Table], Bools] | None = None
 ) -> dict[int, dict[str, Table]]:
-    """rank -> its rows of each table, views of it; left_out: which rows of a table go. A column that tables
-    share is shared by what is cut of them, too."""
+    """rank -> its rows of each table, views of it; left_out: which rows of a table go, by its columns `WHO`.
+    A column that tables share is shared by what is cut of them, too."""
     found: dict[int, dict[str, Table]] = {}
-    known: list[_Pieces] = []
+    cuts: list[_Cut] = []
     for name, table in tables.items():
         if not rows(table):
             continue
-        ranks = table["rank"]
-        if np.any(ranks[1:] < ranks[:-1]):
-            table = take(table, np.argsort(ranks, kind="stable"))
-            ranks = table["rank"]
-        begins = np.append(0, np.flatnonzero(ranks[1:] != ranks[:-1]) + 1)
-        cut = _cut(table, begins, np.append(begins[1:], len(ranks)), left_out, known)
-        for rank, mine in zip(ranks[begins].tolist(), cut, strict=True):
+        cut = next((one for one in cuts if one.fits(table)), None)
+        if cut is None:
+            table = _in_order(table)
+            cuts.append(cut := _Cut(table, left_out))
+        for rank, mine in zip(cut.ranks, cut.pieces(table), strict=True):
             found.setdefault(rank, {})[name] = mine
     return found
 
 
-class _Pieces:
-    """Columns, cut at the borders of the same stretches."""
-
-    def __init__(self, stretches: list[tuple[int, int]]) -> None:
-        self.stretches = stretches
-        self._cut: dict[int, tuple[NDArray[Any], list[NDArray[Any]]]] = {}
-
-    def of(self, column: NDArray[Any]) -> list[NDArray[Any]]:
-        """A view of it for each stretch, the same whenever it is asked for."""
-        if id(column) not in self._cut:
-            self._cut[id(column)] = column, [column[begin:end] for begin, end in self.stretches]
-        return self._cut[id(column)][1]
+def _in_order(table: Table) -> Table:
+    ranks = table["rank"]
+    return take(table, np.argsort(ranks, kind="stable")) if np.any(ranks[1:] < ranks[:-1]) else table
 
 
-def _cut(
-    table: Table,
-    begins: Ints,
-    ends: Ints,
-    left_out: Callable[[Table], Bools] | None,
-    known: list[_Pieces],
-) -> Iterator[Table]:
-    """The rows of each stretch, without those that go. Nothing is copied where these are the first of it, as
-    they nearly always are. known: what was cut of other tables; that of this one is added."""
-    go: Bools = np.zeros(len(table["rank"]), np.bool_) if left_out is None else left_out(table)
-    whole = begins
-    if go.any():
-        gone = np.add.reduceat(go, begins, dtype=np.int64)
-        so_far = np.append(0, np.cumsum(go))
-        leading = so_far[begins + gone] - so_far[begins] == gone
-        begins = begins + np.where(leading, gone, 0)
-        whole = np.where(leading, begins, -1)
-    stretches = list(zip(begins.tolist(), ends.tolist(), strict=True))
-    pieces = next((one for one in known if one.stretches == stretches), None)
-    if pieces is None:
-        known.append(pieces := _Pieces(stretches))
-    each = zip(*map(pieces.of, table.values()), strict=True)
-    for columns, (begin, end), at in zip(each, stretches, whole.tolist(), strict=True):
-        mine = dict(zip(table, columns, strict=True))
-        yield mine if at >= 0 else take(mine, ~go[begin:end])
+class _Cut:
+    """Where tables are cut that have the same columns `WHO`, and which of their rows go. Nothing is copied
+    where these are the first of a rank, as they nearly always are."""
+
+    def __init__(self, table: Table, left_out: Callable[[Table], Bools] | None) -> None:
+        """table: by rank."""
+        self._who = [table.get(name) for name in WHO]
+        ranks = table["rank"]
+        begins = np.append(0, np.flatnonzero(ranks[1:] != ranks[:-1]) + 1)
+        ends = np.append(begins[1:], len(ranks))
+        self.ranks: list[int] = ranks[begins].tolist()
+        go: Bools = np.zeros(len(ranks), np.bool_) if left_out is None else left_out(table)
+        self._stays, at = ~go, np.flatnonzero(go)
+        in_between = np.zeros(len(begins), np.bool_)  # of which ranks not only the first rows go
+        if len(at):
+            gone = np.searchsorted(at, ends) - np.searchsorted(at, begins)
+            last = at[np.searchsorted(at, ends) - 1]  # that goes, where any does
+            in_between = (gone > 0) & (last != begins + gone - 1)
+            begins = begins + np.where(in_between, 0, gone)
+        self._in_between: list[bool] = in_between.tolist()
+        self._stretches = list(zip(begins.tolist(), ends.tolist(), strict=True))
+        self._known: dict[int, tuple[NDArray[Any], list[NDArray[Any]]]] = {}  # by the identity of a column
+
+    def fits(self, table: Table) -> bool:
+        """Whether it is that of a table."""
+        return all(table.get(name) is column for name, column in zip(WHO, self._who, strict=True))
+
+    def pieces(self, table: Table) -> Iterator[Table]:
+        """The rows of each rank, without those that go."""
+        for columns, (begin, end), in_between in zip(
+            zip(*map(self._of, table.values()), strict=True), self._stretches, self._in_between, strict=True
+        ):
+            mine = dict(zip(table, columns, strict=True))
+            yield take(mine, self._stays[begin:end]) if in_between else mine
+
+    def _of(self, column: NDArray[Any]) -> list[NDArray[Any]]:
+        """A view of it for each rank, the same whenever it is asked for."""
+        if id(column) not in self._known:
+            self._known[id(column)] = column, [column[begin:end] for begin, end in self._stretches]
+        return self._known[id(column)][1]
 
 
 def within(table: Table, steps: Steps) -> Table:

@@ -209,7 +209,8 @@ def _held(
     for first in range(0, len(numbers), at_once):
         some = numbers[first : first + at_once]
         begin, end = min(limits[n][0] for n in some), max(limits[n][1] for n in some)
-        known = by_rank({dataset: raw_data.of_ranks(raw, dataset, some, begin, end)})
+        without = AMOUNTS if dataset == "spans" else ""  # numbers of a step, without length
+        known = by_rank({dataset: raw_data.of_ranks(raw, dataset, some, begin, end, without)})
         for number in some:
             mine = known.pop(number, {}).get(dataset, {})
             if not rows(mine):
@@ -230,7 +231,7 @@ def _spans_of(view: JobView, number: int, spans: Table) -> Iterator[Chunk]:
     shown = np.array([name.partition(".")[2] for name in names], object)
     for kind in sorted(set(family.tolist())):
         if f"{kind}." == AMOUNTS:
-            continue  # numbers of a step, without length
+            continue
         some = np.flatnonzero((family == kind)[which])
         mine = {n: column[some] for n, column in spans.items() if n != "name"}
         row = "phases" if kind == "phase" else kind

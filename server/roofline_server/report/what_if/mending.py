@@ -41,7 +41,7 @@ def mend(
     if what in ranks and what not in job.ranks:
         return None, [], [texts.seldom_there(what)]
     replay = Replay(job)
-    played = job.played()
+    played = job.played
     if what in ranks:
         then = replay.all_like_others(job.ranks.index(what))
     elif what == "transfer":

@@ -78,7 +78,7 @@ def _job(view: JobView, gathered: Gathered, known: Accounts) -> tuple[Synchronou
         found = job_of(signals, accounts, gathered.barriers.grid)
         if found is None:
             return None, 0
-        own, played = found.own, found.played()
+        own, played = found.own, found.played
     if len(own) < LEAST_STEPS:
         return None, 0
     ranks = [gathered.evidence[n] for n in numbers]

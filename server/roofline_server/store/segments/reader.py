@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from hashlib import sha256
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -16,12 +18,11 @@ from numpy.typing import NDArray
 
 from ...clock import NodeClock
 from ...errors import ServerError
-from ...records import ABSENT, Ints, Table, concatenate, constant, rows, take
+from ...records import ABSENT, Bools, Ints, Table, concatenate, rows
 from .files import Segment, footer_checksum
+from .stacking import FEW_ROWS, RowSource, stacked
 
 log = logging.getLogger(__name__)
-
-ROWS_FOR_THREADS = 20_000  # in a file of fewer, handing its columns to threads costs more than reading them
 
 
 # What comes of bytes that are not those that were written.
@@ -45,36 +46,53 @@ class Reader:
 
         columns: only these, as far as there are any; at least one must be.
         """
-        return concatenate(self.pieces(segments, columns))
+        return stacked(self.sources(segments, columns))
 
-    def pieces(self, segments: Iterable[Segment], columns: Sequence[str] | None = None) -> list[Table]:
-        """The same as tables, one after the other, each with the columns that it has."""
-        found: list[Table] = []
+    def sources(
+        self,
+        segments: Iterable[Segment],
+        columns: Sequence[str] | None = None,
+        digested: Collection[str] = (),
+    ) -> list[RowSource]:
+        """The same, to be put together with others. digested: columns of which there shall be digests."""
+        found: list[RowSource] = []
         for segment in segments:
             if segment.rows:
                 with self._noting(segment):
-                    found.extend(self._of(segment, columns))
+                    found.append(self._of(segment, columns, digested))
         return found
 
     def batches(
-        self, segment: Segment, most_rows: int, columns: Collection[str] | None = None
+        self,
+        segment: Segment,
+        most_rows: int,
+        columns: Collection[str] | None = None,
+        use_threads: bool = True,
     ) -> Iterator[Table]:
         """See `batches`; those of a damaged segment end where the damage is."""
         with self._noting(segment):
-            yield from batches(self._root, segment, most_rows, columns)
+            yield from batches(self._root, segment, most_rows, columns, use_threads)
 
-    def of_ranks(self, segment: Segment, ranks: Sequence[int]) -> Table:
-        """The rows of some ranks; none of a damaged segment. Texts that are the same are one object: of
-        millions of rows they are few, and one for each row takes most of the time."""
-        with self._noting(segment), _opened(self._root / segment.path, segment.footer) as file:
-            mine = [("rank", "in", list(ranks))]
-            arrow = pq.read_table(
-                self._root / segment.path,
-                filters=mine,
-                read_dictionary=_texts(file),
-                page_checksum_verification=True,
-            )
-            return plain(arrow.combine_chunks())
+    def of_ranks(self, segment: Segment, ranks: Sequence[int], without: str = "") -> Table:
+        """The rows of some ranks; none of a damaged segment. Texts that are the same are one object as far as
+        they are read together: of millions of rows they are few, and one for each row takes most of the
+        time.
+
+        without: rows whose `name` begins so may be left out.
+        """
+        path = self._root / segment.path
+        with self._noting(segment), _opened(path, segment.footer) as file:
+            metadata, texts = file.metadata, _texts(file)
+            with pq.ParquetFile(
+                path, metadata=metadata, read_dictionary=texts, page_checksum_verification=True
+            ) as whole:
+                found = []
+                for batch in whole.iter_batches(FEW_ROWS, _groups_of(metadata, ranks), use_threads=False):
+                    mine = np.isin(batch.column("rank").to_numpy(zero_copy_only=False), list(ranks))
+                    if without:
+                        mine &= ~_begin_so(batch.column("name"), without)
+                    found.append(plain(batch.filter(pa.array(mine))))
+            return concatenate(found)
         return {}
 
     def columns(self, segment: Segment) -> Table:
@@ -101,17 +119,23 @@ class Reader:
                 log.error("%s; its %d rows are left out", error, segment.rows)
             self.damaged[segment.path] = str(error).replace(f"{self._root}/", "")  # readers see it
 
-    def _of(self, segment: Segment, columns: Sequence[str] | None) -> list[Table]:
-        with _opened(self._root / segment.path, segment.footer) as file:
+    def _of(self, segment: Segment, columns: Sequence[str] | None, digested: Collection[str]) -> RowSource:
+        """A small file is read now, a large one when its rows are asked for."""
+        path = self._root / segment.path
+        with _opened(path, segment.footer) as file:
             if file.metadata.num_rows != segment.rows:
                 raise ValueError(f"it has {file.metadata.num_rows} rows and had {segment.rows}")
             names = _present(file, columns)
             same = constants(file.metadata, names)
             varying = [name for name in names if name not in same]
-            if not varying:
-                return [{name: constant(value, segment.rows) for name, value in same.items()}]
-            arrow = file.read(varying, use_threads=segment.rows > ROWS_FOR_THREADS)
-            return [_with_constants(plain(batch), names, same) for batch in arrow.to_batches()]
+            empty = plain(file.schema_arrow.empty_table().select(names))
+            kinds = {name: column.dtype for name, column in empty.items()}
+            digests = _digests(path, file.metadata, [name for name in varying if name in digested])
+            if not varying or segment.rows > FEW_ROWS:
+                few = partial(self.batches, segment, FEW_ROWS, use_threads=False)
+                return RowSource(segment.rows, kinds, same, digests, lambda some: few(columns=some))
+            pieces = [plain(batch) for batch in file.read(varying, use_threads=False).to_batches()]
+            return RowSource(segment.rows, kinds, same, digests, lambda some: pieces)
 
 
 def _stamp(path: Path) -> tuple[int, int]:
@@ -173,16 +197,37 @@ def constants(metadata: Any, names: Collection[str]) -> dict[str, int]:
     return found
 
 
+def _groups_of(metadata: Any, ranks: Sequence[int]) -> list[int]:
+    """Which row groups may have rows of these ranks."""
+    found = []
+    for number in range(metadata.num_row_groups):
+        group = metadata.row_group(number)
+        chunks = map(group.column, range(metadata.num_columns))
+        known = next(chunk.statistics for chunk in chunks if chunk.path_in_schema == "rank")
+        if known is None or not known.has_min_max or any(known.min <= rank <= known.max for rank in ranks):
+            found.append(number)
+    return found
+
+
+def _digests(path: Path, metadata: Any, names: Collection[str]) -> dict[str, bytes]:
+    """Of these columns as they are in a file: of what is equal there the rows are equal."""
+    found = {name: sha256() for name in names}
+    with open(path, "rb") as file:
+        for number in range(metadata.num_row_groups):
+            for chunk in map(metadata.row_group(number).column, range(metadata.num_columns)):
+                if chunk.path_in_schema in found:
+                    dictionary = chunk.dictionary_page_offset if chunk.has_dictionary_page else None
+                    file.seek(chunk.data_page_offset if dictionary is None else dictionary)
+                    found[chunk.path_in_schema].update(chunk.physical_type.encode())
+                    found[chunk.path_in_schema].update(file.read(chunk.total_compressed_size))
+    return {name: digest.digest() for name, digest in found.items()}
+
+
 def _only_value(statistics: Any) -> int | None:
     """None: there are several, or none, or it is not known."""
     if statistics is None or not statistics.has_min_max or statistics.null_count != 0:
         return None
     return int(statistics.min) if statistics.min == statistics.max else None
-
-
-def _with_constants(table: Table, names: Sequence[str], same: Mapping[str, int]) -> Table:
-    count = rows(table)
-    return {name: constant(same[name], count) if name in same else table[name] for name in names}
 
 
 def _texts(file: pq.ParquetFile) -> list[str]:
@@ -203,6 +248,13 @@ def plain(arrow: Any) -> Table:
     return table
 
 
+def _begin_so(texts: Any, prefix: str) -> Bools:
+    """Of a column of texts that are kept once each. What is null does not."""
+    begins = [text.startswith(prefix) for text in texts.dictionary.to_pylist()]
+    found: Bools = np.array([*begins, False])[texts.indices.fill_null(len(begins)).to_numpy()]
+    return found
+
+
 def _of_dictionary(column: Any) -> NDArray[np.object_]:
     """Texts that are kept once each, as objects that rows share."""
     pieces = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
@@ -211,14 +263,6 @@ def _of_dictionary(column: Any) -> NDArray[np.object_]:
         texts = np.array([*piece.dictionary.to_pylist(), ""], object)  # null: the last
         found.append(texts[piece.indices.fill_null(len(texts) - 1).to_numpy(zero_copy_only=False)])
     return np.concatenate(found)
-
-
-def grouped_by_rank(tables: Sequence[Table]) -> Table:
-    """All rows, by rank, and of each rank in order of the tables."""
-    table = concatenate([table for table in tables if rows(table)])
-    if not table or not (table["rank"][1:] < table["rank"][:-1]).any():
-        return table
-    return take(table, np.argsort(table["rank"], kind="stable"))
 
 
 def distinct(ids: Ints) -> list[int]:

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...records import Table, is_constant
+from ..segments.stacking import ByRank, RowSource
 from ..view import JobView
 
 MOST_BYTES = 512 << 20
@@ -33,16 +34,17 @@ class Kept:
         self.lock = threading.Lock()
         self.lasts_s, self.used_s = lasts_s, 0.0
         self.new: Mapping[str, Table] | None = None  # of steps that are not stored; None: not made yet
+        self._by_rank = ByRank()
         self._tables: dict[str, tuple[Wanted, Table]] = {}
         self._views: dict[frozenset[str], JobView] = {}  # by the names of all columns that they have
 
-    def table(self, wanted: Wanted, read: Callable[[], Table]) -> Table:
-        """With the columns that are wanted, as far as there are any; not to be written to."""
+    def table(self, wanted: Wanted, sources: Callable[[], Sequence[RowSource]]) -> Table:
+        """By rank, with the columns that are wanted, as far as there are any; not to be written to."""
         known, table = self._tables.get(wanted.name, (None, {}))
         if known is None or not _covers(known.columns, wanted.columns):
             if known is not None:
                 self._views.clear()  # they would keep the table that this one replaces
-            table = self._shared(read())
+            table = self._by_rank.table(sources())
             for column in table.values():
                 column.flags.writeable = False  # others will read it, too
             self._tables[wanted.name] = wanted, table
@@ -60,19 +62,12 @@ class Kept:
         self._views[columns] = made
         return made
 
-    def _shared(self, table: Table) -> Table:
-        """Nearly always a job's step tables have the same rows: who, which step and when is kept once."""
-        for _, other in self._tables.values():
-            for name in table.keys() & other.keys():
-                if table[name] is not other[name] and np.array_equal(table[name], other[name]):
-                    table[name] = other[name]
-        return table
-
     @property
     def bytes(self) -> int:
         """Of memory that its tables take."""
         tables = [*(table for _, table in list(self._tables.values())), *(self.new or {}).values()]
         each = {id(one): one for table in tables for one in table.values()}
+        each |= {id(one): one for one in self._by_rank.orders}
         return sum(0 if is_constant(one) else one.nbytes for one in each.values())
 
 

@@ -11,24 +11,13 @@ import pyarrow.parquet as pq
 import pytest
 from roofline_server.records import ABSENT, Table, is_constant
 from roofline_server.store.segments.files import Piece, Segment, write
-from roofline_server.store.segments.reader import Reader, distinct, grouped_by_rank
+from roofline_server.store.segments.reader import Reader, distinct
 
 
 def table(*ranks: int, first: int = 0, **more: float) -> Table:
     """Rows of these ranks, numbered in order."""
     found: Table = {"rank": np.array(ranks, np.int64), "step": np.arange(first, first + len(ranks))}
     return {**found, **{name: np.full(len(ranks), value) for name, value in more.items()}}
-
-
-def test_rows_of_a_rank_are_together_in_the_order_they_came() -> None:
-    found = grouped_by_rank([table(1, 1, 2), {}, table(3, 1, 2, first=3, cpu=0.5)])
-    assert found["rank"].tolist() == [1, 1, 1, 2, 2, 3]
-    assert found["step"].tolist() == [0, 1, 4, 2, 5, 3]
-    assert np.isnan(found["cpu"]).tolist() == [True, True, False, True, False, False]
-
-
-def test_nothing_is_grouped_of_nothing() -> None:
-    assert grouped_by_rank([]) == grouped_by_rank([{}]) == {}
 
 
 def test_ranks_are_told_once() -> None:
@@ -62,7 +51,7 @@ def test_a_column_that_is_the_same_in_all_rows_takes_the_memory_of_one_number(tm
     assert found["same"].tolist() == [7] * 6
     assert np.isnan(found["known"]).tolist() == [False, True, False] * 2
     assert Reader(tmp_path).read([first], ["same"])["same"].tolist() == [7, 7, 7]
-    assert grouped_by_rank([Reader(tmp_path).read([first, second])])["same"].tolist() == [7, 7, 7, 7, 7, 9]
+    assert Reader(tmp_path).read([first, second])["same"].tolist() == [7, 7, 7, 7, 7, 9]
 
 
 def written(root: Path, rows: int = 3000) -> Segment:
@@ -74,6 +63,19 @@ def written(root: Path, rows: int = 3000) -> Segment:
         "name": np.array([f"name {number % 7}" for number in range(rows)], object),
     }
     return write(root, "job", "samples_x", 1, [Piece(columns, 0, rows * 1000)])
+
+
+def test_of_some_ranks_their_rows_alone_are_read(tmp_path: Path) -> None:
+    segment = written(tmp_path, 40_000)
+    reader = Reader(tmp_path)
+    every, found = reader.read([segment]), reader.of_ranks(segment, [2, 5])
+    mine = np.isin(every["rank"], [2, 5])
+    assert list(found) == list(every)
+    assert all(found[name].tolist() == column[mine].tolist() for name, column in every.items())
+    others = reader.of_ranks(segment, [2, 5], "name 1")
+    kept = mine & (every["name"] != "name 1")
+    assert others["time_ns"].tolist() == every["time_ns"][kept].tolist()
+    assert reader.of_ranks(segment, [9]) == {}
 
 
 def flipped(root: Path, segment: Segment, bits: Sequence[int]) -> tuple[int, int]:

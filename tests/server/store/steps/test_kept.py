@@ -7,6 +7,7 @@ import copy
 import numpy as np
 import pytest
 from roofline_server.records import Table, constant
+from roofline_server.store.segments.stacking import RowSource, source_of
 from roofline_server.store.steps.kept import KEPT_S, UNSEALED_KEPT_S, Kept, KeptSteps, Wanted, same
 
 TABLE = {"rank": np.arange(10), "a": np.ones(10), "b": np.zeros(10), "window": constant(-1, 10)}
@@ -19,9 +20,9 @@ class Reading:
     def __init__(self) -> None:
         self.times = 0
 
-    def __call__(self) -> Table:
+    def __call__(self) -> list[RowSource]:
         self.times += 1
-        return {name: column.copy() if column.strides != (0,) else column for name, column in TABLE.items()}
+        return [source_of(TABLE, ["rank", "a"])]
 
 
 class Clock:
@@ -61,7 +62,7 @@ def test_columns_that_are_the_same_in_two_tables_take_memory_once() -> None:
     other = {**TABLE, "b": np.ones(10)}
     with kept.lock:
         kept.table(Wanted("steps", None), reading)
-        found = kept.table(Wanted("steps_tcp", None), lambda: {name: c.copy() for name, c in other.items()})
+        found = kept.table(Wanted("steps_tcp", None), lambda: [source_of(other, ["rank", "a"])])
     assert kept.bytes == BYTES + 80, "a and rank are those of the other table, b is not"
     assert {name: column.tolist() for name, column in found.items()} == {
         n: c.tolist() for n, c in other.items()
