@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from .full_node import FullNode
 
-BUSY = 0.4  # share of the time that a server must be in use to be named; of healthy ones it is below 0.25
+BUSY = 0.4  # share of the time that a server must be in use to be named, where workers wait for it
 BUSY_SLOW = 0.2  # the same of one that lacks CPUs far more than the workers
 WAITING = 0.1  # share of their cycle that the workers must wait for it
 STOPPED = 0.02  # share of the time that a server must surely be stopped to be named
