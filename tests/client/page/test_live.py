@@ -60,13 +60,17 @@ def test_where_nothing_is_new_nothing_is_asked(monkeypatch: pytest.MonkeyPatch) 
 
         ask = Counter()
         watching = asyncio.create_task(some(Feed(ask, Pace(), newest=newest).watch(), 1000))
-        for batch in (1, 2, 7):  # noqa: B007 - `newest` reads it
-            await asyncio.sleep(0.1)
+        for batch, times in ((1, 2), (2, 3), (7, 4)):  # noqa: B007 - `newest` reads it
+            while ask.asked < times:
+                await asyncio.sleep(0.01)
+            await asyncio.sleep(0.05)
             asked.append(ask.asked)
         watching.cancel()
         return asked
 
-    assert asyncio.run(scenario()) == [2, 3, 4], "the second time, as it was not known before the first"
+    assert asyncio.run(asyncio.wait_for(scenario(), 4)) == [2, 3, 4], (
+        "the second time, as it was not known before the first"
+    )
 
 
 @pytest.mark.parametrize("without_news_s", [0.05, 5.0])
