@@ -24,8 +24,8 @@ EVERY_S, MOST_S = 1.0, 300.0  # so often at most, unless said otherwise, and at 
 SHARE = 0.1  # of the server's time, where it grants none itself
 NEWER = 0.3  # how much the last question counts in what one takes, where it took less than before
 STILL_S = 15.0  # so often it is looked whether what was over still is
-# Where the server can tell cheaply whether there is anything new: how often to look, and after how long to ask
-# anyway, because a job is also over when nothing more comes.
+# Where the server can tell cheaply whether there is anything new: how often to look, and after how long to
+# ask anyway, because a job is also over when nothing more comes.
 NEWS_S, WITHOUT_NEWS_S = 0.2, 5.0
 KEPT = 16  # subjects that nobody watches, for who comes back
 
