@@ -25,6 +25,10 @@ sys.dont_write_bytecode = False
 os.environ.setdefault("ROOFLINE_HTTP", "off")
 os.environ.setdefault("ROOFLINE_PAGE", "off")
 
+# As the server has it (`lean`). mimalloc, which Arrow's wheels take by themselves, has ended processes whose
+# threads come and go (apache/arrow issues 50471 and 50908).
+os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
+
 # A shell that starts `make test` in the background ignores Ctrl-C, and so would all that the tests start.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
