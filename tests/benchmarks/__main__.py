@@ -69,6 +69,7 @@ def benchmarks(options: argparse.Namespace) -> dict[str, Callable[[], Result | I
         "page-visible": page.mark_to_pixel,
         "page-slowed": page_slowed.slowed_rank,
         "page-memory": lambda: page_memory.while_looked_at(options.minutes),
+        "page-memory-1000": lambda: page_memory.of_large_job(options.minutes),
         "models": models.answers,
         "memory": server.memory_under_load,
         "import": recordings.read_large_file,

@@ -1,4 +1,4 @@
-"""Whether server, page and browser need ever more memory while somebody looks at a running job."""
+"""Whether server, page and browser need ever more memory while somebody looks at a job."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ import psutil
 
 from .agent import load
 from .page import ANSWERED, DRAWN, PATIENCE_MS, PICK, chromium
+from .rich_jobs import WIDE, served_job
 from .site import Node, Result, node
 
 RANKS = 4
@@ -25,6 +26,7 @@ HOURS = 2.0  # to which the slope is extrapolated
 FLAT = 0.10  # of the memory: what may be added in that time
 Z = 1.96  # of an interval of 95 %
 
+WITHOUT_CHROMIUM = Result("memory of the live page", "a Chromium", "not measured", False, "no Chromium here")
 NEWEST = "Math.max(0, ...document.getElementById('steps').data.map((one) => (one.x ?? []).at(-1) ?? 0))"
 
 # A rank of some twenty steps a second.
@@ -49,7 +51,7 @@ class Slope(NamedTuple):
 def while_looked_at(minutes: float) -> Iterator[Result]:
     """A job runs, its page is open in a browser, steps are picked each minute."""
     if shutil.which("chromium") is None:
-        yield Result("memory of the live page", "a Chromium", "not measured", False, "no Chromium here")
+        yield WITHOUT_CHROMIUM
         return
     with (
         node() as here,
@@ -58,10 +60,21 @@ def while_looked_at(minutes: float) -> Iterator[Result]:
         training(here),
         chromium(here) as (browser, home),
     ):
-        found, newest = watched(server, browser, home, 60 * minutes)
+        found, newest = watched(server, browser, f"{home}/job?job=7", 60 * minutes)
         for what, samples in found.items():
-            yield result(what, samples, minutes)
+            yield result(f"{what}, a running job", samples, minutes)
     yield Result("newest step in the page's picture", "over 100", f"{newest:,.0f}", newest > 100, load())
+
+
+def of_large_job(minutes: float) -> Iterator[Result]:
+    """The same on a job of 1,000 ranks x 1,000 steps that is over."""
+    if shutil.which("chromium") is None:
+        yield WITHOUT_CHROMIUM
+        return
+    with served_job(WIDE) as (here, server), chromium(here) as (browser, home):
+        found, _ = watched(server, browser, f"{home}/job?job={WIDE.job}", 60 * minutes)
+        for what, samples in found.items():
+            yield result(f"{what}, {WIDE.ranks:,} ranks x {WIDE.steps:,} steps", samples, minutes)
 
 
 @contextlib.contextmanager
@@ -80,12 +93,12 @@ def training(here: Node, program: str = TRAINING) -> Iterator[None]:
 
 
 def watched(
-    server: psutil.Process, browser: Any, home: str, seconds: float
+    server: psutil.Process, browser: Any, address: str, seconds: float
 ) -> tuple[dict[str, list[tuple[float, float]]], float]:
     """Moments (s) and bytes of each process, the browser's heap after its garbage is collected; and the
     newest step that the page's picture has at the end."""
     tab = browser.new_page(viewport={"width": 1280, "height": 1000})
-    opened(tab, home)
+    opened(tab, address)
     heap = tab.context.new_cdp_session(tab)
     heap.send("Performance.enable")
     page = next(one for one in psutil.Process().children() if "page" in one.cmdline()[1:4])
@@ -99,16 +112,22 @@ def watched(
         found["browser's heap"].append((now, metrics["JSHeapUsedSize"]))
         if now // 30 > pick:  # some steps for half a minute, then all again
             pick = int(now // 30)
-            tab.evaluate(PICK, f"{10 * pick}:{10 * pick + 100}" if pick % 2 else "")
+            tab.evaluate(PICK, picked(pick))
         tab.wait_for_timeout(1e3 * max(0.0, begin + now + SAMPLE_S - time.monotonic()))
     return found, float(tab.evaluate(NEWEST))
 
 
-def opened(tab: Any, home: str) -> None:
-    """The job's page, as soon as the server knows the job."""
+def picked(turn: int) -> str:
+    """As the page's form takes them: a hundred steps of the first thousand, or all."""
+    first = 10 * turn % 900
+    return f"{first}:{first + 100}" if turn % 2 else ""
+
+
+def opened(tab: Any, address: str) -> None:
+    """A job's page, as soon as the server knows the job."""
     deadline = time.monotonic() + 60
     while True:
-        tab.goto(f"{home}/job?job=7")
+        tab.goto(address)
         try:
             tab.locator(DRAWN.format("steps")).first.wait_for(timeout=5_000)
             break
