@@ -15,6 +15,7 @@ from roofline.answers.verdict import RankAccount
 
 from ..report.evidence.ranks import NEEDED
 from ..report.job.build import build
+from ..report.ranks.members import roles_aside
 from ..report.ranks.summaries import summarize_job
 from ..store.store import Store
 
@@ -154,8 +155,9 @@ def _peak_share(report: Report) -> float | None:
     Of a device the largest compute ceiling that was measured: a job in narrower numbers than it computes in
     does not look better than it is.
     """
+    aside = roles_aside({rank.role for rank in report.ranks})
     reached = [
-        _number(rank.summary.values, "flops_per_second") for rank in report.ranks if _trains(rank.role)
+        _number(rank.summary.values, "flops_per_second") for rank in report.ranks if rank.role not in aside
     ]
     on_gpu = any(roof.device for roof in report.roofs)
     peaks = [
@@ -167,7 +169,3 @@ def _peak_share(report: Report) -> float | None:
     if not known or len(known) < len(reached) or not sums or len(sums) < len(peaks):
         return None
     return sum(known) / sum(sums)
-
-
-def _trains(role: str) -> bool:
-    return role not in ("ps", "evaluator", "chief")

@@ -38,7 +38,13 @@ class Aside(NamedTuple):
     mean: float  # s, of these
     cost: float  # s a step, over all steps
     error: float  # of `cost`, s: by how much stretches differ
-    waits: Ints  # numbers of the steps in which the others wait
+    waits: Mapping[int, float]  # step in which the others wait -> s, by how much theirs are longer, median
+
+    def share_in(self, steps: Ints) -> float:
+        """How much of what it costs lies in these steps."""
+        whole = sum(self.waits.values())
+        inside = sum(self.waits.get(step, 0.0) for step in set(steps.tolist()))
+        return inside / whole if whole > 0 else 0.0
 
 
 def aside(ranks: Sequence[RankBreaks]) -> Aside | None:
@@ -51,16 +57,20 @@ def aside(ranks: Sequence[RankBreaks]) -> Aside | None:
     if doing.all():
         lost = float(totals.max())
         spent = lost + float(most.duration.sum())
-        return _aside([], most, lost, np.zeros(0, np.int64)) if lost >= OF_ALL * spent else None
+        return _aside([], most, lost, {}) if lost >= OF_ALL * spent else None
     places = np.flatnonzero(doing).tolist()
     waits = np.unique(np.concatenate([ranks[place].step[ranks[place].apart] for place in places]))
     # The others' steps tell what it costs them: whoever goes on beside it loses nothing.
-    held = np.median([_beyond_usual(one, waits) for one, own in zip(ranks, doing, strict=True) if not own])
+    others = [one for one, own in zip(ranks, doing, strict=True) if not own]
+    held = np.median([_beyond_usual(one, waits).sum() for one in others])
     lost = min(float(held), float(totals.max() - np.median(totals[~doing])))
-    return _aside(places, most, lost, waits) if lost > 0 else None
+    if not lost > 0:
+        return None
+    each = np.median([_at(one, waits) for one in others], axis=0)
+    return _aside(places, most, lost, dict(zip(waits.tolist(), each.tolist(), strict=True)))
 
 
-def _aside(places: list[int], most: RankBreaks, lost: float, waits: Ints) -> Aside:
+def _aside(places: list[int], most: RankBreaks, lost: float, waits: Mapping[int, float]) -> Aside:
     """most: the rank that does most of it; lost: seconds in the whole run."""
     steps = int(most.step.max() - most.step.min()) + 1
     kind = max(most.stretches, key=lambda kind: float(most.stretches[kind].sum()))
@@ -69,9 +79,18 @@ def _aside(places: list[int], most: RankBreaks, lost: float, waits: Ints) -> Asi
     return Aside(places, kind, len(lengths), float(lengths.mean()), lost / steps, varies / steps, waits)
 
 
-def _beyond_usual(one: RankBreaks, some: Ints) -> float:
-    """Seconds that these of its steps took longer than most, all together."""
+def _beyond_usual(one: RankBreaks, some: Ints) -> Floats:
+    """Seconds by which each of its steps that are among these took longer than most of the others."""
     which = np.isin(one.step, some)
     if not which.any() or which.all():
-        return 0.0
-    return float((one.duration[which] - np.median(one.duration[~which])).clip(min=0).sum())
+        return np.zeros(int(which.sum()))
+    longer: Floats = (one.duration[which] - np.median(one.duration[~which])).clip(min=0)
+    return longer
+
+
+def _at(one: RankBreaks, some: Ints) -> Floats:
+    """The same in the order of `some`, whose numbers rise; of steps that it does not have, 0."""
+    found = np.zeros(len(some))
+    mine = one.step[np.isin(one.step, some)]
+    found[np.searchsorted(some, mine)] = _beyond_usual(one, some)
+    return found

@@ -43,7 +43,8 @@ def sentence(
         ceiling = limits.binding(intensity, level)
         first = texts.below_roof_by_updates(headroom / parts, parts, ceiling.name if ceiling else "")
     elif below and fill is not None and fill < FILLED:
-        reached = parts / headroom / fill
+        # More than the roof allows: it was measured too low, or the data are in caches.
+        reached = min(1.0, parts / headroom / fill)
         well = reached >= FILLED / 2
         first = texts.hardly_computing(reached, fill, parts, well, lacks_cpus or _largest_other_time(values))
         lacks_cpus = ""

@@ -23,6 +23,17 @@ def faster(first: str, second: str, ratio: float, low: float | None, high: float
     return f"{second} is as fast as {first}, within noise ({interval})" if noise else f"{how} ({interval})"
 
 
+def longer(first: str, second: str, ratio: float, low: float | None, high: float | None, noise: bool) -> str:
+    """Of jobs with other numbers of ranks, whose examples are not known. ratio: step of the second over that
+    of the first."""
+    if low is None or high is None:
+        how, interval = f"{number(ratio)}x as long", "too few steps for an interval"
+    else:
+        how = "as long" if noise else f"{number(ratio)}x as long"
+        interval = f"{'within noise, ' if noise else ''}{number(low)}x to {number(high)}x"
+    return f"steps of {second} take {how} as those of {first} ({interval}), and may be more work"
+
+
 def mostly(parts: Sequence[tuple[str, float]], unsure: tuple[str, float] | None = None) -> str:
     """parts: those that changed most, with how many s a step; unsure: one that changed more, perhaps by
     chance; neither: "" """

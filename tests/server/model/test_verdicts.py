@@ -197,6 +197,7 @@ def test_rank_that_hardly_computes_is_told_so() -> None:
     assert words.startswith("its kernels reach 71% of the roof, but they fill only 40% of the step: ")
     assert "the time between them counts more" in words
     assert said(50.0, 2 * RIDGE, busy(0.4)).startswith("its kernels reach 5% of the roof, and fill only 40%")
+    assert "reach 100% of the roof, but" in said(1.67, 2 * RIDGE, busy(0.4)), "and no more, in caches too"
 
 
 def test_rank_that_lacks_cpus_is_told_so() -> None:

@@ -9,6 +9,7 @@ from ...model.evidence import RankEvidence
 from ...model.roofline import Limits
 from ...store.view import JobView
 from ..evidence.barriers import trains
+from ..ranks.members import roles_aside
 from .places import places
 
 Contention = Mapping[tuple[str, str | None], int]  # ranks by host and device
@@ -16,10 +17,11 @@ Contention = Mapping[tuple[str, str | None], int]  # ranks by host and device
 
 def contention(view: JobView, ranks: Mapping[int, RankEvidence]) -> Contention:
     """ranks: all of the job; those that only serve, or look on, take no part of a roof."""
+    aside = roles_aside({rank.role for rank in ranks.values()})
     computing = {}
     for number, rank in ranks.items():
         recorded = rank.kernels is not None and rank.kernels.has_flops and not rank.kernels.rule
-        if recorded or rank.counted_flops is not None or trains(rank):
+        if recorded or rank.counted_flops is not None or trains(rank, aside):
             computing[number] = rank
     found = places(view, computing or ranks)
     return Counter((place.host, place.device) for mine in found.values() for place in mine)

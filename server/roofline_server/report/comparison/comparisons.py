@@ -215,6 +215,8 @@ def _headline(first: _Side, second: _Side, changes: Sequence[Change]) -> str:
     jobs = first.view.job, second.view.job
     if speed is not None:
         words = texts.faster(*jobs, speed.change.value or 0.0, speed.low, speed.high, speed.within_noise)
+    elif first.mode != second.mode or len(first.accounts) != len(second.accounts):
+        words = texts.longer(*jobs, step.change.value or 0.0, step.low, step.high, step.within_noise)
     else:
         # Nobody said how many examples a step has: a step is taken for as much work in both.
         inverse = [1 / end if end else None for end in (step.change.value, step.high, step.low)]

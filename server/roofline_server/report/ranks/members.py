@@ -12,7 +12,14 @@ from ...sentences.wording import first_of
 from ...store.view import JobView, once
 
 ROLE_ORDER = ("chief", "ps", "worker", "horovod", "ddp", "evaluator")
+NOT_TRAINING = frozenset({"ps", "evaluator"})
 RUNNING_NS = 15_000_000_000  # a rank that reported nothing for longer is not running
+
+
+def roles_aside(roles: Iterable[str]) -> frozenset[str]:
+    """Of the roles of a job those that train nothing. A chief coordinates where there are parameter servers;
+    without any it is the first of the workers (TF_CONFIG of MultiWorkerMirroredStrategy)."""
+    return NOT_TRAINING | {"chief"} if "ps" in roles else NOT_TRAINING
 
 
 @once

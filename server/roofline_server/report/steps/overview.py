@@ -20,7 +20,7 @@ from ..evidence.ranks import NEEDED as OF_REPORT
 from ..evidence.steady import steady_of
 from ..evidence.tables import by_rank, where, within
 from ..questions import Steps
-from ..ranks.members import in_order, is_running, name_of
+from ..ranks.members import in_order, is_running, name_of, roles_aside
 
 NEEDED: Mapping[str, Sequence[str] | None] = {
     "steps": OF_REPORT["steps"],
@@ -29,7 +29,6 @@ NEEDED: Mapping[str, Sequence[str] | None] = {
 STRETCHES, MOST_STRETCHES = 400, 2000
 MOST_LINES, MOST_ROWS = 12, 64  # ranks that are shown one by one
 AGO_S, RECENT_S = (0.0, 10.0, 60.0, 600.0), 10.0
-APART = ("chief", "evaluator", "ps")  # roles of which nobody is late
 
 
 def step_overview(
@@ -45,7 +44,8 @@ def step_overview(
     own = where(view.steps.get("steps", {}), "window", OWN)
     recent = list(_recent(own)) if rows(own) else []
     found = _times(view, within(own, steps))
-    numbers = [number for number in in_order(view, found) if view.ranks[number].role not in APART]
+    aside = roles_aside({key.role for key in view.ranks.values()})  # of which nobody is late
+    numbers = [number for number in in_order(view, found) if view.ranks[number].role not in aside]
     which = _chosen(len(numbers), first_rank, last_rank)
     times = _together([found[number] for number in numbers])
     cut = model.stretches(times.step, min(most or STRETCHES, MOST_STRETCHES))

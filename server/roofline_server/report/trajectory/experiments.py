@@ -15,11 +15,10 @@ from ...sentences import trajectories as texts
 from ...store.catalog.tags import EXPERIMENT
 from ...store.store import Store
 from ...store.view import JobView
-from ..ranks.members import host_of
+from ..ranks.members import host_of, roles_aside
 
 MOST_JOBS = 256
 THREADS = "setting.OMP_NUM_THREADS"
-NOT_TRAINING = ("ps", "evaluator")
 QUANTITIES = ("nodes", "ranks", "ps", "batch", "threads", "ranks_per_node")
 
 
@@ -112,7 +111,8 @@ def _counted(view: JobView, evidence: Mapping[int, RankEvidence], role: str, ove
     if over == "nodes":
         return _count(len({host_of(view, number) for number in view.ranks} - {""}), texts.NO_HOSTS)
     if over == "ranks":
-        training = [key for key in view.ranks.values() if key.role not in NOT_TRAINING]
+        roles = [key.role for key in view.ranks.values()]
+        training = [role for role in roles if role not in roles_aside(roles)]
         return _count(len(training), texts.NOBODY_TRAINS)
     if over == "ps":
         return Parameter(str(sum(key.role == "ps" for key in view.ranks.values())))

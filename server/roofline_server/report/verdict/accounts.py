@@ -18,6 +18,7 @@ from ...sentences import reasons
 from ...store.view import JobView
 from ..evidence import replays
 from ..evidence.gathering import Gathered
+from ..ranks.members import roles_aside
 from . import links
 from .aside import aside_of
 from .foreign import full_node, node_uses
@@ -39,8 +40,9 @@ class Accounts(NamedTuple):
 
     @property
     def step(self) -> float:
-        """Mean, of the rank whose steps are longest: that of ranks that meet; s."""
-        means = [float(one.duration.mean()) for one in self.accounts.values() if len(one.duration)]
+        """Mean, of the rank that trains whose steps are longest: that of ranks that meet; s."""
+        training = [self.accounts[number] for number in self.concerned]
+        means = [float(one.duration.mean()) for one in training if len(one.duration)]
         return max(means, default=0.0)
 
     @property
@@ -85,7 +87,7 @@ def accounts_of(view: JobView, gathered: Gathered) -> Accounts:
 
 def _training(gathered: Gathered, accounts: Mapping[int, Account]) -> list[int]:
     """An evaluator, or a chief that only coordinates, is slow at nobody's cost."""
-    aside = ("evaluator", "chief") if len(accounts) > 1 else ()
+    aside = roles_aside({rank.role for rank in gathered.evidence.values()}) if len(accounts) > 1 else ()
     return [number for number in accounts if gathered.evidence[number].role not in aside]
 
 

@@ -20,6 +20,7 @@ from ..ceilings.limits import of_ranks
 from ..ceilings.nodes import cpus_of
 from ..evidence.gathering import Gathered
 from ..evidence.no_steps import why_none
+from ..ranks.members import NOT_TRAINING
 from .foreign import foreign_cpus
 
 SETTING, HOOK = "setting.", "hook."
@@ -37,14 +38,11 @@ def advised(view: JobView, gathered: Gathered, found: Verdict) -> Verdict:
         return found._replace(headline=advice.to_know_more(found.headline, most, LEAST_STEPS, why))
     if not gathered.evidence:
         return found
-    base = _case(view, gathered)._replace(of_roof=_of_roof(found.accounts))
+    training = [one for one in found.accounts if one.role not in NOT_TRAINING] or found.accounts
+    base = _case(view, gathered)._replace(of_roof=_of_roof(training))
     foreign = foreign_cpus(view, gathered)
     on_gpu = {rank.key for rank in gathered.evidence.values() if rank.uses_gpu}
-    if (
-        found.kind == "healthy"
-        and not found.also
-        and (gain := _next_gain(found.accounts, on_gpu)) is not None
-    ):
+    if found.kind == "healthy" and not found.also and (gain := _next_gain(training, on_gpu)) is not None:
         found = found._replace(also=[gain])
 
     hosts = {rank.host for rank in gathered.evidence.values()}

@@ -112,13 +112,14 @@ def _link_findings(known: Accounts, rate: Value) -> list[Finding]:
 
 
 def _aside_findings(known: Accounts, rate: Value) -> list[Finding]:
-    """Of what ranks do between their steps, spread over all steps. Those in which others wait for it are
-    nearly always left out of the rate and of the accounts."""
+    """Of what ranks do between their steps, spread over all steps. Most of those in which others wait for it
+    are left out of the rate and of the accounts."""
     found = known.aside
     if found is None or not known.step > 0:
         return []
-    has_waits = any(np.isin(known.signals[n].step, found.waits).any() for n in known.concerned)
-    without = known.step - found.cost if has_waits else known.step
+    steps = np.unique(np.concatenate([known.signals[number].step for number in known.concerned]))
+    inside = found.share_in(steps) * found.cost
+    without = known.step - inside
     step = without + found.cost
     if found.cost < LEAST_GAIN * step or not without > 0:
         return []
@@ -136,7 +137,7 @@ def _aside_findings(known: Accounts, rate: Value) -> list[Finding]:
             cost=seconds_a_step(found.cost, MEASURED),
             share=value(found.cost / step, "1", MEASURED, Scope.ROLE),
             gain=gain,
-            rate=_rate_with(gain, rate) if has_waits else rate,
+            rate=_rate_with(_gain(known.step, without, without, without), rate) if inside else rate,
             confidence="low" if why else "high",
             why=texts.why_low(why),
             evidence=[texts.between_steps(found.kind, found.stretches, found.mean, bool(ranks))],
@@ -170,12 +171,18 @@ def _finding(cause: Cause, found: Conclusion, known: Accounts, rate: Value) -> F
         cost=seconds_a_step(cause.gain.mean, ESTIMATED),
         share=value(cause.share, "1", ESTIMATED, Scope.ROLE),
         gain=gain,
-        rate=_rate_with(gain, rate, known.step if known.meet else 0.0),
+        rate=_rate_of_cause(cause, gain, rate, known),
         confidence="low" if why else "high",
         why=texts.why_low(why),
         evidence=_evidence(cause, known),
         tries=[],
     )
+
+
+def _rate_of_cause(cause: Cause, gain: Gain, rate: Value, known: Accounts) -> Value:
+    if cause.kind == "more_work":  # steps become shorter because less is done in them
+        return value(None, "examples/s", ESTIMATED, Scope.ROLE, missing=reasons.LESS_WORK)
+    return _rate_with(gain, rate, known.step if known.meet else 0.0)
 
 
 def _evidence(cause: Cause, known: Accounts) -> list[str]:

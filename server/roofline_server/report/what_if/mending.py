@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from roofline.answers.values import Value
+
 from ...errors import UnknownRank
 from ...model.account import NOT_ITS_OWN
 from ...model.barrier import align
@@ -11,7 +13,8 @@ from ...model.what_if import Range
 from ...sentences import what_if as texts
 from ...store.view import JobView
 from ..evidence.gathering import Gathered
-from ..verdict.accounts import accounts_of
+from ..verdict.accounts import Accounts, accounts_of
+from ..verdict.findings import findings_of
 from ..verdict.servers import Served
 
 MOST_GAINED = 0.99  # of a step
@@ -22,10 +25,11 @@ def mend(
 ) -> tuple[Range | None, list[str], list[str]]:
     """(seconds a step, what it stands on, what to know). what: "ddp:1", "ps:0" or "input". Raises UnknownRank
     for anything else."""
-    server = next((signals for signals in serving.servers.values() if signals.rank == what), None)
-    if server is not None:
-        return _server(serving, what)
     known = accounts_of(view, gathered)
+    if (named := _as_named(known, serving, what)) is not None:
+        return named
+    if any(signals.rank == what for signals in serving.servers.values()):
+        return _server(serving, what)
     numbers = [n for n in gathered.barriers.ranks if n in known.accounts]
     signals, accounts = [known.signals[n] for n in numbers], [known.accounts[n] for n in numbers]
     ranks = [one.rank for one in accounts]
@@ -57,6 +61,19 @@ def mend(
     return _shorter(step, gain.mean, gain.low, gain.high, basis, [])
 
 
+def _as_named(
+    known: Accounts, serving: Served, what: str
+) -> tuple[Range | None, list[str], list[str]] | None:
+    """What the report says that it would give, where no replay tells: of a slow link, and of a rank that
+    steps on its own. None: it names nothing of that kind."""
+    training = {known.accounts[number].rank for number in known.concerned}
+    for one in findings_of(known, serving, Value(None, "examples/s")).named:
+        is_told = one.kind == "slow_link" or (what in training and not known.meet)
+        if one.rank == what and one.gain is not None and is_told:
+            return Range(one.gain.without, one.gain.low, one.gain.high), one.evidence, []
+    return None
+
+
 def _why_not(gathered: Gathered, serving: Served) -> str:
     if gathered.mode == "asynchronous":
         return texts.NO_REPLAY if serving.servers else texts.INDEPENDENT
@@ -66,7 +83,8 @@ def _why_not(gathered: Gathered, serving: Served) -> str:
 def _shorter(
     step: float, gain: float, low: float, high: float, basis: list[str], notes: list[str]
 ) -> tuple[Range | None, list[str], list[str]]:
-    """Steps that are so much shorter; something of them is left."""
+    """Steps that are so much shorter, and never longer; something of them is left."""
+    gain, low, high = (max(0.0, seconds) for seconds in (gain, low, high))
     if gain > MOST_GAINED * step:
         return None, basis, [texts.NOTHING_LEFT]
     best, worst = of_another_run(step - gain, step - high, step - low, step)

@@ -29,7 +29,8 @@ def synchronous(
     known = accounts_of(view, gathered)
     job, steps = _job(view, gathered, known)
     if job is None:
-        return None, [], [texts.NO_STEPS]
+        unseen = gathered.barriers.why_not if len(gathered.barriers.ranks) > 1 else ""
+        return None, [], [unseen or texts.NO_STEPS]
     ranks = job.own.shape[1]
     exposed = max(0.0, job.step - float(job.own.max(axis=1).mean()))
     if bandwidth is not None:

@@ -19,6 +19,7 @@ from ...sentences import what_if as texts
 from ...store.view import JobView
 from ..evidence.gathering import Gathered, gather
 from ..evidence.ranks import NEEDED as NEEDED
+from ..ranks.members import NOT_TRAINING, roles_aside
 from ..verdict.servers import Served, served
 from .mending import mend
 from .servers import with_servers
@@ -90,7 +91,9 @@ def _of_another_run(steps: Range, now: _Known, change: JobChange) -> Range:
 
 def _training(gathered: Gathered) -> list[RankEvidence]:
     ranks = [rank for rank in gathered.evidence.values() if len(rank.steps.step) and not rank.serving]
-    aside = ("evaluator", "chief") if len(ranks) > 1 else ("evaluator",)
+    aside = (
+        roles_aside({rank.role for rank in gathered.evidence.values()}) if len(ranks) > 1 else NOT_TRAINING
+    )
     return [rank for rank in ranks if rank.role not in aside]
 
 

@@ -13,7 +13,7 @@ from roofline_server.report.questions import STEADY_STEPS, Steps
 from roofline_server.sentences import comparisons as texts
 from roofline_server.store.store import Store
 
-from ...builders import MS
+from ...builders import ABSENT, BEGIN, END, MS, Node, S, batch, marks, open_store, rank
 from ..work import Call, Host, kernel, run
 
 CONVOLVE = kernel("convolution", 4_000_000_000, 100_000_000)
@@ -24,6 +24,26 @@ def between(store: Store, first: str, second: str, steps: Steps = STEADY_STEPS) 
     views = [store.view(job) for job in (first, second)]
     assert views[0] is not None and views[1] is not None
     return compare(views[0], views[1], steps)
+
+
+def test_jobs_of_other_sizes_whose_work_is_not_known_are_not_called_faster(tmp_path: Path) -> None:
+    """A step of twice the ranks may be twice the work."""
+    store = open_store(tmp_path)
+    for at, (job, ranks) in enumerate((("small", 1), ("large", 2), ("other", 2))):
+        node = Node(f"{at}")
+        node.greet(store)
+        steps = [(who, k) for k in range(60) for who in range(ranks)]
+        said = [
+            (who, kind, k, ABSENT, 100 * S + (k + kind) * (20 + 10 * at) * MS)
+            for who, k in steps
+            for kind in (BEGIN, END)
+        ]
+        own = [rank(job, "ddp", index=i, pid=100 + i) for i in range(ranks)]
+        node.put(store, batch(1, 100 * S, 110 * S, ranks=own, marks=marks(sorted(said, key=lambda m: m[4]))))
+    found = between(store, "small", "large").headline
+    assert found.startswith("steps of large take 1.5x as long as those of small (")
+    assert "), and may be more work" in found
+    assert between(store, "large", "other").headline.startswith("other is 0.75x as fast as large")
 
 
 def change(found: Comparison, kind: str, subject: str = "") -> Change:

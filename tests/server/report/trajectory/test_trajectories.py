@@ -309,6 +309,17 @@ def test_quantities_that_every_job_has(scaled: Store, over: str, ats: list[str])
         assert [s.at for s in ps.stops] == ats, "those that train, though there is one ps"
 
 
+def test_a_chief_that_coordinates_is_none_of_those_that_train(scaled: Store) -> None:
+    for job, others in (("with", ["ps"]), ("without", [])):
+        for role in ("chief", *others):
+            put(scaled, PLACES["a"], job, role, [0], [])
+        put(scaled, PLACES["a"], job, "worker", [0, 1], [])
+    ats = {
+        path.role: [stop.at for stop in path.stops] for path in ask(scaled, "ranks", "with", "without").paths
+    }
+    assert ats["worker"] == ["2", "3"]
+
+
 def test_threads_that_differ_are_no_value(scaled: Store) -> None:
     put(scaled, PLACES["a"], "uneven", "worker", [0], ["setting.OMP_NUM_THREADS=1"])
     put(scaled, PLACES["b"], "uneven", "worker", [1], ["setting.OMP_NUM_THREADS=2"])

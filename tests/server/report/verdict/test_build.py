@@ -6,12 +6,20 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from roofline.answers.verdict import Verdict
+from roofline.answers.values import Value
+from roofline.answers.verdict import Gain, Verdict
+from roofline_server.model.cause import Cause
+from roofline_server.model.causes import Conclusion
+from roofline_server.model.intervals import Interval
 from roofline_server.report.evidence.gathering import gather
 from roofline_server.report.evidence.no_steps import why_none
 from roofline_server.report.job.build import build
 from roofline_server.report.questions import ALL_STEPS, STEADY_STEPS, Steps
+from roofline_server.report.verdict.accounts import Accounts
 from roofline_server.report.verdict.advising import advised
+from roofline_server.report.verdict.findings import _rate_of_cause
+from roofline_server.report.waits.stragglers import find
+from roofline_server.report.what_if.what_if import WhatIfQuery, what_if
 from roofline_server.store.store import Store
 
 from ...builders import (
@@ -160,6 +168,31 @@ def test_an_evaluator_is_no_part_of_the_training(tmp_path: Path) -> None:
     assert found.examples_per_second.value == pytest.approx(8 / 0.020)
     assert found.step_mean.value == pytest.approx(0.020)
     assert [one.rank for one in found.accounts] == ["evaluator:0", "worker:0"]
+    assert found.bottleneck is not None and found.bottleneck.kind == "input"
+    assert found.bottleneck.rate.value == pytest.approx(8 / 0.010), "half of a step is input"
+
+
+def test_a_chief_trains_where_there_are_no_servers(tmp_path: Path) -> None:
+    """TF_CONFIG of MultiWorkerMirroredStrategy calls the first worker so."""
+    many = range(60)
+    store = stored(tmp_path / "a", [Odd("chief", many), Odd("worker", many)], asynchronous=False)
+    view = store.view("job")
+    assert view is not None
+    assert "trains alone" not in find(view, STEADY_STEPS).verdict
+    assert what_if(view, WhatIfQuery(ranks=4)).change == "4 ranks instead of 2"
+    evaluated = stored(tmp_path / "b", [Odd("chief", many), Odd("evaluator", range(20))], asynchronous=False)
+    assert "no steps" not in report_of(evaluated, STEADY_STEPS).headline
+
+
+def test_no_rate_is_told_where_less_is_done() -> None:
+    """Of a rank with twice the batch: half as much makes steps shorter, and gives no more examples/s."""
+    gain = Interval(0.05, 0.04, 0.06, 0.04)
+    cause = Cause("more_work", "compute", ("ddp:1",), "", gain, 0.1, {"compute": 0.05}, 2.0)
+    found = Conclusion("bottleneck", cause, [], None, 60, 0.1, 0.05, "high", ())
+    known = Accounts({}, {}, {}, found, [], True, [])
+    then, rate = Gain(0.1, 0.05, 0.04, 0.06), Value(960.0, "examples/s")
+    assert _rate_of_cause(cause, then, rate, known).value is None
+    assert _rate_of_cause(cause._replace(kind="slower"), then, rate, known).value == pytest.approx(1920)
 
 
 def test_what_the_only_rank_has_is_not_said_of_every_rank(tmp_path: Path) -> None:

@@ -6,13 +6,16 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from roofline.answers.what_if import WhatIf
 from roofline_server.errors import BadRequest, UnknownRank
+from roofline_server.report.what_if.mending import _shorter
 from roofline_server.report.what_if.what_if import WhatIfQuery, what_if
 from roofline_server.sentences import waits
 from roofline_server.sentences import what_if as texts
 
-from ...builders import S
+from ...builders import MS, S
 from ..odd_jobs import Odd, stored
 
 MANY = range(60)
@@ -58,6 +61,20 @@ def test_ranks_that_step_independently_hold_nobody_up(tmp_path: Path) -> None:
     assert found.step.then.reason == texts.INDEPENDENT
     found = mended(tmp_path / "b", "worker:0", [Odd("ps"), *workers], asynchronous=True)
     assert found.step.then.reason == texts.NO_REPLAY
+
+
+def test_mending_a_rank_that_steps_on_its_own_gives_what_the_report_says(tmp_path: Path) -> None:
+    workers = [Odd("worker", MANY), Odd("worker", MANY), Odd("worker", MANY, lasting=60 * MS)]
+    found = mended(tmp_path, "worker:2", workers, asynchronous=True)
+    assert found.step.then.value is not None and found.step.now.value is not None
+    assert found.step.then.value < found.step.now.value
+
+
+@given(st.floats(-1, 1), st.floats(0, 1), st.floats(0, 1))
+def test_mending_makes_no_step_longer(gain: float, below: float, above: float) -> None:
+    found, *_ = _shorter(1.0, gain, gain - below, gain + above, [], [])
+    if found is not None:
+        assert 0 <= found.low <= found.likely <= found.high <= 1.0
 
 
 def test_more_than_all_of_a_step_is_not_gained(tmp_path: Path) -> None:
