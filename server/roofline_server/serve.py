@@ -300,6 +300,8 @@ async def _until_stopped(
     committing, seals = asyncio.create_task(committer.run()), asyncio.create_task(sealing)
     health.watch((committing, seals))
     tasks = [committing, seals, *map(asyncio.create_task, watching)]
+    for task in tasks:
+        task.add_done_callback(_say_why)
     health.serving = True
     manager.status(status_line(health))  # before systemd says that it is started
     manager.ready()
@@ -315,6 +317,12 @@ async def _until_stopped(
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _say_why(ended: asyncio.Task[Any]) -> None:
+    """What goes on for as long as the server runs has ended: by an error, or as the server stops."""
+    if not ended.cancelled() and (error := ended.exception()) is not None:
+        log.error("a part of the server has ended; it works again after a restart", exc_info=error)
 
 
 async def _seal_for_ever(store: Store, seal_s: float, counts: SealingCounts) -> None:
