@@ -11,11 +11,17 @@ from collections.abc import Callable
 
 from roofline.joining import Access
 
-COOKIE = "roofline_session"
 LASTS_S = 12 * 3600.0  # since it was used last
 LONGEST_S = 24 * 3600  # since it was opened, as long as its access lasts
 MOST = 1000  # sessions; the one used longest ago goes
 TRIES, TRIES_S = 10, 60.0  # tokens that may be tried in so many seconds, by all visitors together
+
+
+def cookie_of(host: str) -> str:
+    """The name of the cookie at this address (`Host`). Browsers send cookies of one port to all others of a
+    host: pages there would end each other's sessions."""
+    port = host.rpartition(":")[2]
+    return f"roofline_session_{port}" if port.isascii() and port.isdecimal() else "roofline_session"
 
 
 class Visitors:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from roofline.joining import Access
 from roofline_client.page.shield import A_SECOND, BURST, LOOPBACK, MOST_KNOWN, RateLimit, refusal
-from roofline_client.page.visitors import LASTS_S, LONGEST_S, MOST, TRIES, TRIES_S, Visitors
+from roofline_client.page.visitors import LASTS_S, LONGEST_S, MOST, TRIES, TRIES_S, Visitors, cookie_of
 from starlette.datastructures import Headers
 
 
@@ -35,6 +35,21 @@ def test_a_session_ends_when_it_is_not_used() -> None:
     assert visitors.knows(name)
     clock.now += LASTS_S
     assert not visitors.knows(name) and not visitors.knows(name)
+
+
+@pytest.mark.parametrize(
+    ("host", "name"),
+    [
+        ("localhost:7645", "roofline_session_7645"),
+        ("[::1]:7646", "roofline_session_7646"),
+        ("[::1]", "roofline_session"),
+        ("head", "roofline_session"),
+        ("", "roofline_session"),
+        ("head:a=b; c", "roofline_session"),
+    ],
+)
+def test_pages_at_two_ports_of_a_host_have_cookies_of_their_own(host: str, name: str) -> None:
+    assert cookie_of(host) == name
 
 
 def test_sessions_are_bounded_and_the_oldest_goes() -> None:
