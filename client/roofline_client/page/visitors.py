@@ -34,6 +34,7 @@ class Visitors:
 
     def open(self, access: Access | None) -> str:
         """A new session's name; access None: the server asks for none, or this user's own does."""
+        self._drop_ended()
         while len(self._sessions) >= MOST:
             del self._sessions[next(iter(self._sessions))]
         name = secrets.token_urlsafe(32)
@@ -42,11 +43,10 @@ class Visitors:
 
     def knows(self, name: str) -> bool:
         """Whether this is a session, which is used now."""
+        self._drop_ended()
         if (found := self._sessions.pop(name, None)) is None:
             return False
-        begun, used, access = found
-        if self._now() - used >= LASTS_S or self._now() - begun >= LONGEST_S:
-            return False
+        begun, _, access = found
         self._sessions[name] = begun, self._now(), access
         return True
 
@@ -56,6 +56,13 @@ class Visitors:
 
     def close(self, name: str) -> None:
         self._sessions.pop(name, None)
+
+    def _drop_ended(self) -> None:
+        """With their accesses, though nobody comes with their names again."""
+        now = self._now()
+        for name, (begun, used, _) in list(self._sessions.items()):
+            if now - used >= LASTS_S or now - begun >= LONGEST_S:
+                del self._sessions[name]
 
     def may_try(self) -> bool:
         """Whether one more token may be tried now; counts it."""

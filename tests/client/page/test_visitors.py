@@ -37,6 +37,18 @@ def test_a_session_ends_when_it_is_not_used() -> None:
     assert not visitors.knows(name) and not visitors.knows(name)
 
 
+def test_sessions_that_have_ended_are_dropped_though_nobody_asks_for_them() -> None:
+    clock = Clock()
+    visitors = Visitors(clock)
+    visitors.open(Access("pem", "one"))
+    clock.now = LASTS_S
+    assert not visitors.knows("another") and not visitors._sessions
+    visitors.open(Access("pem", "two"))
+    clock.now += LASTS_S
+    newest = visitors.open(None)
+    assert list(visitors._sessions) == [newest]
+
+
 @pytest.mark.parametrize(
     ("host", "name"),
     [
