@@ -45,6 +45,8 @@ EXTRAS = {
     "otlp": ("opentelemetry",),
     "page": ("starlette", "uvicorn", "sse_starlette", "jinja2", "plotly", "python_multipart"),
 }
+# A disk that is full or fails, a quota that is used up, a file as large as it may be.
+UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 
 class Command(NamedTuple):
@@ -230,7 +232,7 @@ def _run() -> None:
     except KeyboardInterrupt:
         sys.exit(interrupts.EXIT_CODE)
     except OSError as error:
-        if error.errno != errno.ENOSPC:
+        if error.errno not in UNWRITABLE:
             raise
         print(f"roofline-client: the output cannot be written ({error.strerror})", file=sys.stderr)
         discard_output()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import csv
 import re
 from collections.abc import Callable, Iterable, Iterator
@@ -58,14 +57,18 @@ def write_folder(
 
 
 def check_folder(folder: Path, force: bool) -> None:
-    """Raises ClientError when the folder holds something and nobody forces it."""
-    with contextlib.suppress(FileNotFoundError):
-        try:
-            if not force and any(folder.iterdir()):
-                advice = "give another -o, or --force to replace files in it"
-                raise ClientError(f"the folder {folder} is not empty; {advice}")
-        except NotADirectoryError:
-            raise ClientError(f"{folder} is a file; -o must be a folder") from None
+    """Raises ClientError when the folder cannot be read, or holds something and nobody forces it."""
+    try:
+        is_free = force or not any(folder.iterdir())
+    except FileNotFoundError:
+        return
+    except NotADirectoryError:
+        raise ClientError(f"{folder} is a file; -o must be a folder") from None
+    except OSError as error:
+        raise ClientError(f"cannot read the folder {folder}: {error.strerror or error}") from None
+    if not is_free:
+        advice = "give another -o, or --force to replace files in it"
+        raise ClientError(f"the folder {folder} is not empty; {advice}")
 
 
 def write_csv(chunks: Iterable[TableChunk], file: TextIO) -> Iterator[TableChunk]:

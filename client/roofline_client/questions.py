@@ -22,7 +22,7 @@ Steps = str | int | tuple[int | None, int | None]
 
 
 def step_range(steps: Steps) -> tuple[int | None, int | None]:
-    """(first, last), inclusive, of "10:90", "10:", ":90", 10, (10, None) or "" for all. Raises UsageError."""
+    """(first, last), inclusive, of "10:90", "10:", ":90", 10, (10, None), "all" or "". Raises UsageError."""
     if isinstance(steps, tuple):
         return checked(*steps)
     return parse_steps(str(steps))
@@ -31,9 +31,9 @@ def step_range(steps: Steps) -> tuple[int | None, int | None]:
 class JobQuestions:
     """Questions about one job; each asks the server when it is called.
 
-    `steps` is which steps, both ends inclusive: "10:90", "10:", 10, (10, 90); "" are all. `ranks`: only
-    these, as "worker:0" or ["worker:0", "ps:0"]. All raise NotFound for a job or rank the server does not
-    know, Unreachable and Refused.
+    `steps` is which steps, both ends inclusive: "10:90", "10:", 10, (10, 90), or "all"; "" are the steady
+    ones, of `steps` and `timeline` all. `ranks`: only these, as "worker:0" or ["worker:0", "ps:0"]. All raise
+    NotFound for a job or rank the server does not know, Unreachable and Refused.
     """
 
     def __init__(self, connection: Connection, job: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
@@ -263,6 +264,25 @@ def test_reader_that_goes_away_is_no_error_to_talk_of(talkative: Asked, server: 
 @pytest.mark.parametrize("form", ["text", "csv", "json"])
 def test_reader_that_goes_away_is_no_failure(talkative: Asked, form: str) -> None:
     assert into_closed_pipe(talkative.address, form)[0] == 0
+
+
+def test_output_that_grows_too_large_is_one_line(server: Asked, tmp_path: Path) -> None:
+    command = [*COMMAND, "report", "--job", "42", "--server", server.address, "--format", "json"]
+    limited = ["sh", "-c", 'ulimit -f 0; exec "$@"', "-", *command]  # as a quota, but EFBIG
+    with open(tmp_path / "out", "w") as file:
+        done = subprocess.run(limited, stdout=file, stderr=subprocess.PIPE, env=PLAIN, text=True, timeout=60)
+    one_line(done, 1, "the output cannot be written (File too large)")
+
+
+@pytest.mark.parametrize("number", [errno.EDQUOT, errno.EIO, errno.ENOSPC])
+def test_output_that_cannot_be_written_is_one_line(number: int) -> None:
+    code = (
+        "import os, roofline_client.cli as c\n"
+        f"def app(_): raise OSError({number}, os.strerror({number}))\n"
+        "c.app = app; c.main()"
+    )
+    done = subprocess.run([sys.executable, "-c", code], env=PLAIN, capture_output=True, text=True, timeout=60)
+    one_line(done, 1, f"the output cannot be written ({os.strerror(number)})")
 
 
 def test_plot_of_another_kind_is_refused_before_the_question() -> None:

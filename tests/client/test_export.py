@@ -111,6 +111,12 @@ def test_packed_by_its_name(tmp_path: Path) -> None:
     assert gzip.decompress((tmp_path / "x.json.gz").read_bytes()).decode() == "ä" * 1000
 
 
+def test_folder_that_cannot_be_read(tmp_path: Path) -> None:
+    (tmp_path / "loop").symlink_to("loop")
+    with pytest.raises(ClientError, match=r"cannot read the folder .*/loop: Too many levels"):
+        write_folder([MARKS], tmp_path / "loop")
+
+
 @pytest.mark.parametrize("name", ["x.csv", "x.csv.gz"])
 def test_disk_that_is_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     def full(_: int) -> None:

@@ -47,6 +47,13 @@ def looking(site: Site) -> Iterator[Browser]:
         home = f"http://127.0.0.1:{probe.getsockname()[1]}"
     site.start([COMMANDS / "roofline-client", "page", "--listen", home.removeprefix("http://")], "page.log")
     wait_until(lambda: connects(home), what="the page listens")
+    with tab_at(home) as found:
+        yield found
+
+
+@contextlib.contextmanager
+def tab_at(home: str) -> Iterator[Browser]:
+    """A tab at a page that is served already."""
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         tab = browser.new_page(viewport={"width": 1280, "height": 1000})

@@ -13,8 +13,10 @@ from pathlib import Path
 import psutil
 import pytest
 
-from .browser import CHROMIUM, PATIENCE_MS, Browser, looking
+from .browser import CHROMIUM, PATIENCE_MS, Browser, looking, tab_at
 from .conftest import Site, wait_until
+from .test_access import Person
+from .test_page_of_server import guarded as guarded
 
 pytestmark = [
     pytest.mark.slow,
@@ -167,3 +169,17 @@ def test_without_internet_the_timeline_is_a_file(page: Browser, site: Site) -> N
 def newest_step(page: Browser) -> int:
     """That is drawn."""
     return int(page.tab.evaluate("Math.max(...document.getElementById('steps').data.map(d => d.x.at(-1)))"))
+
+
+def test_who_has_a_token_logs_in_and_out(guarded: tuple[Person, str]) -> None:
+    owner, place = guarded
+    with tab_at(f"http://{place}") as page:
+        page.tab.fill("input[name=token]", owner.token("--role", "reader"))
+        page.tab.get_by_role("button", name="look").click()
+        page.waits_for("#jobs", "^no jobs")
+        assert page.tab.url == f"{page.home}/"
+        page.tab.get_by_role("button", name="log out").click()
+        page.waits_for("h1", "Who looks")
+        page.tab.goto(page.home)
+        assert page.tab.url == f"{page.home}/login", "the session is over"
+        assert page.problems == [] and page.elsewhere == []

@@ -84,6 +84,7 @@ def test_who_has_a_readers_token_sees_jobs_until_it_is_revoked(guarded: tuple[Pe
     assert (status, headers["Location"]) == (303, "/")
     cookie = headers["Set-Cookie"]
     assert "HttpOnly" in cookie and "SameSite=strict" in cookie and token not in cookie
+    assert cookie.startswith(f"roofline_session_{place.rpartition(':')[2]}=")
     session = {"Cookie": cookie.partition(";")[0]}
     assert ask(place, "/api/v1/jobs", **session)[0] == 200
     (member,) = (

@@ -4,6 +4,7 @@ the server has a second, and where it does not answer nothing is offered and not
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import Any
@@ -12,13 +13,18 @@ import typer
 
 TIMEOUT_S = 1.0
 MOST = 200  # a shell shows them all
+# Users choose names, and zsh evaluates what it is offered: anything else is not offered.
+SAFE = re.compile(r"[\w./:@%+=,][\w./:@%+=,-]*")
+SAFE_HELP = re.compile(r"[\w./:@%+=,() -]*")
 
 
 def jobs(context: typer.Context, incomplete: str) -> list[tuple[str, str]]:
     """The newest first, each with how it is."""
     found = sorted(_ask(context, lambda client: client.jobs()), key=lambda job: -job.begin_ns)
-    offered = [(str(job.job), str(job.state)) for job in found]
-    return [one for one in [*offered, ("last", "the newest")] if one[0].startswith(incomplete)][:MOST]
+    states = {str(job.job): str(job.state) for job in found}
+    names = _matching([*states, "last"], incomplete)
+    helps = {**states, "last": "the newest"}
+    return [(name, helps[name] if SAFE_HELP.fullmatch(helps[name]) else "") for name in names]
 
 
 def experiments(context: typer.Context, incomplete: str) -> list[str]:
@@ -35,7 +41,9 @@ def roles(context: typer.Context, incomplete: str) -> list[str]:
 
 
 def _matching(names: Iterable[str], incomplete: str) -> list[str]:
-    return [name for name in dict.fromkeys(names) if name and name.startswith(incomplete)][:MOST]
+    """Those that begin so, each once."""
+    wanted = (name for name in dict.fromkeys(names) if name.startswith(incomplete))
+    return [name for name in wanted if SAFE.fullmatch(name)][:MOST]
 
 
 def _ranks_of_job(context: typer.Context) -> Iterable[Any]:

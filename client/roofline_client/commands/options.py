@@ -71,6 +71,7 @@ RangeOption = Annotated[
     typer.Option("--steps", help="only steps FIRST:LAST, either end can be omitted; default: every step"),
 ]
 FORMATS = ("text", "json", "csv")
+YEAR_S = 366 * 86400
 LAST = "last"  # the newest job
 FormatOption = Annotated[str, typer.Option("--format", help="text, json or csv")]
 OVER = "a tag, or nodes, ranks, ps, batch, threads, ranks_per_node"
@@ -118,6 +119,13 @@ def check_positive(given: Mapping[str, float | None]) -> None:
     for option, value in given.items():
         if value is not None and not value > 0:
             raise typer.BadParameter(f"{value:g} must be more than 0", param_hint=option)
+
+
+def check_seconds(given: Mapping[str, float | None]) -> None:
+    """given: times by option. Raises BadParameter for what nobody can wait for: nan, inf, a billion years."""
+    for option, value in given.items():
+        if value is not None and not value <= YEAR_S:
+            raise typer.BadParameter(f"{value:g} must be at most {YEAR_S} (a year)", param_hint=option)
 
 
 def check_jobs(experiment: str, jobs: list[str] | None) -> None:

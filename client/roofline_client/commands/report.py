@@ -6,7 +6,6 @@ import contextlib
 import sys
 import time
 from collections.abc import Callable, Sequence
-from math import ceil
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -23,6 +22,7 @@ from .options import (
     StepsOption,
     check_choice,
     check_ending,
+    check_seconds,
     one_job,
     reader_may_leave,
     resolve_job,
@@ -67,6 +67,7 @@ def report(
 ) -> None:
     """What holds a job back, what that costs, and what to try. Also shows where the time of a step goes."""
     check_choice(output, REPORT_FORMATS, "--format")
+    check_seconds({"--wait": wait, WATCH: watch})
     asked = one_job(which, job)
     first, last = parse_steps(steps)
     if plot is not None:
@@ -94,11 +95,12 @@ def report(
 
 def _wait(ask: Callable[[], Any], seconds: float, sleep: Callable[[float], None] = time.sleep) -> None:
     """Until the job runs no more, or so long. A job that nobody knows may be one that has only just begun."""
-    for _ in range(ceil(seconds / AGAIN_S)):
+    deadline = time.monotonic() + seconds
+    while (left := deadline - time.monotonic()) > 0:
         with contextlib.suppress(NotFound):
             if not ask().running:
                 return
-        sleep(AGAIN_S)
+        sleep(min(AGAIN_S, left))
 
 
 def _show(output: str, found: Any, full: bool, brief: bool = False) -> None:

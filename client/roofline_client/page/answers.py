@@ -119,7 +119,7 @@ def _newest_steps(client: Client, job: str, first: int | None, last: int | None)
 
 def _compare(client: Client, given: Given) -> Answer:
     steps = parse_steps(given["steps"])
-    jobs = [given["first"], *filter(None, given["second"].replace(",", " ").split())]
+    jobs = [given["first"], *_named(client, given["second"])]
     found = [client.compare(jobs[0], other, *steps) for other in jobs[1:]]
     pictures: dict[str, Any] = {}
     for one in found:
@@ -128,6 +128,13 @@ def _compare(client: Client, given: Given) -> Answer:
     planes = [client.roofline(job, points="role", first_step=steps[0], last_step=steps[1]) for job in jobs]
     pictures["Rooflines by role"] = answer_figures.rooflines_compared(planes, jobs)
     return Answer("".join(html(job_comparisons.as_text(one)) for one in found), pictures)
+
+
+def _named(client: Client, text: str) -> list[str]:
+    """Jobs with commas between them; a name may have blanks, and commas where the server knows it so."""
+    if "," not in text or any(one.job == text for one in client.jobs()):
+        return [text]
+    return list(filter(None, map(str.strip, text.split(","))))
 
 
 def _trajectory(client: Client, given: Given) -> Answer:
@@ -158,7 +165,7 @@ ALL = {
         "Compare jobs {first} and {second}",
         {
             "first": "a job",
-            "second": "compared with it (one or several)",
+            "second": "compared with it (one, or several: 41, 42)",
             "steps": "steps (FIRST:LAST; empty: the steady ones)",
         },
         _compare,

@@ -39,7 +39,7 @@ from .job_list import JobList
 from .live import Feeds, Found, Newest, Turns, Watch, merged
 from .settled import Listed, Settled
 from .shield import LOOPBACK, Shield
-from .visitors import COOKIE, LONGEST_S, Visitors
+from .visitors import LONGEST_S, Visitors, cookie_of
 from .watching import Chosen, JobState, LateWatch, RooflineWatch, StepsWatch, VerdictWatch
 
 HERE = Path(__file__).parent
@@ -116,8 +116,7 @@ class _Page:
         """Only for those who are logged in; others are shown where."""
 
         async def checked(request: Request) -> Response:
-            name = request.cookies.get(COOKIE, "")
-            if self._settings.is_open or self._visitors.knows(name):
+            if self._settings.is_open or self._visitors.knows(_session(request)):
                 return await handler(request)
             if request.url.path.startswith(("/api/", "/events/")):
                 return JSONResponse({"error": "log in first: POST /login with a token"}, 401)
@@ -126,7 +125,7 @@ class _Page:
         return checked
 
     def _access(self, request: Request) -> Access | None:
-        return None if self._settings.is_open else self._visitors.access(request.cookies[COOKIE])
+        return None if self._settings.is_open else self._visitors.access(_session(request))
 
     async def _login_page(self, request: Request, problem: str = "", status: int = 200) -> Response:
         return self._templates.TemplateResponse(request, "login.html", {"problem": problem}, status)
@@ -147,15 +146,14 @@ class _Page:
                 return await self._login_page(request, problem, 403)
         response = RedirectResponse("/", 303)
         secure = request.url.scheme == "https"
-        response.set_cookie(
-            COOKIE, self._visitors.open(access), httponly=True, samesite="strict", secure=secure, path="/"
-        )
+        name, session = cookie_of(request.headers.get("host", "")), self._visitors.open(access)
+        response.set_cookie(name, session, httponly=True, samesite="strict", secure=secure, path="/")
         return response
 
     async def _logout(self, request: Request) -> Response:
-        self._visitors.close(request.cookies.get(COOKIE, ""))
+        self._visitors.close(_session(request))
         response = RedirectResponse("/login", 303)
-        response.delete_cookie(COOKIE)
+        response.delete_cookie(cookie_of(request.headers.get("host", "")))
         return response
 
     # -- what is shown --------------------------------------------------------------------------------------
@@ -331,6 +329,11 @@ async def _only(shown: str) -> AsyncIterator[tuple[str, str]]:
     """This, and never an end: a browser asks again where a stream ends, and gives up where there is none."""
     yield "refused", shown
     await asyncio.Event().wait()
+
+
+def _session(request: Request) -> str:
+    """What the visitor's cookie says; "": there is none."""
+    return request.cookies.get(cookie_of(request.headers.get("host", "")), "")
 
 
 def _joined(server: str, token: str) -> Access:

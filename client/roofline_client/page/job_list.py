@@ -71,15 +71,17 @@ class JobList:
     def look(self, client: Client) -> Shown:
         """What is to be shown now. Raises ClientError."""
         jobs = sorted(client.jobs(), key=lambda job: (not job.running, -job.end_ns))[:MOST]
-        self._running = {job.job: self._running[job.job] for job in jobs if job.job in self._running}
-        self._due = self._next()
+        first = jobs[:WITH_VERDICT]
+        self._running = {job.job: self._running[job.job] for job in first if job.job in self._running}
+        self._ended = {key: self._ended[key] for key in map(_key, first) if key in self._ended}
+        self._due = self._next([job.job for job in first if job.running and job.job in self._running])
         self._left_s = LOOK_S * (client.granted_share or SHARE)
         lines = [self._line(client, job, at < WITH_VERDICT) for at, job in enumerate(jobs)]
         return json.dumps({"jobs": [line._asdict() for line in lines]}), True
 
-    def _next(self) -> str:
+    def _next(self, running: list[str]) -> str:
         """The job that is to be asked for first, if it is time: all at once would hold up others."""
-        first = min(self._running, key=lambda job: self._running[job].again_s, default="")
+        first = min(running, key=lambda job: self._running[job].again_s, default="")
         return first if first and self._now() >= self._running[first].again_s else ""
 
     def _line(self, client: Client, job: Job, with_verdict: bool) -> JobLine:
@@ -104,7 +106,7 @@ class JobList:
         )
 
     def _seen(self, client: Client, job: Job) -> Seen | None:
-        key = job.job, job.end_ns
+        key = _key(job)
         if key in self._ended:
             return self._ended[key]
         asked = self._running.get(job.job)
@@ -122,10 +124,13 @@ class JobList:
             self._running[job.job] = Asked(found, self._now() + max(RUNNING_S, pause_s))
         elif found is not None:
             self._running.pop(job.job, None)
-            while len(self._ended) >= WITH_VERDICT:
-                del self._ended[next(iter(self._ended))]
             self._ended[key] = found
         return found
+
+
+def _key(job: Job) -> tuple[str, int]:
+    """What of a job that is over changes no more is kept by this."""
+    return job.job, job.end_ns
 
 
 def _sparks(client: Client, job: str) -> list[float | None]:

@@ -48,20 +48,22 @@ class Settled:
 
     def look(self, client: Client) -> Shown:
         """What is to be shown now. Raises ClientError."""
+        runs = self._runs
         if self._shown is not None:
             runs = self._listed.runs(client, self._job)
             if runs == self._runs and self._now() < self._until_s:
                 return self._shown
-            if runs != self._runs:
-                self._runs, self._again_s = runs, AGAIN_S
         begin = self._now()
         found = self._watch.look(client)
         if found[1]:
             self._shown = None
             return found
         if self._shown is None:
-            self._runs, self._again_s = self._listed.runs(client, self._job), AGAIN_S
-        self._shown, end = found, self._now()
+            runs, self._again_s = self._listed.runs(client, self._job), AGAIN_S
+        elif runs != self._runs:
+            self._again_s = AGAIN_S
+        # Only now: a question that fails is asked again.
+        self._shown, self._runs, end = found, runs, self._now()
         self._until_s = end + max(self._again_s, SHARE * (end - begin))
         self._again_s = min(MOST_AGAIN_S, 2 * self._again_s)
         return found

@@ -17,7 +17,7 @@ POLICY = (
 HEADERS = {
     "Content-Security-Policy": POLICY,
     "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "no-referrer",
+    "Referrer-Policy": "same-origin",  # under no-referrer browsers send `Origin: null` with our own forms
     "Cross-Origin-Opener-Policy": "same-origin-allow-popups",  # Perfetto's page answers its opener
     "Cross-Origin-Resource-Policy": "same-origin",
 }

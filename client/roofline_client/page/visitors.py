@@ -11,11 +11,17 @@ from collections.abc import Callable
 
 from roofline.joining import Access
 
-COOKIE = "roofline_session"
 LASTS_S = 12 * 3600.0  # since it was used last
 LONGEST_S = 24 * 3600  # since it was opened, as long as its access lasts
 MOST = 1000  # sessions; the one used longest ago goes
 TRIES, TRIES_S = 10, 60.0  # tokens that may be tried in so many seconds, by all visitors together
+
+
+def cookie_of(host: str) -> str:
+    """The name of the cookie at this address (`Host`). Browsers send cookies of one port to all others of a
+    host: pages there would end each other's sessions."""
+    port = host.rpartition(":")[2]
+    return f"roofline_session_{port}" if port.isascii() and port.isdecimal() else "roofline_session"
 
 
 class Visitors:
@@ -28,6 +34,7 @@ class Visitors:
 
     def open(self, access: Access | None) -> str:
         """A new session's name; access None: the server asks for none, or this user's own does."""
+        self._drop_ended()
         while len(self._sessions) >= MOST:
             del self._sessions[next(iter(self._sessions))]
         name = secrets.token_urlsafe(32)
@@ -36,11 +43,10 @@ class Visitors:
 
     def knows(self, name: str) -> bool:
         """Whether this is a session, which is used now."""
+        self._drop_ended()
         if (found := self._sessions.pop(name, None)) is None:
             return False
-        begun, used, access = found
-        if self._now() - used >= LASTS_S or self._now() - begun >= LONGEST_S:
-            return False
+        begun, _, access = found
         self._sessions[name] = begun, self._now(), access
         return True
 
@@ -50,6 +56,13 @@ class Visitors:
 
     def close(self, name: str) -> None:
         self._sessions.pop(name, None)
+
+    def _drop_ended(self) -> None:
+        """With their accesses, though nobody comes with their names again."""
+        now = self._now()
+        for name, (begun, used, _) in list(self._sessions.items()):
+            if now - used >= LASTS_S or now - begun >= LONGEST_S:
+                del self._sessions[name]
 
     def may_try(self) -> bool:
         """Whether one more token may be tried now; counts it."""

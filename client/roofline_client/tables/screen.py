@@ -5,6 +5,7 @@ At most 30 lines of 100 columns, whatever the job is like; `--full` and the othe
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
@@ -82,7 +83,7 @@ def _brief_blocks(report: Report, verdict: Verdict, limits: Limits) -> list[Labe
     if verdict.also and limits.also:
         blocks.append(_also(verdict, limits))
     more = Labelled()
-    more.add("More", f"roofline-client report {report.job}")
+    more.add("More", f"roofline-client report {shlex.quote(report.job)}")
     return [block for block in (*blocks, more) if block.rows]
 
 
@@ -318,12 +319,12 @@ def _foot(report: Report, verdict: Verdict, limits: Limits) -> Labelled:
 
 
 def _commands(report: Report, verdict: Verdict) -> list[str]:
-    job = report.job
+    job = shlex.quote(report.job)
     commands = [f"report {job} --full"]
     if verdict.kind in ("bottleneck", "unclear") and len(report.ranks) > 1:
         commands.append(f"stragglers --job {job}")
     if (named := verdict.bottleneck) is not None and named.rank and named.kind not in BREAKS:
-        commands.append(f"what-if --job {job} --fix {named.rank.partition(',')[0]}")
+        commands.append(f"what-if --job {job} --fix {shlex.quote(named.rank.partition(',')[0])}")
     commands.append(f"breakdown --job {job}")
     if any(account.parts for account in verdict.accounts):
         commands.append(f"plot --job {job} -o FILE.png")

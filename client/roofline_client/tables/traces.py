@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
@@ -41,7 +42,7 @@ def gathered(job: str, events: Iterable[str | RankTrace], progress: Callable[[st
         else:
             ranks.append(event)
     found = Traces(job, ranks, [])
-    return found._replace(notes=[NEXT.format(job=job)]) if found.recorded else found
+    return found._replace(notes=[NEXT.format(job=shlex.quote(job))]) if found.recorded else found
 
 
 def as_text(found: Traces) -> Group:

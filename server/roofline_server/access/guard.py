@@ -34,7 +34,9 @@ ALLOWED: Mapping[str, frozenset[str]] = {
     TRACE_JOB: frozenset(("admin",)),  # it slows steps of a job
     "/roofline.v1.Query/": frozenset(("reader", "admin")),
 }
-LOOK_S = 2.0  # a token that was revoked ends what its holder has open within so long
+# A token that was revoked ends what its holder has open within so long; of who reads no answers the call is
+# broken off.
+LOOK_S, FAREWELL_S = 1.5, 0.5
 BEARER = "Bearer "
 _LIMIT: ContextVar[Limit | None] = ContextVar("limit")  # of this call's token
 
@@ -63,7 +65,7 @@ class Guard(grpc.aio.ServerInterceptor):  # type: ignore[misc]
             return self._refusing(handler, details.method, token, *why)
         # gRPC gives each call a task of its own, in which it runs the handler too.
         _LIMIT.set(None if token is None else token.limit)
-        if handler.request_streaming and handler.response_streaming and token is not None:
+        if handler.response_streaming and token is not None:
             return self._followed(handler, token)
         return handler
 
@@ -100,15 +102,13 @@ class Guard(grpc.aio.ServerInterceptor):  # type: ignore[misc]
         return _handler_like(handler, several if handler.response_streaming else one)
 
     def _followed(self, handler: Any, token: Token) -> Any:
-        """The handler of a stream, which ends when the token does."""
+        """The handler of a call with many answers, which end when the token does."""
 
-        async def stream(requests: Any, context: Any) -> AsyncIterator[Any]:
-            async for answer in self._follow(handler.stream_stream(requests, context), token, context):
+        async def several(asked: Any, context: Any) -> AsyncIterator[Any]:
+            async for answer in self._follow(_several(handler)(asked, context), token, context):
                 yield answer
 
-        return grpc.stream_stream_rpc_method_handler(
-            stream, handler.request_deserializer, handler.response_serializer
-        )
+        return _handler_like(handler, several)
 
     async def _follow(self, answers: AsyncIterator[Any], token: Token, context: Any) -> AsyncIterator[Any]:
         task = asyncio.current_task()
@@ -137,23 +137,15 @@ class Guard(grpc.aio.ServerInterceptor):  # type: ignore[misc]
             await admit(context)
             return await handler.unary_unary(request, context)
 
-        async def several(request: Any, context: Any) -> AsyncIterator[Any]:
-            await admit(context)
-            async for answer in handler.unary_stream(request, context):
-                yield answer
-
-        async def stream(requests: Any, context: Any) -> AsyncIterator[Any]:
+        async def several(asked: Any, context: Any) -> AsyncIterator[Any]:
             token = await admit(context)
-            async for answer in self._follow(handler.stream_stream(requests, context), token, context):
+            async for answer in self._follow(_several(handler)(asked, context), token, context):
                 yield answer
 
-        behaviour = (
-            one if not handler.response_streaming else stream if handler.request_streaming else several
-        )
-        return _handler_like(handler, behaviour)
+        return _handler_like(handler, several if handler.response_streaming else one)
 
     async def watch(self) -> None:
-        """End the streams of tokens that are no longer good, for ever."""
+        """End the calls with many answers of tokens that are no longer good, for ever."""
         while True:
             await asyncio.sleep(LOOK_S)
             if not self._open:
@@ -163,13 +155,16 @@ class Guard(grpc.aio.ServerInterceptor):  # type: ignore[misc]
             except ServerError as error:
                 log.error("tokens: %s", error)
                 continue
-            for task, (number, context) in list(self._open.items()):
-                if number not in valid:
-                    log.info("token %s is no longer good: its stream is ended", number)
-                    # A task that is only cancelled leaves the other end waiting.
-                    with contextlib.suppress(grpc.aio.AbortError):
-                        await context.abort(grpc.StatusCode.UNAUTHENTICATED, UNKNOWN)
-                    task.cancel()
+            gone = [(task, *of) for task, of in self._open.items() if of[0] not in valid]
+            await asyncio.gather(*(_end(*one) for one in gone))
+
+
+async def _end(task: asyncio.Task[Any], number: str, context: Any) -> None:
+    log.info("token %s is no longer good: its stream is ended", number)
+    # A task that is only cancelled leaves the other end waiting; this waits behind answers that nobody reads.
+    with contextlib.suppress(grpc.aio.AbortError, asyncio.TimeoutError):
+        await asyncio.wait_for(context.abort(grpc.StatusCode.UNAUTHENTICATED, UNKNOWN), FAREWELL_S)
+    task.cancel()
 
 
 class Enrolment(access_pb2_grpc.AccessServicer):
@@ -237,6 +232,11 @@ def secret_of(metadata: Any) -> str:
         if key == "authorization" and isinstance(value, str) and value.startswith(BEARER):
             return value[len(BEARER) :]
     return ""
+
+
+def _several(handler: Any) -> Any:
+    """What gives the many answers of a handler."""
+    return handler.stream_stream if handler.request_streaming else handler.unary_stream
 
 
 def _handler_like(handler: Any, behaviour: Any) -> Any:

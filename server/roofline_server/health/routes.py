@@ -28,15 +28,16 @@ class Door:
         """certificates: of a server to which tokens are good for joining alone."""
         self._tokens, self._audit, self._certificates = tokens, audit, certificates
 
-    async def refused(self, request: Request) -> Response | None:
-        """None: it may come in."""
+    async def enter(self, request: Request) -> Token | Response:
+        """Who comes in, or why nobody does."""
         try:
             token = await asyncio.to_thread(self._holder, request)
         except ServerError as error:
             return Response(HTTPStatus.SERVICE_UNAVAILABLE, f"{error}\n")
         why = refusal(token, READING)
-        if why is None:
-            return None
+        if token is not None and why is None:
+            return token
+        assert why is not None
         self._audit.refused(request.path, token, why[1], request.peer)
         if token is not None:
             return Response(HTTPStatus.FORBIDDEN, f"{why[1]}\n")
@@ -65,12 +66,15 @@ def routes(health: Health, door: Door | None = None) -> Answer:
         if request.path not in ("/metrics", "/status"):
             paths = "/healthz, /readyz, /metrics, /status"
             return Response(HTTPStatus.NOT_FOUND, f"there is nothing here but {paths}\n")
-        if door is not None and (refused := await door.refused(request)):
-            return refused
+        visitor = None if door is None else await door.enter(request)
+        if isinstance(visitor, Response):
+            return visitor
         condition = await health.condition()
         if request.path == "/status":
             return Response(HTTPStatus.OK, to_json(condition), "application/json")
-        return Response(HTTPStatus.OK, metrics.text(condition, health.jobs.asked()), metrics.CONTENT_TYPE)
+        # Figures are of all jobs: who may not see all of these gets those of the server alone.
+        jobs = None if visitor is not None and visitor.limit else health.jobs.asked()
+        return Response(HTTPStatus.OK, metrics.text(condition, jobs), metrics.CONTENT_TYPE)
 
     return answer
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from math import ceil
 from typing import NamedTuple
 
@@ -40,6 +41,7 @@ def _words(case: Case) -> dict[str, object]:
     """The fields as they stand in a sentence, and what follows from several of them."""
     return {
         **case._asdict(),
+        "job": shlex.quote(case.job),  # stands in commands alone
         "rank": listed(case.ranks, 3) or case.only or "every rank",
         "node": f"node {case.host}" if case.host else "its node",
         "all_threads": (case.threads or 0) * case.per_node,

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import pty
+import re
 import signal
 import subprocess
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -113,11 +115,23 @@ def test_wait_ends_with_the_job(monkeypatch: pytest.MonkeyPatch) -> None:
         assert len(asked) == 5
 
 
-def test_wait_is_as_long_as_was_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_wait_is_as_long_as_was_said_also_where_answers_take_long(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("roofline_client.commands.report.AGAIN_S", 0.01)
-    with serving(report=answer(message(verdict(), running=True)), jobs=JOBS) as asked:
-        assert run("report", "42", "--wait", "0.05", "--server", asked.address).returncode == 0
-    assert len(asked.requests) == 6
+
+    def slow(request: Any, context: Any) -> Any:
+        time.sleep(0.2)
+        return message(verdict(), running=True)
+
+    with serving(report=slow, jobs=JOBS) as asked:
+        assert run("report", "42", "--wait", "0.3", "--server", asked.address).returncode == 0
+    assert 2 <= len(asked.requests) <= 3, "one or two in that time, and then the report"
+
+
+@pytest.mark.parametrize("option", ["--wait", "--watch"])
+@pytest.mark.parametrize("seconds", ["nan", "inf", "1e300"])
+def test_times_that_nobody_can_wait_for_are_refused(option: str, seconds: str) -> None:
+    done = run("report", "42", option, seconds, "--server", "127.0.0.1:1")
+    assert done.returncode == 2 and re.search(f"Invalid value for '?{option}'?: ", done.stderr), done.stderr
 
 
 # -- watching -----------------------------------------------------------------------------------------------

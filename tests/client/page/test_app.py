@@ -130,7 +130,7 @@ def test_pages_come_with_all_they_need_and_nothing_from_elsewhere(page: Page) ->
         assert status == 200, path
         policy = headers["Content-Security-Policy"]
         assert "default-src 'none'" in policy and "script-src 'self';" in policy
-        assert headers["X-Content-Type-Options"] == "nosniff" and headers["Referrer-Policy"] == "no-referrer"
+        assert headers["X-Content-Type-Options"] == "nosniff" and headers["Referrer-Policy"] == "same-origin"
         if path.startswith(("/job", "/login")) or path == "/":
             assert "http://" not in text and "https://" not in text and "<script>" not in text
             assert headers["Cache-Control"] == "no-store"
@@ -301,6 +301,7 @@ def test_forms_of_other_pages_are_refused(page: Page) -> None:
     form = {"Content-Type": "application/x-www-form-urlencoded", "Origin": "http://evil.example"}
     assert page.ask("/login", "POST", "token=x", **form)[0] == 403
     assert page.ask("/api/v1/jobs", "POST", "x", **form)[0] == 403
+    assert page.ask("/login", "POST", "token=x", **{**form, "Origin": "null"})[0] == 403
 
 
 def test_a_server_that_is_away_is_said_and_the_page_lives(tmp_path: Path) -> None:

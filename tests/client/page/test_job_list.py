@@ -12,7 +12,7 @@ from roofline.answers.report import Report
 from roofline.convert import from_message
 from roofline.v1 import query_pb2 as pb
 from roofline_client.errors import Refused
-from roofline_client.page.job_list import RUNNING_S, JobList, shortened
+from roofline_client.page.job_list import RUNNING_S, WITH_VERDICT, JobList, shortened
 
 from .. import verdicts
 from .overviews import line, overview
@@ -36,6 +36,7 @@ class Server:
 
     def __init__(self, *jobs: Job) -> None:
         self.listed, self.asked = list(jobs), 0
+        self.names: list[str] = []
         self.spent_s, self.granted_share, self.takes_s = 0.0, 0.25, 0.0
 
     def jobs(self) -> list[Job]:
@@ -43,6 +44,7 @@ class Server:
 
     def report(self, job: str, **_: Any) -> Report:
         self.asked += 1
+        self.names.append(job)
         self.spent_s += self.takes_s
         if job == "broken":
             raise Refused("no")
@@ -52,8 +54,8 @@ class Server:
         return overview([line("worker:0", 0.5, math.nan, 0.25)])
 
 
-def job(name: str, running: bool = False) -> Job:
-    return Job(name, 1, 2, 1, {"ddp": 1}, ["h"], running, {"a": "b"}, users=["alice", "bob"])
+def job(name: str, running: bool = False, end_ns: int = 2) -> Job:
+    return Job(name, 1, end_ns, 1, {"ddp": 1}, ["h"], running, {"a": "b"}, users=["alice", "bob"])
 
 
 def lines(found: JobList, server: Server) -> list[dict[str, Any]]:
@@ -127,3 +129,42 @@ def test_many_jobs_that_are_not_known_yet_are_asked_for_look_by_look() -> None:
     lines(watch, server)
     lines(watch, server)
     assert server.asked == 8
+
+
+def test_running_jobs_are_asked_for_anew_when_one_is_no_longer_among_the_first() -> None:
+    now = [0.0]
+    server, watch = Server(job("old", running=True)), JobList(lambda: now[0])
+    lines(watch, server)
+    newer = [job(f"new{number}", running=True, end_ns=9) for number in range(WITH_VERDICT)]
+    server.listed = [*newer, *server.listed]
+    now[0] += 1
+    lines(watch, server)
+    server.names.clear()
+    for _ in range(WITH_VERDICT):
+        now[0] += RUNNING_S
+        lines(watch, server)
+    assert sorted(server.names) == sorted(one.job for one in newer)
+
+
+def test_running_jobs_are_asked_for_anew_though_one_that_has_ended_cannot_be_reported() -> None:
+    now = [0.0]
+    server = Server(job("broken", running=True), job("1", running=True))
+    watch = JobList(lambda: now[0])
+    lines(watch, server)
+    server.listed[0] = job("broken")
+    for _ in range(3):
+        now[0] += RUNNING_S
+        server.names.clear()
+        lines(watch, server)
+        assert "1" in server.names
+
+
+def test_a_job_that_ends_is_asked_for_and_those_that_ended_before_are_not() -> None:
+    server = Server(*(job(str(number), end_ns=100 - number) for number in range(2 * WITH_VERDICT)))
+    watch = JobList(lambda: 0.0)
+    lines(watch, server)
+    assert server.asked == WITH_VERDICT
+    server.listed = [job("new", end_ns=101), *server.listed]
+    for _ in range(3):
+        lines(watch, server)
+    assert server.asked == WITH_VERDICT + 1

@@ -5,7 +5,9 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import Any
 
+import pytest
 from roofline.answers.jobs import Job
+from roofline_client.errors import Unreachable
 from roofline_client.page.live import Shown
 from roofline_client.page.settled import AGAIN_S, LISTED_S, MOST_AGAIN_S, Listed, Settled
 
@@ -15,6 +17,7 @@ class Server:
 
     def __init__(self) -> None:
         self.now, self.listings, self.looks, self.running = 1000.0, 0, 0, False
+        self.away = False
         self.lines = [Job("42", 1, 2, 1, {"ddp": 1}, ["h"], False, {})]
         self.settled = Settled("42", self, Listed(self.clock), self.clock)
 
@@ -26,6 +29,8 @@ class Server:
         return self.lines
 
     def look(self, client: Any) -> Shown:
+        if self.away:
+            raise Unreachable("no server answers")
         self.looks += 1
         return str(self.looks), self.running
 
@@ -53,6 +58,17 @@ def test_one_that_the_list_says_has_changed_is() -> None:
     assert server.shown(LISTED_S) == "4"
     server.lines = [*server.lines, server.lines[0]._replace(job="421")]
     assert server.shown(LISTED_S) == "4"
+
+
+def test_a_question_that_failed_is_asked_again() -> None:
+    server = Server()
+    server.shown()
+    server.lines, server.away = [server.lines[0]._replace(end_ns=3)], True
+    for _ in range(2):
+        with pytest.raises(Unreachable):
+            server.shown(LISTED_S)
+    server.away = False
+    assert [server.shown(LISTED_S) for _ in range(3)] == ["2", "2", "2"]
 
 
 def test_one_that_runs_again_is_asked_for_at_each_look() -> None:

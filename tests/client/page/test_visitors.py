@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from roofline.joining import Access
 from roofline_client.page.shield import A_SECOND, BURST, LOOPBACK, MOST_KNOWN, RateLimit, refusal
-from roofline_client.page.visitors import LASTS_S, LONGEST_S, MOST, TRIES, TRIES_S, Visitors
+from roofline_client.page.visitors import LASTS_S, LONGEST_S, MOST, TRIES, TRIES_S, Visitors, cookie_of
 from starlette.datastructures import Headers
 
 
@@ -35,6 +35,33 @@ def test_a_session_ends_when_it_is_not_used() -> None:
     assert visitors.knows(name)
     clock.now += LASTS_S
     assert not visitors.knows(name) and not visitors.knows(name)
+
+
+def test_sessions_that_have_ended_are_dropped_though_nobody_asks_for_them() -> None:
+    clock = Clock()
+    visitors = Visitors(clock)
+    visitors.open(Access("pem", "one"))
+    clock.now = LASTS_S
+    assert not visitors.knows("another") and not visitors._sessions
+    visitors.open(Access("pem", "two"))
+    clock.now += LASTS_S
+    newest = visitors.open(None)
+    assert list(visitors._sessions) == [newest]
+
+
+@pytest.mark.parametrize(
+    ("host", "name"),
+    [
+        ("localhost:7645", "roofline_session_7645"),
+        ("[::1]:7646", "roofline_session_7646"),
+        ("[::1]", "roofline_session"),
+        ("head", "roofline_session"),
+        ("", "roofline_session"),
+        ("head:a=b; c", "roofline_session"),
+    ],
+)
+def test_pages_at_two_ports_of_a_host_have_cookies_of_their_own(host: str, name: str) -> None:
+    assert cookie_of(host) == name
 
 
 def test_sessions_are_bounded_and_the_oldest_goes() -> None:

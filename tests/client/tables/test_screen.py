@@ -162,6 +162,14 @@ def test_what_to_ask_next() -> None:
     assert "stragglers" not in "\n".join(lines(report(SEVERAL, verdict=healthy())))
 
 
+def test_names_with_blanks_stand_in_quotes_in_commands() -> None:
+    found = made()._replace(job="42 of user 1001")
+    shown = "\n".join(lines(found))
+    for command in ("report '42 of user 1001' --full", "what-if --job '42 of user 1001' --fix ps:1"):
+        assert command in shown
+    assert "roofline-client report '42 of user 1001'" in rendered(screen.in_brief(found))
+
+
 def test_low_confidence_says_why() -> None:
     found = made(bottleneck=finding(confidence="low", why="only 12 steady steps"))
     assert "confidence: low" in line(found, "BOTTLENECK") and "only 12" in line(found, "doubt")

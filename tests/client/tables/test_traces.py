@@ -18,6 +18,7 @@ def test_progress_is_passed_on_and_the_results_are_kept() -> None:
     assert found.ranks == [REFUSED, RECORDED]
     assert found.recorded
     assert "--job 42 " in found.notes[0]
+    assert "--job '4 2' " in traces.gathered("4 2", [RECORDED], said.append).notes[0]
 
 
 def test_nothing_recorded_has_nothing_to_look_at() -> None:

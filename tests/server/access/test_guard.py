@@ -19,6 +19,7 @@ from roofline_server.access.credentials import credentials
 from roofline_server.access.guard import ALLOWED, BENCH_NET, ENROL, TRACE_JOB, Guard, refusal
 from roofline_server.access.tokens import ROLES, Token, Tokens
 from roofline_server.ingest.committer import Committer
+from roofline_server.query.service import QueryService
 from roofline_server.serve import grpc_server
 
 from ..builders import open_store
@@ -186,15 +187,61 @@ def test_stream_ends_when_its_token_is_revoked(tmp_path: Path, monkeypatch: pyte
 
             mine, theirs = await opened(secret), await opened(other)
             Tokens(tmp_path / "access").revoke(own.id)
-            with contextlib.suppress(grpc.RpcError):
-                while await asyncio.wait_for(mine.read(), 10) is not grpc.aio.EOF:
-                    pass  # pings
-            assert await mine.code() != Code.OK
+            assert await ended(mine) != Code.OK
             assert not theirs.done()
             async with site.channel(secret) as channel:
                 assert await outcome(channel, "/roofline.v1.Ingest/Stream") == Code.UNAUTHENTICATED
 
     asyncio.run(scenario())
+
+
+async def endless(service: Any, request: Any, context: Any) -> AsyncIterator[Any]:
+    """As an answer of very many pieces."""
+    while True:
+        yield query_pb2.TableChunk(dataset="x" * 3_000_000)  # more than is sent ahead
+        await asyncio.sleep(0.001)
+
+
+def test_answers_end_when_the_token_is_revoked_also_beside_one_that_nobody_reads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(guard, "LOOK_S", 0.1)
+    monkeypatch.setattr(QueryService, "Export", endless)
+
+    async def scenario() -> None:
+        async with guarded(tmp_path) as site:
+            own, secret = site.tokens.new("reader", "alice")
+            _, other = site.tokens.new("reader", "bob")
+
+            async def opened(of: str) -> Any:
+                channel = site.channel(of)
+                call = channel.unary_stream("/roofline.v1.Query/Export", bytes, bytes)(b"")
+                assert await call.read()
+                return call
+
+            unread, mine, theirs = await opened(secret), await opened(secret), await opened(other)
+            Tokens(tmp_path / "access").revoke(own.id)
+            assert await ended(mine) == Code.UNAUTHENTICATED
+            assert await theirs.read() and not theirs.done()
+            newer, secret = site.tokens.new("reader", "alice")
+            late = await opened(secret)
+            Tokens(tmp_path / "access").revoke(newer.id)
+            assert await ended(late) == Code.UNAUTHENTICATED, "what is not read holds up no other"
+            assert await ended(unread) != Code.OK
+
+    asyncio.run(scenario())
+
+
+async def ended(call: Any) -> grpc.StatusCode:
+    """How a call with many answers ends, which are read until then."""
+
+    async def read() -> grpc.StatusCode:
+        with contextlib.suppress(grpc.RpcError):
+            while await call.read() is not grpc.aio.EOF:
+                pass
+        return await call.code()
+
+    return await asyncio.wait_for(read(), 10)
 
 
 def test_new_certificate_is_shown_without_a_restart(tmp_path: Path) -> None:

@@ -24,12 +24,13 @@ from roofline_server.access.credentials import credentials
 from roofline_server.access.guard import BENCH_NET, ENROL, TRACE_JOB, Guard
 from roofline_server.access.tokens import Token, Tokens
 from roofline_server.ingest.committer import Committer
+from roofline_server.query.service import QueryService
 from roofline_server.records import Limit
 from roofline_server.serve import grpc_server
 
 from ..builders import open_store
 from ..services import stopped
-from .test_guard import METHODS, Code, outcome
+from .test_guard import METHODS, Code, ended, endless, outcome
 from .test_readers import HIS, fill
 
 LIST_JOBS, STREAM = "/roofline.v1.Query/ListJobs", "/roofline.v1.Ingest/Stream"
@@ -183,11 +184,25 @@ def test_revoking_ends_its_stream_and_lets_nobody_in_with_it(
             await call.write(ingest_pb2.AgentMessage(hello=hello))
             assert (await call.read()).WhichOneof("kind") == "welcome"
             Tokens(site.folder).revoke(token.id)
-            with contextlib.suppress(grpc.RpcError):
-                while await asyncio.wait_for(call.read(), 10) is not grpc.aio.EOF:
-                    pass  # pings
-            assert await call.code() != Code.OK
+            assert await ended(call) != Code.OK
         assert await site.allowed(own) == set()
+
+    run(tmp_path, scenario)
+
+
+def test_revoking_ends_the_answers_that_its_holder_reads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(guard, "LOOK_S", 0.1)
+    monkeypatch.setattr(QueryService, "Export", endless)
+
+    async def scenario(site: Mutual) -> None:
+        token, own = site.member("reader")
+        async with site.channel(own) as channel:
+            call = channel.unary_stream("/roofline.v1.Query/Export", bytes, bytes)(b"")
+            assert await call.read()
+            Tokens(site.folder).revoke(token.id)
+            assert await ended(call) == Code.UNAUTHENTICATED
 
     run(tmp_path, scenario)
 

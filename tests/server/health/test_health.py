@@ -29,9 +29,11 @@ from roofline_server.health import health as health_module
 from roofline_server.health import monitor, service
 from roofline_server.health.health import Health
 from roofline_server.health.http import Request
+from roofline_server.health.jobs import Figures
 from roofline_server.health.routes import Door, routes
 from roofline_server.ingest import committer as ingest
 from roofline_server.ingest.committer import Committer
+from roofline_server.records import Limit
 from roofline_server.serve import grpc_server
 from roofline_server.store.store import Store
 
@@ -323,6 +325,25 @@ def test_numbers_need_a_readers_token(tmp_path: Path) -> None:
         assert await status("/") == HTTPStatus.NOT_FOUND
         (folder / "tokens.json").write_text("{")
         assert await status("/metrics", f"Bearer {secrets['reader']}") == HTTPStatus.SERVICE_UNAVAILABLE
+
+    run(scenario, tmp_path, guarded=True)
+
+
+def test_reader_with_a_limit_gets_no_numbers_of_jobs(tmp_path: Path) -> None:
+    async def scenario(here: Site) -> None:
+        tokens = Tokens(tmp_path / "access")
+        answer = routes(here.health, Door(tokens, Audit(tmp_path / "access")))
+        here.health.jobs.asked = lambda: Figures(omitted=1)  # type: ignore[method-assign]
+
+        async def numbers(path: str, limit: Limit | None) -> str:
+            _, secret = tokens.new("reader", "", limit=limit)
+            return str((await answer(Request("GET", path, {"authorization": f"Bearer {secret}"}))).body)
+
+        assert "roofline_jobs_running 1" in await numbers("/metrics", None)
+        for limit in (Limit(user="alice"), Limit(jobs="lab-*")):
+            found = await numbers("/metrics", limit)
+            assert "roofline_job" not in found and "\nroofline_ready 1\n" in found
+            assert '"job' not in await numbers("/status", limit)
 
     run(scenario, tmp_path, guarded=True)
 

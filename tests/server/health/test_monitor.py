@@ -80,8 +80,8 @@ def test_certificates_open_numbers_as_they_open_grpc(tmp_path: Path) -> None:
     of_before = tokens.new("reader", "of before")[1]
 
     async def answer(request: Request) -> Response:
-        refused = None if request.path == "/healthz" else await door.refused(request)
-        return refused or Response(HTTPStatus.OK, "hello")
+        entered = None if request.path == "/healthz" else await door.enter(request)
+        return entered if isinstance(entered, Response) else Response(HTTPStatus.OK, "hello")
 
     async def scenario() -> None:
         server, at = HttpServer(), bound("127.0.0.1", 0)
