@@ -161,8 +161,9 @@ class Guard(grpc.aio.ServerInterceptor):  # type: ignore[misc]
 
 async def _end(task: asyncio.Task[Any], number: str, context: Any) -> None:
     log.info("token %s is no longer good: its stream is ended", number)
-    # A task that is only cancelled leaves the other end waiting; this waits behind answers that nobody reads.
-    with contextlib.suppress(grpc.aio.AbortError, asyncio.TimeoutError):
+    # A task that is only cancelled leaves the other end waiting. This waits behind answers that nobody reads,
+    # and fails where the call ends by itself just now: that must not end the watch over others.
+    with contextlib.suppress(Exception):
         await asyncio.wait_for(context.abort(grpc.StatusCode.UNAUTHENTICATED, UNKNOWN), FAREWELL_S)
     task.cancel()
 
