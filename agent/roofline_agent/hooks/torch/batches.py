@@ -162,7 +162,9 @@ class Batches:
             self._examples, self._shapes = size, shapes
         else:
             self._examples += size
-            self._shapes = None if self._shapes is None or shapes is None else (self._shapes, shapes)
+            # One number: any number of backwards may come without an update.
+            known = self._shapes is not None and shapes is not None
+            self._shapes = hash((self._shapes, shapes)) if known else None
 
 
 class BatchSizes:
