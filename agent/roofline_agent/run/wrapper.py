@@ -208,13 +208,13 @@ class _WrappedCommand:
         keep_onednn, keep_mkl = kept(self._environ)
         self._stdout = VerboseFilter(keep_onednn=keep_onednn, keep_mkl=keep_mkl)
         log = self._log
-        stdout = OutputStream(1, self._stdout, log.stream() if log else None)
+        stdout = OutputStream(1, self._stdout, log.stream() if log else None, self._notify)
         self._outputs = [stdout]
         if log is None:
             return stdout, None
         if same_file(1, 2):
             return stdout, stdout.child_end
-        stderr = OutputStream(2, None, log.stream())
+        stderr = OutputStream(2, None, log.stream(), self._notify)
         self._outputs.append(stderr)
         return stdout, stderr.child_end
 
@@ -257,6 +257,8 @@ class _WrappedCommand:
         if self._log is not None:
             self._try(self._log.finish, self._send_steps)
         self._try(self.tracing.close)
+        if lost := sum(output.lost_bytes for output in self._outputs):
+            self._notify(f"roofline-agent: {lost} bytes that the command printed could not be written")
         self._try(self._look_at_watchers, *(watcher.close for watcher in self._watchers), self._page.close)
 
     def send_exit(self, status: int, ended_ns: int) -> None:

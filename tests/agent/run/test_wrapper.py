@@ -206,6 +206,20 @@ def test_reader_that_leaves_ends_the_command(environ: dict[str, str]) -> None:
     assert b"Traceback" not in done.stderr
 
 
+@pytest.mark.parametrize("stderr", ["2>&1", ""])
+def test_full_disk_does_not_end_the_command(environ: dict[str, str], tmp_path: Path, stderr: str) -> None:
+    script = f"for k in 1 2 3; do echo $k; sleep 0.1; done; echo over >{tmp_path}/over; exit 5"
+    line = f"{' '.join(RUN)} -- sh -c '{script}' >/dev/full {stderr}; echo $?"
+    done = subprocess.run(["bash", "-c", line], env=environ, capture_output=True, timeout=60)
+    assert (done.stdout, (tmp_path / "over").read_text()) == (b"5\n", "over\n")
+    said = done.stderr.replace(NOTICE, b"").decode().splitlines()
+    if not stderr:
+        assert [line.partition(": ")[2] for line in said] == [
+            "what the command prints cannot be written and is lost for now: No space left on device",
+            "6 bytes that the command printed could not be written",
+        ]
+
+
 def test_command_ends_though_something_it_started_goes_on(environ: dict[str, str], tmp_path: Path) -> None:
     go = tmp_path / "go"
     os.mkfifo(go)
