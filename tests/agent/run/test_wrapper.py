@@ -133,6 +133,34 @@ def test_stderr_and_stdin_are_the_commands_own(environ: dict[str, str], agent: F
     assert (done.stdout, done.stderr) == (b"in\0put", b"err")
 
 
+@pytest.mark.parametrize("into", ["2>&1 | cat", ">out 2>&1; cat out"])
+def test_streams_that_are_one_file_keep_their_order(
+    environ: dict[str, str], tmp_path: Path, into: str
+) -> None:
+    code = "import os\nfor k in range(2000): os.write(1 + k % 2, b'%d,' % k)"
+    (tmp_path / "print.py").write_text(code)
+    line = f"{' '.join(RUN)} -- {PYTHON} print.py {into}"
+    done = subprocess.run(["bash", "-c", line], env=environ, cwd=tmp_path, capture_output=True, timeout=60)
+    assert done.stdout.replace(NOTICE, b"") == b"".join(b"%d," % k for k in range(2000))
+
+
+def test_verbose_line_behind_a_progress_bar_is_taken_out(environ: dict[str, str], agent: FakeAgent) -> None:
+    code = f"""
+import os
+for k in range(9):
+    os.write(2, b"\\r%d" % k)
+    os.write(1, {LINE!r})
+"""
+    done = subprocess.run(
+        [*RUN, "--", PYTHON, "-c", code],
+        env=environ,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        timeout=60,
+    )
+    assert done.stdout == b"".join(b"\r%d" % k for k in range(9))
+
+
 def test_wrapper_never_takes_a_cpu_from_its_command(environ: dict[str, str]) -> None:
     script = (
         "import os, time\n"
@@ -289,6 +317,11 @@ def in_terminal(
 def test_command_on_a_terminal_sees_a_terminal_of_its_size(environ: dict[str, str]) -> None:
     code = "import os; print(os.isatty(1), os.isatty(0), *os.get_terminal_size(1))"
     assert in_terminal(environ, PYTHON, "-c", code) == b"True True 77 33\r\n"
+
+
+def test_stderr_on_a_terminal_is_that_terminal(environ: dict[str, str]) -> None:
+    code = "import os; print(os.ttyname(0) == os.ttyname(2), os.isatty(1))"
+    assert in_terminal(environ, PYTHON, "-c", code) == b"True True\r\n"
 
 
 def test_terminal_output_is_translated_once(environ: dict[str, str], tmp_path: Path) -> None:
