@@ -21,6 +21,7 @@ import pytest
 from roofline_agent.marks.packets import WRAPPED
 from roofline_agent.run.rank_environment import (
     ONEDNN_SWITCHES,
+    TIMESTAMP_SWITCHES,
     Naming,
     RecordedKernels,
     kept,
@@ -425,6 +426,32 @@ def test_users_own_switch_stays_alone(name: str, value: str) -> None:
     assert {n: environ[n] for n in ONEDNN_SWITCHES if n in environ} == user
     assert kept(user) == (True, False)
     assert kept({"MKL_VERBOSE": "1"}) == (False, True)
+
+
+# Not as they are: the wrapper would take a verbose line out.
+SHOW = "import os; print(*sorted(name.lower() for name in os.environ if 'VERBOSE' in name))"
+SET_BY_US = sorted(name.lower() for name in (*ONEDNN_SWITCHES, *TIMESTAMP_SWITCHES, "MKL_VERBOSE"))
+
+
+def test_switches_are_for_what_prints_into_the_wrapper(environ: dict[str, str], tmp_path: Path) -> None:
+    (tmp_path / "show.py").write_text(SHOW)
+    show = f"{PYTHON} {tmp_path}/show.py"
+    done = run(environ, "sh", "-c", f"{show}; {show} >{tmp_path}/log; {show} | cat; {show} >&-; {show}")
+    assert [line.split() for line in done.stdout.decode().splitlines()] == [SET_BY_US, [], SET_BY_US]
+    assert (tmp_path / "log").read_text() == "\n", "nobody would take the lines out of it"
+
+
+def test_switches_are_for_what_prints_to_the_terminal(environ: dict[str, str]) -> None:
+    assert in_terminal(environ, PYTHON, "-c", SHOW).split() == [name.encode() for name in SET_BY_US]
+
+
+def test_users_own_switches_are_for_all_their_files(environ: dict[str, str], tmp_path: Path) -> None:
+    mine = {**environ, "MKL_VERBOSE": "1", "DNNL_VERBOSE": "1"}
+    (tmp_path / "show.py").write_text(SHOW)
+    run(mine, "sh", "-c", f"{PYTHON} {tmp_path}/show.py >{tmp_path}/log")
+    assert (tmp_path / "log").read_text().split() == ["dnnl_verbose", "mkl_verbose"]
+    run({**environ, "MKL_VERBOSE": "1"}, "sh", "-c", f"{PYTHON} {tmp_path}/show.py >{tmp_path}/log")
+    assert (tmp_path / "log").read_text().split() == ["mkl_verbose"]
 
 
 def test_lines_the_user_asked_for_stay_in_the_output(environ: dict[str, str], agent: FakeAgent) -> None:

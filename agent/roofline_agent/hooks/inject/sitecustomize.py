@@ -2,7 +2,8 @@
 cluster (`roofline-agent hooks`).
 
 It waits for a framework to be imported and loads the hooks only then, for most Python processes train
-nothing; and it imports the sitecustomize that would have been imported without us. Errors here stay here: the
+nothing; it has libraries print nothing of ours where the wrapper would not see it; and it imports the
+sitecustomize that would have been imported without us. Errors here stay here: the
 program starts as if nothing had happened. With ROOFLINE_DISABLE=1 it only imports that other sitecustomize,
 and has `roofline_step` found, which then sends nothing: a training that marks its steps still runs.
 """
@@ -138,6 +139,23 @@ def _import_users_own(here: str) -> None:
             sys.modules["sitecustomize"] = ours
 
 
+def _silence_elsewhere() -> None:
+    # The wrapper has libraries print what they execute, and takes that out of its stream again. Where stdout
+    # is another file or pipe (`python train.py >log` in a wrapped script) nobody would.
+    names = os.environ.get("ROOFLINE_SWITCHES")
+    if not names:
+        return
+    try:
+        status = os.fstat(1)
+        if "%d:%d" % (status.st_dev, status.st_ino) == os.environ.get("ROOFLINE_STDOUT"):
+            return
+    except OSError:
+        pass  # it is closed, and may become any file
+    for name in ("ROOFLINE_SWITCHES", *names.split(",")):
+        os.environ.pop(name, None)
+
+
 _here = os.path.dirname(os.path.realpath(__file__))
+_silence_elsewhere()
 _wait_for_framework(os.path.dirname(_here))
 _import_users_own(_here)
