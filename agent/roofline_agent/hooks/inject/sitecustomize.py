@@ -2,15 +2,16 @@
 cluster (`roofline-agent hooks`).
 
 It waits for a framework to be imported and loads the hooks only then, for most Python processes train
-nothing; it has libraries print nothing of ours where the wrapper would not see it; and it imports the
-sitecustomize that would have been imported without us. Errors here stay here: the
-program starts as if nothing had happened. With ROOFLINE_DISABLE=1 it only imports that other sitecustomize,
-and has `roofline_step` found, which then sends nothing: a training that marks its steps still runs.
+nothing; it has libraries print nothing of ours into the user's files; and it imports the sitecustomize that
+would have been imported without us. Errors here stay here: the program starts as if nothing had happened. With
+ROOFLINE_DISABLE=1 it only imports that other sitecustomize, and has `roofline_step` found, which then sends
+nothing: a training that marks its steps still runs.
 """
 
 from __future__ import annotations
 
 import os
+import stat
 import sys
 
 TYPE_CHECKING = False  # importing typing would take longer than all of this
@@ -140,14 +141,15 @@ def _import_users_own(here: str) -> None:
 
 
 def _silence_elsewhere() -> None:
-    # The wrapper has libraries print what they execute, and takes that out of its stream again. Where stdout
-    # is another file or pipe (`python train.py >log` in a wrapped script) nobody would.
+    # The wrapper has libraries print what they execute, and takes that out of its stream again. Out of a file
+    # (`python train.py >log` in a wrapped script) nobody would. A pipe may be that of a launcher, which passes
+    # on to the wrapper what its ranks print.
     names = os.environ.get("ROOFLINE_SWITCHES")
     if not names:
         return
     try:
         status = os.fstat(1)
-        if "%d:%d" % (status.st_dev, status.st_ino) == os.environ.get("ROOFLINE_STDOUT"):
+        if not stat.S_ISREG(status.st_mode):
             return
     except OSError:
         pass  # it is closed, and may become any file
