@@ -17,14 +17,13 @@ fork; survives a restart of the agent and counts what it had to drop; without an
 from __future__ import annotations
 
 import time
-from threading import get_ident
 from types import TracebackType
 from typing import Callable, Optional, Sequence, Tuple, Type
 
 from ._layout import Layout, layout
 from ._packets import Mark, Span
 from ._sender import Sender
-from ._thread import PARTS, ThreadAccount
+from ._thread import PARTS, ThreadAccount, thread_number
 
 __all__ = ["BEGIN", "BORDER", "END", "mark", "phase", "step"]
 
@@ -108,7 +107,7 @@ class phase:
 
     def __enter__(self) -> phase:
         now = _clock()
-        if thread_account.on and self._name in PARTS and get_ident() == thread_account.thread:
+        if thread_account.on and self._name in PARTS and thread_number() == thread_account.thread:
             now = thread_account.begins(self._name, now)
         _send(_PHASE_BEGIN, -1, None, now, None, False, self._name)
         return self
@@ -120,7 +119,7 @@ class phase:
         trace: Optional[TracebackType],
     ) -> None:
         now = _clock()
-        if thread_account.on and self._name in PARTS and get_ident() == thread_account.thread:
+        if thread_account.on and self._name in PARTS and thread_number() == thread_account.thread:
             now = thread_account.ends(now)
         _send(_PHASE_END, -1, None, now, None, False, self._name)
 

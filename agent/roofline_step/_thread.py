@@ -33,7 +33,9 @@ RETRIES = (2, 1, 0)
 INPUT, COMMUNICATE = "input", "communicate"
 PARTS = (INPUT, COMMUNICATE)
 
-_clock, _thread_time, _ident = time.monotonic_ns, time.thread_time_ns, threading.get_ident
+_clock, _thread_time = time.monotonic_ns, time.thread_time_ns
+# A new thread may have the identity of one that has ended, but not, so soon, its number in the system.
+thread_number = getattr(threading, "get_native_id", threading.get_ident)
 
 
 def measured_in(lot: int, period: int) -> int:
@@ -128,7 +130,15 @@ class ThreadAccount:
                 pass  # a kernel without it: only the time on a CPU is known
 
     def read(self, now: int) -> int:
-        """Read what the thread had until `now`; the moment it is of, a later one if it lost its CPU."""
+        """Read what the thread had until `now`; the moment it is of, a later one if it lost its CPU, `now` if
+        it could not be read."""
+        try:
+            return self._read(now)
+        except Exception:
+            self._fail()
+            return now
+
+    def _read(self, now: int) -> int:
         begin = now
         for left in RETRIES:
             self._run = _thread_time()
@@ -150,7 +160,7 @@ class ThreadAccount:
         try:
             since = now - self._moment
             if not 0 <= since < LATE_NS:  # most fetches follow on a border, which has been read
-                now, since = self.read(now), 0
+                now, since = self._read(now), 0
             self._part = (part, self._run + since, self._delay)
         except Exception:
             self._fail()
@@ -168,7 +178,7 @@ class ThreadAccount:
         if not counts:
             return now
         try:
-            now = self.read(now)
+            now = self._read(now)
             of = self._parts.setdefault(begun[0], [0, 0])
             of[0] += self._run - begun[1]
             of[1] += self._delay - begun[2]
@@ -184,7 +194,8 @@ class ThreadAccount:
                 self._number = number
                 return None
             since, spent = _thread_time(), self._spent  # in CPU time: it may lose its CPU here
-            begin, end = self._begin, self._read_at(now)
+            end = self._read_at(now)
+            begin = self._begin  # none where the thread is another one since
             whole = begin is not None and end is not None and self._part is None
             found = None
             if whole:
@@ -208,13 +219,13 @@ class ThreadAccount:
 
     def _read_at(self, now: int) -> Optional[_Border]:
         """What the thread had had by `now`, which may have been read then; None: it is too long ago."""
-        if _ident() != self.thread:
-            self._follow(_ident())
+        if thread_number() != self.thread:
+            self._follow(thread_number())
             if self._collection not in gc.callbacks:
                 gc.callbacks.append(self._collection)
         if self._moment != now:
             late = _clock()
-            if not now <= late < now + LATE_NS or self.read(late) != late:
+            if not now <= late < now + LATE_NS or self._read(late) != late:
                 return None
             self._run -= late - now  # the thread ran the hook that calls this
             self._moment = now
@@ -266,12 +277,16 @@ class ThreadAccount:
         self.on, self.next, self._begin = True, number, begin
 
     def _fail(self) -> None:
-        """Something is not as it should be, a descriptor that the training has closed: no more of it."""
-        self.on, self._begin, self.next, self._number = False, None, 1 << 62, -(1 << 62)
+        """Something is not as it should be. A thread that has ended is followed no more; else, as with a
+        descriptor that the training has closed, the account is over."""
+        if thread_number() != self.thread:
+            self._follow(0)
+        else:
+            self.on, self._begin, self.next, self._number = False, None, 1 << 62, -(1 << 62)
 
     def _collection(self, phase: str, info: Mapping[str, int]) -> None:
         # In CPU time: what the thread waits for a CPU meanwhile is counted as that.
-        if self.on and _ident() == self.thread:
+        if self.on and thread_number() == self.thread:
             if phase == "start":
                 self._gc_since = _thread_time()
             elif self._gc_since:

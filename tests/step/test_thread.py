@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
@@ -121,8 +121,8 @@ def test_parts_have_their_own(account: ThreadAccount) -> None:
 def test_part_that_begins_with_its_step_needs_no_reading_of_its_own(
     account: ThreadAccount, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    readings, read = [], account.read
-    monkeypatch.setattr(account, "read", lambda now: readings.append(now) or read(now))
+    readings, read = [], account._read
+    monkeypatch.setattr(account, "_read", lambda now: readings.append(now) or read(now))
     monkeypatch.setattr(_thread, "PREEMPTED_NS", SECOND)  # a busy machine has nothing read again
     begin_step(account)
     border = account._moment
@@ -196,6 +196,52 @@ def test_descriptor_that_the_training_closed_ends_it(account: ThreadAccount) -> 
     for number in range(1, 9):  # nothing is read where the CPU went elsewhere right before it
         assert account.over(number, time.monotonic_ns()) is None
     assert not account.on
+
+
+def test_reading_that_fails_ends_it_and_raises_nothing(account: ThreadAccount) -> None:
+    begin_step(account)
+    os.close(account._file)
+    assert account.read(5) == 5
+    assert not account.on
+    assert account.over(1, time.monotonic_ns()) is None and not account.on
+
+
+def in_new_thread(call: Callable[[], None]) -> None:
+    """Run it in a thread of its own, which mostly has the identity of the one before."""
+    thread = threading.Thread(target=call)
+    thread.start()
+    thread.join()
+
+
+@pytest.mark.parametrize("first", ["read", "begins"])
+def test_thread_with_the_identity_of_one_that_has_ended_is_followed_anew(
+    account: ThreadAccount, first: str
+) -> None:
+    found = []
+
+    def train() -> None:
+        number = account._number + 1
+        now = time.monotonic_ns()
+        if first == "read":
+            now = account.read(now) if account.on else now
+        elif account.on:
+            account.begins("input", now)
+        found.append(account.over(number, now))
+        while found[-1] is None and len(found) < 100:
+            number += 1
+            found.append(account.over(number, now_of(account)))
+
+    for _ in range(3):
+        in_new_thread(train)
+    assert found.count(None) < 100, "of each thread something is known"
+    assert len(found) - found.count(None) == 3
+
+
+def test_step_that_ends_in_another_thread_is_not_known(account: ThreadAccount) -> None:
+    begin_step(account)
+    found: list[StepCounts | None] = []
+    in_new_thread(lambda: found.append(account.over(1, time.monotonic_ns())))
+    assert found == [None]
 
 
 def test_without_schedstat_the_delays_are_not_reported(tmp_path: Path) -> None:

@@ -125,27 +125,31 @@ def _follow_kernels(step: Any, marker: Marker) -> None:
     _follow_marks(step, switch)
 
 
-def _follow_marks(step: Any, follow: Callable[[int, int, int], None]) -> None:
-    """Have follow(kind, number, now) called for the steps that the training program marks itself."""
-    mark = step.mark
+def _follow_marks(module: Any, follow: Callable[[int, int, int], None]) -> None:
+    """Have follow(kind, number, now) called for the steps that the training program marks itself.
 
+    module: roofline_step.
+    """
+    mark = module.mark
+
+    # The training calls it: its arguments have the names that those of roofline_step.mark have.
     def followed(
-        number: int,
+        step: int,
         examples: Optional[int] = None,
-        kind: int = step.BORDER,
+        kind: int = module.BORDER,
         of: Optional[Tuple[str, int]] = None,
         asynchronous: bool = False,
         time_ns: Optional[int] = None,
     ) -> None:
         now = time.monotonic_ns() if time_ns is None else time_ns
-        mark(number, examples, kind, of, asynchronous, now)
+        mark(step, examples, kind, of, asynchronous, now)
         try:
             if of is None:
-                follow(kind, number, now)
+                follow(kind, step, now)
         except Exception:
             return  # the step is marked; without kernels, or ranges for a profiler
 
-    step.mark = functools.wraps(mark)(followed)
+    module.mark = functools.wraps(mark)(followed)
 
 
 class _ImportWatcher:

@@ -4,6 +4,7 @@ for; where ours is a terminal, the rank sees a terminal."""
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import os
 import pty
@@ -29,13 +30,20 @@ OutputListener = Callable[[bytes, int], None]  # bytes of the user's, and when t
 class OutputStream:
     """One stream of the rank, and the descriptor of ours that it goes to.
 
-    filter: takes lines out; None: nothing is taken out. listener: receives all that is forwarded.
+    filter: takes lines out; None: nothing is taken out. listener: receives all that is forwarded. notify:
+    shows the user a line.
     """
 
     def __init__(
-        self, descriptor: int, taken_out: VerboseFilter | None, listener: OutputListener | None
+        self,
+        descriptor: int,
+        taken_out: VerboseFilter | None,
+        listener: OutputListener | None,
+        notify: Callable[[str], None] = lambda text: None,
     ) -> None:
         self._to = descriptor
+        self._notify = notify
+        self.lost_bytes = 0  # that could not be written, though there is somebody to read them
         self.filter = taken_out
         self._listener = listener
         self.is_tty = os.isatty(descriptor)
@@ -126,7 +134,8 @@ class OutputStream:
                 fcntl.ioctl(self.source, termios.TIOCSWINSZ, _size(self._to))
 
     def _forward(self, data: bytes) -> None:
-        """Write to the user; once the user's reader has gone, the rank finds out as it would without us."""
+        """Write to the user. Once the user's reader has gone, the rank finds out as it would without us; what
+        cannot be written for another reason, as to a full disk, is lost, and the rank goes on."""
         if not data:
             return
         view = memoryview(data)
@@ -135,11 +144,26 @@ class OutputStream:
                 view = view[os.write(self._to, view) :]
             except BlockingIOError:
                 select.select([], [self._to], [], 1.0)
-            except OSError:
-                self._reader_gone = self.ended = True
-                os.close(self.source)
+            except OSError as error:
+                if self._says_reader_gone(error):
+                    self._reader_gone = self.ended = True
+                    os.close(self.source)
+                else:
+                    self._lose(len(view), error)
+                break
         if self._listener is not None:
             self._listener(data, self.through_ns)
+
+    def _says_reader_gone(self, error: OSError) -> bool:
+        return error.errno == errno.EPIPE or (self.is_tty and error.errno == errno.EIO)
+
+    def _lose(self, count: int, error: OSError) -> None:
+        if not self.lost_bytes:
+            why = error.strerror
+            self._notify(
+                f"roofline-agent: what the command prints cannot be written and is lost for now: {why}"
+            )
+        self.lost_bytes += count
 
 
 def same_file(one: int, other: int) -> bool:

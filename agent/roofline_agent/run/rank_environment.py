@@ -11,6 +11,7 @@ from ..hooks.kernel_switch import OVERHEAD, SAMPLED, SWITCHES
 
 HOOKS = Path(__file__).parents[1] / "hooks" / "inject"
 ONEDNN_SWITCHES = SWITCHES[1:]
+SET = "ROOFLINE_SWITCHES"  # names of those that are ours (hooks/inject/sitecustomize.py)
 TIMESTAMP_SWITCHES = ("ONEDNN_VERBOSE_TIMESTAMP", "DNNL_VERBOSE_TIMESTAMP")
 
 
@@ -59,10 +60,14 @@ def rank_environment(
             # Hooks take the switches below out again before they load a library that they can switch.
             env[SAMPLED], env[OVERHEAD] = "sampled", f"{kernels.overhead:g}"
     # A user who set a switch wants just that; then the lines also stay in the output (`kept`).
+    ours: list[str] = []
     if not any(name in environ for name in ONEDNN_SWITCHES):
-        env.update(dict.fromkeys(ONEDNN_SWITCHES, "1"))
-        env.update(dict.fromkeys(TIMESTAMP_SWITCHES, "1"))
-    env.setdefault("MKL_VERBOSE", "1")
+        ours += (*ONEDNN_SWITCHES, *TIMESTAMP_SWITCHES)
+    if "MKL_VERBOSE" not in environ:
+        ours.append("MKL_VERBOSE")
+    env.update(dict.fromkeys(ours, "1"))
+    if steps and ours:
+        env[SET] = ",".join(ours)
     return env
 
 

@@ -2,8 +2,9 @@
 
 The command keeps its stdin, stderr, terminal, process group and exit status; signals reach it (launch.py).
 Its stdout goes through a filter that takes out the verbose lines this wrapper asked for, byte-exact otherwise
-(output.py, output_loop.py). Nothing here may ever hold the training up: without an agent, or with a slow one,
-kernel records are dropped and the time they cover is not claimed (agent_link.py).
+(output.py, output_loop.py); where both are one file, its stderr goes with it. Nothing here may ever hold the
+training up: without an agent, or with a slow one, kernel records are dropped and the time they cover is not
+claimed (agent_link.py).
 """
 
 from __future__ import annotations
@@ -204,17 +205,19 @@ class _WrappedCommand:
             self.link.send_fact(f"{tags.FACT}{name}", value)
 
     def _make_outputs(self) -> tuple[OutputStream, int | None]:
-        """The command's stdout, and what becomes its stderr: ours, unless steps are read from its lines."""
+        """The command's stdout, and what becomes its stderr: ours (None), unless both are one file, or steps
+        are read from its lines."""
         keep_onednn, keep_mkl = kept(self._environ)
         self._stdout = VerboseFilter(keep_onednn=keep_onednn, keep_mkl=keep_mkl)
         log = self._log
-        stdout = OutputStream(1, self._stdout, log.stream() if log else None)
+        stdout = OutputStream(1, self._stdout, log.stream() if log else None, self._notify)
         self._outputs = [stdout]
+        # On a terminal stdout is a rest of milliseconds behind, and stderr stays the very terminal.
+        if same_file(1, 2) and (log is not None or not stdout.is_tty):
+            return stdout, stdout.child_end
         if log is None:
             return stdout, None
-        if same_file(1, 2):
-            return stdout, stdout.child_end
-        stderr = OutputStream(2, None, log.stream())
+        stderr = OutputStream(2, None, log.stream(), self._notify)
         self._outputs.append(stderr)
         return stdout, stderr.child_end
 
@@ -257,6 +260,8 @@ class _WrappedCommand:
         if self._log is not None:
             self._try(self._log.finish, self._send_steps)
         self._try(self.tracing.close)
+        if lost := sum(output.lost_bytes for output in self._outputs):
+            self._notify(f"roofline-agent: {lost} bytes that the command printed could not be written")
         self._try(self._look_at_watchers, *(watcher.close for watcher in self._watchers), self._page.close)
 
     def send_exit(self, status: int, ended_ns: int) -> None:

@@ -18,7 +18,7 @@ from roofline_agent.hooks.torch import optimizer as torch_optimizer
 from tests.fakes import AGENT, clean_environ
 
 from .doubles import RecordingMarker
-from .site import BORDER, COORDINATOR, Site, steps
+from .site import BEGIN, BORDER, COORDINATOR, END, Site, steps
 
 
 def test_marks_of_the_training_silence_hooks(torch: Site) -> None:
@@ -31,6 +31,23 @@ def test_marks_of_the_training_silence_hooks(torch: Site) -> None:
         one.step()
         """)
     assert steps(marks) == [(BORDER, 0), (BORDER, 50)]
+
+
+def test_mark_under_the_wrapper_takes_what_it_takes_without(torch: Site) -> None:
+    marks, out = torch.run("""
+        import inspect, roofline_step
+        roofline_step.mark(step=3, examples=8)
+        roofline_step.mark(step=4, kind=roofline_step.END, asynchronous=True, time_ns=5)
+        roofline_step.mark(5, None, roofline_step.BEGIN, ("worker", 1), False, 6)
+        followed, mark = roofline_step.mark, inspect.unwrap(roofline_step.mark)
+        def taken(function):
+            return inspect.signature(function, follow_wrapped=False).parameters.values()
+        print(followed is mark, [(one.name, one.kind, one.default) for one in taken(followed)]
+            == [(one.name, one.kind, one.default) for one in taken(mark)])
+        """)
+    assert steps(marks) == [(BORDER, 3), (END, 4), (BEGIN, 5)]
+    assert [(mark.examples, mark.time_ns) for mark in marks][1:] == [(None, 5), (None, 6)]
+    assert out == "False True\n"
 
 
 def test_no_steps_means_no_hooks(torch: Site) -> None:

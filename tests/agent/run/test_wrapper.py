@@ -21,6 +21,7 @@ import pytest
 from roofline_agent.marks.packets import WRAPPED
 from roofline_agent.run.rank_environment import (
     ONEDNN_SWITCHES,
+    TIMESTAMP_SWITCHES,
     Naming,
     RecordedKernels,
     kept,
@@ -133,6 +134,34 @@ def test_stderr_and_stdin_are_the_commands_own(environ: dict[str, str], agent: F
     assert (done.stdout, done.stderr) == (b"in\0put", b"err")
 
 
+@pytest.mark.parametrize("into", ["2>&1 | cat", ">out 2>&1; cat out"])
+def test_streams_that_are_one_file_keep_their_order(
+    environ: dict[str, str], tmp_path: Path, into: str
+) -> None:
+    code = "import os\nfor k in range(2000): os.write(1 + k % 2, b'%d,' % k)"
+    (tmp_path / "print.py").write_text(code)
+    line = f"{' '.join(RUN)} -- {PYTHON} print.py {into}"
+    done = subprocess.run(["bash", "-c", line], env=environ, cwd=tmp_path, capture_output=True, timeout=60)
+    assert done.stdout.replace(NOTICE, b"") == b"".join(b"%d," % k for k in range(2000))
+
+
+def test_verbose_line_behind_a_progress_bar_is_taken_out(environ: dict[str, str], agent: FakeAgent) -> None:
+    code = f"""
+import os
+for k in range(9):
+    os.write(2, b"\\r%d" % k)
+    os.write(1, {LINE!r})
+"""
+    done = subprocess.run(
+        [*RUN, "--", PYTHON, "-c", code],
+        env=environ,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        timeout=60,
+    )
+    assert done.stdout == b"".join(b"\r%d" % k for k in range(9))
+
+
 def test_wrapper_never_takes_a_cpu_from_its_command(environ: dict[str, str]) -> None:
     script = (
         "import os, time\n"
@@ -206,6 +235,20 @@ def test_reader_that_leaves_ends_the_command(environ: dict[str, str]) -> None:
     assert b"Traceback" not in done.stderr
 
 
+@pytest.mark.parametrize("stderr", ["2>&1", ""])
+def test_full_disk_does_not_end_the_command(environ: dict[str, str], tmp_path: Path, stderr: str) -> None:
+    script = f"for k in 1 2 3; do echo $k; sleep 0.1; done; echo over >{tmp_path}/over; exit 5"
+    line = f"{' '.join(RUN)} -- sh -c '{script}' >/dev/full {stderr}; echo $?"
+    done = subprocess.run(["bash", "-c", line], env=environ, capture_output=True, timeout=60)
+    assert (done.stdout, (tmp_path / "over").read_text()) == (b"5\n", "over\n")
+    said = done.stderr.replace(NOTICE, b"").decode().splitlines()
+    if not stderr:
+        assert [line.partition(": ")[2] for line in said] == [
+            "what the command prints cannot be written and is lost for now: No space left on device",
+            "6 bytes that the command printed could not be written",
+        ]
+
+
 def test_command_ends_though_something_it_started_goes_on(environ: dict[str, str], tmp_path: Path) -> None:
     go = tmp_path / "go"
     os.mkfifo(go)
@@ -275,6 +318,11 @@ def in_terminal(
 def test_command_on_a_terminal_sees_a_terminal_of_its_size(environ: dict[str, str]) -> None:
     code = "import os; print(os.isatty(1), os.isatty(0), *os.get_terminal_size(1))"
     assert in_terminal(environ, PYTHON, "-c", code) == b"True True 77 33\r\n"
+
+
+def test_stderr_on_a_terminal_is_that_terminal(environ: dict[str, str]) -> None:
+    code = "import os; print(os.ttyname(0) == os.ttyname(2), os.isatty(1))"
+    assert in_terminal(environ, PYTHON, "-c", code) == b"True True\r\n"
 
 
 def test_terminal_output_is_translated_once(environ: dict[str, str], tmp_path: Path) -> None:
@@ -378,6 +426,32 @@ def test_users_own_switch_stays_alone(name: str, value: str) -> None:
     assert {n: environ[n] for n in ONEDNN_SWITCHES if n in environ} == user
     assert kept(user) == (True, False)
     assert kept({"MKL_VERBOSE": "1"}) == (False, True)
+
+
+# Not as they are: the wrapper would take a verbose line out.
+SHOW = "import os; print(*sorted(name.lower() for name in os.environ if 'VERBOSE' in name))"
+SET_BY_US = sorted(name.lower() for name in (*ONEDNN_SWITCHES, *TIMESTAMP_SWITCHES, "MKL_VERBOSE"))
+
+
+def test_switches_are_not_for_what_prints_into_a_file(environ: dict[str, str], tmp_path: Path) -> None:
+    (tmp_path / "show.py").write_text(SHOW)
+    show = f"{PYTHON} {tmp_path}/show.py"
+    done = run(environ, "sh", "-c", f"{show}; {show} >{tmp_path}/log; {show} | cat; {show} >&-; {show}")
+    assert [line.split() for line in done.stdout.decode().splitlines()] == [SET_BY_US] * 3
+    assert (tmp_path / "log").read_text() == "\n", "nobody would take the lines out of it"
+
+
+def test_switches_are_for_what_prints_to_the_terminal(environ: dict[str, str]) -> None:
+    assert in_terminal(environ, PYTHON, "-c", SHOW).split() == [name.encode() for name in SET_BY_US]
+
+
+def test_users_own_switches_are_for_all_their_files(environ: dict[str, str], tmp_path: Path) -> None:
+    mine = {**environ, "MKL_VERBOSE": "1", "DNNL_VERBOSE": "1"}
+    (tmp_path / "show.py").write_text(SHOW)
+    run(mine, "sh", "-c", f"{PYTHON} {tmp_path}/show.py >{tmp_path}/log")
+    assert (tmp_path / "log").read_text().split() == ["dnnl_verbose", "mkl_verbose"]
+    run({**environ, "MKL_VERBOSE": "1"}, "sh", "-c", f"{PYTHON} {tmp_path}/show.py >{tmp_path}/log")
+    assert (tmp_path / "log").read_text().split() == ["mkl_verbose"]
 
 
 def test_lines_the_user_asked_for_stay_in_the_output(environ: dict[str, str], agent: FakeAgent) -> None:

@@ -2,14 +2,16 @@
 cluster (`roofline-agent hooks`).
 
 It waits for a framework to be imported and loads the hooks only then, for most Python processes train
-nothing; and it imports the sitecustomize that would have been imported without us. Errors here stay here: the
-program starts as if nothing had happened. With ROOFLINE_DISABLE=1 it only imports that other sitecustomize,
-and has `roofline_step` found, which then sends nothing: a training that marks its steps still runs.
+nothing; it has libraries print nothing of ours into the user's files; and it imports the sitecustomize that
+would have been imported without us. Errors here stay here: the program starts as if nothing had happened. With
+ROOFLINE_DISABLE=1 it only imports that other sitecustomize, and has `roofline_step` found, which then sends
+nothing: a training that marks its steps still runs.
 """
 
 from __future__ import annotations
 
 import os
+import stat
 import sys
 
 TYPE_CHECKING = False  # importing typing would take longer than all of this
@@ -138,6 +140,24 @@ def _import_users_own(here: str) -> None:
             sys.modules["sitecustomize"] = ours
 
 
+def _silence_elsewhere() -> None:
+    # The wrapper has libraries print what they execute, and takes that out of its stream again. Out of a file
+    # (`python train.py >log` in a wrapped script) nobody would. A pipe may be that of a launcher, which passes
+    # on to the wrapper what its ranks print.
+    names = os.environ.get("ROOFLINE_SWITCHES")
+    if not names:
+        return
+    try:
+        status = os.fstat(1)
+        if not stat.S_ISREG(status.st_mode):
+            return
+    except OSError:
+        pass  # it is closed, and may become any file
+    for name in ("ROOFLINE_SWITCHES", *names.split(",")):
+        os.environ.pop(name, None)
+
+
 _here = os.path.dirname(os.path.realpath(__file__))
+_silence_elsewhere()
 _wait_for_framework(os.path.dirname(_here))
 _import_users_own(_here)

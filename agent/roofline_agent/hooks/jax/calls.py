@@ -71,7 +71,7 @@ class JaxWatch:
         if thread.inside or (self.thread and _identity() != self.thread):
             return inner(*args, **kwargs)
         begin = _now()
-        thread.inside, thread.compiled = True, None
+        thread.inside = True
         try:
             try:
                 self.steps.begins(begin)
@@ -94,7 +94,7 @@ class JaxWatch:
                 self.marker.failed("jax_calls")
             return out
         finally:
-            thread.inside = False
+            thread.inside, thread.compiled = False, None
 
     def silence(self) -> None:
         """XLA has oneDNN run a part of its matrix products: lines of it would seem to be all there were."""
@@ -204,6 +204,8 @@ def _watch_compiler(watch: JaxWatch) -> None:
         watch.silence()
         found = run(*args, **kwargs)
         try:
+            if not watch.of_thread.inside:  # none of the training's functions: nobody would take it
+                return found
             executable = next(one for one in found if hasattr(one, "xla_executable"))
             watch.of_thread.compiled = JaxExecutable(executable, kwargs.get("jaxpr"), args)
         except Exception:
@@ -242,9 +244,12 @@ def _watch_ahead_of_time(watch: JaxWatch) -> None:
                 watch.marker.failed("jax_calls")
                 return call(self, *args, **kwargs)
         first = None
-        if not calls.known:
-            leaves = watch.jax.tree_util.tree_leaves((args, kwargs))
-            first = JaxExecutable(getattr(self, "_executable", None), jaxpr, leaves)
+        try:
+            if not calls.known:
+                leaves = watch.jax.tree_util.tree_leaves((args, kwargs))
+                first = JaxExecutable(getattr(self, "_executable", None), jaxpr, leaves)
+        except Exception:
+            watch.marker.failed("jax_calls")
         return watch.call(calls, functools.partial(call, self), args, kwargs, first)
 
     stages.Traced.lower, stages.Lowered.compile, stages.Compiled.__call__ = lowered, compiled, called

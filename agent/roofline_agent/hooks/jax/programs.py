@@ -4,7 +4,7 @@ each costs, on how many examples it works, and whether its results come back as 
 from __future__ import annotations
 
 import weakref
-from typing import Any, Dict, Hashable, List, Optional, Set, Tuple
+from typing import Any, Dict, Hashable, List, NamedTuple, Optional, Set, Tuple
 
 from .. import Marker
 from .costs import NAMES, ProgramCost, cost_of, scanned_or_merged
@@ -18,12 +18,22 @@ Signature = Dict[Hashable, Hashable]  # argument -> types and shapes of what it 
 Path = Tuple[Tuple[str, Any], ...]  # ("item", key) or ("attribute", name) each
 
 
+class _Array(NamedTuple):
+    """What is known of an array that may be gone."""
+
+    shape: Tuple[int, ...]
+    dtype: Any
+    sharding: Any
+
+
 class JaxExecutable:
     """What JAX's Python has just compiled, or run because C++ cannot, in this thread."""
 
     def __init__(self, executable: Any, jaxpr: Any, arguments: Any) -> None:
         """jaxpr: the traced program; None if it is not known."""
-        self.executable, self.jaxpr, self.arguments = executable, jaxpr, arguments
+        self.executable, self.jaxpr = executable, jaxpr
+        # Not the arrays themselves: their memory on the device would stay taken. None: it was no array.
+        self.arguments = [_described(one) if _is_array(one) else None for one in arguments]
 
     def cost(self, processes: int, mapped: bool) -> Tuple[ProgramCost, str]:
         """What a call costs this process, and on which platform. mapped: what was traced is the part of one
@@ -56,7 +66,8 @@ class JaxFunction:
         self._newest: Optional[JaxProgram] = None
         self._differing: Tuple[Hashable, ...] = ()  # arguments in which the known signatures differ
         self._programs: Dict[Hashable, JaxProgram] = {}  # by those
-        self._compiled: Dict[JaxProgram, JaxExecutable] = {}  # until it is known which arguments are state
+        # Until it is known which arguments are state, or it was looked for in vain.
+        self._compiled: Dict[JaxProgram, JaxExecutable] = {}
         self._path: Optional[Path] = None  # to a small result
         self._results: List[Any] = []  # weakly, of the last call
         self._looks = 0
@@ -77,6 +88,8 @@ class JaxFunction:
         leaves = _arrays(self._jax, (args, kwargs))
         self._state = {at for at, leaf in enumerate(leaves) if id(leaf) in results}
         if not self._state:
+            if self._looks >= LOOKS:
+                self._compiled = {}
             return False
         self._looks = LOOKS
         self.function.feeds_back = True
@@ -153,46 +166,51 @@ class JaxFunction:
     def _examples(self, compiled: JaxExecutable, state: Set[int]) -> Optional[int]:
         """The first dimension that all arguments have which are no state; None where they have not, or where
         it may be something else (a loop goes over it)."""
-        arrays = [place for place, one in enumerate(compiled.arguments) if _is_array(one)]
+        arrays = [(place, one) for place, one in enumerate(compiled.arguments) if one is not None]
         data = [
-            place
-            for order, place in enumerate(arrays)
-            if order not in state
-            and len(compiled.arguments[place].shape)
-            and not _is_key(compiled.arguments[place])
+            (place, one)
+            for order, (place, one) in enumerate(arrays)
+            if order not in state and one.shape and not _is_key(one)
         ]
         try:
-            sizes = {self._first_dimension(compiled.arguments[place]) for place in data}
-            if len(sizes) == 1 and compiled.jaxpr is not None and not scanned_or_merged(compiled.jaxpr, data):
+            sizes, places = {self._first_dimension(one) for _, one in data}, [place for place, _ in data]
+            if (
+                len(sizes) == 1
+                and compiled.jaxpr is not None
+                and not scanned_or_merged(compiled.jaxpr, places)
+            ):
                 size: Optional[int] = sizes.pop()
                 return size
         except Exception:  # arguments of another shape than JAX has now: not known
             pass
         return None
 
-    def _first_dimension(self, array: Any) -> Any:
+    def _first_dimension(self, array: _Array) -> Any:
         """Of the part of an array that is in this process; None: not known."""
         shape = array.shape
         if self._mapped:
             return None if len(shape) < 2 else int(shape[0] * shape[1])
         if self._jax.process_count() == 1:
             return int(shape[0])
-        sharding = getattr(array, "sharding", None)
-        if sharding is None:
+        if array.sharding is None:
             return None
-        indices = sharding.addressable_devices_indices_map(tuple(shape)).values()
+        indices = array.sharding.addressable_devices_indices_map(shape).values()
         parts = {index[0].indices(shape[0]) for index in indices}
         return sum(end - begin for begin, end, _ in parts)
+
+
+def _described(array: Any) -> _Array:
+    return _Array(tuple(array.shape), array.dtype, getattr(array, "sharding", None))
 
 
 def _is_array(value: Any) -> bool:
     return hasattr(value, "shape") and hasattr(value, "dtype")
 
 
-def _is_key(array: Any) -> bool:
+def _is_key(array: _Array) -> bool:
     """Whether it is a key of random numbers, as far as can be seen."""
     kind = str(array.dtype)
-    return kind.startswith("key<") or (kind == "uint32" and tuple(array.shape) in ((2,), (4,)))
+    return kind.startswith("key<") or (kind == "uint32" and array.shape in ((2,), (4,)))
 
 
 def _arrays(jax: Any, tree: Any) -> List[Any]:

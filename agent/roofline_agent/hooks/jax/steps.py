@@ -66,7 +66,10 @@ class JaxCall(NamedTuple):
 
 
 class _EndedCall(NamedTuple):
-    call: JaxCall
+    """Without its result, whose memory is the training's to free."""
+
+    program: JaxProgram
+    called_ns: int
     begin_ns: int
     end_ns: int
 
@@ -164,7 +167,7 @@ class JaxSteps:
             passed += weight
             begin = max(begin, call.dispatched_ns)
             end = max(begin, first + (now - first) * passed // whole)
-            self._add(_EndedCall(call, begin, end))
+            self._add(_EndedCall(call.program, call.begin_ns, begin, end))
             begin = end
         self._ended_ns = now
         if self._marker.tracing.records != self._traced:
@@ -177,9 +180,9 @@ class JaxSteps:
             self._send_calls()
 
     def _add(self, ended: _EndedCall) -> None:
-        program = ended.call.program
+        program = ended.program
         if self._covered_ns is None:
-            self._covered_ns = ended.call.begin_ns
+            self._covered_ns = ended.called_ns
         if program.kernel is not None:
             self._calls.append((program.kernel, ended.begin_ns, ended.end_ns - ended.begin_ns))
         if self.leader is None:
@@ -204,9 +207,9 @@ class JaxSteps:
             return
         calls: Dict[CalledFunction, List[int]] = {}
         for ended in self._early:
-            function = ended.call.program.function
+            function = ended.program.function
             if function.feeds_back:
-                calls.setdefault(function, []).append(ended.call.program.flops or 0)
+                calls.setdefault(function, []).append(ended.program.flops or 0)
         if max(map(len, calls.values()), default=0) < enough:
             return
         most = max(map(len, calls.values()))
@@ -214,7 +217,7 @@ class JaxSteps:
         often = [function for function, flops in calls.items() if 2 * len(flops) >= most - 1]
         self._lead(max(often, key=lambda function: max(calls[function])))
         early, self._early = self._early, []
-        while early and early[0].call.program.function is not self.leader:
+        while early and early[0].program.function is not self.leader:
             early.pop(0)
         for ended in early:
             self._place(ended)
@@ -225,7 +228,7 @@ class JaxSteps:
         self._marker.fact("steps.of", function.name)
 
     def _place(self, ended: _EndedCall) -> None:
-        function = ended.call.program.function
+        function = ended.program.function
         if function is self.leader:
             self._others = []
             self._step(ended)
@@ -233,7 +236,7 @@ class JaxSteps:
         if len(self._others) < MOST_EARLY:
             self._others.append(ended)
         if function.feeds_back:
-            own = [at for at, one in enumerate(self._others) if one.call.program.function is function]
+            own = [at for at, one in enumerate(self._others) if one.program.function is function]
             if len(own) >= PATIENCE:
                 self._replace_leader(function, self._others[own[0] :])
                 return
@@ -241,26 +244,26 @@ class JaxSteps:
             # Of the usual step is what was called in one of the two before, too.
             function.usual = self._number - max(function.seen_after, self._first - 1) <= 2
             function.seen_after = self._number
-        flops = ended.call.program.flops
+        flops = ended.program.flops
         if not function.usual and (flops is None or flops >= HEAVY * self._leader_flops):
-            begin = self._apart.begin_ns if self._apart else max(ended.call.begin_ns, self._border_ns)
+            begin = self._apart.begin_ns if self._apart else max(ended.called_ns, self._border_ns)
             self._apart = _Apart("between.evaluation", begin, ended.end_ns)
 
     def _replace_leader(self, function: CalledFunction, since: List[_EndedCall]) -> None:
         """Another function trains now. since: what was called since its first call."""
         self._lead(function)
-        self._apart = _Apart("between.other", self._border_ns, since[0].call.begin_ns)
+        self._apart = _Apart("between.other", self._border_ns, since[0].called_ns)
         for ended in since:
             self._place(ended)
 
     def _step(self, ended: _EndedCall) -> None:
         """A call of the leader is a step, which began where the one before it ended."""
-        call, begin, end = ended
-        program, marker = call.program, self._marker
+        program, called, begin, end = ended
+        marker = self._marker
         if self._number < 0:
             marker.traces_with("jax")
-            marker.border(-1, None, call.begin_ns)
-            self._border_ns = call.begin_ns
+            marker.border(-1, None, called)
+            self._border_ns = called
         self._number += 1
         self._leader_flops = program.flops or self._leader_flops
         counts = marker.over(self._number, end)
@@ -272,7 +275,7 @@ class JaxSteps:
         spans: List[Tuple[str, int, int, Optional[int], int]] = []
         if self._apart is not None:
             apart, self._apart = self._apart, None
-            begin_ns = max(apart.begin_ns, min(apart.end_ns, call.begin_ns))
+            begin_ns = max(apart.begin_ns, min(apart.end_ns, called))
             spans.append((apart.name, apart.begin_ns, begin_ns, None, 1))
         elif counts is not None:
             spans += counts.spans()

@@ -138,7 +138,10 @@ class Steps:
         if taken is None:
             taken = self._taken[id(iterator)] = _Taken(begin_ns)
         taken.examples = None if taken.examples is None or size is None else taken.examples + size
-        taken.shapes = (taken.shapes, shapes) if taken.batches else shapes
+        if not taken.batches:
+            taken.shapes = shapes
+        elif taken.shapes is not None:  # one number: a loop may take any number of batches and train nothing
+            taken.shapes = None if shapes is None else hash((taken.shapes, shapes))
         taken.batches += 1
         taken.end_ns = end_ns
         self.note(INPUT, begin_ns, end_ns)

@@ -162,7 +162,9 @@ class Batches:
             self._examples, self._shapes = size, shapes
         else:
             self._examples += size
-            self._shapes = None if self._shapes is None or shapes is None else (self._shapes, shapes)
+            # One number: any number of backwards may come without an update.
+            known = self._shapes is not None and shapes is not None
+            self._shapes = hash((self._shapes, shapes)) if known else None
 
 
 class BatchSizes:
@@ -178,13 +180,16 @@ class BatchSizes:
         return self.known(self.noted(batch))
 
     def noted(self, batch: Any) -> Any:
-        """What is noted of a batch, to be known() later."""
+        """What is noted of a batch, to be known() later. Raises nothing: the training takes batches here."""
         try:
             if type(batch) is list:
                 return list(map(shape_of, batch))
         except Exception:  # something in it is no tensor
             pass
-        return examples_in(batch), shapes_in(batch)
+        try:
+            return examples_in(batch), shapes_in(batch)
+        except Exception:  # asked for its shape a nested tensor raises
+            return None, None
 
     def known(self, noted: Any) -> Tuple[Optional[int], Optional[int]]:
         """Of what was noted of a batch: these two, or the list of its tensors' shapes."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import threading
 import time
-from typing import Any
+from typing import Any, Optional
 
 from .. import Marker
 from .batches import shape_of
@@ -38,8 +38,7 @@ def patch(module: Any, marker: Marker) -> None:
         try:
             batch = fetch(self)
         except BaseException as error:
-            record.enter(INPUT, begin)
-            _fetch_failed(record, self, True, isinstance(error, StopIteration))
+            _fetch_failed(record, self, True, isinstance(error, StopIteration), begin)
             raise
         end = clock()
         try:
@@ -85,9 +84,8 @@ def _fetch_in_full(record: Recorder, fetch: Any, has_gradients: Any) -> Any:
         try:
             batch = fetch(iterator)
         except BaseException as error:
-            if queue is not None:
-                record.enter(INPUT, begin)
-            _fetch_failed(record, iterator, here, isinstance(error, StopIteration))
+            began = None if queue is None else begin
+            _fetch_failed(record, iterator, here, isinstance(error, StopIteration), began)
             raise
         end = clock()
         try:
@@ -119,9 +117,11 @@ def _evaluating(record: Recorder, fetch: Any, iterator: Any, begin: int) -> Any:
 
 def _fetched(record: Recorder, iterator: Any, here: bool, begin: int, end: int, sizes: Any) -> None:
     size, shapes = sizes
-    record.batches.fetched(iterator, size, begin, shapes)
-    if here:
-        record.note(FETCHED, record.account.ends(end) if record.account.on else end)
+    try:
+        record.batches.fetched(iterator, size, begin, shapes)
+    finally:
+        if here:
+            record.note(FETCHED, record.account.ends(end) if record.account.on else end)
     if not record.started or record.between.since is not None:
         _seldom_fetched(record, iterator, here, begin)
 
@@ -134,8 +134,13 @@ def _seldom_fetched(record: Recorder, iterator: Any, here: bool, begin: int) -> 
         record.evaluated(begin)
 
 
-def _fetch_failed(record: Recorder, iterator: Any, here: bool, at_its_end: bool) -> None:
+def _fetch_failed(
+    record: Recorder, iterator: Any, here: bool, at_its_end: bool, began: Optional[int] = None
+) -> None:
+    """began: when the input began, if that was not noted."""
     try:
+        if began is not None:
+            record.enter(INPUT, began)
         if record.calm is not None:
             record.disturb()
         if here:

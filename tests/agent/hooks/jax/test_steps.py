@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from types import SimpleNamespace
 from typing import Any
 
@@ -194,6 +195,23 @@ def test_nothing_that_does_not_train_makes_steps(training: Training) -> None:
         training.call(evaluate, at, at, Result())
     training.steps.finish(200)
     assert training.marker.borders == []
+
+
+def test_results_of_ended_calls_are_not_kept(training: Training) -> None:
+    evaluate, gone = training.program("evaluate", 30), []
+
+    def call(program: JaxProgram, at: int) -> None:
+        result = Result()
+        gone.append(weakref.ref(result))
+        training.call(program, at, at, result)
+
+    for at in range(5):  # as long as nothing trains
+        call(evaluate, at)
+    for at in range(100, 500, 100):
+        call(training.train, at)
+        call(evaluate, at + 50)
+    training.steps.read(500)
+    assert [one() for one in gone] == [None] * len(gone)
 
 
 def test_evaluation_now_and_then_is_of_no_step(training: Training) -> None:

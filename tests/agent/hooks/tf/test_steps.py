@@ -123,6 +123,23 @@ def test_step_with_its_input_before_it_is_sent_by_a_layout() -> None:
     assert marker.windows == [(0, 1, 90, 4), (1, 90, 190, 4), (2, 190, 290, 4)]
 
 
+def test_shapes_of_any_number_of_batches_are_one_number(marker: Any) -> None:
+    chain, key = Steps(), Key()
+    for at in range(5000):
+        chain.took("it", 4, at, at + 1, ((4, 3), "float32"))
+    ended(chain, marker, key, 5000, 5001, signature="train")
+    assert len(repr(marker.signatures)) < 200, "not one in the other"
+
+
+def test_steps_of_several_batches_are_alike_if_all_their_shapes_are(marker: Any) -> None:
+    chain, key = Steps(), Key()
+    for at, sizes in enumerate([(4, 4), (4, 4), (4, 2), (2, 4), (4, None), (None, 4)]):
+        for size in sizes:
+            chain.took("it", 4, 10 * at, 10 * at + 1, None if size is None else (size, 3))
+        ended(chain, marker, key, 10 * at + 2, 10 * at + 9, signature="train")
+    assert marker.likes == [1, 1, 2, 3, 0, 0]
+
+
 def test_after_a_break_a_step_begins_with_its_own_input(marker: Any) -> None:
     chain, key = Steps(), Key()
     chain.took("it", 4, 1, 2)

@@ -55,6 +55,19 @@ def test_several_fetches_for_one_backward_add_up() -> None:
     assert found == [32, 32, 32]
 
 
+def test_shapes_of_any_number_of_backwards_are_one_number() -> None:
+    batches, one = Batches(), DataIterator()
+    found = []
+    for count in (5000, 5000, 4999):
+        for _ in range(count):
+            batches.fetched(one, 8, 0, 1234)
+            batches.backward()
+        assert batches.take() == 8 * count
+        found.append(batches.shapes)
+    assert found[0] == found[1] != found[2]
+    assert len(repr(found)) < 100, "not one in the other"
+
+
 def test_two_loaders_side_by_side_add_up() -> None:
     batches, one, two = Batches(), DataIterator(), DataIterator()
     batches.fetched(one, 8, 0)

@@ -8,9 +8,18 @@ from typing import Any
 
 import pytest
 from roofline_agent.hooks.torch import data as torch_data
+from roofline_agent.hooks.torch.phases import FETCHED, INPUTS
 from roofline_agent.hooks.torch.recorder import INPUT, Recorder
 
 from ..doubles import RecordingMarker, grad_is, tensor
+
+
+class Ragged:
+    """A batch that has no shape to be asked for, as a nested tensor of torch."""
+
+    @property
+    def shape(self) -> Any:
+        raise RuntimeError("NestedTensorImpl doesn't support sizes")
 
 
 def loader_module() -> Any:
@@ -83,6 +92,48 @@ def test_fetch_during_which_all_was_abandoned_yields_as_ever(
     assert list(map(tensor, sizes)) == [next(one) for _ in sizes]
     with pytest.raises(StopIteration):
         next(one)
+
+
+@pytest.fixture(params=["alone", "in a list"])
+def ragged(request: pytest.FixtureRequest) -> Any:
+    return Ragged() if request.param == "alone" else [Ragged(), tensor(8)]
+
+
+def yielding(batch: Any, marker: RecordingMarker) -> Any:
+    """An iterator that yields it."""
+    module = loader_module()
+    module._BaseDataLoaderIter.__next__ = lambda _: batch
+    torch_data.patch(module, marker)  # type: ignore[arg-type]
+    return module._BaseDataLoaderIter()
+
+
+def test_batch_whose_shape_raises_is_a_batch_without_examples(
+    marker: RecordingMarker, record: Recorder, ragged: Any
+) -> None:
+    assert next(yielding(ragged, marker)) is ragged
+    assert [*record.steps.events] == [INPUTS, FETCHED]
+    record.batches.backward()
+    record.stepped(0)
+    assert marker.borders == [(0, None, 0)] and "hook.torch_data" not in marker.facts
+
+
+def test_batch_whose_shape_raises_is_noted_in_a_calm_step(
+    marker: RecordingMarker, record: Recorder, ragged: Any
+) -> None:
+    one, log = yielding(ragged, marker), []  # type: ignore[var-annotated]
+    record.calm, record.iterator = log.append, id(one)
+    assert next(one) is ragged
+    assert [(what, sizes) for what, _, _, _, sizes in log] == [(FETCHED, (None, None))]
+
+
+def test_input_is_over_though_its_batch_could_not_be_counted(
+    marker: RecordingMarker, record: Recorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(type(record.batches), "fetched", lambda *_: 1 / 0)
+    batch = tensor(8)
+    assert next(yielding(batch, marker)) is batch
+    assert [*record.steps.events] == [INPUTS, FETCHED]
+    assert marker.facts["hook.torch_data"] == "failed"
 
 
 def test_fetch_yields_as_ever_when_the_recorder_fails(
