@@ -71,14 +71,24 @@ class _Numbering:
 
 
 def ints(values: Iterable[int | None]) -> bytes:
-    """Little-endian int64 column; None becomes the absent value."""
+    """Little-endian int64 column; None, and what int64 cannot hold, becomes the absent value."""
     numbers = list(values)
     absent = numbers.count(None)
     if absent == len(numbers):
         return _little_endian(array("q", [ABSENT_INT]) * absent)
     if absent:
         numbers = [ABSENT_INT if number is None else number for number in numbers]
-    return _little_endian(array("q", map(int, numbers)))  # type: ignore[arg-type]
+    try:
+        column = array("q", map(int, numbers))  # type: ignore[arg-type]
+    except (OverflowError, ValueError):  # rare; one value must not cost the batch
+        column = array("q", map(_held, numbers))
+    return _little_endian(column)
+
+
+def _held(number: float | None) -> int:
+    if number is None or not -(2.0**63) <= number < 2.0**63:  # neither is NaN
+        return ABSENT_INT
+    return int(number)
 
 
 def doubles(values: Iterable[float | None]) -> bytes:
