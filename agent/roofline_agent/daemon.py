@@ -119,7 +119,7 @@ class Daemon:
         # the last ones hold now.
         self._slowed: list[list[str]] = [[]]
         self._batching = Batching(now)
-        self._reported_drops = 0
+        self._reported_drops = self._reported_damaged = 0
         self._ranks_came = False  # since the last batch: reports of their jobs show the notices of the server
         self._sampled = False
         self._ends = Ends()
@@ -289,6 +289,10 @@ class Daemon:
         if dropped:
             self._reported_drops += dropped
             yield Event(EventKind.LOST, self._begin_ns, end, None, dropped, "batches (spool full)")
+        damaged = self._spool.damaged - self._reported_damaged
+        if damaged:
+            self._reported_damaged += damaged
+            yield Event(EventKind.LOST, self._begin_ns, end, None, damaged, "batches (spool damaged)")
         slowed = list(self._slowed)
         del self._slowed[: len(slowed) - 1]
         texts = dict.fromkeys(text for facts in slowed for text in facts)

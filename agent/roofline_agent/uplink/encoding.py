@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
+from google.protobuf.message import DecodeError
 from roofline.v1 import ingest_pb2 as pb
 from roofline.v1 import machine_pb2
 
@@ -157,6 +158,15 @@ def renumbered(data: bytes, sequence: int, lineage: str) -> bytes:
 def lineage_of(data: bytes) -> str:
     """The lineage of an encoded batch."""
     return str(pb.AgentMessage.FromString(data).lineage)
+
+
+def is_batch(data: bytes, sequence: int) -> bool:
+    """Whether these bytes are an encoded batch of this number: a damaged disk gives others."""
+    try:
+        whole = pb.AgentMessage.FromString(data)
+    except DecodeError:
+        return False
+    return bool(whole.WhichOneof("kind") == "batch" and whole.batch.sequence == sequence)
 
 
 def extent_of(data: bytes) -> tuple[int, int]:
