@@ -107,9 +107,13 @@ class _Lane:
         source, since_ns = asking
         return source if time.monotonic_ns() - since_ns > limit_ns else None
 
+    def leave_out(self, source: Source) -> None:
+        """Ask it no more, if it was still asked."""
+        self.sources = [one for one in self.sources if one is not source]
+
     def abandon(self, source: Source) -> None:
         """Leave the thread that waits for this source; the others get a new one with the next round."""
-        self.sources.remove(source)
+        self.leave_out(source)
         self.worker.end()
         self._start_worker()
 
@@ -229,6 +233,8 @@ class Sampler:
             source = lane.hanging(limit_ns)
             if source is not None:
                 lane.abandon(source)
+                # It may have been dropped after failures while it was asked once more.
+                self._dropped = [one for one in self._dropped if one is not source]
                 self._drop(source, f"it did not answer for {limit_ns / 1e9:.3g} s and was dropped")
 
     def _collect(self) -> None:
@@ -260,7 +266,7 @@ class Sampler:
             self._report(f"{name}: {error}")
         if count >= FAILURES:
             for lane in self._lanes:
-                lane.sources = [one for one in lane.sources if one is not source]
+                lane.leave_out(source)
             self._dropped.append(source)
             self._drop(source, f"it failed {count} times in a row and was dropped: {error}")
 

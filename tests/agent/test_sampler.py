@@ -157,6 +157,32 @@ def test_source_that_keeps_failing_is_dropped_and_closed() -> None:
     assert good.closed
 
 
+def test_source_that_hangs_just_after_it_was_dropped_for_failures_costs_itself_only() -> None:
+    class Failing(Hanging):
+        def sample(self, ranks: Sequence[Rank]) -> list[Sample]:
+            if self.fails:
+                return Made.sample(self, ranks)
+            return super().sample(ranks)
+
+    bad = Failing("bad", measures=False)
+    bad.fails = FAILURES
+    sampler = Sampler({"bad": bad, "good": Made("good")}, hangs_ns=50_000_000)
+    try:
+        for _ in range(FAILURES):
+            sampler.wait(10)
+            sampler.ask([RANK])
+        sampler.wait(10)
+        sampler.ask([RANK])
+        assert bad.entered.wait(10)
+        assert len(sampler.take()[1]) == 2, "its first failure, and that it was dropped"
+        assert names(wait_for(lambda: sampler.sample([RANK])[0])) == ["good"]
+        assert "did not answer" in sampler.statuses[0].reason
+        sampler.close()
+        assert not bad.closed
+    finally:
+        bad.go.set()
+
+
 def test_failures_with_rows_between_them_drop_nothing() -> None:
     bad = Made("bad")
     sampler = Sampler({"bad": bad})
