@@ -32,7 +32,7 @@ from .ranks.settings import LEFT, RankFacts, facts_of_claims
 from .records import Batch, Event, EventKind, Rank, SourceSettings
 from .sampler import Sampler
 from .schedule import Task
-from .sources import make_sources
+from .sources import CHECKED_ONCE, make_sources
 from .sources.namespaces import why_unseen
 from .uplink.batching import Batching
 from .uplink.bounds import printable
@@ -90,7 +90,7 @@ class Daemon:
         self._sources = make_sources(config.sources, settings)
         self._machine = read_machine()
         self._caveats = KeptCaveats(self.state, self._machine)
-        self._sampler = Sampler(self._sources, caveats=self._caveats.now)
+        self._sampler = Sampler(self._sources, caveats=self._caveats.now, once=CHECKED_ONCE)
         self._instance = uuid.uuid4().hex
         self._boot = boot_id()
         self._agent = self._spool.identity(uuid.uuid4().hex)
