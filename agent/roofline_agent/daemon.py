@@ -32,8 +32,7 @@ from .ranks.settings import LEFT, RankFacts, facts_of_claims
 from .records import Batch, Event, EventKind, Rank, SourceSettings
 from .sampler import Sampler
 from .schedule import Task
-from .sources import make_sources
-from .sources.namespaces import why_unseen
+from .sources import CHECKED_ONCE, cgroup_tree, make_sources, namespaces
 from .uplink.batching import Batching
 from .uplink.bounds import printable
 from .uplink.encoding import Greeting, encode_within
@@ -47,6 +46,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+# Why a source that works has nothing of a rank.
+UNSEEN = {"tcp": namespaces.why_unseen, "cgroup": cgroup_tree.why_unseen}
 SCAN_NS = 2_000_000_000
 # Longest that connected processes are left alone: those that are new or send much, and others.
 BUSY_STRIDE_S, CALM_STRIDE_S = 0.125, 1.0
@@ -90,7 +91,7 @@ class Daemon:
         self._sources = make_sources(config.sources, settings)
         self._machine = read_machine()
         self._caveats = KeptCaveats(self.state, self._machine)
-        self._sampler = Sampler(self._sources, caveats=self._caveats.now)
+        self._sampler = Sampler(self._sources, caveats=self._caveats.now, once=CHECKED_ONCE)
         self._instance = uuid.uuid4().hex
         self._boot = boot_id()
         self._agent = self._spool.identity(uuid.uuid4().hex)
@@ -119,7 +120,7 @@ class Daemon:
         # the last ones hold now.
         self._slowed: list[list[str]] = [[]]
         self._batching = Batching(now)
-        self._reported_drops = 0
+        self._reported_drops = self._reported_damaged = 0
         self._ranks_came = False  # since the last batch: reports of their jobs show the notices of the server
         self._sampled = False
         self._ends = Ends()
@@ -222,11 +223,11 @@ class Daemon:
         if started:
             found = [(rank, self._discovery.environment(rank)) for rank in started]
             self._events += self._rank_facts.of_started(found, list(self._discovery.ranks.values()), now)
-        if "tcp" in self._sources:
+        for source in UNSEEN.keys() & self._sources.keys():
             for rank in started:
-                why = why_unseen(str(self._discovery.proc), rank.pid)
+                why = UNSEEN[source](str(self._discovery.proc), rank.pid)
                 if why:
-                    self._events.append(Event(EventKind.FACT, now, now, rank, text=f"source.tcp={why}"))
+                    self._events.append(Event(EventKind.FACT, now, now, rank, text=f"source.{source}={why}"))
 
     def _sample(self) -> None:
         ranks = list(self._discovery.ranks.values())
@@ -289,6 +290,10 @@ class Daemon:
         if dropped:
             self._reported_drops += dropped
             yield Event(EventKind.LOST, self._begin_ns, end, None, dropped, "batches (spool full)")
+        damaged = self._spool.damaged - self._reported_damaged
+        if damaged:
+            self._reported_damaged += damaged
+            yield Event(EventKind.LOST, self._begin_ns, end, None, damaged, "batches (spool damaged)")
         slowed = list(self._slowed)
         del self._slowed[: len(slowed) - 1]
         texts = dict.fromkeys(text for facts in slowed for text in facts)

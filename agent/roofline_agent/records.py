@@ -239,7 +239,8 @@ class Source(Protocol):
     measures: bool  # asks something that takes its time or can hang (a driver, a service), not just files
 
     def probe(self) -> SourceStatus:
-        """Whether it can work on this node; called once before the first sample."""
+        """Whether it can work on this node; called before the first sample, and again, now and then, while it
+        cannot."""
         ...
 
     def sample(self, ranks: Sequence[Rank]) -> list[Sample]:

@@ -2,7 +2,8 @@
 
 Sources that read files share one thread and are read right behind one another, so their rows speak of one
 moment; those that measure (a driver, a service) take turns in another. A source that does not answer in time
-is dropped with its thread, and the rest of its lane goes on in a new one.
+is dropped with its thread, and the rest of its lane goes on in a new one. Those that are off, or were dropped
+after failures, are checked again every few minutes: a service may start later than the agent, or be upgraded.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import logging
 import queue
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -23,6 +24,8 @@ log = logging.getLogger(__name__)
 HANGS_NS = 4_000_000_000  # a source that takes longer is dropped; the server waits 5 s for late rows
 PROBE_HANGS_S = 20.0  # perf tries its events one by one
 FAILURES = 20  # in a row, and a source is dropped
+AGAIN_NS = 180_000_000_000  # between checks of sources that are off
+RESTART = "look at the agent's log, then restart the agent"
 PATIENCE_S = 1.0  # of `sample`, which waits for its rows
 
 
@@ -45,6 +48,10 @@ class _Answer(NamedTuple):
 
 
 _Question = Callable[[Source], _Answer]
+
+
+def _check(source: Source) -> _Answer:
+    return _Answer(source, status=source.probe())
 
 
 class _Worker(threading.Thread):
@@ -107,9 +114,19 @@ class _Lane:
         source, since_ns = asking
         return source if time.monotonic_ns() - since_ns > limit_ns else None
 
+    def leave_out(self, source: Source) -> None:
+        """Ask it no more, if it was still asked."""
+        self.sources = [one for one in self.sources if one is not source]
+
+    def put_back(self, source: Source) -> None:
+        if not self.sources:  # nobody needed the worker
+            self.worker.end()
+            self._start_worker()
+        self.sources = [*self.sources, source]
+
     def abandon(self, source: Source) -> None:
         """Leave the thread that waits for this source; the others get a new one with the next round."""
-        self.sources.remove(source)
+        self.leave_out(source)
         self.worker.end()
         self._start_worker()
 
@@ -118,9 +135,15 @@ class Sampler:
     """The sources of one agent, their rows and their states. Its methods are called from one thread."""
 
     def __init__(
-        self, sources: Mapping[str, Source], hangs_ns: int = HANGS_NS, caveats: Caveats = NO_CAVEATS
+        self,
+        sources: Mapping[str, Source],
+        hangs_ns: int = HANGS_NS,
+        caveats: Caveats = NO_CAVEATS,
+        once: Collection[str] = (),
+        again_ns: int = AGAIN_NS,
     ) -> None:
-        """Probe all of them; one whose check fails or hangs is off. caveats: see `mark`."""
+        """Probe all of them; one whose check fails or hangs is off. caveats: see `mark`. once: sources that
+        are not checked again, though they are off. again_ns: when others are."""
         self._hangs_ns = hangs_ns
         self._caveats = caveats
         self._answers: queue.SimpleQueue[_Answer] = queue.SimpleQueue()
@@ -128,12 +151,16 @@ class Sampler:
         self._failures: dict[str, int] = {}  # in a row
         self._reported: set[str] = set()
         self._dropped: list[Source] = []  # after failures; unlike those that hang they can be closed
+        self._off: list[Source] = []  # to be checked again
+        self._once, self._again_ns = once, again_ns
+        self._next_check_ns = time.monotonic_ns() + again_ns
+        self._checker: _Worker | None = None  # of those that are off
         self._rows: dict[CounterSet, list[Sample]] = {}
         self._events: list[Event] = []
         self._lanes = [_Lane(measures, sources.values(), self._receive) for measures in (False, True)]
 
         for lane in self._lanes:
-            lane.ask(lambda source: _Answer(source, status=source.probe()))
+            lane.ask(_check)
         self._wait(PROBE_HANGS_S * len(sources), int(PROBE_HANGS_S * 1e9))
         self._collect()
         answered = self._statuses
@@ -141,6 +168,8 @@ class Sampler:
         for name, source in sources.items():
             status = answered.get(name) or SourceStatus(name, False, "its own check did not end")
             self._statuses[name] = status._replace(fills=source.fills)
+            if name in answered and not status.works and name not in once:
+                self._off.append(source)
         for lane in self._lanes:
             lane.sources = [source for source in lane.sources if self._statuses[source.name].works]
             if not lane.sources:
@@ -163,6 +192,7 @@ class Sampler:
     def ask(self, ranks: Sequence[Rank]) -> None:
         """Begin one round over all sources; its rows are there with a later `take`."""
         self._drop_hanging(self._hangs_ns)
+        self._check_again()
 
         def rows_of(source: Source) -> _Answer:
             rows = source.sample(ranks)
@@ -174,6 +204,26 @@ class Sampler:
 
         for lane in self._lanes:
             lane.ask(rows_of)
+
+    def _check_again(self) -> None:
+        """Check those that are off, if it is time, in a thread that ends with that."""
+        now = time.monotonic_ns()
+        if not self._off or now < self._next_check_ns:
+            return
+        self._next_check_ns = now + self._again_ns
+        if self._checker is not None and self._checker.asking is not None:
+            stuck, _ = self._checker.asking
+            log.warning("source %s is not checked any more: its own check does not end", stuck.name)
+            self._forget(stuck)
+        checker = self._checker = _Worker("off", self._receive)
+        checker.start()
+        checker.begin(self._off.copy(), _check)
+        checker.end()
+
+    def _forget(self, source: Source) -> None:
+        """Neither check nor close a source that hangs."""
+        self._off = [one for one in self._off if one is not source]
+        self._dropped = [one for one in self._dropped if one is not source]
 
     def wait(self, seconds: float) -> None:
         """Until the round under way has ended, at most so long."""
@@ -212,7 +262,7 @@ class Sampler:
 
     def _receive(self, worker: _Worker, answer: _Answer) -> None:
         # In the worker's thread. The answer of a thread that was abandoned comes too late to be of use.
-        if any(lane.worker is worker for lane in self._lanes):
+        if worker is self._checker or any(lane.worker is worker for lane in self._lanes):
             self._answers.put(answer)
 
     def _wait(self, seconds: float, hangs_ns: int) -> None:
@@ -229,7 +279,8 @@ class Sampler:
             source = lane.hanging(limit_ns)
             if source is not None:
                 lane.abandon(source)
-                self._drop(source, f"it did not answer for {limit_ns / 1e9:.3g} s and was dropped")
+                self._forget(source)  # it may have been dropped after failures while it was asked once more
+                self._drop(source, f"it did not answer for {limit_ns / 1e9:.3g} s and was dropped", RESTART)
 
     def _collect(self) -> None:
         """Sort the answers that have come into rows, statuses and failures."""
@@ -238,11 +289,24 @@ class Sampler:
             if error is not None:
                 self._count_failure(source, error)
             elif status is not None:
-                self._statuses[source.name] = status
+                self._take_status(source, status)
             else:
                 self._failures[source.name] = 0
                 if rows:
                     self._rows.setdefault(self._described(source), []).extend(rows)
+
+    def _take_status(self, source: Source, status: SourceStatus) -> None:
+        """Of the first check, or of one that was off."""
+        if source not in self._off:
+            self._statuses[source.name] = status
+        elif status.works:
+            log.info("source %s works now", source.name)
+            self._forget(source)
+            self._failures[source.name] = 0
+            self._reported.discard(source.name)
+            next(lane for lane in self._lanes if lane.measures == source.measures).put_back(source)
+            self._statuses[source.name] = status._replace(fills=source.fills)
+            self.changed = True
 
     def _described(self, source: Source) -> CounterSet:
         names = frozenset(metric for name, metric in self._caveats if name == source.name)
@@ -250,6 +314,8 @@ class Sampler:
 
     def _count_failure(self, source: Source, error: Exception) -> None:
         name = source.name
+        if source in self._off:  # checked again, or asked once more when it was dropped
+            return
         if name not in self._statuses:
             self._statuses[name] = SourceStatus(name, False, f"its own check failed: {error}")
             return
@@ -260,13 +326,17 @@ class Sampler:
             self._report(f"{name}: {error}")
         if count >= FAILURES:
             for lane in self._lanes:
-                lane.sources = [one for one in lane.sources if one is not source]
+                lane.leave_out(source)
             self._dropped.append(source)
-            self._drop(source, f"it failed {count} times in a row and was dropped: {error}")
+            advice = RESTART
+            if name not in self._once:
+                advice = f"look at the agent's log; it is tried again every {self._again_ns / 60e9:.3g} min"
+                self._off.append(source)
+                self._next_check_ns = time.monotonic_ns() + self._again_ns
+            self._drop(source, f"it failed {count} times in a row and was dropped: {error}", advice)
 
-    def _drop(self, source: Source, reason: str) -> None:
+    def _drop(self, source: Source, reason: str, advice: str) -> None:
         log.warning("source %s is off from now on: %s", source.name, reason)
-        advice = "look at the agent's log, then restart the agent"
         self._statuses[source.name] = SourceStatus(source.name, False, reason, advice, source.fills)
         self.changed = True
         self._report(f"{source.name}: {reason}")

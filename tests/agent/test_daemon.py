@@ -255,3 +255,14 @@ def test_identity_and_sequence_survive_a_kill(place: Place, inbox: Inbox) -> Non
     first, *_, last = inbox.hellos
     assert first.agent == last.agent
     assert first.instance != last.instance
+
+
+def test_damaged_spool_does_not_silence_its_node(place: Place, inbox: Inbox) -> None:
+    place.root.joinpath("state").mkdir()
+    place.root.joinpath("state", "spool.db").write_bytes(b"\0" * 8192)
+    with place.root.joinpath("state", "spool.db").open("r+b") as file:
+        file.write(b"SQLite format 3\0")
+    with ended(place.start("--server", f"127.0.0.1:{inbox.port}")):  # type: ignore[attr-defined]
+        (lost,) = wait_for(lambda: inbox.events(pb.EVENT_KIND_LOST))
+    assert (lost.count, lost.text) == (1, "batches (spool damaged)")
+    assert "spool.db is damaged" in place.log.read_text()

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
+import pytest
 from roofline_agent.records import (
     CounterSet,
     EventKind,
@@ -157,6 +158,32 @@ def test_source_that_keeps_failing_is_dropped_and_closed() -> None:
     assert good.closed
 
 
+def test_source_that_hangs_just_after_it_was_dropped_for_failures_costs_itself_only() -> None:
+    class Failing(Hanging):
+        def sample(self, ranks: Sequence[Rank]) -> list[Sample]:
+            if self.fails:
+                return Made.sample(self, ranks)
+            return super().sample(ranks)
+
+    bad = Failing("bad", measures=False)
+    bad.fails = FAILURES
+    sampler = Sampler({"bad": bad, "good": Made("good")}, hangs_ns=50_000_000)
+    try:
+        for _ in range(FAILURES):
+            sampler.wait(10)
+            sampler.ask([RANK])
+        sampler.wait(10)
+        sampler.ask([RANK])
+        assert bad.entered.wait(10)
+        assert len(sampler.take()[1]) == 2, "its first failure, and that it was dropped"
+        assert names(wait_for(lambda: sampler.sample([RANK])[0])) == ["good"]
+        assert "did not answer" in sampler.statuses[0].reason
+        sampler.close()
+        assert not bad.closed
+    finally:
+        bad.go.set()
+
+
 def test_failures_with_rows_between_them_drop_nothing() -> None:
     bad = Made("bad")
     sampler = Sampler({"bad": bad})
@@ -165,6 +192,81 @@ def test_failures_with_rows_between_them_drop_nothing() -> None:
         sampler.sample([RANK])
         sampler.sample([RANK])
     assert sampler.statuses[0].works
+
+
+def tried_until(sampler: Sampler, expected: list[str]) -> None:
+    wait_for(lambda: sorted(names(sampler.sample([RANK])[0])) == expected, f"rows of {expected}")
+
+
+def test_source_that_comes_later_is_put_back_and_the_status_changes() -> None:
+    late, failing, good = Made("late", works=False), Made("failing", probe_fails=True), Made("good")
+    sampler = Sampler({"late": late, "failing": failing, "good": good}, again_ns=1)
+    for _ in range(3):
+        assert names(sampler.sample([RANK])[0]) == ["good"]
+    assert not sampler.changed
+    assert [status.reason for status in sampler.statuses[:2]] == ["no reason", "its own check failed: broken"]
+    late._works = True
+    wait_for(lambda: sampler.sample([RANK]) and sampler.changed)
+    tried_until(sampler, ["good", "late"])
+    assert [status.works for status in sampler.statuses] == [True, False, True]
+    assert sampler.statuses[0].fills == "everything"
+    sampler.close()
+    assert late.closed
+
+
+@pytest.mark.parametrize("alone", [True, False])
+def test_source_that_was_dropped_after_failures_is_put_back_and_may_fail_anew(alone: bool) -> None:
+    bad = Made("bad", fails=FAILURES)
+    sampler = Sampler({"bad": bad} if alone else {"bad": bad, "good": Made("good")}, again_ns=200_000_000)
+    others = [] if alone else ["good"]
+    for _ in range(2):
+        bad.fails = FAILURES
+        reported = [sampler.sample([RANK])[1] for _ in range(FAILURES)]
+        assert sum(map(len, reported)) == 2, "the first failure, and the last"
+        assert not sampler.statuses[0].works
+        assert "tried again every 0.00333 min" in sampler.statuses[0].advice
+        wait_for(lambda: sampler.sample([RANK]) and sampler.statuses[0].works)
+        tried_until(sampler, sorted(["bad", *others]))
+    sampler.close()
+    assert bad.closed
+
+
+def test_source_that_is_to_be_checked_once_stays_off() -> None:
+    costly, late = Made("costly", works=False), Made("late", works=False)
+    sampler = Sampler({"costly": costly, "late": late}, once=("costly",), again_ns=1)
+    costly._works = late._works = True
+    tried_until(sampler, ["late"])
+    assert [status.works for status in sampler.statuses] == [False, True]
+
+
+def test_check_that_hangs_is_left_and_the_others_are_checked() -> None:
+    stuck, late = Hanging("stuck", measures=True), Made("late", works=False)
+    stuck._works = False
+    sampler = Sampler({"stuck": stuck, "late": late, "good": Made("good")}, again_ns=1)
+    stuck._probing = stuck._works = True
+    try:
+        sampler.sample([RANK])
+        assert stuck.entered.wait(10)
+        late._works = True
+        tried_until(sampler, ["good", "late"])
+        assert not sampler.statuses[0].works
+    finally:
+        stuck.go.set()
+    assert names(sampler.sample([RANK])[0]) == ["good", "late"], "what it says afterwards comes too late"
+
+
+def test_without_anything_off_nothing_is_checked() -> None:
+    checks = []
+
+    class Counted(Made):
+        def probe(self) -> Status:
+            checks.append(self.name)
+            return super().probe()
+
+    sampler = Sampler({"good": Counted("good")}, again_ns=1)
+    for _ in range(5):
+        sampler.sample([RANK])
+    assert checks == ["good"]
 
 
 def test_what_a_source_fills_stands_in_its_status() -> None:

@@ -54,6 +54,7 @@ def test_agent_of_compose_has_the_rights_of_the_unit_and_sees_the_node() -> None
     agent = compose()["agent"]
     assert {f"CAP_{name}" for name in agent["cap_add"]} == set(line.partition("=")[2].split())
     assert (agent["cap_drop"], agent["pid"], agent["network_mode"]) == (["ALL"], "host", "host")
+    assert agent["cgroup"] == "host"
     assert compose()["server"]["cap_drop"] == ["ALL"] and "cap_add" not in compose()["server"]
 
 

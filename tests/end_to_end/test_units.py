@@ -67,6 +67,12 @@ def test_server_has_no_capability_and_the_agent_what_it_says() -> None:
     assert names == "CAP_PERFMON CAP_SYS_PTRACE CAP_DAC_READ_SEARCH"
 
 
+def test_containers_keep_the_directory_of_the_socket_when_the_agent_is_started_anew() -> None:
+    agent = settings("roofline-agent.service")
+    assert f"/run/{agent['RuntimeDirectory']}/agent.sock" in agent["ExecStart"]
+    assert agent["RuntimeDirectoryPreserve"] == "yes"
+
+
 @as_root
 def test_programs_work_with_what_their_units_leave_them(site: Site) -> None:
     """A server without any capability, an agent that is not root, and a rank of a third user."""

@@ -104,7 +104,9 @@ def memory_room(proc: Path = Path("/proc"), sys_root: Path = Path("/sys")) -> in
 
     A limit less what is held, of which file pages that nobody uses any more do not count: they give way.
     """
-    mounts = cgroup_tree.parse_mounts(read_once(f"{proc}/self/mountinfo", 1 << 20), str(sys_root))
+    mounts = cgroup_tree.parse_mounts(
+        read_once(f"{proc}/self/mountinfo", 1 << 20, is_list=True), str(sys_root)
+    )
     memberships = cgroup_tree.parse_membership(read_once(f"{proc}/self/cgroup", 1 << 16))
     above = cgroup_tree.levels(mounts, memberships, "memory")
     return min((room for level in above if (room := _room(level)) is not None), default=None)

@@ -35,6 +35,9 @@ SOURCES: dict[str, Callable[[SourceSettings], Source]] = {
     "dcgm": DcgmSource,
     "agent": AgentSource,
 }
+# Not checked again where they are off: their checks count for up to seconds, which a training would notice,
+# and LIKWID goes by what perf can.
+CHECKED_ONCE = ("perf", "perf_system", "likwid")
 
 
 def make_sources(names: Sequence[str], settings: SourceSettings) -> dict[str, Source]:

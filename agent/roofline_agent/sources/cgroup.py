@@ -117,7 +117,9 @@ class CgroupSource:
         self._sampled_ns = self._looked_ns = -(1 << 62)
 
     def probe(self) -> SourceStatus:
-        self._mounts = parse_mounts(read_once(f"{self._proc}/self/mountinfo", 1 << 20), self._sys)
+        self._mounts = parse_mounts(
+            read_once(f"{self._proc}/self/mountinfo", 1 << 20, is_list=True), self._sys
+        )
         useful = [m for m in self._mounts if m.unified or m.controllers & {"cpu", "memory"}]
         if not useful:
             return SourceStatus(

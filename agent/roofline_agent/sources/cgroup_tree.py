@@ -91,6 +91,19 @@ def _below(root: str, path: str) -> str | None:
     return path[len(root) :] if path.startswith(f"{root}/") else None
 
 
+def why_unseen(proc: str, pid: int) -> str:
+    """Why the cgroups of a process cannot be seen; empty when nothing speaks against it."""
+    members = sorted(parse_membership(read_once(f"{proc}/{pid}/cgroup")), key=lambda member: not member[0])
+    for controller in ("cpu", "memory"):
+        places = [path for controllers, path in members if not controllers or controller in controllers]
+        if places and places[0].startswith("/.."):
+            return (
+                "not seen: the agent is in a cgroup namespace of its own, and the rank outside it; give the "
+                "agent the host's (--cgroupns=host, in compose cgroup: host; Kubernetes has no such setting)"
+            )
+    return ""
+
+
 def cpu_limit(level: CgroupLevel) -> float | None:
     """Cores that the tasks of a cgroup may keep busy on average."""
     if level.unified:

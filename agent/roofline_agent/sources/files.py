@@ -14,9 +14,11 @@ MOST = 2**63 - 1  # the largest number that a column holds
 class KeptFile:
     """One file, opened when it is first read and again after its device has come back."""
 
-    def __init__(self, path: str, size: int = 4096) -> None:
+    def __init__(self, path: str, size: int = 4096, is_list: bool = False) -> None:
+        """size: what is read of it at most. is_list: of many records, which the kernel gives a page at a time
+        however much is asked for (Documentation/filesystems/seq_file.rst); it takes a call more."""
         self.path = path
-        self._size = size  # what is read of it at most
+        self._size, self._is_list = size, is_list
         self._descriptor: int | None = None
 
     def read(self) -> bytes | None:
@@ -24,7 +26,10 @@ class KeptFile:
         try:
             if self._descriptor is None:
                 self._descriptor = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
-            return os.pread(self._descriptor, self._size, 0)
+            data = os.pread(self._descriptor, self._size, 0)
+            while self._is_list and (page := os.pread(self._descriptor, self._size - len(data), len(data))):
+                data += page
+            return data
         except OSError:
             self.close()
             return None
@@ -88,9 +93,9 @@ def numbers_by_word(text: bytes | None) -> dict[bytes, int]:
     return found
 
 
-def read_once(path: str, size: int = 1 << 16) -> bytes | None:
-    """The beginning of a file that is rarely read."""
-    file = KeptFile(path, size)
+def read_once(path: str, size: int = 1 << 16, is_list: bool = False) -> bytes | None:
+    """The beginning of a file that is rarely read. is_list: see KeptFile."""
+    file = KeptFile(path, size, is_list)
     try:
         return file.read()
     finally:

@@ -24,6 +24,8 @@ TOTALS: Mapping[str, Total] = {
     "gpu_copied_bytes": Total(("gpm.pcie_rx_bytes_per_second",), True, 1.0),
 }
 GPUS = "gpus"
+# Eight GPUs that move 3 TB/s each pass what a column holds, 2^63, within five days.
+LARGEST = 2.0**60
 
 
 class GpuTotals:
@@ -42,7 +44,8 @@ class GpuTotals:
         """Of each rank that uses GPUs how many (`GPUS`), and TOTALS so far.
 
         gauges: by GPU. A total is absent where another rank uses one of the GPUs too, and where its rate was
-        not read; it begins anew after that, since what lies between is not known.
+        not read; it begins anew after that, since what lies between is not known. It also begins anew beyond
+        LARGEST, or where its rate was no number.
         """
         seconds = 0.0 if self._read_ns is None else (now_ns - self._read_ns) / 1e9
         self._read_ns = now_ns
@@ -60,6 +63,8 @@ class GpuTotals:
                 if len(rates) == len(gpus):
                     mean_or_sum = sum(rates) / (1 if total.is_sum else len(gpus))
                     grown = before.get((rank, name), 0.0) + mean_or_sum * total.scale * seconds
+                    if not 0.0 <= grown < LARGEST:
+                        grown = 0.0
                     self._total[rank, name] = grown
                     found[rank][name] = round(grown)
         return found

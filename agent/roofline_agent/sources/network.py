@@ -1,6 +1,6 @@
 """Bytes and packets through the node's network interfaces, and through its InfiniBand and RoCE ports.
 
-Interfaces come from /proc/net/dev, one read for all, in the agent's own network namespace: the loopback (on
+Interfaces come from /proc/net/dev, read once for all, in the agent's own network namespace: the loopback (on
 one node it carries what parameter servers and workers send each other), network cards that are up, and
 virtual interfaces that are up and have carried something. Virtual ports of a bridge are left out, for the
 bridge counts their bytes too. The same bytes may still pass several interfaces (a bond and its cards), so
@@ -118,7 +118,7 @@ class NetworkSource:
         self._proc = settings.proc
         self._class = f"{settings.sys}/class/net"
         self._cards = f"{settings.sys}/class/infiniband"
-        self._list = KeptFile(f"{settings.proc}/net/dev", 1 << 16)
+        self._list = KeptFile(f"{settings.proc}/net/dev", 1 << 16, is_list=True)
         self._names: frozenset[str] = frozenset()
         self._chosen: dict[str, int | None] = {}  # interface -> bytes per second of its link
         self._ports: dict[str, _Port] = {}

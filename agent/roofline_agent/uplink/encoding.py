@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
+from google.protobuf.message import DecodeError
 from roofline.v1 import ingest_pb2 as pb
 from roofline.v1 import machine_pb2
 
@@ -71,14 +72,24 @@ class _Numbering:
 
 
 def ints(values: Iterable[int | None]) -> bytes:
-    """Little-endian int64 column; None becomes the absent value."""
+    """Little-endian int64 column; None, and what int64 cannot hold, becomes the absent value."""
     numbers = list(values)
     absent = numbers.count(None)
     if absent == len(numbers):
         return _little_endian(array("q", [ABSENT_INT]) * absent)
     if absent:
         numbers = [ABSENT_INT if number is None else number for number in numbers]
-    return _little_endian(array("q", map(int, numbers)))  # type: ignore[arg-type]
+    try:
+        column = array("q", map(int, numbers))  # type: ignore[arg-type]
+    except (OverflowError, ValueError):  # rare; one value must not cost the batch
+        column = array("q", map(_held, numbers))
+    return _little_endian(column)
+
+
+def _held(number: float | None) -> int:
+    if number is None or not -(2.0**63) <= number < 2.0**63:  # neither is NaN
+        return ABSENT_INT
+    return int(number)
 
 
 def doubles(values: Iterable[float | None]) -> bytes:
@@ -147,6 +158,15 @@ def renumbered(data: bytes, sequence: int, lineage: str) -> bytes:
 def lineage_of(data: bytes) -> str:
     """The lineage of an encoded batch."""
     return str(pb.AgentMessage.FromString(data).lineage)
+
+
+def is_batch(data: bytes, sequence: int) -> bool:
+    """Whether these bytes are an encoded batch of this number: a damaged disk gives others."""
+    try:
+        whole = pb.AgentMessage.FromString(data)
+    except DecodeError:
+        return False
+    return bool(whole.WhichOneof("kind") == "batch" and whole.batch.sequence == sequence)
 
 
 def extent_of(data: bytes) -> tuple[int, int]:

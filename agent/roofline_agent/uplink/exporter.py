@@ -24,11 +24,11 @@ from ..netbench.bench import NetBench
 from ..traced.orders import TraceOrder
 from .bounds import printable
 from .commands import Commands
-from .encoding import Greeting, encode_hello, extent_of, lineage_of, renumbered
+from .encoding import Greeting, encode_hello, extent_of, is_batch, lineage_of, renumbered
 from .grpc_setup import FEWER_WAKEUPS, grpc, wait_longer
 from .membership import Membership
 from .order import Order, Wanted
-from .spool import MAX_SEQUENCE, Spool
+from .spool import MAX_SEQUENCE, Pending, Spool
 
 log = logging.getLogger(__name__)
 
@@ -208,13 +208,30 @@ class Exporter(threading.Thread):
 
     def _announce_backlog(self, after: int, newest: int, outgoing: _Outgoing) -> bool:
         """Tell the server what it lacks; False: nothing."""
-        waiting = [*self._spool.pending(after, 1, newest), *self._spool.pending(newest - 1, 1, newest)]
-        if not waiting:
+        if (oldest := self._readable(after, newest)) is None:
             return False
+        waiting = [oldest, self._readable(newest - 1, newest) or oldest]
         extents = [extent_of(one.data) for one in waiting]
         missing = pb.Backlog(begin_ns=extents[0][0], end_ns=extents[-1][1])
         outgoing.put(pb.AgentMessage(backlog=missing).SerializeToString())
         return True
+
+    def _readable(self, after: int, through: int) -> Pending | None:
+        """The first batch that waits above `after` and can be read; those before it are given up."""
+        while found := self._spool.pending(after, 1, through):
+            if self._can_be_sent(found[0]):
+                return found[0]
+            after = found[0].sequence
+        return None
+
+    def _can_be_sent(self, pending: Pending) -> bool:
+        """Whether a batch is what was put into the spool; else it is given up, for the server would end the
+        stream, again and again."""
+        if is_batch(pending.data, pending.sequence):
+            return True
+        log.error("batch %d in the spool is damaged and is lost", pending.sequence)
+        self._spool.give_up(pending.sequence)
+        return False
 
     def _take_ack(self, ack: Any) -> None:
         with self._lock:
@@ -300,7 +317,10 @@ class Exporter(threading.Thread):
         found = self._spool.pending(*wanted) if wanted.limit > 0 else []
         for pending in found:
             self._order.sends(pending.sequence, time.monotonic())  # first: its ack may come at once
-            outgoing.put(pending.data)
+            if self._can_be_sent(pending):
+                outgoing.put(pending.data)
+            else:
+                self._order.arrived([pending.sequence], time.monotonic())
         return len(found)
 
     def greet_again(self) -> None:

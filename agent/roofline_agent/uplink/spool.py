@@ -8,15 +8,18 @@ that was put back from a backup, never give different batches the same number. A
 
 Bounded: beyond `limit_bytes` the oldest batches are dropped, counted, and the count is reported. A full disk
 costs durability, not data: batches then wait in memory, fewer of them. SQLite without fsync survives a killed
-agent, which is what happens; a power cut takes the training with it anyway.
+agent, which is what happens; a power cut takes the training with it anyway. It may leave a damaged file: that
+one is set aside, what waited in it is counted as lost, and a new file is begun under the same identity.
 """
 
 from __future__ import annotations
 
 import contextlib
 import logging
+import re
 import sqlite3
 import threading
+import time
 import uuid
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -29,6 +32,7 @@ log = logging.getLogger(__name__)
 
 MEMORY_BATCHES, MEMORY_BYTES = 512, 64 << 20
 MAX_SEQUENCE = 2**31  # so many batches no agent makes; a server that says more is wrong
+_NAME = re.compile(r"[0-9a-f]{32}")  # of an agent
 FORMAT = 1  # of the file; those of before say none
 _SCHEMA = """
 create table if not exists batch (sequence integer primary key, data blob not null) strict;
@@ -51,6 +55,7 @@ class Spool:
         connect: Callable[..., sqlite3.Connection] = sqlite3.connect,
     ) -> None:
         """Open or create the spool. Raises Unavailable when the file cannot be used."""
+        self._path, self._connect = path, connect
         self._limit = limit_bytes
         self._lock = threading.Lock()
         self._memory: dict[int, bytes] = {}
@@ -58,24 +63,75 @@ class Spool:
         self._newest: Pending | None = None  # on disk, when it is the last of all
         self._stale = False  # the disk still has batches up to `_acked`, or of `_kept`
         self._kept: set[int] = set()  # above `_acked` at the server, and still on disk
+        self._agent = ""  # the name that the file keeps
         self.dropped = 0
+        self.damaged = 0  # lost with a file that was set aside, or unreadable; not among those dropped
         self.lineage = uuid.uuid4().hex  # of the batches that are made now
         self.in_order_through = 0  # no batch may overtake those up to here
         self.numbering = threading.RLock()  # held from next_sequence() to append()
         try:
             _refuse_later(path)
             path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            path.touch(0o600)  # it holds what ranks of several users did
-            self._db = connect(path, check_same_thread=False, isolation_level=None)
-            self._db.executescript("pragma journal_mode=wal; pragma synchronous=off;" + _SCHEMA)
-            own = [("format", str(FORMAT)), ("release", __version__)]
-            self._db.executemany("insert or replace into state values (?, ?)", own)
-            self._acked = self._acked_before()
-            newest = self._db.execute("select max(sequence) from batch").fetchone()[0]
-            self._last = self.in_order_through = max(newest or 0, self._acked)
-            self._bytes = self._size(self._acked, self._last)
-        except (OSError, sqlite3.Error, ValueError) as error:  # ValueError: damaged text, of SQLite too
+            try:
+                self._open()
+            except (sqlite3.Error, ValueError) as error:
+                if not _is_damage(error):
+                    raise
+                self._set_aside(error)
+                self._open()
+        except (OSError, sqlite3.Error, ValueError) as error:
             raise Unavailable(f"cannot keep a spool at {path}: {error}; choose another --state") from None
+
+    def _open(self) -> None:
+        self._begin_file()
+        self._acked = self._acked_before()
+        newest = self._db.execute("select max(sequence) from batch").fetchone()[0]
+        self._last = self.in_order_through = max(newest or 0, self._acked)
+        self._bytes = self._size_on_disk(self._acked, self._last)
+
+    def _begin_file(self) -> None:
+        self._path.touch(0o600)  # it holds what ranks of several users did
+        self._prepare(self._connect(self._path, check_same_thread=False, isolation_level=None))
+
+    def _prepare(self, db: sqlite3.Connection) -> None:
+        self._db = db
+        db.executescript("pragma journal_mode=wal; pragma synchronous=off;" + _SCHEMA)
+        own = [("format", str(FORMAT)), ("release", __version__)]
+        own += [("agent", self._agent)] if self._agent else []
+        db.executemany("insert or replace into state values (?, ?)", own)
+
+    def _set_aside(self, error: Exception) -> None:
+        """Move the damaged file out of the way, with its log; of earlier ones none is kept."""
+        with contextlib.suppress(sqlite3.Error):
+            self._db.close()
+        for earlier in self._path.parent.glob(f"{self._path.name}.damaged-*"):
+            earlier.unlink()
+        when = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
+        aside = self._path.with_name(f"{self._path.name}.damaged-{when}")
+        for suffix in ("-wal", "-shm", ""):
+            with contextlib.suppress(FileNotFoundError):
+                self._path.with_name(self._path.name + suffix).rename(f"{aside}{suffix}")
+        agent, waiting = _what_is_left(aside)
+        self._agent = self._agent or agent
+        self.damaged += waiting
+        log.error(
+            "the spool %s is damaged (%s): it is now %s, a new one begins", self._path, error, aside.name
+        )
+
+    def _begin_anew(self, error: sqlite3.Error) -> None:
+        """Go on with a new file, in the same lineage, where this one cannot be read. Raises the error where
+        the spool is closed."""
+        if isinstance(error, sqlite3.ProgrammingError):
+            raise error
+        self._bytes, self._newest, self._stale = 0, None, False
+        self._kept.clear()
+        try:
+            self._set_aside(error)
+            self._begin_file()
+        except (OSError, sqlite3.Error) as problem:
+            log.error("no new spool can be begun (%s): batches wait in memory", problem)
+            self._limit = min(self._limit, MEMORY_BYTES)
+            self._prepare(self._connect(":memory:", check_same_thread=False, isolation_level=None))
 
     def _acked_before(self) -> int:
         """What the last process knew to be acknowledged. Numbers that cannot be, which a server once made an
@@ -85,10 +141,18 @@ class Spool:
         number = int(acked[0]) if acked else 0
         return number if number <= MAX_SEQUENCE else 0
 
-    def _size(self, after: int, through: int) -> int:
+    def _size_on_disk(self, after: int, through: int) -> int:
         """Bytes of the batches on disk between two sequences."""
         query = "select coalesce(sum(length(data)), 0) from batch where sequence > ? and sequence <= ?"
         return int(self._db.execute(query, (after, through)).fetchone()[0])
+
+    def _size(self, after: int, through: int) -> int:
+        """The same; of a file that cannot be read any more nothing waits."""
+        try:
+            return self._size_on_disk(after, through)
+        except sqlite3.Error as error:
+            self._begin_anew(error)
+            return 0
 
     @property
     def bytes_waiting(self) -> int:
@@ -135,18 +199,28 @@ class Spool:
             except sqlite3.Error as error:
                 with contextlib.suppress(sqlite3.Error):
                     self._db.execute("rollback")
+                if _is_damage(error):
+                    self._begin_anew(error)
                 self._keep_in_memory(sequence, data, error)
             else:
                 self._disk_failed = False
                 self._newest = Pending(sequence, data) if sequence == self._last else None
                 self._bytes += len(data)
-            while self._bytes > self._limit:
-                self._newest = None
-                oldest = "select sequence, length(data) from batch order by sequence limit 1"
-                dropped, size = self._db.execute(oldest).fetchone()
-                self._db.execute("delete from batch where sequence = ?", (dropped,))
-                self._bytes -= size
-                self.dropped += 1
+            try:
+                while self._bytes > self._limit:
+                    self._drop_oldest()
+            except sqlite3.Error as error:
+                if not _is_damage(error):
+                    raise
+                self._begin_anew(error)
+
+    def _drop_oldest(self) -> None:
+        self._newest = None
+        oldest = "select sequence, length(data) from batch order by sequence limit 1"
+        dropped, size = self._db.execute(oldest).fetchone()
+        self._db.execute("delete from batch where sequence = ?", (dropped,))
+        self._bytes -= size
+        self.dropped += 1
 
     def _forget(self) -> None:
         self._db.execute("delete from batch where sequence <= ?", (self._acked,))
@@ -170,14 +244,19 @@ class Spool:
             if self._newest is not None and after >= self._newest.sequence - 1:
                 found = [self._newest] if after < self._newest.sequence <= through else []
             else:
-                rows = self._db.execute(
-                    "select sequence, data from batch where sequence > ? and sequence <= ? "
-                    "order by sequence limit ?",
-                    (after, through, limit + len(self._kept)),
-                ).fetchall()
+                rows = self._on_disk(after, through, limit + len(self._kept))
                 rows += [(s, d) for s, d in self._memory.items() if after < s <= through]
                 found = [Pending(*row) for row in sorted(rows)]
             return [one for one in found if one.sequence not in self._kept][:limit]
+
+    def _on_disk(self, after: int, through: int, limit: int) -> list[tuple[int, bytes]]:
+        query = "select sequence, data from batch where sequence > ? and sequence <= ?"
+        try:
+            found = self._db.execute(f"{query} order by sequence limit ?", (after, through, limit))
+            return found.fetchall()
+        except sqlite3.Error as error:
+            self._begin_anew(error)
+            return []
 
     def ack(self, sequence: int) -> None:
         """Forget everything up to and including `sequence`."""
@@ -192,7 +271,8 @@ class Spool:
                 self._bytes = 0
             else:
                 counted = sum(self._size(one - 1, one) for one in self._kept if one <= sequence)
-                self._bytes -= self._size(before, sequence) - counted
+                size = self._size(before, sequence)  # first: it may begin a new file
+                self._bytes = max(0, self._bytes - (size - counted))
             self._kept = {one for one in self._kept if one > sequence}
 
     def forget(self, sequences: Sequence[int]) -> None:
@@ -201,7 +281,8 @@ class Spool:
             for sequence in sequences:
                 self._memory.pop(sequence, None)
                 if self._acked < sequence <= self._last and sequence not in self._kept:
-                    self._bytes -= self._size(sequence - 1, sequence)
+                    size = self._size(sequence - 1, sequence)
+                    self._bytes -= size
                     self._kept.add(sequence)
                     self._stale = True
             if self._bytes == 0 and not self._memory:
@@ -214,6 +295,12 @@ class Spool:
             self.dropped += 1
         self.remove(sequence)
 
+    def give_up(self, sequence: int) -> None:
+        """One batch cannot be read any more."""
+        with self._lock:
+            self.damaged += 1
+        self.remove(sequence)
+
     def remove(self, sequence: int) -> None:
         """Keep a batch no longer."""
         with self._lock:
@@ -221,14 +308,17 @@ class Spool:
             self._memory.pop(sequence, None)
             with contextlib.suppress(sqlite3.Error):  # on a full disk it stays, and is refused once more
                 if sequence > self._acked and sequence not in self._kept:
-                    self._bytes -= self._size(sequence - 1, sequence)
+                    size = self._size(sequence - 1, sequence)
+                    self._bytes -= size
                 self._db.execute("delete from batch where sequence = ?", (sequence,))
 
     def identity(self, fresh: str) -> str:
         """The name this agent keeps over restarts; `fresh` becomes it the first time."""
         with self._lock:
             self._db.execute("insert or ignore into state values ('agent', ?)", (fresh,))
-            return str(self._db.execute("select value from state where name = 'agent'").fetchone()[0])
+            found = self._db.execute("select value from state where name = 'agent'").fetchone()
+            self._agent = str(found[0])
+            return self._agent
 
     def close(self) -> None:
         with self._lock:
@@ -236,6 +326,26 @@ class Spool:
                 self._db.execute("insert or replace into state values ('acked', ?)", (str(self._acked),))
                 self._forget()
             self._db.close()
+
+
+def _is_damage(error: Exception) -> bool:
+    """Whether the file is to blame, not the disk or who uses it. ValueError: damaged text, of SQLite too."""
+    if isinstance(error, sqlite3.OperationalError):
+        return "decode" in str(error)  # the driver's own, for text that is no UTF-8
+    return isinstance(error, (sqlite3.DatabaseError, ValueError)) and not isinstance(
+        error, sqlite3.ProgrammingError
+    )
+
+
+def _what_is_left(path: Path) -> tuple[str, int]:
+    """The agent's name in a damaged file, "" where it cannot be read, and how many batches wait there, 1
+    where that is not known."""
+    agent, waiting = "", 0
+    with contextlib.suppress(sqlite3.Error, ValueError), contextlib.closing(sqlite3.connect(path)) as db:
+        found = db.execute("select value from state where name = 'agent'").fetchone()
+        agent = str(found[0]) if found and _NAME.fullmatch(str(found[0])) else ""
+        waiting = int(db.execute("select count(*) from batch").fetchone()[0])
+    return agent, max(1, waiting)
 
 
 def _refuse_later(path: Path) -> None:

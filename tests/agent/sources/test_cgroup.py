@@ -13,7 +13,7 @@ from shutil import rmtree
 import pytest
 from roofline_agent.records import Rank
 from roofline_agent.sources.cgroup import CgroupSource
-from roofline_agent.sources.cgroup_tree import CgroupLevel, levels, parse_membership, parse_mounts
+from roofline_agent.sources.cgroup_tree import CgroupLevel, levels, parse_membership, parse_mounts, why_unseen
 from roofline_agent.sources.files import numbers_by_word
 
 from tests.fakes import ended, wait_for
@@ -303,3 +303,44 @@ def test_child_that_is_throttled_here_is_seen_throttled() -> None:
             used = row["cgroup_cpu_ns"]  # absent where v1 accounts CPU time in another hierarchy
             assert used is None or used > 0
             source.close()
+
+
+def test_cgroup_outside_the_namespace_of_the_agent_is_unseen_and_it_is_said(tmp_path: Path) -> None:
+    write(tmp_path, home(WORKERS[0], "/../../kubepods/pod1/c1") | home(WORKERS[1], "/..", 1))
+    write(tmp_path, home(WORKERS[2], "/job_7/..oddly..named"))
+    proc = str(tmp_path / "proc")
+    assert ["cgroup namespace of its own" in why_unseen(proc, rank.pid) for rank in WORKERS] == [
+        True,
+        True,
+        False,
+    ]
+    assert why_unseen(proc, 4711) == "", "it has gone"
+
+
+FROM_INSIDE = """
+import os
+from roofline_agent.sources.cgroup_tree import why_unseen
+print([bool(why_unseen("/proc", pid)) for pid in (os.getppid(), os.getpid())])
+"""
+
+
+def test_kernel_shows_cgroups_outside_a_namespace_so() -> None:
+    mounts = parse_mounts(Path("/proc/self/mountinfo").read_bytes(), "/sys")
+    found = levels(mounts, parse_membership(Path("/proc/self/cgroup").read_bytes()), "memory")
+    if not found:
+        pytest.skip("no cgroups here")
+    place = Path(found[-1].directory, f"roofline-test-{os.getpid()}")
+    try:
+        place.mkdir()
+    except OSError as error:
+        pytest.skip(f"no cgroup can be made here: {error}")
+    try:
+        script = 'echo $$ > "$0/cgroup.procs" && exec unshare --cgroup "$@"'
+        command = ["sh", "-c", script, str(place), sys.executable, "-c", FROM_INSIDE]
+        done = subprocess.run(command, capture_output=True, text=True)
+    finally:
+        wait_for(lambda: not (place / "cgroup.procs").read_text())
+        place.rmdir()
+    if done.returncode:
+        pytest.skip(f"not permitted here: {done.stderr}")
+    assert done.stdout == "[True, False]\n"

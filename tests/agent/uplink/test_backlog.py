@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import pytest
 from roofline.v1 import ingest_pb2 as pb
+from roofline_agent.records import Batch
+from roofline_agent.uplink.encoding import encode
 from roofline_agent.uplink.order import FIRST_OLD
 from roofline_agent.uplink.spool import Spool
 
@@ -75,6 +80,28 @@ def test_backlog_of_an_earlier_process_goes_first(line: Line, tmp_path: Path) ->
     script.say(pb.ServerMessage(ack=pb.Ack(kept=script.batches)))
     wait_for(lambda: line.spool.bytes_waiting == 0)
     assert script.batches == list(range(1, 42))
+
+
+@pytest.mark.parametrize("damaged", [(1, 2, 9), (5,), (20,), tuple(range(1, 21))])
+def test_unreadable_batches_of_the_backlog_hold_up_nothing(
+    line: Line, tmp_path: Path, damaged: tuple[int, ...]
+) -> None:
+    line.fill(20)
+    line.spool.close()
+    with closing(sqlite3.connect(tmp_path / "spool.db", isolation_level=None)) as db:
+        other = encode(Batch(1, 2), 99)
+        for sequence in damaged:
+            data = other if sequence == 9 else b"\xff" * 50
+            db.execute("update batch set data = ? where sequence = ?", (data, sequence))
+    line.spool = Spool(tmp_path / "spool.db")
+    script = line.up(exact(ack_alone))
+    line.start()
+    wait_for(lambda: script.hellos and line.exporter.connected)
+    line.fill(2)
+    wait_for(lambda: line.spool.bytes_waiting == 0)
+    assert sorted(script.batches) == [one for one in range(1, 23) if one not in damaged]
+    assert len(script.hellos) == 1, "in one stream"
+    assert (line.spool.damaged, line.spool.dropped) == (len(damaged), 0)
 
 
 def test_refused_batch_of_the_backlog_holds_up_nothing(line: Line) -> None:

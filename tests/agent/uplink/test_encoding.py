@@ -58,6 +58,16 @@ def test_columns_are_little_endian_with_absent_values() -> None:
     assert first == 0.5 and math.isnan(second)
 
 
+def test_number_that_a_column_cannot_hold_is_absent_and_costs_no_other() -> None:
+    large = [2**63 - 1, 2**63, None, -(2**63) - 1, -(2**63) + 1, 2**70, float("nan"), float("inf"), 2.5]
+    absent = ABSENT_INT
+    expected = [2**63 - 1, absent, absent, absent, 1 - 2**63, absent, absent, absent, 2]
+    assert whole(ints(large)) == expected  # type: ignore[arg-type]
+    rows = [Sample(ONE, 5, (2**63, 0.5)), Sample(ONE, 6, (7, 0.5))]
+    (block,) = decode(Batch(1, 10, {COUNTERS: rows})).samples
+    assert whole(block.columns[0]) == [absent, 7]
+
+
 def test_empty_batch() -> None:
     batch = decode(Batch(5, 9), 7)
     assert (batch.sequence, batch.begin_ns, batch.end_ns) == (7, 5, 9)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import uuid
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -31,6 +32,11 @@ class Disk:
 
     def fill_up(self) -> None:
         self._connection.execute("pragma max_page_count = 1")  # SQLite takes it as what is used already
+
+    def checkpoint(self) -> None:
+        """All is in the file itself, and nothing of it in SQLite's memory."""
+        self._connection.execute("pragma wal_checkpoint(truncate)").fetchall()
+        self._connection.execute("pragma shrink_memory")
 
     def batches(self) -> list[int]:
         found = self._connection.execute("select sequence from batch order by sequence")
@@ -236,13 +242,6 @@ def test_identity_is_kept(tmp_path: Path) -> None:
         spool.close()
 
 
-def test_file_that_is_no_spool_is_reported(tmp_path: Path) -> None:
-    path = tmp_path / "spool.db"
-    path.write_bytes(b"not a database" * 100)
-    with pytest.raises(Unavailable, match=r"cannot keep a spool .* choose another --state"):
-        Spool(path)
-
-
 def test_directory_that_cannot_be_made_is_reported(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(Unavailable, match="choose another --state"):
@@ -376,13 +375,152 @@ def test_spool_of_a_later_release_is_refused_and_left_as_it_is(tmp_path: Path) -
     assert {one.name: one.read_bytes() for one in tmp_path.iterdir()} == before
 
 
-def test_damaged_text_in_what_describes_the_spool_is_said(tmp_path: Path) -> None:
-    path = tmp_path / "spool.db"
-    Spool(path).close()
+PAGE = 4096
+
+
+def overwrite(path: Path, begin: int, size: int) -> None:
+    data = bytearray(path.read_bytes())
+    data[begin : begin + size] = b"\xa5" * size
+    path.write_bytes(data)
+
+
+def asides(path: Path) -> list[Path]:
+    return sorted(path.parent.glob("spool.db.damaged-*Z"))
+
+
+def filled(path: Path) -> str:
+    """A spool with 30 batches, on several pages: its agent's name."""
+    spool = Spool(path)
+    agent = spool.identity(uuid.uuid4().hex)
+    fill(spool, 30, 1000)
+    spool.close()
     with closing(sqlite3.connect(path)) as db:
         db.execute("pragma wal_checkpoint(truncate)")
+    return agent
+
+
+def test_damaged_page_costs_what_waits_and_not_the_identity(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "spool.db"
+    agent = filled(path)
+    overwrite(path, path.stat().st_size - PAGE, PAGE)
+    damaged = path.read_bytes()
+    spool = Spool(path)
+    assert (spool.next_sequence(), sequences(spool), spool.bytes_waiting) == (1, [], 0)
+    assert (spool.identity("another"), spool.dropped) == (agent, 0)
+    assert 1 <= spool.damaged <= 30
+    (aside,) = asides(path)
+    assert aside.read_bytes() == damaged
+    assert f"it is now {aside.name}" in caplog.text
+    fill(spool, 2)
+    spool.close()
+    again = Spool(path)
+    assert (sequences(again), again.identity("another"), again.damaged) == ([1, 2], agent, 0)
+    again.close()
+
+
+@pytest.mark.parametrize("begin", [0, 100, 16], ids=["magic", "schema page", "header"])
+def test_file_that_cannot_be_read_at_all_is_set_aside_and_the_last_one_kept(
+    tmp_path: Path, begin: int
+) -> None:
+    path = tmp_path / "spool.db"
+    for _ in range(2):
+        filled(path)
+        overwrite(path, begin, 2000)
+        spool = Spool(path)
+        assert spool.identity("anew") == "anew"
+        assert spool.damaged >= 1
+        fill(spool, 3)
+        spool.close()
+        path.unlink()
+    assert len(asides(path)) == 1
+
+
+def test_damaged_text_is_damage(tmp_path: Path) -> None:
+    path = tmp_path / "spool.db"
+    filled(path)
     data = bytearray(path.read_bytes())
-    data[data.index(b"strict")] ^= 0x80
+    data[data.index(b"acked") + 5] = 0xFF  # its value, "0"
     path.write_bytes(data)
-    with pytest.raises(Unavailable, match="cannot keep a spool"):
-        Spool(path)
+    spool = Spool(path)
+    assert spool.damaged == 30
+    spool.close()
+
+
+def damage_while_open(path: Path, disk: Disk) -> None:
+    disk.checkpoint()
+    with path.open("r+b") as file:
+        file.seek(2 * PAGE)
+        file.write(b"\xa5" * (path.stat().st_size - 2 * PAGE))
+
+
+@pytest.mark.parametrize("does", ["pending", "ack", "forget", "remove", "append"])
+def test_damage_of_an_open_spool_costs_what_waits_and_nothing_later(
+    tmp_path: Path, disk: Disk, does: str
+) -> None:
+    path = tmp_path / "spool.db"
+    spool = Spool(path, connect=disk.connect)
+    agent, lineage = spool.identity(uuid.uuid4().hex), spool.lineage
+    fill(spool, 30, 1000)
+    damage_while_open(path, disk)
+    if does == "ack":
+        spool.ack(3)
+    elif does == "forget":
+        spool.forget([3])
+    elif does == "remove":
+        spool.remove(3)
+    elif does == "append":
+        spool.ack(30)
+        fill(spool, 1)
+    assert all(one > 30 for one in sequences(spool, limit=5))
+    fill(spool, 2)
+    assert sequences(spool)[-2:] == [spool.next_sequence() - 2, spool.next_sequence() - 1]
+    assert spool.damaged >= 1
+    assert len(asides(path)) == 1
+    spool.close()
+    again = Spool(path)
+    assert again.identity("another") == agent
+    assert again.lineage != lineage
+    assert sequences(again)[-1] == again.next_sequence() - 1
+    again.close()
+
+
+def test_full_spool_that_is_damaged_goes_on(tmp_path: Path, disk: Disk) -> None:
+    path = tmp_path / "spool.db"
+    spool = Spool(path, 30_000, connect=disk.connect)
+    fill(spool, 30, 1000)
+    damage_while_open(path, disk)
+    fill(spool, 3, 1000)
+    assert sequences(spool)[-1] == 33
+    assert spool.damaged >= 1
+    spool.close()
+
+
+def test_without_a_new_file_batches_wait_in_memory(tmp_path: Path, disk: Disk) -> None:
+    path = tmp_path / "state" / "spool.db"
+    spool = Spool(path, connect=disk.connect)
+    fill(spool, 30, 1000)
+    damage_while_open(path, disk)
+    path.parent.rename(tmp_path / "away")
+    assert sequences(spool) == []
+    fill(spool, 3)
+    assert sequences(spool) == [31, 32, 33]
+    spool.close()
+
+
+def test_use_after_the_end_is_no_damage(tmp_path: Path) -> None:
+    path = tmp_path / "spool.db"
+    spool = Spool(path)
+    fill(spool, 3)
+    spool.close()
+    with pytest.raises(sqlite3.ProgrammingError):
+        spool.pending(0, 9)
+    assert asides(path) == []
+
+
+def test_directory_that_is_no_file_is_reported(tmp_path: Path) -> None:
+    (tmp_path / "spool.db").mkdir()
+    with pytest.raises(Unavailable, match=r"cannot keep a spool .* choose another --state"):
+        Spool(tmp_path / "spool.db")
+    assert asides(tmp_path / "spool.db") == []
