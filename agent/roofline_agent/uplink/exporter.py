@@ -19,7 +19,7 @@ from typing import Any
 from roofline.joining import OUT, Access, open_channel, speaks_tls
 from roofline.v1 import ingest_pb2 as pb
 
-from ..errors import Unreachable
+from ..errors import Unavailable, Unreachable
 from ..netbench.bench import NetBench
 from ..traced.orders import TraceOrder
 from .bounds import printable
@@ -303,14 +303,20 @@ class Exporter(threading.Thread):
         with self._lock:
             if self._outgoing is None:
                 return
-            self._send(self._order.new(), self._outgoing)
-            wanted = self._order.old()
-            if self._send(wanted, self._outgoing) < wanted.limit:
-                self._order.no_more_old()
-                self._send(self._order.new(), self._outgoing)  # what waited for the backlog
-            if self._announced_backlog and self._order.backlog_is_over:
-                self._announced_backlog = False
-                self._outgoing.put(pb.AgentMessage(backlog=pb.Backlog()).SerializeToString())
+            try:
+                self._send_waiting(self._outgoing)
+            except Unavailable as error:
+                log.warning("%s: what waits is sent later", error)
+
+    def _send_waiting(self, outgoing: _Outgoing) -> None:
+        self._send(self._order.new(), outgoing)
+        wanted = self._order.old()
+        if self._send(wanted, outgoing) < wanted.limit:
+            self._order.no_more_old()
+            self._send(self._order.new(), outgoing)  # what waited for the backlog
+        if self._announced_backlog and self._order.backlog_is_over:
+            self._announced_backlog = False
+            outgoing.put(pb.AgentMessage(backlog=pb.Backlog()).SerializeToString())
 
     def _send(self, wanted: Wanted, outgoing: _Outgoing) -> int:
         """How many batches of these there were."""

@@ -119,10 +119,7 @@ class Spool:
         )
 
     def _begin_anew(self, error: sqlite3.Error) -> None:
-        """Go on with a new file, in the same lineage, where this one cannot be read. Raises the error where
-        the spool is closed."""
-        if isinstance(error, sqlite3.ProgrammingError):
-            raise error
+        """Go on with a new file, in the same lineage, where this one is damaged."""
         self._bytes, self._newest, self._stale = 0, None, False
         self._kept.clear()
         try:
@@ -147,10 +144,12 @@ class Spool:
         return int(self._db.execute(query, (after, through)).fetchone()[0])
 
     def _size(self, after: int, through: int) -> int:
-        """The same; of a file that cannot be read any more nothing waits."""
+        """The same; of a damaged file nothing waits."""
         try:
             return self._size_on_disk(after, through)
         except sqlite3.Error as error:
+            if not _is_damage(error):
+                raise
             self._begin_anew(error)
             return 0
 
@@ -255,6 +254,8 @@ class Spool:
             found = self._db.execute(f"{query} order by sequence limit ?", (after, through, limit))
             return found.fetchall()
         except sqlite3.Error as error:
+            if not _is_damage(error):  # a disk that does not answer now may do so later
+                raise Unavailable(f"the spool {self._path} cannot be read now ({error})") from None
             self._begin_anew(error)
             return []
 

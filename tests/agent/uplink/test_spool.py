@@ -33,6 +33,9 @@ class Disk:
     def fill_up(self) -> None:
         self._connection.execute("pragma max_page_count = 1")  # SQLite takes it as what is used already
 
+    def stops_reads(self, stops: bool) -> None:
+        self._connection.set_progress_handler((lambda: 1) if stops else None, 1)
+
     def checkpoint(self) -> None:
         """All is in the file itself, and nothing of it in SQLite's memory."""
         self._connection.execute("pragma wal_checkpoint(truncate)").fetchall()
@@ -486,6 +489,19 @@ def test_damage_of_an_open_spool_costs_what_waits_and_nothing_later(
     again.close()
 
 
+def test_disk_that_does_not_answer_for_a_while_costs_nothing(tmp_path: Path, disk: Disk) -> None:
+    path = tmp_path / "spool.db"
+    spool = Spool(path, connect=disk.connect)
+    fill(spool, 5, 1000)
+    disk.stops_reads(True)
+    with pytest.raises(Unavailable, match="cannot be read now"):
+        spool.pending(0, 10)
+    disk.stops_reads(False)
+    assert sequences(spool) == [1, 2, 3, 4, 5]
+    assert spool.damaged == 0 and asides(path) == []
+    spool.close()
+
+
 def test_full_spool_that_is_damaged_goes_on(tmp_path: Path, disk: Disk) -> None:
     path = tmp_path / "spool.db"
     spool = Spool(path, 30_000, connect=disk.connect)
@@ -514,7 +530,7 @@ def test_use_after_the_end_is_no_damage(tmp_path: Path) -> None:
     spool = Spool(path)
     fill(spool, 3)
     spool.close()
-    with pytest.raises(sqlite3.ProgrammingError):
+    with pytest.raises(Unavailable):
         spool.pending(0, 9)
     assert asides(path) == []
 

@@ -3,9 +3,9 @@ cluster (`roofline-agent hooks`).
 
 It waits for a framework to be imported and loads the hooks only then, for most Python processes train
 nothing; it has libraries print nothing of ours into the user's files; and it imports the sitecustomize that
-would have been imported without us. Errors here stay here: the program starts as if nothing had happened. With
-ROOFLINE_DISABLE=1 it only imports that other sitecustomize, and has `roofline_step` found, which then sends
-nothing: a training that marks its steps still runs.
+would have been imported without us. Errors here stay here: the program starts as if nothing had happened.
+With ROOFLINE_DISABLE=1 it only imports that other sitecustomize, and has `roofline_step` found, which then
+sends nothing: a training that marks its steps still runs.
 """
 
 from __future__ import annotations
@@ -141,9 +141,9 @@ def _import_users_own(here: str) -> None:
 
 
 def _silence_elsewhere() -> None:
-    # The wrapper has libraries print what they execute, and takes that out of its stream again. Out of a file
-    # (`python train.py >log` in a wrapped script) nobody would. A pipe may be that of a launcher, which passes
-    # on to the wrapper what its ranks print.
+    # The wrapper has libraries print what they execute, and takes that out of its stream again. Out of a
+    # file (`python train.py >log` in a wrapped script) nobody would. A pipe may be that of a launcher, which
+    # passes on to the wrapper what its ranks print.
     names = os.environ.get("ROOFLINE_SWITCHES")
     if not names:
         return
