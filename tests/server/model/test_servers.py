@@ -214,6 +214,16 @@ def test_lack_of_cpus_that_workers_share_is_no_trouble_of_the_server() -> None:
     assert found.kind == "server_overloaded"
 
 
+def test_server_among_workers_that_lack_cpus_too_is_not_slow() -> None:
+    """As on a node where other programs compute: its bursts are short, and each waits for a CPU."""
+    crowded = [worker(run=0.1, delay=0.14), worker(name="worker:1", run=0.09, delay=0.15)]
+    short = {"run": 0.029, "delay": 0.188, "threads_run": 0.1, "threads_delay": 0.87}
+    assert server_causes([server(**short, **WAITED_FOR)], crowded) == []
+    assert [found.kind for found in server_causes([server(**short, **WAITED_FOR)], HEALTHY_WORKERS)] == [
+        "server_slow"
+    ]
+
+
 def test_server_that_needs_more_cpu_time_than_one_that_holds_as_much() -> None:
     """Ten ms of 100 for each step, where one with four times the bytes needs 2.1. On a node
     whose two CPUs are in use all the time they are lost to all."""
