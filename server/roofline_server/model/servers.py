@@ -357,7 +357,7 @@ def _beyond_need(
 
 def _lacks_more(lack: float, workers: Sequence[WorkerSignals]) -> bool:
     """Whether lack of CPUs stretches a server's work clearly more than the workers'. What all of them lack is
-    no trouble of the server: it works in short bursts, each of which may wait for a CPU, and so lacks most."""
+    no trouble of the server: it works in short bursts, each of which may wait, and so lacks most."""
     usual = _usual_lack(workers)
     return usual <= HELD_BACK <= lack and (1 - lack) * STRETCHED <= 1 - usual
 
