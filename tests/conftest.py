@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import sys
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import is_hypothesis_test, settings
@@ -38,6 +40,20 @@ def pytest_configure(config: pytest.Config) -> None:
         recordings.corpus_folder(os.environ.get("ROOFLINE_CORPUS"))
     except FileNotFoundError as error:
         raise pytest.UsageError(str(error)) from None
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Eleven thousand tests stay: each search for cycles would look through all of them."""
+    gc.collect()
+    gc.freeze()
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _leaves_nothing() -> Iterator[None]:
+    """What a file of tests leaves behind goes before the next begins: what breaks by that is its fault."""
+    yield
+    gc.collect()
 
 
 def pytest_report_header(config: pytest.Config) -> str:
