@@ -27,8 +27,7 @@ sys.dont_write_bytecode = False
 os.environ.setdefault("ROOFLINE_HTTP", "off")
 os.environ.setdefault("ROOFLINE_PAGE", "off")
 
-# As the server has it (`lean`). mimalloc, which Arrow's wheels take by themselves, has ended processes whose
-# threads come and go (apache/arrow issues 50471 and 50908).
+# As the server has it (`lean`), and not mimalloc, which Arrow's wheels take by themselves.
 os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
 
 # A shell that starts `make test` in the background ignores Ctrl-C, and so would all that the tests start.
