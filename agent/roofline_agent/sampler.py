@@ -296,9 +296,9 @@ class Sampler:
                     self._rows.setdefault(self._described(source), []).extend(rows)
 
     def _take_status(self, source: Source, status: SourceStatus) -> None:
-        """Of the first check, or of one that was off."""
+        """Of the first check, or of one that was off; of two checks that overlap the first counts."""
         if source not in self._off:
-            self._statuses[source.name] = status
+            self._statuses.setdefault(source.name, status)
         elif status.works:
             log.info("source %s works now", source.name)
             self._forget(source)

@@ -214,6 +214,16 @@ def test_source_that_comes_later_is_put_back_and_the_status_changes() -> None:
     assert late.closed
 
 
+def test_second_of_two_checks_that_overlap_changes_nothing() -> None:
+    late = Made("late", works=False)
+    sampler = Sampler({"late": late})
+    for _ in range(2):
+        sampler._take_status(late, Status("late", True, ""))
+    assert [status.fills for status in sampler.statuses] == ["everything"]
+    tried_until(sampler, ["late"])
+    sampler.close()
+
+
 @pytest.mark.parametrize("alone", [True, False])
 def test_source_that_was_dropped_after_failures_is_put_back_and_may_fail_anew(alone: bool) -> None:
     bad = Made("bad", fails=FAILURES)
