@@ -32,7 +32,7 @@ from .ranks.settings import LEFT, RankFacts, facts_of_claims
 from .records import Batch, Event, EventKind, Rank, SourceSettings
 from .sampler import Sampler
 from .schedule import Task
-from .sources import CHECKED_ONCE, cgroup_tree, make_sources, namespaces
+from .sources import CHECKED_ONCE, UNSEEN, make_sources
 from .uplink.batching import Batching
 from .uplink.bounds import printable
 from .uplink.encoding import Greeting, encode_within
@@ -46,8 +46,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-# Why a source that works has nothing of a rank.
-UNSEEN = {"tcp": namespaces.why_unseen, "cgroup": cgroup_tree.why_unseen}
 SCAN_NS = 2_000_000_000
 # Longest that connected processes are left alone: those that are new or send much, and others.
 BUSY_STRIDE_S, CALM_STRIDE_S = 0.125, 1.0
@@ -223,7 +221,7 @@ class Daemon:
         if started:
             found = [(rank, self._discovery.environment(rank)) for rank in started]
             self._events += self._rank_facts.of_started(found, list(self._discovery.ranks.values()), now)
-        for source in UNSEEN.keys() & self._sources.keys():
+        for source in filter(self._sources.__contains__, UNSEEN):
             for rank in started:
                 why = UNSEEN[source](str(self._discovery.proc), rank.pid)
                 if why:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 from ..errors import ConfigError
 from ..records import Source, SourceSettings
+from . import cgroup_tree, namespaces
 from .cgroup import CgroupSource
 from .dcgm import DcgmSource
 from .likwid import LikwidSource
@@ -38,6 +39,8 @@ SOURCES: dict[str, Callable[[SourceSettings], Source]] = {
 # Not checked again where they are off: their checks count for up to seconds, which a training would notice,
 # and LIKWID goes by what perf can.
 CHECKED_ONCE = ("perf", "perf_system", "likwid")
+# Why a source that works has nothing of a rank.
+UNSEEN = {"tcp": namespaces.why_unseen, "cgroup": cgroup_tree.why_unseen}
 
 
 def make_sources(names: Sequence[str], settings: SourceSettings) -> dict[str, Source]:

@@ -111,8 +111,8 @@ def _counted(view: JobView, evidence: Mapping[int, RankEvidence], role: str, ove
     if over == "nodes":
         return _count(len({host_of(view, number) for number in view.ranks} - {""}), texts.NO_HOSTS)
     if over == "ranks":
-        roles = [key.role for key in view.ranks.values()]
-        training = [role for role in roles if role not in roles_aside(roles)]
+        aside = roles_aside({key.role for key in view.ranks.values()})
+        training = [key for key in view.ranks.values() if key.role not in aside]
         return _count(len(training), texts.NOBODY_TRAINS)
     if over == "ps":
         return Parameter(str(sum(key.role == "ps" for key in view.ranks.values())))

@@ -137,7 +137,7 @@ def _aside_findings(known: Accounts, rate: Value) -> list[Finding]:
             cost=seconds_a_step(found.cost, MEASURED),
             share=value(found.cost / step, "1", MEASURED, Scope.ROLE),
             gain=gain,
-            rate=_rate_with(_gain(known.step, without, without, without), rate) if inside else rate,
+            rate=_rate_with(Gain(known.step, without, without, without), rate) if inside else rate,
             confidence="low" if why else "high",
             why=texts.why_low(why),
             evidence=[texts.between_steps(found.kind, found.stretches, found.mean, bool(ranks))],
