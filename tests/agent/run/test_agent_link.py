@@ -6,6 +6,7 @@ import contextlib
 import os
 import socket
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,7 +20,7 @@ from roofline_agent.run import agent_link
 from roofline_agent.run.agent_link import DROPPED, AgentLink, Border
 from roofline_agent.verbose import KernelStretch, TimedCall
 
-from tests.fakes import FakeAgent, ended
+from tests.fakes import FakeAgent, clean_environ, ended
 
 SPAN = ("engine.allreduce", 1, 2, None, 1)
 
@@ -106,8 +107,13 @@ def receiving(path: Path) -> Iterator[MarkReceiver]:
 
 
 def test_wrapper_is_told_that_its_command_is_known(path: Path) -> None:
-    environ = {**os.environ, "ROOFLINE_WRAPPED": "1", "ROOFLINE_JOB": "j"}
-    with receiving(path) as receiver, ended(subprocess.Popen(["sleep", "60"], env=environ)) as child:
+    environ = clean_environ(ROOFLINE_WRAPPED="1", ROOFLINE_JOB="j")
+    # What it prints tells that it runs: right after its start its variables may not be there yet.
+    command = [sys.executable, "-c", "import time; print(flush=True); time.sleep(60)"]
+    child = subprocess.Popen(command, env=environ, stdout=subprocess.PIPE)
+    with receiving(path) as receiver, ended(child):
+        assert child.stdout is not None
+        child.stdout.readline()
         links = AgentLink(child.pid, [str(path)]), AgentLink(os.getpid(), [str(path)])
         receiver.accept()
         receiver.receive()
