@@ -63,12 +63,13 @@ class TcpReceiver:
             return
         handshake.prepare(connection)
         connection.settimeout(None)
-        handshake.send(connection, {"ok": True})
-        if hello.get("for") == "control":
+        if hello.get("for") == "control" and self._take_control():
             self._control(connection)
-        elif not self.controlled.is_set():
             return
-        elif hello.get("for") == "echo":
+        handshake.send(connection, {"ok": True})
+        if not self.controlled.is_set():
+            return
+        if hello.get("for") == "echo":
             _echo(connection, int(hello["size"]))
         elif hello.get("for") == "sink":
             buffer = memoryview(bytearray(handshake.CHUNK))
@@ -76,11 +77,17 @@ class TcpReceiver:
                 with self._lock:
                     self._received += count
 
+    def _take_control(self) -> bool:
+        """Whether nobody has come before: there is one sending end. It hears of it afterwards, for what it
+        sends then must find it so."""
+        with self._lock:
+            is_first = not self.controlled.is_set()
+            self.controlled.set()
+        return is_first
+
     def _control(self, connection: socket.socket) -> None:
-        if self.controlled.is_set():  # there is one sending end
-            return
-        self.controlled.set()
         try:
+            handshake.send(connection, {"ok": True})
             while handshake.receive(connection).get("ask") == "count":
                 # The count first: what comes in between belongs to the next window.
                 with self._lock:

@@ -178,6 +178,21 @@ def test_another_benchmarks_port_is_not_taken(listener: TcpReceiver) -> None:
         tcp.find("here", ["127.0.0.1"], listener.port, "another ticket")
 
 
+def test_who_was_let_in_may_send_at_once(listener: TcpReceiver) -> None:
+    seen: list[bool] = []
+    send = handshake.send
+
+    def noting(connection: socket.socket, what: dict[str, Any]) -> None:
+        if what == {"ok": True}:
+            seen.append(listener.controlled.is_set())
+        send(connection, what)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(handshake, "send", noting)
+        tcp.ReceivingEnd("127.0.0.1", listener.port, KEY).bye()
+    assert seen == [True]
+
+
 def test_round_trips_and_bandwidth(listener: TcpReceiver) -> None:
     peer = tcp.ReceivingEnd("127.0.0.1", listener.port, KEY)
     times = tcp.round_trips(peer, 100, 0.05)
