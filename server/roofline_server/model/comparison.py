@@ -17,6 +17,7 @@ from ..records import Floats
 from .account import Account
 from .intervals import SHOWN, mean_and_error, student
 from .ledger import place
+from .replay import PRESENT
 
 
 class Difference(NamedTuple):
@@ -72,11 +73,14 @@ def part_times(accounts: Sequence[Account]) -> dict[str, Floats]:
 
 
 def _over_ranks(columns: Sequence[Floats]) -> Floats:
-    """Ranks that step independently have not as many steps each: those that all have are compared."""
+    """Ranks that step independently have not as many steps each: those that all have are compared, but for
+    ranks that were there for a small part of the job."""
     if not columns:
         return np.zeros(0)
-    steps = min(len(column) for column in columns)
-    mean: Floats = np.mean([column[:steps] for column in columns], axis=0)
+    enough = PRESENT * float(np.median([len(column) for column in columns]))
+    present = [column for column in columns if len(column) >= enough]
+    steps = min(len(column) for column in present)
+    mean: Floats = np.mean([column[:steps] for column in present], axis=0)
     return mean
 
 
@@ -88,14 +92,14 @@ def comparable_parts(
 
     A part that only one job has is 0 in the other, unless the other has it under a name of several.
     """
-    groups = _overlapping({*first, *second})
+    groups = _overlapping(sorted({*first, *second}, key=place))
     sums = [group for group in groups if len(group) > 1 and group & {*first} != group & {*second}]
     added: set[str] = set().union(*sums)
     found = []
     for side in (first, second):
         parts = {name: column for name, column in side.items() if name not in added}
         for group in sums:
-            columns = [side[name] for name in group if name in side]
+            columns = [side[name] for name in sorted(group) if name in side]
             if columns:
                 parts[_name_of(group)] = np.sum(columns, axis=0)
         found.append(parts)

@@ -32,6 +32,14 @@ def durations(steps: StepEvidence) -> Floats:
     return (steps.end_ns - steps.begin_ns) / NS
 
 
+def beside(steps: StepEvidence) -> float:
+    """Seconds a step, the mean, that lie between two steps in a row and are in none: those between the end
+    and the next begin where a training marks both."""
+    if not len(steps.step):
+        return 0.0
+    return max(0.0, union_seconds([steps.runs]) - float(durations(steps).sum())) / len(steps.step)
+
+
 def times(ranks: Sequence[RankEvidence], scope: Scope) -> dict[str, Value]:
     missing = reason_of(ranks, "steps", reasons.NO_STEP_MARKS)
     # Sorted once for all its quantiles: numpy sorts faster than it selects.
@@ -39,14 +47,25 @@ def times(ranks: Sequence[RankEvidence], scope: Scope) -> dict[str, Value]:
     count = len(times)
     note = origins.WORKERS_WINDOWS if any(r.serving for r in ranks) and count else ""
 
+    return {
+        "steps": value(count, "1", _MEASURED, scope, reason=note if count else missing),
+        **quantiles(times, scope, note, missing),
+        "examples_per_second": _throughput(ranks, scope, missing),
+    }
+
+
+def quantiles(
+    ordered: Floats, scope: Scope = Scope.ROLE, note: str = "", missing: str = ""
+) -> dict[str, Value]:
+    """Of sorted step times, seconds. missing: why there are none."""
+
     def of_times(number: float | None) -> Value:
         return value(number, "s", _MEASURED, scope, reason=note, missing=missing)
 
+    count = len(ordered)
     return {
-        "steps": value(count, "1", _MEASURED, scope, reason=note if count else missing),
-        "step_time_median": of_times(_median(times) if count else None),
-        "step_time_p95": of_times(_quantile(times, 0.95) if count else None),
-        "examples_per_second": _throughput(ranks, scope, missing),
+        "step_time_median": of_times(_median(ordered) if count else None),
+        "step_time_p95": of_times(_quantile(ordered, 0.95) if count else None),
     }
 
 
@@ -85,4 +104,7 @@ def _throughput(ranks: Sequence[RankEvidence], scope: Scope, missing: str) -> Va
         return Value(None, "examples/s", reason=why)
     seconds = union_seconds([steps.runs for steps in known])
     share = counted / sum(len(r.steps.step) for r in working)
-    return value(examples / seconds if seconds else None, "examples/s", _REPORTED, scope, coverage=share)
+    rate = examples / seconds if seconds else None
+    some = sum(1 for steps in known if len(steps.step))
+    why = origins.of_ranks_with_examples(some, len(working)) if some < len(working) else ""
+    return value(rate, "examples/s", _REPORTED, scope, coverage=share, reason=why)

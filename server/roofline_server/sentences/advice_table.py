@@ -288,6 +288,12 @@ ADVICE: tuple[Advice, ...] = (
         OURS,
     ),
     Advice(
+        ("between",),
+        "is it the data loader? roofline_step.mark(k) once an iteration, instead of step(k), has it in the "
+        "steps, and the report says more",
+        OURS,
+    ),
+    Advice(
         ("slower",),
         "compare the nodes: roofline-client machines --compare HOST HOST (clock, memory, ceilings)",
         "Hoefler et al., Characterizing the Influence of System Noise (SC 2010)",

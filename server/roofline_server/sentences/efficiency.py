@@ -10,7 +10,7 @@ from .wording import listed, number, title
 # -- formulas ---------------------------------------------------------------------------------------------
 
 FORMULAS: Mapping[str, str] = {
-    "step": "mean of the steady steps",
+    "step": "mean of the steady steps, with what lies between two in a row",
     "model_flops": "FLOPs of the model's forward and backward, a step",
     "executed_flops": "FLOPs of all that was executed, a step",
     "peak": "measured peak of the places of these ranks, dense",
@@ -50,6 +50,7 @@ RECOMPUTES = (
     "activations are computed a second time ({how}), so the FLOPs executed are more than the model's: give "
     "--model-flops, or --parameters and --tokens-per-example"
 )
+NOT_OF_GPU = "nobody recorded what its GPU executed, and FLOPs that its CPUs counted are not the training's"
 UPDATES = "only updates of its variables are known, which are no FLOPs of the model"
 NOT_GIVEN = "{why}; --model-flops, or --parameters and --tokens-per-example, give the model's"
 NO_EXAMPLES = "it is not known how many examples a step has: give FLOPs a step, as --model-flops 6.2e12/step"

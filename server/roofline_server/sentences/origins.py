@@ -72,6 +72,10 @@ def of_ranks_known(known: int, ranks: int) -> str:
     return f"; of the {known} of {ranks} ranks of which both are known"
 
 
+def of_ranks_with_examples(known: int, ranks: int) -> str:
+    return f"of the {known} of {ranks} ranks whose examples are known"
+
+
 def of_ranks_with_flops(known: int, ranks: int) -> str:
     return f"of the {known} of {ranks} ranks whose FLOPs are known"
 

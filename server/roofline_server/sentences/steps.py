@@ -46,6 +46,10 @@ def none_in_range(
     return f"{', '.join(ranks)}: no step from {begin} to {end}; {job}"
 
 
+def all_count(steps: int) -> str:
+    return f"a rank has {steps} steps at most: too few to tell warm-up, so the first counts, too"
+
+
 # -- what rows are ------------------------------------------------------------------------------------------
 
 

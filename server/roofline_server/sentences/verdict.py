@@ -178,6 +178,18 @@ def between_steps(kind: str, stretches: int, seconds: float, alone: bool) -> str
     return f"{each} between its steps, which the others have not" if alone else f"{each} between steps"
 
 
+def rate_of_some(which: str) -> str:
+    """which: "of the 1 of 4 ranks whose examples are known"."""
+    return f"examples/s {which}"
+
+
+def beside(ranks: Sequence[str], share: float, seconds: float) -> str:
+    """share: of the time; of the rank with most."""
+    more = "" if len(ranks) == 1 else "up to "
+    time = f"{more}{share:.0%} of the time of {listed(ranks, 2)} ({duration(seconds)} a step)"
+    return f"{time} lies between steps, where nothing is seen"
+
+
 def work(ratio: float) -> str:
     if abs(ratio - 1) < 0.05:
         return "its work (examples, FLOPs, bytes) is that of the others"

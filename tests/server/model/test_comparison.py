@@ -62,6 +62,11 @@ def test_times_of_a_job_are_means_over_its_ranks_of_the_steps_that_all_have() ->
     assert list(parts) == ["input", "compute"] and list(parts["input"]) == pytest.approx([0.005] * 3)
 
 
+def test_a_rank_that_was_hardly_there_does_not_cut_the_others_short() -> None:
+    some = [account(compute=np.full(count, 0.04)) for count in (100, 90, 5)]
+    assert len(step_times(some)) == 90
+
+
 def test_parts_that_one_job_cannot_tell_apart_are_compared_as_one() -> None:
     column = np.ones(3)
     first = {"input": column, "host": 2 * column, "compute": column}

@@ -47,6 +47,8 @@ class Odd(NamedTuple):
     growth: int | None = 100 * MS
     spanned: bool = True
     calls: int = 0
+    beside: int = 0  # ns between the end of a step and the begin of the next
+    examples: int = 8
 
 
 def stored(folder: Path, ranks: Sequence[Odd], asynchronous: bool) -> Store:
@@ -56,8 +58,8 @@ def stored(folder: Path, ranks: Sequence[Odd], asynchronous: bool) -> Store:
     end = FIRST + 10 * S
     for who, odd in enumerate(ranks):
         for k, number in enumerate(odd.numbers):
-            at = odd.begin + k * odd.lasting
-            said += [(who, BEGIN, number, 8, at), (who, END, number, 8, at + odd.lasting)]
+            at = odd.begin + k * (odd.lasting + odd.beside)
+            said += [(who, BEGIN, number, ABSENT, at), (who, END, number, odd.examples, at + odd.lasting)]
             half = at + odd.lasting // 2
             if odd.spanned:
                 phases.append((who, "phase.input", at, half, ABSENT, 1))

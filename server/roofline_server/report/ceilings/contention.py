@@ -7,10 +7,11 @@ from collections.abc import Iterable, Mapping
 
 from ...model.evidence import RankEvidence
 from ...model.roofline import Limits
+from ...model.shares import on_gpu
 from ...store.view import JobView
 from ..evidence.barriers import trains
 from ..ranks.members import roles_aside
-from .places import places
+from .places import places, places_of
 
 Contention = Mapping[tuple[str, str | None], int]  # ranks by host and device
 
@@ -23,8 +24,11 @@ def contention(view: JobView, ranks: Mapping[int, RankEvidence]) -> Contention:
         recorded = rank.kernels is not None and rank.kernels.has_flops and not rank.kernels.rule
         if recorded or rank.counted_flops is not None or trains(rank, aside):
             computing[number] = rank
-    found = places(view, computing or ranks)
-    return Counter((place.host, place.device) for mine in found.values() for place in mine)
+    found = [place for mine in places(view, computing or ranks).values() for place in mine]
+    for number, rank in (computing or ranks).items():
+        if rank.uses_gpu and not on_gpu(rank):  # what it does there was not recorded
+            found += places_of(view, number, rank.host, gpu=True)
+    return Counter((place.host, place.device) for place in found)
 
 
 def sharing(contention: Contention, limits: Iterable[Limits]) -> int:

@@ -40,7 +40,8 @@ def efficiency(view: JobView, subject: Subject, asked: EfficiencyQuery) -> Effic
     uses = {}
     for number in training:
         (group,) = groups_of(view, {number: every[number]}, every, "rank", summarized)
-        uses[number] = use_of(view, number, group, known.accounts[number], asked, sharing)
+        between = known.beside.get(number, 0.0)
+        uses[number] = use_of(view, number, group, known.accounts[number], asked, sharing, between)
     # What is known of some ranks is not mixed with the little that is known of others.
     best = [number for number in training if uses[number].is_known] or training
     roles = groups_of(view, {number: every[number] for number in best}, every, "role", summarized)

@@ -9,7 +9,6 @@ from roofline.answers.values import Provenance
 
 from ...model.evidence import RankEvidence
 from ...model.roofline import Limits, counts, of_node
-from ...model.summary import on_gpu
 from ...sentences import efficiency as texts
 from ...store.view import JobView
 from ..ceilings.contention import Contention, sharing
@@ -55,7 +54,7 @@ def peaks_of(
     contention: Contention,
 ) -> PlacePeaks:
     """others: precisions of its FLOPs; contention: of all ranks of the job."""
-    gpu = on_gpu([rank])
+    gpu = rank.uses_gpu
     limits = everywhere(view, number, precision, gpu)
     parts = float(max(1, sharing(contention, limits)))
     measured = _together(limits, parts) if precision else None

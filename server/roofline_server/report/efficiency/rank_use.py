@@ -54,8 +54,9 @@ def use_of(
     account: Account,
     asked: EfficiencyQuery,
     contention: Contention,
+    between: float = 0.0,
 ) -> RankUse:
-    """group: of this rank alone; contention: of all ranks of the job."""
+    """group: of this rank alone; contention: of all ranks of the job; between: seconds between two steps."""
     rank = group.ranks[number]
     executed = _executed(rank, group)
     model = model_flops(rank, executed, view.facts.get(number, {}), asked)
@@ -65,15 +66,18 @@ def use_of(
     needs = _needs(rank, group, model.value, executed.value, by_precision, peaks)
     parts = {part: float(seconds.mean()) for part, seconds in account.parts.items()}
     found = waterfall(parts, needs, peaks.parts > 1) if peaks.best is not None else Waterfall(parts)
+    every = dict(found.parts)
+    if between:
+        every["other"] = every.get("other", 0.0) + between
     return RankUse(
         group,
         model,
         executed,
         peaks,
         RankSteps(
-            float(account.duration.mean()),
+            float(account.duration.mean()) + between,
             len(account.duration),
-            found.parts,
+            every,
             model.value,
             executed.value,
             peaks.best,
@@ -81,7 +85,7 @@ def use_of(
         ),
         found.beyond,
         sorted(set(by_precision) - set(peaks.each) - {precision}),
-        account.provenance,
+        {**account.provenance, "other": Provenance.MEASURED} if between else account.provenance,
     )
 
 
@@ -89,6 +93,8 @@ def _executed(rank: RankEvidence, group: PointGroup) -> Value:
     """FLOPs of a step. Updates of variables are none of the model's: a parameter server trains nothing."""
     if rank.kernels is not None and rank.kernels.rule:
         return Value(None, "FLOP", reason=texts.UPDATES)
+    if rank.uses_gpu and rank.kernels is None:
+        return Value(None, "FLOP", reason=texts.NOT_OF_GPU)
     return mean_flops([rank], group.values)
 
 

@@ -116,8 +116,16 @@ def left_out_of(view: JobView, steps: Steps) -> list[LeftOut]:
 
 def left_out_notes(view: JobView, steps: Steps) -> list[str]:
     """One line on the steps that an answer is not of; none where there are none."""
-    found = left_out_of(view, steps)
-    return [texts.left_out([(one.reason, one.steps, one.seconds) for one in found])] if found else []
+    if found := left_out_of(view, steps):
+        return [texts.left_out([(one.reason, one.steps, one.seconds) for one in found])]
+    return few_step_notes(view, steps)
+
+
+def few_step_notes(view: JobView, steps: Steps) -> list[str]:
+    """Of a job so short that all its steps count, the first, too."""
+    counts = [len(one.which) for one in steady_of(view)[0].values()] if steps == Steps() else []
+    most = max(counts, default=0)
+    return [texts.all_count(most)] if 1 < most < LEAST_STEPS else []
 
 
 def _without_left_out(steps: Steps, left: Mapping[int, Ints], view: JobView, mode: str) -> Steps:

@@ -25,7 +25,7 @@ from ..evidence.gaps import alignment_of, find_gaps
 from ..evidence.gathering import Gathered, gather
 from ..evidence.replays import notes as replay_notes
 from ..evidence.sampled import notes as sample_notes
-from ..evidence.steady import left_out_of
+from ..evidence.steady import few_step_notes, left_out_of
 from ..questions import STEADY_STEPS, Steps, once_of_steady
 from ..ranks.exits import exit_codes, rank_ends, rank_exits, state_of
 from ..ranks.members import extent, is_running, latest_process, name_of, nodes_of, role_order
@@ -145,7 +145,7 @@ def _with_verdict(
         *losses(view, report.gaps),
         *slow_start_notes(view),
         *caveats(report.roofs),
-        *heavy_step_notes(evidence.values()),
+        *(heavy_step_notes(evidence.values()) or few_step_notes(view, steps)),
     ]
     found = verdict(
         view,

@@ -26,6 +26,7 @@ CLAIMED = "rank.claimed"  # fact: the processes of a node that say they are this
 TOGETHER_NS = 5_000_000_000  # an agent may see the end of a process so late
 IDENTITY = "identity="  # fact of a node: the server's notice that another agent has the same identity
 TRACE = "trace.state"  # fact: what became of the last trace of a rank's steps
+ENOUGH_TIME = 0.5  # of what steps that are missing would usually take
 ORIGIN = "steps.from"  # fact: how steps were seen where it was not by a hook
 
 
@@ -164,17 +165,38 @@ def _missing_steps(view: JobView) -> dict[int, _MissingSteps]:
     every = view.steps.get("steps", {})
     if not rows(every):
         return {}
-    own = where({name: every[name] for name in ("rank", "step", "window")}, "window", OWN)
+    own = where(
+        {name: every[name] for name in ("rank", "step", "window", "begin_ns", "end_ns")}, "window", OWN
+    )
     found = {}
     for number, tables in by_rank({"steps": own}).items():
         steps = tables["steps"]["step"]
-        follows = np.diff(steps)
-        if not (follows == 1).all():
-            follows = np.diff(np.sort(steps))
-            missing = int((follows[follows > 1] - 1).sum())
+        if not (np.diff(steps) == 1).all():
+            missing = _missing_of(view, number, tables["steps"])
             if missing:
                 found[number] = _MissingSteps(missing, int(steps.min()), int(steps.max()))
     return found
+
+
+def _missing_of(view: JobView, number: int, steps: Table) -> int:
+    """How many steps nobody saw. None are missing where all numbers are as far apart, where there was no time
+    for them (a training numbers its steps as it likes), and while the rank was not there."""
+    ordered = take(steps, np.argsort(steps["step"], kind="stable"))
+    follows = np.diff(ordered["step"])
+    if not len(follows) or (follows == follows[0]).all():
+        return 0
+    usual = float(np.median(ordered["end_ns"] - ordered["begin_ns"]))
+    holes = np.flatnonzero(follows > 1)
+    before, behind = ordered["end_ns"][holes], ordered["end_ns"][holes + 1]
+    there = behind - before >= (1 + ENOUGH_TIME * (follows[holes] - 1)) * usual
+    for begin, _ in _lives(view, number)[1:]:
+        there &= ~((before < begin) & (begin < behind))
+    return int((follows[holes][there] - 1).sum())
+
+
+def _lives(view: JobView, number: int) -> list[tuple[int, int]]:
+    """Begin and end of the processes that were this rank, in order, server time."""
+    return sorted(on_clock(view, who) for who in view.process_lifetimes if who.rank == number and who.pid)
 
 
 def _missing_step_notes(view: JobView) -> list[str]:

@@ -13,7 +13,7 @@ from ...model.causes import Conclusion, conclude
 from ...model.evidence import RankEvidence
 from ...model.links import SlowLink
 from ...model.signals import RankSignals
-from ...model.times import times
+from ...model.times import beside, times
 from ...sentences import reasons
 from ...store.view import JobView
 from ..evidence import replays
@@ -37,6 +37,7 @@ class Accounts(NamedTuple):
     concerned: list[int]  # ranks whose steps are the job's
     unseen: str = ""  # of synchronous ranks, why it is not known when they wait for each other
     aside: Aside | None = None  # what ranks that meet do between their steps
+    beside: Mapping[int, float] = {}  # of these ranks, seconds between two steps in a row, which are in none
 
     @property
     def step(self) -> float:
@@ -44,6 +45,17 @@ class Accounts(NamedTuple):
         training = [self.accounts[number] for number in self.concerned]
         means = [float(one.duration.mean()) for one in training if len(one.duration)]
         return max(means, default=0.0)
+
+    @property
+    def share_beside(self) -> dict[int, float]:
+        """Rank -> its share of its time."""
+        means = {number: float(self.accounts[number].duration.mean()) for number in self.beside}
+        return {n: own / (means[n] + own) if own else 0.0 for n, own in self.beside.items()}
+
+    @property
+    def most_beside(self) -> float:
+        """Of the rank with most of it."""
+        return max(self.beside.values(), default=0.0)
 
     @property
     def only(self) -> list[str]:
@@ -82,7 +94,10 @@ def accounts_of(view: JobView, gathered: Gathered) -> Accounts:
     slow = links.slow_links_of(view, gathered, {number: accounts[number] for number in concerned})
     meet = grid is not None or gathered.mode == "synchronous"
     aside = aside_of(view, gathered, concerned) if meet else None
-    return Accounts(signals, accounts, foreign, found, slow, meet, concerned, unseen, aside)
+    # What a coordinator does between the steps is in their accounts.
+    alone = [n for n in concerned if signals[n].barrier != "join" and len(accounts[n].duration)]
+    between = {number: beside(gathered.evidence[number].steps) for number in alone}
+    return Accounts(signals, accounts, foreign, found, slow, meet, concerned, unseen, aside, between)
 
 
 def _training(gathered: Gathered, accounts: Mapping[int, Account]) -> list[int]:

@@ -13,9 +13,10 @@ from ...model.account import Account
 from ...model.columns import known_mean
 from ...model.evidence import NS, RankEvidence
 from ...model.steady import LeftOut as Left
-from ...model.times import times
+from ...model.times import quantiles, times
 from ...records import ABSENT, rows
 from ...sentences import reasons
+from ...sentences import verdict as texts
 from ...store.view import JobView
 from ..evidence.gathering import Gathered
 from ..evidence.tables import picked, where, within
@@ -25,6 +26,7 @@ from .accounts import Accounts, accounts_of, rate_of, trainers
 from .findings import findings_of, seconds_a_step
 from .servers import served
 
+MUCH_BESIDE = 0.05  # of the time of a rank
 MEASURED, ESTIMATED = Provenance.MEASURED, Provenance.ESTIMATED
 
 
@@ -47,6 +49,8 @@ def verdict(
     found = findings_of(known, served(view, gathered), rate)
     absent = Value(None, "s", reason=reasons.NO_STEPS_SEEN)
     lasted = np.concatenate([known.accounts[n].duration for n in training]) if training else np.zeros(0)
+    if any(known.signals[number].barrier == "join" for number in training):
+        whole |= quantiles(np.sort(lasted))  # their accounts have the wait for the others, too
     return Verdict(
         state=state,
         headline=found.headline,
@@ -60,9 +64,23 @@ def verdict(
         left_out=[LeftOut(*one[:2], seconds_a_step(one.seconds, MEASURED)) for one in left_out],
         accounts=_rank_accounts(view, gathered, known, exits),
         roofline=roofline,
-        quality=quality,
+        quality=[*quality, *_rate_notes(rate), *_beside_notes(known)],
         examples_per_second_of_run=rate_of_run(view, training, steps),
     )
+
+
+def _rate_notes(rate: Value) -> list[str]:
+    """Examples of some ranks that are reported are not those of all."""
+    return [texts.rate_of_some(rate.reason)] if rate.value is not None and rate.reason else []
+
+
+def _beside_notes(known: Accounts) -> list[str]:
+    """Time between steps whose ends a training marks: it lowers the rate, and is in no account."""
+    much = {n: share for n, share in known.share_beside.items() if share > MUCH_BESIDE}
+    if not much:
+        return []
+    most = max(much, key=lambda number: much[number])
+    return [texts.beside([known.accounts[n].rank for n in much], much[most], known.beside[most])]
 
 
 def rate_of_run(view: JobView, training: Collection[int], steps: Steps) -> Value | None:

@@ -8,6 +8,7 @@ import numpy as np
 from roofline.answers.values import Provenance, Scope, Value, value
 from roofline.answers.verdict import Finding, Gain
 
+from ...model.aside import OF_ALL
 from ...model.cause import LEAST_GAIN, Cause
 from ...model.causes import Conclusion
 from ...model.intervals import of_another_run
@@ -47,16 +48,17 @@ def findings_of(known: Accounts, servers: Served, rate: Value) -> Findings:
         causes = [cause for cause in causes if cause.kind != "transfer"]
     named = [*slow, *(_finding(cause, found, known, rate) for cause in causes if cause.lasting)]
     if (cycle := servers.cycle) is not None:
-        named += [_server_finding(cause, cycle, "few_steps" in found.why, rate) for cause in servers.causes]
-    named += _aside_findings(known, rate)
+        named += [_server_finding(cause, cycle, known, rate) for cause in servers.causes]
+    named += _aside_findings(known, rate) or _beside_findings(known, rate)
     named.sort(key=lambda finding: -(finding.share.value or 0.0))
     doubted = [_finding(cause, found, known, rate) for cause in causes if not cause.lasting]
     return Findings(named[0].sentence if named else _headline(found, known.unseen), named, doubted)
 
 
-def _server_finding(cause: ServerCause, step: float, unsure: bool, rate: Value) -> Finding:
+def _server_finding(cause: ServerCause, step: float, known: Accounts, rate: Value) -> Finding:
     """step: seconds from step to step of a worker, of which its costs are."""
     bounds = max(0.0, step - cause.bounds.high), step - cause.bounds.low
+    unsure = "few_steps" in known.conclusion.why
     gain = _gain(step, max(0.0, step - cause.cost), *bounds)
     return Finding(
         kind=cause.kind,
@@ -66,7 +68,7 @@ def _server_finding(cause: ServerCause, step: float, unsure: bool, rate: Value) 
         cost=seconds_a_step(cause.cost, ESTIMATED),
         share=value(cause.cost / step, "1", ESTIMATED, Scope.ROLE),
         gain=gain,
-        rate=_rate_with(gain, rate),
+        rate=_rate_with(gain, rate, 0.0),  # a cycle has all of a worker's time
         confidence="low" if unsure else "high",
         why=texts.why_low(["few_steps"] if unsure else []),
         evidence=evidence_of(cause),
@@ -101,7 +103,7 @@ def _link_findings(known: Accounts, rate: Value) -> list[Finding]:
                 cost=seconds_a_step(step - without, ESTIMATED),
                 share=value((step - without) / step, "1", ESTIMATED, Scope.ROLE),
                 gain=gain,
-                rate=_rate_with(gain, rate),
+                rate=_rate_with(gain, rate, known.most_beside),
                 confidence="low" if why else "high",
                 why=texts.why_low(why),
                 evidence=links.evidence_of(link, step),
@@ -137,10 +139,40 @@ def _aside_findings(known: Accounts, rate: Value) -> list[Finding]:
             cost=seconds_a_step(found.cost, MEASURED),
             share=value(found.cost / step, "1", MEASURED, Scope.ROLE),
             gain=gain,
-            rate=_rate_with(Gain(known.step, without, without, without), rate) if inside else rate,
+            rate=_rate_with(Gain(known.step, without, without, without), rate, known.most_beside)
+            if inside
+            else rate,
             confidence="low" if why else "high",
             why=texts.why_low(why),
             evidence=[texts.between_steps(found.kind, found.stretches, found.mean, bool(ranks))],
+            tries=[],
+        )
+    ]
+
+
+def _beside_findings(known: Accounts, rate: Value) -> list[Finding]:
+    """Of time between steps of which a training marks begin and end, where all ranks spend much of theirs so:
+    nobody sees what they do."""
+    shares = known.share_beside
+    if min(shares.values(), default=0.0) < OF_ALL:
+        return []
+    most = max(shares, key=lambda number: shares[number])
+    seconds, ranks = known.beside[most], [known.accounts[number].rank for number in shares]
+    step = seconds / shares[most]
+    gain = Gain(step, step - seconds, step - seconds, step - seconds)
+    return [
+        Finding(
+            kind="between",
+            rank="",
+            host="",
+            sentence=texts.finding("between", known.only),
+            cost=seconds_a_step(seconds, MEASURED),
+            share=value(shares[most], "1", MEASURED, Scope.ROLE),
+            gain=gain,
+            rate=_rate_with(gain, rate, 0.0),
+            confidence="high",
+            why="",
+            evidence=[texts.beside(ranks, shares[most], seconds)],
             tries=[],
         )
     ]
@@ -150,10 +182,11 @@ def _gain(step: float, without: float, low: float, high: float) -> Gain:
     return Gain(step, without, *of_another_run(without, low, high, step))
 
 
-def _rate_with(gain: Gain, rate: Value, step: float = 0.0) -> Value:
-    """examples/s with steps that are so much shorter. step: mean of those that the rate is of, s, where that
-    is more than those that were played again: steps behind an evaluation of one rank are none of these."""
-    beyond = max(0.0, step - gain.step)
+def _rate_with(gain: Gain, rate: Value, beside: float, step: float = 0.0) -> Value:
+    """examples/s with steps that are so much shorter. beside: seconds between steps, which stay; step: mean
+    of those that the rate is of, s, where that is more than those that were played again: steps behind an
+    evaluation of one rank are none of these."""
+    beyond = max(0.0, step - gain.step) + beside
     new = gain.without + beyond
     faster = None if rate.value is None or not gain.without > 0 else rate.value * (gain.step + beyond) / new
     return value(faster, "examples/s", ESTIMATED, Scope.ROLE, missing=rate.reason or reasons.NO_EXAMPLES)
@@ -182,7 +215,7 @@ def _finding(cause: Cause, found: Conclusion, known: Accounts, rate: Value) -> F
 def _rate_of_cause(cause: Cause, gain: Gain, rate: Value, known: Accounts) -> Value:
     if cause.kind == "more_work":  # steps become shorter because less is done in them
         return value(None, "examples/s", ESTIMATED, Scope.ROLE, missing=reasons.LESS_WORK)
-    return _rate_with(gain, rate, known.step if known.meet else 0.0)
+    return _rate_with(gain, rate, known.most_beside, known.step if known.meet else 0.0)
 
 
 def _evidence(cause: Cause, known: Accounts) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ...model.evidence import NS, CounterEvidence
+from ...model.evidence import NS, CounterEvidence, RankEvidence, StepEvidence
 from ...model.full_node import FULL, FullNode
 from ...records import NODE_RANK, rows
 from ...store.view import JobView
@@ -31,7 +31,8 @@ def foreign_cpus(view: JobView, gathered: Gathered) -> dict[str, float]:
 def node_uses(view: JobView, gathered: Gathered) -> dict[str, NodeUse]:
     """By host. Programs that a rank starts, such as the processes of a data loader, count as others. Hosts of
     which it is not known are left out."""
-    busy = _busy_in_all(view) | _busy_in_steps(gathered)
+    counted = _counted_in(gathered)
+    busy = _busy_in_all(view) | {host: cpus for host, (cpus, _) in counted.items()}
     others = dict(busy)
     for rank in gathered.evidence.values():
         if rank.host in others:
@@ -39,7 +40,9 @@ def node_uses(view: JobView, gathered: Gathered) -> dict[str, NodeUse]:
             if used is None:
                 del others[rank.host]
             else:
-                others[rank.host] -= used
+                others[rank.host] -= used * (
+                    _presence(rank, counted[rank.host][1]) if rank.host in counted else 1.0
+                )
     return {host: NodeUse(busy[host], max(0.0, cpus)) for host, cpus in others.items()}
 
 
@@ -53,15 +56,26 @@ def full_node(view: JobView, gathered: Gathered, uses: dict[str, NodeUse]) -> Fu
     return FullNode(host, float(cpus), uses[host].foreign)
 
 
-def _busy_in_steps(gathered: Gathered) -> dict[str, float]:
-    """Host -> CPUs that were busy in the steps of its ranks: those of the rank with most of them."""
-    found: dict[str, tuple[int, float]] = {}
+def _counted_in(gathered: Gathered) -> dict[str, tuple[float, StepEvidence]]:
+    """Host -> CPUs that were busy in the steps of one of its ranks, that with most of them, and these."""
+    most: dict[str, int] = {}
+    found: dict[str, tuple[float, StepEvidence]] = {}
     for number, rank in gathered.evidence.items():
         table = gathered.tables.get(number, {}).get(TABLE, {})
         cpus = _cpus(counter(table, BUSY))
-        if cpus is not None and rows(table) > found.get(rank.host, (0, 0.0))[0]:
-            found[rank.host] = rows(table), cpus
-    return {host: cpus for host, (_, cpus) in found.items()}
+        if cpus is not None and rows(table) > most.get(rank.host, 0):
+            most[rank.host], found[rank.host] = rows(table), (cpus, rank.steps)
+    return found
+
+
+def _presence(rank: RankEvidence, others: StepEvidence) -> float:
+    """The share of the time of these steps in which the rank had steps, too: it may have begun later."""
+    own = rank.steps
+    if not len(own.step) or not len(others.step):
+        return 1.0
+    begin, end = int(others.begin_ns[0]), int(others.end_ns[-1])
+    both = min(end, int(own.end_ns[-1])) - max(begin, int(own.begin_ns[0]))
+    return max(0, both) / (end - begin) if end > begin else 1.0
 
 
 def _busy_in_all(view: JobView) -> dict[str, float]:

@@ -12,7 +12,7 @@ from ...errors import BadRequest
 from ...model.evidence import RankEvidence
 from ...model.intervals import OF_A_GAIN, of_changed_run
 from ...model.summary import summarize
-from ...model.times import durations
+from ...model.times import beside, durations
 from ...model.what_if import JobChange, Range
 from ...sentences import reasons
 from ...sentences import what_if as texts
@@ -56,6 +56,7 @@ class _Known(NamedTuple):
     servers: int
     batch: float | None
     rate: Value
+    beside: float = 0.0  # seconds between two steps in a row, which are in none
 
 
 def what_if(view: JobView, asked: WhatIfQuery) -> WhatIf:
@@ -112,6 +113,7 @@ def _known(gathered: Gathered, serving: Served) -> _Known:
         len(serving.servers),
         float(examples.mean()) if len(examples) else None,
         values.get("examples_per_second", Value(None, "examples/s", reason=reasons.NO_STEPS_SEEN)),
+        0.0 if serving.workers else max((beside(rank.steps) for rank in training), default=0.0),
     )
 
 
@@ -174,10 +176,12 @@ def _answer(job: str, mode: str, words: str, now: _Known, change: JobChange, fou
     sentence = texts.answer_of_step(words, likely, low, high, now.step)
     if now.rate.value is not None:
         # As much faster as there are more ranks with more examples in shorter steps.
-        work = (change.ranks or now.ranks) / max(1, now.ranks) * change.batch * now.step * now.rate.value
-        faster = Value(work / likely, "examples/s", Provenance.ESTIMATED, Scope.ROLE)
-        rate = Predicted(now.rate, faster, work / high, work / low)
-        sentence = texts.answer(words, work / likely, work / high, work / low, now.rate.value)
+        work = (change.ranks or now.ranks) / max(1, now.ranks) * change.batch
+        examples = work * (now.step + now.beside) * now.rate.value
+        most_likely, least, most = (examples / (seconds + now.beside) for seconds in (likely, high, low))
+        faster = Value(most_likely, "examples/s", Provenance.ESTIMATED, Scope.ROLE)
+        rate = Predicted(now.rate, faster, least, most)
+        sentence = texts.answer(words, most_likely, least, most, now.rate.value)
     return WhatIf(
         job, words, mode, sentence, Predicted(step, then, low, high), rate, found.basis, found.notes
     )

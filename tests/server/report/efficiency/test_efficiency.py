@@ -26,7 +26,8 @@ from roofline_server.store.store import Store
 from ...builders import DRAM, MS, PEAK_F32, UNIX, Node, S, calls, kernel, rank, training
 
 A, B = Node("a", UNIX, "hosta"), Node("b", UNIX, "hostb")
-STEP, EXAMPLES = 0.63, 32
+# 57 steps of 0.63 s, with 0.07 s between two: time in which the peak is not used, too.
+STEP, EXAMPLES = 0.63 + 0.07 * 56 / 57, 32
 WORKERS = [rank(index=0), rank(index=1, pid=101)]
 THEORY = PEAK_F32._replace(name="peak.f32.512.theory", value=5e12, provenance=Provenance.ANALYTIC)
 BF16 = PEAK_F32._replace(name="peak.bf16.512", precision="bf16", value=8e12)

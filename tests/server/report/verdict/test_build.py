@@ -195,6 +195,48 @@ def test_no_rate_is_told_where_less_is_done() -> None:
     assert _rate_of_cause(cause._replace(kind="slower"), then, rate, known).value == pytest.approx(1920)
 
 
+@pytest.mark.parametrize(("beside", "kind"), [(0, "input"), (2 * MS, "input"), (30 * MS, "between")])
+def test_time_between_the_steps_that_a_training_marks(tmp_path: Path, beside: int, kind: str) -> None:
+    """Its data loader runs there, of which nothing is known."""
+    store = stored(tmp_path, [Odd("worker", range(60), beside=beside)], asynchronous=False)
+    found = report_of(store, STEADY_STEPS)
+    first, period = found.bottleneck, 0.020 + beside / S
+    assert first is not None and first.kind == kind
+    assert found.examples_per_second.value == pytest.approx(8 / period, rel=0.02)
+    every = {one.kind: one for one in (first, *found.also)}
+    without = 8 / (period - 0.010)
+    assert every["input"].rate.value == pytest.approx(without, rel=0.02), "what is beside the steps stays"
+    if kind == "between":
+        assert first.sentence == "worker:0 spends much of the time between steps"
+        assert (first.cost.value, first.share.value) == pytest.approx((0.03, 0.6), rel=0.02)
+        assert first.rate.value == pytest.approx(8 / 0.020, rel=0.02)
+    said = [line for line in found.quality if "between steps" in line]
+    assert len(said) == (beside > 0)
+    view = store.view("job")
+    assert view is not None
+    fixed = what_if(view, WhatIfQuery(fix="input")).rate
+    assert fixed.then.value == pytest.approx(without, rel=0.05)
+
+
+def test_examples_of_some_ranks_are_not_said_to_be_those_of_all(tmp_path: Path) -> None:
+    ranks = [Odd("ddp", range(60)), Odd("ddp", range(60), examples=ABSENT)]
+    found = report_of(stored(tmp_path, ranks, asynchronous=False), STEADY_STEPS)
+    assert "examples/s of the 1 of 2 ranks whose examples are known" in found.quality
+
+
+@pytest.mark.parametrize(("numbers", "missing"), [(range(0, 240, 4), 0), ((*range(30), *range(70, 100)), 0)])
+def test_steps_that_nobody_counted_are_not_missed(
+    tmp_path: Path, numbers: Sequence[int], missing: int
+) -> None:
+    found = report_of(stored(tmp_path, [Odd("ddp", numbers)], asynchronous=False), STEADY_STEPS)
+    assert sum("not seen" in line for line in found.quality) == missing
+
+
+def test_the_first_step_of_a_few_counts_and_that_is_said(tmp_path: Path) -> None:
+    said = [report_of(stored(tmp_path / str(n), [Odd("ddp", range(n))], False), STEADY_STEPS) for n in (5, 9)]
+    assert [any("first counts, too" in line for line in one.quality) for one in said] == [True, False]
+
+
 def test_what_the_only_rank_has_is_not_said_of_every_rank(tmp_path: Path) -> None:
     found = report_of(stored(tmp_path, [Odd("worker", range(60))], asynchronous=False), STEADY_STEPS)
     first = found.bottleneck

@@ -5,17 +5,22 @@ from typing import Any
 
 import numpy as np
 import pytest
-from roofline_server.model.evidence import CounterEvidence
+from roofline_server.model.evidence import CounterEvidence, StepEvidence
 from roofline_server.records import NODE_RANK, Table
 from roofline_server.report.verdict.foreign import foreign_cpus
 
 S = 1_000_000_000
 
 
-def rank(host: str, cores: float | None) -> Any:
+def rank(host: str, cores: float | None, count: int = 100) -> Any:
     """That used so many CPUs for 10 s."""
     used = None if cores is None else CounterEvidence(cores * 10 * S, 10.0, 100, cores * S / 10)
-    return SimpleNamespace(host=host, cpu_ns=used)
+    return SimpleNamespace(host=host, cpu_ns=used, steps=stepping(count))
+
+
+def stepping(count: int) -> StepEvidence:
+    begin = np.arange(count, dtype=np.int64) * S // 10
+    return StepEvidence(np.arange(count), begin, begin + S // 10, np.zeros(count, np.int64))
 
 
 def steps(cores: float, count: int = 100) -> Table:
@@ -61,6 +66,11 @@ def test_what_was_busy_while_programs_started_does_not_count() -> None:
     ranks = {1: rank("a", 0.8), 2: rank("a", 0.8)}
     assert found(ranks, {1: steps(1.9), 2: steps(1.9)}, over_all=1.2) == pytest.approx({"a": 0.3})
     assert found(ranks, {}, over_all=1.7) == pytest.approx({"a": 0.1}), "all that is known"
+
+
+def test_a_rank_that_ended_early_used_nothing_afterwards() -> None:
+    ranks = {1: rank("a", 1.0), 2: rank("a", 1.0, count=50)}
+    assert found(ranks, {1: steps(2.5)}) == pytest.approx({"a": 1.0}), "1 and half of 1 are theirs"
 
 
 def test_a_host_of_which_a_rank_is_not_known_is_left_out() -> None:
