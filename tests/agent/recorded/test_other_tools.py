@@ -323,6 +323,51 @@ def test_rows_of_a_joint_report_are_taken_once() -> None:
         assert {one.name for one in found.phases} == {"cudaLaunchKernel", "[CUDA memcpy Host-to-Device]"}
 
 
+KERNELS = "Time (%),Total Time (ns),Instances,Avg (ns),Name\n100.0,200000,2,100000.0,axpy\n"
+COPIES = (
+    "Time (%),Total Time (ns),Count,Avg (ns),Operation\n100.0,200000,1,1.0,[CUDA memcpy Host-to-Device]\n"
+)
+COPIED = "Total (MB),Count,Avg (MB),Operation\n4.000,1,4.000,[CUDA memcpy Host-to-Device]\n"
+
+
+def test_sums_beside_a_trace_are_left_out() -> None:
+    trace = (OURS / "nsys" / "gpu_trace_us.csv").read_text()
+    alone = found_in(trace, nsys.read)
+    for text in (trace + KERNELS + COPIES + COPIED, KERNELS + COPIES + COPIED + trace):
+        found = found_in(text, nsys.read)
+        assert found.kernels == alone.kernels and found.phases == alone.phases
+        assert not found.warnings
+    assert found_in(KERNELS, nsys.read).kernels[0].launches == 2
+
+
+def test_sums_of_calls_that_were_traced_are_left_out() -> None:
+    trace = (OURS / "nsys" / "api_trace.csv").read_text()
+    sums = "Time (%),Total Time (ns),Num Calls,Avg (ns),Name\n1.0,800,2,400.0,cudaLaunchKernel\n"
+    sums += "1.0,500,5,100.0,poll\n"  # of the system's calls, whose report looks alike
+    for text in (trace + sums, sums + trace):
+        phases = {one.name: one.count for one in found_in(text, nsys.read).phases}
+        assert phases == {"cudaMalloc": 1, "cudaLaunchKernel": 2, "poll": 5}
+
+
+def test_gpus_and_processes_of_one_report_are_named(tmp_path: Path) -> None:
+    trace = (OURS / "nsys" / "gpu_trace_us.csv").read_text()
+    assert not found_in(trace, nsys.read).warnings
+    head, last = trace.rstrip("\n").rsplit("\n", 1)
+    found = found_in(f"{head}\n{last.replace('A100 (0)', 'A100 (1)')}\n", nsys.read)
+    assert warned(found, "kernels of 2 GPUs") and found.facts["device"] == "NVIDIA A100"
+    calls = (OURS / "nsys" / "api_trace.csv").read_text()
+    assert not found_in(calls, nsys.read).warnings
+    assert warned(found_in(calls.replace(",3,4242", ",3,4243"), nsys.read), "several processes")
+    path = tmp_path / "export.sqlite"
+    path.write_bytes((OURS / "nsys" / "export.sqlite").read_bytes())
+    assert not read(str(path)).warnings
+    with sqlite3.connect(path) as database:
+        database.execute("UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET globalPid = rowid << 24, deviceId = rowid")
+    database.close()
+    found = read(str(path))
+    assert warned(found, "several processes") and warned(found, "kernels of 2 GPUs")
+
+
 def _inspected(*writers: tuple[str, int, int, int]) -> Collector:
     """Lines of an inspector: communicator, rank in it, its ranks, process."""
     lines = [
