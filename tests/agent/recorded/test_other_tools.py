@@ -14,7 +14,7 @@ from roofline_agent.recorded.batches import duration_s
 from roofline_agent.recorded.benchmarks import hpl, nccl, nvbandwidth
 from roofline_agent.recorded.collector import Collector
 from roofline_agent.recorded.errors import NotReadable
-from roofline_agent.recorded.tables import lightning, nsys, rocprof
+from roofline_agent.recorded.tables import lightning, nsys, nvidia_smi, rocprof
 from roofline_agent.recorded.tables.amd import NO_MATRIX, work_of
 from roofline_agent.recorded.traces import wire
 from roofline_agent.recorded.training import mllog, trainer_state, trainers
@@ -366,6 +366,14 @@ def test_gpus_and_processes_of_one_report_are_named(tmp_path: Path) -> None:
     database.close()
     found = read(str(path))
     assert warned(found, "several processes") and warned(found, "kernels of 2 GPUs")
+
+
+def test_gpus_that_cannot_be_told_apart_are_named() -> None:
+    text = (OURS / "nvidia_smi" / "nounits.csv").read_text()
+    assert warned(found_in(text, nvidia_smi.read), "no column says of which GPU a row is")
+    for column in ("index", "uuid", "pci.bus_id"):
+        named = text.replace("timestamp", f"timestamp, {column}").replace(".125", ".125, 7")
+        assert not found_in(named, nvidia_smi.read).warnings
 
 
 def _inspected(*writers: tuple[str, int, int, int]) -> Collector:
