@@ -150,6 +150,16 @@ def test_state_that_was_cut_off_says_so() -> None:
     assert found.is_empty and warned(found, "was it cut off?")
 
 
+@pytest.mark.parametrize(
+    ("loss", "is_taken"), [("-0.25", True), ("0.5", True), ("0", True), ("NaN", False), ("true", False)]
+)
+def test_losses_may_be_negative(loss: str, is_taken: bool) -> None:
+    """As those of GRPO and PPO are."""
+    text = f'{{"log_history": [{{"loss": {loss}, "step": 1, "train_runtime": -1.0}}]}}'
+    (step,) = found_in(text, trainer_state.read).steps
+    assert step.loss == (float(loss) if is_taken else None) and step.step_time_s is None
+
+
 def test_interval_without_an_end_or_a_beginning_is_named() -> None:
     event = ':::MLLOG {{"time_ms": {}, "event_type": "INTERVAL_{}", "key": "{}", "value": null}}\n'
     log = event.format(1000, "END", "eval_stop") + event.format(2000, "START", "run_start")
