@@ -36,5 +36,6 @@ def test_stream_inside_other_output_is_read() -> None:
 def test_sweep_of_recorded_gpus_keeps_each_rate_and_the_best() -> None:
     found = read_file(stream.read, corpus("stream/gpu_stream.log"))
     assert len(found.counters) == 32
-    assert ceilings(found)["dram.triad.gpu1"] == pytest.approx(7414.04e9)
+    of_gpus = {(one.name, one.device): one.value for one in found.ceilings}
+    assert of_gpus["hbm.triad", "gpu 1"] == pytest.approx(7414.04e9)
     assert not found.warnings

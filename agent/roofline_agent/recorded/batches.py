@@ -39,7 +39,7 @@ SETS = {
     "perf stat": ("perf", "perf_system"),
     "likwid": ("likwid", "likwid"),
     "dcgm": ("dcgm", "dcgm"),
-    "nvidia-smi": ("nvml", "nvml"),
+    "nvidia-smi": ("gpu", "gpu"),
 }
 
 T = TypeVar("T")
@@ -181,7 +181,7 @@ def set_name(tool: str, process: bool, gauges: bool) -> str:
     knows one kind of metric by a name.
     """
     known = next((sets for name, sets in SETS.items() if tool.lower().startswith(name)), None)
-    if known and (not gauges or known[0] in ("dcgm", "nvml")):
+    if known and (not gauges or known[0] in ("dcgm", "gpu")):
         return known[0 if process else 1]
     made = "recorded_" + (re.sub(r"[^a-z0-9]+", "_", tool.lower()).strip("_")[:40] or "file")
     return f"{made}_gauges" if gauges else made

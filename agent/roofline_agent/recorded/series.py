@@ -2,6 +2,7 @@
 
 A file lists value after value; a counter set has columns. Increments are summed up; totals of a whole run
 become a reading of zero at its begin and of the total at its end, so that a step gets its share by time.
+Totals at a moment are readings of a counter that began before the recording, and stay as they were read.
 """
 
 from __future__ import annotations
@@ -85,6 +86,7 @@ class Series:
         self._names = {c.name for c in found}
         self._begin_ns, self._end_ns = begin_ns, end_ns
         self._sums: dict[tuple[str, str], float] = {}  # (instance, metric) -> so far
+        self._read: set[str] = set()  # metrics that are cumulative in the file
         self._totals: dict[str, dict[str, float | None]] = {}  # instance -> of the whole run
         self._now: dict[str, dict[str, float | None]] = {}  # instance -> of the moment t_s
         self._coverage: dict[tuple[str, str], float] = {}
@@ -112,6 +114,8 @@ class Series:
         if one.t_s != self._t_s:
             yield from self._moment()
             self._t_s = one.t_s
+        if one.kind == "total":
+            self._read.add(name)
         _add(self._now.setdefault(instance, {}), name, one.value, one.kind)
 
     def finish(self) -> Iterator[Sample]:
@@ -140,14 +144,14 @@ class Series:
         if self._t_s is None:
             return
         time_ns = self._begin_ns + round(self._t_s * 1e9)
-        cumulative = {c.name for c in self._columns if c.kind == MetricKind.CUMULATIVE}
+        summed = {c.name for c in self._columns if c.kind == MetricKind.CUMULATIVE} - self._read
         for instance, values in self._now.items():
             if instance not in self._begun:
                 self._begun.add(instance)
-                if zeros := self._zeros(values):
+                if zeros := self._zeros({name: values[name] for name in values if name in summed}):
                     yield self._row(instance, min(self._begin_ns, time_ns), zeros)
             for name, value in values.items():
-                if value is not None and name in cumulative:
+                if value is not None and name in summed:
                     key = (instance, name)
                     values[name] = self._sums[key] = self._sums.get(key, 0.0) + value
             yield self._row(instance, time_ns, values)

@@ -1,4 +1,5 @@
-"""Reads the results of STREAM, BabelStream and gpu-stream as ceilings of memory bandwidth.
+"""Reads the results of STREAM, BabelStream and gpu-stream as ceilings of memory bandwidth: of the CPUs, or of
+the GPU that ran it.
 
 A rate is what the benchmark's own arrays move: the reads that a cache makes before it writes a line
 (write-allocate) are not in it, so that the memory itself may have moved half as much again. MB are 1e6 byte.
@@ -43,7 +44,7 @@ _VERSION = re.compile(r"STREAM version \$Revision: ([\d.]+)|^Version: (\S+)")
 _WORDS = (
     ("precision", re.compile(r"Precision: (\w+)")),
     ("implementation", re.compile(r"Implementation: (.+)")),
-    ("device", re.compile(r"Using \w+ device (.+)")),
+    ("device", re.compile(r"Using \w+ device:? (.+)")),
     ("array_size", re.compile(r"Array size: ([\d.]+ [KMG]i?B)")),
 )
 _PEAK = re.compile(r"Device (\d+): \"(.*?)\".*= *([\d.]+) GB/s PEAK")
@@ -52,6 +53,12 @@ _FAILED = re.compile(
 )
 _TICKS = re.compile(r"\s*\(= (\d+) clock ticks\)")
 _HEAD_LINES = 3000
+_MODEL = re.compile(r"Implementation: (?P<model>\w+)|Using (?P<used>\w+) device:? (?P<name>.+)")
+_OF_GPUS = ("cuda", "hip")
+_OF_EITHER = ("opencl", "sycl", "sycl2020", "kokkos", "raja", "openacc")
+_CPU = re.compile(r"\bCPU\b|\bXeon\b|\bEPYC\b", re.I)
+_ELSEWHERE = re.compile(r"GPU|Graphics|Accelerator", re.I)
+_UNKNOWN = "unknown device"
 
 
 class _Result(NamedTuple):
@@ -102,6 +109,7 @@ class StreamReader:
         self.unit = ""  # of the table being read
         self.sep = ""  # where it is BabelStream's CSV
         self.tables = 0
+        self.device = ""  # that of the next results: "" the CPUs, "gpu 0", or _UNKNOWN
         self.best: dict[tuple[str, str], _Result] = {}
 
     def line(self, line: str) -> None:
@@ -159,7 +167,7 @@ class StreamReader:
                     f"the rate of {kernel} does not follow from array size and least time; taken as printed",
                     self.text.line,
                 )
-        self._add(_Result(kernel, row[1], rate, self.unit, value, "", ""))
+        self._add(_Result(kernel, row[1], rate, self.unit, value, self.device, ""))
 
     def _sweep(self, match: re.Match[str]) -> None:
         kernel, precision, gpu, buffer, block = match[1].lower(), match[2], match[3], match[4], match[5]
@@ -182,9 +190,14 @@ class StreamReader:
         is_better = old is None or result.bytes_per_s > old.bytes_per_s
         if is_better and (old is not None or len(self.best) < 10_000):
             self.best[key] = result
+        where = "" if result.device == _UNKNOWN else result.device
         self.found.counters.append(
             Counter(
-                f"dram.{result.kernel}", result.printed, result.bytes_per_s, "byte/s", result.device
+                f"{_level(result.device)}.{result.kernel}",
+                result.printed,
+                result.bytes_per_s,
+                "byte/s",
+                where,
             )._replace(kind="gauge", printed=result.rate, printed_unit=result.rate_unit)
         )
 
@@ -197,9 +210,12 @@ class StreamReader:
             match = pattern.match(line)
             if match:
                 self.found.facts[name] = match[1].strip()
+        if model := _MODEL.match(line):
+            self.device = _device((model["model"] or model["used"]).lower(), model["name"] or "")
         version, peak, ticks = _VERSION.match(line), _PEAK.match(line), _TICKS.match(line)
         if version:
             self.found.version = version[1] or version[2]
+            self.device = ""  # the output of a run begins
         if peak:
             self.found.facts[f"gpu_{peak[1]}"] = peak[2]
             self.found.facts[f"gpu_{peak[1]}_peak_bytes_per_s"] = float(peak[3]) * 1e9
@@ -209,13 +225,15 @@ class StreamReader:
             self.found.warn(f"the benchmark's own check failed: {line.strip()[:100]}", self.text.line)
 
     def finish(self) -> None:
-        devices = {device for _, device in self.best}
         facts = self.found.facts
         size = "" if "array_elements" in facts else facts.get("array_size", "")
         for (kernel, device), result in self.best.items():
-            name = f"dram.{kernel}"
-            if len(devices) > 1:
-                name += f".{device.replace(' ', '')}"
+            if device == _UNKNOWN:
+                self.found.warn(
+                    "whether it ran on the CPUs or on a GPU is not known: its rates are no ceiling"
+                )
+                continue
+            level = _level(device)
             parts = [
                 f"STREAM {self.found.version}".strip() + f" {result.printed}",
                 _with(facts, "device", "on {}"),
@@ -229,12 +247,27 @@ class StreamReader:
             ]
             method = ", ".join(filter(None, parts)) + "; write-allocate traffic is not counted"
             self.found.ceilings.append(
-                RecordedCeiling(name, "memory", "dram", "", result.bytes_per_s, "byte/s", method)
+                RecordedCeiling(
+                    f"{level}.{kernel}", "memory", level, "", result.bytes_per_s, "byte/s", method, 0, device
+                )
             )
         if self.tables > 1:
             self.found.warn(f"{self.tables} tables of results: the best rate of each kernel is the ceiling")
         if not self.best:
             self.found.warn("no result: the benchmark did not get to its end")
+
+
+def _device(model: str, name: str) -> str:
+    """Where a programming model runs; name: the device that it says it uses, "" where it says none."""
+    if model in _OF_GPUS:
+        return "gpu 0"  # its number is not printed
+    is_cpu = bool(_CPU.search(name)) and not _ELSEWHERE.search(name)
+    return _UNKNOWN if model in _OF_EITHER and not is_cpu else ""
+
+
+def _level(device: str) -> str:
+    """Of memory, as `calibrate` names it."""
+    return {"": "dram", _UNKNOWN: "memory"}.get(device, "hbm")
 
 
 def _with(facts: Mapping[str, float | int | str], name: str, words: str) -> str:

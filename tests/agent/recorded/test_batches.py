@@ -15,6 +15,7 @@ from roofline_agent.recorded.batches import (
 from roofline_agent.recorded.collector import Collector
 from roofline_agent.recorded.recording import Counter, Kernel, Launch, StepLine, Throughput
 from roofline_agent.records import Batch, EventKind, MarkKind
+from roofline_agent.sources.nvml import NvmlSource
 from roofline_agent.uplink.encoding import encode
 
 BEGIN, SECOND = 1_700_000_000 * 10**9, 10**9
@@ -157,6 +158,7 @@ def test_counters_go_where_those_of_the_live_source_go() -> None:
     assert set_name("Some Tool (x)", True, False) == "recorded_some_tool_x"
     assert set_name("LIKWID 5.2", False, True) == "recorded_likwid_5_2_gauges"
     assert set_name("dcgm-exporter", False, True) == "dcgm"
+    assert set_name("nvidia-smi", False, True) == NvmlSource.counter_set.name
 
 
 def test_bytes_of_an_activity_are_a_sum_only_if_each_time_has_some() -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 
 import pytest
@@ -257,6 +258,7 @@ def test_times_that_were_put_before_the_rows_of_dcgmi_dmon_are_taken() -> None:
     stamped = [f"2024-05-01 10:00:0{second} {row}" for second, row in enumerate(rows)]
     got = found("\n".join(stamped))
     assert [(one.t_s, one.value) for one in got.counters] == [(0.0, 0.1), (1.0, 0.3)]
+    assert got.started_ns == int(datetime(2024, 5, 1, 10, 0, 2).timestamp()) * 10**9
     assert not got.warnings
 
 

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 from roofline_agent.recorded import reader
 from roofline_agent.recorded.batches import duration_s
-from roofline_agent.recorded.benchmarks import hpl, nccl
+from roofline_agent.recorded.benchmarks import hpl, nccl, nvbandwidth
 from roofline_agent.recorded.collector import Collector
 from roofline_agent.recorded.errors import NotReadable
-from roofline_agent.recorded.tables import lightning, nsys, rocprof
+from roofline_agent.recorded.tables import lightning, nsys, nvidia_smi, rocprof
 from roofline_agent.recorded.tables.amd import NO_MATRIX, work_of
 from roofline_agent.recorded.traces import wire
 from roofline_agent.recorded.training import mllog, trainer_state, trainers
@@ -150,6 +150,16 @@ def test_state_that_was_cut_off_says_so() -> None:
     assert found.is_empty and warned(found, "was it cut off?")
 
 
+@pytest.mark.parametrize(
+    ("loss", "is_taken"), [("-0.25", True), ("0.5", True), ("0", True), ("NaN", False), ("true", False)]
+)
+def test_losses_may_be_negative(loss: str, is_taken: bool) -> None:
+    """As those of GRPO and PPO are."""
+    text = f'{{"log_history": [{{"loss": {loss}, "step": 1, "train_runtime": -1.0}}]}}'
+    (step,) = found_in(text, trainer_state.read).steps
+    assert step.loss == (float(loss) if is_taken else None) and step.step_time_s is None
+
+
 def test_interval_without_an_end_or_a_beginning_is_named() -> None:
     event = ':::MLLOG {{"time_ms": {}, "event_type": "INTERVAL_{}", "key": "{}", "value": null}}\n'
     log = event.format(1000, "END", "eval_stop") + event.format(2000, "START", "run_start")
@@ -161,6 +171,91 @@ def test_interval_without_an_end_or_a_beginning_is_named() -> None:
 def test_wrong_results_of_a_collective_are_named() -> None:
     text = (OURS / "nccl" / "all_reduce_2hosts.txt").read_text().replace("22.50      0", "22.50      7")
     assert warned(found_in(text, nccl.read), "#wrong")
+
+
+ALL_REDUCE = (OURS / "nccl" / "all_reduce_2hosts.txt").read_text()
+
+
+def _rates(found: Collector) -> list[float | None]:
+    return [one.printed for one in found.counters]
+
+
+def test_times_behind_the_rows_of_a_collective_are_no_rates() -> None:
+    lines = ALL_REDUCE.splitlines()
+    stamped = [f"{line}  2026-05-01 12:00:30" if line[:1] == " " else line for line in lines]
+    text = "\n".join(stamped).replace("#wrong\n", "#wrong           timestamp\n")
+    found = found_in(text, nccl.read)
+    assert _rates(found) == [10.5, 22.5] and not found.warnings
+
+
+def test_times_of_iterations_are_no_rates() -> None:
+    more = " 790.0 810.0 809.0 1.50"
+    text = ALL_REDUCE.replace("#wrong", "#wrong i_min i_max i_p99 i_cv%").replace("  0\n", f"  0{more}\n")
+    for middle in ("10.00      0", "22.00      0"):
+        text = text.replace(middle, middle + more)
+    found = found_in(text, nccl.read)
+    assert _rates(found) == [10.5, 22.5] and not found.warnings
+
+
+def test_collective_that_was_measured_in_place_alone_has_that_rate() -> None:
+    found = found_in(ALL_REDUCE.replace("   838.8   10.00   10.00      0 ", ""), nccl.read)
+    assert _rates(found) == [10.5, 22.5] and not found.warnings
+
+
+def test_row_that_was_cut_is_no_rate() -> None:
+    found = found_in(ALL_REDUCE.replace("   22.37   22.50      0", ""), nccl.read)
+    assert _rates(found) == [10.5] and warned(found, "another number of columns")
+
+
+def test_tests_of_one_log_are_kept_apart() -> None:
+    gather = ALL_REDUCE.replace("all_reduce", "all_gather").replace("22.50", "30.00")
+    ended = "# Collective test concluded: all_reduce_perf\n"
+    found = found_in(ALL_REDUCE + ended + gather, nccl.read)
+    assert {one.metric for one in found.counters} == {"nccl.all_reduce.busbw", "nccl.all_gather.busbw"}
+    assert (found.facts["ranks"], found.facts["hosts"]) == (2, 2)
+    assert found.facts["collective"] == "all_reduce, all_gather"
+    (ceiling,) = found.ceilings
+    assert ceiling.value == 30e9 and ceiling.method.endswith("bandwidth of all_gather, 2 ranks")
+
+
+def test_test_on_one_host_is_no_ceiling_beside_one_on_two() -> None:
+    alone = ALL_REDUCE.replace("nodeb", "nodea").replace("22.50", "200.0")
+    for text in (ALL_REDUCE + alone, alone + ALL_REDUCE):
+        found = found_in(text, nccl.read)
+        assert [one.value for one in found.ceilings] == [22.5e9] and not found.warnings
+    assert warned(found_in(alone, nccl.read), "on one host")
+
+
+def _bandwidths(*tests: tuple[str, str, list[list[str]]]) -> Collector:
+    names = ("name", "bandwidth_description", "bandwidth_matrix")
+    cases = [dict(zip(names, test, strict=True)) for test in tests]
+    return found_in(json.dumps({"nvbandwidth": {"testcases": cases}}), nvbandwidth.read)
+
+
+def test_latencies_are_no_bandwidths() -> None:
+    found = _bandwidths(
+        ("host_device_latency_sm", "memory latency SM CPU(row) <-> GPU(column) (ns)", [["772.58"]]),
+        ("host_to_device_memcpy_ce", "memcpy CE CPU(row) -> GPU(column) bandwidth (GB/s)", [["55.5"]]),
+        ("device_to_host_memcpy_ce", "", [["44.5"]]),
+    )
+    assert [(one.event, one.value) for one in found.counters] == [
+        ("nvbandwidth.host_to_device_memcpy_ce", 55.5e9),
+        ("nvbandwidth.device_to_host_memcpy_ce", 44.5e9),
+    ]
+
+
+@pytest.mark.parametrize("described", ["memcpy CE GPU(row) -> GPU(column) bandwidth (GB/s)", ""])
+def test_copies_between_gpus_name_both(described: str) -> None:
+    found = _bandwidths(("device_to_device_memcpy_read_ce", described, [["N/A", "276"], ["277", "N/A"]]))
+    assert [one.scope for one in found.counters] == ["gpu 0 to gpu 1", "gpu 1 to gpu 0"]
+    found = _bandwidths(("all_to_one_write_ce", "memcpy CE All Gpus -> GPU(column) (GB/s)", [["5", "6"]]))
+    assert [one.scope for one in found.counters] == ["gpu 0", "gpu 1"]
+
+
+def test_copies_between_gpus_name_both_in_text() -> None:
+    found = read(str(OURS / "nvbandwidth" / "v0.5.txt"))
+    pairs = [one.scope for one in found.counters if "device_to_device" in one.event]
+    assert pairs == ["gpu 0 to gpu 1", "gpu 1 to gpu 0"]
 
 
 def test_rows_that_lack_columns_are_named(tmp_path: Path) -> None:
@@ -236,6 +331,59 @@ def test_rows_of_a_joint_report_are_taken_once() -> None:
         found = found_in(text, nsys.read)
         assert [(one.name, one.launches) for one in found.kernels] == [("relu", 20)]
         assert {one.name for one in found.phases} == {"cudaLaunchKernel", "[CUDA memcpy Host-to-Device]"}
+
+
+KERNELS = "Time (%),Total Time (ns),Instances,Avg (ns),Name\n100.0,200000,2,100000.0,axpy\n"
+COPIES = (
+    "Time (%),Total Time (ns),Count,Avg (ns),Operation\n100.0,200000,1,1.0,[CUDA memcpy Host-to-Device]\n"
+)
+COPIED = "Total (MB),Count,Avg (MB),Operation\n4.000,1,4.000,[CUDA memcpy Host-to-Device]\n"
+
+
+def test_sums_beside_a_trace_are_left_out() -> None:
+    trace = (OURS / "nsys" / "gpu_trace_us.csv").read_text()
+    alone = found_in(trace, nsys.read)
+    for text in (trace + KERNELS + COPIES + COPIED, KERNELS + COPIES + COPIED + trace):
+        found = found_in(text, nsys.read)
+        assert found.kernels == alone.kernels and found.phases == alone.phases
+        assert not found.warnings
+    assert found_in(KERNELS, nsys.read).kernels[0].launches == 2
+
+
+def test_sums_of_calls_that_were_traced_are_left_out() -> None:
+    trace = (OURS / "nsys" / "api_trace.csv").read_text()
+    sums = "Time (%),Total Time (ns),Num Calls,Avg (ns),Name\n1.0,800,2,400.0,cudaLaunchKernel\n"
+    sums += "1.0,500,5,100.0,poll\n"  # of the system's calls, whose report looks alike
+    for text in (trace + sums, sums + trace):
+        phases = {one.name: one.count for one in found_in(text, nsys.read).phases}
+        assert phases == {"cudaMalloc": 1, "cudaLaunchKernel": 2, "poll": 5}
+
+
+def test_gpus_and_processes_of_one_report_are_named(tmp_path: Path) -> None:
+    trace = (OURS / "nsys" / "gpu_trace_us.csv").read_text()
+    assert not found_in(trace, nsys.read).warnings
+    head, last = trace.rstrip("\n").rsplit("\n", 1)
+    found = found_in(f"{head}\n{last.replace('A100 (0)', 'A100 (1)')}\n", nsys.read)
+    assert warned(found, "kernels of 2 GPUs") and found.facts["device"] == "NVIDIA A100"
+    calls = (OURS / "nsys" / "api_trace.csv").read_text()
+    assert not found_in(calls, nsys.read).warnings
+    assert warned(found_in(calls.replace(",3,4242", ",3,4243"), nsys.read), "several processes")
+    path = tmp_path / "export.sqlite"
+    path.write_bytes((OURS / "nsys" / "export.sqlite").read_bytes())
+    assert not read(str(path)).warnings
+    with sqlite3.connect(path) as database:
+        database.execute("UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET globalPid = rowid << 24, deviceId = rowid")
+    database.close()
+    found = read(str(path))
+    assert warned(found, "several processes") and warned(found, "kernels of 2 GPUs")
+
+
+def test_gpus_that_cannot_be_told_apart_are_named() -> None:
+    text = (OURS / "nvidia_smi" / "nounits.csv").read_text()
+    assert warned(found_in(text, nvidia_smi.read), "no column says of which GPU a row is")
+    for column in ("index", "uuid", "pci.bus_id"):
+        named = text.replace("timestamp", f"timestamp, {column}").replace(".125", ".125, 7")
+        assert not found_in(named, nvidia_smi.read).warnings
 
 
 def _inspected(*writers: tuple[str, int, int, int]) -> Collector:

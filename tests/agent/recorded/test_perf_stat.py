@@ -272,6 +272,40 @@ def test_rows_of_metrics_and_comments_count_nothing() -> None:
     assert found.started_ns % 60_000_000_000 == 30_000_000_000
 
 
+def appended(*runs: str) -> Collector:
+    """`perf stat -I 1000 -x, --append`, twice: the times of each run begin anew."""
+    rows = "".join(f"     {at}.000100000,{at * 10},,cycles,10,100.00,,\n" for at in (1, 2))
+    return read("".join(f"{started}\n{rows}" for started in runs))
+
+
+@pytest.mark.parametrize(
+    ("second", "begin"),
+    [
+        ("# started on Tue Aug  4 02:11:00 2026\n", 30),
+        ("# started on Tue Aug  4 02:10:31 2026\n", 2.0001),  # overlaps: behind the first
+        ("", 2.0001),
+    ],
+)
+def test_run_appended_to_a_file_is_later(second: str, begin: float) -> None:
+    found = appended("# started on Tue Aug  4 02:10:30 2026\n", second)
+    expected = [1.0001, 2.0001, begin + 1.0001, begin + 2.0001]
+    assert [one.t_s for one in found.counters] == pytest.approx(expected)
+    assert said(found, "2 recordings in one file")
+
+
+def test_run_before_the_first_stamp_is_before_it() -> None:
+    found = appended("", "# started on Tue Aug  4 02:10:30 2026\n")
+    assert [one.t_s for one in found.counters] == pytest.approx([1.0001, 2.0001, 3.0002, 4.0002])
+    assert found.started_ns is not None
+    assert found.started_ns % 60_000_000_000 == 30_000_000_000 - 2_000_100_000
+
+
+def test_run_that_began_before_another_ended_is_said() -> None:
+    stamp = "# started on Tue Aug  4 02:10:{} 2026\n"
+    assert said(appended(stamp.format(30), stamp.format(20)), "it is placed behind that")
+    assert not said(appended(stamp.format(30), stamp.format(32)), "it is placed behind that")
+
+
 def test_perf_before_units_and_percentages_is_read() -> None:
     found = read("1000,instructions\n<not counted>,LLC-loads\n12.500000,task-clock\n")
     assert [(c.metric, c.value, c.coverage) for c in found.counters] == [

@@ -53,6 +53,14 @@ def test_events_of_one_metric_are_added_and_one_that_is_missing_leaves_no_sum() 
     )
 
 
+def test_counter_that_is_cumulative_in_the_file_grows_by_its_differences() -> None:
+    """DCGM's energy: 319159 J, then 319400 J are 241 J, not their sum."""
+    readings = (319159.0, 319400.0, None, 319410.0)
+    made = rows(*(counter("energy", joules, at, kind="total") for at, joules in enumerate(readings)))
+    assert [r.values for r in made] == [(one,) for one in readings]
+    assert made[0].time_ns == BEGIN
+
+
 def test_gauges_are_not_summed() -> None:
     made = rows(counter("clock", 3, 1.0, kind="gauge"), counter("clock", 2, 2.0, kind="gauge"))
     assert [r.values for r in made] == [(3.0,), (2.0,)]

@@ -78,9 +78,50 @@ def test_megabytes_are_powers_of_ten() -> None:
 
 def test_mul_of_babelstream_is_scale() -> None:
     found = read(BABEL)
-    assert ceilings(found)["dram.scale"] == pytest.approx(1676181.608e6)
-    assert "dram.dot" in ceilings(found)
+    assert ceilings(found)["hbm.scale"] == pytest.approx(1676181.608e6)
+    assert "hbm.dot" in ceilings(found)
     assert "Some GPU" in found.ceilings[0].method
+
+
+def devices(found: Collector) -> set[tuple[str, str]]:
+    return {(one.level, one.device) for one in found.ceilings}
+
+
+@pytest.mark.parametrize("line", ["Using CUDA device Some GPU", "Using HIP device: Some GPU"])
+def test_babelstream_on_a_gpu_is_no_ceiling_of_the_cpus(line: str) -> None:
+    found = read(BABEL.replace("Using CUDA device Some GPU", line))
+    assert devices(found) == {("hbm", "gpu 0")}
+    assert {(one.metric, one.scope) for one in found.counters} >= {("hbm.triad", "gpu 0")}
+    assert found.facts["device"] == "Some GPU"
+
+
+def test_sweeps_over_gpus_are_ceilings_of_each() -> None:
+    found = read(SWEEP + SWEEP.replace("gpu_0", "gpu_1").replace("90.00 90.00", "95.00 95.00"))
+    assert {one.device: one.value for one in found.ceilings} == {"gpu 0": 90e9, "gpu 1": 95e9}
+    assert {one.name for one in found.ceilings} == {"hbm.copy"}
+
+
+@pytest.mark.parametrize(
+    ("device", "of"),
+    [
+        ("Intel(R) Xeon(R) Gold 6230 CPU @ 2.10GHz", {("dram", "")}),
+        ("AMD EPYC 7742 64-Core Processor", {("dram", "")}),
+        ("Intel(R) Data Center GPU Max 1550", set()),
+        ("gfx90a", set()),
+    ],
+)
+@pytest.mark.parametrize("model", ["OpenCL", "SYCL"])
+def test_babelstream_of_a_model_for_any_device_is_a_ceiling_only_where_that_is_surely_a_cpu(
+    model: str, device: str, of: set[tuple[str, str]]
+) -> None:
+    found = read(BABEL.replace("CUDA device Some GPU", f"{model} device {device}").replace("CUDA", model))
+    assert devices(found) == of
+    assert said(found, "is not known: its rates are no ceiling") == (not of)
+    assert len(found.counters) == 5
+
+
+def test_run_on_the_cpus_behind_one_on_a_gpu_is_theirs() -> None:
+    assert devices(read(BABEL + STREAM)) == {("hbm", "gpu 0"), ("dram", "")}
 
 
 @pytest.mark.parametrize(
@@ -95,7 +136,7 @@ def test_unit_of_the_header_is_applied(unit: str, factor: float) -> None:
 
 def test_best_of_a_sweep_is_the_ceiling() -> None:
     found = read(SWEEP)
-    assert ceilings(found) == {"dram.copy": 90e9}
+    assert ceilings(found) == {"hbm.copy": 90e9}
     assert "block 256" in found.ceilings[0].method
     assert [c.value for c in found.counters] == [80e9, 90e9, 70e9]
 
@@ -107,7 +148,7 @@ def test_share_of_the_peak_that_does_not_fit_is_said() -> None:
 @pytest.mark.parametrize("peak", ["0", "0.0", "." + 330 * "0" + "1"])
 def test_peak_of_nothing_is_no_peak(peak: str) -> None:
     found = read(re.sub(r"[\d.]+ GB/s PEAK", f"{peak} GB/s PEAK", SWEEP))
-    assert ceilings(found) == {"dram.copy": 90e9}
+    assert ceilings(found) == {"hbm.copy": 90e9}
     assert not said(found, "do not agree")
 
 
@@ -152,7 +193,7 @@ def test_csv_of_babelstream_is_read() -> None:
 
 def test_geometric_mean_is_no_kernel() -> None:
     found = read(BABEL + "GEOMEAN     265847.929\n")
-    assert "dram.geomean" not in ceilings(found)
+    assert "hbm.geomean" not in ceilings(found)
     assert len(found.counters) == len(read(BABEL).counters)
 
 

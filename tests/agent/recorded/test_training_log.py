@@ -56,6 +56,15 @@ def test_log_of_one_process() -> None:
     assert got.facts["step_lines_speak_for"] == "all ranks"
 
 
+@pytest.mark.parametrize("prefix", ["[rank{}]:", "[default{}]:", "[{}]<stdout>:", "{}: "])
+def test_lines_of_other_ranks_are_left_out_whatever_launched_them(prefix: str) -> None:
+    lines = STEPS.splitlines()
+    log = "\n".join(f"{prefix.format(rank)}{line}" for line in lines for rank in (0, 1))
+    got = found(header(ranks=2) + log)
+    assert [one.step for one in got.steps] == [1, 10, 20]
+    assert warned(got, "several ranks wrote this log")
+
+
 def test_horovod_total_is_not_multiplied_by_the_ranks() -> None:
     """The trap: 16 ranks at 44 images/s print a total of 705, and that is all of them."""
     got = found(header(ranks=16, variables="horovod") + STEPS + TOTAL.format(rate="1728.01"))

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 from ..collector import Collector
 from ..recording import Counter, RecordedCeiling
@@ -18,7 +19,11 @@ from ..text import Text
 _RANK = re.compile(r"#\s+Rank\s+(\d+) .*\bPid\s+\d+ on\s+(\S+) device\s+(\d+).*?\]\s*(.*)")
 _VERSION = re.compile(r"# nccl-tests version ([\d.]+)|nccl-headers=(\d+)")
 _SIGNS = re.compile(r"^#\s+size\s+count\s+type|algbw\s+busbw", re.M)
-_COLLECTIVE = re.compile(r"\b(\w+?)_perf\b|# Collective test starting: (\w+?)_perf")
+_COLLECTIVE = re.compile(r"\b(\w+?)_perf\b")
+_HEADER = re.compile(r"#\s+size\s+count\s+type\b")
+_BEGINS = re.compile(r"# (?:Collective test starting|nThread |Using devices)")
+_CONCLUDED = re.compile(r"# Collective test concluded")
+_STAMP = re.compile(r"\s+\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\s*$")  # of --report_timestamps
 _WORDS = re.compile(r"\S+")
 GIGABYTE = 1e9
 NETWORK = "network"
@@ -41,71 +46,126 @@ def read(text: Text, found: Collector) -> None:
     tests.finish()
 
 
+class _Columns(NamedTuple):
+    """Where rows of a table have their rates and numbers of wrong results, out of place and in place."""
+
+    width: int
+    first: int  # the time of the first half
+    half: int  # columns of each half, 0 where there is one alone
+    rates: tuple[int, ...]
+    wrong: tuple[int, ...]
+
+    def cells(self, words: list[str]) -> list[str] | None:
+        """Of a row as wide as the header, or one that was measured in place alone; None for others."""
+        if self.half and len(words) == self.width - self.half:
+            return [*words[: self.first], *[""] * self.half, *words[self.first :]]
+        return words if len(words) == self.width else None
+
+
+@dataclass
+class _Test:
+    """One collective, from its first line to that of the next."""
+
+    collective: str
+    ranks: int = 0
+    hosts: set[str] = field(default_factory=set)
+    rows: int = 0
+    best: float = 0.0  # bus bandwidth, GB/s
+
+
 class _NcclTests:
-    """One table: a row is a message size, measured out of place and in place."""
+    """Tables, in which a row is a message size, measured out of place and in place."""
 
     def __init__(self, found: Collector) -> None:
         self._found = found
-        self._hosts: set[str] = set()
-        self._ranks = 0
-        self._collective = ""
-        self._best = 0.0
+        self._columns: _Columns | None = None
+        self._named = ""  # the collective that a line has named last
+        self._test = _Test("")
+        self._tests = [self._test]
 
     def add(self, line: str, at: int) -> None:
         if line.startswith("#"):
             self._comment(line)
             return
-        words = _WORDS.findall(line)
-        if len(words) < 8 or not words[0].isdigit() or not words[1].isdigit():
-            if match := _COLLECTIVE.search(line):
-                self._collective = self._collective or (match[1] or match[2])
+        words = _WORDS.findall(_STAMP.sub("", line))
+        if len(words) < 7 or not words[0].isdigit() or not words[1].isdigit():
+            self._name(line)
             return
-        # size count type redop root, then time algbw busbw #wrong twice; some lack redop or root
-        numbers = [number(word) for word in words]
-        ends = [numbers[i] for i in (-2, -6) if len(numbers) >= 6 + (i == -6) * 4]
-        rates = [rate for rate in ends if rate is not None]
-        wrong = [words[i] for i in (-1, -5) if len(words) >= -i]
-        if any(one.isdigit() and int(one) > 0 for one in wrong):
+        cells = self._columns.cells(words) if self._columns else None
+        if self._columns is None or cells is None:
+            self._found.warn("a row with another number of columns than its header; it is left out", at)
+            return
+        if any((number(cells[one]) or 0) > 0 for one in self._columns.wrong):
             self._found.warn("results of the collective were wrong (#wrong)", at)
-        if not rates:
-            return
-        self._best = max(self._best, *rates)
-        name = f"nccl.{self._collective or 'collective'}.busbw"
-        size = int(words[0])
+        rates = [rate for one in self._columns.rates if (rate := number(cells[one])) is not None]
+        if rates:
+            self._row(int(words[0]), max(rates))
+
+    def _row(self, size: int, rate: float) -> None:
+        test = self._test
+        test.rows += 1
+        test.best = max(test.best, rate)
+        name = f"nccl.{test.collective or 'collective'}.busbw"
         self._found.counters.append(
-            Counter(name, f"{name} of {size} byte", max(rates) * GIGABYTE, "byte/s", "", None, None, "gauge",
-                    max(rates), "GB/s")
+            Counter(name, f"{name} of {size} byte", rate * GIGABYTE, "byte/s", "", None, None, "gauge",
+                    rate, "GB/s")
         )  # fmt: skip
 
     def _comment(self, line: str) -> None:
+        if _BEGINS.match(line) and (self._test.ranks or self._test.rows):
+            self._test = _Test(self._named)
+            self._tests.append(self._test)
         if rank := _RANK.match(line):
-            self._ranks += 1
-            self._hosts.add(rank[2])
+            self._test.ranks += 1
+            self._test.hosts.add(rank[2])
             if rank[4]:
                 self._found.facts.setdefault("device", rank[4].strip())
         elif version := _VERSION.search(line):
             self._found.version = self._found.version or version[1] or version[2]
-        if match := _COLLECTIVE.search(line):
-            self._collective = self._collective or (match[1] or match[2])
+        elif _HEADER.match(line):
+            self._columns = _columns(line)
+        if not _CONCLUDED.match(line):
+            self._name(line)
         if "Out of bounds values" in line and "FAILED" in line:
             self._found.warn("the collective's own check failed")
 
+    def _name(self, line: str) -> None:
+        if match := _COLLECTIVE.search(line):
+            self._named = match[1]
+            if not self._test.rows:
+                self._test.collective = self._named
+
     def finish(self) -> None:
         found = self._found
-        if self._ranks:
-            found.facts.update({"ranks": self._ranks, "hosts": len(self._hosts)})
-        if self._collective:
-            found.facts["collective"] = self._collective
-        if self._best and len(self._hosts) > 1:
-            method = (
-                f"nccl-tests: best bus bandwidth of {self._collective or 'a collective'}, {self._ranks} ranks"
-            )
-            rate = self._best * GIGABYTE
+        tests = [one for one in self._tests if one.rows] or self._tests[:1]
+        names = dict.fromkeys(one.collective for one in tests if one.collective)
+        if names:
+            found.facts["collective"] = ", ".join(names)
+        if ranks := max(one.ranks for one in tests):
+            found.facts.update({"ranks": ranks, "hosts": max(len(one.hosts) for one in tests)})
+        measured = [one for one in tests if one.best]
+        best = max((one for one in measured if len(one.hosts) > 1), key=lambda one: one.best, default=None)
+        if best is not None:
+            name = best.collective or "a collective"
+            method = f"nccl-tests: best bus bandwidth of {name}, {best.ranks} ranks"
+            rate = best.best * GIGABYTE
             found.ceilings.append(
                 RecordedCeiling("network.nccl", NETWORK, NETWORK, "", rate, "byte/s", method)
             )
-        elif self._best and len(self._hosts) == 1:
+        elif any(one.hosts for one in measured):
             found.warn("all ranks are on one host: its bus bandwidth is no ceiling of the network")
+
+
+def _columns(header: str) -> _Columns | None:
+    """None where it lacks a column of bus bandwidths, as when it was cut."""
+    names = [name for name in header.lstrip("# ").split() if name != "timestamp"]
+    times = [at for at, name in enumerate(names) if name in ("time", "cputime")]
+    rates = tuple(at for at, name in enumerate(names) if name == "busbw")
+    if not times or len(times) != len(rates):
+        return None
+    half = times[1] - times[0] if len(times) > 1 else 0
+    wrong = tuple(at for at, name in enumerate(names) if name == "#wrong")
+    return _Columns(len(names), times[0], half, rates, wrong)
 
 
 def _read_inspector(text: Text, found: Collector) -> None:

@@ -33,7 +33,7 @@ def read(text: Text, found: Collector) -> None:
     if text.head.lstrip().startswith("{"):
         _read_json("".join(text.chunks())[:MAX_JSON], found)
         return
-    test, is_below = "", False
+    test, described, is_below = "", "", False
     for line in text.lines():
         if version := _VERSION.search(line):
             found.version = version[1]
@@ -42,12 +42,12 @@ def read(text: Text, found: Collector) -> None:
         elif running := _RUNNING.match(line):
             test, is_below = running[1], False
         elif test and "(GB/s)" in line:
-            is_below = True  # a line of column numbers follows, then the rows
+            described, is_below = line, True  # a line of column numbers follows, then the rows
         elif line.lstrip().startswith("SUM"):
             is_below = False
         elif is_below and (row := _MATRIX.match(line)) and "." in line:
             for column, cell in enumerate(row[2].split()):
-                _add(test, int(row[1]), column, number(cell), found)
+                _add(test, described, int(row[1]), column, number(cell), found)
 
 
 def _read_json(content: str, found: Collector) -> None:
@@ -59,13 +59,18 @@ def _read_json(content: str, found: Collector) -> None:
         return
     found.version = str(report.get("git_version", "")).lstrip("v")
     for test in tests if isinstance(tests, list) else []:
-        matrix = test.get("bandwidth_matrix") if isinstance(test, dict) else None
+        if not isinstance(test, dict):
+            continue
+        described, matrix = str(test.get("bandwidth_description") or ""), test.get("bandwidth_matrix")
+        if described and "(GB/s)" not in described:
+            continue  # a latency
         for at, row in enumerate(matrix if isinstance(matrix, list) else []):
             for column, cell in enumerate(row if isinstance(row, list) else []):
-                _add(str(test.get("name", "")), at, column, number(str(cell)), found)
+                _add(str(test.get("name", "")), described, at, column, number(str(cell)), found)
 
 
-def _add(test: str, row: int, column: int, value: float | None, found: Collector) -> None:
+def _add(test: str, described: str, row: int, column: int, value: float | None, found: Collector) -> None:
+    """described: what the test says of its matrix, "" where it says nothing."""
     if value is None or value <= 0:
         return
     rate = value * GIGABYTE
@@ -77,7 +82,8 @@ def _add(test: str, row: int, column: int, value: float | None, found: Collector
         )
         return
     name = f"nvbandwidth.{test}"
-    scope = f"gpu {column}" if row == 0 or "host" in test else f"gpu {row} to gpu {column}"
+    is_of_pairs = "GPU(row)" in described if described else test.startswith("device_to_device")
+    scope = f"gpu {row} to gpu {column}" if is_of_pairs else f"gpu {column}"
     found.counters.append(
         Counter(name, name, rate, "byte/s", scope, kind="gauge", printed=value, printed_unit="GB/s")
     )

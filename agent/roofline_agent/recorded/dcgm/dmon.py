@@ -132,7 +132,11 @@ class _DmonTable:
             at = datetime.fromisoformat(stamp)
         except ValueError:
             return None
-        self._zero = self._zero or at
+        if self._zero is None:
+            self._zero = at
+            with contextlib.suppress(ValueError, OverflowError, OSError):
+                # A stamp has no zone: it is taken for this machine's.
+                self._found.started_ns = round(at.timestamp() * 1e6) * 1000
         return (at - self._zero).total_seconds()
 
     def warn(self) -> None:

@@ -90,6 +90,7 @@ class _PerfReader:
         self.inside = False
         self.unfinished = ""  # a line whose event stands on the next
         self.run = PerfRun()
+        self.begin_s = 0.0  # of that run, since the recording's time zero
         self.done: list[PerfRun] = []
         self.skipped = 0
         self._seen: dict[tuple[str, str, str, str, str], tuple[EventMeaning, str]] = {}
@@ -133,10 +134,11 @@ class _PerfReader:
                 mine = rows.which == kind
                 line = lines.line + int(mine.argmax())
                 self.found.warn(of_kind.caution, line, int(mine.sum()))
+        times_s = rows.times_s + self.begin_s
         self.found.counters.extend(
             [_delta(row, *meaning) for row, meaning in zip(rows.kinds, meanings, strict=True)],
             rows.which,
-            {"value": bases, "coverage": rows.coverages, "t_s": rows.times_s, "printed": rows.values},
+            {"value": bases, "coverage": rows.coverages, "t_s": times_s, "printed": rows.values},
         )
         return True
 
@@ -164,9 +166,18 @@ class _PerfReader:
         except (ValueError, OverflowError, OSError):
             return
         if self.found.started_ns is None:
-            self.found.started_ns = stamp
+            self.found.started_ns = stamp - round(self.begin_s * 1e9)
+            return
+        since_s = (stamp - self.found.started_ns) / 1e9
+        if since_s < self.begin_s - 1:  # stamps are whole seconds
+            self.found.warn(
+                "a run began before the one above it ended: it is placed behind that", self.text.line
+            )
+        self.begin_s = max(self.begin_s, since_s)
 
     def _next_run(self, run: PerfRun) -> None:
+        """run: what comes, behind the run before where nothing says when it began."""
+        self.begin_s += max(self.run.last_s or 0.0, self.run.elapsed_s or 0.0)
         if self.run.rows or self.run.elapsed_s is not None:
             self.done.append(self.run)
         elif not run.target:
@@ -209,7 +220,11 @@ class _PerfReader:
     def _take_table(self, t_s: float | None, where: str, found: list[DerivedMetric]) -> None:
         self.run.note_time(t_s)
         for one in found:
-            self._derived(one, where or self._whole(None), None, t_s)
+            self._derived(one, where or self._whole(None), None, self._since_zero(t_s))
+
+    def _since_zero(self, t_s: float | None) -> float | None:
+        """t_s: as printed, since the run's begin."""
+        return None if t_s is None else self.begin_s + t_s
 
     def _take(self, row: PerfRow) -> None:
         if row.t_s is None and self.run.last_s is not None:
@@ -228,14 +243,15 @@ class _PerfReader:
         self.run.add(row, means, base, self.found, self.text.line)
         if means.caution:
             self.found.warn(means.caution, self.text.line)
-        kind = "total" if row.t_s is None else "delta"
+        t_s = self._since_zero(row.t_s)
+        kind = "total" if t_s is None else "delta"
         self.found.counters.append(
             Counter(
-                means.metric, row.event, base, means.unit, where, coverage, row.t_s, kind, row.value, row.unit
+                means.metric, row.event, base, means.unit, where, coverage, t_s, kind, row.value, row.unit
             )
         )
         if row.derived is not None:
-            self._derived(row.derived, where, coverage, row.t_s)
+            self._derived(row.derived, where, coverage, t_s)
 
     def _derived(self, one: DerivedMetric, where: str, coverage: float | None, t_s: float | None) -> None:
         self.found.counters.append(

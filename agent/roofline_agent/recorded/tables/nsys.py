@@ -1,8 +1,8 @@
 """Reads what `nsys stats --format csv` prints, and its `.sqlite` as its trace report would print it.
 
 Kernels have launches and times, no FLOPs: Nsight Systems counts none. API calls, MPI events, NVTX ranges,
-copies and fills are phases; a size report beside a time report gives the copies their bytes. A CUDA graph
-that was recorded as a whole is one kernel.
+copies and fills are phases; a size report beside a time report gives the copies their bytes. Of what was
+traced, the sums beside the trace are left out. A CUDA graph that was recorded as a whole is one kernel.
 """
 
 from __future__ import annotations
@@ -13,9 +13,10 @@ from functools import partial
 
 from ..cells import Array, Distinct
 from ..collector import Collector
-from ..columns import WantedColumns, spread, sums
+from ..columns import WantedColumns, first_of_each, spread, sums
 from ..recording import Kernel, Launch, LaunchColumns
 from ..text import Text
+from .nsys_database import SEVERAL_PROCESSES
 from .rows import Header, TableBlock, TableRow, headers_in, number, read_all, sizes_of
 
 _SECONDS = {"ns": 1e-9, "nsec": 1e-9, "us": 1e-6, "μs": 1e-6, "ms": 1e-3, "s": 1.0, "sec": 1.0}
@@ -30,6 +31,8 @@ _NO_KERNELS = ("[CUDA mem", "[NVTX")
 _WHOLE_GRAPHS = (
     "CUDA graphs were recorded as a whole, without their kernels: record with --cuda-graph-trace=node"
 )
+_SEVERAL_GPUS = "kernels of {} GPUs, which may be those of several ranks: all are taken for one rank"
+_MOST_NAMES = 1000  # of GPUs and of processes that are told apart
 _FACTS = re.compile(r"# nsys (\w+): (.*)")
 
 
@@ -77,6 +80,11 @@ class _NsysReader:
 
     def __init__(self, found: Collector) -> None:
         self._found = found
+        self._kernels: list[Kernel] = []  # sums
+        self._calls: dict[str, tuple[int, float]] = {}  # sums
+        self._traced_calls: set[str] = set()
+        self._devices: set[str] = set()
+        self._processes: set[str] = set()
         self._sizes: dict[str, float] = {}
         self._copies: dict[str, tuple[int, float]] = {}
         self._mixed: dict[tuple[str, str], tuple[int, float]] = {}  # by category and name
@@ -123,7 +131,7 @@ class _NsysReader:
         time_s, count, name = _seconds(row, "total time"), row.number("instances"), row.text("name")
         if time_s is None or not count or not name:
             return False
-        self._found.kernel(Kernel(name, int(count), time_s, None, {}))
+        self._kernels.append(Kernel(name, int(count), time_s, None, {}))
         return True
 
     def _activity(self, row: TableRow) -> bool:
@@ -131,7 +139,11 @@ class _NsysReader:
         count = row.number("instances") if "instances" in row.header.at else row.number("num calls")
         if time_s is None or not count or not name:
             return False
-        self._found.phase(f"NVTX {name}" if "range" in row.header.at else name, time_s, int(count))
+        if "num calls" in row.header.at:
+            count_before, time_before = self._calls.get(name, (0, 0.0))
+            self._calls[name] = (count_before + int(count), time_before + time_s)
+        else:
+            self._found.phase(f"NVTX {name}" if "range" in row.header.at else name, time_s, int(count))
         return True
 
     def _call(self, row: TableRow) -> bool:
@@ -139,6 +151,9 @@ class _NsysReader:
         if time_s is None or not name:
             return False
         self._found.phase(name, time_s)
+        self._traced_calls.add(name)
+        if len(self._processes) < _MOST_NAMES:
+            self._processes.add(row.text("pid"))
         return True
 
     def _any(self, row: TableRow) -> bool:
@@ -204,10 +219,12 @@ class _NsysReader:
             problems=block.each(_SIZES, sizes_of, kernels) if keeps else (),
         )
         self._found.launch_columns([launches])
-        devices = block.distinct("device") if "device" not in self._found.facts else None
+        devices = block.distinct("device")
         if devices is not None:
-            texts = (devices.texts[one] for one in devices.which[kernels])
-            self._note_device(next(filter(None, texts), ""))
+            which = devices.which[kernels]
+            firsts = [0] if len(devices.texts) == 1 else first_of_each(which).tolist()
+            for first in firsts:
+                self._note_device(devices.texts[which[first]])
         return True
 
     def _copies_of(self, block: TableBlock, names: Distinct, times: Array, rows: Array) -> None:
@@ -233,10 +250,27 @@ class _NsysReader:
         return self._zero_s
 
     def _note_device(self, name: str) -> None:
-        if name and "device" not in self._found.facts:
+        if not name:
+            return
+        if len(self._devices) < _MOST_NAMES:
+            self._devices.add(name)
+        if "device" not in self._found.facts:
             self._found.facts["device"] = re.sub(r"\s*\(\d+\)$", "", name)
 
     def finish(self) -> None:
+        if len(self._devices) > 1:
+            self._found.warn(_SEVERAL_GPUS.format(len(self._devices)))
+        if len(self._processes) > 1:
+            self._found.warn(SEVERAL_PROCESSES)
+        if "trace" in self._kinds:
+            self._kernels.clear()
+            self._copies.clear()
+            self._sizes.clear()
+        for kernel in self._kernels:
+            self._found.kernel(kernel)
+        for name, (count, time_s) in self._calls.items():
+            if name not in self._traced_calls:
+                self._found.phase(name, time_s, count)
         self._add_mixed()
         for name, (count, time_s) in self._copies.items():
             self._found.phase(name, time_s, count, self._sizes.get(name))

@@ -14,8 +14,9 @@ from pathlib import Path
 MAGIC = b"SQLite format 3\0"
 _HEADER = "Start (ns),Duration (ns),CorrId,GrdX,GrdY,GrdZ,BlkX,BlkY,BlkZ,Bytes (B),Device,Strm,Name\n"
 _COPIES = {1: "Host-to-Device", 2: "Device-to-Host", 8: "Device-to-Device", 10: "Peer-to-Peer"}
-_KERNELS = """SELECT k.start, k.end - k.start, k.correlationId, k.gridX, k.gridY, k.gridZ, k.blockX, k.blockY,
-    k.blockZ, NULL, k.deviceId, k.streamId, s.value FROM CUPTI_ACTIVITY_KIND_KERNEL k
+_KERNEL_TABLE = "CUPTI_ACTIVITY_KIND_KERNEL"
+_KERNELS = f"""SELECT k.start, k.end - k.start, k.correlationId, k.gridX, k.gridY, k.gridZ, k.blockX,
+    k.blockY, k.blockZ, NULL, k.deviceId, k.streamId, s.value FROM {_KERNEL_TABLE} k
     LEFT JOIN StringIds s ON s.id = k.demangledName"""
 _GRAPH_TABLE = "CUPTI_ACTIVITY_KIND_GRAPH_TRACE"  # of graphs that are recorded as a whole, nsys's default
 _GRAPHS = f"""SELECT start, end - start, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, deviceId, 0,
@@ -24,6 +25,8 @@ _NO_GRAPHS = (
     "CUDA graphs were recorded as a whole in columns that are not known, and are left out: "
     "record with --cuda-graph-trace=node"
 )
+SEVERAL_PROCESSES = "several processes, which may be several ranks: all are taken for one rank"
+_PROCESSES = f"SELECT count(DISTINCT globalPid) FROM {_KERNEL_TABLE}"
 _MEMORY = """SELECT start, end - start, correlationId, NULL, NULL, NULL, NULL, NULL, NULL, bytes,
     deviceId, streamId, {} FROM {} ORDER BY start"""
 _RANGES = """SELECT n.start, n.end - n.start, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0,
@@ -61,7 +64,9 @@ class TraceOfDatabase(io.RawIOBase):
         if "TARGET_INFO_SESSION_START_TIME" in tables:
             for row in database.execute("SELECT utcEpochNs FROM TARGET_INFO_SESSION_START_TIME LIMIT 1"):
                 yield f"# nsys started_ns: {row[0]}\n"
-        launches = [_KERNELS] if "CUPTI_ACTIVITY_KIND_KERNEL" in tables else []
+        launches = [_KERNELS] if _KERNEL_TABLE in tables else []
+        if _has_several_processes(database):
+            yield f"# nsys warning: {SEVERAL_PROCESSES}\n"
         if _GRAPH_TABLE in tables:
             if _has(database, _GRAPH_TABLE, "start", "end", "deviceId", "graphId"):
                 launches.append(_GRAPHS)
@@ -99,6 +104,13 @@ class TraceOfDatabase(io.RawIOBase):
         if not self.closed and self._database is not None:
             self._database.close()
         super().close()
+
+
+def _has_several_processes(database: sqlite3.Connection) -> bool:
+    if not _has(database, _KERNEL_TABLE, "globalPid"):
+        return False
+    (count,) = database.execute(_PROCESSES).fetchone()
+    return int(count) > 1
 
 
 def _has(database: sqlite3.Connection, table: str, *columns: str) -> bool:

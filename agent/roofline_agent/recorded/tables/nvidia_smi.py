@@ -45,6 +45,10 @@ _TEXTS = frozenset(
 _SIGNS = re.compile(
     r"utilization\.|memory\.(?:used|free|total)|power\.draw|clocks\.|temperature\.|pstate|fan\."
 )
+_NAMES = ("index", "uuid", "pci.bus_id")  # of GPUs
+_NO_NAMES = (
+    "no column says of which GPU a row is (index, uuid or pci.bus_id): all rows are taken for those of one"
+)
 _CELL = re.compile(r"(\s*)(-?[\d.]+)\s*([A-Za-z%/]*)")
 _MINUTE = re.compile(r"\d{4}/\d\d/\d\d \d\d:\d\d:")
 _SECOND = re.compile(r"[0-6]\d\.\d{1,6}")
@@ -65,6 +69,8 @@ def read(text: Text, found: Collector) -> None:
     found.tool = "nvidia-smi"
     reader = _SmiReader(found)
     read_all(reader, text, found, _is_header, partial(_wanted, keeps=found.counters.keeps))
+    if reader.has_nameless:
+        found.warn(_NO_NAMES)
 
 
 def _wanted(header: Header, keeps: bool) -> WantedColumns:
@@ -79,8 +85,10 @@ class _SmiReader:
         self._found = found
         self._zero_s: float | None = None
         self._order: dict[str, int] = {}
+        self.has_nameless = False  # rows that do not say of which GPU they are
 
     def take(self, row: TableRow) -> None:
+        self.has_nameless = self.has_nameless or not any(map(row.text, _NAMES))
         t_s = self._time(row.text("timestamp"))
         gpu = row.text("index") or self._number_of(row.text("uuid") or row.text("pci.bus_id") or "0")
         self._note(row.text)
@@ -93,6 +101,7 @@ class _SmiReader:
         """The same for each row, in columns where all of them say which GPU it is and when it was."""
         at = block.header.at.get("timestamp")
         gpus = None if block.columns.are_alike else self._gpus(block)
+        self.has_nameless = self.has_nameless or block.header.at.keys().isdisjoint(_NAMES)
         moments = () if at is None else self._moments(block.columns, at)
         if moments is None or (gpus is None and not block.columns.are_alike):
             for row in block.rows():
@@ -127,7 +136,7 @@ class _SmiReader:
 
     def _gpus(self, block: TableBlock) -> Distinct | None:
         """The number of each row's GPU; None where one does not say it."""
-        named = next(filter(None, map(block.distinct, ("index", "uuid", "pci.bus_id"))), None)
+        named = next(filter(None, map(block.distinct, _NAMES)), None)
         if named is None or "" in named.texts:
             return None
         if "index" in block.header.at:

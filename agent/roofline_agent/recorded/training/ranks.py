@@ -6,8 +6,8 @@ import re
 
 SEVERAL = "several ranks wrote this log: the step lines of all but one are left out"
 _RANK = re.compile(
-    r"^\s*(?:\[\d+,(\d+)\]\s*<\w+>:?|\[(\d+)\]\s*<\w+>:?|(\d{1,6}):\s)"
-)  # mpirun, horovodrun, srun -l
+    r"^\s*(?:\[\d+,(\d+)\]\s*<\w+>:?|\[(\d+)\]\s*<\w+>:?|\[(?:rank|default)(\d+)\]:|(\d{1,6}):\s)"
+)  # mpirun, horovodrun, torchrun (default: the rank on its node), srun -l
 
 
 def split_rank(line: str) -> tuple[str, str]:

@@ -58,7 +58,7 @@ def _take_history(history: Any, found: Collector) -> None:
             each_s = (runtime - before_s) / (step - before)
             before_s = runtime
         before = step
-        found.steps.append(StepLine(step, None, None, _positive(one["loss"]), each_s))
+        found.steps.append(StepLine(step, None, None, _finite(one["loss"]), each_s))
         lines += 1
     for one in logged:
         for key in ("train_runtime", "train_steps_per_second", "train_tokens_per_second"):
@@ -73,7 +73,12 @@ def _take_history(history: Any, found: Collector) -> None:
         found.warn("the rates of a run are only in the state saved behind its end (train_samples_per_second)")
 
 
-def _positive(value: Any) -> float | None:
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < 1e300:
+def _finite(value: Any) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not abs(value) < 1e300:
         return None
     return float(value)
+
+
+def _positive(value: Any) -> float | None:
+    found = _finite(value)
+    return found if found is not None and found >= 0 else None
