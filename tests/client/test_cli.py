@@ -333,7 +333,7 @@ def test_rank_without_a_process_has_no_pid(server: Asked) -> None:
 
 QUESTIONS = {
     "GetSteps": chunks(message("steps", steps(), ["a note"]), message("steps", steps("worker:1"))),
-    "GetStragglers": answer(pb.Stragglers(job="42", verdict="no rank holds the others up")),
+    "GetStragglers": answer(pb.Stragglers(job="42", verdict="no rank holds the others up", notes=["a note"])),
     "GetTimeline": chunks(
         message("timeline", introductions(), ["a note"]),
         message("timeline", slices("steps", [(0, 10), (10, 20)])),
@@ -424,6 +424,7 @@ def test_stragglers_in_all_forms(site: Asked) -> None:
     text, table, whole = (asking(site, "stragglers", "--format", form) for form in ("text", "csv", "json"))
     assert text.stdout.splitlines()[0] == "no rank holds the others up"
     assert table.stdout.startswith("job,subject,rank,host,kind")
+    assert table.stderr == "roofline-client: note: a note\n" and text.stderr == whole.stderr == ""
     assert json.loads(whole.stdout)["verdict"] == "no rank holds the others up"
 
 

@@ -91,6 +91,12 @@ def test_no_more_threads_than_can_be_looked_at() -> None:
     assert (found.slices, found.dropped) == (LANES, 3)
 
 
+def test_stretch_of_which_nothing_can_be_drawn_is_dropped_and_counted() -> None:
+    busy = slices("kernels", [(at, 10_000) for at in range(LANES)])
+    _, found = traced(busy, slices("kernels", [(100, 200), (150, 300)], flops=[1, 2]))
+    assert (found.slices, found.dropped) == (LANES, 2)
+
+
 def test_threads_have_numbers_in_the_order_of_the_rows() -> None:
     rows = ("kernels", "engine", "asked", "phases", "steps of worker:1", "steps", "something new")
     trace, _ = traced(*(slices(row, [(0, 1)]) for row in rows))
@@ -108,18 +114,40 @@ def test_arguments_are_what_is_known() -> None:
     ]
 
 
-def test_curves_of_a_rank() -> None:
-    curve = chunk("timeline", slices("counter", [(0, 10), (10, 20)], name="CPU", value=[0.5, 1.5]))
-    curve = curve._replace(
-        columns=[c._replace(unit="cores") if c.name == "value" else c for c in curve.columns]
-    )
+def curve(times: Sequence[tuple[int, int]], values: Sequence[float], name: str = "CPU") -> TableChunk:
+    made = chunk("timeline", slices("counter", times, name=name, value=values))
+    return made._replace(columns=[c._replace(unit="cores") if c.name == "value" else c for c in made.columns])
+
+
+def samples(*curves: TableChunk) -> tuple[list[tuple[str, float, float]], Written]:
+    """(name, ts, value) of every sample of a curve, and what was written."""
     out = io.StringIO()
-    assert write_trace([HEAD, curve], out).counters == 2
-    drawn = [e for e in json.loads(out.getvalue())["traceEvents"] if e["ph"] == "C"]
-    assert [(e["name"], e["ts"], e["args"]) for e in drawn] == [
-        ("CPU", 0.0, {"cores": 0.5}),
-        ("CPU", 0.01, {"cores": 1.5}),
-    ]
+    found = write_trace([HEAD, *curves], out)
+    events = [e for e in json.loads(out.getvalue())["traceEvents"] if e["ph"] == "C"]
+    return [(e["name"], e["ts"], e["args"]["cores"]) for e in events], found
+
+
+def test_curves_of_a_rank() -> None:
+    shown, found = samples(curve([(0, 1000), (1000, 2000)], [0.5, 1.5]))
+    assert shown == [("CPU", 0.0, 0.5), ("CPU", 1.0, 1.5), ("CPU", 2.0, 0)]
+    assert found.counters == 2
+
+
+def test_curve_falls_to_nothing_where_nothing_was_measured() -> None:
+    # Steps that follow each other are a little apart.
+    times = [(0, 1000), (1001, 2000), (2100, 3000), (9000, 10_000)]
+    shown, _ = samples(curve(times, [1.0, 2.0, 3.0, 4.0]))
+    expected = [(0.0, 1.0), (1.001, 2.0), (2.0, 0), (2.1, 3.0), (3.0, 0), (9.0, 4.0), (10.0, 0)]
+    assert [(ts, value) for _, ts, value in shown] == expected
+
+
+def test_curve_that_comes_in_pieces_is_one() -> None:
+    own = [curve([(0, 1000)], [1.0]), curve([(1000, 2000)], [2.0]), curve([(5000, 6000)], [3.0])]
+    shown, found = samples(*own, curve([(0, 1000)], [7.0], name="sent"))
+    expected = [(0.0, 1.0), (1.0, 2.0), (2.0, 0), (5.0, 3.0), (6.0, 0)]
+    assert [(ts, value) for name, ts, value in shown if name == "CPU"] == expected
+    assert [(ts, value) for name, ts, value in shown if name == "sent"] == [(0.0, 7.0), (1.0, 0)]
+    assert found.counters == 4
 
 
 def test_names_cannot_steer_what_shows_them() -> None:
@@ -136,20 +164,20 @@ def test_what_is_no_timeline_is_refused(first: list[TableChunk]) -> None:
 @needs_perfetto
 def test_perfetto_reads_it_as_it_is_meant(tmp_path: Path) -> None:
     path = tmp_path / "t.json"
-    curve = slices("counter", [(0, 10 * MS), (10 * MS, 20 * MS)], name="CPU", value=[0.5, 1.5])
+    cores = slices("counter", [(0, 10 * MS), (10 * MS, 20 * MS)], name="CPU", value=[0.5, 1.5])
     rows = [
         slices("steps", [(k * 10 * MS, k * 10 * MS + 9 * MS + 7) for k in range(20)]),
         slices("steps", [(k * 10 * MS, k * 10 * MS + 11 * MS) for k in range(20)], rank="ps:0"),
         slices("engine", [(0, 30 * MS), (10 * MS, 40 * MS), (30 * MS, 30 * MS)]),
         slices("phases", [(MS, 2 * MS)], name='with "quotes" and ä'),
-        curve,
+        cores,
     ]
     with path.open("w") as out:
         written = write_trace(pieces(*rows), out)
     found, curves, complaints = ask(path, SLICES, COUNTERS, COMPLAINTS)
     assert complaints == []
     assert len(found) == written.slices == 44
-    assert [c["value"] for c in curves] == [0.5, 1.5]
+    assert [c["value"] for c in curves] == [0.5, 1.5, 0.0]
     steps = [s for s in found if (s["process"], s["thread"]) == ("worker:0 @node1", "steps")]
     assert [(s["begin_ns"], s["lasts_ns"]) for s in steps] == [(k * 10 * MS, 9 * MS + 7) for k in range(20)]
     assert {s["name"] for s in found} >= {'with "quotes" and ä', "steps 19"}

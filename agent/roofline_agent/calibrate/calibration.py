@@ -47,7 +47,7 @@ class SweepPoint(NamedTuple):
 
 
 class Calibration(NamedTuple):
-    """All ceilings measured in one go on one node."""
+    """All ceilings measured in one go on one node, and what is kept of an earlier one (earlier.py)."""
 
     host: str
     cpu_model: str
@@ -57,6 +57,7 @@ class Calibration(NamedTuple):
     notes: tuple[str, ...] = ()  # what could not be measured, and what may have disturbed the rest
     sweep: tuple[SweepPoint, ...] = ()  # by operation, stores, threads, each from small to large
     effort: str = "normal"  # "quick", "normal", "full"
+    is_complete: bool = True  # no part of the measurement of the CPUs failed
 
 
 def to_json(calibration: Calibration) -> dict[str, Any]:
@@ -77,6 +78,9 @@ def from_json(value: object) -> Calibration:
     if not isinstance(value, dict) or found != FORMAT:
         raise ValueError(f'expected an object with "format": {FORMAT}')
     ceilings = _list(value.get("ceilings"), "ceilings")
+    is_complete = value.get("is_complete", True)
+    if not isinstance(is_complete, bool):
+        raise ValueError("is_complete is not true or false")
     return Calibration(
         host=_text(value, "host"),
         cpu_model=_text(value, "cpu_model"),
@@ -87,6 +91,7 @@ def from_json(value: object) -> Calibration:
         notes=tuple(_text({"note": one}, "note") for one in _list(value.get("notes", []), "notes")),
         sweep=tuple(map(point_from_json, _list(value.get("sweep", []), "sweep"))),
         effort=_text(value, "effort", "normal"),
+        is_complete=is_complete,
     )
 
 

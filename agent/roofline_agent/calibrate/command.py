@@ -14,6 +14,7 @@ from roofline_agent.calibrate.busy import Busy, named, refuse_beside, running_ra
 from roofline_agent.calibrate.calibration import Calibration, Ceiling, to_json
 from roofline_agent.calibrate.compare import files, table, tools
 from roofline_agent.calibrate.compare.table import Theirs
+from roofline_agent.calibrate.earlier import with_earlier
 from roofline_agent.calibrate.errors import CalibrationError
 from roofline_agent.calibrate.hardware import this_hardware
 from roofline_agent.calibrate.interference import cpu_times, disturbance
@@ -36,7 +37,8 @@ class CalibrateOptions(NamedTuple):
 
 
 def run(options: CalibrateOptions, out: IO[str], report: Callable[[str], None]) -> None:
-    """Measure; what is kept is replaced at the end. Raises CalibrationError, and Busy beside a training.
+    """Measure; what is kept is replaced at the end, but for what was not measured this time. Raises
+    CalibrationError, and Busy beside a training.
 
     report: gets what is not the result (which round of a comparison it is).
     """
@@ -56,9 +58,9 @@ def run(options: CalibrateOptions, out: IO[str], report: Callable[[str], None]) 
 
     if not options.as_json:
         _print(out, text.HEADER)
-    result = _measure(options, show, ranks)
-    not_kept = _keep(options, result)
-    compared = _compare(options, result, theirs, report)
+    measured = _measure(options, show, ranks)
+    result, not_kept = _keep(options, measured)
+    compared = _compare(options, measured, theirs, report)
     if not options.as_json:
         _show_rest(options, result, compared, not_kept, out)
         return
@@ -82,7 +84,7 @@ def _measure(
         result = calibrate(show, options.effort, prefer=not ranks, compiled=options.compiled)
     except CalibrationError as error:
         failure = error
-        result = Calibration(platform.node(), "", 0, time.time_ns(), (), (str(error),))
+        result = Calibration(platform.node(), "", 0, time.time_ns(), (), (str(error),), is_complete=False)
     try:
         ceilings, notes = measure_gpus(show, options.python, options.effort == "quick", options.force)
     except CalibrationError as error:
@@ -98,17 +100,18 @@ def _measure(
     return result._replace(ceilings=found, notes=notes)
 
 
-def _keep(options: CalibrateOptions, result: Calibration) -> str:
-    """Replace what is kept; else why not."""
-    if options.effort == "quick":
-        try:
-            kept = store.load(options.path)
-        except CalibrationError:
-            kept = None
-        if kept is not None and kept.effort != "quick":
-            return f"not kept: --quick is only for a look, and {options.path} has a thorough calibration"
+def _keep(options: CalibrateOptions, measured: Calibration) -> tuple[Calibration, str]:
+    """What is kept now; else what was measured, and why it is not kept."""
+    try:
+        before = store.load(options.path)
+    except CalibrationError:
+        before = None
+    if options.effort == "quick" and before is not None and before.effort != "quick":
+        why = f"not kept: --quick is only for a look, and {options.path} has a thorough calibration"
+        return measured, why
+    result = with_earlier(measured, before)
     store.save(result, options.path)
-    return ""
+    return result, ""
 
 
 def _compare(

@@ -69,6 +69,7 @@ def calibrate(
         tuple(dict.fromkeys(notes)),
         tuple(point for part in parts for point in part.sweep),
         effort,
+        not any(part.error for part in parts),
     )
 
 

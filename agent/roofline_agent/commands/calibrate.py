@@ -51,8 +51,9 @@ def calibrate(
       roofline-agent calibrate --compare b.json    or output of STREAM, ERT
       roofline-agent calibrate --format json > node.json
 
-    The format of a file to compare with is recognised by its content. Stored ceilings are replaced only
-    when all are measured; Ctrl-C keeps the old ones. Each ceiling is explained in docs/ceilings.md.
+    The format of a file to compare with is recognised by its content. Stored ceilings are replaced at the
+    end; Ctrl-C keeps the old ones. What cannot be measured this time, as a GPU without its framework or a
+    part that fails, stays as it was with its date. Each ceiling is explained in docs/ceilings.md.
     Exit codes: 1 nothing could be measured or stored, or the file to compare with has no ceiling; 6 a
     training runs on this node (see --force).
     """

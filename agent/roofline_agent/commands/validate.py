@@ -54,7 +54,7 @@ def validate(
       roofline-agent validate --format json -o node.json
       roofline-agent validate --format md           a table for docs/accuracy.md
 
-    Results of sources that are not checked stay as they were; Ctrl-C keeps the old results. docs/accuracy.md
+    Results of metrics that are not checked stay as they were; Ctrl-C keeps the old results. docs/accuracy.md
     explains how each true value is known.
     Exit codes: 1 a source is off by more than its tolerance, or nothing could be checked; 6 a training runs
     on this node (see --force), or a file cannot be written.

@@ -51,7 +51,7 @@ def run(
     show: Callable[[str], None],
     progress: Callable[[str], None],
 ) -> Outcome:
-    """Check and keep; kept results of other sources stay, and all if the node was busy and something is off.
+    """Check and keep; kept results of other metrics stay, and all if the node was busy and something is off.
     show: gets lines of text as they are known.
 
     Raises Unavailable beside a training, ValidationError.

@@ -29,7 +29,7 @@ def load(state: Path) -> Validation | None:
 
 
 def keep(state: Path, new: Validation) -> Path:
-    """Replace what is kept of the sources that were looked at; its file. Raises ValidationError."""
+    """Replace what is kept of the metrics that were checked; its file. Raises ValidationError."""
     try:
         before = load(state)
     except ValidationError:

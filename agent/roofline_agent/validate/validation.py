@@ -47,7 +47,7 @@ class Unchecked(NamedTuple):
 
 
 class Validation(NamedTuple):
-    """What was found of one node; of each source when it was looked at last."""
+    """What was found of one node; of each metric when it was checked last."""
 
     host: str
     cpu_model: str
@@ -66,11 +66,22 @@ class Validation(NamedTuple):
 
 
 def merged(new: Validation, before: Validation | None) -> Validation:
-    """The new one, and of sources that it has not looked at what was known before of the same machine."""
+    """The new one, and of what it has not checked what was known before of the same machine.
+
+    A check stays until the same is checked again: that a busy node or a missing driver kept it from being
+    checked says nothing against it.
+    """
     if before is None or (before.host, before.cpu_model) != (new.host, new.cpu_model):
         return new
+    again = {(check.source, check.metric, check.work) for check in new.checks}
+    # Of a metric all works of which were checked, also those that are done no more.
+    whole = {(c.source, c.metric) for c in new.checks} - {(one.source, one.metric) for one in new.unchecked}
+    checks = [
+        c
+        for c in before.checks
+        if (c.source, c.metric) not in whole and (c.source, c.metric, c.work) not in again
+    ]
     looked_at = {check.source for check in new.checks} | {one.source for one in new.unchecked}
-    checks = [check for check in before.checks if check.source not in looked_at]
     unchecked = [one for one in before.unchecked if one.source not in looked_at]
     return new._replace(checks=(*new.checks, *checks), unchecked=(*new.unchecked, *unchecked))
 

@@ -20,7 +20,6 @@ from .options import (
     RanksOption,
     RolesOption,
     ServerOption,
-    StepsOption,
     check_choice,
     check_ending,
     resolve_job,
@@ -121,7 +120,13 @@ def plot(
     server: ServerOption = DEFAULT_SERVER,
     which: JobArgument = "",
     job: JobsOption = None,
-    steps: StepsOption = "",
+    steps: Annotated[
+        str,
+        typer.Option(
+            help="only steps FIRST:LAST, either end may be omitted; all: every step; default: the steady "
+            "steps, with --kind steps every step"
+        ),
+    ] = "",
     rank: RanksOption = None,
     points: Annotated[str, typer.Option(help=POINTS_HELP)] = "",
     by: Annotated[str, typer.Option(help="for a breakdown or layers, one bar per: role, rank")] = "",

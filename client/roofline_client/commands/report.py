@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import signal
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 import typer
 
@@ -33,6 +35,7 @@ from .options import (
 REPORT_FORMATS = ("text", "json", "csv", "md", "html")
 WATCH, EVERY_S = "--watch", 2.0
 AGAIN_S = 0.5
+TERMINATED = 128 + signal.SIGTERM  # exit code, as shells have it
 
 
 def report(
@@ -67,13 +70,16 @@ def report(
 ) -> None:
     """What holds a job back, what that costs, and what to try. Also shows where the time of a step goes."""
     check_choice(output, REPORT_FORMATS, "--format")
+    _check_job_of_watch(watch, which or job)
     check_seconds({"--wait": wait, WATCH: watch})
     asked = one_job(which, job)
+    if brief and (output != "text" or full):
+        raise UsageError("--brief is the verdict as text alone: not with --format or --full")
     first, last = parse_steps(steps)
     if plot is not None:
         check_ending(plot, "--plot")
     if watch is not None:
-        _check_watch(output, full, plot)
+        _check_watch(output, full, brief, plot)
     from ..api import connect
 
     with connect(server) as client:
@@ -106,7 +112,7 @@ def _wait(ask: Callable[[], Any], seconds: float, sleep: Callable[[float], None]
 def _show(output: str, found: Any, full: bool, brief: bool = False) -> None:
     from ..tables import screen, text
 
-    if brief and output == "text":
+    if brief:
         with reader_may_leave():
             text.show(screen.in_brief(found))
         return
@@ -124,7 +130,7 @@ def _show(output: str, found: Any, full: bool, brief: bool = False) -> None:
         with reader_may_leave():
             text.show(screen.in_full(found))
     else:
-        show(output, found, screen)
+        show(output, found, screen, found.notes)
 
 
 # -- watching ---------------------------------------------------------------------------------------
@@ -140,15 +146,44 @@ def with_seconds(arguments: Sequence[str]) -> list[str]:
     return made
 
 
-def _check_watch(output: str, full: bool, plot: Path | None) -> None:
+def _check_job_of_watch(watch: float | None, job: str) -> None:
+    """Raises UsageError where what stands behind --watch was taken for seconds and may be the job."""
+    if watch is None or watch == EVERY_S or job:
+        return
+    number = int(watch) if watch.is_integer() else watch
+    raise UsageError(f"no job: {WATCH} took {number} as seconds; write `report {number} {WATCH}`")
+
+
+def _check_watch(output: str, full: bool, brief: bool, plot: Path | None) -> None:
     """Raises UsageError for what cannot be refreshed in place."""
-    if output != "text" or full or plot is not None:
-        raise UsageError(f"{WATCH} refreshes the first screen: not with --format, --full or --plot")
+    from ..tables import text
+
+    if output != "text" or full or brief or plot is not None:
+        raise UsageError(f"{WATCH} refreshes the first screen: not with --format, --full, --brief or --plot")
+    lacking = ""
     if not sys.stdout.isatty():
+        lacking = "stdout"
+    elif text.terminal().is_dumb_terminal:
+        lacking = f"one of TERM={os.environ.get('TERM', '')}"
+    if lacking:
         raise UsageError(
-            f"{WATCH} needs a terminal, which stdout is not; leave it out to write one report, "
-            "or repeat the command to follow the job"
+            f"{WATCH} needs a terminal that can be redrawn, which {lacking} is not; leave it out to write "
+            "one report, or repeat the command to follow the job"
         )
+
+
+@contextlib.contextmanager
+def _ended_by_sigterm() -> Iterator[None]:
+    """In the block SIGTERM unwinds, as Ctrl-C does: it would leave the terminal as it was drawn on."""
+
+    def leave(number: int, frame: object) -> NoReturn:
+        raise SystemExit(TERMINATED)
+
+    before = signal.signal(signal.SIGTERM, leave)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _watch(ask: Callable[[], Any], every: float, wait: Callable[[float], None] = time.sleep) -> None:
@@ -160,7 +195,10 @@ def _watch(ask: Callable[[], Any], every: float, wait: Callable[[float], None] =
     found = ask()
     try:
         # On a screen of its own, which goes with everything that was drawn there; rich restores the cursor.
-        with Live(screen.as_text(found), console=text.terminal(), screen=True, auto_refresh=False) as live:
+        with (
+            _ended_by_sigterm(),
+            Live(screen.as_text(found), console=text.terminal(), screen=True, auto_refresh=False) as live,
+        ):
             while found.running:
                 wait(every)
                 found = ask()

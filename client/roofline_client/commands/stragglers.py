@@ -37,4 +37,4 @@ def stragglers(
 
     with connect(server) as client:
         found = client.stragglers(resolve_job(client, asked), *chosen)
-    show(output, found, waits)
+    show(output, found, waits, found.notes)

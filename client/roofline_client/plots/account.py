@@ -84,6 +84,7 @@ def _draw(axis: Axes, shown: Sequence[RankAccount], verdict: Verdict) -> list[Ar
     axis.set_yticks(range(len(shown)), [_name(one) for one in shown])
     for text, one in zip(axis.get_yticklabels(), shown, strict=True):
         text.set_color(style.colour(one.role))
+        text.set_parse_math(False)
         text.set_fontweight("bold" if one.rank in named else "normal")
     axis.set_ylim(len(shown) - 0.5, -0.5)
     axis.set_xlim(0, longest * scale * 1.02)

@@ -108,6 +108,8 @@ def size(axis: Axes) -> tuple[float, float]:
 def set_looks(axis: Axes, across: str, up: str) -> None:
     axis.set_xlabel(across, fontsize=style.LABEL)
     axis.set_ylabel(up, fontsize=style.LABEL)
+    for label in (axis.xaxis.label, axis.yaxis.label):
+        label.set_parse_math(False)
     axis.set_axisbelow(True)
     axis.tick_params(labelsize=style.TICK)
     axis.tick_params(which="minor", length=2, width=0.5)

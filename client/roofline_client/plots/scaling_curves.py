@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
-from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullFormatter, NullLocator
+from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter, NullLocator
 from roofline.answers.trajectory import Path, Stop
 from roofline.answers.values import Value
 
@@ -17,6 +17,8 @@ from ..tables.names import clean
 from . import caption, style
 from .label_placement import shortened
 from .scales import set_looks, tick
+
+EXAMPLES = "examples/s"
 
 
 class ScalingCurve(NamedTuple):
@@ -37,6 +39,33 @@ def curves_of(paths: Sequence[Path]) -> list[ScalingCurve]:
         own = min(group, key=lambda path: path.role in ("ps", "chief", "evaluator"))
         curves.append(ScalingCurve(own.role, [s for s in own.stops if _is_positive(s.throughput)]))
     return curves
+
+
+def in_one_unit(curves: Sequence[ScalingCurve]) -> list[ScalingCurve]:
+    """Only the stops whose throughput is in the unit that most have: others have no place on one axis."""
+    unit = _commonest_unit(curves)
+    kept = [ScalingCurve(c.role, [s for s in c.stops if s.throughput.unit == unit]) for c in curves]
+    return [curve for curve in kept if curve.stops]
+
+
+def unit_notes(curves: Sequence[ScalingCurve], over: str) -> list[str]:
+    """Of these curves the stops that `in_one_unit` leaves out."""
+    unit = _commonest_unit(curves)
+    notes = []
+    for role, stops in curves:
+        others: dict[str, list[str]] = {}
+        for stop in stops:
+            if stop.throughput.unit != unit:
+                others.setdefault(stop.throughput.unit, []).append(stop.at)
+        for other, values in others.items():
+            which = f"{role} at {over} {', '.join(values)}"
+            notes.append(f"{which}: throughput not drawn (counted in {other}, not in {unit}).")
+    return notes
+
+
+def _commonest_unit(curves: Sequence[ScalingCurve]) -> str:
+    units = [stop.throughput.unit for curve in curves for stop in curve.stops]
+    return max(units, key=lambda unit: (units.count(unit), unit == EXAMPLES), default="")
 
 
 def _is_positive(value: Value) -> bool:
@@ -131,9 +160,10 @@ def _set_axes(axis: Axes, across: dict[str, float], x_label: str, y_label: str) 
     for value, x in sorted(across.items(), key=lambda item: item[1]):
         if not names or x - max(names) >= least:
             names[x] = shortened(clean(value), 6)
-    axis.xaxis.set_major_locator(FixedLocator(list(names)))
+    axis.set_xticks(list(names), list(names.values()))
+    for text in axis.get_xticklabels():
+        text.set_parse_math(False)
     axis.xaxis.set_minor_locator(NullLocator())
     axis.xaxis.set_minor_formatter(NullFormatter())
-    axis.xaxis.set_major_formatter(FuncFormatter(lambda x, _: names.get(x, "")))
     axis.yaxis.set_major_locator(MaxNLocator(5))
     axis.yaxis.set_major_formatter(FuncFormatter(lambda y, _: tick(y)))

@@ -19,6 +19,7 @@ from ..tables.names import clean, short_hosts
 from . import caption, kernels, layout, legends, style
 from .label_placement import Labels
 from .markers import level_name
+from .panels import MOST_PANELS
 from .scales import Frame, around, is_drawable, set_plane, shaped, tick
 from .time_points import bar, complexity, draw_points, has_place, has_time, took
 
@@ -29,8 +30,9 @@ SHADE = "#EFEFEF"
 
 
 def figure(record: TimeRoofline) -> Figure:
-    """A panel for each node, device and precision. Raises NothingToDraw when there is nothing to draw."""
-    panels = _panels(record)
+    """A panel for each node, device and precision, at most MOST_PANELS. Raises NothingToDraw when there is
+    nothing to draw."""
+    panels, more = _panels(record)
     frame, ratio = shaped(around(_frame(panel) for panel in panels), FLATTEST, STEEPEST)
     columns = min(3, len(panels))
     width = WIDTHS.get(columns, NARROW)
@@ -44,14 +46,17 @@ def figure(record: TimeRoofline) -> Figure:
         title = caption.title(what, record.about, where)
         points = next((point.kind for panel in record.panels for point in panel.points), "")
         command = caption.command("roofline", record.about, kind="time", points=points, over=record.over)
+        if more:
+            notes.insert(0, f"{more} more panel{'s are' if more > 1 else ' is'} not drawn.")
         under = caption.of(record.about, notes, record.notes, key=key, command=command)
         layout.finish(made, axes, boxes, title, handles, under)
     return made
 
 
 def draw_on(axes: Axes | Sequence[Axes], record: TimeRoofline) -> None:
-    """Draw on these axes, one for each node, device and precision. Errors as of `figure`."""
-    panels = _panels(record)
+    """Draw on these axes, one for each node, device and precision, at most MOST_PANELS. Errors as of
+    `figure`."""
+    panels, _ = _panels(record)
     given = layout.axes_list(axes, len(panels), "each node, device and precision")
     frames = [shaped(_frame(p), *[layout.ratio(axis)] * 2)[0] for p, axis in zip(panels, given, strict=True)]
     with layout.settings():
@@ -59,14 +64,15 @@ def draw_on(axes: Axes | Sequence[Axes], record: TimeRoofline) -> None:
         legends.on(given[0], [*handles, *(Line2D([], [], linestyle="", label=sign) for sign in key)])
 
 
-def _panels(record: TimeRoofline) -> list[TimePanel]:
+def _panels(record: TimeRoofline) -> tuple[list[TimePanel], int]:
+    """Those that are drawn, of most time first as the server sends them, and how many more there are."""
     readable = [panel._replace(points=kernels.renamed(panel.points)) for panel in record.panels]
     found = [panel for panel in readable if any(map(has_place, panel.points))]
     if not found:
         reasons = [*record.notes, *(note for panel in readable for note in _missing(panel.points))]
         why = caption.joined(reasons[:3]) or "no kernel or step has FLOPs, bytes and a time"
         raise NothingToDraw(f"nothing to draw: {clean(why)}")
-    return found
+    return found[:MOST_PANELS], len(found[MOST_PANELS:])
 
 
 def _frame(panel: TimePanel) -> Frame:

@@ -28,7 +28,8 @@ def figure(record: Trajectory) -> Figure:
     """The plane, and throughput and efficiency if they are known. Raises ClientError without a path."""
     lines, frame = _plane(record)
     frame, ratio = shaped(frame, FLATTEST, STEEPEST)
-    curves = scaling_curves.curves_of(record.paths)
+    every = scaling_curves.curves_of(record.paths)
+    curves = scaling_curves.in_one_unit(every)
     lower = scaling_curves.lower_field(curves)
     boxes = [layout.Box(layout.LEFT, layout.TOP, WIDTH, WIDTH * ratio)]
     if curves:
@@ -45,6 +46,7 @@ def figure(record: Trajectory) -> Figure:
             *_missing(record),
             *_precision_notes(record, lines),
             *roofs.outside(lines, frame),
+            *scaling_curves.unit_notes(every, record.over),
             *scaling_curves.absence_notes(curves, lower),
             # `_missing` says why the other paths are not drawn.
             *(f"{path.role}: {path.words}" for path in record.paths if path.words and _shown(path)),

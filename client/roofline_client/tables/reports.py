@@ -187,7 +187,8 @@ def _ceilings(report: Report) -> Columns:
         for c in roof.ceilings:
             spread = "-" if c.provenance == Provenance.ANALYTIC else f"{c.spread:.1%}"
             measured = units.when(c.time_ns, "%Y-%m-%d %H:%M")
-            cells = [roof.host, c.name, units.number(c.value, c.unit), spread, measured, c.doubt]
+            name = f"{c.device} {c.name}".strip() + (f" to {c.peer}" if c.peer else "")
+            cells = [roof.host, name, units.number(c.value, c.unit), spread, measured, c.doubt]
             table.add(*cells[: len(heads)])
     if not table.rows:
         table.add("-", "none measured", "-", "-", "-")

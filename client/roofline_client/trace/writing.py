@@ -35,6 +35,7 @@ ROWS = (
 LANES = 64  # threads of one row at most
 FIXED = ("rank", "host", "row", "name", "begin_ns", "end_ns")
 COUNTER = "counter"
+PAUSE = 0.1  # of a sample's length: where no sample follows for longer, its curve falls to 0
 MOST_TEXTS = 200_000  # names that are kept in JSON: steps of ranks have the same ones
 
 
@@ -68,6 +69,7 @@ def write_trace(
         progress(trace.slices + trace.counters)
     if trace is None:
         raise Refused("the server sends no timeline")
+    trace.end_curves()
     out.write("\n]}\n")
     return Written(trace.slices, trace.counters, len(trace.processes), trace.dropped, notes)
 
@@ -91,6 +93,7 @@ class _Trace:
         self._has_events = False
         self._lanes: dict[tuple[str, str], list[_Lane]] = {}
         self._threads: dict[tuple[int, int], int] = {}  # (process, place of the row) -> how many
+        self._curves: dict[tuple[str, str], _Sample] = {}  # (rank, name) -> the last one
         self._texts: dict[str, str] = {}
         self.processes: dict[str, int] = {}
         self.slices = self.counters = self.dropped = 0
@@ -119,20 +122,39 @@ class _Trace:
             self._add_slices(rank, kind, columns)
 
     def _add_counters(self, rank: str, columns: Columns, unit: str) -> None:
-        there, value = _there(columns["value"]), self._values(columns["value"])
-        count, pid = len(there), self.processes[rank]
+        for curve in stretches(columns, "name"):
+            self._add_curve(rank, str(curve["name"][0]), curve, unit)
+
+    def _add_curve(self, rank: str, name: str, columns: Columns, unit: str) -> None:
+        """A sample holds until the next one: where there is none for a while, the curve falls to 0."""
+        begins, ends = _numbers(columns, "begin_ns"), _numbers(columns, "end_ns")
+        values = np.asarray(columns["value"])
+        last = self._curves.get((rank, name), _Sample(int(begins[0]), int(begins[0]), unit))
+        since, until = np.append(last.begin_ns, begins[:-1]), np.append(last.end_ns, ends[:-1])
+        falls = until[begins - until > PAUSE * (until - since)]
+        times = np.append(begins, falls)
+        order = np.argsort(times, kind="stable")
+        values = np.append(values, np.zeros(len(falls), values.dtype))
+        self._write_samples(rank, name, times[order], values[order], unit)
+        self._curves[rank, name] = _Sample(int(begins[-1]), int(ends[-1]), unit)
+        self.counters += len(begins)
+
+    def end_curves(self) -> None:
+        """Behind their last samples."""
+        for (rank, name), last in self._curves.items():
+            self._write_samples(rank, name, np.array([last.end_ns]), np.zeros(1, np.int64), last.unit)
+
+    def _write_samples(self, rank: str, name: str, times: Ints, values: Column, unit: str) -> None:
+        there, count = _there(values), len(times)
         self._write(
             count,
-            f'{{"ph":"C","pid":{pid},"ts":',
-            json_rows.microseconds(_numbers(columns, "begin_ns") - self._begin_ns),
-            ',"name":',
-            self._names(columns["name"]),
-            f',"args":{{{json.dumps(clean(unit))}:',
-            json_rows.where(there, value),
+            f'{{"ph":"C","pid":{self.processes[rank]},"ts":',
+            json_rows.microseconds(times - self._begin_ns),
+            f',"name":{self._text(name)},"args":{{{json.dumps(clean(unit))}:',
+            json_rows.where(there, self._values(values)),
             json_rows.where(~there, json_rows.same("null", count)),
             "}}",
         )
-        self.counters += count
 
     def _meta(self, what: str, pid: int, tid: int, **values: Any) -> None:
         event = json.dumps({"ph": "M", "name": what, "pid": pid, "tid": tid, "args": values})
@@ -146,6 +168,8 @@ class _Trace:
             self.dropped += int(np.count_nonzero(~free))
             columns = {name: _some(column, free) for name, column in columns.items()}
             begins, ends, threads = begins[free], ends[free], threads[free]
+            if not len(begins):
+                return
         args = self._arguments({name: column for name, column in columns.items() if name not in FIXED})
         self._write(
             len(begins),
@@ -236,6 +260,14 @@ class _Trace:
             written = json_rows.text_of(json_rows.beside([json_rows.same(",\n", count), *blocks]))
             self._out.write(written if self._has_events else written[1:])
             self._has_events = True
+
+
+class _Sample(NamedTuple):
+    """Of a curve."""
+
+    begin_ns: int
+    end_ns: int
+    unit: str
 
 
 class _Lane:

@@ -216,6 +216,9 @@ def test_part_that_fails_does_not_cost_the_others(machine: Hardware, monkeypatch
     # Whatever else runs on the machine just now is a caveat.
     assert calibration.ceilings[0]._replace(doubt="") == PEAK
     assert calibration.notes[:2] == ("killed by SIGILL", "no L3")
+    assert not calibration.is_complete
+    monkeypatch.setattr(package, "measure_parts", parts(PartResult((PEAK,))))
+    assert calibrate().is_complete
 
 
 def test_nothing_measured_is_an_error_with_the_reason(

@@ -96,6 +96,20 @@ def test_gpus_of_a_node_whose_cpus_cannot_be_measured_are_kept(
     assert kept.ceilings == (HBM,)
 
 
+def test_ceilings_of_gpus_outlive_a_calibration_without_their_framework(
+    options: CalibrateOptions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gpu_package, "measure_gpus", lambda progress, python, quick, force: ((HBM,), ()))
+    printed_by(options._replace(python="/opt/python"))
+    monkeypatch.setattr(gpu_package, "measure_gpus", lambda progress, python, quick, force: ((), ()))
+    printed = printed_by(options)
+    assert "as not measured this time: gpu 0 hbm.triad" in printed
+    kept = store.load(options.path)
+    assert kept is not None
+    assert kept.ceilings == (PEAK, HBM)
+    assert from_json(json.loads(printed_by(options._replace(as_json=True)))) == kept
+
+
 def test_json_is_a_calibration_with_nothing_else_around(options: CalibrateOptions) -> None:
     assert from_json(json.loads(printed_by(options._replace(as_json=True)))) == MEASURED
 

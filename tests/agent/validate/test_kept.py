@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from roofline_agent.validate import kept
 from roofline_agent.validate.errors import ValidationError
-from roofline_agent.validate.validation import from_json, to_json
+from roofline_agent.validate.validation import Unchecked, from_json, to_json
 
 from .made import FOUND, NO_RAPL, RIGHT, WRONG
 
@@ -67,6 +67,31 @@ def test_result_of_some_sources_leaves_the_others(tmp_path: Path) -> None:
     assert set(now.checks) == {RIGHT, mended}
     assert now.unchecked == (NO_RAPL,)
     assert now.notes == ()
+
+
+BUSY = Unchecked(WRONG.source, WRONG.metric, "others on this node did 60% as much meanwhile", time_ns=8)
+NO_PERF = Unchecked(WRONG.source, "", "no PMU", time_ns=8)
+
+
+@pytest.mark.parametrize("why", [BUSY, NO_PERF])
+def test_metric_that_could_not_be_checked_again_stays_off(tmp_path: Path, why: Unchecked) -> None:
+    kept.keep(tmp_path, FOUND)
+    kept.keep(tmp_path, FOUND._replace(checks=(RIGHT,), unchecked=(why,)))
+    now = kept.load(tmp_path)
+    assert now is not None
+    assert now.off == (WRONG,) and now.checks == (RIGHT, WRONG)
+    assert now.unchecked == (why, NO_RAPL)
+
+
+def test_metric_is_off_until_the_work_that_showed_it_is_done_again(tmp_path: Path) -> None:
+    kept.keep(tmp_path, FOUND)
+    other = WRONG._replace(work="another work", median=0.0)
+    kept.keep(tmp_path, FOUND._replace(checks=(other,), unchecked=(BUSY,)))
+    now = kept.load(tmp_path)
+    assert now is not None and set(now.checks) == {RIGHT, other, WRONG}
+    kept.keep(tmp_path, FOUND._replace(checks=(other,), unchecked=()))
+    now = kept.load(tmp_path)
+    assert now is not None and set(now.checks) == {RIGHT, other}
 
 
 def test_result_of_another_machine_is_replaced_whole(tmp_path: Path) -> None:

@@ -306,6 +306,7 @@ def test_picture_that_cannot_be_written_leaves_the_old_one(site: Asked, tmp_path
 def test_help_names_the_kinds() -> None:
     done = run("plot", "--help")
     assert done.returncode == 0 and all(kind in done.stdout for kind in PICTURES)
+    assert "with --kind steps every step" in " ".join(done.stdout.split())
     for command in ("roofline", "trajectory", "breakdown"):
         assert f"  roofline-client {command} --" in run(command, "--help").stdout
 

@@ -72,6 +72,12 @@ def test_other_forms(site: Asked, form: str, begin: str) -> None:
     assert done.returncode == 0 and done.stdout.startswith(begin) and "stalls the workers" in done.stdout
 
 
+def test_notes_that_csv_has_no_place_for_are_on_stderr(site: Asked) -> None:
+    done = run("report", "42", "--format", "csv", "--server", site.address)
+    notes = report().notes
+    assert notes and done.stderr.splitlines() == [f"roofline-client: note: {note}" for note in notes]
+
+
 @pytest.mark.parametrize("encoding", ["ascii", "latin1"])
 def test_terminal_that_lacks_characters(encoding: str) -> None:
     made = verdict(headline="é…世", quality=["é…世"])
@@ -97,6 +103,13 @@ def test_brief_is_the_verdict_in_ten_lines(site: Asked) -> None:
     done = run("report", "42", "--brief", "--server", site.address)
     assert done.returncode == 0 and len(done.stdout.splitlines()) <= 10
     assert done.stdout.startswith("Job 42 ") and "BOTTLENECK" in done.stdout
+
+
+@pytest.mark.parametrize("words", [("--full",), ("--format", "csv"), ("--format", "html")])
+def test_brief_goes_with_no_other_form(site: Asked, words: tuple[str, ...]) -> None:
+    before = len(site.requests)
+    one_line(run("report", "42", "--brief", *words, "--server", site.address), 2, "--brief")
+    assert len(site.requests) == before
 
 
 def test_wait_ends_with_the_job(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -140,8 +153,11 @@ HIDDEN, SHOWN = b"\x1b[?25l", b"\x1b[?25h"
 OTHER_SCREEN, OWN_SCREEN = b"\x1b[?1049h", b"\x1b[?1049l"
 
 
-def on_terminal(*arguments: str, interrupt: Any = None, **environ: str) -> tuple[int, bytes]:
-    """Exit code and what a terminal received. interrupt: waits for when Ctrl-C is pressed."""
+def on_terminal(
+    *arguments: str, interrupt: Any = None, by: signal.Signals = signal.SIGINT, **environ: str
+) -> tuple[int, bytes]:
+    """Exit code and what a terminal received. interrupt: waits for when Ctrl-C is pressed, or for when the
+    process gets that other signal."""
     own, other = pty.openpty()
     env = {**PLAIN, "TERM": "xterm-256color", "COLUMNS": "120", "LINES": "40", **environ}
     env.pop("NO_COLOR", None) if "NO_COLOR" not in environ else None
@@ -149,7 +165,7 @@ def on_terminal(*arguments: str, interrupt: Any = None, **environ: str) -> tuple
     os.close(other)
     if interrupt is not None:
         interrupt()
-        process.send_signal(signal.SIGINT)
+        process.send_signal(by)
     received = b""
     while True:
         try:
@@ -185,21 +201,35 @@ def test_watching_ends_with_the_job_and_leaves_the_last_screen() -> None:
     assert shown.rindex(HIDDEN) < shown.rindex(SHOWN)
 
 
-def test_ctrl_c_gives_the_terminal_back() -> None:
+@pytest.mark.parametrize(("by", "exit_code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_signal_gives_the_terminal_back(by: signal.Signals, exit_code: int) -> None:
     with serving(report=answer(message(verdict(), running=True)), jobs=JOBS) as asked:
 
         def asked_again() -> None:
             wait_for(lambda: len(asked.requests) >= 2, "a second question")
 
         code, shown = on_terminal(
-            "report", "42", "--watch", "0.2", "--server", asked.address, interrupt=asked_again
+            "report", "42", "--watch", "0.2", "--server", asked.address, interrupt=asked_again, by=by
         )
-    assert code == 130 and b"Traceback" not in shown
+    assert code == exit_code and b"Traceback" not in shown
     assert shown.rindex(HIDDEN) < shown.rindex(SHOWN) and shown.rindex(OWN_SCREEN) < shown.rindex(
         b"BOTTLENECK"
     )
 
 
-@pytest.mark.parametrize("words", [(), ("--format", "json"), ("--full",)])
+@pytest.mark.parametrize("words", [(), ("--format", "json"), ("--full",), ("--brief",)])
 def test_watching_needs_a_terminal_and_the_first_screen(site: Asked, words: tuple[str, ...]) -> None:
     one_line(run("report", "42", "--watch", *words, "--server", site.address), 2, "--watch")
+
+
+@pytest.mark.parametrize("term", ["dumb", "unknown"])
+def test_watching_needs_a_terminal_that_can_be_redrawn(site: Asked, term: str) -> None:
+    code, shown = on_terminal("report", "42", "--watch", "--server", site.address, TERM=term, COLUMNS="300")
+    assert code == 2 and f"which one of TERM={term} is not".encode() in shown
+
+
+def test_job_that_was_taken_for_seconds_is_named(site: Asked) -> None:
+    done = run("report", "--watch", "41234567", "--server", site.address)
+    one_line(done, 2, "--watch took 41234567 as seconds; write `report 41234567 --watch`")
+    done = run("report", "--watch", "--server", site.address)
+    assert done.returncode == 2 and "took" not in done.stderr

@@ -137,3 +137,19 @@ def test_many_ranks_are_bands_by_role() -> None:
 def test_many_steps_share_places() -> None:
     _, texts = drawn(models.steps(models.rank_steps("worker:0", range(2400))), "steps")
     assert seen_text(texts, "A place holds 10 steps") and "longest" in texts
+
+
+@pytest.mark.parametrize(("number", "last"), [(2.4e6, "2 M"), (500.0, "500")])
+def test_numbers_without_a_unit_have_none_at_their_axis(number: float, last: str) -> None:
+    record = models.breakdown("worker", "ps", kinds=["time"])
+    parts = [part._replace(value=seen(number / 5, "1")) for part in record.parts]
+    figure, _ = drawn(record._replace(parts=parts), "breakdown")
+    figure.draw_without_rendering()
+    assert [text.get_text() for text in figure.axes[0].get_xticklabels()][-1] == last
+
+
+def test_names_of_ranks_are_no_mathematics() -> None:
+    record = models.account([r"$\x$:0", "worker:1"])
+    figure, texts = drawn(record, "account")
+    assert r"$\x$:0" in texts
+    assert not any(text.get_parse_math() for text in figure.axes[0].get_yticklabels())

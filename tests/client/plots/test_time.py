@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from roofline.answers.time_roofline import TimePoint, TimeRoofline
 from roofline_client import plots
+from roofline_client.plots.panels import MOST_PANELS
 
 from ..reports import absent
 from . import models
@@ -108,3 +109,11 @@ def test_kernels_without_flops_are_in_the_caption() -> None:
     _, texts = drawn(time_roofline(v100([time_point(), gone])))
     assert "1,234 launches without FLOPs, 12.3 ms" in " ".join(texts)
     assert "memset: not drawn (0 FLOP has no place" in " ".join(texts)
+
+
+def test_of_many_panels_the_first_are_drawn_and_the_others_counted() -> None:
+    panels = [v100([time_point()], device=f"gpu {n}") for n in range(MOST_PANELS + 2)]
+    figure = plots.figure("time", time_roofline(*panels))
+    titles = [axis.get_title(loc="left") for axis in figure.axes]
+    assert titles == [f"node1, gpu {n}, f16" for n in range(MOST_PANELS)]
+    assert "2 more panels are not drawn." in " ".join(t.text for t in written(figure))

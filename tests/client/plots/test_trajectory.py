@@ -8,9 +8,9 @@ import pytest
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.text import Annotation
-from roofline.answers.trajectory import Path, Trajectory
+from roofline.answers.trajectory import Path, Stop, Trajectory
 
-from ..reports import absent
+from ..reports import absent, seen
 from . import models
 from .models import point
 from .test_kinds import drawn as drawn_as
@@ -115,3 +115,36 @@ def test_ideal_is_the_throughput_at_full_efficiency() -> None:
     top, bottom = drawn(models.trajectory(Path("worker", stops, "")))[0].axes[1:]
     assert [list(line.get_ydata()) for line in top.lines] == [[100.0, 200.0], [100.0, 400.0]]  # type: ignore[arg-type]
     assert list(bottom.lines[0].get_ydata()) == [1.0, 0.5]  # type: ignore[arg-type]
+
+
+def counted(at: str, throughput: float, unit: str) -> Stop:
+    return models.stop(at, point(), throughput, None)._replace(throughput=seen(throughput, unit))
+
+
+@pytest.mark.parametrize(
+    ("units", "drawn_unit", "left_out"),
+    [
+        (("examples/s", "examples/s", "steps/s"), "examples/s", "4"),
+        (("steps/s", "examples/s", "steps/s"), "steps/s", "2"),
+        (("steps/s", "examples/s"), "examples/s", "1"),
+    ],
+)
+def test_throughputs_of_several_units_share_no_axis(
+    units: tuple[str, ...], drawn_unit: str, left_out: str
+) -> None:
+    stops = [counted(str(2**k), 10.0 + k, unit) for k, unit in enumerate(units)]
+    figure, texts = drawn(models.trajectory(Path("worker", stops, "")))
+    assert figure.axes[1].get_ylabel() == f"Throughput ({drawn_unit})"
+    shown = [10.0 + k for k, unit in enumerate(units) if unit == drawn_unit]
+    assert list(figure.axes[1].lines[0].get_ydata()) == shown  # type: ignore[arg-type]
+    (other,) = set(units) - {drawn_unit}
+    note = f"worker at nodes {left_out}: throughput not drawn (counted in {other}, not in {drawn_unit})."
+    assert seen_text(texts, note)
+
+
+def test_values_and_parameters_are_no_mathematics() -> None:
+    stops = [models.stop(at, point(), 100.0, None) for at in (r"$\x$", "$b$")]
+    figure, _ = drawn(models.trajectory(Path("worker", stops, ""), over=r"$\size$"))
+    axis = figure.axes[-1]
+    for text in (axis.xaxis.label, *axis.get_xticklabels()):
+        assert "$" in text.get_text() and not text.get_parse_math()

@@ -332,3 +332,10 @@ def test_what_lay_between_steps_has_a_table_of_the_kinds_that_were_seen(piped: A
     (row,) = [line for line in text.splitlines() if "800 ms" in line and "worker:0" in line]
     assert "12" in row
     assert "evaluations" not in piped(reports.as_text(report()))
+
+
+def test_ceilings_have_their_device_and_their_peer(piped: Any) -> None:
+    of_gpu = ceiling("hbm.read", "memory", 3e12, device="gpu 3")
+    to_peer = ceiling("net.tcp", "network", 1e9, peer="node2")
+    text = piped(reports.as_text(report(roofs=[roof()._replace(ceilings=[of_gpu, to_peer])])))
+    assert row(text, "node1  gpu 3 hbm.read") and row(text, "node1  net.tcp to node2")
