@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 from roofline.answers.values import Provenance, Scope, Value, value
-from roofline.answers.verdict import AccountPart, LeftOut, RankAccount, Verdict
+from roofline.answers.verdict import AccountPart, Finding, LeftOut, RankAccount, Verdict
 
 from ...correlate.steps import OWN
 from ...model.account import Account
@@ -64,7 +64,7 @@ def verdict(
         left_out=[LeftOut(*one[:2], seconds_a_step(one.seconds, MEASURED)) for one in left_out],
         accounts=_rank_accounts(view, gathered, known, exits),
         roofline=roofline,
-        quality=[*quality, *_rate_notes(rate), *_beside_notes(known)],
+        quality=[*quality, *_rate_notes(rate), *_beside_notes(known, found.named)],
         examples_per_second_of_run=rate_of_run(view, training, steps),
     )
 
@@ -74,10 +74,10 @@ def _rate_notes(rate: Value) -> list[str]:
     return [texts.rate_of_some(rate.reason)] if rate.value is not None and rate.reason else []
 
 
-def _beside_notes(known: Accounts) -> list[str]:
+def _beside_notes(known: Accounts, named: Sequence[Finding]) -> list[str]:
     """Time between steps whose ends a training marks: it lowers the rate, and is in no account."""
     much = {n: share for n, share in known.share_beside.items() if share > MUCH_BESIDE}
-    if not much:
+    if not much or any(finding.kind == "between" for finding in named):
         return []
     most = max(much, key=lambda number: much[number])
     return [texts.beside([known.accounts[n].rank for n in much], much[most], known.beside[most])]

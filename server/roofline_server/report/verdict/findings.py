@@ -159,7 +159,7 @@ def _beside_findings(known: Accounts, rate: Value) -> list[Finding]:
     most = max(shares, key=lambda number: shares[number])
     seconds, ranks = known.beside[most], [known.accounts[number].rank for number in shares]
     step = seconds / shares[most]
-    gain = Gain(step, step - seconds, step - seconds, step - seconds)
+    gain = _gain(step, step - seconds, step - seconds, step - seconds)
     return [
         Finding(
             kind="between",

@@ -211,7 +211,7 @@ def test_time_between_the_steps_that_a_training_marks(tmp_path: Path, beside: in
         assert (first.cost.value, first.share.value) == pytest.approx((0.03, 0.6), rel=0.02)
         assert first.rate.value == pytest.approx(8 / 0.020, rel=0.02)
     said = [line for line in found.quality if "between steps" in line]
-    assert len(said) == (beside > 0)
+    assert len(said) == (beside == 2 * MS), "what is named as a finding is not said twice"
     view = store.view("job")
     assert view is not None
     fixed = what_if(view, WhatIfQuery(fix="input")).rate
