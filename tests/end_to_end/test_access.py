@@ -79,7 +79,9 @@ def line_of_server(node: Person) -> str:
 def test_five_commands_from_nothing_to_a_report(
     site: Site, head: Person, node: Person, tmp_path: Path
 ) -> None:
-    assert "joined" in node.said("roofline-agent", "join", head.address, "-", stdin=head.token() + "\n")
+    printed = head.said("roofline-server", "token", "new").split()
+    assert printed[:2] == ["roofline-agent", "join"] and printed[3:5] == ["-", "<<<"]
+    assert "joined" in node.said("bash", "-c", " ".join([*printed[:2], head.address, *printed[3:]]))
     start_agent(site, node)
     wait_until(lambda: "connected to server" in site.log("agent.log"), what="the agent is let in")
     run = ["roofline-agent", "run", "--job", JOB, "--", sys.executable, TRAINING, "30", "0.02", "4"]
