@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ipaddress
-import os
 import sys
 import threading
 from collections.abc import Awaitable, Callable

@@ -421,8 +421,12 @@ third.close()
 """
 
 
-@pytest.mark.skipif(os.getuid() != 0 or not shutil.which("unshare"), reason="needs a disk of its own, as root")
-@pytest.mark.parametrize(("ended", "left"), [("stopped", "[4, 5, 6, 7]"), ("killed", "[1, 2, 3, 4, 5, 6, 7]")])
+@pytest.mark.skipif(
+    os.getuid() != 0 or not shutil.which("unshare"), reason="needs a disk of its own, as root"
+)
+@pytest.mark.parametrize(
+    ("ended", "left"), [("stopped", "[4, 5, 6, 7]"), ("killed", "[1, 2, 3, 4, 5, 6, 7]")]
+)
 def test_agent_that_starts_on_a_full_disk_goes_on_in_memory_as_the_same(
     tmp_path: Path, ended: str, left: str
 ) -> None:
