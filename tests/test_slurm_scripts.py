@@ -53,9 +53,32 @@ def test_task_gets_hooks_once_and_before_its_own_path(node: Node) -> None:
 
 
 def test_tasks_of_the_job_are_kept_for_its_steps(node: Node) -> None:
-    assert node.run("task_prolog.sh", SLURM_NTASKS="8") == ["export ROOFLINE_SLURM_TASKS=8"]
-    again = node.run("task_prolog.sh", SLURM_NTASKS="2", ROOFLINE_SLURM_TASKS="8")
-    assert again == ["export ROOFLINE_SLURM_TASKS=8"]
+    eight = ["export ROOFLINE_SLURM_TASKS=8", "export ROOFLINE_SLURM_TASKS_OF=7"]
+    assert node.run("task_prolog.sh", SLURM_NTASKS="8") == eight
+    assert node.run("task_prolog.sh", SLURM_NTASKS="2", **given(eight)) == eight
+    part = {"SLURM_JOB_ID": "8", "SLURM_HET_JOB_ID": "7"}
+    assert node.run("task_prolog.sh", SLURM_NTASKS="2", **part, **given(eight)) == eight
+
+
+def given(lines: list[str]) -> dict[str, str]:
+    """Variables that a task has after these lines."""
+    return dict(line.removeprefix("export ").split("=", 1) for line in lines)
+
+
+def test_job_that_is_submitted_from_within_another_has_tasks_and_opt_out_of_its_own(node: Node) -> None:
+    node.run("prolog.sh", SLURM_JOB_COMMENT="noroofline")
+    first = node.run("task_prolog.sh", SLURM_NTASKS="8")
+    assert first[:2] == ["export ROOFLINE_DISABLE=1", "export ROOFLINE_DISABLE_OF=7"]
+    assert node.run("task_prolog.sh", SLURM_NTASKS="2", **given(first)) == first[2:], "a step of it"
+    own = ["export ROOFLINE_SLURM_TASKS=2", "export ROOFLINE_SLURM_TASKS_OF=8"]
+    undone = ["unset ROOFLINE_DISABLE", "unset ROOFLINE_DISABLE_OF"]
+    within = {"SLURM_JOB_ID": "8", "SLURM_NTASKS": "2"}
+    assert node.run("task_prolog.sh", **within, **given(first)) == [*undone, *own]
+    by_user = node.run("task_prolog.sh", **within, ROOFLINE_DISABLE="1")
+    assert by_user == own, "what the user sets stays, in jobs within too"
+    node.run("prolog.sh", SLURM_JOB_ID="8", SLURM_JOB_COMMENT="noroofline")
+    again = ["export ROOFLINE_DISABLE=1", "export ROOFLINE_DISABLE_OF=8"]
+    assert node.run("task_prolog.sh", **within, **given(first)) == [*undone, *again, *own]
 
 
 def test_comment_keeps_a_job_out(node: Node) -> None:
@@ -63,7 +86,8 @@ def test_comment_keeps_a_job_out(node: Node) -> None:
     node.run("prolog.sh", SLURM_JOB_COMMENT="my run, noroofline", SLURM_JOB_RESTART_COUNT="1")
     assert (node.kept / "7").read_text().splitlines() == ["1", "my run, noroofline"]
     path = f"export PYTHONPATH={node.hooks}"
-    assert node.run("task_prolog.sh") == ["export ROOFLINE_DISABLE=1", path]
+    disabled = ["export ROOFLINE_DISABLE=1", "export ROOFLINE_DISABLE_OF=7"]
+    assert node.run("task_prolog.sh") == [*disabled, path]
     assert node.run("task_prolog.sh", SLURM_JOB_ID="8") == [path]
     node.run("epilog.sh", SLURM_NODELIST="n1", SLURMD_NODENAME="n1")
     assert not (node.kept / "7").exists()

@@ -27,7 +27,7 @@ app = typer.Typer(
     # Behind \b lines stay as they are: an example that is broken in two cannot be copied.
     "\b\n"
     "  roofline-agent                                  one per node\n"
-    "  roofline-agent join head:7642 TOKEN             once per node, with tokens\n"
+    "  roofline-agent join head:7642 - <<< TOKEN       once per node, with tokens\n"
     "  roofline-agent --server head:7642 --interval 0.1\n"
     "  roofline-agent run --job 42 -- python train.py  one per rank\n"
     "  roofline-agent hooks                            for all Python processes\n"

@@ -26,6 +26,6 @@ ENV PATH=/opt/roofline/bin:$PATH
 # It needs its directory, its ports, and no capability.
 USER 10001:10001
 VOLUME /var/lib/roofline
-EXPOSE 7642 7643 7645
+EXPOSE 7642 7643 7644 7645
 ENTRYPOINT ["roofline-server"]
 CMD ["--data", "/var/lib/roofline/server"]

@@ -61,7 +61,8 @@ def serve(
         str,
         typer.Option(
             envvar="ROOFLINE_HTTP",
-            help="HOST:PORT of /healthz, /readyz and /metrics, or off [127.0.0.1:7643, if that is free]",
+            help="HOST:PORT of /healthz, /readyz and /metrics, or off [127.0.0.1:7643, after init --mutual "
+            "7644, if that is free]",
             show_default=False,
         ),
     ] = "",

@@ -31,7 +31,7 @@ from .allocator import collect_for_ever, give_back, have_large_arrays_apart
 from .counts import SealingCounts
 from .errors import ConfigError, Unavailable
 from .health.health import Health
-from .health.monitor import DEFAULT_HTTP, OFF, HttpPlace, monitored, status_line
+from .health.monitor import DEFAULT_HTTP, MUTUAL_HTTP, OFF, HttpPlace, monitored, status_line
 from .health.routes import Door
 from .health.service import HealthService
 from .ingest.commands import Agents
@@ -53,6 +53,7 @@ log = logging.getLogger(__name__)
 
 DEFAULT_LISTEN, ALL_ADDRESSES = "127.0.0.1:7642", "0.0.0.0:7642"
 STREAM_WINDOW_BYTES = 256 << 10  # on their way to the server and not read yet
+ANY_HOST = ("0.0.0.0", "[::]", "*")
 SEAL_S = 30.0
 SEAL_ENDED_S = 10.0  # at least between two sealings because Slurm has ended jobs: arrays end many
 SEAL_BYTES = 96 << 20  # of memory, as decoded
@@ -115,7 +116,8 @@ async def serve(options: Options) -> None:
     check_address(listen, guarded or options.insecure)
     if guarded:
         Tokens(folder).all()  # else one that cannot be read, as of a later release, is noticed by who joins
-    http = _http_place(options.http, guarded or options.insecure)
+    mutual = guarded and access.is_mutual(folder)
+    http = _http_place(options.http, guarded or options.insecure, _joining(listen) if mutual else "")
     page = _page_place(options.page, guarded)
     os.umask(0o077)
     _allow_all_descriptors()
@@ -130,7 +132,6 @@ async def serve(options: Options) -> None:
     try:
         committer, sealings = Committer(store), SealingCounts()
         doors = (Tokens(folder), Audit(folder)) if guarded else None
-        mutual = guarded and access.is_mutual(folder)
         certificates = _certificates(folder, doors[0]) if doors and mutual else None
         guard = Guard(*doors, certificates) if doors else None
         health = Health(store, committer, sealings, options.data, doors[1] if doors else None)
@@ -139,7 +140,7 @@ async def serve(options: Options) -> None:
         port = _bind(server, listen, _credentials(folder, mutual) if guarded else None)
         host = listen.rpartition(":")[0]
         if mutual:
-            _bind(server, f"{host}:{join_port(port)}", _credentials(folder))
+            _bind(server, _joining(f"{host}:{port}"), _credentials(folder))
         address = health.address = f"{host}:{port}"
         door = Door(*doors, certificates) if doors else None
         manager = ServiceManager()
@@ -188,18 +189,39 @@ def _page_place(page: str, guarded: bool) -> str:
 def _page_command(page: str, listen: str, port: int, folder: Path) -> list[str]:
     """It asks over loopback, where the server listens there; others reach it over TLS alone."""
     host = listen.rpartition(":")[0]
-    host = "127.0.0.1" if host in ("0.0.0.0", "[::]", "*") else host
+    host = "127.0.0.1" if host in ANY_HOST else host
     identity = () if _is_private(page) else (folder / access.CERTIFICATE, folder / access.KEY)
     return page_command(page, f"{host}:{port}", identity)
 
 
-def _http_place(http: str, safe: bool) -> HttpPlace | None:
-    """Where HTTP is served. Raises ConfigError."""
+def _http_place(http: str, safe: bool, joining: str = "") -> HttpPlace | None:
+    """Where HTTP is served. joining: HOST:PORT that is taken by it; "": none. Raises ConfigError."""
     if http == OFF:
         return None
-    listen = http or DEFAULT_HTTP
+    listen = http or (MUTUAL_HTTP if _is_same_port(DEFAULT_HTTP, joining) else DEFAULT_HTTP)
     check_address(listen, safe, "--http")
+    if _clash(listen, joining):
+        raise ConfigError(
+            f"--http {listen} is where agents and clients join, as this server asks for certificates (init "
+            f"--mutual): choose another port, as {MUTUAL_HTTP.rpartition(':')[2]}"
+        )
     return HttpPlace(listen, bool(http), _is_private(listen))
+
+
+def _joining(listen: str) -> str:
+    """Where those join who have no certificate yet."""
+    host, _, port = listen.rpartition(":")
+    return f"{host}:{join_port(int(port))}"
+
+
+def _is_same_port(one: str, other: str) -> bool:
+    return one.rpartition(":")[2] == other.rpartition(":")[2]
+
+
+def _clash(one: str, other: str) -> bool:
+    """Whether two sockets cannot be bound to these addresses at once."""
+    hosts = {one.rpartition(":")[0], other.rpartition(":")[0]}
+    return _is_same_port(one, other) and (len(hosts) == 1 or not hosts.isdisjoint(ANY_HOST))
 
 
 def grpc_server(

@@ -73,6 +73,27 @@ def test_value_that_is_none_of_ours_is_refused(wrong: str) -> None:
     )
 
 
+def test_prometheus_that_the_network_policy_would_keep_out_is_refused() -> None:
+    watched = ("--set", "podMonitor.enabled=true")
+    assert "networkPolicy.readerNamespaces" in helm("template", "r", str(CHART), *watched, fails=True)
+    for more in ("networkPolicy.enabled=false", "networkPolicy.readerNamespaces={monitoring}"):
+        assert "PodMonitor" in [one["kind"] for one in rendered("1.33", *watched, "--set", more)]
+
+
+def test_server_reaches_the_api_server_at_its_ports_and_nothing_else() -> None:
+    def ports(*options: str) -> list[dict[str, Any]]:
+        (policy,) = [
+            one
+            for one in rendered("1.33", *options)
+            if one["kind"] == "NetworkPolicy" and one["metadata"]["name"] == "roofline-server"
+        ]
+        _, (*found,) = [rule["ports"] for rule in policy["spec"]["egress"]]
+        return found
+
+    assert ports() == [{"port": 443}, {"port": 6443}]
+    assert ports("--set", "networkPolicy.apiServerPorts={16443}") == [{"port": 16443}]
+
+
 @pytest.mark.parametrize("version", ["1.25", "1.30", "1.33", "1.37"])
 @pytest.mark.parametrize("options", [[], EVERYTHING], ids=["plain", "everything"])
 def test_manifests_are_valid_by_the_schemas_of_kubernetes(

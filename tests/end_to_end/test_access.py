@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from roofline.joining import join_port
 from roofline_agent.ranks.names import name_of
 
 from .conftest import COMMANDS, TRAINING, Site, wait_until
@@ -78,7 +79,9 @@ def line_of_server(node: Person) -> str:
 def test_five_commands_from_nothing_to_a_report(
     site: Site, head: Person, node: Person, tmp_path: Path
 ) -> None:
-    assert "joined" in node.said("roofline-agent", "join", head.address, "-", stdin=head.token() + "\n")
+    printed = head.said("roofline-server", "token", "new").split()
+    assert printed[:2] == ["roofline-agent", "join"] and printed[3:5] == ["-", "<<<"]
+    assert "joined" in node.said("bash", "-c", " ".join([*printed[:2], head.address, *printed[3:]]))
     start_agent(site, node)
     wait_until(lambda: "connected to server" in site.log("agent.log"), what="the agent is let in")
     run = ["roofline-agent", "run", "--job", JOB, "--", sys.executable, TRAINING, "30", "0.02", "4"]
@@ -174,6 +177,9 @@ def test_wrong_server_wrong_token_and_plain_agents_are_told(
 def test_certificates_in_place_of_tokens(site: Site, tmp_path: Path) -> None:
     head = Person(tmp_path / "head", site.address)
     assert "certificates are on" in head.said("roofline-server", "init", "--mutual")
+    joins_at = f"127.0.0.1:{join_port(int(site.address.rpartition(':')[2]))}"
+    clash = head.run("roofline-server", "--http", joins_at)
+    assert clash.returncode == 3 and f"--http {joins_at} is where agents and clients join" in clash.stderr
     site.start([COMMANDS / "roofline-server"], "server.log", **head.environ)
     wait_until(site.answers, what="the server answers")
     node, reader = Person(tmp_path / "node", head.address), Person(tmp_path / "reader", head.address)

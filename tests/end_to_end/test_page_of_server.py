@@ -120,6 +120,12 @@ def test_a_page_that_others_reach_speaks_tls(site: Site, tmp_path: Path) -> None
     wait_until(lambda: ask(place, "/login", tls="yes"), 30, "the page answers")
     status, headers, _ = log_in(place, owner.token("--role", "reader"), tls="yes")
     assert status == 303 and "Secure" in headers["Set-Cookie"]
+    host, _, port = place.rpartition(":")
+    before = ssl.get_server_certificate((host, int(port)))
+    owner.said("roofline-server", "init", "--renew")
+    wait_until(lambda: ssl.get_server_certificate((host, int(port))) != before, 30, "the new one is shown")
+    session = {"Cookie": headers["Set-Cookie"].partition(";")[0]}
+    assert ask(place, "/api/v1/jobs", tls="yes", **session)[0] == 200, "who was let in stays so"
 
 
 def test_a_page_that_others_reach_without_tokens_is_refused(site: Site) -> None:

@@ -1,4 +1,4 @@
-"""When `roofline-server` starts the live page by itself."""
+"""Where `roofline-server` serves the live page and HTTP."""
 
 from __future__ import annotations
 
@@ -44,6 +44,31 @@ def test_where_its_port_is_taken_the_server_goes_on(caplog: pytest.LogCaptureFix
         other.listen()
         assert serve._page_place("", guarded=False) == ""
     assert "no live page" in caplog.text and "--page HOST:PORT" in caplog.text
+
+
+def test_http_leaves_the_port_for_joining_alone() -> None:
+    assert serve._http_place("", True) == ("127.0.0.1:7643", False, True)
+    assert serve._http_place("", True, serve._joining("0.0.0.0:7642")) == ("127.0.0.1:7644", False, True)
+    assert serve._http_place("", True, serve._joining("0.0.0.0:8000")) == ("127.0.0.1:7643", False, True)
+
+
+@pytest.mark.parametrize(
+    ("http", "listen", "clash"),
+    [
+        ("0.0.0.0:7643", "0.0.0.0:7642", True),
+        ("127.0.0.1:7643", "0.0.0.0:7642", True),
+        ("10.0.0.1:7643", "10.0.0.1:7642", True),
+        ("10.0.0.1:7643", "10.0.0.2:7642", False),
+        ("0.0.0.0:7644", "0.0.0.0:7642", False),
+    ],
+)
+def test_http_at_the_port_for_joining_is_refused_with_the_reason(http: str, listen: str, clash: bool) -> None:
+    assert serve._http_place(http, True) == (http, True, http.startswith("127"))
+    if clash:
+        with pytest.raises(ConfigError, match=r"is where agents and clients join.* as 7644"):
+            serve._http_place(http, True, serve._joining(listen))
+    else:
+        assert serve._http_place(http, True, serve._joining(listen)) is not None
 
 
 def test_an_address_that_others_reach_needs_tokens() -> None:

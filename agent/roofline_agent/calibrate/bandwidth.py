@@ -155,7 +155,7 @@ def _note_end(place: Arena, points: Sequence[SweepPoint], note: Callable[[str], 
 
 
 def _measure_cache(place: Arena, level: CacheLevel, operation: str, points: Sequence[SweepPoint]) -> Ceiling:
-    on = "one CPU" if len(place.cpus) == 1 else "all CPUs at once"
+    on = _on(place)
     if not level.working_set:
         raise CalibrationError(f"{level.name}.{operation} on {on}: not told apart, {level.reason}")
     kernel = place.kernel(operation, False, level.working_set)
@@ -175,11 +175,17 @@ def _measure_cache(place: Arena, level: CacheLevel, operation: str, points: Sequ
 
 
 def _measure_dram(place: Arena, working_set: WorkingSet, operation: str) -> Ceiling:
+    if working_set.reason:
+        raise CalibrationError(f"dram.{operation} on {_on(place)}: {working_set.reason}")
     size = place.buffers[0].size
     kernel = place.kernel(operation, operation != "read", size)
     rate = place.rate(kernel, size, place.plan)
     stores = "" if operation == "read" else f"; {kernel.stores}"
     return _ceiling(place, "dram", kernel, rate, f"{_WHAT[operation]}{stores}; {working_set.description}")
+
+
+def _on(place: Arena) -> str:
+    return "one CPU" if len(place.cpus) == 1 else "all CPUs at once"
 
 
 def _ceiling(place: Arena, level: str, kernel: StreamKernel, rate: Rate, what: str) -> Ceiling:

@@ -38,6 +38,7 @@ class CacheLevel(NamedTuple):
 class WorkingSet(NamedTuple):
     size: int  # bytes, over all threads
     description: str  # with a warning where caches may have helped
+    reason: str = ""  # why it is none of DRAM; "": it is
 
 
 def cache_levels(caches: Sequence[Cache], cpus: Sequence[int]) -> tuple[CacheLevel, ...]:
@@ -78,7 +79,14 @@ def beyond_caches(hardware: Hardware, plan: RunPlan, cpus: Sequence[int]) -> Wor
     if cache is None:
         return WorkingSet(size, f"{text}, the system does not tell its caches, may contain cache hits")
     text += f", {size / cache:.1f} x the last-level caches of {size_text(cache)}"
-    return WorkingSet(size, text if size >= wanted else f"{text}, may contain cache hits")
+    reason = ""
+    if size <= cache and size == hardware.available_bytes // 4:
+        reason = (
+            f"the {size_text(size)} that may be used, a quarter of the free memory by MemAvailable and the "
+            f"limits of this process's cgroups, fit into the last-level caches of {size_text(cache)}; "
+            f"calibrate with over {size_text(4 * cache)}"
+        )
+    return WorkingSet(size, text if size >= wanted else f"{text}, may contain cache hits", reason)
 
 
 def sweep_sizes(largest: int, per_octave: int) -> list[int]:

@@ -28,8 +28,9 @@ def join(
     Examples:
 
     \b
-      roofline-agent join head:7642 roofline1.PdUE....
+      roofline-agent join head:7642 - <<< roofline1.PdUE....
       roofline-agent join head:7642 - < token
+      roofline-agent join head:7642 roofline1.PdUE....       (other users see it while it runs)
 
     Exit codes: 0 joined, 3 the address or the token is wrong, 4 the server does not answer or refuses.
     """

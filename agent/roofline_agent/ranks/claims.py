@@ -48,9 +48,11 @@ def moved_apart(
     """
     groups: dict[Claimed, list[Claim]] = {}
     used: dict[tuple[str, str], set[int]] = {}
+    worlds: dict[tuple[str, str], int] = {}  # the largest: a step inside a job has a small one of its own
     for claim in sorted(claims):
         groups.setdefault(claim[2:5], []).append(claim)
         used.setdefault(claim[2:4], set()).add(claim.index)
+        worlds[claim[2:4]] = max(claim.world, worlds.get(claim[2:4], 0))
     moved = {claim: before[claim] for group in groups.values() for claim in group if claim in before}
     for claim, index in moved.items():
         used[claim[2:4]].add(index)
@@ -58,7 +60,7 @@ def moved_apart(
         for claim in [one for one in group if one not in moved][1:]:
             if claim in due:
                 taken = used[claim[2:4]]
-                free = itertools.count(claim.world)
+                free = itertools.count(worlds[claim[2:4]])
                 moved[claim] = next(number for number in free if number not in taken)
                 taken.add(moved[claim])
     return moved

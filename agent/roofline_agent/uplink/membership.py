@@ -55,8 +55,9 @@ class Membership:
 
     def _renew(self, access: Access) -> None:
         try:
-            self.access = renewed(self._grpc, self._server, access)
-            self._keep(self.access)
+            newer = renewed(self._grpc, self._server, access)
+            self._keep(newer)  # first: a full disk is tried again, as the old one is still due
+            self.access = newer
             log.info("the certificate was exchanged for a new one")
         except CannotJoin as error:
             log.error("the certificate could not be exchanged: %s", error)

@@ -9,15 +9,19 @@ that was put back from a backup, never give different batches the same number. A
 Bounded: beyond `limit_bytes` the oldest batches are dropped, counted, and the count is reported. A full disk
 costs durability, not data: batches then wait in memory, fewer of them. SQLite without fsync survives a killed
 agent, which is what happens; a power cut takes the training with it anyway. It may leave a damaged file: that
-one is set aside, what waited in it is counted as lost, and a new file is begun under the same identity.
+one is set aside, what waited in it is counted as lost, and a new file is begun under the same identity. An
+agent that starts on a full disk has no file at all: what waits in the one there is left to the next start.
 """
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import logging
+import os
 import re
 import sqlite3
+import tempfile
 import threading
 import time
 import uuid
@@ -32,6 +36,7 @@ log = logging.getLogger(__name__)
 
 MEMORY_BATCHES, MEMORY_BYTES = 512, 64 << 20
 MAX_SEQUENCE = 2**31  # so many batches no agent makes; a server that says more is wrong
+LEAST_ROOM = 128 << 10  # bytes: what SQLite makes beside the file, and its first pages
 _NAME = re.compile(r"[0-9a-f]{32}")  # of an agent
 FORMAT = 1  # of the file; those of before say none
 _SCHEMA = """
@@ -54,7 +59,8 @@ class Spool:
         limit_bytes: int = 256 << 20,
         connect: Callable[..., sqlite3.Connection] = sqlite3.connect,
     ) -> None:
-        """Open or create the spool. Raises Unavailable when the file cannot be used."""
+        """Open or create the spool; in memory on a full disk. Raises Unavailable when the file cannot be
+        used."""
         self._path, self._connect = path, connect
         self._limit = limit_bytes
         self._lock = threading.Lock()
@@ -72,6 +78,12 @@ class Spool:
         try:
             _refuse_later(path)
             path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            self._open_where_there_is_room()
+        except (OSError, sqlite3.Error, ValueError) as error:
+            raise Unavailable(f"cannot keep a spool at {path}: {error}; choose another --state") from None
+
+    def _open_where_there_is_room(self) -> None:
+        try:
             try:
                 self._open()
             except (sqlite3.Error, ValueError) as error:
@@ -79,8 +91,10 @@ class Spool:
                     raise
                 self._set_aside(error)
                 self._open()
-        except (OSError, sqlite3.Error, ValueError) as error:
-            raise Unavailable(f"cannot keep a spool at {path}: {error}; choose another --state") from None
+        except (OSError, sqlite3.Error) as error:
+            if not _is_full(self._path.parent):
+                raise
+            self._open_in_memory(error)
 
     def _open(self) -> None:
         self._begin_file()
@@ -92,6 +106,25 @@ class Spool:
     def _begin_file(self) -> None:
         self._path.touch(0o600)  # it holds what ranks of several users did
         self._prepare(self._connect(self._path, check_same_thread=False, isolation_level=None))
+
+    def _open_in_memory(self, error: Exception) -> None:
+        """Go on as the same agent where the disk is full. Numbers go on behind those in the file."""
+        if hasattr(self, "_db"):
+            self._db.close()
+        agent, self._acked, self._last = _state_of(self._path)
+        self._agent = self._agent or agent
+        self.in_order_through = self._last
+        log.error(
+            "the disk of the spool %s is full (%s): batches wait in memory until the agent is started again",
+            self._path,
+            error,
+        )
+        self._begin_in_memory()
+
+    def _begin_in_memory(self) -> None:
+        self._bytes = 0
+        self._limit = min(self._limit, MEMORY_BYTES)
+        self._prepare(self._connect(":memory:", check_same_thread=False, isolation_level=None))
 
     def _prepare(self, db: sqlite3.Connection) -> None:
         self._db = db
@@ -127,8 +160,7 @@ class Spool:
             self._begin_file()
         except (OSError, sqlite3.Error) as problem:
             log.error("no new spool can be begun (%s): batches wait in memory", problem)
-            self._limit = min(self._limit, MEMORY_BYTES)
-            self._prepare(self._connect(":memory:", check_same_thread=False, isolation_level=None))
+            self._begin_in_memory()
 
     def _acked_before(self) -> int:
         """What the last process knew to be acknowledged. Numbers that cannot be, which a server once made an
@@ -347,6 +379,33 @@ def _what_is_left(path: Path) -> tuple[str, int]:
         agent = str(found[0]) if found and _NAME.fullmatch(str(found[0])) else ""
         waiting = int(db.execute("select count(*) from batch").fetchone()[0])
     return agent, max(1, waiting)
+
+
+def _is_full(folder: Path) -> bool:
+    """Whether the disk, or a quota, leaves no room there for what SQLite needs."""
+    try:
+        with tempfile.TemporaryFile(dir=folder) as file:
+            os.posix_fallocate(file.fileno(), 0, LEAST_ROOM)
+    except OSError as error:
+        return error.errno in (errno.ENOSPC, errno.EDQUOT)
+    return False
+
+
+def _state_of(path: Path) -> tuple[str, int, int]:
+    """The agent's name, "" where it cannot be read, what was acknowledged, and the last number, 0 likewise,
+    from a file beside which nothing can be made."""
+    # What its log has is read where the memory that SQLite shares is still there, as after a kill.
+    for how in ("mode=ro", "immutable=1"):
+        with (
+            contextlib.suppress(sqlite3.Error, ValueError),
+            contextlib.closing(sqlite3.connect(f"{path.absolute().as_uri()}?{how}", uri=True)) as db,
+        ):
+            said = dict(db.execute("select name, value from state"))
+            newest = int(db.execute("select coalesce(max(sequence), 0) from batch").fetchone()[0])
+            agent, acked = str(said.get("agent", "")), int(said.get("acked", 0))
+            if _NAME.fullmatch(agent) and max(acked, newest) <= MAX_SEQUENCE:
+                return agent, acked, max(acked, newest)
+    return "", 0, 0
 
 
 def _refuse_later(path: Path) -> None:

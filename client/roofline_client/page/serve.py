@@ -5,6 +5,7 @@ from __future__ import annotations
 import ipaddress
 import sys
 import threading
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -18,6 +19,7 @@ from .app import Settings, create_app
 from .shield import LOOPBACK
 
 MOST_CONNECTIONS = 512
+LOOK_S = 5  # for a certificate that was made anew
 GRACE_S = 1  # for what is on its way when the page ends
 
 
@@ -71,7 +73,10 @@ def run(found: Settings, place: Place, until_stdin_ends: bool = False) -> None:
         timeout_graceful_shutdown=GRACE_S,
         ssl_certfile=place.certificate,
         ssl_keyfile=place.key,
+        timeout_notify=LOOK_S,
     )
+    if place.certificate:
+        config.callback_notify = _renewing(config, place.certificate)
     server = uvicorn.Server(config)
     if until_stdin_ends:
         threading.Thread(target=_end_with_stdin, args=(server,), daemon=True).start()
@@ -84,6 +89,21 @@ def run(found: Settings, place: Place, until_stdin_ends: bool = False) -> None:
                 "machine's; choose another --listen"
             ) from None
         raise
+
+
+def _renewing(config: uvicorn.Config, certificate: Path) -> Callable[[], Awaitable[None]]:
+    """Called again and again it shows a certificate that was made anew, without a restart."""
+    shown = certificate.stat().st_mtime_ns
+
+    async def look() -> None:
+        nonlocal shown
+        with suppress(OSError):  # ssl.SSLError is one: between two files that are being replaced
+            found = certificate.stat().st_mtime_ns
+            if config.ssl is not None and found != shown:
+                config.ssl.load_cert_chain(certificate, config.ssl_keyfile)
+                shown = found
+
+    return look
 
 
 def _end_with_stdin(server: uvicorn.Server) -> None:

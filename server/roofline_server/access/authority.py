@@ -53,9 +53,8 @@ def create(folder: Path, names: Sequence[str] = (), now: datetime.datetime | Non
     """A new authority and certificate. Raises OSError."""
     now = now or _now()
     key = ec.generate_private_key(ec.SECP256R1())
-    subject = x509.Name(
-        [x509.NameAttribute(NameOID.COMMON_NAME, f"roofline authority of {socket.gethostname()}")]
-    )
+    name = f"roofline authority of {socket.gethostname()}"[:MOST_OF_SUBJECT]
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
     certificate = (
         _builder(subject, subject, key, now, AUTHORITY_DAYS)
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)

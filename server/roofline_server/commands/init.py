@@ -83,7 +83,7 @@ def init(
     what = "certificates" if access.is_mutual(folder) else "tokens"
     print(f"TLS and {what} {'are on' if fresh or turned else 'were on already'} for {where}.\n")
     print("  start the server, at all addresses   roofline-server" + _option(data))
-    print(f"  on every node, once ({DAYS:.0f} days)        roofline-agent join {address()} \\")
+    print(f"  on every node, once ({DAYS:.0f} days)        roofline-agent join {address()} - <<< \\")
     print(f"                                         {join_token(folder, secret)}")
     print("  for users on other machines          roofline-server token new --role reader" + _option(data))
     if turned and not fresh:

@@ -67,7 +67,8 @@ def new(
     facts = limit._asdict() if any(limit) else {}
     Audit(folder).add("token", token=token.id, role=role, name=name, joins=True, **facts)
     program = "roofline-agent" if role == "agent" else "roofline-client"
-    print(f"{program} join {address()} {join_token(folder, secret)}")
+    # Not as an argument, which all users of a machine see.
+    print(f"{program} join {address()} - <<< {join_token(folder, secret)}")
 
 
 @app.command("list", help="Show all tokens; their secrets are not kept.")

@@ -26,6 +26,7 @@ log = logging.getLogger(__name__)
 BEAT_S = 1.0
 OFF = "off"
 DEFAULT_HTTP = "127.0.0.1:7643"
+MUTUAL_HTTP = "127.0.0.1:7644"  # where the other port is for joining
 
 
 class HttpPlace(NamedTuple):

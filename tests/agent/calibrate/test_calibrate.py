@@ -19,7 +19,7 @@ from roofline_agent.calibrate.assembled.kernel_set import AssembledKernels
 from roofline_agent.calibrate.calibration import Calibration, Ceiling, SweepPoint
 from roofline_agent.calibrate.child import PartResult
 from roofline_agent.calibrate.errors import CalibrationError
-from roofline_agent.calibrate.hardware import Hardware, this_hardware
+from roofline_agent.calibrate.hardware import Cache, Hardware, this_hardware
 from roofline_agent.calibrate.kernels import Form
 from roofline_agent.calibrate.measure import PARTS, Callbacks, measure
 from roofline_agent.calibrate.node import calibrate
@@ -179,6 +179,19 @@ def test_cpu_without_wide_vectors_runs_no_wide_kernel(machine: Hardware) -> None
     assert {c.time_ns for c in ceilings} == {7}
     assert {c.clock_hz for c in ceilings} == {None}  # without its flag no time stamp is read
     assert notes == []
+
+
+def test_with_less_memory_than_caches_nothing_is_called_dram(machine: Hardware) -> None:
+    large = (Cache(3, 480 << 20, frozenset(machine.cpus)),)
+    small = machine._replace(
+        flags=frozenset({"sse2"}), cpus=machine.cpus[:1], available_bytes=64 << 20, caches=large
+    )
+    plan = RunPlan(run_s=1e-4, repeats=1, caches=4.0, sweep_repeats=1, patient=False)
+    callbacks, ceilings, notes, _ = collect()
+    measure("memory", assembled(small), plan, callbacks)
+    assert not [one for one in ceilings if one.level == "dram"]
+    about = [note for note in notes if note.startswith("dram.")]
+    assert len(about) == 3 and all("calibrate with over 1920 MiB" in note for note in about)
 
 
 def test_what_cannot_be_measured_becomes_a_note_and_costs_nothing_else(

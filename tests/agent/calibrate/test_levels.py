@@ -40,6 +40,14 @@ def test_too_little_memory_measures_nothing_and_says_so() -> None:
         beyond_caches(machine(480, 7), NORMAL, (0, 1))
 
 
+def test_memory_that_fits_into_the_caches_is_no_working_set_of_dram_and_says_what_to_do() -> None:
+    chosen = beyond_caches(machine(480, 512), NORMAL, (0, 1))
+    assert chosen.size == 128 * MIB
+    assert "fit into the last-level caches of 480 MiB; calibrate with over 1920 MiB" in chosen.reason
+    assert not beyond_caches(machine(480, 4_000), NORMAL, (0, 1)).reason
+    assert not beyond_caches(machine(480, 24_000), QUICK, (0, 1)).reason, "rough, and says so"
+
+
 def test_small_caches_still_get_a_working_set_worth_timing() -> None:
     assert beyond_caches(machine(2, 4_000), NORMAL, (0, 1)).size == 128 * MIB
 

@@ -40,6 +40,14 @@ def test_an_index_that_another_node_may_have_is_not_given() -> None:
     assert moved_apart([first, second], {}, [first, second]) == {second: 8}
 
 
+def test_a_step_inside_the_job_gets_no_index_of_a_rank_on_another_node() -> None:
+    ranks = [claim(1, 0, world=8), claim(2, 1, world=8)]
+    step = claim(3, 0, world=1)  # as of srun --overlap --pty
+    elsewhere = claim(4, 0, job="k", world=64)
+    claims = [*ranks, step, elsewhere]
+    assert moved_apart(claims, {}, claims) == {step: 8}
+
+
 def test_rivals_are_those_that_claim_one_rank_until_they_are_told_apart() -> None:
     first, second, other = claim(1, 0), claim(2, 0), claim(3, 1)
     rank = ("j", "worker", 0)

@@ -54,6 +54,23 @@ def test_tried_again_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
     assert wait(member) and member.access == OLD
 
 
+def test_one_that_cannot_be_written_is_exchanged_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    kept: list[Access] = []
+    full = [CannotJoin("cannot write servers.json: No space left on device")]
+
+    def keep(access: Access) -> None:
+        if full:
+            raise full.pop()
+        kept.append(access)
+
+    monkeypatch.setattr(membership, "renewed", lambda grpc, server, access: NEW)
+    clock = Time()
+    member = Membership(None, "head:1", OLD, keep, clock=clock)
+    assert wait(member) and not wait(member)
+    clock.now += AGAIN_S
+    assert wait(member) and (member.access, kept) == (NEW, [NEW])
+
+
 @pytest.mark.parametrize("access", [None, Access("ca", "token")])
 def test_tokens_need_none(access: Access | None) -> None:
     assert not wait(Membership(None, "head:1", access, clock=Time()))

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import sqlite3
+import subprocess
+import sys
 import uuid
 from collections.abc import Iterator
 from contextlib import closing
@@ -376,6 +380,63 @@ def test_spool_of_a_later_release_is_refused_and_left_as_it_is(tmp_path: Path) -
     with pytest.raises(Unavailable, match=f"format {FORMAT + 1} .* roofline-agent 9[.]9[.]9; .* later one"):
         Spool(path)
     assert {one.name: one.read_bytes() for one in tmp_path.iterdir()} == before
+
+
+SMALL_DISK = """
+import logging, os, signal, subprocess, sys
+from pathlib import Path
+from roofline_agent.uplink.spool import Spool
+logging.basicConfig(format="%(message)s", stream=sys.stdout)
+folder, killed = Path(sys.argv[1]), sys.argv[2] == "killed"
+subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m", "none", folder], check=True)
+first = os.fork()
+if not first:
+    spool = Spool(folder / "spool.db")
+    spool.identity("a" * 32)
+    for sequence in range(1, 8):
+        spool.append(sequence, b"x")
+    spool.ack(3)
+    if killed:
+        os.kill(os.getpid(), signal.SIGKILL)
+    spool.close()
+    os._exit(0)
+os.waitpid(first, 0)
+ballast = folder / "ballast"
+with open(ballast, "wb", buffering=0) as file:
+    try:
+        while file.write(bytes(4096)):
+            pass
+    except OSError:
+        pass
+again = Spool(folder / "spool.db")
+again.append(again.next_sequence(), b"y")
+print(again.identity("b" * 32)[0], [one.sequence for one in again.pending(0, 10)], again.dropped)
+again.ack(8)
+print(again.pending(0, 10), again.bytes_waiting)
+again.close()
+ballast.unlink()
+third = Spool(folder / "spool.db")
+print(third.identity("c" * 32)[0], [one.sequence for one in third.pending(0, 10)])
+third.close()
+"""
+
+
+@pytest.mark.skipif(
+    os.getuid() != 0 or not shutil.which("unshare"), reason="needs a disk of its own, as root"
+)
+@pytest.mark.parametrize(
+    ("ended", "left"), [("stopped", "[4, 5, 6, 7]"), ("killed", "[1, 2, 3, 4, 5, 6, 7]")]
+)
+def test_agent_that_starts_on_a_full_disk_goes_on_in_memory_as_the_same(
+    tmp_path: Path, ended: str, left: str
+) -> None:
+    if subprocess.run(["unshare", "--mount", "true"]).returncode:
+        pytest.skip("unshare --mount is not permitted here")
+    command = ["unshare", "--mount", sys.executable, "-c", SMALL_DISK, tmp_path, ended]
+    done = subprocess.run(command, capture_output=True, text=True)
+    said, *found = done.stdout.splitlines()
+    assert "batches wait in memory until the agent is started again" in said, done.stderr
+    assert found == ["a [8] 0", "[] 0", f"a {left}"]
 
 
 PAGE = 4096

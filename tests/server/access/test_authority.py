@@ -33,6 +33,16 @@ def test_certificate_is_signed_by_the_authority_for_the_name_that_is_asked_for(t
     assert authority.fingerprint(tmp_path) == hashlib.sha256(der).digest()
 
 
+def test_machine_may_have_the_longest_name_there_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    longest = "ip-10-0-0-7." + "x" * 52
+    monkeypatch.setattr(authority.socket, "gethostname", lambda: longest)
+    authority.create(tmp_path, (), NOW)
+    root = x509.load_pem_x509_certificate((tmp_path / AUTHORITY).read_bytes())
+    assert root.subject.rfc4514_string() == f"CN=roofline authority of {longest}"[:67]
+    names = certificate(tmp_path).extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    assert longest in names.get_values_for_type(x509.DNSName)
+
+
 def test_nobody_else_reads_the_keys(tmp_path: Path) -> None:
     authority.create(tmp_path / "access")
     modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in (tmp_path / "access").iterdir()}
