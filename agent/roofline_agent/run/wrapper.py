@@ -45,6 +45,7 @@ CALM_TURN_S, QUIET_TURN_S = 1.0, 5.0  # without output that says anything
 REPLAYED = "ncu.steps"  # fact of a rank
 EXIT = "exit"  # fact: exit code, or the signal that ended it, negative; node time
 SOON_NS, SEEN_S = 2_000_000_000, 0.1
+ENDING_S = 0.5  # in which a key at the terminal, which ends ncu at once, is noticed here too
 NOT_SEEN = "roofline-agent: the command ended before the agent saw it, so it may not be recorded"
 NO_AGENT = "roofline-agent: no agent runs on this node, nothing is recorded until one is started"
 
@@ -109,7 +110,7 @@ def run(
     status = wrapped.wait()
     if session is not None and session.started:
         status = wrapped.send_profiled(session)
-    elif session is not None and wrapped.ending.is_set():
+    elif session is not None and wrapped.ending.wait(ENDING_S):
         session.close()  # what ended ncu was meant for the command
     elif session is not None:
         show("roofline-agent: ncu ended before it started the command, which now runs without it")

@@ -200,7 +200,7 @@ def test_keys_at_the_terminal_end_all(environ: dict[str, str], mode: str, sign: 
     """Ctrl-C goes to the whole group at once. Before ncu has started the command, that then never runs."""
     pid, master = pty.fork()
     if pid == 0:
-        command = [*RUN, "--ncu", "5", "--", "sh", "-c", "echo ready; sleep 60"]
+        command = [*RUN, "--ncu", "5", "--", "sh", "-c", "echo ready; exec sleep 60"]
         os.execvpe(command[0], command, {**environ, "FAKE_NCU": mode})
     output = b""
     while sign not in output:
