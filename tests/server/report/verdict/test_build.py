@@ -224,12 +224,10 @@ def test_examples_of_some_ranks_are_not_said_to_be_those_of_all(tmp_path: Path) 
     assert "examples/s of the 1 of 2 ranks whose examples are known" in found.quality
 
 
-@pytest.mark.parametrize(("numbers", "missing"), [(range(0, 240, 4), 0), ((*range(30), *range(70, 100)), 0)])
-def test_steps_that_nobody_counted_are_not_missed(
-    tmp_path: Path, numbers: Sequence[int], missing: int
-) -> None:
+@pytest.mark.parametrize("numbers", [range(0, 240, 4), (*range(30), *range(70, 100))])
+def test_numbers_with_holes_in_no_time_are_not_missed(tmp_path: Path, numbers: Sequence[int]) -> None:
     found = report_of(stored(tmp_path, [Odd("ddp", numbers)], asynchronous=False), STEADY_STEPS)
-    assert sum("not seen" in line for line in found.quality) == missing
+    assert not any("not seen" in line for line in found.quality)
 
 
 def test_the_first_step_of_a_few_counts_and_that_is_said(tmp_path: Path) -> None:
