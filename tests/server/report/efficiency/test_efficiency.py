@@ -204,6 +204,19 @@ def test_more_than_the_peak_is_doubted_too(store: Store) -> None:
     assert sum(whole.values()) == pytest.approx(STEP)
 
 
+@pytest.mark.parametrize(("gpus", "part"), [(1, 2), (2, 1)])
+def test_ranks_on_gpus_are_held_against_these_though_nobody_recorded_kernels(
+    store: Store, gpus: int, part: int
+) -> None:
+    """What their CPUs execute beside is not the training's."""
+    of_gpus = [PEAK_F32._replace(name="peak.f32", device=f"gpu {k}", value=5e13) for k in range(gpus)]
+    facts = [fact("setting.device=cuda", number) for number in (0, 1)]
+    found = answered(store, facts=facts, ceilings=(*EVERY, *of_gpus), precision="f32", flops_per_step=1e9)
+    assert [numbers(one)["peak"] for one in found.ranks] == [5e13 / part] * 2
+    assert values(found.whole)["executed_flops"].reason == texts.NOT_OF_GPU
+    assert numbers(found.whole)["mfu"] == pytest.approx(1e9 / (STEP * 5e13 / part))
+
+
 def test_without_ceilings_or_flops_each_line_says_why(store: Store) -> None:
     found = answered(store, ceilings=())
     whole = values(found.whole)

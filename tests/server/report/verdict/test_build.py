@@ -230,6 +230,20 @@ def test_numbers_with_holes_in_no_time_are_not_missed(tmp_path: Path, numbers: S
     assert not any("not seen" in line for line in found.quality)
 
 
+@pytest.mark.parametrize(("pid", "missing"), [(100, 40), (200, 0)])
+def test_steps_while_a_rank_was_not_there_are_not_missed(tmp_path: Path, pid: int, missing: int) -> None:
+    """Of an elastic training; the same process that is silent for so long did steps that nobody saw."""
+    store, node = open_store(tmp_path), Node("a")
+    node.greet(store)
+    for sequence, (who, first) in enumerate([(100, 0), (pid, 70)]):
+        at = [100 * S + (first + k) * STEP for k in range(31)]
+        said = [(0, BORDER, first + k - 1, 8, when) for k, when in enumerate(at)]
+        one = rank(role="ddp", pid=who, start_ns=99 * S if who == 100 else at[0] - S // 2)
+        node.put(store, batch(1 + sequence, at[0], at[-1] + MS, ranks=[one], marks=marks(said)))
+    notes = [line for line in report_of(store, STEADY_STEPS).quality if line.endswith("not seen")]
+    assert notes == ([f"{missing} steps of ddp:0 not seen"] if missing else [])
+
+
 def test_the_first_step_of_a_few_counts_and_that_is_said(tmp_path: Path) -> None:
     said = [report_of(stored(tmp_path / str(n), [Odd("ddp", range(n))], False), STEADY_STEPS) for n in (5, 9)]
     assert [any("first counts, too" in line for line in one.quality) for one in said] == [True, False]
