@@ -165,6 +165,8 @@ class JaxSteps:
         whole, passed, begin = sum(weights), 0, first
         for call, weight in zip(calls, weights):  # noqa: B905 - Python 3.8
             passed += weight
+            # Behind an older one nothing may be begun: what follows it has ended, or is at work already.
+            self._marker.more = bool(self.queue) or call is not calls[-1]
             begin = max(begin, call.dispatched_ns)
             end = max(begin, first + (now - first) * passed // whole)
             self._add(_EndedCall(call.program, call.begin_ns, begin, end))
@@ -219,8 +221,7 @@ class JaxSteps:
         early, self._early = self._early, []
         while early and early[0].program.function is not self.leader:
             early.pop(0)
-        for ended in early:
-            self._place(ended)
+        self._place_all(early)
 
     def _lead(self, function: CalledFunction) -> None:
         self.leader, self._others = function, []
@@ -253,7 +254,12 @@ class JaxSteps:
         """Another function trains now. since: what was called since its first call."""
         self._lead(function)
         self._apart = _Apart("between.other", self._border_ns, since[0].called_ns)
-        for ended in since:
+        self._place_all(since)
+
+    def _place_all(self, calls: List[_EndedCall]) -> None:
+        more = self._marker.more
+        for ended in calls:
+            self._marker.more = more or ended is not calls[-1]
             self._place(ended)
 
     def _step(self, ended: _EndedCall) -> None:

@@ -41,6 +41,8 @@ class Marker:
         self.tracing = SimpleNamespace(at=NEVER, records=False, is_due=False)
         self.stalls: list[tuple[int, int]] = []
         self.profiler_of = ""
+        self.more = False
+        self.older: list[int] = []  # steps behind which nothing may be begun
 
     def traces_with(self, framework: str) -> None:
         self.profiler_of = framework
@@ -58,6 +60,7 @@ class Marker:
         self, number: int, examples: int | None, time_ns: int, like: int = 0, begin_ns: int | None = None
     ) -> None:
         self.borders.append((number, time_ns, begin_ns))
+        self.older += [number] * self.more
         self.examples.append(examples)
 
     def spans(self, spans: Any) -> None:
@@ -280,6 +283,30 @@ def test_calls_around_traced_steps_are_waited_for_and_others_are_not(training: T
     assert not training.steps.waits()
     tracing.is_due = True
     assert training.steps.waits(), "which steps are wanted is looked up at the next border"
+
+
+def test_profiler_is_begun_behind_no_step_that_others_have_followed(training: Training) -> None:
+    """Else it would record, as the next steps, what has ended or is at work already."""
+    for at in range(3):
+        training.call(training.train, 10 * at, 10 * at + 1, Result())
+        training.steps.read(10 * at + 5)
+    marker, training.marker.older = training.marker, []
+    results = [Result(False) for _ in range(5)]
+    for at, result in enumerate(results[:4]):
+        training.call(training.train, 100 + at, 101 + at, result)
+    training.steps.begins(110)
+    results[0].ready = results[1].ready = True
+    training.steps.called(JaxCall(training.train, 110, 110, results[4]), 150)  # held back until one had ended
+    assert marker.borders[-2:] == [(3, 125, None), (4, 150, None)]
+    assert marker.older == [3, 4], "others wait behind both"
+    for result in results:
+        result.ready = True
+    training.steps.read(400)
+    assert [number for number, _, _ in marker.borders] == list(range(-1, 8))
+    assert marker.older == [3, 4, 5, 6], "the last one's end is that of all"
+    training.call(training.train, 500, 501, Result())
+    training.steps.read(550)
+    assert marker.borders[-1][0] == 8 and marker.older[-1] == 6, "so is one that is waited for"
 
 
 def test_compiled_functions_of_traced_steps_are_not_sent(training: Training) -> None:
