@@ -31,6 +31,7 @@ class Case(NamedTuple):
     servers: int = 0
     hosts: int = 0
     per_node: int = 1  # ranks that compute on one node
+    on_node: int = 1  # ranks of any kind there
     cpus: int | None = None  # of that node
     threads: int | None = None  # of a rank, that compute
     foreign: float | None = None  # CPUs that other processes keep busy
@@ -79,7 +80,7 @@ def has_idle_cpus(case: Case) -> bool:
 
 
 def shares_its_node(case: Case) -> bool:
-    return case.per_node > 1 and not case.on_gpu
+    return case.on_node > 1 and not case.on_gpu
 
 
 def shares_with_others(case: Case) -> bool:

@@ -374,14 +374,14 @@ ADVICE: tuple[Advice, ...] = (
         ("contention_own",),
         "fewer ranks per node, each with more CPUs",
         "Jain et al. 2019 (docs/methodology.md): processes per node, threads",
-        "{per_node} ranks share {cpus} CPUs",
+        "{on_node} ranks share {cpus} CPUs",
         lambda case: shares_its_node(case) and bool(case.cpus),
     ),
     Advice(
         ("contention", "contention_unknown"),
         "fewer ranks per node, each with a CPU of its own",
         "Jain et al. 2019 (docs/methodology.md): processes per node, threads",
-        "{per_node} ranks share {cpus} CPUs",
+        "{on_node} ranks share {cpus} CPUs",
         has_more_ranks_than_cpus,
     ),
     Advice(

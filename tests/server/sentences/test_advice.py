@@ -17,7 +17,7 @@ SITUATIONS: dict[str, tuple[Case, str]] = {
     "one server of several": (Case("server_overloaded", servers=3), "add one parameter server"),
     "server that does something else": (Case("server_work", ranks=("ps:1",)), "what else does ps:1 compute"),
     "slow server": (Case("server_slow", ranks=("ps:0",), host="n1"), "what else runs on node n1"),
-    "server on a crowded node": (Case("server_slow", per_node=3), "CPUs of its own"),
+    "server on a crowded node": (Case("server_slow", on_node=3), "CPUs of its own"),
     "servers of unequal variables": (Case("server_skewed", servers=2), "split the largest variables"),
     "host code of torch": (Case("host", frameworks=frozenset({"torch"})), "py-spy record"),
     "host code of TensorFlow": (Case("host", frameworks=frozenset({"tensorflow"})), "py-spy record"),
@@ -80,7 +80,7 @@ SITUATIONS: dict[str, tuple[Case, str]] = {
     ),
     "nobody knows who": (Case("contention_unknown", host="n1"), "look at what runs on node n1"),
     "own threads": (Case("contention_own", per_node=2, threads=8, cpus=8), "OMP_NUM_THREADS=4"),
-    "too many processes": (Case("contention_own", per_node=16, cpus=8), "fewer threads"),
+    "too many processes": (Case("contention_own", per_node=16, on_node=16, cpus=8), "fewer threads"),
     "cgroup": (Case("throttled"), "cpu.max"),
     "stopped": (Case("stopped", ranks=("ps:0",)), "find what stops ps:0"),
     "paging": (Case("paging", host="n1"), "free memory on node n1"),
@@ -175,10 +175,16 @@ def test_every_line_has_a_source() -> None:
 
 
 def test_ranks_of_one_thread_are_not_advised_to_have_fewer() -> None:
-    crowded = Case("contention", per_node=4, cpus=2, threads=1, foreign=1.5)
+    crowded = Case("contention", per_node=4, on_node=6, cpus=2, threads=1, foreign=1.5)
     found = advise(crowded)
     assert not any("OMP_NUM_THREADS" in line for line in found.tries)
     assert any("fewer ranks per node" in line for line in found.tries)
-    assert "4 ranks share 2 CPUs" in found.evidence
+    assert "6 ranks share 2 CPUs" in found.evidence, "parameter servers, too"
     assert any("OMP_NUM_THREADS=1" in line for line in advise(crowded._replace(threads=2)).tries)
     assert not any("fewer ranks" in line for line in advise(crowded._replace(per_node=2)).tries)
+
+
+def test_worker_that_shares_its_node_with_a_server_is_not_alone() -> None:
+    alone = Case("contention_own", per_node=1, cpus=2)
+    assert not any("fewer ranks per node" in line for line in advise(alone).tries)
+    assert any("fewer ranks per node" in line for line in advise(alone._replace(on_node=2)).tries)

@@ -45,7 +45,7 @@ def advised(view: JobView, gathered: Gathered, found: Verdict) -> Verdict:
     if found.kind == "healthy" and not found.also and (gain := _next_gain(training, on_gpu)) is not None:
         found = found._replace(also=[gain])
 
-    hosts = {rank.host for rank in gathered.evidence.values()}
+    hosts = Counter(rank.host for rank in gathered.evidence.values())
 
     def with_advice(one: Finding) -> Finding:
         ranks = tuple(one.rank.split(", ")) if one.rank else ()
@@ -55,6 +55,7 @@ def advised(view: JobView, gathered: Gathered, found: Verdict) -> Verdict:
             kind=one.kind,
             ranks=ranks,
             host=host,
+            on_node=hosts[host] or base.on_node,
             cpus=(cpus_of(view, host) if host else 0) or base.cpus,
             foreign=foreign.get(host),
             bytes_share=_share_of_bytes(own, gathered.evidence.values()),
@@ -97,6 +98,7 @@ def _case(view: JobView, gathered: Gathered) -> advice_cases.Case:
         servers=sum(rank.role == "ps" for rank in ranks),
         hosts=len({rank.host for rank in ranks}),
         per_node=max(hosts.values(), default=1),
+        on_node=sum(rank.host == fullest for rank in ranks),
         cpus=cpus_of(view, fullest) or None,
         threads=int(threads) if threads.isdecimal() else None,
         binding=_binding(view, gathered),
