@@ -60,7 +60,7 @@ test-laws: $(VENV)/.ready ## run the tests of laws, with many examples
 SLOW := slow and not law and not framework and not cluster
 # These measure this machine or crowd it, and so go one after the other.
 MEASURING := $(addprefix tests/agent/,calibrate netbench sources validate) \
-	$(addprefix tests/end_to_end/test_,bench_net.py overload.py page_in_browser.py)
+	$(addprefix tests/end_to_end/test_,bench_net.py calibrated_runs.py overload.py page_in_browser.py)
 
 test-slow: test-slow-pairs test-slow-alone ## run the slow tests
 
@@ -111,7 +111,7 @@ causes: $(VENV)/.ready $(TF_VENV)/.ready $(TORCH_VENV)/.horovod ## plant causes 
 	@$(VENV)/bin/python -m tests.causes run --torch-python $(TORCH_VENV)/bin/python --tensorflow-python $(TF_VENV)/bin/python $(CAUSES)
 	@$(VENV)/bin/python -m tests.causes score
 
-# Hours; SOAK="--minutes 5 --rows-per-second 20000" does another one. The fault matrix and 1,500 kills come first.
+# Hours; SOAK="--minutes 5 --rows-per-second 20000" does another one. The fault matrix and 1,800 kills come first.
 soak: $(VENV)/.ready ## break servers, agents, disks and networks, and hold what is kept against what was sent
 	@$(VENV)/bin/python -m tests.faults matrix
 	@$(VENV)/bin/python -m tests.faults kills

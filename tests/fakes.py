@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import random
 import select
 import socket
 import struct
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -17,6 +18,7 @@ from roofline_step import BEGIN, BORDER, END
 from roofline_step._packets import ABSENT, MARK, SPAN_VALUES, SPANS, STEPS, Span, pack_mark, pack_spans
 
 PATIENCE_S = 60.0
+PORTS = (10_000, 32_000)
 AGENT = [sys.executable, "-m", "roofline_agent"]
 T = TypeVar("T")
 
@@ -28,6 +30,18 @@ def wait_for(condition: Callable[[], T], what: str = "the condition", seconds: f
         assert time.monotonic() < deadline, f"waited {seconds} s for {what}"
         time.sleep(0.005)
     return value
+
+
+def free_port() -> int:
+    """A port of this machine that nobody has, nor the next one, where servers let others join. It is below
+    those that the system gives to outgoing connections: of these some other program may take it meanwhile."""
+    draw = random.SystemRandom()
+    while True:
+        port = draw.randrange(*PORTS, 2)
+        with socket.socket() as one, socket.socket() as next_one, suppress(OSError):
+            one.bind(("127.0.0.1", port))
+            next_one.bind(("127.0.0.1", port + 1))
+            return port
 
 
 class MarkPacket(NamedTuple):

@@ -32,7 +32,7 @@ app = typer.Typer(
     "  roofline-agent run --job 42 -- python train.py  one per rank\n"
     "  roofline-agent hooks                            for all Python processes\n"
     "  roofline-agent calibrate                        once per node, while idle\n"
-    "  roofline-agent doctor                           what works here, and what not\n"
+    "  roofline-agent doctor                           what works here and what does not\n"
     "  roofline-agent validate                         whether the counts are right\n"
     "  roofline-agent import --job 42 perf.csv         what another tool recorded\n\n"
     "Every setting is also a variable (ROOFLINE_SERVER, ROOFLINE_INTERVAL, ROOFLINE_JOB, ROOFLINE_SOCKET, "

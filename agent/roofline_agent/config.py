@@ -132,7 +132,7 @@ def _apply(config: Config, values: Mapping[str, Any], place: str) -> Config:
         )
     host, colon, port = config.server.rpartition(":")
     if not (colon and host and port.isascii() and port.isdigit() and 0 < int(port) < 65536):
-        raise ConfigError(f"{place}: server = {config.server!r} must be HOST:PORT, as {DEFAULT_SERVER}")
+        raise ConfigError(f"{place}: server = {config.server!r} must be HOST:PORT, e.g. {DEFAULT_SERVER}")
     if config.otlp and not LOOPBACK.fullmatch(config.otlp):
         raise ConfigError(
             f"{place}: otlp = {config.otlp!r} must be a port of this machine alone, as 127.0.0.1:4318: "

@@ -17,7 +17,7 @@ def check_address(server: str) -> None:
         return
     host, colon, port = server.rpartition(":")
     if not (colon and host and port.isascii() and port.isdigit() and 0 < int(port) < 65536):
-        raise UsageError(f"server address {server!r} must be HOST:PORT, as {DEFAULT_SERVER}")
+        raise UsageError(f"server address {server!r} must be HOST:PORT, e.g. {DEFAULT_SERVER}")
 
 
 def known_servers() -> Servers:

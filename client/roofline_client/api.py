@@ -33,7 +33,7 @@ class Client(Connection):
         """What can be asked about all jobs tagged experiment=NAME, or about these jobs. Raises Refused when
         neither or both are given."""
         if bool(name) == bool(jobs):
-            raise Refused("of which jobs? either the name of an experiment, or jobs=[...]")
+            raise Refused("which jobs? give an experiment's name or jobs=[...]")
         return ExperimentQuestions(self, name, several(jobs))
 
     def jobs(self) -> Jobs:

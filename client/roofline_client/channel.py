@@ -121,12 +121,12 @@ class Channel:
         if self._access is None:
             return Refused(
                 f"the server at {self.server} accepts only users who have joined it: "
-                f"`roofline-client join {self.server} TOKEN`, with a token of "
+                f"`roofline-client join {self.server} - <<< TOKEN`, with a token of "
                 "`roofline-server token new --role reader` there"
             )
         return Refused(
-            f"the server at {self.server} no longer accepts what this user got by joining it: {OUT}; "
-            f"join again: `roofline-client join {self.server} TOKEN`"
+            f"the server at {self.server} no longer accepts this user's credentials: {OUT}; "
+            f"join again: `roofline-client join {self.server} - <<< TOKEN`"
         )
 
     def _too_late(self) -> ClientError:

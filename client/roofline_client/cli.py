@@ -142,7 +142,7 @@ COMMANDS = (
     ),
     Command(trace, ("trace --job 42 --steps 3", "trace last --rank worker:0 --format json")),
     Command(page, ("page", "page --server head:7642 --listen 127.0.0.1:8080")),
-    Command(join, ("join head:7642 TOKEN", "join head:7642 -")),
+    Command(join, ("join head:7642 -", "join 10.0.0.5:7642 -")),
     Command(export, ("export --job 42 -o raw-42", "export --job 42 -o raw-42 --force")),
 )
 

@@ -82,7 +82,9 @@ def write_csv(chunks: Iterable[TableChunk], file: TextIO) -> Iterator[TableChunk
             header = names
             writer.writerow(map(inert, names))
         if names != header:
-            raise Refused(f"the columns of {chunk.dataset!r} change on the way: not a server of this version")
+            raise Refused(
+                f"the columns of {chunk.dataset!r} change during the answer: not a server of this version"
+            )
         columns: list[Iterable[object]] = []
         for column in chunk.columns:
             if column.values and isinstance(column.values[0], str):

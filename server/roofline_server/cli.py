@@ -33,7 +33,7 @@ HELP = (
     "  roofline-server init                     for a cluster: TLS and tokens, once\n"
     "  roofline-server token new --role reader  for a user to join with\n"
     "  roofline-server --keep-days 30           raw data of older jobs is removed\n"
-    "  roofline-server status                   does the server here run, and well?\n"
+    "  roofline-server status                   is the server here running, and healthy?\n"
     "  roofline-server --data /srv/roofline --listen 10.0.0.1:7642 --insecure\n\n"
     "Exit codes: 0 stopped by SIGTERM or Ctrl-C, 1 failed, 2 usage, 3 wrong configuration, "
     "6 port or data directory is not available."
@@ -55,7 +55,7 @@ def serve(
     catalog: CatalogOption = "",
     seal: Annotated[
         float,
-        typer.Option(min=0.05, help="move data from the inbox to Parquet after so many seconds at most"),
+        typer.Option(min=0.05, help="move data from the inbox to Parquet at least every so many seconds"),
     ] = 30.0,
     http: Annotated[
         str,

@@ -90,7 +90,7 @@ def check_address(listen: str, safe: bool, option: str = "--listen") -> None:
     """Raises ConfigError for an address that is malformed or, unless that is safe, reachable by others."""
     host, colon, port = listen.rpartition(":")
     if not (colon and host and port.isdigit() and int(port) < 65536):
-        raise ConfigError(f"{option} {listen!r} must be HOST:PORT, as {DEFAULT_LISTEN}")
+        raise ConfigError(f"{option} {listen!r} must be HOST:PORT, e.g. {DEFAULT_LISTEN}")
     if safe or _is_private(listen):
         return
     raise ConfigError(

@@ -114,15 +114,15 @@ def test_agent_gathers_as_long_as_acks_ask_and_goes_back(place: Place, inbox: In
 
     with ended(place.start("--server", f"127.0.0.1:{inbox.port}")):  # type: ignore[attr-defined]
         wait_for(lambda: inbox.batches)
-        assert max(lengths_s()) < 2
+        assert max(lengths_s()) < 2.5
         inbox.hold_ms = 2500
-        wait_for(lambda: lengths_s()[-1] > 2.3)
+        wait_for(lambda: lengths_s()[-1] >= 2.5)
         (said,) = {event.text for event in inbox.batches[-1].events}
         assert said == "batches.held=2.5 s: the server was busy"
         inbox.hold_ms = 0
         before = len(inbox.batches)
         wait_for(lambda: len(inbox.batches) > before + 2)
-        assert max(lengths_s()[-2:]) < 2
+        wait_for(lambda: max(lengths_s()[-2:]) < 2.5)
         assert not inbox.batches[-1].events
     spans = [(batch.begin_ns, batch.end_ns) for batch in inbox.batches]
     assert all(a[1] == b[0] for a, b in pairwise(spans)), "no time is left out between batches"

@@ -16,8 +16,10 @@ from collections.abc import Iterator
 
 import psutil
 
+from tests.fakes import free_port
+
 from .quiet import cpu_ns
-from .site import Node, Result, free_port, node, wait_until
+from .site import Node, Result, node, wait_until
 
 MARKS = 20_000
 WATCH_S = 20.0

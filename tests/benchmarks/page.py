@@ -10,9 +10,11 @@ import time
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from tests.fakes import free_port
+
 from .agent import load, marked, marking_rank
 from .rich_jobs import LONG, WIDE, Shape, served_job
-from .site import COMMANDS, Node, Result, connects, free_port, node, wait_until
+from .site import COMMANDS, Node, Result, connects, node, wait_until
 
 PAINT_S, BRUSH_S = 1.0, 0.1
 ROUNDS = 5

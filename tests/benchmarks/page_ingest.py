@@ -15,11 +15,13 @@ from typing import NamedTuple
 
 import psutil
 
+from tests.fakes import free_port
+
 from . import server
 from .agent import load
 from .page_memory import training
 from .rich_jobs import Shape, send
-from .site import COMMANDS, Node, Result, connects, free_port, node, wait_until
+from .site import COMMANDS, Node, Result, connects, node, wait_until
 from .turns import interval_of_means, verdict
 
 PAGES, PAIRS, BATCHES = 50, 60, 400  # batches of each stream in a turn

@@ -19,6 +19,8 @@ import psutil
 from roofline.v1 import ingest_pb2 as pb
 from roofline.v1 import machine_pb2
 
+from tests.fakes import free_port
+
 COMMANDS = Path(sys.executable).parent
 REPOSITORY = Path(__file__).parents[2]
 SECOND = 1_000_000_000  # ns
@@ -41,12 +43,6 @@ def wait_until(condition: Callable[[], Any], seconds: float = 60) -> Any:
             return result
         time.sleep(0.02)
     raise TimeoutError("the benchmark's process did not get ready")
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 class Node(NamedTuple):

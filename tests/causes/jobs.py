@@ -6,12 +6,13 @@ import contextlib
 import json
 import os
 import signal
-import socket
 import subprocess
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
+
+from tests.fakes import free_port
 
 from . import uplink
 from .plans import TORCH, Plan
@@ -126,7 +127,7 @@ def _torch(
 ) -> None:
     script = TRAININGS / f"torch_{job.plan.framework}.py"
     apart = job.plan.cause == "uplink"
-    place = {"MASTER_ADDR": uplink.ADDRESSES[0] if apart else "127.0.0.1", "MASTER_PORT": str(_port())}
+    place = {"MASTER_ADDR": uplink.ADDRESSES[0] if apart else "127.0.0.1", "MASTER_PORT": str(free_port())}
     if apart:
         place["GLOO_SOCKET_IFNAME"] = uplink.INTERFACE
     for rank in range(RANKS):
@@ -154,16 +155,10 @@ def _servers(
     addresses = {task: uplink.ADDRESSES[sides[task]] if apart else "127.0.0.1" for task in tasks}
     cluster: dict[str, list[str]] = {role: [] for role in sizes}
     for task in tasks:
-        cluster[task[0]].append(f"{addresses[task]}:{_port()}")
+        cluster[task[0]].append(f"{addresses[task]}:{free_port()}")
     command = [*wrap, python, TRAININGS / "tensorflow_ps.py", *words]
     command += ["--sync"] if job.plan.framework == "ps_sync" else []
     for role, index in reversed(tasks):
         config = json.dumps({"cluster": cluster, "task": {"type": role, "index": index}})
         where = uplink.inside(sides[role, index]) if apart else []
         job.start([*where, *command], {**environ, "TF_CONFIG": config}, is_main=role == "chief")
-
-
-def _port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])

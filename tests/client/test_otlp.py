@@ -222,5 +222,5 @@ def test_what_the_collector_refuses_over_grpc_is_said(over_grpc: GrpcCollector) 
 
 @pytest.mark.parametrize("wrong", ["head:4318", "http://", "grpc://", "ftp://head"])
 def test_what_is_no_address_of_a_collector_is_refused(wrong: str) -> None:
-    with pytest.raises(ClientError, match="is no address of a collector"):
+    with pytest.raises(ClientError, match="is not a collector's address"):
         otlp.write(FOUND, wrong, timeline())

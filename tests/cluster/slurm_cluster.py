@@ -19,6 +19,8 @@ from typing import Any
 
 from roofline_agent.ranks.slurm import parse_shown
 
+from tests.fakes import free_port
+
 NODES = ("n1", "n2")
 CPUS = 8  # that Slurm believes a node to have
 PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch", "srun", "scontrol", "unshare", "nsenter", "setpriv")
@@ -64,12 +66,6 @@ def missing_programs() -> list[str]:
 
 def _path() -> str:
     return f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 class SlurmCluster:

@@ -17,10 +17,12 @@ import pytest
 import yaml
 from roofline_agent.kubernetes.patch import patch_for
 
+from tests.fakes import free_port
+
 from ..agent.kubernetes.samples import SAMPLES, applied, environment
 from ..end_to_end.conftest import COMMANDS, REPOSITORY, TRAINING
 from .kubernetes_cluster import tool
-from .slurm_cluster import free_port, wait_until
+from .slurm_cluster import wait_until
 
 if sys.version_info >= (3, 11):
     import tomllib

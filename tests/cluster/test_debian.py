@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from roofline_client import __version__
 
-from .slurm_cluster import free_port
+from tests.fakes import free_port
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(900)]
 REPOSITORY = Path(__file__).parents[2]

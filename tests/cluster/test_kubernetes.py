@@ -22,10 +22,10 @@ from roofline_server.access import authority
 
 from ..agent.kubernetes.samples import SAMPLES, Sample, applied, environment, pod
 from ..end_to_end.conftest import COMMANDS, REPOSITORY
-from ..fakes import add_process, ended
+from ..fakes import add_process, ended, free_port
 from ..test_cluster_pages import lines, page
 from .kubernetes_cluster import TOOLS, ApiServer, tool
-from .slurm_cluster import free_port, wait_until
+from .slurm_cluster import wait_until
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
 CHART = REPOSITORY / "deploy" / "kubernetes" / "roofline"

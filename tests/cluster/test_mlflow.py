@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
+from tests.fakes import free_port
+
 from ..end_to_end.conftest import Site, wait_until
-from .slurm_cluster import free_port
 
 # On a busy machine these packages take minutes to start.
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
@@ -89,5 +90,5 @@ def test_job_that_is_published_again_is_the_same_run(tracked: Tracked) -> None:
 def test_what_mlflow_refuses_is_said(tracked: Tracked) -> None:
     done = tracked.site.ask("publish", "42", "--mlflow", tracked.uri, "--mlflow-run", "0" * 32)
     assert (
-        done.returncode == 1 and "has not taken job 42" in done.stderr and len(done.stderr.splitlines()) == 1
+        done.returncode == 1 and "did not accept job 42" in done.stderr and len(done.stderr.splitlines()) == 1
     )

@@ -15,8 +15,9 @@ from typing import Any
 
 import pytest
 
+from tests.fakes import free_port
+
 from ..end_to_end.conftest import COMMANDS, REPOSITORY, Site, wait_until
-from .slurm_cluster import free_port
 
 pytestmark = [
     pytest.mark.cluster,

@@ -13,8 +13,10 @@ from typing import Any
 
 import pytest
 
+from tests.fakes import free_port
+
 from ..end_to_end.conftest import COMMANDS, REPOSITORY, TRAINING
-from .slurm_cluster import NOBODY, SlurmCluster, free_port, missing_programs, wait_until
+from .slurm_cluster import NOBODY, SlurmCluster, missing_programs, wait_until
 
 pytestmark = pytest.mark.cluster
 DEPLOYED = REPOSITORY / "deploy" / "slurm"

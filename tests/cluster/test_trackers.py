@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
+from tests.fakes import free_port
+
 from ..end_to_end.conftest import Site, wait_until
-from .slurm_cluster import free_port
 
 # On a busy machine these packages take minutes to start.
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
@@ -140,7 +141,7 @@ def test_offline_run_of_wandb_holds_verdict_numbers_and_pictures(
 def test_what_wandb_refuses_is_one_line(published: Published, tmp_path: Path) -> None:
     done = published.publish("--wandb", "a/b", "--wandb-dir", tmp_path)
     assert (done.returncode, len(done.stderr.splitlines())) == (1, 1), done.stderr
-    assert "has not taken job 42" in done.stderr
+    assert "did not accept job 42" in done.stderr
     (tmp_path / "file").write_text("")
     done = published.publish("--wandb", "trials", "--wandb-dir", tmp_path / "file")
     assert done.returncode == 1 and "cannot be written" in done.stderr

@@ -11,6 +11,8 @@ from typing import Any
 
 from playwright.sync_api import sync_playwright
 
+from tests.fakes import free_port
+
 from .conftest import COMMANDS, Site, wait_until
 
 CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
@@ -42,9 +44,7 @@ class Browser:
 @contextlib.contextmanager
 def looking(site: Site) -> Iterator[Browser]:
     """A tab at the list of jobs of the site's server."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        home = f"http://127.0.0.1:{probe.getsockname()[1]}"
+    home = f"http://127.0.0.1:{free_port()}"
     site.start([COMMANDS / "roofline-client", "page", "--listen", home.removeprefix("http://")], "page.log")
     wait_until(lambda: connects(home), what="the page listens")
     with tab_at(home) as found:

@@ -18,6 +18,8 @@ import pytest
 from roofline.answers.report import Report
 from roofline_client import ClientError, connect
 
+from tests.fakes import free_port
+
 COMMANDS = Path(sys.executable).parent
 TRAINING = Path(__file__).with_name("training.py")
 REPOSITORY = Path(__file__).parents[2]
@@ -39,9 +41,7 @@ class Site:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.address = f"127.0.0.1:{probe.getsockname()[1]}"
+        self.address = f"127.0.0.1:{free_port()}"
         self.socket = folder / "agent.sock"
         self.environ = {
             **{

@@ -106,8 +106,13 @@ class TwoNodes(Site):
 
     def running(self) -> tuple[psutil.Process, psutil.Process]:
         """The processes of both ends, once they are at it."""
-        wait_until(lambda: self.ends(A) and self.ends(B), what="both ends measure")
-        return self.ends(A)[0], self.ends(B)[0]
+
+        def both() -> list[psutil.Process]:
+            found = [self.ends(A)[:1], self.ends(B)[:1]]
+            return [*found[0], *found[1]] if all(found) else []
+
+        first, second = wait_until(both, what="both ends measure")
+        return first, second
 
     def idle(self) -> bool:
         return not self.ends(A) and not self.ends(B)

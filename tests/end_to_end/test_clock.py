@@ -12,7 +12,6 @@ import io
 import json
 import os
 import shutil
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -22,6 +21,8 @@ import pytest
 from roofline_server.clock import Drift
 from roofline_server.ingest.service import decode_entry
 from roofline_server.store.store import Store
+
+from tests.fakes import free_port
 
 from .conftest import COMMANDS, Site, wait_until
 
@@ -172,9 +173,7 @@ class FarSite(ClockSite):
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.proxy_port = probe.getsockname()[1]
+        self.proxy_port = free_port()
         self.node_environ = {"ROOFLINE_SERVER": f"127.0.0.1:{self.proxy_port}"}
 
     def slow_link(self, to_server_ms: float, to_agent_ms: float, jitter_ms: float) -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import socket
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from tests.fakes import free_port
 
 from .conftest import COMMANDS, Site, values, wait_until
 
@@ -18,9 +19,7 @@ STEPS = 60
 
 def test_spans_of_two_ranks_are_their_steps_and_phases(site: Site) -> None:
     site.server()
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        place = f"127.0.0.1:{probe.getsockname()[1]}"
+    place = f"127.0.0.1:{free_port()}"
     state = site.folder / "agent"
     site.start(
         [COMMANDS / "roofline-agent", "--interval", "0.1", "--state", state, "--otlp", place], "agent.log"

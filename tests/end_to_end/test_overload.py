@@ -130,7 +130,7 @@ def test_agent_gathers_longer_while_the_server_has_many_streams(site: Site) -> N
 
     with ended(site.agent(1.0)), ended(training(site)):
         found = asyncio.run(work())
-    (held,) = (note for note in found if "sent what was recorded every 3 s from" in note)
+    (held,) = (note for note in found if "sent its data only every 3 s from" in note)
     assert held.endswith(": the server was busy")
 
 

@@ -31,7 +31,7 @@ def page(site: Site) -> Iterator[Browser]:
     site.server()
     site.agent()
     for index in range(2):
-        site.rank("worker", index, 4000, 0.02, 8)
+        site.rank("worker", index, 1_000_000, 0.02, 8)
     wait_until(lambda: site.steps("worker:1") > 20, what="the workers step")
     with looking(site) as found:
         yield found

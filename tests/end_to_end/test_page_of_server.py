@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import http.client
 import signal
-import socket
 import ssl
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,8 @@ from urllib.parse import urlencode
 
 import psutil
 import pytest
+
+from tests.fakes import free_port
 
 from .conftest import COMMANDS, Site, wait_until
 from .test_access import Person
@@ -21,9 +22,7 @@ MEMBER = "a visitor of the live page"
 
 
 def free_place() -> str:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return f"127.0.0.1:{probe.getsockname()[1]}"
+    return f"127.0.0.1:{free_port()}"
 
 
 def ask(place: str, path: str, method: str = "GET", body: str = "", **headers: str) -> Any:
@@ -132,5 +131,5 @@ def test_a_page_that_others_reach_without_tokens_is_refused(site: Site) -> None:
     done = site.start(
         [COMMANDS / "roofline-server", "--page", "0.0.0.0:7645", "--listen", site.address], "log"
     )
-    assert done.wait(20) == 3
+    assert done.wait(60) == 3
     assert "--page 0.0.0.0:7645 can be reached by others" in site.log("log")

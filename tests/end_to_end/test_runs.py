@@ -63,7 +63,7 @@ def test_number_used_again_is_a_new_run_and_a_finished_one_never_changes(running
     train(site)
     assert until_finished(site, JOB) == {JOB: "finished (exit 0)"}
     wait_until(lambda: site.steps("worker:0", JOB) == STEPS, what="all steps are known")
-    first = whole_report(site, JOB)
+    first = report_that_stays(site)
     train(site, steps=STEPS + 5)
     assert until_finished(site, f"{JOB}/1", f"{JOB}/2").keys() == {f"{JOB}/1", f"{JOB}/2"}
     train(site, steps=STEPS + 7)
@@ -75,45 +75,17 @@ def test_number_used_again_is_a_new_run_and_a_finished_one_never_changes(running
     assert json.loads(whole_report(site, JOB))["job"] == f"{JOB}/3"
 
 
-def test_calibration_made_later_does_not_change_a_finished_run(running: Site) -> None:
-    site = running
-    calibrate(site)
-    before = wait_until(lambda: ceilings(site), what="the server has the ceilings")
-    train(site)
-    until_finished(site, JOB)
-    wait_until(lambda: site.steps("worker:0", JOB) == STEPS)
-    first = report_that_stays(site)
-    assert json.loads(first)["roofs"][0]["ceilings"]
-    calibrate(site)
-    wait_until(lambda: ceilings(site) != before, what="the server has the new ceilings")
-    assert whole_report(site, JOB) == first
-
-
 def report_that_stays(site: Site) -> str:
     """Once its last steps are stored, whose clock error is that of then."""
-    before = ""
-    while (found := whole_report(site, JOB)) != before:
-        before = found
+    found = [whole_report(site, JOB)]
+
+    def stays() -> bool:
         time.sleep(3)
-    return found
+        found.append(whole_report(site, JOB))
+        return found[-1] == found[-2]
 
-
-def calibrate(site: Site) -> None:
-    command = [
-        COMMANDS / "roofline-agent",
-        "--state",
-        site.folder / "agent",
-        "calibrate",
-        "--quick",
-        "--force",
-    ]
-    assert site.start(command, "calibrate.log").wait(timeout=240) == 0, site.log("calibrate.log")
-
-
-def ceilings(site: Site) -> list[Any]:
-    """Of the machine as it is now."""
-    with connect(site.address, timeout=20) as client:
-        return [ceiling for version in client.machines() for ceiling in version.machine.ceilings]
+    wait_until(stays, what="the report is what it was before")
+    return found[-1]
 
 
 SUPERVISOR = """

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-import socket
 import sys
 from pathlib import Path
 
 import pytest
+
+from tests.fakes import free_port
 
 from .conftest import COMMANDS, Site, wait_until
 
@@ -44,9 +45,7 @@ def parts(site: Site) -> dict[tuple[str, str, str], dict[str, float | None]]:
 
 @pytest.fixture
 def port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    return free_port()
 
 
 def rank(site: Site, role: str, code: str, port: int, go: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import socket
 import statistics
 import struct
 import subprocess
@@ -16,7 +15,7 @@ import pytest
 from roofline_step._packets import CALLS, KERNEL
 
 from ..end_to_end.conftest import Site, values, wait_until
-from ..fakes import FakeAgent, clean_environ, decode_mark, decode_spans
+from ..fakes import FakeAgent, clean_environ, decode_mark, decode_spans, free_port
 from .conftest import interpreter
 from .torch_runs import finish, said, wrapping
 
@@ -196,10 +195,11 @@ def test_nothing_is_computed_differently() -> None:
 
 def distributed(python: str) -> list[tuple[list[str], dict[str, str]]]:
     """Two processes that say to jax.distributed which they are, and nothing in their environment does."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    collectives = {"JAX_CPU_COLLECTIVES_IMPLEMENTATION": "gloo", "WHERE": f"127.0.0.1:{port}", "MANY": "2"}
+    collectives = {
+        "JAX_CPU_COLLECTIVES_IMPLEMENTATION": "gloo",
+        "WHERE": f"127.0.0.1:{free_port()}",
+        "MANY": "2",
+    }
     words = command(python, STEPS, "sharded", "--distributed")
     return [(words, {**ON_CPU, **collectives, "WHO": str(rank)}) for rank in (0, 1)]
 
@@ -228,7 +228,7 @@ def test_two_processes_are_two_ranks(site: Site) -> None:
         wait_until(lambda rank=rank: site.worked(rank, STEPS, "4"), what=f"all steps of {rank} arrive")
     report = site.report("4")
     assert [rank["rank"] for rank in report["ranks"]] == ["worker:0", "worker:1"]
-    assert not [note for note in report["notes"] if "say they are" in note]
+    assert not [note for note in report["notes"] if "claim to be" in note]
 
 
 def test_jax_from_end_to_end(site: Site) -> None:

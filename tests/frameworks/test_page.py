@@ -25,7 +25,7 @@ def test_a_ps_training_is_seen_from_its_start_to_its_end(site: Site, tensorflow_
 
 
 def test_a_ddp_training_is_seen_from_its_start_to_its_end(site: Site, torch_python: str) -> None:
-    watched(site, torchrun(torch_python, wrapping("--job", "ddp"), [DDP, "--steps", 400]), "ddp", "ddp:0")
+    watched(site, torchrun(torch_python, wrapping("--job", "ddp"), [DDP, "--steps", 1000]), "ddp", "ddp:0")
 
 
 def watched(site: Site, command: list[str], job: str, rank: str) -> None:

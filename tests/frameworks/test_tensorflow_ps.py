@@ -6,7 +6,6 @@ import csv
 import importlib.util
 import json
 import re
-import socket
 import subprocess
 import sys
 import time
@@ -16,6 +15,8 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+
+from tests.fakes import free_port
 
 from ..end_to_end.conftest import COMMANDS, REPOSITORY, Site, values, wait_until
 
@@ -34,12 +35,6 @@ def example_network() -> ModuleType:
     sys.modules[spec.name] = module
     spec.loader.exec_module(module)
     return module
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def launch(

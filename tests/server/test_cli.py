@@ -21,7 +21,7 @@ from roofline.v1 import query_pb2, query_pb2_grpc
 from roofline_server import __version__
 from roofline_server.cli import main
 
-from tests.fakes import wait_for
+from tests.fakes import free_port, wait_for
 from tests.in_process import run_here
 
 from .builders import UNIX, S, rank, training
@@ -266,9 +266,7 @@ def test_killed_servers_lose_and_double_no_step(start: Callable[..., Process], s
 
 @pytest.mark.slow
 def test_quiet_server_says_nothing_when_all_is_well(tmp_path: Path) -> None:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        address = f"127.0.0.1:{probe.getsockname()[1]}"
+    address = f"127.0.0.1:{free_port()}"
     process = subprocess.Popen(
         [*SERVER, "--listen", address, "--data", str(tmp_path), "--quiet"], stderr=subprocess.PIPE, text=True
     )

@@ -9,12 +9,12 @@ import pytest
 from roofline_server import page, serve
 from roofline_server.errors import ConfigError
 
+from tests.fakes import free_port
+
 
 @pytest.fixture(autouse=True)
 def _free(monkeypatch: pytest.MonkeyPatch) -> None:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        monkeypatch.setattr(serve, "DEFAULT_PAGE", f"127.0.0.1:{probe.getsockname()[1]}")
+    monkeypatch.setattr(serve, "DEFAULT_PAGE", f"127.0.0.1:{free_port()}")
 
 
 def test_the_page_is_on_by_default_and_at_loopback() -> None:

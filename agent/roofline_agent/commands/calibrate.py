@@ -74,5 +74,5 @@ def calibrate(
     try:
         command.run(options, sys.stdout, lambda line: print(line, file=sys.stderr))
     except KeyboardInterrupt:
-        print("roofline-agent calibrate: interrupted; what was kept before is as it was", file=sys.stderr)
+        print("roofline-agent calibrate: interrupted; the stored result is unchanged", file=sys.stderr)
         raise

@@ -76,7 +76,7 @@ def validate(
     try:
         outcome = command.run(request, output, force, show, line.show)
     except KeyboardInterrupt:
-        print("roofline-agent validate: interrupted; what was kept before is as it was", file=sys.stderr)
+        print("roofline-agent validate: interrupted; the stored result is unchanged", file=sys.stderr)
         raise
     finally:
         line.clear()

@@ -23,7 +23,8 @@ def webhook(
     """Serve the webhook of deploy/kubernetes. It is for pods with the annotation roofline/record=true.
 
     They get the socket and hooks of the node's agent, and their job, role and index from the labels of
-    JobSet, Kubeflow, Volcano, KubeRay or MPIJob. Needs the extra "webhook". See docs/cluster/kubernetes.md.
+    JobSet, Kubeflow, Volcano, KubeRay, MPIJob, Job or StatefulSet. Needs the extra "webhook". See
+    docs/cluster/kubernetes.md.
 
     Exit codes: 0 stopped, 3 the extra or a file is missing.
     """

@@ -114,9 +114,9 @@ def parse_spans(data: bytes, at: int = 0) -> ParsedSpans:
     if count:
         in_time = min(begins) > -MAX_TIME_NS and max(ends) < MAX_TIME_NS and all(map(le, begins, ends))
         if not (in_time and min(which) >= 0 and max(which) < len(names)):
-            raise ValueError("a span that cannot be")
+            raise ValueError("an impossible span")
         if min(counts) < 0 or max(counts) >= MAX_OF_SPAN or max(moved) > MAX_BYTES:
-            raise ValueError("a span of too much")
+            raise ValueError("a span with too large values")
     known = [None if number < 0 else number for number in moved]
     end = int(SPANS.size + size + 8 * SPAN_VALUES * count)
     return ParsedSpans(end, names, which, begins, ends, known, counts)
@@ -127,7 +127,7 @@ def _span_names(text: bytes) -> tuple[str, ...]:
     """The names in a record of spans. Raises ValueError when one of them is malformed."""
     names = tuple(text.decode().split("\0"))
     if not all(SPAN_NAME.fullmatch(name) and len(name) <= 64 for name in names):
-        raise ValueError("a name of a span")
+        raise ValueError("an invalid span name")
     return names
 
 

@@ -43,9 +43,7 @@ def measure(order: MeasureOrder, report: Callable[[BenchReport], None]) -> None:
                 report(BenchReport(result=result))
     found = ceilings(session.measured, order.host, peer.is_here)
     if peer.is_here:
-        session.notes.insert(
-            0, f"{order.host} was reached over loopback: this is no network, but its limit here"
-        )
+        session.notes.insert(0, f"{order.host} was reached over loopback, not a network, but its limit here")
     peer.bye()
     report(BenchReport(ceilings=found, notes=(*session.notes, *disturbed(found)), done=True))
 

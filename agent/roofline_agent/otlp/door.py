@@ -167,7 +167,7 @@ class _SpanConnection(BaseHTTPRequestHandler):
     def _body(self) -> bytes:
         length = self.headers.get("Content-Length", "")
         if self.path != PATH:
-            raise Refused(404, f"spans alone are taken, at {PATH}")
+            raise Refused(404, f"only spans are accepted, at {PATH}")
         if self.headers.get_content_type() != PROTOBUF:
             raise Refused(415, f"{PROTOBUF} alone is taken: OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf")
         if not (length.isascii() and length.isdecimal()) or int(length) > MOST_BODY:

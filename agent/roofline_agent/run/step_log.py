@@ -40,7 +40,7 @@ def compile_pattern(text: str) -> re.Pattern[str]:
     try:
         pattern = re.compile(text)
     except (re.error, OverflowError, RecursionError) as error:
-        raise PatternError(f"{text!r} is no regular expression of Python's: {error}") from None
+        raise PatternError(f"{text!r} is not a Python regular expression: {error}") from None
     if "step" not in pattern.groupindex:
         raise PatternError(f"{text!r} has no group named step: write (?P<step>\\d+) where the number stands")
     return pattern

@@ -36,7 +36,7 @@ WELCOME_TIMEOUT_S = 10
 MAX_BEGUN = 16  # lineages of one process; a server that wants more is wrong
 MAX_NOTICES, MAX_NOTICE = 16, 1024  # different ones of a server, characters of one
 RETRY_S = (0.5, 15.0)
-JOIN = "`roofline-agent join HOST:PORT TOKEN`, with a token of `roofline-server token new`"
+JOIN = "`roofline-agent join HOST:PORT - <<< TOKEN`, with a token of `roofline-server token new`"
 METHOD = "/roofline.v1.Ingest/Stream"
 CHANNEL_OPTIONS = (
     ("grpc.keepalive_time_ms", 20_000),
@@ -357,7 +357,7 @@ class Exporter(threading.Thread):
                 return "does not answer"
             if self._membership.access is None:
                 return f"accepts only agents that have joined it: {JOIN}"
-            return f"no longer accepts what this node got by joining it: {OUT}; join again: {JOIN}"
+            return f"no longer accepts this node's credentials by joining it: {OUT}; join again: {JOIN}"
         if code in (grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.PERMISSION_DENIED):
             return f"refuses: {error.details()}"
         return _explain(error)

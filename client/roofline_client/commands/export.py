@@ -31,7 +31,7 @@ def export(
 ) -> None:
     """Write the raw data of a job as CSV.
 
-    One file a dataset: marks, samples, spans, kernel calls, events.
+    One file per dataset: ranks, marks, samples, spans, kernel calls, events, ...
 
     Times are on the server's UNIX clock in ns (node_ns: on the node's own); columns.csv explains the columns.
     """

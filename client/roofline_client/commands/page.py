@@ -37,7 +37,7 @@ def page(
 
     host, colon, port = listen.rpartition(":")
     if not (colon and host and port.isdigit() and int(port) < 65536):
-        raise UsageError(f"--listen {listen!r} must be HOST:PORT, as {LISTEN}")
+        raise UsageError(f"--listen {listen!r} must be HOST:PORT, e.g. {LISTEN}")
     if bool(certificate) != bool(key):
         raise UsageError("--certificate and --key belong together")
     if until_stdin_ends:

@@ -20,7 +20,7 @@ def figure(record: Roofline) -> Figure:
     lines = [line for roof in record.roofs if (roof.host, roof.device) in places for line in roof.lines]
     without_points = {line.level for line in lines if line.kind == "memory"} - {p.level for p in shown}
     names = [level.upper() for level in style.LEVEL_MARKERS if level in without_points]
-    notes = [f"Bytes of {', '.join(names)}: nobody counted them."] if names else []
+    notes = [f"Bytes of {', '.join(names)}: they were not counted."] if names else []
     return panels.figure(KIND, record._replace(notes=[*notes, *record.notes]))
 
 

@@ -16,7 +16,7 @@ def document(**parts: Any) -> str:
         return json.dumps({"version": VERSION, **_plain(parts)}, indent=2, allow_nan=False)
     except ValueError:
         raise ClientError(
-            "the answer holds NaN or an infinity, which JSON cannot say; --format csv shows where"
+            "the answer holds NaN or an infinity, which JSON cannot represent; --format csv shows where"
         ) from None
 
 

@@ -125,7 +125,7 @@ def write_json(job: str, chunks: Iterable[TableChunk], out: TextIO) -> None:
                 line = json.dumps(row, allow_nan=False)
             except ValueError:
                 raise ClientError(
-                    "a step holds an infinity, which JSON cannot say; --format csv shows where"
+                    "a step holds an infinity, which JSON cannot represent; --format csv shows where"
                 ) from None
             out.write(between + line)
             between = ",\n"

@@ -37,7 +37,7 @@ def write(found: Published, uri: str, experiment: str, files: Iterable[Path], ru
             failed = "failed" in found.tags["state"]
             client.set_terminated(run, "FAILED" if failed else "FINISHED", found.end_ns // 1_000_000)
     except MlflowException as error:
-        raise ClientError(f"MLflow at {uri} has not taken job {found.job}: {error.message}") from None
+        raise ClientError(f"MLflow at {uri} did not accept job {found.job}: {error.message}") from None
     return str(run)
 
 

@@ -89,7 +89,7 @@ def _exporters(url: str, timeout_s: float) -> tuple[Any, Any]:
             traces.OTLPSpanExporter(endpoint=endpoint, timeout=timeout_s),
             metrics.OTLPMetricExporter(endpoint=endpoint, timeout=timeout_s),
         )
-    raise ClientError(f"{url} is no address of a collector: http://head:4318, or grpc://head:4317 over gRPC")
+    raise ClientError(f"{url} is not a collector's address: http://head:4318, or grpc://head:4317 over gRPC")
 
 
 def _send(exporter: Any, batch: Any, job: str, url: str) -> None:

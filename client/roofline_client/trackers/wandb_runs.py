@@ -48,7 +48,7 @@ def write(found: Published, project: str, folder: Path, files: Iterable[Path]) -
         _fill(wandb, run, found, list(files))
         run.finish(1 if "failed" in found.tags["state"] else 0)
     except wandb.Error as error:
-        raise ClientError(f"Weights & Biases has not taken job {found.job}: {error}") from None
+        raise ClientError(f"Weights & Biases did not accept job {found.job}: {error}") from None
     except OSError as error:
         raise ClientError(f"the folder {folder} cannot be written: {error.strerror}") from None
     return Path(run.dir).parent

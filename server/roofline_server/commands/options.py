@@ -40,7 +40,7 @@ KeepTaggedOption = Annotated[
 ]
 DataOption = Annotated[
     Path | None,
-    typer.Option("--data", envvar="ROOFLINE_DATA", help="directory of all data [XDG state directory]"),
+    typer.Option("--data", envvar="ROOFLINE_DATA", help="data directory [XDG state directory]"),
 ]
 CatalogOption = Annotated[
     str, typer.Option(envvar="ROOFLINE_CATALOG", help="SQLAlchemy URL of the catalog [SQLite in --data]")

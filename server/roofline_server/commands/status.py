@@ -11,7 +11,7 @@ import typer
 from .options import DataOption, FormatOption, data_of
 
 HELP = (
-    "Show whether a server runs, how it does, and what needs attention.\n\n"
+    "Show whether a server is running, and what needs attention.\n\n"
     "Examples:\n\n"
     "\b\n"
     "  roofline-server status\n"

@@ -90,7 +90,7 @@ def show(
 
 
 @app.command(
-    "revoke", help="Make a token worthless. Who joined with it has a token of their own: revoke that too."
+    "revoke", help="Revoke a token. Whoever joined with it has a token of their own: revoke that too."
 )
 def revoke(
     context: typer.Context,

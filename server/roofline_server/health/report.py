@@ -135,9 +135,9 @@ def _warnings(now: Condition) -> Iterator[str]:
     elif now.unsealed_bytes and now.time - (now.last_seal or now.started) > LATE_SEAL_S:
         yield f"data wait and nothing was sealed for {now.time - (now.last_seal or now.started):.0f} s"
     if now.unsealed_bytes > NEARLY_FULL * now.unsealed_limit_bytes:
-        yield "sealing hardly keeps up: agents wait soon; a faster disk or fewer samples a second help"
+        yield "sealing barely keeps up: agents will soon wait; a faster disk or fewer samples a second help"
     if now.queued_bytes > NEARLY_FULL * now.queue_limit_bytes:
-        yield "the inbox's disk hardly keeps up: agents wait soon"
+        yield "the inbox's disk barely keeps up: agents will soon wait"
     if now.refused:
         yield (
             f"{_batches(now.refused)} refused as malformed, and missing: the log names the agents; update "

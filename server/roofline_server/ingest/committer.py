@@ -29,7 +29,7 @@ MAX_UNSEALED_BYTES = 384 << 20  # until they are sealed; a few times what a seal
 DISK_RETRY_S = 1.0
 ROOM_LOOK_S = 0.05
 TAKEN = (
-    "another batch of this number was kept: two agents number their batches as one (a copied state "
+    "another batch with this number was kept: two agents share one numbering (a copied state "
     "directory, or one put back from a backup); update the agent, or give each its own --state"
 )
 

@@ -60,7 +60,7 @@ class Pacing:
 
     def _say(self, load: BatchLoad) -> None:
         if not self.holding.level:
-            log.info("agents are asked no more to gather longer than they like")
+            log.info("agents are no longer asked to gather longer")
             return
         log.info(
             "agents are asked to gather for %g s before they send (%d streams, batches take %.0f %% of the "

@@ -52,7 +52,7 @@ class Relieving:
             log.info("the server is calm again: agents sample as often as before")
             return
         log.warning(
-            "agents sample %d times less often, and kernels of so many times fewer steps "
+            "agents sample %d times less often, and record kernels in as many times fewer steps "
             "(queue %.0f %%, unsealed %.0f %%, event loop %.1f s late)",
             FACTORS[self.relief.level],
             100 * load.queue,

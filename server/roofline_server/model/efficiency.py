@@ -58,12 +58,6 @@ def flops_per_example(model: Transformer) -> float:
 # -- ratios -----------------------------------------------------------------------------------------------
 
 
-def utilisation(flops: float, seconds: float, peak: float) -> float | None:
-    """FLOPs of a step over what the peak could have done in it: MFU of the model's FLOPs, HFU of those
-    executed. peak: FLOP/s, dense. None: there is no time or no peak."""
-    return flops / (seconds * peak) if seconds > 0 and peak > 0 else None
-
-
 def sparse_peak(dense: float, precision: str) -> float | None:
     """FLOP/s of products of which two of four weights are zero; None: no tensor cores skip zeros in this
     precision."""
@@ -165,8 +159,8 @@ class RankSteps(NamedTuple):
 
 
 def utilisation_of(ranks: Sequence[RankSteps], which: str, peak: str = "peak") -> float | None:
-    """FLOPs of all steps of all ranks over what their peaks could have done in them: a rank that waits lowers
-    it. which: "model", "executed"; peak: "peak", "theory". None: not known of all."""
+    """FLOPs of all steps of all ranks over what their peaks could have done in them: MFU or HFU. A rank that
+    waits lowers it. which: "model", "executed"; peak: "peak", "theory". None: not known of all."""
     done = could = 0.0
     for rank in ranks:
         flops, most = getattr(rank, which), getattr(rank, peak)

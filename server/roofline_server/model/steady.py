@@ -37,21 +37,16 @@ class Steady(NamedTuple):
     left_out: list[LeftOut]  # a step counts under its first reason only
 
 
-def steady(duration: Floats, apart: Bools | None = None, traced: Bools | None = None) -> Steady:
-    """Of the steps of one rank in order of time.
-
-    duration: seconds. traced: steps that a profiler recorded, which slows them. apart: steps that did not
-    begin when the one before ended; of these the first and those that are far longer than others (caches are
-    cold, workers of the loader start) are left out.
-    """
-    return steady_of_each([duration], [apart], [traced])[0]
-
-
 def steady_of_each(
     durations: Sequence[Floats], apart: Sequence[Bools | None], traced: Sequence[Bools | None]
 ) -> list[Steady]:
-    """The same of each of many ranks. Those with equally many steps are looked at together: numpy takes as
-    long to begin with the steps of one rank as with those of a hundred."""
+    """Of each of many ranks, whose steps are in order of time.
+
+    durations: seconds. traced: steps that a profiler recorded, which slows them. apart: steps that did not
+    begin when the one before ended; of these the first and those that are far longer than others (caches are
+    cold, workers of the loader start) are left out. Ranks with equally many steps are looked at together:
+    numpy takes as long to begin with the steps of one rank as with those of a hundred.
+    """
     alike: dict[int, list[int]] = {}
     for number, one in enumerate(durations):
         alike.setdefault(len(one), []).append(number)

@@ -58,7 +58,6 @@ class Synchronous(NamedTuple):
     floor: float  # of `kernels`, the share of the bytes that do not depend on the batch: the weights
     cpu: float | None  # CPU seconds that all threads of a rank take
     cpus: float | None  # that the ranks of a node share
-    ranks_per_node: float
     nodes: int
     payload: float | None  # bytes that the collectives of a step reduce
     link: LinkCost | None = None

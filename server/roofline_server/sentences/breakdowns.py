@@ -13,7 +13,7 @@ NO_COMMUNICATION_IN_JOIN = "its pulls and pushes cannot be separated from its co
 PHASES_AFTER_KERNELS = "phases follow the last kernel, and how much of the rest is communication is not known"
 COMMUNICATION_UNSEEN = "nobody saw its ranks communicate: what they do after their last kernels is not known"
 WITH_WAITS = "with the time it waits for other ranks"
-OTHER = "of the step, what none of the others has"
+OTHER = "the rest of the step"
 
 
 ONCE = "before the first step, so no part of one"
@@ -39,7 +39,7 @@ def no_phases_at_all(why: str) -> str:
 # -- parts of a whole ---------------------------------------------------------------------------------------
 
 BELOW_ZERO = "a part is below zero: a counter ran backwards"
-NOTHING = "all parts together are nothing"
+NOTHING = "all parts are zero"
 NO_WHOLE = "these do not add up to a whole"
 
 # -- FLOPs --------------------------------------------------------------------------------------------------
@@ -65,7 +65,7 @@ def wider_vectors(bits: int, precision: str, share: float) -> str:
 
 # -- bytes --------------------------------------------------------------------------------------------------
 
-NOT_OF_EVERY_KERNEL = "no profiler counted it of every kernel"
+NOT_OF_EVERY_KERNEL = "no profiler counted it for every kernel"
 NO_PROFILED_TRAFFIC = "no profiler counted the traffic of its kernels"
 CACHE_MISSES = "cache misses of 64 bytes: no less than this"
 SHARE_OF_NODE = "its share of the node's, by CPU time"

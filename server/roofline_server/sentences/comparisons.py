@@ -9,9 +9,7 @@ from .wording import duration, listed, number
 
 NO_STEPS = "what differs in speed is not known: {} has no steps"
 SAME_SETTINGS = "no recorded setting, tag or size differs"
-ONE_RUN_EACH = (
-    "intervals are of how much steps vary within a run; runs of the same settings differ too, unseen here"
-)
+ONE_RUN_EACH = "intervals cover variation within a run, not the variation between runs with the same settings"
 
 
 def faster(first: str, second: str, ratio: float, low: float | None, high: float | None, noise: bool) -> str:
@@ -31,7 +29,7 @@ def longer(first: str, second: str, ratio: float, low: float | None, high: float
     else:
         how = "as long" if noise else f"{number(ratio)}x as long"
         interval = f"{'within noise, ' if noise else ''}{number(low)}x to {number(high)}x"
-    return f"steps of {second} take {how} as those of {first} ({interval}), and may be more work"
+    return f"steps of {second} take {how} as those of {first} ({interval}), and may do more work"
 
 
 def mostly(parts: Sequence[tuple[str, float]], unsure: tuple[str, float] | None = None) -> str:
@@ -48,7 +46,7 @@ def _changed(part: str, change: float) -> str:
 
 def added_up(parts: Sequence[str]) -> str:
     named = listed([parts_named(part) for part in parts])
-    return f"compared as one, as one of the two jobs does not show it apart: {named}"
+    return f"compared as one part, because one job does not separate them: {named}"
 
 
 def other_mode(first: str, second: str) -> str:

@@ -24,7 +24,7 @@ FORMULAS: Mapping[str, str] = {
     "attainable": "min(peak, FLOP/byte x byte/s of memory, of network) at the measured intensity",
     "roofline_utilisation": "executed FLOPs / (step x attainable FLOP/s)",
     "useful": "model FLOPs / peak",
-    "executed": "executed FLOPs / peak: what of them is the model's is not known",
+    "executed": "executed FLOPs / peak: the model's share is not known",
     "recompute": "(executed - model FLOPs) / peak",
     "precision": "FLOPs at the peaks of their precisions, beyond the above",
     "memory": "bytes / bandwidth, beyond the above",
@@ -50,8 +50,8 @@ RECOMPUTES = (
     "activations are computed a second time ({how}), so the FLOPs executed are more than the model's: give "
     "--model-flops, or --parameters and --tokens-per-example"
 )
-NOT_OF_GPU = "nobody recorded what its GPU executed, and FLOPs that its CPUs counted are not the training's"
-UPDATES = "only updates of its variables are known, which are no FLOPs of the model"
+NOT_OF_GPU = "its GPU's kernels were not recorded, and FLOPs that its CPUs counted are not the training's"
+UPDATES = "only updates of its variables are known, which are not FLOPs of the model"
 NOT_GIVEN = "{why}; --model-flops, or --parameters and --tokens-per-example, give the model's"
 NO_EXAMPLES = "it is not known how many examples a step has: give FLOPs a step, as --model-flops 6.2e12/step"
 
@@ -110,21 +110,19 @@ NO_THEORY = "the theoretical peak of where it ran is not known"
 NO_PEAK_OF_PRECISION = "no precision is known: --precision names that of the peak"
 ONLY_THEORY = "the peak of where it ran was not measured"
 OTHER_PRECISIONS = "ranks compute in different precisions: each is compared with the peak of its own"
-RECOMPUTE_SEEN = (
-    "a second computation of activations is noticed in PyTorch (torch.utils.checkpoint, uncompiled) only"
-)
+RECOMPUTE_SEEN = "recomputed activations are noticed only in PyTorch (torch.utils.checkpoint, uncompiled)"
 
 
 def exceeds(model: float, executed: float) -> str:
     return (
-        f"the model's FLOPs as given are {model / executed:.0%} of all that were executed, which cannot be: "
-        "the formula counts what is not computed (causal attention in full, 6 N of parameters that not every "
-        "example uses, gradients of the input), or not all that was executed was seen"
+        f"the model's FLOPs as given are {model / executed:.0%} of all that were executed, which is "
+        "impossible: the formula counts what is not computed (causal attention in full, 6 N of parameters "
+        "that not every example uses, gradients of the input), or not all that was executed was seen"
     )
 
 
 def above_peak(mfu: float) -> str:
-    return f"an MFU of {mfu:.0%} cannot be: too many FLOPs are counted, or the peak was measured too low"
+    return f"an MFU of {mfu:.0%} is impossible: too many FLOPs are counted, or the peak was measured too low"
 
 
 def beyond(share: float) -> str:
@@ -135,7 +133,7 @@ def beyond(share: float) -> str:
 
 
 def left_out(ranks: Sequence[str], of: int) -> str:
-    return f"of {of} ranks these are left out of the whole, as less is known of them: {listed(ranks)}"
+    return f"of {of} ranks these are left out of the total, because less is known about them: {listed(ranks)}"
 
 
 def no_peak_of(precisions: Sequence[str]) -> str:

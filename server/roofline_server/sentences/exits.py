@@ -38,7 +38,7 @@ def running_without(rank: str, words: str, others: int) -> str:
 def finished(unknown: int) -> str:
     """unknown: of how many ranks the exit code is not known."""
     ranks = "1 rank" if unknown == 1 else f"{unknown} ranks"
-    return f"finished (exit 0; not known of {ranks})" if unknown else "finished (exit 0)"
+    return f"finished (exit 0; unknown for {ranks})" if unknown else "finished (exit 0)"
 
 
 def launcher_failed(words: str) -> str:

@@ -23,7 +23,7 @@ def of_steps(steps: Mapping[str, int]) -> str:
 
 
 def layers_without_flops(seconds: float) -> str:
-    return f"{quantity(seconds, 's')} in layers of which no FLOPs are known are no points"
+    return f"{quantity(seconds, 's')} in layers without known FLOPs is not shown"
 
 
 def other_layers(count: int) -> str:

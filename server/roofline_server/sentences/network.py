@@ -12,8 +12,8 @@ from .wording import duration, number, quantity
 STAYED = "stayed inside the node"
 STAYED_OR_OTHERS = "stayed inside the node, or came from or went to others than ranks"
 OTHERS = "came from or went to others than ranks"
-LOCAL_UNKNOWN = "what stayed inside the node is among them: bytes are not known by peer"
-OTHERS_INCLUDED = "what it exchanges with others than ranks (data sets read over the network) is among them"
+LOCAL_UNKNOWN = "includes what stayed inside the node: bytes per peer are not known"
+OTHERS_INCLUDED = "includes what it exchanges with others than ranks (data sets read over the network)"
 NOTHING_MOVED = "it communicated nothing: it is never bound by the network"
 NOT_COUNTED = "TCP was not counted"
 
@@ -99,7 +99,7 @@ def acknowledged(rate: float, usual: float) -> str:
 
 
 def on_their_way(seconds: float) -> str:
-    return f"its bytes are on their way for {duration(seconds)} of a step"
+    return f"its bytes are in flight for {duration(seconds)} of a step"
 
 
 # -- load ---------------------------------------------------------------------------------------------------
@@ -170,7 +170,7 @@ def measured_back(peers: Sequence[str], host: str, command: str) -> str:
 
 
 def over_loopback(host: str) -> str:
-    return f"measured from {host} to itself, over loopback: this is no network"
+    return f"measured from {host} to itself, over loopback, not a network"
 
 
 def to_other_nodes(peers: Sequence[str]) -> str:

@@ -35,7 +35,7 @@ def unseen(ranks: Sequence[str], steps: int) -> str:
 def clock_error(host: str, seconds: float, step: float) -> str:
     """step: the shortest median step of a rank, s."""
     return (
-        f"clock of {host} is known to {seconds * 1e3:.2f} ms only, {seconds / step:.0%} of a median step: "
+        f"clock of {host} is known only to {seconds * 1e3:.2f} ms, {seconds / step:.0%} of a median step: "
         "steps across nodes are blurred"
     )
 
@@ -54,7 +54,7 @@ _APART = "give each training its own --job, or each process its own --rank"
 def claimed(ranks: Sequence[str]) -> str:
     """In short what follows."""
     return (
-        f"several processes at a time say they are {listed(ranks, 2)}: perhaps two trainings have one job id "
+        f"several processes claim to be {listed(ranks, 2)} at once: perhaps two trainings share a job id "
         "(--full)"
     )
 
@@ -62,17 +62,17 @@ def claimed(ranks: Sequence[str]) -> str:
 def claimed_here(rank: str, host: str, who: str) -> str:
     """who: the processes, and as which ranks they are shown."""
     return (
-        f"{rank} is what several processes of {host} say they are at the same time ({who}): they are kept "
-        f"apart. Perhaps two trainings have one job id, or nothing tells the processes their ranks; {_APART}"
+        f"several processes of {host} claim to be {rank} at the same time ({who}): they are kept "
+        f"apart. Perhaps two trainings share a job id, or nothing tells the processes their ranks; {_APART}"
     )
 
 
 def claimed_on_nodes(rank: str, who: Sequence[str]) -> str:
     """who: "pid 10 on node1" of each process."""
     return (
-        f"{rank} is what {len(who)} processes on different nodes say they are at the same time "
-        f"({', '.join(who)}): their steps and counters are mixed in this report. Perhaps two trainings have "
-        f"one job id, or nothing tells the processes their ranks; {_APART}"
+        f"{len(who)} processes on different nodes claim to be {rank} at the same time "
+        f"({', '.join(who)}): their steps and counters are mixed in this report. Perhaps two trainings "
+        f"share a job id, or nothing tells the processes their ranks; {_APART}"
     )
 
 
@@ -105,7 +105,7 @@ def removed(job: str, rows: int, day: str, steps_too: bool) -> str:
 
 def removed_kept_whole(report: str) -> str:
     """report: `removed`."""
-    return f"{report}. It is of all steady steps, whichever steps are asked for"
+    return f"{report}. It covers all steady steps, whichever steps you ask for"
 
 
 def cannot_answer(job: str, day: str, what: str, left: str) -> str:
@@ -158,21 +158,21 @@ def lost(what: str, count: int) -> str:
 
 def slowed(interval: str, hosts: Sequence[str], times: Sequence[str], more: int, why: str) -> str:
     """interval: "4 s"; times: "12:00:00 to 12:05:00" of the first stretches; more: how many others."""
-    others = f" and {more} times more" if more else ""
+    others = f" and {more} more times" if more else ""
     return f"{listed(hosts)} sampled every {interval} from {', '.join(times)}{others}: {why}"
 
 
 def fewer_kernels(factor: str, hosts: Sequence[str], times: Sequence[str], more: int, why: str) -> str:
     """factor: of how many times fewer steps kernels were recorded; the others as in `slowed`."""
-    others = f" and {more} times more" if more else ""
+    others = f" and {more} more times" if more else ""
     when = f"from {', '.join(times)}{others}"
-    return f"{listed(hosts)} recorded kernels of {factor} times fewer steps {when}: {why}"
+    return f"{listed(hosts)} recorded kernels in {factor} times fewer steps {when}: {why}"
 
 
 def held(seconds: str, hosts: Sequence[str], times: Sequence[str], more: int, why: str) -> str:
     """seconds: "4 s", for which data were gathered before they were sent; the others as in `slowed`."""
-    others = f" and {more} times more" if more else ""
-    return f"{listed(hosts)} sent what was recorded every {seconds} from {', '.join(times)}{others}: {why}"
+    others = f" and {more} more times" if more else ""
+    return f"{listed(hosts)} sent its data only every {seconds} from {', '.join(times)}{others}: {why}"
 
 
 def refused(what: str, count: int) -> str:

@@ -17,7 +17,7 @@ LESS_WORK = "steps become shorter because less is done in them"
 NO_EXAMPLES = "the number of examples per step is not known"
 SERVES = "n/a: processes no batches"
 NOT_REPLAYED = "what this would give was not replayed"
-REPLAYED = "ncu replayed all of these steps: how long they took says nothing of the training"
+REPLAYED = "ncu replayed all of these steps: how long they took says nothing about the training"
 _MARK = "mark them with roofline_step, or give `roofline-agent run --step-regex`"
 
 
@@ -46,8 +46,8 @@ NO_FLOPS = "it did no FLOPs"
 NOT_WATCHED = "no step was watched from begin to end"
 FLOPS_UNKNOWN = "the FLOPs of its kernels are not known"
 TRAFFIC_UNKNOWN = "its kernels have FLOPs but no known traffic"
-BYTES_NOT_COUNTED = "nobody counted its bytes"
-BYTES_OF_LEVEL_NOT_COUNTED = "nobody counted them"
+BYTES_NOT_COUNTED = "its bytes were not counted"
+BYTES_OF_LEVEL_NOT_COUNTED = "they were not counted"
 NO_BYTES = "no bytes that it moved were counted"
 TOOK_NO_TIME = "it took no time"
 LIBRARIES_IDLE = "no oneDNN or MKL kernels ran here"
@@ -72,13 +72,13 @@ NO_ENERGY_COUNTER = "no energy counter was read"
 NO_DRAM_TRAFFIC = "no DRAM traffic"
 NO_TIME = "no time"
 NO_HBM = "its kernels ran on a GPU, and nothing counted the traffic of its memory: `run --ncu` does"
-NO_GPU_ENERGY = "its kernels ran on a GPU whose energy nothing reads, or which it does not have alone"
-NO_ENERGY_OF_PARTS = "energy is not known of single parts"
+NO_GPU_ENERGY = "its kernels ran on a GPU whose energy was not read, or that it shares"
+NO_ENERGY_OF_PARTS = "the energy of single parts is not known"
 
 # -- sources ------------------------------------------------------------------------------------------------
 
 NO_AGENT = "only its coordinator reported it: no agent watches its process"
-NOT_IN_FILES = "the recorded files do not hold it, or not of this rank"
+NOT_IN_FILES = "the recorded files do not have it, or not for this rank"
 
 
 def not_configured(source: str) -> str:

@@ -38,7 +38,7 @@ def no_bandwidth(host: str, device: str, level: str) -> str:
 
 def no_way_to_measure(level: str) -> str:
     """Of a level of a GPU's memory."""
-    return f"{level.upper()} bandwidth of a GPU is not measured: `roofline-agent calibrate` knows no way"
+    return f"{level.upper()} bandwidth of a GPU is not measured: `roofline-agent calibrate` cannot"
 
 
 # -- what is to be known of ceilings ------------------------------------------------------------------------
@@ -169,11 +169,11 @@ def mean_of_gpus(label: str, gpus: int) -> str:
 
 
 def no_whole_step(rank: str) -> str:
-    return f"{rank}: no step is known whole with its FLOPs"
+    return f"{rank}: no complete step with known FLOPs"
 
 
 def no_bytes_of_steps(rank: str) -> str:
-    return f"{rank}: of no step both FLOPs and bytes are known"
+    return f"{rank}: no step has both FLOPs and bytes known"
 
 
 def steps_shown(steps: int, shown: int) -> str:

@@ -47,7 +47,7 @@ def none_in_range(
 
 
 def all_count(steps: int) -> str:
-    return f"a rank has {steps} steps at most: too few to tell warm-up, so the first counts, too"
+    return f"no rank has more than {steps} steps: too few to tell warm-up, so the first counts too"
 
 
 # -- what rows are ------------------------------------------------------------------------------------------
@@ -55,7 +55,7 @@ def all_count(steps: int) -> str:
 
 def windows_of_time(ranks: Sequence[str], seconds: float) -> str:
     return (
-        f"rows of {', '.join(ranks)} are no steps but windows of {seconds:g} s at most (column window_of: "
+        f"rows of {', '.join(ranks)} are not steps but windows of at most {seconds:g} s (column window_of: "
         "time)"
     )
 
@@ -71,7 +71,7 @@ def shorter_than_sampling(short: int, steps: int, intervals_ns: Sequence[int]) -
 
 def united_steps(ranks: Sequence[str]) -> str:
     """Of ranks that serve in synchronous training."""
-    union = "a row lasts from the first worker's begin of a step to the last one's end"
+    union = "a row lasts from the first worker's start of a step to the last worker's end"
     return f"no steps of their own, {', '.join(ranks)}: {union}"
 
 

@@ -53,7 +53,7 @@ def faster(share: float, same: str) -> str:
 def by_median(verdict: str, what: str, factor: float) -> str:
     """what: "calls", "steps"; factor: of the mean over the median."""
     mean = f"a few {what} took much longer, and the mean is {number(factor)} times that"
-    return f"{verdict}; that is by its median: {mean}"
+    return f"{verdict}; judged by the median: {mean}"
 
 
 # -- what is drawn ------------------------------------------------------------------------------------------

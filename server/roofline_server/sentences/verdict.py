@@ -64,17 +64,17 @@ PARTS: Mapping[str, str] = {
     "wait_ranks": "waiting for other ranks",
     "wait_ps": "waiting for parameter servers",
     "blocked": "time off the CPU",
-    "other": "time that nothing explains",
+    "other": "unexplained time",
 }
 
 _WHY: Mapping[str, str] = {
     "few_steps": "few steady steps",
     "profiled": "ncu slowed the start of every kernel",
     "replay_differs": "the replay differs from the measured steps",
-    "unattributed": "over 10 % of the time is not explained",
-    "passing": "seen in a part of the run only",
-    "few_stretches": "it was seen once or twice only",
-    "more_is_lost": "most of what is lost has another cause",
+    "unattributed": "over 10 % of the time is unexplained",
+    "passing": "seen in only part of the run",
+    "few_stretches": "seen only once or twice",
+    "more_is_lost": "most of the lost time has another cause",
 }
 
 
@@ -102,7 +102,7 @@ def why_low(reasons: Sequence[str]) -> str:
 def healthy(part: str, share: float, of_roof: float | None) -> str:
     """part: what most of the step goes to."""
     if part == "other":
-        return f"healthy as far as is known: nothing that was measured explains {share:.0%} of the step"
+        return f"healthy as far as known: {share:.0%} of the step is unexplained"
     roof = f", kernels at {of_roof:.0%} of their roof" if of_roof is not None else ""
     return f"healthy: bound by {parts_named(part)} ({share:.0%} of the step{roof})"
 
@@ -126,11 +126,11 @@ def too_few_steps(steps: int) -> str:
 
 
 def not_explained(share: float) -> str:
-    return f"not known: nothing that was measured explains {share:.0%} of the step"
+    return f"not known: {share:.0%} of the step is unexplained"
 
 
 def waits_not_seen(why: str) -> str:
-    return f"not known: who waits for whom is not seen: {why}"
+    return f"not known who waits for whom: {why}"
 
 
 HEALTHY = "healthy: nothing holds it up"
@@ -139,9 +139,9 @@ HEALTHY = "healthy: nothing holds it up"
 def next_gain(part: str, roof_known: bool = True) -> str:
     """Of a healthy job: the part of a step that there is most to save of."""
     if part == "compute":
-        return "kernels are above what their roof needs" if roof_known else "kernels of the GPU"
+        return "kernels slower than their roof allows" if roof_known else "kernels of the GPU"
     if part == "compute|transfer":
-        more = ", above what the roof of its kernels needs" if roof_known else ""
+        more = ", slower than the roof allows" if roof_known else ""
         return f"kernels and communication of the GPU{more}"
     return f"{parts_named(part)}, not overlapped with kernels"
 
@@ -155,13 +155,11 @@ def parts_named(part: str) -> str:
 
 
 def more_than_others(part: str, seconds: float) -> str:
-    return f"{duration(seconds)} a step more {parts_named(part)} than the other ranks"
+    return f"{duration(seconds)} more {parts_named(part)} a step than the other ranks"
 
 
 def amid_communication(part: str, seconds: float) -> str:
-    return (
-        f"{duration(seconds)} a step of {parts_named(part)} amid the communication, which holds up all ranks"
-    )
+    return f"{duration(seconds)} a step of {parts_named(part)} during communication, which holds up all ranks"
 
 
 def on_every_rank(part: str, seconds: float, ranks: int) -> str:
@@ -175,7 +173,7 @@ def between_steps(kind: str, stretches: int, seconds: float, alone: bool) -> str
     each = f"1 {one} of {duration(seconds)}"
     if stretches > 1:
         each = f"{stretches} {several} of {duration(seconds)} each"
-    return f"{each} between its steps, which the others have not" if alone else f"{each} between steps"
+    return f"{each} between its steps; the others have none" if alone else f"{each} between steps"
 
 
 def rate_of_some(which: str) -> str:
@@ -187,12 +185,12 @@ def beside(ranks: Sequence[str], share: float, seconds: float) -> str:
     """share: of the time; of the rank with most."""
     more = "" if len(ranks) == 1 else "up to "
     time = f"{more}{share:.0%} of the time of {listed(ranks, 2)} ({duration(seconds)} a step)"
-    return f"{time} lies between steps, where nothing is seen"
+    return f"{time} is between steps, where nothing is traced"
 
 
 def work(ratio: float) -> str:
     if abs(ratio - 1) < 0.05:
-        return "its work (examples, FLOPs, bytes) is that of the others"
+        return "it does the same work as the others (examples, FLOPs, bytes)"
     return f"its work is {times(ratio)} that of the others"
 
 

@@ -147,7 +147,7 @@ def one_step_of(ranks: list[str]) -> str:
 
 
 def no_flops_of(lacking: int, ranks: int) -> str:
-    return f"of {lacking} of {ranks} ranks no FLOPs are known"
+    return f"no FLOPs are known for {lacking} of {ranks} ranks"
 
 
 def multiplexed(share: float) -> str:
@@ -155,13 +155,13 @@ def multiplexed(share: float) -> str:
 
 
 def no_traffic_of(lacking: int, ranks: int) -> str:
-    return f"of {lacking} of {ranks} ranks no DRAM traffic is known"
+    return f"no DRAM traffic is known for {lacking} of {ranks} ranks"
 
 
 def no_bytes_of(share: float) -> str:
     """share: of the FLOPs."""
     how_many = f"{share:.0%}" if share >= 0.01 else "less than 1%"
-    return f"of kernels with {how_many} of the FLOPs no bytes are known"
+    return f"no bytes are known for kernels with {how_many} of the FLOPs"
 
 
 def no_bytes_of_some(share: float) -> str:
@@ -173,7 +173,7 @@ def not_modelled_calls(calls: int) -> str:
 
 
 def no_bytes_of_calls(calls: int) -> str:
-    return f"of {calls} kernel calls no bytes are known: the intensity is that of the others"
+    return f"no bytes are known for {calls} kernel calls: the intensity is that of the others"
 
 
 def alone(words: str) -> str:

@@ -51,7 +51,9 @@ def server_throttled(share: float) -> str:
 
 def more_than_it_needs(seconds: float, beside: str) -> str:
     """seconds: a step, of all CPUs of the node."""
-    return f"at least {duration(seconds)} a step of the node's CPUs more than {beside}, which holds as much"
+    return (
+        f"at least {duration(seconds)} more of the node's CPU time a step than {beside}, which holds as much"
+    )
 
 
 def uneven_bytes(rank: str, share: float) -> str:
@@ -60,7 +62,7 @@ def uneven_bytes(rank: str, share: float) -> str:
 
 # -- notes --------------------------------------------------------------------------------------------------
 
-NOBODY_WAITS = "the ranks step independently: nobody waits for a slow one, it only does fewer steps"
+NOBODY_WAITS = "the ranks step independently: a slow one only does fewer steps, nobody waits for it"
 BY_LAST_KERNEL = "the end of a rank's last kernel stands for its arrival: what follows counts as held"
 
 # -- why a value is absent ----------------------------------------------------------------------------------

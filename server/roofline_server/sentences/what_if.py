@@ -75,12 +75,12 @@ def kernels(seconds: float) -> str:
 
 def demands(names: Sequence[str], seconds: Sequence[float]) -> str:
     each = ", ".join(f"{name} {duration(one)}" for name, one in zip(names, seconds, strict=True))
-    return f"time in use of servers for a worker step: {each}"
+    return f"busy time of the servers per worker step: {each}"
 
 
 def links_in_use(names: Sequence[str], seconds: Sequence[float]) -> str:
     each = ", ".join(f"{name} {duration(one)}" for name, one in zip(names, seconds, strict=True))
-    return f"time in use of their links for a worker step, by bench net: {each}"
+    return f"busy time of their links per worker step, from bench net: {each}"
 
 
 def replayed(measured: float, played: float) -> str:
@@ -121,9 +121,9 @@ ALONE_WITHOUT_LINK = (
 )
 NO_BANDWIDTH = "the bandwidth of the links is not known; roofline-client bench net measures it"
 NO_DEMAND = "the CPU time of the servers was not read"
-SERVER_LINKS = "of the time of servers the part of the links is not known"
+SERVER_LINKS = "the links' part of the servers' time is not known"
 NO_REPLAY = "ranks that step independently hold nobody up: only a server can be fixed"
-NOTHING_LEFT = "its steps are little else: without that nothing would be left of them"
+NOTHING_LEFT = "its steps are little else: almost nothing would be left"
 INDEPENDENT = "its ranks step independently of each other, and there are no parameter servers"
 
 

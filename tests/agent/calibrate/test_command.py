@@ -260,7 +260,7 @@ def test_ctrl_c_leaves_no_process_and_the_old_file(able: None, tmp_path: Path) -
         children = Path(f"/proc/{agent.pid}/task/{agent.pid}/children").read_text().split()
         agent.send_signal(signal.SIGINT)
         assert agent.wait(60) == 130
-        told = "interrupted; what was kept before is as it was"
+        told = "interrupted; the stored result is unchanged"
         assert agent.stderr.read() == f"roofline-agent calibrate: {told}\n"
     assert len(children) == 1
     with pytest.raises(ProcessLookupError):

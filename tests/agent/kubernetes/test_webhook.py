@@ -6,7 +6,6 @@ import base64
 import contextlib
 import http.client
 import json
-import socket
 import ssl
 import subprocess
 import sys
@@ -19,7 +18,7 @@ from roofline_agent.kubernetes.webhook import review
 from roofline_server.access import authority
 
 from tests.end_to_end.conftest import COMMANDS, wait_until
-from tests.fakes import ended
+from tests.fakes import ended, free_port
 
 from .samples import SAMPLES, applied
 
@@ -70,9 +69,7 @@ def test_pod_that_cannot_be_understood_is_never_refused(broken: Any) -> None:
 
 @pytest.fixture
 def port(tmp_path: Path) -> Iterator[int]:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        number: int = probe.getsockname()[1]
+    number = free_port()
     authority.create(tmp_path / "access")
     command = [COMMANDS / "roofline-agent", "webhook", "--listen", f"127.0.0.1:{number}"]
     files = ["--certificate", tmp_path / "access" / "server.pem", "--key", tmp_path / "access" / "server.key"]

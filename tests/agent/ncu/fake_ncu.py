@@ -86,7 +86,7 @@ if not trial:
         os.kill(int(open(command[4] + "/pid").read()), signal.SIGKILL)
     status = child.wait()
     if mode == "lingers":
-        time.sleep(1)
+        time.sleep(3)
     say("==PROF== Disconnected from process %d" % child.pid)
 rows = 1 if trial else int(os.environ.get("FAKE_NCU_ROWS", "0"))
 if rows:

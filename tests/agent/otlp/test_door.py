@@ -73,7 +73,7 @@ def test_spans_of_the_sdk_come_with_who_sent_them_and_on_the_nodes_clock(
 
 def test_what_is_no_trace_is_refused_and_says_why(door: OtlpDoor) -> None:
     assert post(door, b"\xff\xff")[0] == 400
-    assert post(door, path="/v1/metrics") == (404, "spans alone are taken, at /v1/traces")
+    assert post(door, path="/v1/metrics") == (404, "only spans are accepted, at /v1/traces")
     assert post(door, Content_Type="application/json")[0] == 415
     assert post(door, b"no gzip", Content_Encoding="gzip")[0] == 400
     assert post(door, Content_Length=str(doors.MOST_BODY + 1))[0] == 413

@@ -411,19 +411,21 @@ def test_perf_that_prints_nothing_costs_nothing_but_its_rows(tmp_path: Path) -> 
     source.close()
 
 
-def test_new_rate_of_the_agent_is_followed(tmp_path: Path) -> None:
+def test_new_rate_of_the_agent_is_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source = scripted(tmp_path, f'echo "$*" >> {tmp_path}/starts; exec sleep 60', HardwareEvent("a", "a"))
     rank = Rank("j", "worker", 0, os.getpid(), 1)
-    until = time.monotonic() + 5
 
     def intervals() -> list[str]:
         if not (tmp_path / "starts").exists():
             return []
         return [line.split("-I ")[1].split()[0] for line in (tmp_path / "starts").read_text().splitlines()]
 
-    while len(intervals()) < 2 and time.monotonic() < until:
-        source.sample([rank])
-        time.sleep(0.05)
+    source.sample([rank])
+    wait_for(lambda: intervals() == ["1000"], "the first perf")
+    for asked in range(10):
+        with monkeypatch.context() as patch:
+            patch.setattr(time, "monotonic_ns", lambda now=50_000_000 * asked: now)
+            source.sample([rank])
+    wait_for(lambda: len(intervals()) > 1, "the second perf")
     source.close()
-    assert intervals()[0] == "1000"
-    assert 45 <= int(intervals()[1]) <= 80
+    assert intervals() == ["1000", "50"]

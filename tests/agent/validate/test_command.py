@@ -169,7 +169,7 @@ def test_interrupt_leaves_no_process_no_file_and_the_old_result(place: Place) ->
     assert running.returncode == 130
     assert err.decode().splitlines() == [
         *[line for line in err.decode().splitlines() if "interrupted" not in line],
-        "roofline-agent validate: interrupted; what was kept before is as it was",
+        "roofline-agent validate: interrupted; the stored result is unchanged",
     ]
     assert b"Traceback" not in err and out == b""
     wait_for(lambda: not Path(f"/proc/{child}").exists(), "the end of the working process")

@@ -19,6 +19,8 @@ import grpc
 import pytest
 from roofline.v1 import query_pb2 as pb
 
+from tests.fakes import free_port
+
 from .. import models
 from ..chunks import introductions, message, slices, steps
 from ..fake_server import answer, chunks, refuse, serving
@@ -66,12 +68,6 @@ class Page(NamedTuple):
             return found
         finally:
             connection.close()
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def started(server: str, folder: Path, *options: str) -> Page:

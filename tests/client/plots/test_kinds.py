@@ -243,9 +243,9 @@ def test_levels_of_one_thing_are_joined() -> None:
 def test_levels_nobody_counted_are_named() -> None:
     record = roofline([point(level="minimum")], [xeon_roof(hierarchical=True)], "hierarchical")
     _, texts = drawn(record, "hierarchical")
-    assert seen_text(texts, "Bytes of L1, L2, L3, DRAM: nobody counted them.")
+    assert seen_text(texts, "Bytes of L1, L2, L3, DRAM: they were not counted.")
     counted = roofline([point(level="dram"), point(level="l1", intensity=1.0)], record.roofs, "hierarchical")
-    assert seen_text(drawn(counted, "hierarchical")[1], "Bytes of L2, L3: nobody counted them.")
+    assert seen_text(drawn(counted, "hierarchical")[1], "Bytes of L2, L3: they were not counted.")
 
 
 # -- network ----------------------------------------------------------------------------------------

@@ -103,9 +103,9 @@ def test_rate_of_the_whole_run_is_said_where_it_is_another() -> None:
 
 
 def test_what_else_costs_time_says_its_doubt() -> None:
-    doubted = finding(sentence="it sleeps", why="seen in a part of the run only")
+    doubted = finding(sentence="it sleeps", why="seen in only part of the run")
     assert line(made(also=[doubted]), "ALSO").endswith(
-        "(48% of the step); doubt: seen in a part of the run only"
+        "(48% of the step); doubt: seen in only part of the run"
     )
 
 

@@ -67,7 +67,7 @@ def test_csv_is_exact() -> None:
 
 def test_columns_that_change_on_the_way_are_refused() -> None:
     first, second = chunk("steps", steps()), chunk("steps", {"rank": ["worker:1"]})
-    with pytest.raises(Refused, match="change on the way"):
+    with pytest.raises(Refused, match="change during the answer"):
         list(write_csv([first, second], io.StringIO()))
 
 

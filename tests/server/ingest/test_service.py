@@ -431,7 +431,7 @@ def test_other_batch_with_a_kept_number_is_refused_and_not_acknowledged(tmp_path
             await other.until(lambda: other.acked == 5)
             refused = other.all("rejection")
             assert [(r.sequence, r.taken) for r in refused] == [(1, True), (2, True), (3, True)]
-            assert "two agents number their batches as one" in refused[0].reason
+            assert "two agents share one numbering" in refused[0].reason
             kinds = [
                 m.WhichOneof("kind") for m in other.heard if m.WhichOneof("kind") in ("ack", "rejection")
             ]

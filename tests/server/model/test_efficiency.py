@@ -16,7 +16,6 @@ from roofline_server.model.efficiency import (
     flops_per_token,
     mean_waterfall,
     sparse_peak,
-    utilisation,
     utilisation_of,
     waterfall,
 )
@@ -25,6 +24,11 @@ from roofline_server.model.efficiency import (
 def gpt(hidden: float, layers: float, tokens: float, causal: bool, vocabulary: float = 0.0) -> Transformer:
     """12 L H^2 parameters of its layers, and those of the layer that gives the output."""
     return Transformer(12 * layers * hidden**2 + vocabulary * hidden, tokens, layers, hidden, causal)
+
+
+def utilisation(flops: float, seconds: float, peak: float) -> float | None:
+    """Of one rank in one step."""
+    return utilisation_of([RankSteps(seconds, 1, {}, model=flops, peak=peak)], "model")
 
 
 # -- FLOPs of models --------------------------------------------------------------------------------------

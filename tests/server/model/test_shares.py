@@ -61,7 +61,7 @@ def test_breakdown_of_a_gpu_rank_keeps_the_two_memories_apart() -> None:
 def test_flops_of_a_gpu_are_not_divided_by_the_energy_of_cpus() -> None:
     found = of(on_gpu(), limits=[GPU])
     assert found["flops_per_joule"].value is None
-    assert "on a GPU whose energy nothing reads" in found["flops_per_joule"].reason
+    assert "on a GPU whose energy was not read" in found["flops_per_joule"].reason
     assert number(found["energy_per_step"]) == 50
     assert found["energy_per_step"].reason.startswith("the CPUs' of its node alone")
     known = of(on_gpu(has_gpu_energy=True, energy_of="its GPU's"), limits=[GPU])

@@ -5,12 +5,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
-from roofline_server.model.steady import MOST_WARM_UP, steady, warm_up
-from roofline_server.records import Floats
+from roofline_server.model.steady import MOST_WARM_UP, Steady, steady_of_each, warm_up
+from roofline_server.records import Bools, Floats
 
 
 def steps(count: int, seed: int = 1, usual: float = 0.1) -> Floats:
     return usual + np.abs(np.random.default_rng(seed).normal(0, 0.002, count))
+
+
+def steady(duration: Floats, apart: Bools | None = None, traced: Bools | None = None) -> Steady:
+    """Of one rank."""
+    return steady_of_each([duration], [apart], [traced])[0]
 
 
 def test_first_step_is_always_left_out() -> None:

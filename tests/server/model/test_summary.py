@@ -289,7 +289,9 @@ def test_flops_without_bytes_raise_no_intensity() -> None:
     )
     found = of(known, unknown, scope=Scope.ROLE)
     assert number(found["intensity.minimum"]) == 10
-    assert "with 50% of the FLOPs no bytes are known: left out" in found["intensity.minimum"].reason
+    assert (
+        "no bytes are known for kernels with 50% of the FLOPs: left out" in found["intensity.minimum"].reason
+    )
     assert number(found["flops_per_second"]) == 2 * 10**10
 
 

@@ -280,7 +280,7 @@ def test_unmodelled_kernels_and_cut_steps_are_named() -> None:
 
 def test_ranks_of_which_nothing_is_known_are_named() -> None:
     ranks = [evidence(kernels=kernels([100, 100])), evidence()]
-    assert lacks(*ranks) == "of 1 of 2 ranks no FLOPs are known"
+    assert lacks(*ranks) == "no FLOPs are known for 1 of 2 ranks"
 
 
 def test_lower_bound_of_dram_bytes_is_named_at_that_level() -> None:

@@ -24,7 +24,6 @@ def job(ranks: int = 2, own: float = 0.02, noise: float = 0.0, **changes: object
         floor=0.0,
         cpu=None,
         cpus=None,
-        ranks_per_node=ranks,
         nodes=ranks,
         payload=None,
     )
@@ -94,7 +93,7 @@ def test_other_ranks_on_other_nodes_keep_their_cpus() -> None:
 
 
 def test_more_ranks_than_cpus_stretch_each_other() -> None:
-    crowded = job(cpu=0.02, cpus=2.0, nodes=1, ranks_per_node=2.0)
+    crowded = job(cpu=0.02, cpus=2.0, nodes=1)
     found = model.synchronous(crowded, JobChange(ranks=4))
     assert found.low >= 4 * 0.02 / 2  # no schedule is faster
     assert found.high == pytest.approx(2 * (0.02 + 0.005 * 3))
@@ -116,7 +115,7 @@ def test_kernels_that_move_weights_do_not_grow_with_the_batch() -> None:
 
 def test_kernels_of_two_threads_take_twice_the_cpu_time() -> None:
     """CPU time in proportion to the step, not one second for each second of kernels."""
-    two = job(ranks=1, step=0.02, kernels=0.02, cpu=0.04, cpus=2.0, nodes=1, ranks_per_node=1.0)
+    two = job(ranks=1, step=0.02, kernels=0.02, cpu=0.04, cpus=2.0, nodes=1)
     assert model.synchronous(two, JobChange(batch=0.25)) == pytest.approx((0.005,) * 3)
 
 

@@ -100,7 +100,7 @@ def test_kept_report_is_that_of_before(tmp_path: Path) -> None:
         assert without_notes(after) == without_notes(before)
         assert "was computed before that" in after.notes[0]
         assert (await report(server, first_screen=True)).verdict == before.verdict
-        assert "whichever steps are asked for" in (await report(server, first_step=1)).notes[0]
+        assert "whichever steps you ask for" in (await report(server, first_step=1)).notes[0]
         assert (await job(server)).removed == "raw data, steps"
         for call in (
             server.query.GetSteps(pb.GetStepsRequest(job="job")).read(),

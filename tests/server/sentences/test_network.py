@@ -146,7 +146,7 @@ from roofline_server.sentences import network as texts
         ),
         (
             texts.over_loopback("n1"),
-            "measured from n1 to itself, over loopback: this is no network",
+            "measured from n1 to itself, over loopback, not a network",
         ),
         (
             texts.to_other_nodes(["n8", "n9"]),
@@ -154,7 +154,7 @@ from roofline_server.sentences import network as texts
         ),
         (
             texts.note_of("n1", texts.over_loopback("n1")),
-            "network of n1: measured from n1 to itself, over loopback: this is no network",
+            "network of n1: measured from n1 to itself, over loopback, not a network",
         ),
         (
             texts.no_ceilings(["n1"], texts.to_measure("n1", "n2")),

@@ -22,7 +22,7 @@ from roofline_server.sentences import notes as texts
         ),
         (
             texts.clock_error("n1", 0.0012, 0.01),
-            "clock of n1 is known to 1.20 ms only, 12% of a median step: steps across nodes are blurred",
+            "clock of n1 is known only to 1.20 ms, 12% of a median step: steps across nodes are blurred",
         ),
         (
             texts.restarted(["worker:0", "worker:1"], 1),

@@ -34,7 +34,7 @@ from roofline_server.sentences import rooflines as texts
         ),
         (
             texts.no_way_to_measure("l1"),
-            "L1 bandwidth of a GPU is not measured: `roofline-agent calibrate` knows no way",
+            "L1 bandwidth of a GPU is not measured: `roofline-agent calibrate` cannot",
         ),
         (
             texts.may_be_too_low("n1", ["a", "b", "c", "d", "e"], "others took 86% of the CPUs"),
@@ -143,11 +143,11 @@ from roofline_server.sentences import rooflines as texts
         ),
         (
             texts.no_whole_step("worker:0"),
-            "worker:0: no step is known whole with its FLOPs",
+            "worker:0: no complete step with known FLOPs",
         ),
         (
             texts.no_bytes_of_steps("worker:0"),
-            "worker:0: of no step both FLOPs and bytes are known",
+            "worker:0: no step has both FLOPs and bytes known",
         ),
         (
             texts.steps_shown(5000, 2000),

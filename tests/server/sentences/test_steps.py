@@ -44,7 +44,7 @@ from roofline_server.sentences import steps as texts
         ),
         (
             texts.windows_of_time(["ps:0"], 2.0),
-            "rows of ps:0 are no steps but windows of 2 s at most (column window_of: time)",
+            "rows of ps:0 are not steps but windows of at most 2 s (column window_of: time)",
         ),
         (
             texts.shorter_than_sampling(10, 10, [20_000_000]),
@@ -63,8 +63,8 @@ from roofline_server.sentences import steps as texts
         (
             texts.united_steps(["ps:0"]),
             (
-                "no steps of their own, ps:0: a row lasts from the first worker's begin of a step to the "
-                "last one's end"
+                "no steps of their own, ps:0: a row lasts from the first worker's start of a step to the "
+                "last worker's end"
             ),
         ),
         (

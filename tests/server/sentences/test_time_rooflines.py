@@ -45,7 +45,7 @@ from roofline_server.sentences import time_rooflines as texts
             texts.by_median(texts.LAUNCHING, "calls", 3.0),
             (
                 "bound by launching: it takes no longer than starting its kernels costs; make fewer, larger "
-                "ones; that is by its median: a few calls took much longer, and the mean is 3 times that"
+                "ones; judged by the median: a few calls took much longer, and the mean is 3 times that"
             ),
         ),
         (

@@ -124,7 +124,7 @@ from roofline_server.sentences import verdicts as texts
         ),
         (
             texts.no_flops_of(1, 4),
-            "of 1 of 4 ranks no FLOPs are known",
+            "no FLOPs are known for 1 of 4 ranks",
         ),
         (
             texts.multiplexed(0.5),
@@ -132,19 +132,19 @@ from roofline_server.sentences import verdicts as texts
         ),
         (
             texts.no_traffic_of(1, 4),
-            "of 1 of 4 ranks no DRAM traffic is known",
+            "no DRAM traffic is known for 1 of 4 ranks",
         ),
         (
             texts.no_bytes_of(0.25),
-            "of kernels with 25% of the FLOPs no bytes are known",
+            "no bytes are known for kernels with 25% of the FLOPs",
         ),
         (
             texts.no_bytes_of(0.001),
-            "of kernels with less than 1% of the FLOPs no bytes are known",
+            "no bytes are known for kernels with less than 1% of the FLOPs",
         ),
         (
             texts.no_bytes_of_some(0.25),
-            "of kernels with 25% of the FLOPs no bytes are known: the intensity is that of the others",
+            "no bytes are known for kernels with 25% of the FLOPs: the intensity is that of the others",
         ),
         (
             texts.not_modelled_calls(3),
@@ -152,7 +152,7 @@ from roofline_server.sentences import verdicts as texts
         ),
         (
             texts.no_bytes_of_calls(3),
-            "of 3 kernel calls no bytes are known: the intensity is that of the others",
+            "no bytes are known for 3 kernel calls: the intensity is that of the others",
         ),
         (
             texts.alone(texts.BETWEEN_KERNELS),

@@ -33,7 +33,7 @@ from roofline_server.sentences import what_if as texts
         ),
         (
             texts.demands(["ps:0", "ps:1"], [0.002, 0.03]),
-            "time in use of servers for a worker step: ps:0 2 ms, ps:1 30 ms",
+            "busy time of the servers per worker step: ps:0 2 ms, ps:1 30 ms",
         ),
         (
             texts.no_such("x", ["ddp:0", "input"]),

@@ -57,7 +57,7 @@ CORES_NOT_COUNTED = "only operations of the tensor cores were counted: a lower b
 
 
 class Flops(NamedTuple):
-    """flops None: nobody counted them."""
+    """flops None: they were not counted."""
 
     flops: float | None
     precision: str = ""

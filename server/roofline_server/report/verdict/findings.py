@@ -28,7 +28,7 @@ MEASURED, ESTIMATED = Provenance.MEASURED, Provenance.ESTIMATED
 
 
 class Findings(NamedTuple):
-    """named: the dearest first; doubted: what was seen in a part of the run only."""
+    """named: the dearest first; doubted: what was seen in only part of the run."""
 
     headline: str
     named: list[Finding]

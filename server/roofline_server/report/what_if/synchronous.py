@@ -95,7 +95,6 @@ def _job(view: JobView, gathered: Gathered, known: Accounts) -> tuple[Synchronou
             floor=share_of_weights(view, known.signals, numbers),
             cpu=mean(one.threads_run for one in signals),
             cpus=float(cpus_of(view, there[0])) if there else None,
-            ranks_per_node=len(numbers) / max(1, len(there)),
             nodes=len(there),
             payload=gradient_bytes(view),
             link=_benched(view, own.shape[1]),

@@ -42,7 +42,7 @@ def test_jobs_of_other_sizes_whose_work_is_not_known_are_not_called_faster(tmp_p
         node.put(store, batch(1, 100 * S, 110 * S, ranks=own, marks=marks(sorted(said, key=lambda m: m[4]))))
     found = between(store, "small", "large").headline
     assert found.startswith("steps of large take 1.5x as long as those of small (")
-    assert "), and may be more work" in found
+    assert "), and may do more work" in found
     assert between(store, "large", "other").headline.startswith("other is 0.75x as fast as large")
 
 

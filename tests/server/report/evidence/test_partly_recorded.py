@@ -43,7 +43,7 @@ def test_role_is_held_against_the_gpus_whose_flops_are_known(tmp_path: Path) -> 
     )
     assert point.headroom.value == pytest.approx(20)
     assert "shared by" not in point.words
-    assert point.incomplete == "of 2 of 3 ranks no FLOPs are known"
+    assert point.incomplete == "no FLOPs are known for 2 of 3 ranks"
 
 
 def test_role_of_which_all_is_known_is_the_mean_of_its_gpus(tmp_path: Path) -> None:

@@ -70,7 +70,7 @@ def test_what_the_counts_of_a_step_lack_is_said_at_the_step_and_at_the_rank(tmp_
         for point in made:
             assert point.incomplete == (
                 f"{calls} not modelled (pooling, normalisation, element-wise); "
-                "of kernels with 90% of the FLOPs no bytes are known: the intensity is that of the others"
+                "no bytes are known for kernels with 90% of the FLOPs: the intensity is that of the others"
             )
 
 

@@ -30,10 +30,8 @@ def test_two_processes_of_a_node_are_named(store: Store) -> None:
         99, 139 * S, 140 * S, ranks=ranks, events=[fact(0, "rank.claimed=pid 100; pid 101, here worker:1")]
     )
     A.put(store, *training(ranks, stepping=(0, 1)), told)
-    (note,) = [note for note in notes(store) if "say they are" in note]
-    assert note.startswith(
-        "worker:0 is what several processes of hosta say they are at the same time (pid 100; "
-    )
+    (note,) = [note for note in notes(store) if "claim to be" in note]
+    assert note.startswith("several processes of hosta claim to be worker:0 at the same time (pid 100; ")
     assert "--job" in note and "--rank" in note
 
 
@@ -41,7 +39,7 @@ def test_processes_on_two_nodes_are_named(store: Store) -> None:
     for node, pid in ((A, 100), (B, 200)):
         node.greet(store)
         node.put(store, *training([rank(pid=pid, start_ns=pid)]))
-    (note,) = [note for note in notes(store) if "say they are" in note]
+    (note,) = [note for note in notes(store) if "claim to be" in note]
     assert "(pid 100 on hosta, pid 200 on hostb)" in note
 
 
@@ -50,7 +48,7 @@ def test_rank_that_moves_to_another_node_is_one(store: Store) -> None:
     A.put(store, *training([rank(pid=100)], batches=2))
     B.greet(store)
     B.put(store, *training([rank(pid=200, start_ns=200)], batches=2, first_ns=130 * S))
-    assert not [note for note in notes(store) if "say they are" in note]
+    assert not [note for note in notes(store) if "claim to be" in note]
 
 
 def test_process_that_turned_out_to_be_another_rank_is_of_that_alone(store: Store) -> None:

@@ -36,7 +36,7 @@ BUSY = ("sampling.slowed=4 s: the server was busy", "kernels.fewer=4: the server
 
 def test_fewer_kernels_are_a_note_with_their_time(store: Store) -> None:
     fewer, slower = notes(store, "1/256", *BUSY)
-    assert fewer.startswith("hosta recorded kernels of 4 times fewer steps from ")
+    assert fewer.startswith("hosta recorded kernels in 4 times fewer steps from ")
     assert slower.startswith("hosta sampled every 4 s from ")
     assert fewer.endswith(": the server was busy") and slower.endswith(": the server was busy")
     assert fewer.partition(" from ")[2] == slower.partition(" from ")[2]
@@ -44,7 +44,7 @@ def test_fewer_kernels_are_a_note_with_their_time(store: Store) -> None:
 
 def test_longer_batches_are_a_note_with_their_time(store: Store) -> None:
     (held,) = notes(store, "", "batches.held=4 s: the server was busy")
-    assert held.startswith("hosta sent what was recorded every 4 s from ")
+    assert held.startswith("hosta sent its data only every 4 s from ")
     assert held.endswith(": the server was busy")
 
 

@@ -402,7 +402,7 @@ def test_steps_of_a_rank_without_kernels_are_noted(store: Store) -> None:
     filled(store)
     found = asked(store, points="step")
     assert {p.rank for p in found.points} == {"worker:0", "worker:1"}
-    assert any(note.startswith("ps:0: no step is known whole") for note in found.notes)
+    assert any(note.startswith("ps:0: no complete step") for note in found.notes)
 
 
 # -- kernels and phases -----------------------------------------------------------------------------------

@@ -199,7 +199,7 @@ def test_few_long_calls_do_not_rule_what_is_said(tmp_path: Path) -> None:
     (gemm,) = only(ask(store)).points
     assert gemm.time.value == pytest.approx(50.3e-3)
     assert gemm.words.startswith("bound by computing, at ") or gemm.words.startswith("bound by launching")
-    assert "that is by its median: a few calls took much longer, and the mean is 1" in gemm.words
+    assert "judged by the median: a few calls took much longer, and the mean is 1" in gemm.words
 
 
 def test_calls_of_equal_length_are_judged_by_their_mean(tmp_path: Path) -> None:

@@ -45,6 +45,6 @@ def test_gpus_that_run_the_collectives_have_no_gain_of_what_their_roof_needs() -
     found = _next_gain([account(0.06, compute__transfer=0.085, host=0.015)], {"ddp:0"})
     assert found is not None
     assert (found.kind, found.cost.value) == ("compute|transfer", pytest.approx(0.025))
-    assert found.sentence == "kernels and communication of the GPU, above what the roof of its kernels needs"
+    assert found.sentence == "kernels and communication of the GPU, slower than the roof allows"
     found = _next_gain([account(0.08, compute__transfer=0.085, host=0.015)], {"ddp:0"})
     assert found is not None and found.kind == "host"
