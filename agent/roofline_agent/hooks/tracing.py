@@ -44,6 +44,7 @@ Stall = Tuple[int, int]
 
 NO_BORDERS = "another process marks its steps: `roofline-client trace` has it record while the job runs"
 NO_STEP_YET = "another process marks its steps, and none is known yet"
+PASSED = "they were over when they were seen: several steps end at once, or are numbered with holes"
 
 
 class Request(NamedTuple):
@@ -79,6 +80,7 @@ class Tracing:
         self._asked: Optional[Request] = None
         self._profiler: Any = None  # it runs
         self._began_ns = self._since_ns = 0
+        self._left = 0  # so many steps are wanted from its begin on
         self._steps: List[Tuple[int, int, int]] = []  # that it has seen: number, begin, end
         self._traced: List[str] = []  # ranges so far
         self.has_borders = False  # the steps of this process end in it
@@ -144,7 +146,7 @@ class Tracing:
 
     def follows(self, number: int) -> bool:
         """At the border behind step `number`: whether the next one is recorded."""
-        left = self._asked is not None and len(self._steps) + 1 < self._asked.wanted
+        left = self._asked is not None and len(self._steps) + 1 < self._left
         return left if self._profiler is not None else self.at <= number
 
     def border(self, number: int, now: int, more: bool = False) -> Optional[Stall]:
@@ -153,11 +155,12 @@ class Tracing:
         try:
             if self._profiler is None:
                 return None if more or number < self.at else self._start(number, now)
-            self._steps.append((number, self._since_ns, now))
-            self._since_ns, self.at = now, number + 1
-            asked = self._asked
-            is_over = asked is None or len(self._steps) >= asked.wanted or now - self._began_ns > MOST_NS
-            if is_over and not more:
+            self.at = number + 1
+            if now > self._since_ns:  # else it was over when the profiler began
+                self._steps.append((number, self._since_ns, now))
+                self._since_ns = now
+            is_over = len(self._steps) >= self._left or now - self._began_ns > MOST_NS
+            if is_over and self._steps and not more:
                 return self._stop()
         except Exception as error:
             self._profiler = None
@@ -171,6 +174,11 @@ class Tracing:
             return None
         self.at = NEVER
         if asked is None:
+            return None
+        # Of several that ended at once the first may have been wanted, and is over.
+        self._left = asked.wanted if asked.first is None else asked.last - number
+        if self._left < 1:
+            self._give_up(PASSED)
             return None
         self._begin(asked)
         self.at = number + 1

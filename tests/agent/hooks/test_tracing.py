@@ -11,6 +11,7 @@ from types import SimpleNamespace
 import pytest
 from roofline_agent.hooks import Marker, tracing
 from roofline_agent.hooks.kernel_switch import KernelSwitch
+from roofline_agent.hooks.tf.steps import Steps, TrainingCall
 from roofline_agent.run.rank_page import RankPage
 from roofline_agent.traced.handing import parse_done
 
@@ -39,7 +40,12 @@ class Rank:
         self.page, self.folder = RankPage(), folder
         self.facts: dict[str, object] = {}
         step = SimpleNamespace(
-            said_by_training=lambda: False, send_step=lambda *_: None, BORDER=3, BEGIN=1, send_fact=self._fact
+            said_by_training=lambda: False,
+            send_step=lambda *_: None,
+            send_fact=self._fact,
+            BEGIN=1,
+            END=2,
+            BORDER=3,
         )
         self.marker = Marker(step, self.page.environ)
         self.marker.traces_with("torch")
@@ -62,9 +68,20 @@ class Rank:
                 stood.append(number)
         return stood
 
+    def calls_of_ten_steps(self, count: int) -> None:
+        """As of a Keras with steps_per_execution=10."""
+        steps, model = Steps(), FakeProfiler("")
+        for _ in range(count):
+            begin = time.monotonic_ns()
+            while time.monotonic_ns() < begin + 10_000:
+                pass
+            steps.ended(self.marker, model, TrainingCall(begin, time.monotonic_ns(), 320, updates=10))
+
     def recorded(self) -> list[int]:
         (path,) = self.folder.glob("*.done")
-        return [number for number, _, _ in parse_done(path).steps]
+        steps = parse_done(path).steps
+        assert all(begin < end for _, begin, end in steps)
+        return [number for number, _, _ in steps]
 
     def why_not(self) -> str:
         (path,) = self.folder.glob("*.failed")
@@ -116,6 +133,41 @@ def test_borders_that_are_handed_over_late_begin_nothing(rank: Rank) -> None:
     assert rank.marker.take_stall() is None
     assert rank.steps(7, 9) == [7, 8]
     assert rank.recorded() == [8]
+
+
+def test_steps_amid_a_call_of_several_are_not_recorded(rank: Rank) -> None:
+    rank.ask("15-17")
+    rank.calls_of_ten_steps(4)
+    assert rank.why_not() == tracing.PASSED
+    assert rank.facts.get(tracing.STEPS) is None
+    rank.ask("+1")
+    rank.steps(40, 45)
+    assert rank.recorded() == [41]
+
+
+@pytest.mark.parametrize("asked", ["15-24", "20-20", "20-29"])
+def test_calls_of_several_steps_are_recorded_whole(rank: Rank, asked: str) -> None:
+    rank.ask(asked)
+    rank.calls_of_ten_steps(4)
+    assert rank.recorded() == list(range(20, 30))
+
+
+def test_borders_that_are_seen_together_leave_the_steps_that_are_still_wanted(rank: Rank) -> None:
+    rank.ask("5-9")
+    rank.steps(0, 2)
+    rank.marker.more = True
+    rank.steps(3, 5)
+    rank.marker.more = False
+    assert rank.steps(6, 12) == [6, 9]
+    assert rank.recorded() == [7, 8, 9]
+
+
+def test_step_that_was_over_when_the_profiler_began_is_none_of_the_recorded(rank: Rank) -> None:
+    rank.ask("5-6")
+    rank.steps(3, 4)
+    rank.marker.border(5, time_ns=time.monotonic_ns() - 10**9)
+    rank.steps(6, 8)
+    assert rank.recorded() == [6, 7]
 
 
 @pytest.mark.parametrize(("failing", "why"), [("start", "it is at it already"), ("stop", "the disk is full")])

@@ -298,12 +298,14 @@ class Steps:
     def _send_parts(
         self, marker: Marker, at: List[int], phases: List[Phase], examples: Optional[int], like: int
     ) -> None:
-        count = len(at) - 1
+        count, more = len(at) - 1, marker.more
         pieces = cut(phases, at)
         for part in range(count):
             self._number += 1
+            marker.more = more or part + 1 < count
             marker.spans(pieces[part])
             marker.window(self._number, at[part], at[part + 1], share(examples, count, part), like=like)
+        marker.more = more
 
     def _send_alike(self, marker: Marker, call: TrainingCall, counts: Any) -> bool:
         """Send a step by a layout, if it follows another one and all its input came before its call."""
