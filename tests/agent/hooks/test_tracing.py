@@ -162,6 +162,25 @@ def test_borders_that_are_seen_together_leave_the_steps_that_are_still_wanted(ra
     assert rank.recorded() == [7, 8, 9]
 
 
+@pytest.mark.parametrize(("asked", "known"), [("+1", 20), ("6-8", 6), ("2-3", 2)])
+def test_steps_that_are_known_late_are_not_waited_for_for_ever(rank: Rank, asked: str, known: int) -> None:
+    """A border is known when the next step has begun, as without an optimizer."""
+    rank.ask(asked)
+    for number in range(known):
+        assert not list(rank.folder.glob("*.failed"))
+        rank.marker.border(number, time_ns=time.monotonic_ns() - 50_000_000)
+    assert rank.marker.take_stall() is None
+    assert rank.why_not() == tracing.LATE
+
+
+def test_step_that_was_asked_for_by_number_begins_at_a_border_that_is_late_once(rank: Rank) -> None:
+    rank.ask("5-6")
+    rank.steps(0, 3)
+    rank.marker.border(4, time_ns=time.monotonic_ns() - 50_000_000)  # the thread had lost its CPU
+    rank.steps(5, 8)
+    assert rank.recorded() == [5, 6]
+
+
 def test_step_that_was_over_when_the_profiler_began_is_none_of_the_recorded(rank: Rank) -> None:
     rank.ask("5-6")
     rank.steps(3, 4)
