@@ -136,7 +136,7 @@ class Marker:
         if number >= self._switch_at:
             self.switch_kernels(number, now)
         if self._profiler is not None:
-            self._profiler.ended(number, now)
+            self._profiler.ended(number, now, more=self.more)
         # Last: whatever else is done here belongs to no trace.
         if number >= tracing.at:
             self.stall = tracing.border(number, now, self.more)
