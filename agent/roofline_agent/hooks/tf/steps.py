@@ -96,7 +96,7 @@ class Steps:
     def calm_down(self, marker: Marker, function: Any, iterator: Any) -> None:
         """Behind a step: if it was plain, only note the next calls of this function with this iterator. With
         those that were noted function.work_out() calls were_ended()."""
-        if not self._plain or self._ended_ns is None:
+        if not self._plain or self._ended_ns is None or marker.stall is not None:
             return
         if self._may_defer is None:
             self._may_defer = marker.defers(self.settle)
