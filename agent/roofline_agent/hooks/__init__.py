@@ -121,7 +121,7 @@ def _follow_kernels(step: Any, marker: Marker) -> None:
 
     def switch(kind: int, number: int, now: int) -> None:
         if kind in (step.BORDER, step.END):
-            marker.training_marked(number, now)
+            marker.training_marked(number, now, kind == step.BORDER)
 
     _follow_marks(step, switch)
 

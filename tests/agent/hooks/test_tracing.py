@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from roofline_agent.hooks import Marker, tracing
@@ -39,9 +40,13 @@ class Rank:
     def __init__(self, monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
         self.page, self.folder = RankPage(), folder
         self.facts: dict[str, object] = {}
+        self.marks_itself = False  # the training does
+        self.sent: list[Any] = []  # marks
+        self.spans: list[Any] = []
         step = SimpleNamespace(
-            said_by_training=lambda: False,
-            send_step=lambda *_: None,
+            said_by_training=lambda: self.marks_itself,
+            send_step=lambda marks, spans: self.sent.extend(marks),
+            send_spans=self.spans.extend,
             send_fact=self._fact,
             BEGIN=1,
             END=2,
@@ -214,6 +219,37 @@ def test_training_that_marks_its_steps_itself_is_traced_by_its_own_numbers(rank:
     for number in range(98, 103):
         rank.marker.training_marked(number, time.monotonic_ns())
     assert rank.recorded() == [100]
+
+
+def marked(rank: Rank, numbers: Iterable[int], next_begins: bool = True) -> list[tuple[int, int, int]]:
+    """What is sent beside the marks of a training: kind, step and time of each mark."""
+    rank.marks_itself = True
+    for number in numbers:
+        rank.marker.training_marked(number, time.monotonic_ns(), next_begins)
+    return [(kind, step, at) for kind, step, _, at, *_ in rank.sent]
+
+
+def test_training_that_marks_its_steps_itself_has_no_step_with_the_writing_of_a_trace_in_it(
+    rank: Rank,
+) -> None:
+    rank.ask("100-101")
+    (_, _, started), (_, _, stopped) = sent = marked(rank, range(95, 105))
+    assert [one[:2] for one in sent] == [(1, 100), (1, 102)]
+    assert [(name, end) for name, _, end, *_ in rank.spans] == [
+        ("between.trace", started),
+        ("between.trace", stopped),
+    ]
+    (path,) = rank.folder.glob("*.done")
+    assert parse_done(path).steps[0][1] == started
+
+
+def test_step_that_a_training_may_not_mark_next_is_not_begun_for_it(rank: Rank) -> None:
+    rank.ask("+1")
+    assert marked(rank, [100, 120, 140, 160]) == []
+    assert len(rank.spans) == 2
+    rank.ask("+1")
+    assert marked(rank, range(161, 165), next_begins=False) == [], "the training marks begins itself"
+    assert len(rank.spans) == 4
 
 
 def test_kernels_are_not_sampled_in_a_traced_step() -> None:
