@@ -21,7 +21,9 @@ import time
 from typing import Any, Callable, List, NamedTuple, Optional, Tuple
 
 SERIAL_AT = 16  # in the page: a byte that differs from what it was before when something new is asked for
-LENGTH_AT, REQUEST_AT = 17, 19  # two bytes, little-endian; the request, "100-102 FOLDER" or "+3 FOLDER"
+# Two bytes, little-endian; the request, "100-102 FOLDER" or "+3 FOLDER". Empty once it was withdrawn, as
+# processes that the command starts later read it, too.
+LENGTH_AT, REQUEST_AT = 17, 19
 MOST_REQUEST = 2048  # bytes
 NO_PAGE = bytes(64)  # of a process without a wrapper: nothing is asked for
 
@@ -113,6 +115,8 @@ class Tracing:
         try:
             if self.is_due and self._profiler is None:
                 asked = self._take()
+                if asked is None:
+                    return
                 # What ends now was perhaps not looked at in time to begin behind it.
                 self.at = max(number, 0) if asked.first is None else _looked_at_from(asked.first)
                 if asked.first is not None and number >= asked.first:
@@ -120,16 +124,20 @@ class Tracing:
         except Exception as error:
             self._give_up(_text(error))
 
-    def _take(self) -> Request:
+    def _take(self) -> Optional[Request]:
         self.serial, self._late = self.page[SERIAL_AT], 0
         length = self.page[LENGTH_AT] + 256 * self.page[LENGTH_AT + 1]
-        self._asked = asked = parsed(bytes(self.page[REQUEST_AT : REQUEST_AT + length]).decode())
-        return asked
+        self.at, self._asked = NEVER, None
+        if length:
+            self._asked = parsed(bytes(self.page[REQUEST_AT : REQUEST_AT + length]).decode())
+        return self._asked
 
     def record_time(self, wait: Callable[[float], None] = time.sleep) -> None:
         """Of a process without borders: record what is asked for, for as long as the steps take."""
         try:
             asked = self._take()
+            if asked is None:
+                return
             if asked.first is not None or not asked.step_us:
                 self._give_up(NO_BORDERS if asked.first is not None else NO_STEP_YET)
                 return

@@ -277,6 +277,19 @@ def test_request_is_read_as_it_was_written() -> None:
         tracing.parsed("a-b /tmp/x")
 
 
+def test_request_that_was_withdrawn_is_not_followed(rank: Rank) -> None:
+    rank.ask("10-12")
+    rank.steps(0, 5)
+    rank.page.withdraw_trace()
+    assert rank.steps(6, 15) == []
+    rank.page.withdraw_trace()
+    rank.marker.tracing.record_time(lambda _: None)
+    rank.marker.tracing.refuse("why")
+    assert list(rank.folder.iterdir()) == []
+    rank.ask("+1")
+    assert rank.steps(16, 20) == [16, 17]
+
+
 def test_process_without_borders_records_for_as_long_as_the_steps_take(rank: Rank) -> None:
     rank.ask("+3@40000")
     waited: list[float] = []
