@@ -70,6 +70,7 @@ HOOKS = {
     "horovod.torch.mpi_ops": "horovod.asked",
     "horovod.torch.optimizer": "horovod.torch",
 }
+SWITCHABLE = "torch"  # the framework whose libraries are switched at the borders of steps (kernel_switch.py)
 
 
 def install(package_root: str) -> _ImportWatcher:
@@ -120,7 +121,7 @@ def _follow_kernels(step: Any, marker: Marker) -> None:
 
     def switch(kind: int, number: int, now: int) -> None:
         if kind in (step.BORDER, step.END):
-            marker.training_marked(number, now)
+            marker.training_marked(number, now, kind == step.BORDER)
 
     _follow_marks(step, switch)
 
@@ -160,23 +161,37 @@ class _ImportWatcher:
         self._busy = set()  # type: Any
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
-        if name == "torch":
-            self._marker.sample_kernels()
-        if name not in HOOKS or name in self._busy:
+        if (name not in HOOKS and name != SWITCHABLE) or name in self._busy:
             return None
         self._busy.add(name)
         try:
             spec = importlib.util.find_spec(name)
             if spec is not None and spec.loader is not None:
-                self._patch_after(spec.loader, HOOKS[name])
+                if name == SWITCHABLE:
+                    self._sample_before(spec.loader)
+                if name in HOOKS:
+                    self._patch_after(spec.loader, HOOKS[name])
             return spec
         except ImportError:  # it is not installed, as the import that goes on will say
             return None
         except Exception:
-            self._marker.failed(_called(HOOKS[name]))
+            self._marker.failed(_called(HOOKS.get(name, name)))
             return None
         finally:
             self._busy.discard(name)
+
+    def _sample_before(self, loader: Any) -> None:
+        # Not as it is looked for: who asks whether it is installed may train with something else.
+        execute, marker = loader.exec_module, self._marker
+
+        def exec_module(module: Any) -> None:
+            try:
+                marker.sample_kernels()
+            except Exception:
+                marker.failed(SWITCHABLE)
+            execute(module)
+
+        loader.exec_module = exec_module
 
     def _patch_after(self, loader: Any, hook: str) -> None:
         execute, marker = loader.exec_module, self._marker

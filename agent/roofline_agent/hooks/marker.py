@@ -67,6 +67,7 @@ class Marker:
         self._switch: Optional[kernel_switch.KernelSwitch] = None
         self._switch_at = kernel_switch.NEVER  # at the end of which step kernels are next switched on or off
         self._marked = -1  # steps that the training has marked itself
+        self._marked_last: Optional[int] = None  # number of the last of them
         # Where steps are read from the log (`run --step-regex`) marks would count each of them twice.
         self._from_log = environ.get("ROOFLINE_STEPS") == "log"
         self._reset()
@@ -136,7 +137,7 @@ class Marker:
         if number >= self._switch_at:
             self.switch_kernels(number, now)
         if self._profiler is not None:
-            self._profiler.ended(number, now)
+            self._profiler.ended(number, now, more=self.more)
         # Last: whatever else is done here belongs to no trace.
         if number >= tracing.at:
             self.stall = tracing.border(number, now, self.more)
@@ -294,8 +295,12 @@ class Marker:
                 self._switch.silence()
             self.fact("cost.kernels", "none")
 
-    def training_marked(self, number: int, now: int) -> None:
-        """The training program has marked the end of a step itself; its numbers may begin anew."""
+    def training_marked(self, number: int, now: int, next_begins: bool = True) -> None:
+        """The training program has marked the end of a step itself; its numbers may begin anew.
+
+        next_begins: and with it the begin of the next.
+        """
+        last, self._marked_last = self._marked_last, number
         self._marked += 1
         tracing = self.tracing
         if tracing.is_due:
@@ -303,7 +308,19 @@ class Marker:
         if self._marked >= self._switch_at:
             self.switch_kernels(self._marked, now)
         if number >= tracing.at:
-            tracing.border(number, now)
+            stall = tracing.border(number, now)
+            if stall is not None:
+                # A training whose numbers have holes may mark any number next.
+                self._stood_still(stall, number + 1 if next_begins and last == number - 1 else None)
+
+    def _stood_still(self, stall: Tuple[int, int], step: Optional[int]) -> None:
+        """For a trace, behind a mark of the training: `step`, if any, has begun at that mark but for this."""
+        self.spans((("between.trace", stall[0], stall[1], None, 1),))
+        if step is not None:
+            self._send(((self._step.BEGIN, step, None, stall[1], None, False, 0),))
+            starts = getattr(self.account, "starts", None)
+            if starts is not None:
+                starts(step, stall[1])
 
     def switch_kernels(self, number: int, end_ns: int) -> None:
         """Step `number` ended at end_ns: its kernels, or those of the next, may be in the sample."""

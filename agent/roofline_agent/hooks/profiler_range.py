@@ -42,6 +42,10 @@ def loaded(maps: str) -> Mapping[str, str]:
     return found
 
 
+def _nothing() -> None:
+    """In place of a stop, where the range is closed already."""
+
+
 class ProfilerRange:
     """Follows one rank's steps. Never raises."""
 
@@ -67,15 +71,24 @@ class ProfilerRange:
         if functions is None:
             return
         start, self._stop = functions
-        self._open = (step, time_ns)
-        self._write("%d %d\n" % self._open)
+        self._opened(step, time_ns)
         start()
 
-    def ended(self, step: int, time_ns: int, next_begins: bool = True) -> None:
-        """Step number `step` has ended; next_begins: and with it the next one has begun."""
+    def _opened(self, step: int, time_ns: int) -> None:
+        self._open = (step, time_ns)
+        self._write("%d %d\n" % self._open)
+
+    def ended(self, step: int, time_ns: int, next_begins: bool = True, more: bool = False) -> None:
+        """Step number `step` has ended; next_begins: and with it the next one has begun. more: that has ended
+        too, so that no range can be opened for it; one that was open held what both of them did."""
+        was_open = self._open is not None
         self.close(time_ns)
-        if next_begins:
-            self.begins(step + 1, time_ns)
+        if not more:
+            if next_begins:
+                self.begins(step + 1, time_ns)
+        elif was_open and self._open is None:
+            self._stop = _nothing
+            self._opened(step + 1, time_ns)
 
     def close(self, time_ns: Optional[int] = None) -> None:
         """The step in which the range is open has ended; time_ns None: it never will."""

@@ -21,7 +21,9 @@ import time
 from typing import Any, Callable, List, NamedTuple, Optional, Tuple
 
 SERIAL_AT = 16  # in the page: a byte that differs from what it was before when something new is asked for
-LENGTH_AT, REQUEST_AT = 17, 19  # two bytes, little-endian; the request, "100-102 FOLDER" or "+3 FOLDER"
+# Two bytes, little-endian; the request, "100-102 FOLDER" or "+3 FOLDER". Empty once it was withdrawn, as
+# processes that the command starts later read it, too.
+LENGTH_AT, REQUEST_AT = 17, 19
 MOST_REQUEST = 2048  # bytes
 NO_PAGE = bytes(64)  # of a process without a wrapper: nothing is asked for
 
@@ -33,6 +35,10 @@ MOST_NS = 120000000000  # a profiler keeps what it has seen in memory: it is sto
 LEAST_S, MOST_S = 0.1, 60.0  # of a process without borders
 MORE_STEPS = 1.5  # so much longer than the steps asked for: the first and the last are cut
 LATE_NS = 1000000  # a border that is known so much later is no place to begin at
+MOST_LATE = 20  # such borders in a row before it is given up
+# Of steps that were asked for by number one may be: where the thread had lost its CPU nothing of the step is
+# over, and all ranks are to record the same steps.
+MOST_LATE_NUMBERED = 2
 MOST_NAMED = 200  # ranges in the fact
 NEVER = 1 << 62
 
@@ -44,6 +50,8 @@ Stall = Tuple[int, int]
 
 NO_BORDERS = "another process marks its steps: `roofline-client trace` has it record while the job runs"
 NO_STEP_YET = "another process marks its steps, and none is known yet"
+LATE = "its steps are known only when the next has begun"
+PASSED = "they were over when they were seen: several steps end at once, or are numbered with holes"
 
 
 class Request(NamedTuple):
@@ -79,6 +87,8 @@ class Tracing:
         self._asked: Optional[Request] = None
         self._profiler: Any = None  # it runs
         self._began_ns = self._since_ns = 0
+        self._left = 0  # so many steps are wanted from its begin on
+        self._late = 0  # borders in a row that were known late
         self._steps: List[Tuple[int, int, int]] = []  # that it has seen: number, begin, end
         self._traced: List[str] = []  # ranges so far
         self.has_borders = False  # the steps of this process end in it
@@ -105,23 +115,29 @@ class Tracing:
         try:
             if self.is_due and self._profiler is None:
                 asked = self._take()
+                if asked is None:
+                    return
                 # What ends now was perhaps not looked at in time to begin behind it.
-                self.at = max(number, 0) if asked.first is None else asked.first - 1
+                self.at = max(number, 0) if asked.first is None else _looked_at_from(asked.first)
                 if asked.first is not None and number >= asked.first:
                     self._give_up("step %d had begun before it was asked for" % asked.first)
         except Exception as error:
             self._give_up(_text(error))
 
-    def _take(self) -> Request:
-        self.serial = self.page[SERIAL_AT]
+    def _take(self) -> Optional[Request]:
+        self.serial, self._late = self.page[SERIAL_AT], 0
         length = self.page[LENGTH_AT] + 256 * self.page[LENGTH_AT + 1]
-        self._asked = asked = parsed(bytes(self.page[REQUEST_AT : REQUEST_AT + length]).decode())
-        return asked
+        self.at, self._asked = NEVER, None
+        if length:
+            self._asked = parsed(bytes(self.page[REQUEST_AT : REQUEST_AT + length]).decode())
+        return self._asked
 
     def record_time(self, wait: Callable[[float], None] = time.sleep) -> None:
         """Of a process without borders: record what is asked for, for as long as the steps take."""
         try:
             asked = self._take()
+            if asked is None:
+                return
             if asked.first is not None or not asked.step_us:
                 self._give_up(NO_BORDERS if asked.first is not None else NO_STEP_YET)
                 return
@@ -144,7 +160,7 @@ class Tracing:
 
     def follows(self, number: int) -> bool:
         """At the border behind step `number`: whether the next one is recorded."""
-        left = self._asked is not None and len(self._steps) + 1 < self._asked.wanted
+        left = self._asked is not None and len(self._steps) + 1 < self._left
         return left if self._profiler is not None else self.at <= number
 
     def border(self, number: int, now: int, more: bool = False) -> Optional[Stall]:
@@ -153,11 +169,12 @@ class Tracing:
         try:
             if self._profiler is None:
                 return None if more or number < self.at else self._start(number, now)
-            self._steps.append((number, self._since_ns, now))
-            self._since_ns, self.at = now, number + 1
-            asked = self._asked
-            is_over = asked is None or len(self._steps) >= asked.wanted or now - self._began_ns > MOST_NS
-            if is_over and not more:
+            self.at = number + 1
+            if now > self._since_ns:  # else it was over when the profiler began
+                self._steps.append((number, self._since_ns, now))
+                self._since_ns = now
+            is_over = len(self._steps) >= self._left or now - self._began_ns > MOST_NS
+            if is_over and self._steps and not more:
                 return self._stop()
         except Exception as error:
             self._profiler = None
@@ -166,15 +183,21 @@ class Tracing:
 
     def _start(self, number: int, now: int) -> Optional[Stall]:
         asked, begun = self._asked, time.monotonic_ns()
-        if asked is not None and asked.first is None and begun - now > LATE_NS:
-            self.at = number + 1  # a part of the step is over
+        self.at = NEVER if asked is None else number + 1
+        late = begun - now > LATE_NS
+        self._late = self._late + 1 if late else 0
+        if asked is None or number + 1 < (asked.first or 0):
             return None
-        self.at = NEVER
-        if asked is None:
-            return None
-        self._begin(asked)
-        self.at = number + 1
-        return begun, self._began_ns
+        # Of several that ended at once the first may have been wanted, and is over.
+        self._left = asked.wanted if asked.first is None else asked.last - number
+        if self._left < 1:
+            self._give_up(PASSED)
+        elif self._late >= (MOST_LATE if asked.first is None else MOST_LATE_NUMBERED):
+            self._give_up(LATE)
+        elif not late or asked.first is not None:  # else a part of the step is over
+            self._begin(asked)
+            return begun, self._began_ns
+        return None
 
     def _begin(self, asked: Request) -> None:
         """Raises RuntimeError, and what the profiler raises."""
@@ -249,6 +272,11 @@ class Tracing:
                 self._give_up("the training ended before these steps did")
         except Exception as error:
             self._give_up(_text(error))
+
+
+def _looked_at_from(first: int) -> int:
+    """The border before the one where this step begins: it shows whether borders are known in time."""
+    return first - 2 if first > 1 else first - 1
 
 
 def _text(error: BaseException) -> str:

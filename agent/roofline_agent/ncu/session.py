@@ -249,8 +249,9 @@ class Session:
         asked = written(self._steps)
         if not windows:
             self._notify(
-                f"roofline-agent: none of steps {asked} was profiled: they were not reached, no hook marks "
-                "steps here, or the program had not loaded CUDA by then"
+                f"roofline-agent: none of steps {asked} was profiled: they were not reached, lie amid a "
+                "call that makes several, no hook marks steps here, or the program had not loaded CUDA by "
+                "then"
             )
             return []
         if not launches and not self._warned:

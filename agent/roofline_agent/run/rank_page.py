@@ -61,6 +61,10 @@ class RankPage:
         self._page[SERIAL_AT] = self._page[SERIAL_AT] % 255 + 1  # last: from here on it is seen
         return True
 
+    def withdraw_trace(self) -> None:
+        """Nobody waits for it any more: the command may start other processes that mark steps."""
+        self.ask_for_trace("")
+
     def close(self) -> None:
         """The rank has ended."""
         if self._page is not None:

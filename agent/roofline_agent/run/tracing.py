@@ -107,6 +107,7 @@ class RankTraces:
             self._link.introduce()
         failed, done = (next(iter(self._folder.glob(f"*.{what}")), None) for what in ("failed", "done"))
         if done is not None:
+            self._page.withdraw_trace()
             self._says(f"{READING} {_named(self._steps)}", False)
             self._reading = threading.Thread(target=self._read, args=(done,), daemon=True)
             self._reading.start()
@@ -127,6 +128,7 @@ class RankTraces:
 
     def _finish(self, state: str) -> None:
         folder, self._folder, self._reading = self._folder, None, None
+        self._page.withdraw_trace()
         if self._link is not None:
             self._link.close()
             self._link = None

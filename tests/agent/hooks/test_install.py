@@ -63,6 +63,22 @@ def test_no_steps_means_no_hooks(torch: Site) -> None:
     assert (marks, out) == ([], "False\n")
 
 
+@pytest.mark.parametrize("installed", [True, False])
+def test_framework_that_is_only_looked_for_silences_no_kernels(site: Site, installed: bool) -> None:
+    """As transformers does, whatever trains."""
+    if installed:
+        site.module("torch.version", "")
+    _, out = site.run("""
+        import importlib.util, os
+        found = importlib.util.find_spec("torch")
+        print(found is not None, os.environ.get("ONEDNN_VERBOSE"))
+        if found:
+            import torch.version
+            print(os.environ.get("ONEDNN_VERBOSE"))
+        """)
+    assert out == ("True 1\nNone\n" if installed else "False 1\n")
+
+
 def test_framework_of_another_shape_is_left_alone(site: Site) -> None:
     site.module("torch.optim.optimizer", "x = 5\n")
     site.module("horovod.torch.optimizer", "x = 6\n")

@@ -117,3 +117,26 @@ def test_range_follows_keras(keras_2: Site, cuda: Cuda) -> None:
     )
     assert cuda.calls == ["start", "stop"]
     assert [line[0] for line in cuda.windows] == [2, 2]
+
+
+def fit_ten_steps_a_call(site: Site, cuda: Cuda, asked: str) -> None:
+    site.run(
+        f"""
+        import ctypes
+        ctypes.CDLL({str(cuda.library("libcudart.so.12"))!r})
+        from {KERAS_2} import Model
+        Model(10).fit(4)
+        """,
+        **cuda.environ(asked),
+    )
+
+
+def test_range_of_a_call_that_makes_several_steps_is_that_of_all_of_them(keras_2: Site, cuda: Cuda) -> None:
+    fit_ten_steps_a_call(keras_2, cuda, "20-21")
+    assert cuda.calls == ["start", "stop"]
+    assert [line[0] for line in cuda.windows if len(line) == 3] == list(range(20, 30))
+
+
+def test_no_range_is_opened_for_steps_that_have_ended(keras_2: Site, cuda: Cuda) -> None:
+    fit_ten_steps_a_call(keras_2, cuda, "15-17")
+    assert cuda.calls == [] and not (cuda.root / "windows").exists()

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from roofline_agent.hooks import Marker, tracing
 from roofline_agent.hooks.kernel_switch import KernelSwitch
+from roofline_agent.hooks.tf.steps import Steps, TrainingCall
 from roofline_agent.run.rank_page import RankPage
 from roofline_agent.traced.handing import parse_done
 
@@ -38,8 +40,17 @@ class Rank:
     def __init__(self, monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
         self.page, self.folder = RankPage(), folder
         self.facts: dict[str, object] = {}
+        self.marks_itself = False  # the training does
+        self.sent: list[Any] = []  # marks
+        self.spans: list[Any] = []
         step = SimpleNamespace(
-            said_by_training=lambda: False, send_step=lambda *_: None, BORDER=3, BEGIN=1, send_fact=self._fact
+            said_by_training=lambda: self.marks_itself,
+            send_step=lambda marks, spans: self.sent.extend(marks),
+            send_spans=self.spans.extend,
+            send_fact=self._fact,
+            BEGIN=1,
+            END=2,
+            BORDER=3,
         )
         self.marker = Marker(step, self.page.environ)
         self.marker.traces_with("torch")
@@ -62,9 +73,20 @@ class Rank:
                 stood.append(number)
         return stood
 
+    def calls_of_ten_steps(self, count: int) -> None:
+        """As of a Keras with steps_per_execution=10."""
+        steps, model = Steps(), FakeProfiler("")
+        for _ in range(count):
+            begin = time.monotonic_ns()
+            while time.monotonic_ns() < begin + 10_000:
+                pass
+            steps.ended(self.marker, model, TrainingCall(begin, time.monotonic_ns(), 320, updates=10))
+
     def recorded(self) -> list[int]:
         (path,) = self.folder.glob("*.done")
-        return [number for number, _, _ in parse_done(path).steps]
+        steps = parse_done(path).steps
+        assert all(begin < end for _, begin, end in steps)
+        return [number for number, _, _ in steps]
 
     def why_not(self) -> str:
         (path,) = self.folder.glob("*.failed")
@@ -118,6 +140,60 @@ def test_borders_that_are_handed_over_late_begin_nothing(rank: Rank) -> None:
     assert rank.recorded() == [8]
 
 
+def test_steps_amid_a_call_of_several_are_not_recorded(rank: Rank) -> None:
+    rank.ask("15-17")
+    rank.calls_of_ten_steps(4)
+    assert rank.why_not() == tracing.PASSED
+    assert rank.facts.get(tracing.STEPS) is None
+    rank.ask("+1")
+    rank.steps(40, 45)
+    assert rank.recorded() == [41]
+
+
+@pytest.mark.parametrize("asked", ["15-24", "20-20", "20-29"])
+def test_calls_of_several_steps_are_recorded_whole(rank: Rank, asked: str) -> None:
+    rank.ask(asked)
+    rank.calls_of_ten_steps(4)
+    assert rank.recorded() == list(range(20, 30))
+
+
+def test_borders_that_are_seen_together_leave_the_steps_that_are_still_wanted(rank: Rank) -> None:
+    rank.ask("5-9")
+    rank.steps(0, 2)
+    rank.marker.more = True
+    rank.steps(3, 5)
+    rank.marker.more = False
+    assert rank.steps(6, 12) == [6, 9]
+    assert rank.recorded() == [7, 8, 9]
+
+
+@pytest.mark.parametrize(("asked", "known"), [("+1", 20), ("6-8", 6), ("2-3", 2)])
+def test_steps_that_are_known_late_are_not_waited_for_for_ever(rank: Rank, asked: str, known: int) -> None:
+    """A border is known when the next step has begun, as without an optimizer."""
+    rank.ask(asked)
+    for number in range(known):
+        assert not list(rank.folder.glob("*.failed"))
+        rank.marker.border(number, time_ns=time.monotonic_ns() - 50_000_000)
+    assert rank.marker.take_stall() is None
+    assert rank.why_not() == tracing.LATE
+
+
+def test_step_that_was_asked_for_by_number_begins_at_a_border_that_is_late_once(rank: Rank) -> None:
+    rank.ask("5-6")
+    rank.steps(0, 3)
+    rank.marker.border(4, time_ns=time.monotonic_ns() - 50_000_000)  # the thread had lost its CPU
+    rank.steps(5, 8)
+    assert rank.recorded() == [5, 6]
+
+
+def test_step_that_was_over_when_the_profiler_began_is_none_of_the_recorded(rank: Rank) -> None:
+    rank.ask("5-6")
+    rank.steps(3, 4)
+    rank.marker.border(5, time_ns=time.monotonic_ns() - 10**9)
+    rank.steps(6, 8)
+    assert rank.recorded() == [6, 7]
+
+
 @pytest.mark.parametrize(("failing", "why"), [("start", "it is at it already"), ("stop", "the disk is full")])
 def test_profiler_that_fails_costs_the_trace_alone(rank: Rank, failing: str, why: str) -> None:
     rank.profiler.failing = failing
@@ -145,6 +221,37 @@ def test_training_that_marks_its_steps_itself_is_traced_by_its_own_numbers(rank:
     assert rank.recorded() == [100]
 
 
+def marked(rank: Rank, numbers: Iterable[int], next_begins: bool = True) -> list[tuple[int, int, int]]:
+    """What is sent beside the marks of a training: kind, step and time of each mark."""
+    rank.marks_itself = True
+    for number in numbers:
+        rank.marker.training_marked(number, time.monotonic_ns(), next_begins)
+    return [(kind, step, at) for kind, step, _, at, *_ in rank.sent]
+
+
+def test_training_that_marks_its_steps_itself_has_no_step_with_the_writing_of_a_trace_in_it(
+    rank: Rank,
+) -> None:
+    rank.ask("100-101")
+    (_, _, started), (_, _, stopped) = sent = marked(rank, range(95, 105))
+    assert [one[:2] for one in sent] == [(1, 100), (1, 102)]
+    assert [(name, end) for name, _, end, *_ in rank.spans] == [
+        ("between.trace", started),
+        ("between.trace", stopped),
+    ]
+    (path,) = rank.folder.glob("*.done")
+    assert parse_done(path).steps[0][1] == started
+
+
+def test_step_that_a_training_may_not_mark_next_is_not_begun_for_it(rank: Rank) -> None:
+    rank.ask("+1")
+    assert marked(rank, [100, 120, 140, 160]) == []
+    assert len(rank.spans) == 2
+    rank.ask("+1")
+    assert marked(rank, range(161, 165), next_begins=False) == [], "the training marks begins itself"
+    assert len(rank.spans) == 4
+
+
 def test_kernels_are_not_sampled_in_a_traced_step() -> None:
     levels: list[int] = []
     notes: list[bytes] = []
@@ -168,6 +275,19 @@ def test_request_is_read_as_it_was_written() -> None:
     assert tracing.parsed("+3 /tmp/x") == tracing.Request(None, 0, 3, "/tmp/x", 0)
     with pytest.raises(ValueError, match="invalid literal"):
         tracing.parsed("a-b /tmp/x")
+
+
+def test_request_that_was_withdrawn_is_not_followed(rank: Rank) -> None:
+    rank.ask("10-12")
+    rank.steps(0, 5)
+    rank.page.withdraw_trace()
+    assert rank.steps(6, 15) == []
+    rank.page.withdraw_trace()
+    rank.marker.tracing.record_time(lambda _: None)
+    rank.marker.tracing.refuse("why")
+    assert list(rank.folder.iterdir()) == []
+    rank.ask("+1")
+    assert rank.steps(16, 20) == [16, 17]
 
 
 def test_process_without_borders_records_for_as_long_as_the_steps_take(rank: Rank) -> None:

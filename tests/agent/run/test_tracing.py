@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from roofline_agent.hooks import Marker
 from roofline_agent.hooks.jax.trace import JaxProfiler
 from roofline_agent.hooks.torch.trace import TorchProfiler
-from roofline_agent.hooks.tracing import LENGTH_AT, REQUEST_AT, called
+from roofline_agent.hooks.tracing import LENGTH_AT, NEVER, REQUEST_AT, called
 from roofline_agent.run import tracing
 from roofline_agent.run.rank_page import RankPage
 from roofline_agent.run.tracing import RankTraces
@@ -140,6 +142,29 @@ def test_second_trace_is_refused_until_the_first_is_over(wrapper: Wrapper) -> No
     wrapper.until_over()
     wrapper.traces.ask_for_next(1)
     assert wrapper.states[-1] == "asked: the next step"
+
+
+def test_later_processes_of_a_command_are_not_asked_again(wrapper: Wrapper) -> None:
+    def asked() -> bool:
+        """Whether a process that begins now records what it finds in the page."""
+        marks = SimpleNamespace(said_by_training=lambda: False, send_step=lambda *_: None, BORDER=3)
+        tracing = Marker(marks, wrapper.page.environ).tracing
+        tracing.look(0)
+        assert not tracing.is_due
+        return tracing.at < NEVER
+
+    wrapper.traces.ask("7-8")
+    assert asked()
+    wrapper.hooks_are_done()
+    wrapper.traces.look()
+    assert wrapper.states[-1] == "reading: steps 7-8"
+    assert not asked(), "while it is read"
+    wrapper.until_over()
+    wrapper.traces.ask_for_next(3)
+    assert asked()
+    wrapper.hooks_write("failed", "x")
+    wrapper.until_over()
+    assert not asked()
 
 
 def test_command_without_hooks_is_not_waited_for(wrapper: Wrapper) -> None:

@@ -96,7 +96,7 @@ class Steps:
     def calm_down(self, marker: Marker, function: Any, iterator: Any) -> None:
         """Behind a step: if it was plain, only note the next calls of this function with this iterator. With
         those that were noted function.work_out() calls were_ended()."""
-        if not self._plain or self._ended_ns is None:
+        if not self._plain or self._ended_ns is None or marker.stall is not None:
             return
         if self._may_defer is None:
             self._may_defer = marker.defers(self.settle)
@@ -298,12 +298,14 @@ class Steps:
     def _send_parts(
         self, marker: Marker, at: List[int], phases: List[Phase], examples: Optional[int], like: int
     ) -> None:
-        count = len(at) - 1
+        count, more = len(at) - 1, marker.more
         pieces = cut(phases, at)
         for part in range(count):
             self._number += 1
+            marker.more = more or part + 1 < count
             marker.spans(pieces[part])
             marker.window(self._number, at[part], at[part + 1], share(examples, count, part), like=like)
+        marker.more = more
 
     def _send_alike(self, marker: Marker, call: TrainingCall, counts: Any) -> bool:
         """Send a step by a layout, if it follows another one and all its input came before its call."""

@@ -54,6 +54,11 @@ def _wrap_capture(owner: Any, record: Recorder) -> None:
 
     @functools.wraps(begin)
     def capture_begin(self: Any, *args: Any, **kwargs: Any) -> Any:
+        try:
+            if record.calm is not None:  # hooks of calm steps do not ask whether an update is captured
+                record.disturb()
+        except Exception:
+            record.failed("torch_graphs")
         result = begin(self, *args, **kwargs)
         record.capturing = self
         return result

@@ -48,12 +48,13 @@ def patch(module: Any, marker: Marker) -> None:
 class Updates:
     """Outermost updates of the training thread. begin, end: the hooks of all optimizers."""
 
-    __slots__ = ("_inside", "_parts", "_record", "_wrapped", "begin", "end")
+    __slots__ = ("_again", "_inside", "_parts", "_record", "_wrapped", "begin", "end")
 
     def __init__(self, record: Recorder) -> None:
         self._record = record
         self._inside: Any = []
         self._parts: Any = []  # updates inside the one that goes on
+        self._again: Any = []  # those that had begun when one of them began again
         self._wrapped = False  # it is sure to end
         self.begin, self.end = _calm_hooks(record, self)
 
@@ -62,6 +63,8 @@ class Updates:
         try:
             record, key = self._record, id(optimizer)
             now = _now()
+            if self._again and not self._inside:
+                self._again = []
             if record.calm is not None:
                 record.disturb()
             if record.by_hand is not None:
@@ -92,7 +95,7 @@ class Updates:
         try:
             record, now = self._record, _now()
             sampled = record.sampled
-            if record.in_backward:
+            if record.in_backward or (self._again and self._ends_around(optimizer)):
                 return
             if _thread() == record.thread and record.calm is None:
                 self._take_over()
@@ -140,14 +143,26 @@ class Updates:
         self._wrapped = self._record.inside or self._inside[:1] == [id(optimizer)]
 
     def _check_inside(self, optimizer: Any) -> None:
-        self._record.turns.part(optimizer)
+        key = id(optimizer)
         # An update that raised has no end. Its optimizer steps again, or another one does, again and again.
+        # One that calls the step() of its base class looks the same, but its end follows the inner one.
+        if key in self._inside and not self._wrapped:
+            self._again = [*self._again, *self._inside][-MOST_PARTS:]
+            self.failed()
+            return
+        self._record.turns.part(optimizer)
         if self._wrapped:
             return
-        key = id(optimizer)
         self._parts.append(key)
-        if key in self._inside or self._parts.count(key) > MOST_PARTS:
+        if self._parts.count(key) > MOST_PARTS:
             self.failed()
+
+    def _ends_around(self, optimizer: Any) -> bool:
+        """Whether a step() ends here that called that of its base, whose end was the border."""
+        if self._inside or self._record.inside or self._again[-1] != id(optimizer):
+            return False
+        self._again.pop()
+        return True
 
     def failed(self) -> None:
         """An update raised."""

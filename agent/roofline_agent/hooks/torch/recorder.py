@@ -228,7 +228,7 @@ class Recorder(_Calm):
     def _calm_down(self) -> None:
         """After a border: if what follows will be as what was before, the next steps are calm."""
         unusual = self._held or self.between.stretches or self._disturbed >= MOST_DISTURBED
-        if unusual or not self._short or self.turns.alone is None:
+        if unusual or not self._short or self.turns.alone is None or self.capturing is not None:
             return
         if self._at_border and not all(getattr(call, "may_wait", False) for call in self._at_border):
             return

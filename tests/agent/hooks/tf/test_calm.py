@@ -432,3 +432,32 @@ def test_cost_of_steps_is_told_whether_they_are_only_noted_or_wanted_at_once(def
     marker.deferred_to = lambda: deferred_to  # type: ignore[method-assign]
     Training(marker, 8).fit(["step"] * 60)
     assert marker.facts == {"cost.hooks_ns": 0}, "this clock stands still in hooks"
+
+
+class StallingMarker(DeferringMarker):
+    """Behind step 40, which it wants at once, a trace is written."""
+
+    training: Any = None
+
+    def deferred_to(self) -> int:
+        return 39 if len(self.windows) < 41 else 10**6
+
+    def window(self, number: int, *times: Any, **more: Any) -> None:
+        super().window(number, *times, **more)
+        if number == 40:
+            begin = self.training.now
+            self.training.passes(5)
+            self.stall = begin, self.training.now
+
+
+@pytest.mark.parametrize("act", ["step", "one_batch"])
+def test_time_in_which_a_trace_is_written_is_in_no_step_where_calm_ones_may_follow(act: str) -> None:
+    marker = StallingMarker()
+    marker.training = training = Training(marker, 8)
+    (training.fit if act == "step" else training.in_batches)([act] * 60)
+    with training.patched():
+        marker.hand_over()
+    ((_, _, written),) = [one for one in marker.phases if one[0] == "between.trace"]
+    assert [(number, begin) for number, begin, *_ in marker.windows][41] == (41, written)
+    assert len(marker.windows) == 60
+    assert marker.together > 30, "those before, and those behind the next"

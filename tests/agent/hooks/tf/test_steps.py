@@ -28,6 +28,7 @@ class WindowMarker:
 
     def __init__(self) -> None:
         self.stall: tuple[int, int] | None = None  # behind the last step, for a trace
+        self.more = False
         self.windows: list[tuple[int, int, int, int | None]] = []
         self.likes: list[int] = []
         self.phases: list[tuple[str, int, int]] = []

@@ -14,6 +14,7 @@ from roofline_agent.hooks.torch import autograd as torch_autograd
 from roofline_agent.hooks.torch import data as torch_data
 from roofline_agent.hooks.torch import ddp as torch_ddp
 from roofline_agent.hooks.torch import grad_mode as torch_grad_mode
+from roofline_agent.hooks.torch import graphs as torch_graphs
 from roofline_agent.hooks.torch import module as torch_module
 from roofline_agent.hooks.torch import optimizer as torch_optimizer
 from roofline_agent.hooks.torch.between import EVALUATION
@@ -439,3 +440,35 @@ def test_batch_of_a_calm_step_counts_as_any_other() -> None:
         training.act("step")
     training.record.hand_over()
     assert {examples for number, examples, _ in training.marker.borders if number >= 0} == {8}
+
+
+@pytest.mark.parametrize("warm", [ALWAYS + 2, ALWAYS + 3, ALWAYS + 7])
+def test_update_that_is_captured_among_calm_steps_is_none_and_its_replays_are_steps(warm: int) -> None:
+    """A stand-in for CUDA's graphs: there is no GPU here."""
+
+    class CUDAGraph:
+        def capture_begin(self) -> None: ...
+
+        def capture_end(self) -> None: ...
+
+        def replay(self) -> None:
+            training.passes()
+
+    marker = DeferringMarker()
+    training = Training(marker)
+    with training.clock(), pytest.MonkeyPatch.context() as patch:
+        patch.setattr(torch_graphs, "time", SimpleNamespace(monotonic_ns=lambda: training.now))
+        torch_graphs.patch(SimpleNamespace(CUDAGraph=CUDAGraph), training.marker)  # type: ignore[arg-type]
+        for _ in range(warm):
+            training.step()
+        assert training.record.calm is not None
+        graph = CUDAGraph()
+        graph.capture_begin()
+        training.step()
+        graph.capture_end()
+        for _ in range(10):
+            graph.replay()
+        training.record.hand_over()
+    assert [number for number, *_ in marker.borders] == list(range(-1, warm + 10))
+    assert marker.facts["steps.seen_by"] == "replays of CUDA graphs"
+    assert "hook.torch_graphs" not in marker.facts

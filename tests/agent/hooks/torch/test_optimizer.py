@@ -15,6 +15,7 @@ from roofline_agent.hooks.torch import scaler as torch_scaler
 from roofline_agent.hooks.torch.recorder import BACKWARD, OPTIMIZER, Recorder, recorder
 
 from ..doubles import RecordingMarker, during, optimizer_module
+from .test_recorder import DeferringMarker
 
 
 def test_an_optimizers_step_is_a_step(marker: RecordingMarker) -> None:
@@ -144,6 +145,63 @@ def test_optimizer_inside_another_is_part_of_its_step(marker: RecordingMarker) -
         outer.step(inner.step)
     assert [number for number, *_ in marker.borders] == [0, 1]
     assert {name for name, *_ in marker.phases} == {OPTIMIZER}
+
+
+def deriving(base: Any) -> Any:
+    """An optimizer whose step() calls that of its base; both are hooked."""
+
+    class Derived(base):
+        def step(self, closure: Any = None) -> None:
+            super().step(lambda: super(Derived, self).step(closure))
+
+    return Derived
+
+
+@pytest.mark.parametrize("depth", [1, 2])
+@pytest.mark.parametrize("marks", [RecordingMarker, DeferringMarker])
+def test_optimizer_that_calls_the_step_of_its_base_makes_one_step(marks: Any, depth: int) -> None:
+    marker = marks()
+    module = optimizer_module()
+    torch_optimizer.patch(module, marker)
+    derived = module.Optimizer
+    for _ in range(depth):
+        derived = deriving(derived)
+    one = derived()
+    for _ in range(30):
+        one.step()
+    recorder(marker).hand_over()
+    assert [number for number, *_ in marker.borders] == list(range(30))
+    assert {name for step in marker.steps for name, *_ in step} == {OPTIMIZER}
+
+
+def test_optimizer_that_calls_the_step_of_its_base_takes_turns_with_others(
+    marker: RecordingMarker, record: Recorder
+) -> None:
+    module = optimizer_module()
+    torch_optimizer.patch(module, marker)  # type: ignore[arg-type]
+    one, two = deriving(module.Optimizer)(), module.Optimizer()
+    for _ in range(30):
+        one.step()
+        two.step()
+    record.commit()
+    assert [number for number, *_ in marker.borders] == list(range(30))
+
+
+@pytest.mark.parametrize("derives", [False, True])
+@pytest.mark.parametrize("marks", [RecordingMarker, DeferringMarker])
+def test_update_that_raised_and_is_made_again_is_one_step(marks: Any, derives: bool) -> None:
+    marker = marks()
+    module = optimizer_module()
+    torch_optimizer.patch(module, marker)
+    one = deriving(module.Optimizer)() if derives else module.Optimizer()
+    for _ in range(20):
+        for _ in range(5):
+            with pytest.raises(ZeroDivisionError):
+                one.step(lambda: 1 / 0)
+        one.step()
+        one.step()
+    recorder(marker).hand_over()
+    assert [number for number, *_ in marker.borders] == list(range(40))
 
 
 def test_step_that_raised_leaves_nothing_behind(marker: RecordingMarker, record: Recorder) -> None:
