@@ -9,6 +9,11 @@ record, or records, each call is waited for: their borders must be known when th
 A step is a call of the function that trains: of the functions whose results are their own next arguments, as
 parameters are, the one that does most work. Other calls belong to the step that ends next, but a heavy one
 that has no place in the usual step (an evaluation) is of no step.
+
+The results of an evaluation may be its next arguments too, as metrics are, and another training may follow.
+Who is called alone for a while and does as much work trains now. Who does less may: its calls are kept. If
+the function that trained is called again, it was an evaluation or a part of a step; if it is not for long, or
+the process ends, these were steps. Where FLOPs are not known, who is called alone for a while trains.
 """
 
 from __future__ import annotations
@@ -18,10 +23,13 @@ from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 from .. import Marker
 
 ENOUGH_CALLS = 3  # of a function, before it is chosen
-PATIENCE = 8  # calls of another training function after which the first counts as no longer trained
+PATIENCE = 8  # calls of another training function after which the first may be no longer trained
+MORE = 2  # times the FLOPs of a step are clearly more
+FEW = 4  # one that was called at the end less than a quarter as often as there are steps evaluates
 MOST_EARLY, MOST_QUEUED = 2048, 1024
 HEAVY = 0.05  # of the FLOPs of a step
 SEND_CALLS, SEND_NS = 256, 200_000_000
+UNKNOWN = float("nan")  # FLOPs of a step: no comparison with it is true
 
 
 class CalledFunction:
@@ -32,6 +40,12 @@ class CalledFunction:
         self.feeds_back = False  # its results were its own next arguments
         self.seen_after = -3  # number of the step that ended before its last call
         self.usual = True  # its calls since then belong to steps
+        self.calls = 0  # so many
+        self.flops_before = 0  # of what was called since then, before the first of them
+        self.led = False  # its calls are or were steps
+        self.passes = False  # it may train, but who trained before it was called again
+        self.heavier = 0  # calls that do clearly more work than a step of this leader
+        self.heavier_than: Optional[CalledFunction] = None
 
 
 class JaxProgram:
@@ -97,10 +111,13 @@ class JaxSteps:
         self._ended_ns = 0
         self._early: List[_EndedCall] = []  # before the leader was chosen
         self._others: List[_EndedCall] = []  # calls of other functions since the leader's last
+        self._others_flops = 0
+        self._waiting: List[CalledFunction] = []  # of these, the ones that train if the leader does no more
         self._first = 0  # step of this leader
         self._number = -1
         self._border_ns = 0
-        self._leader_flops = 0
+        self._step_flops = UNKNOWN  # of the largest step of this leader
+        self._usual_flops = 0  # of what belongs to the next one and trains nothing
         self._apart: Optional[_Apart] = None  # since the last border
         self._calls: List[Tuple[int, int, int]] = []
         self._covered_ns: Optional[int] = None
@@ -148,6 +165,8 @@ class JaxSteps:
         if self.queue:
             self._end(len(self.queue), now)
         self._choose(1)
+        while self._follow(self._steps_led() // FEW):
+            pass
         self._send_calls()
 
     def _count_ready(self) -> None:
@@ -224,37 +243,84 @@ class JaxSteps:
         self._place_all(early)
 
     def _lead(self, function: CalledFunction) -> None:
-        self.leader, self._others = function, []
+        self.leader, function.led = function, True
+        self._others, self._others_flops, self._waiting = [], 0, []
+        self._step_flops, self._usual_flops = UNKNOWN, 0
         self._first = self._number + 1
         self._marker.fact("steps.of", function.name)
 
     def _place(self, ended: _EndedCall) -> None:
-        function = ended.program.function
+        function, flops = ended.program.function, ended.program.flops
         if function is self.leader:
-            self._others = []
+            if self._others:
+                self._others, self._others_flops = [], 0
+                while self._waiting:
+                    self._waiting.pop().passes = True
             self._step(ended)
             return
-        if len(self._others) < MOST_EARLY:
-            self._others.append(ended)
-        if function.feeds_back:
-            own = [at for at, one in enumerate(self._others) if one.program.function is function]
-            if len(own) >= PATIENCE:
-                self._replace_leader(function, self._others[own[0] :])
-                return
         if function.seen_after != self._number:
             # Of the usual step is what was called in one of the two before, too.
             function.usual = self._number - max(function.seen_after, self._first - 1) <= 2
             function.seen_after = self._number
-        flops = ended.program.flops
-        if not function.usual and (flops is None or flops >= HEAVY * self._leader_flops):
+            function.calls, function.flops_before = 0, self._others_flops
+        function.calls += 1
+        self._others.append(ended)
+        if function.feeds_back and self._has_replaced(function, flops):
+            return
+        self._others_flops += flops or 0
+        if len(self._others) >= MOST_EARLY:
+            if self._follow(PATIENCE):
+                return
+            del self._others[: MOST_EARLY // 2]
+        if function.usual:
+            self._usual_flops += 0 if function.feeds_back else flops or 0
+        elif flops is None or not flops < HEAVY * self._step_flops:
             begin = self._apart.begin_ns if self._apart else max(ended.called_ns, self._border_ns)
             self._apart = _Apart("between.evaluation", begin, ended.end_ns)
 
-    def _replace_leader(self, function: CalledFunction, since: List[_EndedCall]) -> None:
-        """Another function trains now. since: what was called since its first call."""
+    def _steps_led(self) -> int:
+        """How many steps this leader has made."""
+        return self._number + 1 - self._first
+
+    def _has_replaced(self, function: CalledFunction, flops: Optional[int]) -> bool:
+        """Another function that trains was called: whether it makes the steps from now on."""
+        step, leader = self._step_flops, self.leader
+        if function.calls >= PATIENCE:
+            since = self._others_flops - function.flops_before
+            if not function.passes and (flops is None or not since < step * (function.calls - 1)):
+                # One that waits may have trained meanwhile.
+                return self._follow(self._steps_led() // FEW) or self._replace_leader(function)
+            if since >= step * self._steps_led():
+                if leader is not None:
+                    leader.passes = function.led  # it came and went
+                return self._replace_leader(function)
+            if function.calls == PATIENCE:
+                self._waiting.append(function)
+        elif flops and flops >= MORE * step and not function.passes:
+            # The two take turns.
+            if function.heavier_than is not leader:
+                function.heavier, function.heavier_than = 0, leader
+            function.heavier += 1
+            enough = function.heavier >= PATIENCE and function.heavier * flops >= step * self._steps_led()
+            return enough and self._replace_leader(function)
+        return False
+
+    def _follow(self, least: int) -> bool:
+        """The leader trains no more, so the first that waits does, of those that were called so often:
+        whether there is one."""
+        for function in self._waiting:
+            if not function.passes and function.calls >= least:
+                return self._replace_leader(function)
+        return False
+
+    def _replace_leader(self, function: CalledFunction) -> bool:
+        """Another function has trained since its first call of these."""
+        first = next(at for at, one in enumerate(self._others) if one.program.function is function)
+        since = self._others[first:]
         self._lead(function)
         self._apart = _Apart("between.other", self._border_ns, since[0].called_ns)
         self._place_all(since)
+        return True
 
     def _place_all(self, calls: List[_EndedCall]) -> None:
         more = self._marker.more
@@ -271,7 +337,12 @@ class JaxSteps:
             marker.border(-1, None, called)
             self._border_ns = called
         self._number += 1
-        self._leader_flops = program.flops or self._leader_flops
+        if program.flops is not None:
+            flops = program.flops + self._usual_flops
+            # The last batch of an epoch may be small; in the first two steps everything seems usual.
+            if not flops <= self._step_flops or self._number - self._first < 3:
+                self._step_flops = flops
+        self._usual_flops = 0
         counts = marker.over(self._number, end)
         if self._apart is None and self._send_alike(program, max(begin, self._border_ns), end, counts):
             self._border_ns = end
