@@ -27,6 +27,7 @@ PATIENCE = 8  # calls of another training function after which the first may be 
 MORE = 2  # times the FLOPs of a step are clearly more
 FEW = 4  # one that was called at the end less than a quarter as often as there are steps evaluates
 MOST_EARLY, MOST_QUEUED = 2048, 1024
+MOST_WAITED = 256  # calls that are waited for while nothing trains
 HEAVY = 0.05  # of the FLOPs of a step
 SEND_CALLS, SEND_NS = 256, 200_000_000
 UNKNOWN = float("nan")  # FLOPs of a step: no comparison with it is true
@@ -122,6 +123,7 @@ class JaxSteps:
         self._calls: List[Tuple[int, int, int]] = []
         self._covered_ns: Optional[int] = None
         self._sent_ns = 0
+        self._waited, self._waited_behind = 0, -1  # calls for a border, since this step
         self._traced = False  # a profiler ran when calls ended the last time
 
     def begins(self, now: int) -> None:
@@ -145,7 +147,22 @@ class JaxSteps:
     def waits(self) -> bool:
         """Whether the call that was queued last must end before the training goes on."""
         tracing = self._marker.tracing
-        return bool(tracing.at <= self._number + len(self.queue) + 1 or tracing.is_due)
+        if tracing.at <= self._number + len(self.queue) + 1:
+            return True
+        return bool(tracing.is_due) and self._awaits_border()
+
+    def _awaits_border(self) -> bool:
+        """A trace is asked for: whether to wait for the next border, at which it is looked up. The trace is
+        refused, and nothing waited for, where none comes."""
+        if self._waited_behind != self._number:
+            self._waited, self._waited_behind = 0, self._number
+        self._waited += 1
+        long = self._waited > (MOST_WAITED if self.leader is None else MOST_EARLY)
+        # A training may begin late.
+        if long and (self.leader is not None or len(self._early) >= MOST_EARLY // 2):
+            self._waited = 0
+            self._marker.tracing.refuse("no function of this process trains")
+        return not long
 
     def read(self, now: int) -> None:
         """The training has read a result, and has waited for it if it was not ready."""

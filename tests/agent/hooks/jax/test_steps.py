@@ -8,7 +8,14 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from roofline_agent.hooks.jax.steps import PATIENCE, CalledFunction, JaxCall, JaxProgram, JaxSteps
+from roofline_agent.hooks.jax.steps import (
+    MOST_EARLY,
+    PATIENCE,
+    CalledFunction,
+    JaxCall,
+    JaxProgram,
+    JaxSteps,
+)
 from roofline_agent.hooks.tracing import NEVER
 
 
@@ -389,6 +396,51 @@ def test_calls_around_traced_steps_are_waited_for_and_others_are_not(training: T
     assert not training.steps.waits()
     tracing.is_due = True
     assert training.steps.waits(), "which steps are wanted is looked up at the next border"
+
+
+def trace_is_asked_for(tracing: Any) -> list[str]:
+    """Why it is refused, once it is."""
+    why: list[str] = []
+
+    def refuse(reason: str) -> None:
+        why.append(reason)
+        tracing.is_due = False
+
+    tracing.is_due, tracing.refuse = True, refuse
+    return why
+
+
+def waited(training: Training, program: JaxProgram, calls: int) -> list[bool]:
+    """Which of so many calls are waited for."""
+    found = []
+    for at in range(calls):
+        training.calls(program, [100 * at])
+        found.append(training.steps.waits())
+    return found
+
+
+def test_trace_of_a_process_that_trains_nothing_is_refused(training: Training) -> None:
+    """Else each of its calls would be waited for until it ends."""
+    why = trace_is_asked_for(training.marker.tracing)
+    answer = training.program("answer", 1000)
+    assert waited(training, answer, MOST_EARLY // 2 - 1) == [True] * 256 + [False] * (MOST_EARLY // 2 - 257)
+    assert why == [], "a training may begin late"
+    assert waited(training, answer, 1) == [False]
+    assert why == ["no function of this process trains"]
+    again = trace_is_asked_for(training.marker.tracing)
+    assert waited(training, answer, 257) == [True] * 256 + [False]
+    assert again == why
+
+
+def test_trace_is_refused_once_the_training_is_over(training: Training) -> None:
+    training.calls(training.train, range(0, 500, 100))
+    why = trace_is_asked_for(training.marker.tracing)
+    for _ in range(2):  # many calls in a step are waited for
+        waited(training, training.program("accumulate", 100), 2000)
+        training.calls(training.train, [300_000])
+    assert why == []
+    assert waited(training, training.program("answer", 1000), MOST_EARLY + 1)[-2:] == [True, False]
+    assert why == ["no function of this process trains"]
 
 
 def test_profiler_is_begun_behind_no_step_that_others_have_followed(training: Training) -> None:
