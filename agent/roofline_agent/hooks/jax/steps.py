@@ -102,6 +102,8 @@ class JaxSteps:
 
     def __init__(self, marker: Marker) -> None:
         self._marker = marker
+        # Nsight Compute records what runs between two borders (profiler_range.py).
+        self._has_ranges = getattr(marker, "_profiler", None) is not None
         self.reset()
 
     def reset(self) -> None:
@@ -147,7 +149,7 @@ class JaxSteps:
     def waits(self) -> bool:
         """Whether the call that was queued last must end before the training goes on."""
         tracing = self._marker.tracing
-        if tracing.at <= self._number + len(self.queue) + 1:
+        if tracing.at <= self._number + len(self.queue) + 1 or self._has_ranges:
             return True
         return bool(tracing.is_due) and self._awaits_border()
 

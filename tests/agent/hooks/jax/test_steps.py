@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from roofline_agent.hooks import Marker as RealMarker
 from roofline_agent.hooks.jax.steps import (
     MOST_EARLY,
     PATIENCE,
@@ -396,6 +397,17 @@ def test_calls_around_traced_steps_are_waited_for_and_others_are_not(training: T
     assert not training.steps.waits()
     tracing.is_due = True
     assert training.steps.waits(), "which steps are wanted is looked up at the next border"
+
+
+def test_calls_are_waited_for_where_ranges_are_opened_at_borders(training: Training) -> None:
+    """Else a range would open for a step that is over."""
+    marker = RealMarker(SimpleNamespace(said_by_training=None), environ={}, profiler=object())
+    training.steps = JaxSteps(marker)
+    training.call(training.train, 100, 101, Result(False))
+    assert training.steps.waits()
+    training.steps = JaxSteps(RealMarker(SimpleNamespace(said_by_training=None), environ={}))
+    training.call(training.train, 100, 101, Result(False))
+    assert not training.steps.waits()
 
 
 def trace_is_asked_for(tracing: Any) -> list[str]:
