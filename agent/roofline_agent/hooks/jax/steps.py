@@ -39,6 +39,7 @@ class CalledFunction:
     def __init__(self, name: str) -> None:
         self.name = name
         self.feeds_back = False  # its results were its own next arguments
+        self.flops = UNKNOWN  # of the largest of its programs
         self.seen_after = -3  # number of the step that ended before its last call
         self.usual = True  # its calls since then belong to steps
         self.calls = 0  # so many
@@ -63,6 +64,8 @@ class JaxProgram:
         """kernel: its number in packets of executed kernels; None: it has none."""
         self.function = function
         self.flops = flops
+        if flops is not None and not flops <= function.flops:
+            function.flops = flops
         self.kernel = kernel
         self.examples = examples
         self.like = like
@@ -119,8 +122,8 @@ class JaxSteps:
         self._first = 0  # step of this leader
         self._number = -1
         self._border_ns = 0
-        self._step_flops = UNKNOWN  # of the largest step of this leader
-        self._usual_flops = 0  # of what belongs to the next one and trains nothing
+        self._usual_flops = 0  # of what belongs to the next step, but trains nothing
+        self._beside_flops = 0  # the most that this was in a step of this leader
         self._apart: Optional[_Apart] = None  # since the last border
         self._calls: List[Tuple[int, int, int]] = []
         self._covered_ns: Optional[int] = None
@@ -179,12 +182,23 @@ class JaxSteps:
         self._count_ready()
         return False
 
+    def move(self, calls: List[JaxCall], leads: Optional[CalledFunction] = None) -> None:
+        """Another thread trains now, of which these calls were; they have ended, and all before them. leads:
+        what it trains, if it is known that the leader trains no more."""
+        queue = self.queue
+        if queue:
+            self._end(len(queue), max(self._ended_ns, queue[-1].dispatched_ns, calls[0].begin_ns))
+        queue += calls
+        if leads is not None and self.leader not in (None, leads):
+            self._lead(leads)
+            self._apart = _Apart("between.other", self._border_ns, max(self._border_ns, calls[0].begin_ns))
+
     def finish(self, now: int) -> None:
         """The process ends."""
         if self.queue:
             self._end(len(self.queue), now)
         self._choose(1)
-        while self._follow(self._steps_led() // FEW):
+        while self._follow(self.steps_led() // FEW):
             pass
         self._send_calls()
 
@@ -264,12 +278,12 @@ class JaxSteps:
     def _lead(self, function: CalledFunction) -> None:
         self.leader, function.led = function, True
         self._others, self._others_flops, self._waiting = [], 0, []
-        self._step_flops, self._usual_flops = UNKNOWN, 0
+        self._usual_flops = self._beside_flops = 0
         self._first = self._number + 1
         self._marker.fact("steps.of", function.name)
 
     def _place(self, ended: _EndedCall) -> None:
-        function, flops = ended.program.function, ended.program.flops
+        function = ended.program.function
         if function is self.leader:
             if self._others:
                 self._others, self._others_flops = [], 0
@@ -283,6 +297,7 @@ class JaxSteps:
             function.seen_after = self._number
             function.calls, function.flops_before = 0, self._others_flops
         function.calls += 1
+        flops = ended.program.flops
         self._others.append(ended)
         if function.feeds_back and self._has_replaced(function, flops):
             return
@@ -293,23 +308,28 @@ class JaxSteps:
             del self._others[: MOST_EARLY // 2]
         if function.usual:
             self._usual_flops += 0 if function.feeds_back else flops or 0
-        elif flops is None or not flops < HEAVY * self._step_flops:
+        elif flops is None or not flops < HEAVY * self.step_flops:
             begin = self._apart.begin_ns if self._apart else max(ended.called_ns, self._border_ns)
             self._apart = _Apart("between.evaluation", begin, ended.end_ns)
 
-    def _steps_led(self) -> int:
+    @property
+    def step_flops(self) -> float:
+        """Of the largest steps, as the last one of an epoch may be small; UNKNOWN."""
+        return UNKNOWN if self.leader is None else self.leader.flops + self._beside_flops
+
+    def steps_led(self) -> int:
         """How many steps this leader has made."""
         return self._number + 1 - self._first
 
     def _has_replaced(self, function: CalledFunction, flops: Optional[int]) -> bool:
         """Another function that trains was called: whether it makes the steps from now on."""
-        step, leader = self._step_flops, self.leader
+        step, leader = self.step_flops, self.leader
         if function.calls >= PATIENCE:
             since = self._others_flops - function.flops_before
             if not function.passes and (flops is None or not since < step * (function.calls - 1)):
                 # One that waits may have trained meanwhile.
-                return self._follow(self._steps_led() // FEW) or self._replace_leader(function)
-            if since >= step * self._steps_led():
+                return self._follow(self.steps_led() // FEW) or self._replace_leader(function)
+            if since >= step * self.steps_led():
                 if leader is not None:
                     leader.passes = function.led  # it came and went
                 return self._replace_leader(function)
@@ -320,7 +340,7 @@ class JaxSteps:
             if function.heavier_than is not leader:
                 function.heavier, function.heavier_than = 0, leader
             function.heavier += 1
-            enough = function.heavier >= PATIENCE and function.heavier * flops >= step * self._steps_led()
+            enough = function.heavier >= PATIENCE and function.heavier * flops >= step * self.steps_led()
             return enough and self._replace_leader(function)
         return False
 
@@ -356,12 +376,11 @@ class JaxSteps:
             marker.border(-1, None, called)
             self._border_ns = called
         self._number += 1
-        if program.flops is not None:
-            flops = program.flops + self._usual_flops
-            # The last batch of an epoch may be small; in the first two steps everything seems usual.
-            if not flops <= self._step_flops or self._number - self._first < 3:
-                self._step_flops = flops
-        self._usual_flops = 0
+        if self._usual_flops:
+            # In the first two steps everything seems usual.
+            if self._usual_flops > self._beside_flops or self._number - self._first < 3:
+                self._beside_flops = self._usual_flops
+            self._usual_flops = 0
         counts = marker.over(self._number, end)
         if self._apart is None and self._send_alike(program, max(begin, self._border_ns), end, counts):
             self._border_ns = end
