@@ -16,6 +16,7 @@ import types
 from typing import Any, Callable, Optional
 
 from .. import Marker
+from .beside import CallsBeside, SharedSteps
 from .programs import JaxExecutable, JaxFunction
 from .steps import JaxCall, JaxSteps
 
@@ -30,6 +31,7 @@ _identity = threading.get_ident
 class _OfThread(threading.local):
     inside = False  # a compiled function is being called or traced
     compiled: Optional[JaxExecutable] = None
+    beside: Optional[CallsBeside] = None  # while another thread trains
 
 
 class JaxWatch:
@@ -39,10 +41,17 @@ class JaxWatch:
         self.jax, self.marker = jax, marker
         self.steps = JaxSteps(marker)
         self.of_thread = _OfThread()
-        self.thread = 0  # that trains; 0: not known
+        self.thread = 0  # that trains; 0: not known; negative: that one does from its next call on
+        self._called_ns = 0  # when it called last
+        self._used: Any = SharedSteps(self.steps)  # until it is known
         self._silenced = False
         atexit.register(self._finish)
-        os.register_at_fork(after_in_child=self.steps.reset)
+        os.register_at_fork(after_in_child=self._forget)
+
+    def _forget(self) -> None:
+        """In a forked child: what was called is its parent's."""
+        self.thread, self._used = 0, SharedSteps(self.steps)
+        self.steps.reset()
 
     def _finish(self) -> None:
         try:
@@ -54,7 +63,7 @@ class JaxWatch:
         """A result was read, if this is the thread that trains, or may be."""
         if self.steps.queue and self.thread in (0, _identity()):
             try:
-                self.steps.read(_now())
+                self._used.read(_now())
             except Exception:
                 self.marker.failed("jax_calls")
 
@@ -68,15 +77,19 @@ class JaxWatch:
     ) -> Any:
         """Call a compiled function. compiled: what is known of it before its first call."""
         thread = self.of_thread
-        if thread.inside or (self.thread and _identity() != self.thread):
+        if thread.inside:
             return inner(*args, **kwargs)
+        me = _identity()
+        follows = not self.thread or self.thread == me or self._joins(me)
         begin = _now()
         thread.inside = True
         try:
             try:
-                self.steps.begins(begin)
+                if follows:
+                    self._called_ns = begin
+                    self._used.begins(begin)
                 if function.look(args, kwargs) and not self.thread:
-                    self.thread = _identity()
+                    self.thread, self._used = me, self.steps
             except Exception:
                 self.marker.failed("jax_calls")
             out = inner(*args, **kwargs)
@@ -86,15 +99,41 @@ class JaxWatch:
                 if found is not None:
                     now = _now()
                     program, result = found
-                    self.steps.called(JaxCall(program, begin, now if compiled else begin, result), now)
-                    if self.steps.waits() and result is not None:
+                    call = JaxCall(program, begin, now if compiled else begin, result)
+                    if self.thread and self.thread != me:
+                        self._called_beside(call._replace(result=None), me)
+                        return out
+                    steps = self._used
+                    steps.called(call, now)
+                    if steps.waits() and result is not None:
                         result.block_until_ready()
-                        self.steps.read(_now())
+                        steps.read(_now())
             except Exception:
                 self.marker.failed("jax_calls")
             return out
         finally:
             thread.inside, thread.compiled = False, None
+
+    def _called_beside(self, call: JaxCall, me: int) -> None:
+        """In another thread than the one that trains: it may train now."""
+        beside = self.of_thread.beside
+        if beside is None:
+            beside = self.of_thread.beside = CallsBeside()
+        if beside.trains(call, self._called_ns, self.steps, self.thread):
+            # The other may be at work with the steps: this one begins to be with its next call.
+            self.thread = -me
+
+    def _joins(self, me: int) -> bool:
+        """Whether this thread is the one that trains from here on."""
+        beside = self.of_thread.beside
+        if self.thread != -me or beside is None:
+            return False
+        self.thread, self.of_thread.beside = me, None
+        try:
+            self.steps.move(beside.calls, beside.leads)
+        except Exception:
+            self.marker.failed("jax_calls")
+        return True
 
     def silence(self) -> None:
         """XLA has oneDNN run a part of its matrix products: lines of it would seem to be all there were."""

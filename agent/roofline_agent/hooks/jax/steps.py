@@ -9,6 +9,11 @@ record, or records, each call is waited for: their borders must be known when th
 A step is a call of the function that trains: of the functions whose results are their own next arguments, as
 parameters are, the one that does most work. Other calls belong to the step that ends next, but a heavy one
 that has no place in the usual step (an evaluation) is of no step.
+
+The results of an evaluation may be its next arguments too, as metrics are, and another training may follow.
+Who is called alone for a while and does as much work trains now. Who does less may: its calls are kept. If
+the function that trained is called again, it was an evaluation or a part of a step; if it is not for long, or
+the process ends, these were steps. Where FLOPs are not known, who is called alone for a while trains.
 """
 
 from __future__ import annotations
@@ -18,10 +23,14 @@ from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 from .. import Marker
 
 ENOUGH_CALLS = 3  # of a function, before it is chosen
-PATIENCE = 8  # calls of another training function after which the first counts as no longer trained
+PATIENCE = 8  # calls of another training function after which the first may be no longer trained
+MORE = 2  # times the FLOPs of a step are clearly more
+FEW = 4  # one that was called at the end less than a quarter as often as there are steps evaluates
 MOST_EARLY, MOST_QUEUED = 2048, 1024
+MOST_WAITED = 256  # calls that are waited for while nothing trains
 HEAVY = 0.05  # of the FLOPs of a step
 SEND_CALLS, SEND_NS = 256, 200_000_000
+UNKNOWN = float("nan")  # FLOPs of a step: no comparison with it is true
 
 
 class CalledFunction:
@@ -30,8 +39,15 @@ class CalledFunction:
     def __init__(self, name: str) -> None:
         self.name = name
         self.feeds_back = False  # its results were its own next arguments
+        self.flops = UNKNOWN  # of the largest of its programs
         self.seen_after = -3  # number of the step that ended before its last call
         self.usual = True  # its calls since then belong to steps
+        self.calls = 0  # so many
+        self.flops_before = 0  # of what was called since then, before the first of them
+        self.led = False  # its calls are or were steps
+        self.passes = False  # it may train, but who trained before it was called again
+        self.heavier = 0  # calls that do clearly more work than a step of this leader
+        self.heavier_than: Optional[CalledFunction] = None
 
 
 class JaxProgram:
@@ -48,6 +64,8 @@ class JaxProgram:
         """kernel: its number in packets of executed kernels; None: it has none."""
         self.function = function
         self.flops = flops
+        if flops is not None and not flops <= function.flops:
+            function.flops = flops
         self.kernel = kernel
         self.examples = examples
         self.like = like
@@ -87,6 +105,8 @@ class JaxSteps:
 
     def __init__(self, marker: Marker) -> None:
         self._marker = marker
+        # Nsight Compute records what runs between two borders (profiler_range.py).
+        self._has_ranges = getattr(marker, "_profiler", None) is not None
         self.reset()
 
     def reset(self) -> None:
@@ -97,14 +117,18 @@ class JaxSteps:
         self._ended_ns = 0
         self._early: List[_EndedCall] = []  # before the leader was chosen
         self._others: List[_EndedCall] = []  # calls of other functions since the leader's last
+        self._others_flops = 0
+        self._waiting: List[CalledFunction] = []  # of these, the ones that train if the leader does no more
         self._first = 0  # step of this leader
         self._number = -1
         self._border_ns = 0
-        self._leader_flops = 0
+        self._usual_flops = 0  # of what belongs to the next step, but trains nothing
+        self._beside_flops = 0  # the most that this was in a step of this leader
         self._apart: Optional[_Apart] = None  # since the last border
         self._calls: List[Tuple[int, int, int]] = []
         self._covered_ns: Optional[int] = None
         self._sent_ns = 0
+        self._waited, self._waited_behind = 0, -1  # calls for a border, since this step
         self._traced = False  # a profiler ran when calls ended the last time
 
     def begins(self, now: int) -> None:
@@ -128,7 +152,22 @@ class JaxSteps:
     def waits(self) -> bool:
         """Whether the call that was queued last must end before the training goes on."""
         tracing = self._marker.tracing
-        return bool(tracing.at <= self._number + len(self.queue) + 1 or tracing.is_due)
+        if tracing.at <= self._number + len(self.queue) + 1 or self._has_ranges:
+            return True
+        return bool(tracing.is_due) and self._awaits_border()
+
+    def _awaits_border(self) -> bool:
+        """A trace is asked for: whether to wait for the next border, at which it is looked up. The trace is
+        refused, and nothing waited for, where none comes."""
+        if self._waited_behind != self._number:
+            self._waited, self._waited_behind = 0, self._number
+        self._waited += 1
+        long = self._waited > (MOST_WAITED if self.leader is None else MOST_EARLY)
+        # A training may begin late.
+        if long and (self.leader is not None or len(self._early) >= MOST_EARLY // 2):
+            self._waited = 0
+            self._marker.tracing.refuse("no function of this process trains")
+        return not long
 
     def read(self, now: int) -> None:
         """The training has read a result, and has waited for it if it was not ready."""
@@ -143,11 +182,24 @@ class JaxSteps:
         self._count_ready()
         return False
 
+    def move(self, calls: List[JaxCall], leads: Optional[CalledFunction] = None) -> None:
+        """Another thread trains now, of which these calls were; they have ended, and all before them. leads:
+        what it trains, if it is known that the leader trains no more."""
+        queue = self.queue
+        if queue:
+            self._end(len(queue), max(self._ended_ns, queue[-1].dispatched_ns, calls[0].begin_ns))
+        queue += calls
+        if leads is not None and self.leader not in (None, leads):
+            self._lead(leads)
+            self._apart = _Apart("between.other", self._border_ns, max(self._border_ns, calls[0].begin_ns))
+
     def finish(self, now: int) -> None:
         """The process ends."""
         if self.queue:
             self._end(len(self.queue), now)
         self._choose(1)
+        while self._follow(self.steps_led() // FEW):
+            pass
         self._send_calls()
 
     def _count_ready(self) -> None:
@@ -224,37 +276,90 @@ class JaxSteps:
         self._place_all(early)
 
     def _lead(self, function: CalledFunction) -> None:
-        self.leader, self._others = function, []
+        self.leader, function.led = function, True
+        self._others, self._others_flops, self._waiting = [], 0, []
+        self._usual_flops = self._beside_flops = 0
         self._first = self._number + 1
         self._marker.fact("steps.of", function.name)
 
     def _place(self, ended: _EndedCall) -> None:
         function = ended.program.function
         if function is self.leader:
-            self._others = []
+            if self._others:
+                self._others, self._others_flops = [], 0
+                while self._waiting:
+                    self._waiting.pop().passes = True
             self._step(ended)
             return
-        if len(self._others) < MOST_EARLY:
-            self._others.append(ended)
-        if function.feeds_back:
-            own = [at for at, one in enumerate(self._others) if one.program.function is function]
-            if len(own) >= PATIENCE:
-                self._replace_leader(function, self._others[own[0] :])
-                return
         if function.seen_after != self._number:
             # Of the usual step is what was called in one of the two before, too.
             function.usual = self._number - max(function.seen_after, self._first - 1) <= 2
             function.seen_after = self._number
+            function.calls, function.flops_before = 0, self._others_flops
+        function.calls += 1
         flops = ended.program.flops
-        if not function.usual and (flops is None or flops >= HEAVY * self._leader_flops):
+        self._others.append(ended)
+        if function.feeds_back and self._has_replaced(function, flops):
+            return
+        self._others_flops += flops or 0
+        if len(self._others) >= MOST_EARLY:
+            if self._follow(PATIENCE):
+                return
+            del self._others[: MOST_EARLY // 2]
+        if function.usual:
+            self._usual_flops += 0 if function.feeds_back else flops or 0
+        elif flops is None or not flops < HEAVY * self.step_flops:
             begin = self._apart.begin_ns if self._apart else max(ended.called_ns, self._border_ns)
             self._apart = _Apart("between.evaluation", begin, ended.end_ns)
 
-    def _replace_leader(self, function: CalledFunction, since: List[_EndedCall]) -> None:
-        """Another function trains now. since: what was called since its first call."""
+    @property
+    def step_flops(self) -> float:
+        """Of the largest steps, as the last one of an epoch may be small; UNKNOWN."""
+        return UNKNOWN if self.leader is None else self.leader.flops + self._beside_flops
+
+    def steps_led(self) -> int:
+        """How many steps this leader has made."""
+        return self._number + 1 - self._first
+
+    def _has_replaced(self, function: CalledFunction, flops: Optional[int]) -> bool:
+        """Another function that trains was called: whether it makes the steps from now on."""
+        step, leader = self.step_flops, self.leader
+        if function.calls >= PATIENCE:
+            since = self._others_flops - function.flops_before
+            if not function.passes and (flops is None or not since < step * (function.calls - 1)):
+                # One that waits may have trained meanwhile.
+                return self._follow(self.steps_led() // FEW) or self._replace_leader(function)
+            if since >= step * self.steps_led():
+                if leader is not None:
+                    leader.passes = function.led  # it came and went
+                return self._replace_leader(function)
+            if function.calls == PATIENCE:
+                self._waiting.append(function)
+        elif flops and flops >= MORE * step and not function.passes:
+            # The two take turns.
+            if function.heavier_than is not leader:
+                function.heavier, function.heavier_than = 0, leader
+            function.heavier += 1
+            enough = function.heavier >= PATIENCE and function.heavier * flops >= step * self.steps_led()
+            return enough and self._replace_leader(function)
+        return False
+
+    def _follow(self, least: int) -> bool:
+        """The leader trains no more, so the first that waits does, of those that were called so often:
+        whether there is one."""
+        for function in self._waiting:
+            if not function.passes and function.calls >= least:
+                return self._replace_leader(function)
+        return False
+
+    def _replace_leader(self, function: CalledFunction) -> bool:
+        """Another function has trained since its first call of these."""
+        first = next(at for at, one in enumerate(self._others) if one.program.function is function)
+        since = self._others[first:]
         self._lead(function)
         self._apart = _Apart("between.other", self._border_ns, since[0].called_ns)
         self._place_all(since)
+        return True
 
     def _place_all(self, calls: List[_EndedCall]) -> None:
         more = self._marker.more
@@ -271,7 +376,11 @@ class JaxSteps:
             marker.border(-1, None, called)
             self._border_ns = called
         self._number += 1
-        self._leader_flops = program.flops or self._leader_flops
+        if self._usual_flops:
+            # In the first two steps everything seems usual.
+            if self._usual_flops > self._beside_flops or self._number - self._first < 3:
+                self._beside_flops = self._usual_flops
+            self._usual_flops = 0
         counts = marker.over(self._number, end)
         if self._apart is None and self._send_alike(program, max(begin, self._border_ns), end, counts):
             self._border_ns = end

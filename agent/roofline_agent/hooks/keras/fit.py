@@ -56,12 +56,15 @@ def _patch_borders(owner: Any, fits: _Fits) -> None:
         steps.lead(model)
 
     def after_fit(_: Any) -> None:
-        fits.ends()
-        steps.broken()
+        outer = fits.ends()
+        if outer is None:
+            steps.broken()
+        else:
+            steps.lead(outer)
 
     def before_reset(_: Any) -> None:
         # `fit` does this once an epoch, `train_on_batch` before every step.
-        if fits.depth and not steps.away:
+        if fits.running and not steps.away:
             fits.epoch()
             steps.broken()
 
@@ -113,22 +116,30 @@ def _patch_data(module: Any, fits: _Fits) -> None:
         epochs.__init__ = __init__
 
 
+class _Fit:
+    """One `fit`, and how it cuts its data into batches; without a model none."""
+
+    def __init__(self, model: Any = None) -> None:
+        self.model = model
+        self.cut: Optional[BatchCut] = None
+        self.source: Any = None  # of its batches
+        self.batches = 0  # taken
+        self.epoch = 0  # of them, before this epoch
+        self.counter: Optional[UpdateCounter] = None
+        self.before = 0  # updates counted before
+        self.updates: Optional[UpdatesOfCalls] = None
+        self.singly = False  # each call makes one update
+
+
 class _Fits:
-    """The `fit` that is running, and how it cuts its data into batches."""
+    """The `fit` that is running."""
 
     def __init__(self, marker: Marker) -> None:
-        self.depth = 0
+        self.running: List[_Fit] = []  # a callback of one may run another
         self.holding = False  # in train_on_batch
         self.held: Optional[Tuple[_MarkedFunction, Optional[int]]] = None  # what was called there
         self._marker = marker
-        self._cut: Optional[BatchCut] = None
-        self._source: Any = None  # of its batches
-        self._batches = 0  # taken in this fit
-        self._epoch = 0  # of them, before this epoch
-        self._counter: Optional[UpdateCounter] = None
-        self._before = 0  # updates counted before this fit
-        self._updates: Optional[UpdatesOfCalls] = None
-        self._singly = False  # each call makes one update
+        self._fit = _Fit()
 
     def failed(self) -> None:
         """For an `except`: a call of the training could not be followed."""
@@ -136,61 +147,63 @@ class _Fits:
 
     def begins(self, model: Any) -> None:
         steps.settle()
-        self.depth += 1
-        self._cut = self._source = self._counter = self._updates = None
-        self._batches = self._epoch = 0
+        fit = self._fit = _Fit(model)
+        self.running.append(fit)
         try:
             each = _steps_per_execution(model)
-            self._singly = each == 1 and not getattr(model, "autotune_steps_per_execution", False)
+            fit.singly = each == 1 and not getattr(model, "autotune_steps_per_execution", False)
             # Only where the data may end inside a call is it worth to wait for the counter.
             if each > 1:
-                self._counter = counters.of(getattr(model, "optimizer", None))
-                self._before = (self._counter.read() or 0) if self._counter is not None else 0
+                fit.counter = counters.of(getattr(model, "optimizer", None))
+                fit.before = (fit.counter.read() or 0) if fit.counter is not None else 0
         except Exception:
             self.failed()
 
-    def ends(self) -> None:
+    def ends(self) -> Any:
+        """The model of the `fit` that goes on, inside which this one was; None: there is none."""
         steps.settle()
-        self.depth -= 1
-        self._singly = False
-        self._cut = self._source = self._counter = self._updates = None
+        self.running.pop()
+        self._fit = self.running[-1] if self.running else _Fit()
+        return self._fit.model
 
     def epoch(self) -> None:
         """The next one begins."""
-        self._epoch = self._batches
+        self._fit.epoch = self._fit.batches
 
     def data(self, source: Any, adapter: Any) -> None:
         """Keras 2's data handler or Keras 3's epoch iterator was made."""
-        if self.depth and self._source is None:
-            self._source, self._cut = source, cut_of(adapter)
+        if self.running and self._fit.source is None:
+            self._fit.source, self._fit.cut = source, cut_of(adapter)
 
     def updates(self, model: Any, call_ns: int) -> int:
         """That the call made which has just ended."""
-        each = getattr(self._source, "_step_increment", None)  # of Keras 2, for this very call
+        fit = self._fit
+        each = getattr(fit.source, "_step_increment", None)  # of Keras 2, for this very call
         if each is not None:
             return int(each) + 1
         each = _steps_per_execution(model)
         if each == 1:
             return each
-        left = getattr(self._source, "num_batches", None)
+        left = getattr(fit.source, "num_batches", None)
         if left is not None:
-            return max(1, min(each, int(left) - (self._batches - self._epoch)))
-        if self._updates is None:
-            self._updates = UpdatesOfCalls(self._counter, self._before, each, True)
-        return self._updates.made(call_ns)
+            return max(1, min(each, int(left) - (fit.batches - fit.epoch)))
+        if fit.updates is None:
+            fit.updates = UpdatesOfCalls(fit.counter, fit.before, each, True)
+        return fit.updates.made(call_ns)
 
     def examples(self, updates: int, size: Optional[int], workers: int) -> Optional[int]:
         """Of the call, which took so many batches of `size` examples (None: not known); else each worker has
         an equal part of what was cut."""
-        first, self._batches = self._batches, self._batches + updates
+        fit = self._fit
+        first, fit.batches = fit.batches, fit.batches + updates
         if size is not None:
             return size * updates
-        total = self._cut.examples(first, updates) if self._cut is not None else None
+        total = fit.cut.examples(first, updates) if fit.cut is not None else None
         return total // workers if total is not None and total % workers == 0 else None
 
     def called(self, function: _MarkedFunction, model: Any, iterator: Any, call: TrainingCall) -> None:
         self.ended(model, call)
-        if self._singly:
+        if self._fit.singly:
             steps.calm_down(self._marker, function, iterator)
 
     def ended(self, model: Any, call: TrainingCall) -> None:

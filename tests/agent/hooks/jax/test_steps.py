@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 import weakref
+from collections.abc import Iterable
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from roofline_agent.hooks.jax.steps import PATIENCE, CalledFunction, JaxCall, JaxProgram, JaxSteps
+from roofline_agent.hooks import Marker as RealMarker
+from roofline_agent.hooks.jax.steps import (
+    MOST_EARLY,
+    PATIENCE,
+    CalledFunction,
+    JaxCall,
+    JaxProgram,
+    JaxSteps,
+)
 from roofline_agent.hooks.tracing import NEVER
 
 
@@ -92,6 +101,16 @@ class Training:
     ) -> None:
         self.steps.begins(begin)
         self.steps.called(JaxCall(program, begin, returned if compiled else begin, result), returned)
+
+    def calls(self, program: JaxProgram, begins: Iterable[int]) -> None:
+        """Calls that begin then, and whose results are read after 50 ns."""
+        for begin in begins:
+            self.call(program, begin, begin + 1, Result())
+            self.steps.read(begin + 50)
+
+    @property
+    def numbers(self) -> list[int]:
+        return [number for number, _, _ in self.marker.borders]
 
     def ends(self) -> list[int]:
         return [end for _, end, _ in self.marker.borders]
@@ -245,14 +264,109 @@ def test_another_training_in_the_same_process_goes_on_counting(training: Trainin
     for at in range(0, 300, 100):
         training.call(training.train, at, at + 1, Result())
         training.steps.read(at + 50)
-    other = training.program("other", 1, feeds_back=True)
-    for at in range(1000, 1000 + 100 * PATIENCE, 100):
-        training.call(other, at, at + 1, Result())
-        training.steps.read(at + 50)
+    training.calls(training.program("other", 100, feeds_back=True), range(1000, 1000 + 100 * PATIENCE, 100))
     numbers = [number for number, _, _ in training.marker.borders]
     assert numbers == list(range(-1, 3 + PATIENCE))
     assert training.marker.borders[4] == (3, 1050, 1000)
     assert ("between.other", 250, 1000) in training.marker.spans_sent
+
+
+def test_evaluation_whose_metrics_come_back_is_of_no_step(training: Training) -> None:
+    evaluate = training.program("evaluate", 33, feeds_back=True)
+    small = JaxProgram(training.train.function, 10, None, 1)
+    for epoch in (0, 10_000):
+        training.calls(training.train, range(epoch, epoch + 1900, 100))
+        training.calls(small, [epoch + 1900])  # the last batch
+        training.calls(evaluate, range(epoch + 3000, epoch + 4200, 100))
+    training.steps.finish(20_000)
+    assert training.numbers == list(range(-1, 40))
+    assert training.marker.spans_sent[20] == ("between.evaluation", 3000, 4150)
+    assert training.marker.facts == {"steps.of": "train"}
+
+
+def test_evaluation_with_larger_batches_is_taken_for_steps_once(training: Training) -> None:
+    evaluate = training.program("evaluate", 267, feeds_back=True)
+    for epoch in range(0, 60_000, 20_000):
+        training.calls(training.train, range(epoch, epoch + 10_000, 100))
+        training.calls(evaluate, range(epoch + 11_000, epoch + 12_200, 100))
+    assert training.numbers == list(range(-1, 300 + 12))
+    training.steps.finish(70_000)
+    assert training.numbers == list(range(-1, 300 + 12))
+
+
+@pytest.mark.parametrize(("updates", "before"), [(4, 64), (16, 32)])
+def test_environment_of_reinforcement_learning_makes_no_steps(
+    training: Training, updates: int, before: int
+) -> None:
+    """Its state is its own next argument; before: calls of it that came first, and were taken for steps."""
+    act, environment = training.program("act", 10), training.program("environment", 3, feeds_back=True)
+    train = training.program("train", 5000, feeds_back=True)
+    for at in range(0, 100_000, 10_000):
+        for call in range(at, at + 3200, 100):
+            training.calls(act, [call])
+            training.calls(environment, [call + 50])
+        training.calls(train, range(at + 4000, at + 4000 + 100 * updates, 100))
+    training.steps.finish(200_000)
+    assert training.marker.facts == {"steps.of": "train"}
+    later = 10 if before == 32 else 9  # rounds
+    assert training.numbers == list(range(-1, before + later * updates))
+
+
+def test_smaller_training_after_another_is_known_at_the_end(training: Training) -> None:
+    """Until then it may be an evaluation: the one before it could be called again."""
+    training.calls(training.train, range(0, 2000, 100))
+    training.calls(training.program("second", 50, feeds_back=True), range(2000, 3900, 100))
+    training.calls(training.program("third", 20, feeds_back=True), range(4000, 4800, 100))
+    assert training.numbers == list(range(-1, 20))
+    training.steps.finish(5000)
+    assert training.numbers == list(range(-1, 20 + 19 + 8))
+
+
+def test_few_calls_at_the_end_are_an_evaluation(training: Training) -> None:
+    training.calls(training.train, range(0, 10_000, 100))
+    training.calls(training.program("evaluate", 33, feeds_back=True), range(10_000, 12_000, 100))
+    training.steps.finish(20_000)
+    assert training.numbers == list(range(-1, 100))
+
+
+def test_smaller_training_is_known_once_the_other_was_not_called_for_long(training: Training) -> None:
+    training.calls(training.train, range(0, 300_000, 100))
+    second = training.program("second", 50, feeds_back=True)
+    training.calls(second, range(300_000, 300_000 + 100 * 2047, 100))
+    assert training.numbers == list(range(-1, 3000))
+    training.calls(second, [600_000])
+    assert training.numbers == list(range(-1, 3000 + 2048))
+
+
+def test_training_replaces_what_was_called_before_it_began(training: Training) -> None:
+    """Keys of random numbers are called for at every step, too."""
+    key = training.program("next_key", 3, feeds_back=True)
+    training.calls(key, range(0, 500, 100))
+    for at in range(1000, 3000, 100):
+        training.calls(key, [at])
+        training.calls(training.train, [at + 50])
+    assert training.marker.facts == {"steps.of": "train"}
+    assert len(training.ends()) == 1 + 5 + 8 + 13, "keys, until it had been called eight times"
+
+
+def test_step_of_two_programs_does_more_than_an_evaluation(training: Training) -> None:
+    gradients, apply = training.program("gradients", 99), training.program("apply", 1, feeds_back=True)
+    evaluate = training.program("evaluate", 33, feeds_back=True)
+    for epoch in range(0, 30_000, 10_000):
+        for at in range(epoch, epoch + 2000, 100):
+            training.calls(gradients, [at])
+            training.calls(apply, [at + 50])
+        training.calls(evaluate, range(epoch + 3000, epoch + 4200, 100))
+    assert training.marker.facts == {"steps.of": "apply"}
+    assert training.numbers == list(range(-1, 60))
+
+
+def test_where_flops_are_not_known_who_is_called_alone_trains(training: Training) -> None:
+    training.calls(training.train, range(0, 500, 100))
+    training.calls(training.program("other", None, feeds_back=True), range(1000, 1000 + 100 * PATIENCE, 100))
+    assert training.numbers == list(range(-1, 5 + PATIENCE))
+    training.calls(training.train, range(5000, 5000 + 100 * PATIENCE, 100))
+    assert training.numbers == list(range(-1, 5 + 2 * PATIENCE))
 
 
 def test_executed_programs_cover_the_time_without_gaps(training: Training) -> None:
@@ -283,6 +397,62 @@ def test_calls_around_traced_steps_are_waited_for_and_others_are_not(training: T
     assert not training.steps.waits()
     tracing.is_due = True
     assert training.steps.waits(), "which steps are wanted is looked up at the next border"
+
+
+def test_calls_are_waited_for_where_ranges_are_opened_at_borders(training: Training) -> None:
+    """Else a range would open for a step that is over."""
+    marker = RealMarker(SimpleNamespace(said_by_training=None), environ={}, profiler=object())
+    training.steps = JaxSteps(marker)
+    training.call(training.train, 100, 101, Result(False))
+    assert training.steps.waits()
+    training.steps = JaxSteps(RealMarker(SimpleNamespace(said_by_training=None), environ={}))
+    training.call(training.train, 100, 101, Result(False))
+    assert not training.steps.waits()
+
+
+def trace_is_asked_for(tracing: Any) -> list[str]:
+    """Why it is refused, once it is."""
+    why: list[str] = []
+
+    def refuse(reason: str) -> None:
+        why.append(reason)
+        tracing.is_due = False
+
+    tracing.is_due, tracing.refuse = True, refuse
+    return why
+
+
+def waited(training: Training, program: JaxProgram, calls: int) -> list[bool]:
+    """Which of so many calls are waited for."""
+    found = []
+    for at in range(calls):
+        training.calls(program, [100 * at])
+        found.append(training.steps.waits())
+    return found
+
+
+def test_trace_of_a_process_that_trains_nothing_is_refused(training: Training) -> None:
+    """Else each of its calls would be waited for until it ends."""
+    why = trace_is_asked_for(training.marker.tracing)
+    answer = training.program("answer", 1000)
+    assert waited(training, answer, MOST_EARLY // 2 - 1) == [True] * 256 + [False] * (MOST_EARLY // 2 - 257)
+    assert why == [], "a training may begin late"
+    assert waited(training, answer, 1) == [False]
+    assert why == ["no function of this process trains"]
+    again = trace_is_asked_for(training.marker.tracing)
+    assert waited(training, answer, 257) == [True] * 256 + [False]
+    assert again == why
+
+
+def test_trace_is_refused_once_the_training_is_over(training: Training) -> None:
+    training.calls(training.train, range(0, 500, 100))
+    why = trace_is_asked_for(training.marker.tracing)
+    for _ in range(2):  # many calls in a step are waited for
+        waited(training, training.program("accumulate", 100), 2000)
+        training.calls(training.train, [300_000])
+    assert why == []
+    assert waited(training, training.program("answer", 1000), MOST_EARLY + 1)[-2:] == [True, False]
+    assert why == ["no function of this process trains"]
 
 
 def test_profiler_is_begun_behind_no_step_that_others_have_followed(training: Training) -> None:

@@ -168,6 +168,27 @@ def test_arrays_cut_into_batches_are_counted(keras_2: Site) -> None:
     ] * 3
 
 
+def test_fit_in_a_callback_of_another_takes_nothing_from_it(keras_2: Site) -> None:
+    path = keras_2.root / "keras" / "src" / "engine" / "training.py"
+    path.write_text(path.read_text() + textwrap.dedent(ARRAYS))
+    marks, _ = keras_2.run(f"""
+        import sys
+        from {KERAS_2} import Model, Unknown
+        keras = sys.modules["{KERAS_2}"]
+        class Mine(Model):
+            def make_train_function(self):
+                keras.data_adapter.get_data_handler(model=self)
+                return super().make_train_function()
+        probe, calls = Mine(), []
+        def between():
+            calls.append(1)
+            if len(calls) == 2: probe.fit(3, Unknown())
+        Mine().fit(12, Unknown(), between=between)
+        """)
+    assert steps(marks) == windows(*range(15))
+    assert [m.examples for m in marks[::2]] == [16, 16, *[16] * 3, 16, 15, *[16, 16, 16, 15] * 2]
+
+
 def test_what_happens_between_calls_is_in_the_step_of_the_rank_that_does_it(keras_2: Site) -> None:
     said = run(
         keras_2,
