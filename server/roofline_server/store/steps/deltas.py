@@ -26,7 +26,7 @@ from ...records import (
     rows,
     take,
 )
-from ..catalog.catalog import Progress
+from ..catalog.catalog import OpenMark, Progress
 from ..catalog.clocks import Clocks, moment
 from ..segments.files import PARTS, Segment
 from ..segments.reader import Reader, distinct, on_server_clock
@@ -87,12 +87,12 @@ class Deltas:
         job: str,
         segments: Mapping[str, Sequence[Segment]],
         fresh: Mapping[str, Table],
-        stepped: frozenset[int],
+        progress: Progress,
         clocks: Mapping[int, NodeClock],
         since_ns: int = 0,
     ) -> JobTables:
         """Raw data of these segments, by dataset, and those not sealed yet, all on the server's clock, from
-        this server time on."""
+        this server time on; of before that, the marks at which steps begin that had not ended."""
         tables: dict[str, Table] = {}
         for name in segments.keys() | fresh.keys():
             table = concatenate([self._reader.read(segments.get(name, ())), fresh.get(name, {})])
@@ -100,15 +100,16 @@ class Deltas:
             if name == "marks" and rows(table):
                 timed["node_ns"] = table["time_ns"]
             tables[name] = _from(timed, since_ns)
+        opened = _before(_open_marks(progress.opened, clocks), since_ns)
         return JobTables(
             self._name_ids.ranks_of(job),
-            tables.get("marks", {}),
+            concatenate([opened, tables.get("marks", {})]),
             {n.removeprefix(SAMPLES): t for n, t in tables.items() if n.startswith(SAMPLES)},
             tables.get("calls", {}),
             tables.get("events", {}),
             {who.rank: who.node for who in self._members(job)},
             tables.get("spans", {}),
-            stepped,
+            progress.stepped,
         )
 
     def new_steps(
@@ -119,11 +120,7 @@ class Deltas:
         With them, what `Progress.done` must contain once these are stored.
         """
 
-        def wanted(windows: Table) -> Bools:
-            # What is stored is known by node time: a clock known better later moves windows, never these.
-            new = ~step_windows.are_done(windows, progress.done)
-            return new if through is None else new & (windows["end_ns"] <= through)
-
+        wanted = partial(_are_new, progress, through)
         found = correlate(tables, self._name_ids.metrics_by_set(job), wanted)
         steps = found.get("steps", {})
         latest = step_windows.latest(steps)
@@ -131,10 +128,16 @@ class Deltas:
             steps.pop(name, None)
         return found, latest
 
-    def has_new_steps(self, tables: JobTables, progress: Progress) -> bool:
-        """Whether there is a window that is not stored yet. tables: at least the marks."""
+    def begin_ns(
+        self, job: str, tables: JobTables, progress: Progress, since_ns: int, through: int | None
+    ) -> int | None:
+        """Server time from which on raw data are needed for the windows that `new_steps` would give: since_ns
+        or, where one is long, earlier; None: there is none. tables: at least the marks from since_ns on."""
         windows = own_and_adopted(tables)
-        return rows(windows) > 0 and not step_windows.are_done(windows, progress.done).all()
+        new = _are_new(progress, through, windows) if rows(windows) else np.zeros(0, np.bool_)
+        if not new.any():
+            return None
+        return min(since_ns, int(windows["begin_ns"][new].min()) - self.margin_ns(job))
 
     def are_outdated(
         self,
@@ -274,6 +277,26 @@ def _rows_of(table: Table, ranks: frozenset[int]) -> Table:
     if not rows(table) or ranks.issuperset(distinct(table["rank"])):
         return table
     return take(table, np.isin(table["rank"], list(ranks)))
+
+
+def _are_new(progress: Progress, through: int | None, windows: Table) -> Bools:
+    """Which windows are not stored yet and, if given, do not end after `through`."""
+    # What is stored is known by node time: a clock known better later moves windows, never these.
+    new = ~step_windows.are_done(windows, progress.done)
+    return new if through is None else new & (windows["end_ns"] <= through)
+
+
+def _open_marks(opened: Sequence[OpenMark], clocks: Mapping[int, NodeClock]) -> Table:
+    if not opened:
+        return {}
+    table: Table = dict(zip(OpenMark._fields, np.array(opened, np.int64).T, strict=True))
+    nothing = np.full(len(opened), "", object)
+    return {**on_server_clock(table, clocks), "node_ns": table["time_ns"], "phase": nothing}
+
+
+def _before(table: Table, since_ns: int) -> Table:
+    """The rows that `_from` leaves out."""
+    return take(table, table["time_ns"] < since_ns) if rows(table) else table
 
 
 def _from(table: Table, since_ns: int) -> Table:
