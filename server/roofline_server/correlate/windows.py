@@ -119,7 +119,7 @@ def _windows(marks: Table, begin: Ints, end: Ints) -> Table:
         "apart": np.zeros(len(end), np.int64),
     }
     if "node_ns" in marks:
-        windows |= {"node": marks["node"][end], "node_ns": marks["node_ns"][end]}
+        windows |= {name: marks[name][end] for name in ("node", "node_ns", "sender") if name in marks}
     return windows
 
 

@@ -290,7 +290,7 @@ class ViewBuilder:
         if begin_ns < since_ns:
             marked = raw("marks".__eq__, begin_ns)
         others = raw("marks".__ne__, begin_ns)
-        found, _ = deltas.new_steps(job, others._replace(marks=marked.marks), progress, None)
+        found, _, _ = deltas.new_steps(job, others._replace(marks=marked.marks), progress, None)
         return found
 
     def _time_windows(

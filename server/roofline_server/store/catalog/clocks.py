@@ -194,16 +194,15 @@ class ClockRegistry:
 def settled_after(
     before: Mapping[int, float] | None,
     steps: Table,
-    homes: Mapping[int, int],
+    nodes: Ints,
     clocks: Mapping[int, NodeClock],
 ) -> dict[int, float]:
     """Node -> how far wrong its times can be in a job's stored step windows, ns, once `steps` are among them.
 
     A clock known better later does not move them: what could be wrong with them stays true.
-    before: of those that are stored; None: all of them are replaced. homes: rank -> node.
+    before: of those that are stored; None: all of them are replaced. nodes: see `nodes_of`.
     """
     after = dict(before or {})
-    nodes = np.array([homes.get(rank, -1) for rank in steps["rank"].tolist()], np.int64)
     for node in set(nodes.tolist()) - {-1}:
         mine = nodes == node
         extent = np.array([steps["begin_ns"][mine].min(), steps["end_ns"][mine].max()], np.int64)

@@ -12,11 +12,13 @@ import numpy as np
 from ...clock import NodeClock
 from ...correlate import parts as part_sums
 from ...correlate import windows as step_windows
+from ...correlate.homes import Home, Homes, nodes_of
 from ...correlate.steps import SERVING_ROLES, JobTables, by_time, correlate, own_and_adopted
 from ...records import (
     MAX_TIME_NS,
     Bools,
     Incarnation,
+    Ints,
     Lifetime,
     MarkKind,
     Metric,
@@ -107,26 +109,31 @@ class Deltas:
             {n.removeprefix(SAMPLES): t for n, t in tables.items() if n.startswith(SAMPLES)},
             tables.get("calls", {}),
             tables.get("events", {}),
-            {who.rank: who.node for who in self._members(job)},
+            self._homes(job, clocks),
             tables.get("spans", {}),
             progress.stepped,
         )
 
+    def _homes(self, job: str, clocks: Mapping[int, NodeClock]) -> Homes:
+        found: dict[int, list[Incarnation]] = {}
+        for who in self._members(job):
+            found.setdefault(who.rank, []).append(who)
+        return {rank: _in_order(each, clocks) for rank, each in found.items()}
+
     def new_steps(
         self, job: str, tables: JobTables, progress: Progress, through: int | None
-    ) -> tuple[dict[str, Table], dict[tuple[int, int], int]]:
+    ) -> tuple[dict[str, Table], dict[tuple[int, int], int], Ints]:
         """Step deltas of windows that are not stored yet and, if given, do not end after `through`.
 
-        With them, what `Progress.done` must contain once these are stored.
+        With them, what `Progress.done` must contain once these are stored, and the node of each window.
         """
-
         wanted = partial(_are_new, progress, through)
         found = correlate(tables, self._name_ids.metrics_by_set(job), wanted)
         steps = found.get("steps", {})
-        latest = step_windows.latest(steps)
-        for name in ("node", "node_ns"):
+        latest, nodes = step_windows.latest(steps), nodes_of(steps, tables.homes)
+        for name in ("node", "node_ns", "sender"):
             steps.pop(name, None)
-        return found, latest
+        return found, latest, nodes
 
     def begin_ns(
         self, job: str, tables: JobTables, progress: Progress, since_ns: int, through: int | None
@@ -284,6 +291,13 @@ def _are_new(progress: Progress, through: int | None, windows: Table) -> Bools:
     # What is stored is known by node time: a clock known better later moves windows, never these.
     new = ~step_windows.are_done(windows, progress.done)
     return new if through is None else new & (windows["end_ns"] <= through)
+
+
+def _in_order(each: Sequence[Incarnation], clocks: Mapping[int, NodeClock]) -> list[Home]:
+    """Where these processes of one rank were, the earliest first."""
+    if len({who.node for who in each}) == 1:  # as nearly always: nothing has to be timed
+        return [Home(0, each[0].node)]
+    return sorted(Home(moment(clocks[who.node], who.start_ns), who.node) for who in each)
 
 
 def _open_marks(opened: Sequence[OpenMark], clocks: Mapping[int, NodeClock]) -> Table:

@@ -15,7 +15,7 @@ import numpy as np
 from ...clock import NodeClock
 from ...correlate import windows as step_windows
 from ...correlate.steps import NODE_SETS, SAMPLE_KEYS, JobTables, counted
-from ...records import ABSENT, Incarnation, Metric, Removed, Table, constant, rows
+from ...records import ABSENT, Incarnation, Ints, Metric, Removed, Table, constant, rows
 from ..catalog.catalog import OpenMark, Progress
 from ..catalog.clocks import Clocks, moment, settled_after
 from ..segments.files import STEPS, Segment
@@ -101,14 +101,14 @@ class SealedSteps:
             return NewSteps([], replaced, progress)
         raw = [*stored, *new.segments]
         tables, since_ns = self._complete_tables(new, raw, progress, through)
-        found, latest = self._deltas.new_steps(new.job, tables, progress, through)
+        found, latest, nodes = self._deltas.new_steps(new.job, tables, progress, through)
         settled = None
         if "steps" in found:
             before = self._settled(new.job) if progress.through_ns else None
-            settled = settled_after(before, found["steps"], tables.homes, new.clocks)
+            settled = settled_after(before, found["steps"], nodes, new.clocks)
         segments = [put(name, table) for name, table in found.items()]
         needed = self._deltas.needed(raw, since_ns)
-        for name, table in self._counters(new, found.get("steps", {}), needed, tables.homes):
+        for name, table in self._counters(new, found.get("steps", {}), needed, nodes):
             segments.append(put(name, table))
         resume, opened = _needed_later(tables.marks, through)
         done = {**progress.done, **latest}
@@ -151,7 +151,7 @@ class SealedSteps:
         return min((reported[node] for node in lately), default=0) - self._deltas.margin_ns(new.job)
 
     def _counters(
-        self, new: NewData, windows: Table, needed: dict[str, list[Segment]], homes: Mapping[int, int]
+        self, new: NewData, windows: Table, needed: dict[str, list[Segment]], nodes: Ints
     ) -> Iterator[tuple[str, Table]]:
         """Counters at the borders of windows, one dataset at a time, some metrics of it at a time."""
         if not windows:
@@ -170,7 +170,7 @@ class SealedSteps:
             for some in shares:
                 wanted = [*SAMPLE_KEYS, *(metric.name for metric in some)]
                 samples = on_server_clock(self._reader.read(segments, wanted), new.clocks)
-                for steps, table in counted(keys, name, samples, homes, some).items():
+                for steps, table in counted(keys, name, samples, nodes, some).items():
                     found.setdefault(steps, {}).update(table)
             yield from ((steps, table) for steps, table in found.items() if rows(table))
 

@@ -133,7 +133,8 @@ def windows(*found: tuple[int, int, int]) -> Table:
 def settle(registry: ClockRegistry, steps: Table, anew: bool = False) -> None:
     """Rank 7 is on node 1."""
     before = None if anew else registry.settled("job")
-    registry.settle("job", settled_after(before, steps, {7: 1}, registry.clocks()))
+    nodes = np.where(steps["rank"] == 7, 1, -1)
+    registry.settle("job", settled_after(before, steps, nodes, registry.clocks()))
 
 
 def test_what_was_stored_on_a_badly_known_clock_stays_so(catalog: Catalog) -> None:
