@@ -156,8 +156,11 @@ class ClockRegistry:
         """Node -> what a job that is over keeps of its clock."""
         if not lifetimes or not all(life.exited for life in lifetimes.values()):
             return {}
-        nodes = {who.node for who in lifetimes} - self._name_ids.recordings
-        kept = {node: self._kept_for(job, node) for node in nodes}
+        ends = {who.node: 0 for who in lifetimes if who.node not in self._name_ids.recordings}
+        for who, life in lifetimes.items():
+            if who.node in ends:
+                ends[who.node] = max(life.last_ns, ends[who.node])
+        kept = {node: self._kept_for(job, node, end_ns) for node, end_ns in ends.items()}
         return {node: samples for node, samples in kept.items() if samples is not None}
 
     def known(self, node: int) -> ClockFacts:
@@ -172,17 +175,20 @@ class ClockRegistry:
         samples = [self._kept.get(node, NO_SAMPLES), _rows(self._fresh.get(node, []))]
         return ClockFacts(np.concatenate(samples), self._arrival.get(node))
 
-    def _kept_for(self, job: str, node: int) -> list[ClockSample] | None:
-        """The samples that a job that is over keeps of a node; None: it has none yet."""
+    def _kept_for(self, job: str, node: int, end_ns: int) -> list[ClockSample] | None:
+        """The samples that a job that is over keeps of a node; None: it has none yet. end_ns: until when the
+        node had processes of it, node time."""
         with self._keeping:
             kept = self._of_job.get((job, node))
-            if kept is None:
-                with self._lock:
-                    known = [self._kept.get(node, NO_SAMPLES), _rows(self._fresh.get(node, []))]
-                rows = np.concatenate(known).tolist()
-                if rows:
-                    self._catalog.put_job_clock(job, node, rows)
-                    kept = self._of_job[job, node] = [ClockSample(*row) for row in rows]
+            with self._lock:
+                known = self._known(node).samples
+            # A job whose processes have all ended may go on: its launcher starts them again.
+            since_ns = kept[-1].node_ns if kept else -MAX_TIME_NS
+            more = (known[:, 0] > since_ns) & (known[:, 0] <= end_ns)
+            if len(known) and (kept is None or more.any()):
+                rows = known.tolist()
+                self._catalog.put_job_clock(job, node, rows)
+                kept = self._of_job[job, node] = [ClockSample(*row) for row in rows]
             return kept
 
     def _make(self, node: int) -> NodeClock:

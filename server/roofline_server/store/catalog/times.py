@@ -69,7 +69,9 @@ class Times:
             }
 
     def put_job_clock(self, job: str, node: int, samples: Sequence[Sequence[int]]) -> None:
+        """Replace what `job_clocks` gives for a job and a node."""
         with self._engine.begin() as db:
+            db.execute(JOB_CLOCK.delete().where((JOB_CLOCK.c.job == job) & (JOB_CLOCK.c.node == node)))
             db.execute(JOB_CLOCK.insert().values(job=job, node=node, samples=json.dumps(samples)))
 
     def clock_samples(self) -> dict[int, list[ClockSample]]:

@@ -192,3 +192,31 @@ def test_batches_do_not_wait_for_the_clock_of_a_job_that_is_over(
     who = Incarnation(1, 1, 5, 1, "", 1, "")
     assert registry.of_job("job", {who: Lifetime(1, 2, True)})[1].is_measured
     assert registry.offset_about(1) in (7, 8)
+
+
+def over(*ends_s: int) -> dict[Incarnation, Lifetime]:
+    """A job of processes on node 1 that ended then."""
+    return {
+        Incarnation(1, 1, pid, pid, "", 1, ""): Lifetime(0, end * S, True)
+        for pid, end in enumerate(ends_s, start=5)
+    }
+
+
+def drifted(registry: ClockRegistry, job: dict[Incarnation, Lifetime], at_s: int) -> int:
+    """By how much the clock of a job puts a moment of node 1 off UNIX, ns."""
+    return int(registry.of_job("job", job)[1].to_server(np.array([at_s * S]))[0]) - UNIX - at_s * S
+
+
+def test_job_that_goes_on_after_all_its_processes_ended_keeps_the_clock_of_its_end(catalog: Catalog) -> None:
+    registry = registry_of(catalog)
+    for second in range(0, 110, 10):
+        registry.add_sample(1, ClockSample(second * S, UNIX, 100))
+    assert drifted(registry, over(100), 100) == 0
+    for second in range(110, 1010, 10):  # the clock turns out to be slower
+        registry.add_sample(1, ClockSample(second * S, UNIX + (second - 100) * 10_000, 100))
+    assert drifted(registry, over(100), 900) < 100_000, "it is over, and nothing of it came since"
+    assert drifted(registry, over(100, 1000), 900) == pytest.approx(8 * MS, abs=10_000)
+    for second in range(1010, 2010, 10):
+        registry.add_sample(1, ClockSample(second * S, UNIX + 9 * MS, 100))
+    assert drifted(registry, over(100, 1000), 2000) > 10 * MS
+    assert drifted(registry_of(catalog), over(100, 1000), 2000) > 10 * MS
