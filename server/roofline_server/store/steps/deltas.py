@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Protocol
@@ -333,4 +332,4 @@ def _earliest(raw: Mapping[str, Table], clocks: Mapping[int, NodeClock]) -> int:
             table = take(table, table["kind"] != MarkKind.BEGIN)
         if name not in ("events", "spans", "between", "waits") and rows(table):
             moments.append(int(on_server_clock(table, clocks)["time_ns"].min()))
-    return min(moments, default=time.time_ns())
+    return min(moments, default=MAX_TIME_NS)
