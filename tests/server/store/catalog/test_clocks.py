@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from roofline_server.clock_samples import FIRST_SAMPLES, MOST_SAMPLES
 from roofline_server.records import MAX_TIME_NS, RECORDING, ClockSample, Incarnation, Lifetime, NodeKey, Table
+from roofline_server.store.catalog import clocks
 from roofline_server.store.catalog.catalog import Catalog, sqlite_url
 from roofline_server.store.catalog.clocks import ClockRegistry, settled_after
 from roofline_server.store.catalog.name_ids import NameIds
@@ -220,3 +221,27 @@ def test_job_that_goes_on_after_all_its_processes_ended_keeps_the_clock_of_its_e
         registry.add_sample(1, ClockSample(second * S, UNIX + 9 * MS, 100))
     assert drifted(registry, over(100, 1000), 2000) > 10 * MS
     assert drifted(registry_of(catalog), over(100, 1000), 2000) > 10 * MS
+
+
+def test_job_that_is_over_keeps_the_exchanges_around_it(catalog: Catalog) -> None:
+    registry = registry_of(catalog)
+    for second in range(0, 20_000, 10):
+        registry.add_sample(1, ClockSample(second * S, UNIX, 100_000))
+    who = Incarnation(1, 1, 5, 5, "", 1, "")
+    life = {who: Lifetime(8_000 * S, 9_000 * S, True)}
+    kept = registry.kept_of_job("job", life)[1]
+    assert len(kept) < 150
+    assert catalog.job_clocks("job")["job", 1].tolist() == kept.tolist()
+    clock, job = registry.clock(1), registry.of_job("job", life)[1]
+    assert job.worst_error(8_000 * S, 9_000 * S) == pytest.approx(clock.worst_error(8_000 * S, 9_000 * S))
+
+
+def test_clocks_of_few_jobs_stay_in_memory(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(clocks, "MOST_KEPT", 25)
+    registry = registry_of(catalog)
+    for second in range(0, 100, 10):
+        registry.add_sample(1, ClockSample(second * S, UNIX, 100))
+    found = {job: registry.kept_of_job(job, over(100))[1].tolist() for job in ("a", "b", "c")}
+    assert list(registry._of_job) == ["b", "c"]
+    registry.add_sample(1, ClockSample(200 * S, UNIX, 100))
+    assert {job: registry.kept_of_job(job, over(100))[1].tolist() for job in found} == found
