@@ -99,6 +99,40 @@ class NodeClock:
         return found
 
 
+# Around a stretch of time: what lies on either side of a job is asked for, too.
+AROUND_NS = 120_000_000_000
+ALIKE_NS = 1_000
+
+
+def needed(samples: Ints, begin_ns: int, end_ns: int) -> Ints:
+    """Of a node's samples those that make the same clock from begin_ns to end_ns, node times; maybe all where
+    it was set. samples: as `NodeClock` takes them; what is returned is in order of time."""
+    samples = samples[np.argsort(samples[:, 0], kind="stable")]
+    whole = NodeClock(samples)
+    first, last = begin_ns - AROUND_NS, end_ns + AROUND_NS
+    kept = (samples[:, 0] >= first) & (samples[:, 0] <= last)
+    # The last one until then, and the first since: nobody shall look for more.
+    kept[max(0, int(np.searchsorted(samples[:, 0], end_ns, side="right")) - 1)] = True
+    kept[min(len(samples) - 1, int(np.searchsorted(samples[:, 0], begin_ns)))] = True
+    offset = 0
+    for piece in whole._pieces:
+        mine = kept[offset : offset + len(piece.at)]
+        mine[_holding(piece, float(first - whole._begin), float(last - whole._begin))] = True
+        offset += len(piece.at)
+    some = samples[kept]
+    return some if _are_alike(whole, NodeClock(some), first, last) else samples
+
+
+def _are_alike(one: NodeClock, other: NodeClock, begin_ns: int, end_ns: int) -> bool:
+    # Both are straight between the points of their lines.
+    points = np.concatenate(
+        [np.rint(clock._line.at).astype(np.int64) + clock._begin for clock in (one, other)]
+    )
+    at = np.append(points[(points > begin_ns) & (points < end_ns)], [begin_ns, end_ns])
+    moved = np.abs(one.to_server(at) - other.to_server(at)).max()
+    return bool(max(moved, np.abs(one.error_at(at) - other.error_at(at)).max()) <= ALIKE_NS)
+
+
 class _Bounds(NamedTuple):
     """The bounds that exchanges give, in order of time, and what is known of the rate of the offset."""
 
@@ -132,17 +166,42 @@ class _Line(NamedTuple):
     error: Floats
 
 
-def _mean_rate(bounds: _Bounds) -> tuple[float, float]:
-    """Least and greatest mean rate between those two exchanges that leave the least room for it."""
+def _baseline(bounds: _Bounds) -> list[int]:
+    """Those two exchanges that leave the least room for the mean rate between them, and before them those by
+    which they are found."""
     at, half = bounds.at, (bounds.upper - bounds.lower) / 2
     first, last = 0, len(at) - 1
-    if at[last] <= at[first]:
-        return -RATE_LIMIT, RATE_LIMIT
+    found = [first, last]
     with np.errstate(divide="ignore", invalid="ignore"):
         # Not the best pair of all, but each is the best for the other.
         for _ in range(3):
             first = int(np.argmin(np.where(at < at[last], (half + half[last]) / (at[last] - at), np.inf)))
             last = int(np.argmin(np.where(at > at[first], (half + half[first]) / (at - at[first]), np.inf)))
+            found += [first, last]
+    return found
+
+
+def _holding(bounds: _Bounds, begin: float, end: float) -> list[int]:
+    """The exchanges outside of a stretch that give the bounds at its ends, and all that give the rate."""
+    if bounds.at[-1] <= bounds.at[0]:
+        return list(range(len(bounds.at)))
+    widening, moved = bounds.spread * bounds.at, bounds.rate * bounds.at
+    low, high = bounds.lower - moved, bounds.upper - moved
+    early, late = bounds.at < begin, bounds.at > end
+    found = _baseline(bounds)
+    for outside, way in ((early, widening), (late, -widening)):
+        if outside.any():
+            found.append(int(np.argmax(np.where(outside, low + way, -np.inf))))
+            found.append(int(np.argmin(np.where(outside, high - way, np.inf))))
+    return found
+
+
+def _mean_rate(bounds: _Bounds) -> tuple[float, float]:
+    """Least and greatest mean rate between the exchanges of `_baseline`."""
+    at = bounds.at
+    if at[-1] <= at[0]:
+        return -RATE_LIMIT, RATE_LIMIT
+    first, last = _baseline(bounds)[-2:]
     baseline = at[last] - at[first]
     low = (bounds.lower[last] - bounds.upper[first]) / baseline
     high = (bounds.upper[last] - bounds.lower[first]) / baseline

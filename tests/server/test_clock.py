@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from roofline_server.clock import RATE_LIMIT, ROUNDING_NS, WANDER, NodeClock
+from roofline_server.clock import RATE_LIMIT, ROUNDING_NS, WANDER, NodeClock, needed
 from roofline_server.clock_samples import MOST_SAMPLES, STRETCH_NS, best, exchange, thin
 from roofline_server.records import ClockSample, Ints
 
@@ -330,3 +330,35 @@ def test_slower_of_two_neighbours_goes() -> None:
 def test_few_exchanges_are_left_alone() -> None:
     samples = rows([ClockSample(i, 0, 1) for i in range(10)])
     assert thin(samples, most=10) is samples
+
+
+def pinged(hours: int, seed: int, set_at_s: int = 0) -> Ints:
+    """A node's exchanges every ten seconds, with round trips of 100 us and more, at a rate that changes; a
+    second ahead from set_at_s on."""
+    random = np.random.default_rng(seed)
+    at = np.arange(0, hours * 3600, 10)
+    rate = 20_000 + np.cumsum(random.normal(0, 20, len(at)))  # ns a second
+    rtt = (100_000 + random.exponential(50_000, len(at))).astype(np.int64)
+    noise = ((random.random(len(at)) - 0.5) * (rtt - 90_000)).astype(np.int64)
+    offset = np.cumsum(10 * rate).astype(np.int64) + noise + UNIX
+    offset[at >= (set_at_s or at[-1] + 1)] += S
+    return np.column_stack((at * S, offset, rtt))
+
+
+@pytest.mark.parametrize("set_at_s", [0, 3_000, 9_000])
+@pytest.mark.parametrize("seed", range(3))
+def test_of_many_exchanges_those_around_a_job_make_its_clock(seed: int, set_at_s: int) -> None:
+    samples = pinged(6, seed, set_at_s)
+    some = needed(samples, 8_000 * S, 9_800 * S)
+    assert len(some) < 240, "of 30 minutes, and two on either side"
+    at = np.arange(7_900 * S, 9_900 * S, S)
+    whole, kept = NodeClock(samples), NodeClock(some)
+    assert np.abs(whole.to_server(at) - kept.to_server(at)).max() <= 1_000
+    assert np.abs(whole.error_at(at) - kept.error_at(at)).max() <= 1_000
+    assert needed(some, 8_000 * S, 9_800 * S).tolist() == some.tolist()
+
+
+def test_job_without_an_exchange_keeps_those_before_and_after_it() -> None:
+    samples = np.array([(at * S, UNIX, 100) for at in (0, 10, 5_000, 5_010)], np.int64)
+    some = needed(samples, 2_000 * S, 2_001 * S)
+    assert {10 * S, 5_000 * S} <= set(some[:, 0].tolist())

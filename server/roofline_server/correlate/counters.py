@@ -8,7 +8,7 @@ and 0 is a gap. A gauge is the largest value seen during the window, a coverage 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -111,17 +111,15 @@ def cut(windows: Table, samples: Table, metrics: list[Metric]) -> Table:
     return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
 
-def cut_node(windows: Table, homes: Mapping[int, int], samples: Table, metrics: Sequence[Metric]) -> Table:
+def cut_node(windows: Table, nodes: Ints, samples: Table, metrics: Sequence[Metric]) -> Table:
     """Cumulative counters that speak for nodes at the borders of the windows of the ranks that live there.
 
-    homes: rank -> node. samples: node, instance, time_ns, a column per metric; the parts of a node (its
+    nodes: of each window. samples: node, instance, time_ns, a column per metric; the parts of a node (its
     sockets, its interfaces) are added up, and where one of them has no reading there is no sum. The result is
     like that of `cut`, of gauges with coverages alone: the smallest of all parts.
     """
     counted = [m for m in metrics if m.kind == MetricKind.CUMULATIVE and m.name in samples]
     shares = [m for m in metrics if m.coverage_of and m.name in samples]
-    each, which = np.unique(windows["rank"], return_inverse=True)
-    nodes = np.array([homes.get(int(rank), -1) for rank in each], np.int64)[which]
     found: list[Table] = []
     for node in np.unique(samples["node"]):
         mine = take(windows, nodes == node)

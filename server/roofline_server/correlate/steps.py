@@ -28,6 +28,7 @@ from ..records import (
 )
 from . import counters, kernels, spans
 from . import windows as step_windows
+from .homes import Homes, nodes_of
 
 # Values of the column `window`; else it is the rank whose window a row has.
 OWN = -1  # a step of the rank's own
@@ -49,7 +50,7 @@ class JobTables(NamedTuple):
     samples: Mapping[str, Table]
     calls: Table
     events: Table
-    homes: Mapping[int, int] = {}  # rank -> its node
+    homes: Homes = {}  # noqa: RUF012 - never written to
     spans: Table = {}  # noqa: RUF012 - never written to
     stepped: frozenset[int] = frozenset()  # ranks that have marked steps of their own before these marks
 
@@ -71,9 +72,10 @@ def correlate(
         return {}
     found = {"steps": windows}
     keys = {name: windows[name] for name in ("rank", "window", "step", "begin_ns", "end_ns")}
+    nodes = nodes_of(windows, job.homes)
     for name, samples in job.samples.items():
         if name in metrics:
-            found |= counted(keys, name, samples, job.homes, metrics[name])
+            found |= counted(keys, name, samples, nodes, metrics[name])
     found["steps_kernels"] = kernels.total(keys, _calls(job.calls), coverage(job.events))
     phases = concatenate([job.spans, spans.of_marks(job.marks)])
     found["steps_spans"] = spans.total(take(keys, keys["window"] == OWN), phases)
@@ -86,9 +88,10 @@ def own_and_adopted(job: JobTables) -> Table:
 
 
 def counted(
-    windows: Table, name: str, samples: Table, homes: Mapping[int, int], metrics: Sequence[Metric]
+    windows: Table, name: str, samples: Table, nodes: Ints, metrics: Sequence[Metric]
 ) -> dict[str, Table]:
-    """`steps_SET` and `steps_node_SET`, as in `correlate`, of one counter set in these windows.
+    """`steps_SET` and `steps_node_SET`, as in `correlate`, of one counter set in these windows. nodes: see
+    `nodes_of`.
 
     The rows of `steps_SET` do not depend on which of the metrics are given.
     """
@@ -96,7 +99,7 @@ def counted(
     if rows(mine := _of_ranks(samples)):
         found[f"steps_{name}"] = counters.cut(windows, mine, list(metrics))
     if name in NODE_SETS and rows(theirs := of_nodes(samples)):
-        found[f"steps_node_{name}"] = counters.cut_node(windows, homes, theirs, metrics)
+        found[f"steps_node_{name}"] = counters.cut_node(windows, nodes, theirs, metrics)
     return found
 
 

@@ -14,6 +14,8 @@ import numpy as np
 
 from ..records import Bools, Ints, MarkKind, Table, concatenate, rows, take
 
+# Steps of a rank that began long ago and may yet end: one whose ends are lost has ever more of them.
+MOST_OPEN = 8
 COLUMNS = ("rank", "step", "begin_ns", "end_ns", "examples", "asynchronous", "like", "apart")
 EMPTY: Table = {name: np.zeros(0, np.int64) for name in COLUMNS}
 
@@ -117,7 +119,7 @@ def _windows(marks: Table, begin: Ints, end: Ints) -> Table:
         "apart": np.zeros(len(end), np.int64),
     }
     if "node_ns" in marks:
-        windows |= {"node": marks["node"][end], "node_ns": marks["node_ns"][end]}
+        windows |= {name: marks[name][end] for name in ("node", "node_ns", "sender") if name in marks}
     return windows
 
 
@@ -270,10 +272,40 @@ def _side_by_side(windows: Table) -> tuple[int, int] | None:
 
 def last_needed(marks: Table, windows: Table, through_ns: int) -> int:
     """Earliest mark that a window ending after through_ns may still need; through_ns when there is none."""
-    later = windows["begin_ns"][windows["end_ns"] > through_ns]
-    earliest = int(later.min()) if len(later) else through_ns
+    begins = windows["begin_ns"][windows["end_ns"] > through_ns]
+    opened = _opened(marks)["time_ns"] if rows(marks) else begins
+    return int(min([through_ns, *begins.tolist(), *opened.tolist()]))
+
+
+def needed_before(marks: Table, windows: Table, through_ns: int, before_ns: int) -> Table:
+    """All marks before before_ns that windows which end after through_ns may still need. Of each rank no more
+    than the newest MOST_OPEN."""
     if not rows(marks):
-        return min(earliest, through_ns)
+        return {}
+    opened = _opened(marks)
+    opened = take(opened, opened["time_ns"] < before_ns)
+    later = take(windows, (windows["end_ns"] > through_ns) & (windows["begin_ns"] < before_ns))
+    found = concatenate([_beginning(take(marks, marks["time_ns"] < before_ns), later), opened])
+    if not rows(found):
+        return {}
+    found = take(found, np.lexsort((found["time_ns"], found["rank"])))
+    behind = np.searchsorted(found["rank"], found["rank"], side="right") - np.arange(rows(found))
+    return take(found, behind <= MOST_OPEN)
+
+
+def _beginning(marks: Table, windows: Table) -> Table:
+    """The marks at which these windows begin."""
+    some = take(marks, (marks["kind"] == MarkKind.BEGIN) | (marks["kind"] == MarkKind.BORDER))
+    count = rows(some)
+    if not count or not rows(windows):
+        return {}
+    ranks = np.append(some["rank"], windows["rank"])
+    key = joined(ranks, np.append(some["time_ns"], windows["begin_ns"]))
+    return take(some, np.isin(key[:count], key[count:]))
+
+
+def _opened(marks: Table) -> Table:
+    """The marks at which steps begin that have not ended yet."""
     # The newest BEGIN of each (rank, step) that neither an END nor a BORDER has closed yet.
     pairs = _begins_and_ends(marks)
     last = np.append((np.diff(pairs["rank"]) != 0) | (np.diff(pairs["step"]) != 0), True)[: rows(pairs)]
@@ -284,5 +316,4 @@ def last_needed(marks: Table, windows: Table, through_ns: int) -> int:
     # Each rank's newest BORDER: the next step begins there.
     ends = take(borders, is_border)
     newest = np.append(np.diff(ends["rank"]) != 0, True)[: rows(ends)]
-    opened = np.concatenate((borders["time_ns"][still_open], ends["time_ns"][newest]))
-    return min(earliest, through_ns, int(opened.min()) if len(opened) else through_ns)
+    return {name: np.concatenate((borders[name][still_open], ends[name][newest])) for name in borders}

@@ -276,18 +276,21 @@ class ViewBuilder:
         nothing but its last marks is read."""
         progress, deltas = snapshot.progress, self._deltas
         since_ns = deltas.since_ns(job, fresh.get("marks", {}), progress, clocks)
-        segments = deltas.needed(snapshot.segments, since_ns)
 
-        def raw(*names: str) -> JobTables:
-            stored = {name: segments[name] for name in names if name in segments}
-            unsealed = {name: fresh[name] for name in names if name in fresh}
-            return deltas.job_tables(job, stored, unsealed, progress.stepped, clocks, since_ns)
+        def raw(wanted: Callable[[str], bool], since_ns: int) -> JobTables:
+            segments = deltas.needed(snapshot.segments, since_ns)
+            stored = {name: some for name, some in segments.items() if wanted(name)}
+            unsealed = {name: some for name, some in fresh.items() if wanted(name)}
+            return deltas.job_tables(job, stored, unsealed, progress, clocks, since_ns)
 
-        marked = raw("marks")
-        if not deltas.has_new_steps(marked, progress):
+        marked = raw("marks".__eq__, since_ns)
+        begin_ns = deltas.begin_ns(job, marked, progress, since_ns, None)
+        if begin_ns is None:
             return {}
-        others = raw(*(segments.keys() | fresh.keys()) - {"marks"})
-        found, _ = deltas.new_steps(job, others._replace(marks=marked.marks), progress, None)
+        if begin_ns < since_ns:
+            marked = raw("marks".__eq__, begin_ns)
+        others = raw("marks".__ne__, begin_ns)
+        found, _, _ = deltas.new_steps(job, others._replace(marks=marked.marks), progress, None)
         return found
 
     def _time_windows(

@@ -260,7 +260,9 @@ def test_parts_of_a_node_are_added_up_in_the_windows_of_its_ranks() -> None:
     )
     one, other = windows((1, 2, 8)), windows((1, 2, 8), rank=2)
     both = {name: np.concatenate([one[name], other[name]]) for name in one}
-    table = cut_node(both, {1: 7, 2: 8}, samples, [metric("cpu_ns"), metric("load", GAUGE)])
+    table = cut_node(
+        both, np.where(both["rank"] == 1, 7, 8), samples, [metric("cpu_ns"), metric("load", GAUGE)]
+    )
     assert table["rank"].tolist() == [1], "the other rank lives elsewhere"
     assert (table["cpu_ns.end"] - table["cpu_ns.begin"]).tolist() == [66]
     assert "load" not in table
@@ -268,7 +270,7 @@ def test_parts_of_a_node_are_added_up_in_the_windows_of_its_ranks() -> None:
 
 def test_node_has_no_sum_where_a_part_was_not_read() -> None:
     samples = of_node(("socket 0", 0, 0), ("socket 0", 10, 100), ("socket 1", 5, 0), ("socket 1", 10, 10))
-    table = cut_node(windows((1, 2, 8), (2, 6, 9)), {1: 7}, samples, [metric("cpu_ns")])
+    table = cut_node(windows((1, 2, 8), (2, 6, 9)), ints(7, 7), samples, [metric("cpu_ns")])
     deltas = dict(
         zip(table["step"].tolist(), (table["cpu_ns.end"] - table["cpu_ns.begin"]).tolist(), strict=True)
     )
@@ -279,7 +281,9 @@ def test_node_has_no_sum_where_a_part_was_not_read() -> None:
 def test_gap_of_a_part_is_a_gap_of_its_node() -> None:
     samples = of_node(*((f"socket {n}", t, 10 * t) for t in (0, 10, 20, 30, 40) for n in (0, 1)))
     samples["share"] = np.array([1.0, 1.0, 0.5, 1.0, 0.0, 1.0, 1.0, 1.0, 1.0, 0.25])
-    table = cut_node(windows((1, 0, 10), (2, 10, 20), (3, 20, 30), (4, 30, 40)), {1: 7}, samples, COUNTED)
+    table = cut_node(
+        windows((1, 0, 10), (2, 10, 20), (3, 20, 30), (4, 30, 40)), ints(7, 7, 7, 7), samples, COUNTED
+    )
     assert table["step"].tolist() == [1, 2, 3, 4], "what lies between is told to be unknown"
     delta = table["cpu_ns.end"] - table["cpu_ns.begin"]
     assert np.isnan(delta[1]) and delta[[0, 2, 3]].tolist() == [200, 200, 200]
@@ -288,7 +292,7 @@ def test_gap_of_a_part_is_a_gap_of_its_node() -> None:
 
 def test_node_nobody_read_in_a_window_has_no_row() -> None:
     assert (
-        rows(cut_node(windows((1, 20, 30)), {1: 7}, of_node(("", 0, 0), ("", 10, 1)), [metric("cpu_ns")]))
+        rows(cut_node(windows((1, 20, 30)), ints(7), of_node(("", 0, 0), ("", 10, 1)), [metric("cpu_ns")]))
         == 0
     )
 

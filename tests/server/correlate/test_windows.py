@@ -5,8 +5,16 @@ from random import Random
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
-from roofline_server.correlate.windows import attempts, build, joined, last_needed, synchronous
-from roofline_server.records import ABSENT, rows, take
+from roofline_server.correlate.windows import (
+    MOST_OPEN,
+    attempts,
+    build,
+    joined,
+    last_needed,
+    needed_before,
+    synchronous,
+)
+from roofline_server.records import ABSENT, concatenate, rows, take
 
 from ..builders import BEGIN, BORDER, END, mark_table, triples, window_table
 
@@ -353,6 +361,25 @@ def test_marks_before_what_is_needed_change_no_later_window(
     later = [w for w in triples(windows) if w[3] > through]
     kept = build(take(marks, marks["time_ns"] >= since))
     assert [w for w in triples(kept) if w[3] > through] == later
+
+
+@given(STEPS, st.integers(0, 1000), st.integers(0, 1000), KINDS)
+def test_of_marks_before_any_moment_a_few_are_enough_for_later_windows(
+    steps: list[tuple[int, int, int]], through: int, before: int, kind: str
+) -> None:
+    marks, before = mark_table(marks_of(steps, kind)), min(through, before)
+    windows = build(marks)
+    later = [w for w in triples(windows) if w[3] > through]
+    some = needed_before(marks, windows, through, before)
+    kept = build(concatenate([some, take(marks, marks["time_ns"] >= before)]))
+    assert [w for w in triples(kept) if w[3] > through] == later
+    assert rows(some) <= 3 * 2  # of three ranks the last border, and a begin
+
+
+def test_of_steps_that_never_end_the_newest_are_enough() -> None:
+    marks = mark_table([(rank, BEGIN, k, 10 * k) for rank in (1, 2) for k in range(100)])
+    some = needed_before(marks, build(marks), 2000, 1500)
+    assert some["step"].tolist() == 2 * list(range(100 - MOST_OPEN, 100))
 
 
 # -- steps done again ------------------------------------------------------------------------------

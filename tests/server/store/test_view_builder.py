@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -91,6 +92,17 @@ def test_steps_of_a_job_are_read_once_for_several_questions(store: Store, read: 
     assert store.view("job") is not None and steps_in(read) == []
     store.forget()
     assert store.view("job") is not None and steps_in(read) == [], "it was asked for a moment ago"
+
+
+def test_stored_steps_are_read_also_where_unix_time_is_behind_the_servers(
+    store: Store, read: Read, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node = Node("a", UNIX)
+    node.greet(store)
+    trained(store, node, training([rank()]))
+    monkeypatch.setattr(time, "time_ns", lambda: UNIX)
+    assert store.view("job", {"steps": []}) is not None
+    assert steps_in(read) == ["steps"]
 
 
 def test_what_has_come_since_is_seen_at_once(store: Store) -> None:

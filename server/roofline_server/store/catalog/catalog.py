@@ -23,12 +23,27 @@ from ..segments.files import Segment
 from .names import Names
 from .removals import Removal, Removals, note_removal
 from .sums import add_function, begin_sums
-from .tables import EXIT, FOOTER, INCARNATION, META, PROGRESS, SEGMENT, STATE
+from .tables import EXIT, FOOTER, INCARNATION, META, OPEN_MARKS, PROGRESS, SEGMENT, STATE
 from .times import Times
 from .versions import FORMAT, RELEASE, check_format, write_copy
 
 CACHE_KB = 1024  # of each connection, of which there are several; the kernel caches the file besides
 _STATE_OF = sa.select(STATE.c.value).where(STATE.c.name == sa.bindparam("name"))
+
+
+class OpenMark(NamedTuple):
+    """A mark at which a step may have begun that has not ended yet: columns of `marks`, in node time."""
+
+    rank: int
+    sender: int
+    node: int
+    start_ns: int
+    kind: int
+    step: int
+    examples: int
+    time_ns: int
+    asynchronous: int
+    like: int
 
 
 class Progress(NamedTuple):
@@ -40,6 +55,7 @@ class Progress(NamedTuple):
     # (rank, node that reported) -> node time at which its newest stored step ended
     done: Mapping[tuple[int, int], int] = MappingProxyType({})
     serving: tuple[int, ...] = ()  # ranks that serve others and were known then
+    opened: tuple[OpenMark, ...] = ()  # before resume_ns: what later ones need of the raw data before that
 
     @property
     def stepped(self) -> frozenset[int]:
@@ -138,13 +154,15 @@ class Catalog(Names, Times, Removals):
             return set(db.execute(sa.select(SEGMENT.c.path)).scalars())
 
     def progress(self, job: str) -> Progress:
-        query = sa.select(PROGRESS).where(PROGRESS.c.job == job)
+        same = OPEN_MARKS.c.job == PROGRESS.c.job, OPEN_MARKS.c.through_ns == PROGRESS.c.through_ns
+        query = sa.select(PROGRESS, OPEN_MARKS.c.marks).outerjoin(OPEN_MARKS, sa.and_(*same))
         with self._engine.connect() as db:
-            row = db.execute(query).first()
+            row = db.execute(query.where(PROGRESS.c.job == job)).first()
         if row is None:
             return Progress()
+        opened = tuple(OpenMark(*mark) for mark in json.loads(row.marks or "[]"))
         done = {(rank, node): end_ns for rank, node, end_ns in json.loads(row.done)}
-        return Progress(row.through_ns, row.resume_ns, done, tuple(json.loads(row.serving)))
+        return Progress(row.through_ns, row.resume_ns, done, tuple(json.loads(row.serving)), opened)
 
     def sealed_through(self) -> int:
         """Inbox rows up to this id live on in segments."""
@@ -191,7 +209,12 @@ def _put_progress(db: sa.Connection, job: str, progress: Progress) -> None:
     db.execute(PROGRESS.delete().where(PROGRESS.c.job == job))
     done = json.dumps([[*who, end_ns] for who, end_ns in progress.done.items()])
     values = {**progress._asdict(), "done": done, "serving": json.dumps(progress.serving)}
+    opened = values.pop("opened")
     db.execute(PROGRESS.insert().values(job=job, **values))
+    db.execute(OPEN_MARKS.delete().where(OPEN_MARKS.c.job == job))
+    if opened:
+        marks = json.dumps(opened)
+        db.execute(OPEN_MARKS.insert().values(job=job, through_ns=progress.through_ns, marks=marks))
 
 
 def _put_state(db: sa.Connection, name: str, value: str) -> None:

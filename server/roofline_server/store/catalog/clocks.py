@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...clock import NodeClock
+from ...clock import NodeClock, needed
 from ...clock_samples import FIRST_SAMPLES, best, thin
 from ...records import MAX_TIME_NS, ClockSample, Incarnation, Ints, Lifetime, Table
 from ...server_time import ServerTime, boot
@@ -21,6 +21,7 @@ from .catalog import Catalog
 from .name_ids import NameIds
 
 NO_SAMPLES = np.empty((0, 3), np.int64)
+MOST_KEPT = 1 << 18  # samples of jobs that are over that stay in memory: 6 MB
 NEWEST = 8  # exchanges of a node of which the best says about how far off it is
 
 
@@ -59,7 +60,8 @@ class ClockRegistry:
         self._dropped: list[tuple[int, int]] = []
         self._made: dict[int, NodeClock] = {}  # of all that is known now
         self._settled = catalog.settled()
-        self._of_job = catalog.job_clocks()
+        # What jobs that are over keep, in the catalog too: the one asked for last at the end.
+        self._of_job: dict[str, dict[int, Ints]] = {}
 
     def add_sample(self, node: int, sample: ClockSample) -> None:
         """Take an exchange of a node; if it improves the clock, it becomes durable with the next `save`.
@@ -150,15 +152,23 @@ class ClockRegistry:
             found[node] = NodeClock(kept)
         return found
 
-    def kept_of_job(
-        self, job: str, lifetimes: Mapping[Incarnation, Lifetime]
-    ) -> dict[int, list[ClockSample]]:
-        """Node -> what a job that is over keeps of its clock."""
+    def kept_of_job(self, job: str, lifetimes: Mapping[Incarnation, Lifetime]) -> dict[int, Ints]:
+        """Node -> what a job that is over keeps of its clock, as rows of (node_ns, offset_ns, rtt_ns)."""
         if not lifetimes or not all(life.exited for life in lifetimes.values()):
             return {}
-        nodes = {who.node for who in lifetimes} - self._name_ids.recordings
-        kept = {node: self._kept_for(job, node) for node in nodes}
-        return {node: samples for node, samples in kept.items() if samples is not None}
+        extents: dict[int, tuple[int, int]] = {}
+        for who, life in lifetimes.items():
+            begin_ns, end_ns = extents.get(who.node, (life.first_ns, life.last_ns))
+            extents[who.node] = min(begin_ns, life.first_ns), max(end_ns, life.last_ns)
+        with self._keeping:
+            of_job = self._of_job.pop(job, None)
+            if of_job is None:
+                of_job = {node: samples for (_, node), samples in self._catalog.job_clocks(job).items()}
+            self._of_job[job] = of_job
+            for node in extents.keys() - self._name_ids.recordings:
+                self._keep_for(job, node, *extents[node])
+            self._forget_jobs()
+            return {node: of_job[node] for node in extents if node in of_job}
 
     def known(self, node: int) -> ClockFacts:
         """What a node's clock is made of now."""
@@ -172,18 +182,28 @@ class ClockRegistry:
         samples = [self._kept.get(node, NO_SAMPLES), _rows(self._fresh.get(node, []))]
         return ClockFacts(np.concatenate(samples), self._arrival.get(node))
 
-    def _kept_for(self, job: str, node: int) -> list[ClockSample] | None:
-        """The samples that a job that is over keeps of a node; None: it has none yet."""
-        with self._keeping:
-            kept = self._of_job.get((job, node))
-            if kept is None:
-                with self._lock:
-                    known = [self._kept.get(node, NO_SAMPLES), _rows(self._fresh.get(node, []))]
-                rows = np.concatenate(known).tolist()
-                if rows:
-                    self._catalog.put_job_clock(job, node, rows)
-                    kept = self._of_job[job, node] = [ClockSample(*row) for row in rows]
-            return kept
+    def _keep_for(self, job: str, node: int, begin_ns: int, end_ns: int) -> None:
+        """Have a job that is over keep what its clock of a node needs; it had processes there from begin_ns
+        to end_ns of node time."""
+        with self._lock:
+            known = self._known(node).samples
+        kept, at = self._of_job[job].get(node), known[:, 0]
+        # A job whose processes have all ended may go on: its launcher starts them again.
+        lacking = (
+            kept is None
+            or (((at > kept[-1, 0]) & (at <= end_ns)) | ((at < kept[0, 0]) & (at >= begin_ns))).any()
+        )
+        if len(known) and lacking:
+            new = needed(known, begin_ns, end_ns)
+            self._catalog.put_job_clock(job, node, new.tolist())
+            self._of_job[job][node] = new
+
+    def _forget_jobs(self) -> None:
+        """What is asked for again is read again."""
+        count = sum(len(samples) for of_job in self._of_job.values() for samples in of_job.values())
+        while count > MOST_KEPT and len(self._of_job) > 1:
+            gone = self._of_job.pop(next(iter(self._of_job)))
+            count -= sum(map(len, gone.values()))
 
     def _make(self, node: int) -> NodeClock:
         if node in self._name_ids.recordings:
@@ -194,16 +214,15 @@ class ClockRegistry:
 def settled_after(
     before: Mapping[int, float] | None,
     steps: Table,
-    homes: Mapping[int, int],
+    nodes: Ints,
     clocks: Mapping[int, NodeClock],
 ) -> dict[int, float]:
     """Node -> how far wrong its times can be in a job's stored step windows, ns, once `steps` are among them.
 
     A clock known better later does not move them: what could be wrong with them stays true.
-    before: of those that are stored; None: all of them are replaced. homes: rank -> node.
+    before: of those that are stored; None: all of them are replaced. nodes: see `nodes_of`.
     """
     after = dict(before or {})
-    nodes = np.array([homes.get(rank, -1) for rank in steps["rank"].tolist()], np.int64)
     for node in set(nodes.tolist()) - {-1}:
         mine = nodes == node
         extent = np.array([steps["begin_ns"][mine].min(), steps["end_ns"][mine].max()], np.int64)

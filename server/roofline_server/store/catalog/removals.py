@@ -9,7 +9,7 @@ import sqlalchemy as sa
 
 from ...records import NODE_JOB, CutLevel, Removed
 from ..segments.files import Segment
-from .tables import KEPT_REPORT, RANK, REMOVED, SEGMENT, UNWANTED
+from .tables import JOB_CLOCK, KEPT_REPORT, RANK, REMOVED, SEGMENT, UNWANTED
 
 
 class Removal(NamedTuple):
@@ -101,6 +101,8 @@ def note_removal(db: sa.Connection, removal: Removal) -> None:
     for segment in removal.made:
         db.execute(UNWANTED.delete().where(UNWANTED.c.path == segment.path))
     _put_unwanted(db, removal.gone)
+    if removal.removed.level >= CutLevel.STEPS:  # nothing is left that has a time of a node
+        db.execute(JOB_CLOCK.delete().where(JOB_CLOCK.c.job == removal.job))
     before = db.execute(sa.select(REMOVED).where(REMOVED.c.job == removal.job)).first()
     now = removal.removed
     if before:

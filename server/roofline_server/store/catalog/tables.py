@@ -118,6 +118,15 @@ PROGRESS = sa.Table(
     Column("done", String, nullable=False),
     Column("serving", String, nullable=False),
 )
+# Marks, as JSON, at which steps began that are open for longer than raw data are read again. through_ns: that
+# of the progress they belong to; a release that does not know them may have gone on without.
+OPEN_MARKS = sa.Table(
+    "open_marks",
+    META,
+    Column("job", String, primary_key=True),
+    Column("through_ns", Number, nullable=False),
+    Column("marks", String, nullable=False),
+)
 # What agents reported of their machines, in order; `version` counts up for each agent.
 MACHINE = sa.Table(
     "machine",

@@ -7,9 +7,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
+import numpy as np
 import sqlalchemy as sa
 
-from ...records import ClockSample
+from ...records import ClockSample, Ints
 from .tables import ARRIVAL, CLOCK_SAMPLE, JOB_CLOCK, SETTLED
 
 
@@ -60,16 +61,18 @@ class Times:
             for node, error_ns in errors.items():
                 db.execute(SETTLED.insert().values(job=job, node=node, error_ns=error_ns))
 
-    def job_clocks(self) -> dict[tuple[str, int], list[ClockSample]]:
-        """(job, node) -> the clock samples that reports of a job that is over are made with."""
+    def job_clocks(self, job: str | None = None) -> dict[tuple[str, int], Ints]:
+        """(job, node) -> the clock samples that reports of a job that is over are made with, as rows of
+        (node_ns, offset_ns, rtt_ns). job: of this one alone."""
+        query = sa.select(JOB_CLOCK)
         with self._engine.connect() as db:
-            return {
-                (r.job, r.node): [ClockSample(*row) for row in json.loads(r.samples)]
-                for r in db.execute(sa.select(JOB_CLOCK))
-            }
+            found = db.execute(query if job is None else query.where(JOB_CLOCK.c.job == job))
+            return {(r.job, r.node): np.array(json.loads(r.samples), np.int64).reshape(-1, 3) for r in found}
 
     def put_job_clock(self, job: str, node: int, samples: Sequence[Sequence[int]]) -> None:
+        """Replace what `job_clocks` gives for a job and a node."""
         with self._engine.begin() as db:
+            db.execute(JOB_CLOCK.delete().where((JOB_CLOCK.c.job == job) & (JOB_CLOCK.c.node == node)))
             db.execute(JOB_CLOCK.insert().values(job=job, node=node, samples=json.dumps(samples)))
 
     def clock_samples(self) -> dict[int, list[ClockSample]]:

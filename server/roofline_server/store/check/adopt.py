@@ -201,7 +201,7 @@ class _Adoption:
         for (job, node), kept in source.job_clocks().items():
             key = ids.jobs.get(job, ""), ids.nodes.get(node, -1)
             if job in ids.jobs and key not in of_jobs:
-                target.put_job_clock(*key, [list(sample) for sample in kept])
+                target.put_job_clock(*key, kept.tolist())
         known = target.machine_states()
         target.add_machine_states(
             (agent, state, False)

@@ -3,12 +3,10 @@ the files may be another process. All that is given is plain records and tables.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-import numpy as np
-
-from ...records import ClockSample, Frame, Incarnation, Metric, RankKey, Removed, Table, rows
+from ...records import Frame, Incarnation, Metric, RankKey, Removed, Table, rows
 from ..catalog.catalog import Catalog, Progress
 from ..catalog.clocks import ClockFacts, ClockRegistry
 from ..catalog.name_ids import NameIds
@@ -87,7 +85,9 @@ class SealingSource:
         lifetimes = {w: life for w, life in self._unsealed.process_lifetimes.items() if w.rank in mine}
         nodes = {who.node for who in lifetimes} | set(self._task.begun.get(job, ()))
         kept = self._clocks.kept_of_job(job, lifetimes)
-        return {node: _facts(kept[node]) if node in kept else self._clocks.known(node) for node in nodes}
+        return {
+            node: ClockFacts(kept[node], None) if node in kept else self._clocks.known(node) for node in nodes
+        }
 
     def clock_of(self, node: int) -> ClockFacts:
         return self._clocks.known(node)
@@ -116,7 +116,3 @@ class SealingSource:
 
     def removed(self, job: str) -> Removed | None:
         return self._catalog.removed(job)
-
-
-def _facts(samples: Sequence[ClockSample]) -> ClockFacts:
-    return ClockFacts(np.array(samples, np.int64).reshape(-1, 3), None)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Protocol
@@ -12,11 +11,13 @@ import numpy as np
 from ...clock import NodeClock
 from ...correlate import parts as part_sums
 from ...correlate import windows as step_windows
+from ...correlate.homes import Home, Homes, nodes_of
 from ...correlate.steps import SERVING_ROLES, JobTables, by_time, correlate, own_and_adopted
 from ...records import (
     MAX_TIME_NS,
     Bools,
     Incarnation,
+    Ints,
     Lifetime,
     MarkKind,
     Metric,
@@ -26,7 +27,7 @@ from ...records import (
     rows,
     take,
 )
-from ..catalog.catalog import Progress
+from ..catalog.catalog import OpenMark, Progress
 from ..catalog.clocks import Clocks, moment
 from ..segments.files import PARTS, Segment
 from ..segments.reader import Reader, distinct, on_server_clock
@@ -87,12 +88,12 @@ class Deltas:
         job: str,
         segments: Mapping[str, Sequence[Segment]],
         fresh: Mapping[str, Table],
-        stepped: frozenset[int],
+        progress: Progress,
         clocks: Mapping[int, NodeClock],
         since_ns: int = 0,
     ) -> JobTables:
         """Raw data of these segments, by dataset, and those not sealed yet, all on the server's clock, from
-        this server time on."""
+        this server time on; of before that, the marks at which steps begin that had not ended."""
         tables: dict[str, Table] = {}
         for name in segments.keys() | fresh.keys():
             table = concatenate([self._reader.read(segments.get(name, ())), fresh.get(name, {})])
@@ -100,41 +101,49 @@ class Deltas:
             if name == "marks" and rows(table):
                 timed["node_ns"] = table["time_ns"]
             tables[name] = _from(timed, since_ns)
+        opened = _before(_open_marks(progress.opened, clocks), since_ns)
         return JobTables(
             self._name_ids.ranks_of(job),
-            tables.get("marks", {}),
+            concatenate([opened, tables.get("marks", {})]),
             {n.removeprefix(SAMPLES): t for n, t in tables.items() if n.startswith(SAMPLES)},
             tables.get("calls", {}),
             tables.get("events", {}),
-            {who.rank: who.node for who in self._members(job)},
+            self._homes(job, clocks),
             tables.get("spans", {}),
-            stepped,
+            progress.stepped,
         )
+
+    def _homes(self, job: str, clocks: Mapping[int, NodeClock]) -> Homes:
+        found: dict[int, list[Incarnation]] = {}
+        for who in self._members(job):
+            found.setdefault(who.rank, []).append(who)
+        return {rank: _in_order(each, clocks) for rank, each in found.items()}
 
     def new_steps(
         self, job: str, tables: JobTables, progress: Progress, through: int | None
-    ) -> tuple[dict[str, Table], dict[tuple[int, int], int]]:
+    ) -> tuple[dict[str, Table], dict[tuple[int, int], int], Ints]:
         """Step deltas of windows that are not stored yet and, if given, do not end after `through`.
 
-        With them, what `Progress.done` must contain once these are stored.
+        With them, what `Progress.done` must contain once these are stored, and the node of each window.
         """
-
-        def wanted(windows: Table) -> Bools:
-            # What is stored is known by node time: a clock known better later moves windows, never these.
-            new = ~step_windows.are_done(windows, progress.done)
-            return new if through is None else new & (windows["end_ns"] <= through)
-
+        wanted = partial(_are_new, progress, through)
         found = correlate(tables, self._name_ids.metrics_by_set(job), wanted)
         steps = found.get("steps", {})
-        latest = step_windows.latest(steps)
-        for name in ("node", "node_ns"):
+        latest, nodes = step_windows.latest(steps), nodes_of(steps, tables.homes)
+        for name in ("node", "node_ns", "sender"):
             steps.pop(name, None)
-        return found, latest
+        return found, latest, nodes
 
-    def has_new_steps(self, tables: JobTables, progress: Progress) -> bool:
-        """Whether there is a window that is not stored yet. tables: at least the marks."""
+    def begin_ns(
+        self, job: str, tables: JobTables, progress: Progress, since_ns: int, through: int | None
+    ) -> int | None:
+        """Server time from which on raw data are needed for the windows that `new_steps` would give: since_ns
+        or, where one is long, earlier; None: there is none. tables: at least the marks from since_ns on."""
         windows = own_and_adopted(tables)
-        return rows(windows) > 0 and not step_windows.are_done(windows, progress.done).all()
+        new = _are_new(progress, through, windows) if rows(windows) else np.zeros(0, np.bool_)
+        if not new.any():
+            return None
+        return min(since_ns, int(windows["begin_ns"][new].min()) - self.margin_ns(job))
 
     def are_outdated(
         self,
@@ -276,6 +285,33 @@ def _rows_of(table: Table, ranks: frozenset[int]) -> Table:
     return take(table, np.isin(table["rank"], list(ranks)))
 
 
+def _are_new(progress: Progress, through: int | None, windows: Table) -> Bools:
+    """Which windows are not stored yet and, if given, do not end after `through`."""
+    # What is stored is known by node time: a clock known better later moves windows, never these.
+    new = ~step_windows.are_done(windows, progress.done)
+    return new if through is None else new & (windows["end_ns"] <= through)
+
+
+def _in_order(each: Sequence[Incarnation], clocks: Mapping[int, NodeClock]) -> list[Home]:
+    """Where these processes of one rank were, the earliest first."""
+    if len({who.node for who in each}) == 1:  # as nearly always: nothing has to be timed
+        return [Home(0, each[0].node)]
+    return sorted(Home(moment(clocks[who.node], who.start_ns), who.node) for who in each)
+
+
+def _open_marks(opened: Sequence[OpenMark], clocks: Mapping[int, NodeClock]) -> Table:
+    if not opened:
+        return {}
+    table: Table = dict(zip(OpenMark._fields, np.array(opened, np.int64).T, strict=True))
+    nothing = np.full(len(opened), "", object)
+    return {**on_server_clock(table, clocks), "node_ns": table["time_ns"], "phase": nothing}
+
+
+def _before(table: Table, since_ns: int) -> Table:
+    """The rows that `_from` leaves out."""
+    return take(table, table["time_ns"] < since_ns) if rows(table) else table
+
+
 def _from(table: Table, since_ns: int) -> Table:
     """The rows that do not end before this server time."""
     if not rows(table) or since_ns <= 0:
@@ -296,4 +332,4 @@ def _earliest(raw: Mapping[str, Table], clocks: Mapping[int, NodeClock]) -> int:
             table = take(table, table["kind"] != MarkKind.BEGIN)
         if name not in ("events", "spans", "between", "waits") and rows(table):
             moments.append(int(on_server_clock(table, clocks)["time_ns"].min()))
-    return min(moments, default=time.time_ns())
+    return min(moments, default=MAX_TIME_NS)

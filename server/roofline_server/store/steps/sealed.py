@@ -14,9 +14,9 @@ import numpy as np
 
 from ...clock import NodeClock
 from ...correlate import windows as step_windows
-from ...correlate.steps import NODE_SETS, SAMPLE_KEYS, counted
-from ...records import Incarnation, Metric, Removed, Table, rows
-from ..catalog.catalog import Progress
+from ...correlate.steps import NODE_SETS, SAMPLE_KEYS, JobTables, counted
+from ...records import ABSENT, Incarnation, Ints, Metric, Removed, Table, constant, rows
+from ..catalog.catalog import OpenMark, Progress
 from ..catalog.clocks import Clocks, moment, settled_after
 from ..segments.files import STEPS, Segment
 from ..segments.reader import Reader, on_server_clock
@@ -31,8 +31,8 @@ SILENT_NS = 600_000_000_000
 # A clock that is known no better may yet move its node's data out of the margin around what is read again.
 CLOCK_ERROR_NS = 1_000_000_000
 
-# Datasets that windows are made of, or that are summed up in windows but are no counters.
-NOT_SAMPLES = ("marks", "spans", "calls", "events")
+# Datasets that are summed up in windows but are no counters.
+BESIDE_MARKS = ("spans", "calls", "events")
 
 
 class NewData(NamedTuple):
@@ -99,28 +99,43 @@ class SealedSteps:
         # Around what is new a margin on either side is read again: as much at least shall be new.
         if through - progress.through_ns < self._deltas.margin_ns(new.job):
             return NewSteps([], replaced, progress)
-        marks = new.latest.get("marks", {})
-        since_ns = self._deltas.since_ns(new.job, marks, progress, new.clocks)
-        needed = self._deltas.needed([*stored, *new.segments], since_ns)
-        # Without marks there are no windows.
-        names = [name for name in NOT_SAMPLES if name in needed and "marks" in needed]
-        tables = self._deltas.job_tables(
-            new.job, {name: needed[name] for name in names}, {}, progress.stepped, new.clocks, since_ns
-        )
-        found, latest = self._deltas.new_steps(new.job, tables, progress, through)
+        raw = [*stored, *new.segments]
+        tables, since_ns = self._complete_tables(new, raw, progress, through)
+        found, latest, nodes = self._deltas.new_steps(new.job, tables, progress, through)
         settled = None
         if "steps" in found:
             before = self._settled(new.job) if progress.through_ns else None
-            settled = settled_after(before, found["steps"], tables.homes, new.clocks)
+            settled = settled_after(before, found["steps"], nodes, new.clocks)
         segments = [put(name, table) for name, table in found.items()]
-        for name, table in self._counters(new, found.get("steps", {}), needed, tables.homes):
+        needed = self._deltas.needed(raw, since_ns)
+        for name, table in self._counters(new, found.get("steps", {}), needed, nodes):
             segments.append(put(name, table))
-        resume = step_windows.last_needed(tables.marks, step_windows.build(tables.marks), through)
-        # An open step of a rank that died must not hold the rest back for ever.
-        resume = max(resume, through - SILENT_NS)
+        resume, opened = _needed_later(tables.marks, through)
         done = {**progress.done, **latest}
-        after = Progress(through, resume, done, self._deltas.serving(new.job))
+        after = Progress(through, resume, done, self._deltas.serving(new.job), opened)
         return NewSteps(segments, replaced, after, settled)
+
+    def _complete_tables(
+        self, new: NewData, raw: Sequence[Segment], progress: Progress, through: int
+    ) -> tuple[JobTables, int]:
+        """What the windows are made of that are complete now, and from which server time on it is read."""
+        fresh, job = new.latest.get("marks", {}), new.job
+        since_ns = self._deltas.since_ns(job, fresh, progress, new.clocks)
+        marked = self._tables(new, raw, ["marks"], progress, since_ns)
+        begin_ns = self._deltas.begin_ns(job, marked, progress, since_ns, through)
+        if begin_ns is None:
+            return marked, since_ns
+        if begin_ns < since_ns:
+            marked = self._tables(new, raw, ["marks"], progress, begin_ns)
+        others = self._tables(new, raw, BESIDE_MARKS, progress, begin_ns)
+        return others._replace(marks=marked.marks), begin_ns
+
+    def _tables(
+        self, new: NewData, raw: Sequence[Segment], names: Sequence[str], progress: Progress, since_ns: int
+    ) -> JobTables:
+        needed = self._deltas.needed(raw, since_ns)
+        some = {name: needed[name] for name in names if name in needed}
+        return self._deltas.job_tables(new.job, some, {}, progress, new.clocks, since_ns)
 
     def _complete_through(self, new: NewData) -> int:
         """Server time up to which all nodes of the job have reported everything; 0 while the clock of one of
@@ -136,7 +151,7 @@ class SealedSteps:
         return min((reported[node] for node in lately), default=0) - self._deltas.margin_ns(new.job)
 
     def _counters(
-        self, new: NewData, windows: Table, needed: dict[str, list[Segment]], homes: Mapping[int, int]
+        self, new: NewData, windows: Table, needed: dict[str, list[Segment]], nodes: Ints
     ) -> Iterator[tuple[str, Table]]:
         """Counters at the borders of windows, one dataset at a time, some metrics of it at a time."""
         if not windows:
@@ -155,9 +170,24 @@ class SealedSteps:
             for some in shares:
                 wanted = [*SAMPLE_KEYS, *(metric.name for metric in some)]
                 samples = on_server_clock(self._reader.read(segments, wanted), new.clocks)
-                for steps, table in counted(keys, name, samples, homes, some).items():
+                for steps, table in counted(keys, name, samples, nodes, some).items():
                     found.setdefault(steps, {}).update(table)
             yield from ((steps, table) for steps, table in found.items() if rows(table))
+
+
+def _needed_later(marks: Table, through_ns: int) -> tuple[int, tuple[OpenMark, ...]]:
+    """Server time from which on raw data are read again, and of before that the marks that are kept instead:
+    a step that is open for long, perhaps as its rank died, must not have ever more read again."""
+    windows = step_windows.build(marks)
+    needed = step_windows.last_needed(marks, windows, through_ns)
+    resume = max(needed, through_ns - SILENT_NS)
+    if needed == resume:
+        return resume, ()
+    kept = step_windows.needed_before(marks, windows, through_ns, resume)
+    kept["time_ns"] = kept.pop("node_ns")
+    unknown = constant(ABSENT, rows(kept))
+    columns = [kept.get(name, unknown).tolist() for name in OpenMark._fields]
+    return resume, tuple(map(OpenMark, *columns))
 
 
 def _is_known(clock: NodeClock, node_ns: int) -> bool:

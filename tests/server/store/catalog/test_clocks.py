@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from roofline_server.clock_samples import FIRST_SAMPLES, MOST_SAMPLES
 from roofline_server.records import MAX_TIME_NS, RECORDING, ClockSample, Incarnation, Lifetime, NodeKey, Table
+from roofline_server.store.catalog import clocks
 from roofline_server.store.catalog.catalog import Catalog, sqlite_url
 from roofline_server.store.catalog.clocks import ClockRegistry, settled_after
 from roofline_server.store.catalog.name_ids import NameIds
@@ -133,7 +134,8 @@ def windows(*found: tuple[int, int, int]) -> Table:
 def settle(registry: ClockRegistry, steps: Table, anew: bool = False) -> None:
     """Rank 7 is on node 1."""
     before = None if anew else registry.settled("job")
-    registry.settle("job", settled_after(before, steps, {7: 1}, registry.clocks()))
+    nodes = np.where(steps["rank"] == 7, 1, -1)
+    registry.settle("job", settled_after(before, steps, nodes, registry.clocks()))
 
 
 def test_what_was_stored_on_a_badly_known_clock_stays_so(catalog: Catalog) -> None:
@@ -191,3 +193,55 @@ def test_batches_do_not_wait_for_the_clock_of_a_job_that_is_over(
     who = Incarnation(1, 1, 5, 1, "", 1, "")
     assert registry.of_job("job", {who: Lifetime(1, 2, True)})[1].is_measured
     assert registry.offset_about(1) in (7, 8)
+
+
+def over(*ends_s: int) -> dict[Incarnation, Lifetime]:
+    """A job of processes on node 1 that ended then."""
+    return {
+        Incarnation(1, 1, pid, pid, "", 1, ""): Lifetime(0, end * S, True)
+        for pid, end in enumerate(ends_s, start=5)
+    }
+
+
+def drifted(registry: ClockRegistry, job: dict[Incarnation, Lifetime], at_s: int) -> int:
+    """By how much the clock of a job puts a moment of node 1 off UNIX, ns."""
+    return int(registry.of_job("job", job)[1].to_server(np.array([at_s * S]))[0]) - UNIX - at_s * S
+
+
+def test_job_that_goes_on_after_all_its_processes_ended_keeps_the_clock_of_its_end(catalog: Catalog) -> None:
+    registry = registry_of(catalog)
+    for second in range(0, 110, 10):
+        registry.add_sample(1, ClockSample(second * S, UNIX, 100))
+    assert drifted(registry, over(100), 100) == 0
+    for second in range(110, 1010, 10):  # the clock turns out to be slower
+        registry.add_sample(1, ClockSample(second * S, UNIX + (second - 100) * 10_000, 100))
+    assert drifted(registry, over(100), 900) < 100_000, "it is over, and nothing of it came since"
+    assert drifted(registry, over(100, 1000), 900) == pytest.approx(8 * MS, abs=10_000)
+    for second in range(1010, 2010, 10):
+        registry.add_sample(1, ClockSample(second * S, UNIX + 9 * MS, 100))
+    assert drifted(registry, over(100, 1000), 2000) > 10 * MS
+    assert drifted(registry_of(catalog), over(100, 1000), 2000) > 10 * MS
+
+
+def test_job_that_is_over_keeps_the_exchanges_around_it(catalog: Catalog) -> None:
+    registry = registry_of(catalog)
+    for second in range(0, 20_000, 10):
+        registry.add_sample(1, ClockSample(second * S, UNIX, 100_000))
+    who = Incarnation(1, 1, 5, 5, "", 1, "")
+    life = {who: Lifetime(8_000 * S, 9_000 * S, True)}
+    kept = registry.kept_of_job("job", life)[1]
+    assert len(kept) < 150
+    assert catalog.job_clocks("job")["job", 1].tolist() == kept.tolist()
+    clock, job = registry.clock(1), registry.of_job("job", life)[1]
+    assert job.worst_error(8_000 * S, 9_000 * S) == pytest.approx(clock.worst_error(8_000 * S, 9_000 * S))
+
+
+def test_clocks_of_few_jobs_stay_in_memory(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(clocks, "MOST_KEPT", 25)
+    registry = registry_of(catalog)
+    for second in range(0, 100, 10):
+        registry.add_sample(1, ClockSample(second * S, UNIX, 100))
+    found = {job: registry.kept_of_job(job, over(100))[1].tolist() for job in ("a", "b", "c")}
+    assert list(registry._of_job) == ["b", "c"]
+    registry.add_sample(1, ClockSample(200 * S, UNIX, 100))
+    assert {job: registry.kept_of_job(job, over(100))[1].tolist() for job in found} == found

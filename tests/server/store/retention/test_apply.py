@@ -18,7 +18,7 @@ from roofline_server.store.segments import files as segment_files
 from roofline_server.store.segments.leases import Leases
 from roofline_server.store.store import Store
 
-from ...builders import BEGIN, END, S, batch, catalog_of, crash, marks, open_store, rank
+from ...builders import BEGIN, END, UNIX, S, batch, catalog_of, crash, marks, open_store, rank
 from ..histories import (
     ALL,
     JOB,
@@ -126,6 +126,18 @@ def test_steps_go_and_the_report_of_before_stays(tmp_path: Path) -> None:
     assert store.jobs() == {JOB}
     removed = store.removed(JOB)
     assert removed and removed.level == CutLevel.REPORT
+    store.close()
+
+
+def test_clocks_of_a_job_go_with_its_steps(tmp_path: Path) -> None:
+    store = filled(tmp_path)
+    with catalog_of(tmp_path) as catalog:
+        for job in (JOB, "other"):
+            catalog.put_job_clock(job, 1, [[0, UNIX, 100]])
+        store.retention.apply(RAW_ONLY, report)
+        assert set(catalog.job_clocks()) == {(JOB, 1), ("other", 1)}
+        store.retention.apply(STEPS_TOO, report)
+        assert set(catalog.job_clocks()) == {("other", 1)}
     store.close()
 
 
