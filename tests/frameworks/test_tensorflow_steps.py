@@ -119,7 +119,8 @@ def test_steps_last_as_long_as_by_the_trainings_clock(one: Training, kind: str) 
     if kind.startswith("fit"):
         return  # what Keras does between its epochs is in no step of ours
     others = [span.end - span.begin for span in one.heard.spans if span.name == "between.other"]
-    assert sum(ours) + sum(others) == pytest.approx(sum(own), rel=0.01)
+    # In the first of these is what hooks do once, behind a border that the training sees later.
+    assert sum(ours[1:]) + sum(others) == pytest.approx(sum(own[1:]), rel=0.01)
 
 
 @pytest.mark.parametrize("kind", ["fit_with_breaks", "breaks"])
