@@ -184,6 +184,8 @@ def _needed_later(marks: Table, through_ns: int) -> tuple[int, tuple[OpenMark, .
     if needed == resume:
         return resume, ()
     kept = step_windows.needed_before(marks, windows, through_ns, resume)
+    if not rows(kept):
+        return resume, ()
     kept["time_ns"] = kept.pop("node_ns")
     unknown = constant(ABSENT, rows(kept))
     columns = [kept.get(name, unknown).tolist() for name in OpenMark._fields]
