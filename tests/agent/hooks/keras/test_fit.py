@@ -145,17 +145,25 @@ ARRAYS = """
 """
 
 
-def test_arrays_cut_into_batches_are_counted(keras_2: Site) -> None:
-    path = keras_2.root / "keras" / "src" / "engine" / "training.py"
-    path.write_text(path.read_text() + textwrap.dedent(ARRAYS))
-    marks, _ = keras_2.run(f"""
+MINE = f"""
         import sys
         from {KERAS_2} import Model, Unknown
         keras = sys.modules["{KERAS_2}"]
         class Mine(Model):
             def make_train_function(self):
                 keras.data_adapter.get_data_handler(model=self)
-                return super().make_train_function()
+                return super().make_train_function()"""
+
+
+@pytest.fixture
+def arrays(keras_2: Site) -> Site:
+    path = keras_2.root / "keras" / "src" / "engine" / "training.py"
+    path.write_text(path.read_text() + textwrap.dedent(ARRAYS))
+    return keras_2
+
+
+def test_arrays_cut_into_batches_are_counted(arrays: Site) -> None:
+    marks, _ = arrays.run(f"""{MINE}
         Mine().fit(4, Unknown(), epochs=2)
         Mine(3).fit(2, Unknown())
         one = Mine(3)
@@ -168,17 +176,8 @@ def test_arrays_cut_into_batches_are_counted(keras_2: Site) -> None:
     ] * 3
 
 
-def test_fit_in_a_callback_of_another_takes_nothing_from_it(keras_2: Site) -> None:
-    path = keras_2.root / "keras" / "src" / "engine" / "training.py"
-    path.write_text(path.read_text() + textwrap.dedent(ARRAYS))
-    marks, _ = keras_2.run(f"""
-        import sys
-        from {KERAS_2} import Model, Unknown
-        keras = sys.modules["{KERAS_2}"]
-        class Mine(Model):
-            def make_train_function(self):
-                keras.data_adapter.get_data_handler(model=self)
-                return super().make_train_function()
+def test_fit_in_a_callback_of_another_takes_nothing_from_it(arrays: Site) -> None:
+    marks, _ = arrays.run(f"""{MINE}
         probe, calls = Mine(), []
         def between():
             calls.append(1)
