@@ -217,9 +217,12 @@ def test_wire_is_known_at_the_edges_only() -> None:
     assert wrong(under(*edges), WIRE)
 
 
+PLAIN = ("roofline.joining", "roofline.log_lines", "roofline.notify", "roofline.texts")
+
+
 def _is_plain(one: Import) -> bool:
-    """Beside our wire: records, how a server is joined, and what systemd is told."""
-    return _is_answer(one) or one.module in ("roofline.joining", "roofline.log_lines", "roofline.notify")
+    """Beside our wire: records, how a server is joined, what systemd is told, and what is logged."""
+    return _is_answer(one) or one.module in PLAIN
 
 
 def _is_answer(one: Import) -> bool:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import fcntl
 import gc
 import logging
 import os
 import resource
-import select
 import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
@@ -26,19 +24,20 @@ from .errors import Unavailable
 from .machine import boot_id, read_machine
 from .marks.listener import MarkListener
 from .marks.receiver import MarkReceiver
+from .marks.waiting import Waiting
 from .netbench.bench import NetBench
 from .ranks.discovery import Discovery
-from .ranks.settings import LEFT, RankFacts, facts_of_claims
+from .ranks.events import RankEvents
 from .records import Batch, Event, EventKind, Rank, SourceSettings
 from .sampler import Sampler
 from .schedule import Task
 from .sources import CHECKED_ONCE, UNSEEN, make_sources
 from .uplink.batching import Batching
-from .uplink.bounds import printable
 from .uplink.encoding import Greeting, encode_within
 from .uplink.exporter import Exporter
 from .uplink.order import Ends
 from .uplink.spool import Spool
+from .uplink.wishes import Wishes
 from .validate.caveats import KeptCaveats
 
 if TYPE_CHECKING:
@@ -47,15 +46,9 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 SCAN_NS = 2_000_000_000
-# Longest that connected processes are left alone: those that are new or send much, and others.
-BUSY_STRIDE_S, CALM_STRIDE_S = 0.125, 1.0
-MANY, CALM_READS = 40, 10  # packets of one process at a read (its socket holds some 400), reads with fewer
 DRAIN_S = 3.0
 ROWS_S = 0.05  # a batch waits so long for the rows of a round that has just begun
-# How the texts of these facts begin.
-SLOWED, FEWER, HELD = "sampling.slowed=", "kernels.fewer=", "batches.held="
-MOST_FEWER = 16  # times
-MAX_REASON = 100  # characters
+HELD = "batches.held="  # how the text of this fact begins
 BUSY = "the server was busy"  # why it asks for longer batches
 LAST_ROWS_S = 1.0  # and the last one of an agent's life so long
 
@@ -69,8 +62,6 @@ class Daemon:
         _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
         self._halt = False
-        # Written to by stop(), so that a waiting loop wakes at once.
-        self._wake, self._waker = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         self.state = config.state_directory(environ)
         self._lock = _lock(self.state)
         self._spool = Spool(self.state / "spool.db", config.spool_mb << 20)
@@ -79,17 +70,19 @@ class Daemon:
         everyone = os.getuid() == 0 or self.socket == SYSTEM_SOCKET
         self._listener = MarkListener(self.socket, everyone)
         self._receiver = MarkReceiver(self._listener, self._discovery)
+        self._waiting = Waiting(self._listener, self._receiver)
         self._otlp: OtlpRanks | None = None
         if (address := config.otlp_address) is not None:
             self._otlp = _otlp(address, self._receiver)
-        self._poller = select.poll()
-        for descriptor in (self._listener.fileno(), self._wake):
-            self._poller.register(descriptor, select.POLLIN)
         settings = SourceSettings(interval_ns=config.interval_ns, environ=environ)
-        self._sources = make_sources(config.sources, settings)
+        sources = make_sources(config.sources, settings)
+        self._rank_events = RankEvents(
+            self._discovery, {name: why for name, why in UNSEEN.items() if name in sources}
+        )
         self._machine = read_machine()
         self._caveats = KeptCaveats(self.state, self._machine)
-        self._sampler = Sampler(self._sources, caveats=self._caveats.now, once=CHECKED_ONCE)
+        self._sampler = Sampler(sources, caveats=self._caveats.now, once=CHECKED_ONCE)
+        self._sampled = False
         self._instance = uuid.uuid4().hex
         self._boot = boot_id()
         self._agent = self._spool.identity(uuid.uuid4().hex)
@@ -107,30 +100,19 @@ class Daemon:
             hold=self._hold,
             load=load_access,
         )
-        self._rank_facts = RankFacts()
-        self._claims: dict[str, str] = {}
-        self._events: list[Event] = []
         self._begin_ns = now = time.monotonic_ns()
         self._scanning = Task(SCAN_NS, now)
         self._sampling = Task(config.interval_ns, now)
-        self._own_interval_ns = config.interval_ns
-        # Facts of the node while it takes less than asked for here (none: it does not), since the last batch;
-        # the last ones hold now.
-        self._slowed: list[list[str]] = [[]]
         self._batching = Batching(now)
-        self._reported_drops = self._reported_damaged = 0
-        self._ranks_came = False  # since the last batch: reports of their jobs show the notices of the server
-        self._sampled = False
+        self._wishes = Wishes(self._sampling)
+        self._events: list[Event] = []
         self._ends = Ends()
-        self._without_socket = False
-        self._calm_reads = 0
         self._manager = ServiceManager(environ)
 
     def stop(self) -> None:
         """Ask the loop to end; safe in a signal handler."""
         self._halt = True
-        with contextlib.suppress(OSError):
-            os.write(self._waker, b"x")
+        self._waiting.wake()
 
     def run(self) -> None:
         """Work until stopped, then hand over what is left."""
@@ -164,68 +146,22 @@ class Daemon:
                     self._sample()
                 if self._batching.due(now):
                     self._close_batch()
-                self._wait()
+                self._waiting.until(
+                    min(self._scanning.next_ns, self._sampling.next_ns, self._batching.next_ns)
+                )
         finally:
             self._finish()
 
-    def _wait(self) -> None:
-        """Until something is due, a stride is over, or a process connects (it may not live for long)."""
-        next_ns = min(self._scanning.next_ns, self._sampling.next_ns, self._batching.next_ns)
-        seconds = max(0.0, (next_ns - time.monotonic_ns()) / 1e9)
-        if self._receiver.connections:
-            self._calm_reads = self._calm_reads + 1 if self._listener.most_waited < MANY else 0
-            stride_s = CALM_STRIDE_S if self._calm_reads > CALM_READS else BUSY_STRIDE_S
-            seconds = min(stride_s, seconds)
-        # Somebody who cannot be taken in would keep the socket readable and this loop awake.
-        self._poller.modify(self._listener.fileno(), 0 if self._listener.full else select.POLLIN)
-        if self._poller.poll(1000 * seconds):
-            self._receiver.accept()
-            self._calm_reads = 0
-
     def _scan(self, now: int) -> None:
         """Find the ranks that have started or ended; and have a socket that they can connect to."""
-        self._renew_socket()
+        self._waiting.renew_socket()
         started, gone = self._discovery.scan()
         self._report(started, gone, now)
 
-    def _renew_socket(self) -> None:
-        before = self._listener.fileno()
-        try:
-            if not self._listener.renew():
-                return
-        except Unavailable as error:
-            if not self._without_socket:
-                log.error("ranks that start from now on send no marks: %s", error)
-            self._without_socket = True
-            return
-        log.warning("the socket %s had been removed; it is there again", self.socket)
-        self._without_socket = False
-        self._poller.unregister(before)
-        self._poller.register(self._listener.fileno(), select.POLLIN)
-
     def _report(self, started: Sequence[Rank], gone: Sequence[Rank], now: int) -> None:
-        """Events of the ranks that have started or ended since the last time."""
         if started or gone:
             self._batching.ranks_changed(now)
-        for rank in started:
-            log.info("found %s of job %s (pid %d, %s)", rank.key, rank.job, rank.pid, rank.framework)
-            self._events.append(Event(EventKind.RANK_STARTED, now, now, rank))
-            self._ranks_came = True
-            if other := self._discovery.job_of_other(rank):
-                text = f"job.refused={other}"
-                self._events.append(Event(EventKind.FACT, now, now, rank, text=text))
-        self._events += facts_of_claims(self._discovery.claims(), self._claims, now)
-        for rank in gone:
-            log.info("%s of job %s has ended (pid %d)", rank.key, rank.job, rank.pid)
-            self._events.append(Event(EventKind.RANK_EXITED, now, now, rank))
-        if started:
-            found = [(rank, self._discovery.environment(rank)) for rank in started]
-            self._events += self._rank_facts.of_started(found, list(self._discovery.ranks.values()), now)
-        for source in filter(self._sources.__contains__, UNSEEN):
-            for rank in started:
-                why = UNSEEN[source](str(self._discovery.proc), rank.pid)
-                if why:
-                    self._events.append(Event(EventKind.FACT, now, now, rank, text=f"source.{source}={why}"))
+        self._events += self._rank_events.of_changes(started, gone, now)
 
     def _sample(self) -> None:
         ranks = list(self._discovery.ranks.values())
@@ -261,10 +197,7 @@ class Daemon:
         self._report(*self._discovery.changes(), end)
         received = self._receiver.take(end)
         ended, self._receiver.ended = self._receiver.ended, []
-        self._events += self._rank_facts.of_ended(ended, end)
-        # In the batch with the first marks of those that they turned out to be.
-        for rank in self._discovery.take_left():
-            self._events.append(Event(EventKind.FACT, end, end, rank, text=LEFT))
+        self._events += self._rank_events.at_close(ended, end)
         events = [*self._events, *failures, *received.events]
         events = [self._receiver.with_last_step(event) for event in events]
         return Batch(
@@ -281,22 +214,14 @@ class Daemon:
 
     def _events_of_agent(self, end: int) -> Iterator[Event]:
         """What server and agent did to the batch: notices, batches lost, samples taken less often."""
-        for text in self._exporter.take_notices(self._ranks_came):
+        # Reports of the jobs of new ranks show the notices of the server.
+        for text in self._exporter.take_notices(self._rank_events.take_started()):
             yield Event(EventKind.FACT, end, end, text=text)
-        self._ranks_came = False
-        dropped = self._spool.dropped - self._reported_drops
-        if dropped:
-            self._reported_drops += dropped
-            yield Event(EventKind.LOST, self._begin_ns, end, None, dropped, "batches (spool full)")
-        damaged = self._spool.damaged - self._reported_damaged
-        if damaged:
-            self._reported_damaged += damaged
-            yield Event(EventKind.LOST, self._begin_ns, end, None, damaged, "batches (spool damaged)")
-        slowed = list(self._slowed)
-        del self._slowed[: len(slowed) - 1]
-        texts = dict.fromkeys(text for facts in slowed for text in facts)
+        for count, why in self._spool.take_losses():
+            yield Event(EventKind.LOST, self._begin_ns, end, None, count, f"batches (spool {why})")
+        texts = self._wishes.take_facts()
         if held_ns := self._batching.held_ns:
-            texts[f"{HELD}{held_ns / 1e9:g} s: {BUSY}"] = None
+            texts.append(f"{HELD}{held_ns / 1e9:g} s: {BUSY}")
         for text in texts:
             yield Event(EventKind.FACT, self._begin_ns, end, None, text=text)
 
@@ -345,21 +270,13 @@ class Daemon:
             self._sampling.period_ns,
             time.monotonic_ns(),
             self._spool.lineage,
-            self._own_interval_ns,
+            self._wishes.own_interval_ns,
         )
 
     def _set_interval(self, interval_ns: int, reason: str, fewer: int = 1) -> None:
-        """What the server asks for; 0: the agent's own again. fewer: kernels of so many times fewer steps. In
-        the exporter's thread."""
-        wanted_ns = max(10_000_000, min(60_000_000_000, interval_ns or self._own_interval_ns))
-        self._sampling.change(wanted_ns, time.monotonic_ns())
-        fewer = self._receiver.fewer = max(1, min(MOST_FEWER, fewer))
-        facts, why = [], printable(reason)[:MAX_REASON]
-        if why and wanted_ns > self._own_interval_ns:
-            facts.append(f"{SLOWED}{wanted_ns / 1e9:g} s: {why}")
-        if why and fewer > 1:
-            facts.append(f"{FEWER}{fewer}: {why}")
-        self._slowed.append(facts)
+        """What the server asks for, in the exporter's thread."""
+        self._wishes.change(interval_ns, reason, fewer)
+        self._receiver.fewer = self._wishes.fewer
         self._exporter.greet_again()
 
     def _hold(self, hold_ns: int) -> None:

@@ -7,6 +7,8 @@ import logging
 import time
 from collections.abc import Callable
 
+from .texts import printable
+
 WINDOW_S = 60.0
 SERVERS, AGENTS = 10, 200  # lines of a statement in that time: an agent logs each of its ranks
 
@@ -38,14 +40,10 @@ class PlainLines(logging.Formatter):
         super().__init__(f"%(asctime)s {program} %(levelname)s %(message)s")
 
     def formatMessage(self, record: logging.LogRecord) -> str:
-        return _printable(super().formatMessage(record))
+        return printable(super().formatMessage(record))
 
     def formatException(self, ei: object) -> str:
-        return "\n".join(map(_printable, super().formatException(ei).splitlines()))  # type: ignore[arg-type]
-
-
-def _printable(text: str) -> str:
-    return text if text.isprintable() else "".join(c if c.isprintable() else "?" for c in text)
+        return "\n".join(map(printable, super().formatException(ei).splitlines()))  # type: ignore[arg-type]
 
 
 class _Count:

@@ -15,11 +15,12 @@ from functools import lru_cache
 from operator import le
 from typing import NamedTuple
 
+from roofline.texts import printable
 from roofline_step._packets import CALLS, MARK, SPAN_VALUES, SPANS, STEPS, StepForm
 
 from ..ranks.identity import REPORTABLE
 from ..records import KernelShape, MarkKind
-from ..uplink.bounds import MAX_BYTES, MAX_OF_SPAN, MAX_TIME_NS, is_time, printable
+from ..uplink.bounds import MAX_BYTES, MAX_OF_SPAN, MAX_TIME_NS, is_time
 
 MARK_KIND, SPANS_KIND, STEPS_KIND = b"MST"
 _NUMBER = struct.Struct("<q")

@@ -13,13 +13,13 @@ import struct
 import time
 from collections.abc import Callable, Sequence
 
+from roofline.texts import printable
 from roofline_step._packets import FACT, KERNEL, MAX_FACT, VARIABLES
 
 from ..ranks import slurm
 from ..ranks.discovery import Discovery
 from ..records import Event, EventKind, Rank
 from ..traced.orders import STATE, TraceOrders
-from ..uplink.bounds import printable
 from .gathered import Received
 from .listener import MarkListener, PeerProcess
 from .packets import FEWER, SEEN, STEP_US, TRACE, WRAPPED, parse_calls, parse_shape, parse_variables

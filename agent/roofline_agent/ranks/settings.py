@@ -10,8 +10,9 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Mapping
 
+from roofline.texts import printable
+
 from ..records import Event, EventKind, Rank
-from ..uplink.bounds import printable
 from . import pods, slurm, tags, tracing
 from .askable import problem_of
 

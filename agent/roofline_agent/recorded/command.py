@@ -6,11 +6,13 @@ import os
 from collections.abc import Callable
 from typing import IO
 
+from roofline.texts import printable
+
 from .collector import Collector
 from .document import warning, write_json
 from .errors import RecordedError
 from .reader import head_of, read
-from .request import ImportRequest, printable
+from .request import ImportRequest
 from .summary import summarise
 
 

@@ -22,8 +22,3 @@ class ImportRequest(NamedTuple):
     server: str
     access: Access | None = None  # of a server that was joined
     launches: bool = False  # every single one in the JSON
-
-
-def printable(text: str) -> str:
-    """Names in a file may hold anything; a terminal gets nothing that steers it."""
-    return "".join(c if c.isprintable() else "?" for c in text)

@@ -7,12 +7,14 @@ import os
 import time
 from collections.abc import Callable
 
+from roofline.texts import printable
+
 from ..machine import Machine, read_machine
 from ..ranks.names import name_of
 from .batches import Target, duration_s, places_something
 from .collector import Collector
 from .document import warning
-from .request import ImportRequest, printable
+from .request import ImportRequest
 from .upload import upload
 
 DEFAULT_JOB = "recorded"

@@ -7,11 +7,12 @@ import shlex
 import socket
 from collections.abc import Mapping, Sequence
 
+from roofline.texts import printable
+
 from ..ranks.identity import LOCAL_JOB, identify, named_job, told_apart
 from ..ranks.launchers import starts_all
 from ..ranks.names import job_of, user_of
 from ..ranks.processes import Processes
-from ..uplink.bounds import printable
 from .rank_environment import Naming
 
 NOT_TRAINING = ("ps", "evaluator")

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from roofline_step._packets import Span
 
-from ..hooks.tf.trace import ANCHOR
+from ..hooks.profilers import ANCHOR
 from ..recorded import batches
 from ..recorded.collector import Collector
 from ..recorded.recording import Launch

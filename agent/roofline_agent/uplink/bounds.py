@@ -30,11 +30,6 @@ def is_time(*moments: int) -> bool:
     return all(-MAX_TIME_NS < moment < MAX_TIME_NS for moment in moments)
 
 
-def printable(text: str) -> str:
-    """The text with a question mark for each character that cannot be printed."""
-    return text if text.isprintable() else "".join(c if c.isprintable() else "?" for c in text)
-
-
 class BatchRoom:
     """What a batch can still take, and what it could not. `take_...` is True where it fits, and takes it.
 

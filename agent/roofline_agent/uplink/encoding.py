@@ -13,6 +13,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from google.protobuf.message import DecodeError
+from roofline.texts import printable
 from roofline.v1 import ingest_pb2 as pb
 from roofline.v1 import machine_pb2
 
@@ -31,7 +32,7 @@ from ..records import (
     SourceStatus,
     Span,
 )
-from .bounds import MAX_BATCH, printable
+from .bounds import MAX_BATCH
 
 PROTOCOL = 2  # since batches hold Steps, which an older server would not see
 

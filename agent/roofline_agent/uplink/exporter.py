@@ -17,12 +17,12 @@ from collections.abc import Callable
 from typing import Any
 
 from roofline.joining import OUT, Access, open_channel, speaks_tls
+from roofline.texts import printable
 from roofline.v1 import ingest_pb2 as pb
 
 from ..errors import Unavailable, Unreachable
 from ..netbench.bench import NetBench
 from ..traced.orders import TraceOrder
-from .bounds import printable
 from .commands import Commands
 from .encoding import Greeting, encode_hello, extent_of, is_batch, lineage_of, renumbered
 from .grpc_setup import FEWER_WAKEUPS, grpc, wait_longer

@@ -72,6 +72,7 @@ class Spool:
         self._agent = ""  # the name that the file keeps
         self.dropped = 0
         self.damaged = 0  # lost with a file that was set aside, or unreadable; not among those dropped
+        self._told: dict[str, int] = {}  # of both, by why
         self.lineage = uuid.uuid4().hex  # of the batches that are made now
         self.in_order_through = 0  # no batch may overtake those up to here
         self.numbering = threading.RLock()  # held from next_sequence() to append()
@@ -333,6 +334,14 @@ class Spool:
         with self._lock:
             self.damaged += 1
         self.remove(sequence)
+
+    def take_losses(self) -> list[tuple[int, str]]:
+        """How many batches were lost since the last call, and why: "full" or "damaged"."""
+        with self._lock:
+            lost = {"full": self.dropped, "damaged": self.damaged}
+            new = [(count - self._told.get(why, 0), why) for why, count in lost.items()]
+            self._told = lost
+        return [(count, why) for count, why in new if count]
 
     def remove(self, sequence: int) -> None:
         """Keep a batch no longer."""

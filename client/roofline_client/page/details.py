@@ -10,11 +10,11 @@ from typing import Any
 from roofline.answers.machines import MachineVersion
 from roofline.answers.report import Report
 from roofline.answers.tables import TableChunk
+from roofline.texts import listed
 
 from ..tables import machines, units
 from ..tables.columns import Column, Columns
 from ..tables.labelled import Paragraph
-from ..tables.names import listed
 
 COLLECTIVES = ("asked", "engine", "overlap_time", "communicate_time")
 NEWEST_STEPS, MOST_ROWS = 3, 24

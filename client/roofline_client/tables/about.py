@@ -8,11 +8,12 @@ from typing import Any
 from rich.text import Text
 from roofline.answers.about import About
 from roofline.answers.values import Value
+from roofline.texts import listed
 
 from . import units, wording
 from .documents import document
 from .labelled import Paragraph
-from .names import clean, listed, natural, tagged
+from .names import clean, natural, tagged
 
 REASONS_SHOWN = 12
 NAME_SHOWN = 40  # characters of a name in a reason: a kernel has its shapes in its name

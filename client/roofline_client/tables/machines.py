@@ -9,11 +9,12 @@ from rich.console import Group
 from rich.text import Text
 from roofline.answers.machines import Ceiling, Machine, MachineVersion
 from roofline.answers.values import Provenance
+from roofline.texts import listed
 
 from . import flat, units, wording
 from .columns import Column, Columns
 from .documents import document
-from .names import clean, listed, natural
+from .names import clean, natural
 
 HEADS = (
     Column(""),

@@ -53,12 +53,6 @@ def natural(name: str) -> tuple[str | int, ...]:
     return tuple(int(piece) if at % 2 else piece for at, piece in enumerate(_DIGITS.split(name)))
 
 
-def listed(names: Sequence[str], most: int = 4) -> str:
-    """The first names and how many more there are: "a, b, c, d and 3 more"."""
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(names[:most]) + more
-
-
 def several(names: str | Iterable[object]) -> list[str]:
     """A list of names; one alone may come without its list, "" is none."""
     if isinstance(names, str):

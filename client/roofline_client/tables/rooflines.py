@@ -11,10 +11,11 @@ from roofline.answers.machines import Ceiling
 from roofline.answers.roofline import Crossing, Roof, RoofLine, Roofline, RoofPoint
 from roofline.answers.time_roofline import TimePoint
 from roofline.answers.values import Spread, Value
+from roofline.texts import listed
 
 from . import about, flat, units, wording
 from .columns import Column, Columns
-from .names import clean, listed, natural
+from .names import clean, natural
 
 POINTS_SHOWN = 60
 SENTENCES_SHOWN, SHARERS_SHOWN = 12, 3  # sentences of one kind, points named before one

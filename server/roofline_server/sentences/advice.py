@@ -6,9 +6,11 @@ import shlex
 from math import ceil
 from typing import NamedTuple
 
+from roofline.texts import listed
+
 from .advice_cases import CYCLE_TIME, FUSION, Case
 from .advice_table import ADVICE, Advice
-from .wording import duration, listed, quantity
+from .wording import duration, quantity
 
 SHOWN = 4
 

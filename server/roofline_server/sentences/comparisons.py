@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from roofline.texts import listed
+
 from .verdict import parts_named
-from .wording import duration, listed, number
+from .wording import duration, number
 
 NO_STEPS = "what differs in speed is not known: {} has no steps"
 SAME_SETTINGS = "no recorded setting, tag or size differs"

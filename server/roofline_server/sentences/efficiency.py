@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from roofline.texts import listed
+
 from .verdict import parts_named
-from .wording import listed, number, title
+from .wording import number, title
 
 # -- formulas ---------------------------------------------------------------------------------------------
 

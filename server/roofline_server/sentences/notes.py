@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from .wording import duration, first_of, listed
+from roofline.texts import listed
+
+from .wording import duration, first_of
 
 # -- time nobody watched ------------------------------------------------------------------------------------
 

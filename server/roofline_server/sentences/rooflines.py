@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from .wording import duration, listed, number, place, title
+from roofline.texts import listed
+
+from .wording import duration, number, place, title
 
 # -- ceilings that lack -------------------------------------------------------------------------------------
 

@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+from roofline.texts import listed
+
 from .verdicts import ONE_STEP
-from .wording import listed, number, quantity, title
+from .wording import number, quantity, title
 
 # -- a path -------------------------------------------------------------------------------------------------
 

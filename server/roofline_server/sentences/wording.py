@@ -53,12 +53,6 @@ def many(amount: float, what: str) -> str:
     return f"{count} {what}{'es' if what.endswith('ch') else 's'}"
 
 
-def listed(names: Sequence[str], most: int = 4) -> str:
-    """The first names and how many more there are: "a, b, c, d and 3 more"."""
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(names[:most]) + more
-
-
 def first_of(names: Sequence[str], most: int = 8) -> str:
     """The first names: "a, b, ..."."""
     return ", ".join(names[:most]) + (", ..." if len(names) > most else "")

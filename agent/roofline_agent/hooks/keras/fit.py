@@ -16,10 +16,11 @@ from typing import Any, Callable, Dict, List, Optional, Tuple
 
 from .. import Marker
 from ..tf import between as tf_between
+from ..tf.iterators import Yields, yielded_by
 from ..tf.steps import TrainingCall, steps
 from ..tf.trained import MOST_KINDS, describe
 from ..tf.updates import UpdateCounter, UpdatesOfCalls, counters
-from .batches import BatchCut, Yields, cut_of, yielded_by
+from .batches import BatchCut, cut_of
 
 _numbers, _calm = count(), steps.calm
 _now = time.monotonic_ns

@@ -14,10 +14,10 @@ import time
 from typing import Any, List, Optional, Set
 
 from .. import Marker
-from ..keras.batches import batch_size
 from . import payload
 from .between import at_coordinator
 from .function import gradients, trains
+from .iterators import batch_size
 from .rounds import Closure, Rounds, Step
 from .steps import steps
 

@@ -12,8 +12,8 @@ import time
 from typing import Any
 
 from .. import Marker
-from ..keras.batches import yielded_by
 from .function import thread
+from .iterators import yielded_by
 from .steps import steps
 from .traced import outermost, traced_in
 from .trained import UNKNOWN, describe

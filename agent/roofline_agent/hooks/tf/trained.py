@@ -8,7 +8,7 @@ from __future__ import annotations
 from itertools import count
 from typing import Any, Dict, FrozenSet, Hashable, List, NamedTuple, Optional, Tuple
 
-from ..keras.batches import Yields
+from .iterators import Yields
 from .steps import TrainingCall
 from .traced import Traced, traced_in
 from .updates import UpdatesOfCalls, counters

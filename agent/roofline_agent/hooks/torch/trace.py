@@ -6,12 +6,12 @@ meanwhile, ours is ended first, so that the training's has what it would have wi
 
 from __future__ import annotations
 
-import functools
 import importlib
 import os
 import sys
-from typing import Any, Callable, Optional
+from typing import Any, Callable
 
+from ..profilers import make_way
 from .layers import Layers
 
 QUIET = "6"  # Kineto's log level: nothing. At a lower one it prints a line for each stage
@@ -41,7 +41,7 @@ class TorchProfiler:
             torch.cuda.synchronize()  # what earlier steps left to do is none of these
         self._profile = profiler.profile(activities=activities, record_shapes=True)
         self._profile.start()
-        self._leave = make_way(torch.autograd.profiler.profile, self._end)
+        self._leave = make_way([torch.autograd.profiler.profile], self._end, "_prepare_trace")
         self._layers = Layers(torch)
         self._layers.start()
 
@@ -61,28 +61,6 @@ class TorchProfiler:
             self._layers.stop()
             profile.stop()
         return profile
-
-
-def make_way(owner: Any, end: Callable[[], Any]) -> Callable[[], None]:
-    """Have end() called before another profile of this class begins; until what is returned is called."""
-    prepare: Optional[Callable[..., Any]] = getattr(owner, "_prepare_trace", None)
-    if prepare is None:  # an older torch
-        return lambda: None
-
-    @functools.wraps(prepare)
-    def prepares(self: Any, *args: Any, **kwargs: Any) -> Any:
-        try:
-            end()
-        except Exception:
-            leave()  # ours is lost; the training's begins as it would
-        return prepare(self, *args, **kwargs)
-
-    def leave() -> None:
-        if getattr(owner, "_prepare_trace", None) is prepares:
-            owner._prepare_trace = prepare
-
-    owner._prepare_trace = prepares
-    return leave
 
 
 PROFILER = TorchProfiler

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from roofline.answers.report import Fact, Point, RankReport, Report, RoleReport, SourceReport, Summary
+from roofline.answers.roofline import RoofPoint
 from roofline.answers.values import Scope
 
 from ...model.between import between
@@ -29,7 +30,8 @@ from ..evidence.steady import few_step_notes, left_out_of
 from ..questions import STEADY_STEPS, Steps, once_of_steady
 from ..ranks.exits import exit_codes, rank_ends, rank_exits, state_of
 from ..ranks.members import extent, is_running, latest_process, name_of, nodes_of, role_order
-from ..roofline.rooflines import of_roles
+from ..roofline.groups import PointGroup
+from ..roofline.rooflines import of_roles, places_of_roles
 from ..verdict.advising import advised
 from ..verdict.build import verdict
 from ..verdict.gpus import gpu_use
@@ -77,11 +79,13 @@ def _build(view: JobView, steps: Steps, present: Present) -> Report:
         parts = max(1.0, sharing(everybody, limits) / len(ranks))
         return summarize(list(ranks.values()), limits, scope, parts)
 
-    report = _with_verdict(view, gathered, steps, present, summary, words=True)
+    points = of_roles(view, evidence)
+    report = _with_verdict(view, gathered, steps, present, summary, points)
     report = report._replace(
         points=_points(report.ranks, list(evidence.values())),
         parts=part_reports(view),
         facts=_facts(view),
+        verdicts=[f"{p.label}: {p.words}" for _, p in points if p.words],
     )
     notes = [
         *replay_notes(view, evidence),
@@ -99,13 +103,20 @@ def _first_screen(view: JobView, steps: Steps, present: Present) -> Report:
     def summary(ranks: Mapping[int, RankEvidence], scope: Scope) -> Summary:
         return Summary(between(list(ranks.values()), scope), "", "")
 
-    return _with_verdict(view, gather(view, steps), steps, present, summary, words=False)
+    gathered = gather(view, steps)
+    points = places_of_roles(view, gathered.evidence)
+    return _with_verdict(view, gathered, steps, present, summary, points)
 
 
 def _with_verdict(
-    view: JobView, gathered: Gathered, steps: Steps, present: Present, summary: Summaries, words: bool
+    view: JobView,
+    gathered: Gathered,
+    steps: Steps,
+    present: Present,
+    summary: Summaries,
+    points: Sequence[tuple[PointGroup, RoofPoint]],
 ) -> Report:
-    """words: with a sentence for each role on what holds it back, which the verdict does not need."""
+    """points: of roles, in the classic roofline."""
     evidence = gathered.evidence
     begin, end = extent(view)
     # Roofs of every host, and of the GPUs that ranks computed on.
@@ -113,7 +124,6 @@ def _with_verdict(
     precisions = sorted({dominant_precision([rank]) for rank in evidence.values()})
     drawn = [r for r in roofs(view, *precisions) if not r.device or (r.host, r.device) in used]
     machines = [view.machines[node] for node in sorted(nodes_of(view))]
-    points = of_roles(view, evidence, words)
     report = Report(
         job=view.job,
         begin_ns=begin,
@@ -132,7 +142,7 @@ def _with_verdict(
         parts=[],
         facts=[],
         tags=dict(view.tags),
-        verdicts=[f"{p.label}: {p.words}" for _, p in points if p.words],
+        verdicts=[],
         sources=[SourceReport(machine.host, list(machine.sources)) for machine in machines],
         cost=cost_of(view, evidence),
         state=state_of(view, present.ends),

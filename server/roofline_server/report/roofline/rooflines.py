@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from roofline.answers.roofline import Roof, Roofline, RoofPoint
 from roofline.answers.values import Provenance, Value, value
@@ -87,23 +87,28 @@ def roofline(store: Store, view: JobView, subject: Subject, kind: str, points: s
     )
 
 
-def of_roles(
-    view: JobView, evidence: Mapping[int, RankEvidence], words: bool = True
+def of_roles(view: JobView, evidence: Mapping[int, RankEvidence]) -> list[tuple[PointGroup, RoofPoint]]:
+    """A point of the classic roofline for each role and host whose FLOPs are known."""
+    groups = groups_of(view, evidence, evidence, "role", summarized)
+    return _with_flops((group, made) for group in groups for made in points_of(group, "classic"))
+
+
+def places_of_roles(
+    view: JobView, evidence: Mapping[int, RankEvidence]
 ) -> list[tuple[PointGroup, RoofPoint]]:
-    """A point of the classic roofline for each role and host whose FLOPs are known. Without words a point has
-    its place alone, which takes a quarter of the time."""
-    values = summarized if words else placing_of
-    groups = groups_of(view, evidence, evidence, "role", values)
-    make = points_of if words else _places
-    points = ((group, made) for group in groups for made in make(group, "classic"))
-    return [(group, point) for group, point in points if point.flops_per_second.value is not None]
+    """The same without spreads over steps and words, which takes a quarter of the time."""
+    groups = groups_of(view, evidence, evidence, "role", placing_of)
+    return _with_flops((group, _place(group)) for group in groups)
 
 
-def _places(group: PointGroup, kind: str) -> list[RoofPoint]:
-    """As `points_of` of the classic kind, without spreads over steps and words."""
+def _with_flops(points: Iterable[tuple[PointGroup, RoofPoint]]) -> list[tuple[PointGroup, RoofPoint]]:
+    return [(group, made) for group, made in points if made.flops_per_second.value is not None]
+
+
+def _place(group: PointGroup) -> RoofPoint:
     name, intensity, reached = placed(group.evidence, group.values)
     made = point(group.who, Level(name, intensity), reached, group.limits, _time_seen(group))
-    return [of_its_part(made, group.parts)]
+    return of_its_part(made, group.parts)
 
 
 def _check_question(kind: str, points: str) -> None:

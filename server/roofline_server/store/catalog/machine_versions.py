@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 from roofline.answers.machines import Ceiling
 from roofline.answers.values import Provenance
+from roofline.texts import listed
 
 from ...records import Machine
-from ...sentences.wording import listed
 
 # Installed memory as the kernel counts it differs a little from boot to boot.
 SAME_MEMORY = 0.01
