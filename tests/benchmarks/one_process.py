@@ -24,8 +24,9 @@ from .slowdown import LEAD_S, SETUPS, Side, Training, found_batch, send, started
 from .trainings.step_clock import read_clock
 from .turns import Interval, Steps, Turn, against_neighbours, interval, steps_of, verdict
 
-BARE_S, STEPS = 0.5, 40  # a bare turn lasts so long, and so many steps: the shorter, the less a drift shows
+BARE_S, STEPS = 0.5, 10  # a bare turn lasts so long, and so many steps: the shorter, the less a drift shows
 PROFILED_S = 1.0  # a profiled one at least, so that an agent samples in each of them
+SETTLED_S = 60.0  # before the first turn: most kernels are recorded in the first minute of a training
 WHOLE_S = 25.0  # of profiled turns of a process
 ROUNDS, QUICK = 10, 1  # processes: the interval is drawn from them, and of a few it is none
 MOST_REPEATS = 3  # of so many turns as there are
@@ -63,6 +64,7 @@ def _round(training: Training, python: str, batch: str, setup: str, interval_s: 
         try:
             with started(here, training, python, [batch, f"--turns={flag}"], SETUPS[setup]) as side:
                 side.find([agent], [server])
+                time.sleep(SETTLED_S)
                 send([server], signal.SIGSTOP)  # on a cluster it is elsewhere
                 turns, repeated = _take_turns(side, flag, server, round(WHOLE_S / lasts_s[1]), lasts_s)
                 ends_ns = read_clock(side.clock)

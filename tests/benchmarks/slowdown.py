@@ -55,8 +55,8 @@ class Training(NamedTuple):
     command: Callable[[str, str, Sequence[str]], list[str]]
 
 
-def one_process(script: str) -> Callable[[str, str, Sequence[str]], list[str]]:
-    return lambda python, prefix, words: [*prefix.split(), python, str(TRAININGS / script), *words]
+def one_process(script: str, *fixed: str) -> Callable[[str, str, Sequence[str]], list[str]]:
+    return lambda python, prefix, words: [*prefix.split(), python, str(TRAININGS / script), *fixed, *words]
 
 
 def torchrun(python: str, prefix: str, words: Sequence[str]) -> list[str]:
@@ -71,7 +71,8 @@ def parameter_servers(python: str, prefix: str, words: Sequence[str]) -> list[st
 TORCH = {
     "torch-5ms": Training("PyTorch", 5, 0.01, one_process("torch_cnn.py")),
     "torch-10ms": Training("PyTorch", 10, 0.01, one_process("torch_cnn.py")),
-    "torch-50ms": Training("PyTorch", 50, 0.005, one_process("torch_cnn.py")),
+    # Of many layers: with large batches it would wait for memory, and vary by 5 to 10 % from turn to turn.
+    "torch-50ms": Training("PyTorch", 50, 0.005, one_process("torch_cnn.py", "--layers=40")),
     "torch-ddp": Training("PyTorch DDP, 2 ranks", 10, 0.01, torchrun),
 }
 TENSORFLOW = {

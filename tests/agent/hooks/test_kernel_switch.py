@@ -55,11 +55,16 @@ def test_a_rank_that_samples_less_does_so_in_steps_of_the_others() -> None:
 
 
 @pytest.mark.parametrize(
-    ("excess", "period"), [(0.0, LEAST), (0.001, LEAST), (0.15, 64), (0.5, 256), (50.0, MOST)]
+    ("step_ms", "excess", "period"),
+    [
+        *((1000, 0.0, LEAST), (1000, 0.001, LEAST), (1000, 0.15, 64), (1000, 0.5, 256), (1000, 50.0, MOST)),
+        *((50, 0.0, 32), (50, 0.15, 64), (10, 0.0, 128), (10, 0.5, 256)),
+    ],
 )
-def test_period_follows_the_cost(excess: float, period: int) -> None:
+def test_period_follows_the_cost(step_ms: int, excess: float, period: int) -> None:
+    """One step a second at most, and as few as the cost asks for."""
     made = sampling()
-    changed = [made.judge(round(10 * MS * (1 + excess)), 10 * MS) for _ in range(AT_LEAST)]
+    changed = [made.judge(round(step_ms * MS * (1 + excess)), step_ms * MS) for _ in range(AT_LEAST)]
     assert not any(changed[:-1]), "too few to tell"
     assert made.period == period
     assert excess / period <= 0.0025 or period == MOST

@@ -29,14 +29,12 @@ class Batches(IterableDataset):
             yield self.batch
 
 
-def network() -> nn.Module:
+def network(layers: int) -> nn.Module:
+    alike = [(nn.Conv2d(64, 64, 3, padding=1), nn.ReLU()) for _ in range(layers)]
     return nn.Sequential(
         nn.Conv2d(3, 64, 4, stride=4),
         nn.ReLU(),
-        nn.Conv2d(64, 64, 3, padding=1),
-        nn.ReLU(),
-        nn.Conv2d(64, 64, 3, padding=1),
-        nn.ReLU(),
+        *(one for pair in alike for one in pair),
         nn.AvgPool2d(2),
         nn.Flatten(),
         nn.Linear(1024, 128),
@@ -69,9 +67,11 @@ class Trainer:
 
 
 def main() -> None:
-    asked = options(__doc__).parse_args()
+    parser = options(__doc__)
+    parser.add_argument("--layers", type=int, default=2, help="convolutions in the middle (default: 2)")
+    asked = parser.parse_args()
     torch.manual_seed(0)
-    model, rank = network(), int(os.environ.get("RANK", "0"))
+    model, rank = network(asked.layers), int(os.environ.get("RANK", "0"))
     if "RANK" in os.environ:
         torch.set_num_threads(1)
         dist.init_process_group("gloo")
