@@ -230,7 +230,7 @@ class Sampler:
         self._wait(seconds, self._hangs_ns)
 
     def take(self) -> tuple[Samples, list[Event]]:
-        """The rows since the last call, and an event for each source that failed anew."""
+        """The rows since the last call, and an event for each source that has newly failed."""
         self._collect()
         rows, events = self._rows, self._events
         self._rows, self._events = {}, []

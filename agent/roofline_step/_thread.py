@@ -101,7 +101,7 @@ class ThreadAccount:
         # A forked child's main thread is another one.
         self._follow(0)
         self.period = 1
-        self.beside_ns = 0  # what a measured step is charged beside the readings, by hooks
+        self.beside_ns = 0  # what a measured step is charged in addition to the readings, by hooks
         self._cost_ns = 0.0  # of the readings in a step
         self._measured = 0
         self._number = -1

@@ -98,7 +98,7 @@ class TimelineWatch:
         header = os.pread(descriptor, HEADER_BYTES, 0)
         if len(header) < HEADER_BYTES:
             return []
-        if header != self._header:  # an elastic job begins the file anew with every reset
+        if header != self._header:  # an elastic job starts the file again with every reset
             self._start_anew(header)
         if not self._is_ours:
             return []

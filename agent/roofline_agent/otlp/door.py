@@ -39,7 +39,7 @@ class SentSpans(NamedTuple):
     peer: PeerProcess
     sender: Sender
     spans: list[OtlpSpan]
-    impossible: int  # spans beside these, with numbers that cannot be
+    impossible: int  # spans other than these, with numbers that cannot be
 
 
 class Refused(Exception):

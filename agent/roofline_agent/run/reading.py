@@ -26,7 +26,7 @@ class LineReading:
         self._pause_until = 0.0
 
     def wanted(self, now_s: float, lines: int) -> bool:
-        """Whether lines shall be read from now on. lines: so far, read or not."""
+        """Whether lines should be read from now on. lines: so far, read or not."""
         if now_s < self._pause_until:
             return False
         if self._since is None or self._pause_until:

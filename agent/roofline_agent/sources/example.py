@@ -42,7 +42,7 @@ class ExampleSource:
         rows = []
         for rank in ranks:
             self._samples[rank] = self._samples.get(rank, 0) + 1
-            # The values stand in the order of the metrics; None where nothing was measured.
+            # The values are in the order of the metrics; None where nothing was measured.
             rows.append(Sample(rank, self._clock(), (self._samples[rank],)))
         return rows
 

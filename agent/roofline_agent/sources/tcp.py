@@ -216,7 +216,7 @@ class TcpSource:
         return same
 
     def _find_sockets(self, ranks: Sequence[Rank], now: int) -> None:
-        """List the files of all ranks anew."""
+        """List the files of all ranks again."""
         for rank in ranks:
             traffic = self._traffic[rank.pid, rank.start_ns]
             traffic.looked_ns = now

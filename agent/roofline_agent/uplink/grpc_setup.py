@@ -25,7 +25,7 @@ FEWER_WAKEUPS = (
 if _VARIABLE in os.environ:
     import grpc
 else:
-    # gRPC reads it while it is loaded; children, which measure with gRPC, shall not inherit it.
+    # gRPC reads it while it is loaded; children, which measure with gRPC, must not inherit it.
     os.environ[_VARIABLE] = _NO_POOL
     try:
         import grpc

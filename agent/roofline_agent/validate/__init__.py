@@ -2,5 +2,5 @@
 
 A process of its own works (`child/`, by the list in `works.py`), the sources are sampled meanwhile as the
 agent samples them (`runner.py`), and what they counted is compared with what was done (`judging.py`). The
-result is kept beside the ceilings (`kept.py`); the doctor and the daemon read it there (`caveats.py`).
+result is kept next to the ceilings (`kept.py`); the doctor and the daemon read it there (`caveats.py`).
 """

@@ -53,7 +53,7 @@ class _RooflineWaiting:
             if name == "roofline_step":
                 # The hooks have loaded it, for programs in whose environment it is not installed.
                 return _spec_of_loaded(name)
-            # The import going on asks only the finders behind this one; that of the hooks stands before.
+            # The import going on asks only the finders behind this one; that of the hooks comes before.
             return hooks.find_spec(name)
         except Exception:
             sys.modules.pop("_roofline_hooks", None)
