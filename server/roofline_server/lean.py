@@ -33,8 +33,8 @@ def _have_one_arena() -> None:
 
 class _WithoutPandas(MetaPathFinder):
     """Where pandas is installed, as for clients, Arrow imports it with the first array that it makes of one
-    of numpy's, to see whether that is one of pandas: 40 MB and a third of a second of CPU time, amid a
-    sealing or a question. The server has no use for it."""
+    of numpy's, to see whether that is one of pandas: 40 MB and a third of a second of CPU time, in the middle
+    of a sealing or a question. The server has no use for it."""
 
     def find_spec(self, fullname: str, path: object = None, target: object = None) -> None:
         if fullname == "pandas":

@@ -1,4 +1,4 @@
-"""The live page beside the server: a process of roofline_client's, which asks the server as any client does.
+"""The live page next to the server: a process of roofline_client's, which asks the server as any client does.
 
 It has no rights of its own: whoever looks brings a token, where the server asks for one."""
 

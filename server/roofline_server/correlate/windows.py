@@ -168,7 +168,7 @@ def attempts(windows: Table, who: str, *keys: str) -> Ints:
     who: the column with the rank whose windows they are. keys: the columns that name a step ("step", or
     "rank" and "step"). Numbers come again after a restart from a checkpoint and with every epoch that counts
     from 0. Of a step that a rank has done twice, a new attempt begins after a pause in which no rank was at
-    it: one of more than half the shorter of the windows beside it.
+    it: one of more than half the shorter of the windows next to it.
     """
     found = np.zeros(rows(windows), np.int64)
     if rows(windows) < 2:

@@ -150,7 +150,7 @@ class FairQueue(Generic[S, T]):
         return found
 
     def _next_of(self, stream: S) -> Queued[S, T]:
-        """The stream's oldest batch; its next one is behind those of all others."""
+        """The stream's oldest batch; its next one comes after those of all others."""
         mine = self._waiting.pop(stream)
         one = mine.popleft()
         if mine:

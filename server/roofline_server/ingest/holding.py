@@ -1,7 +1,7 @@
 """Decides how long agents are asked to gather before they close a batch. No I/O.
 
 A batch costs about the same whatever is in it, and one thread of Python takes all of them. So there is a
-number of batches a second that agents together shall not exceed; and one step at a time, with hysteresis,
+number of batches a second that agents together must not exceed; and one step at a time, with hysteresis,
 they gather longer where batches take much of the time or the event loop is late nevertheless.
 """
 

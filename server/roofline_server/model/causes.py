@@ -1,4 +1,4 @@
-"""Why a job is slower than it could be: what is mended in its replay, what that gives, and whether it is
+"""Why a job is slower than it could be: what is fixed in its replay, what that gives, and whether it is
 real.
 
 Accounts add up, so what makes a rank late is in the parts that it has more of than the others. A part is
@@ -26,7 +26,7 @@ from .signals import RankSignals
 
 UNEXPLAINED = 0.5  # of what is lost that nothing named makes up: more makes the conclusion unsure
 UNCLEAR = 0.1  # of a step that ranks wait for each other, without a cause: unclear, not healthy
-REPLAY_ERROR = 0.05  # of a step, of the replay with nothing mended: more makes it unsure
+REPLAY_ERROR = 0.05  # of a step, of the replay with nothing fixed: more makes it unsure
 UNATTRIBUTED = 0.1  # of a step: more makes the account unsure
 NOT_EXPLAINED = 0.9  # of a step: with more nothing is known of a job in which nothing is named
 

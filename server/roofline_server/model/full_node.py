@@ -52,7 +52,8 @@ def with_its_causes(
     step: float,
     node: FullNode,
 ) -> list[Cause]:
-    """Causes that were found by the times of ranks, and what the node tells beside them. step: mean, s."""
+    """Causes that were found by the times of ranks, and what the node shows in addition to them. step: mean,
+    s."""
     beyond = _of_workers(signals, accounts, step, node)
     caused = sum(one.gain.mean for one in beyond)
     lost = _lost(accounts)
@@ -102,7 +103,7 @@ def _may_lack(part: str) -> bool:
 
 def _of_others(accounts: Sequence[Account], step: float, host: str, taken: float) -> list[Cause]:
     """What others take of the CPUs is counted, so it is a cause even where the ranks' waits for one vary too
-    much to say what mending them would give. Others that give way to the job make none of it wait."""
+    much to say what fixing them would give. Others that give way to the job make none of it wait."""
     lacking = min(float(seconds_of(one, OF_CONTENTION).mean()) for one in accounts)
     if min(taken, lacking) < EVERYWHERE["contention"] * step:
         return []

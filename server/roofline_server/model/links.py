@@ -58,7 +58,8 @@ class SlowLink(NamedTuple):
 
 
 def slow_links(links: Sequence[LinkSignals]) -> list[SlowLink]:
-    """The dearest first. A rank is held against those of its role, one without its like against all."""
+    """The most expensive first. A rank is compared with those of its role, a rank without others of its kind
+    with all ranks."""
     found = []
     for leaves in (False, True):
         reach = [one for one in links if one.leaves == leaves]

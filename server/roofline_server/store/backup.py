@@ -96,7 +96,7 @@ def _take_databases(root: Path, partial: Path, links: Path) -> set[str]:
         paths = catalog.paths()
         catalog.close()
         gone = {path for path in sorted(paths) if not _link(root / path, links / path)}
-        if gone <= missing:  # also in the catalog of before: these are missing, not replaced
+        if gone <= missing:  # also in the earlier catalog: these are missing, not replaced
             return paths - gone
         missing = gone
     raise Unavailable(f"{root} changes all the time: try again when less is sealed")

@@ -1,6 +1,6 @@
 """Whether the files of a data directory belong together.
 
-A *store* has a random id, made once. Its *epoch* is another, made anew whenever a catalog or an inbox is:
+A *store* has a random id, made once. Its *epoch* is another, created whenever a catalog or an inbox is:
 when one of them was lost, and in every backup. Catalog and inbox of one store and one epoch belong together.
 """
 

@@ -240,7 +240,7 @@ class ViewBuilder:
         kept: Kept,
     ) -> dict[str, Table]:
         """Step tables: what is stored, and the same made now of what is younger. kept: of these, from a
-        question of before."""
+        earlier question."""
         stored: dict[str, list[Segment]] = {}
         for segment in snapshot.segments:
             if segment.dataset.startswith(STEPS):

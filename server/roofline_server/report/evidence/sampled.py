@@ -29,7 +29,7 @@ KEYS = frozenset(("rank", "window", "step", "begin_ns", "end_ns", "complete"))
 MOMENTS = ("first_ns", "last_ns")
 TIMES = ("kernel_ns",)
 WORK = ("flops", "bytes")  # what steps that are alike share
-# What is needed of step tables beside the kernels.
+# What is needed of step tables in addition to the kernels.
 NEEDED = ("examples", "like")
 
 

@@ -1,4 +1,4 @@
-"""Small integers for names, the same for ever: given out here, kept by the catalog.
+"""Small integers for names, the same forever: given out here, kept by the catalog.
 
 A name has its number at once and is written with the next commit, before anything that refers to it by its
 number: a thousand agents that come with new names wait for one write and not for a thousand. Who is killed

@@ -18,7 +18,7 @@ from ..intake.inbox import Entry, Inbox
 from .findings import Repaired
 
 # By how much a batch may have come after its end, and before it as far as is known, for a clock to be that of
-# its node: agents of before do not say of which boot their batches are.
+# its node: earlier agents do not say of which boot their batches are.
 LATEST_NS, EARLIEST_NS = 600_000_000_000, 10_000_000_000
 
 

@@ -45,7 +45,7 @@ def receive(connection: Connection) -> Any:
 
 
 class SealingProcess:
-    """Started when it is needed, and anew after a while."""
+    """Started when it is needed, and again after a while."""
 
     def __init__(self, root: Path, inherited: Sequence[int] = ()) -> None:
         """inherited: descriptors that it holds as long as it lives; with a lock of the data directory among

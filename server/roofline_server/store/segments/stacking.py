@@ -32,7 +32,7 @@ class RowSource(NamedTuple):
 
 
 def source_of(table: Table, digested: Collection[str] = ()) -> RowSource:
-    """All rows of a table. digested: of which of its columns there shall be digests."""
+    """All rows of a table. digested: of which of its columns there should be digests."""
     same = {name: int(column[0]) for name, column in table.items() if is_constant(column)}
     digests = {
         name: sha256(table[name].tobytes()).digest()
@@ -103,7 +103,7 @@ class ByRank:
 
     @property
     def orders(self) -> list[Ints]:
-        """What is kept beside the columns of tables."""
+        """What is kept in addition to the columns of tables."""
         return [order for order in list(self._orders.values()) if order is not None]
 
     def table(self, sources: Sequence[RowSource]) -> Table:

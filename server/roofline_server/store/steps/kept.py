@@ -53,7 +53,7 @@ class Kept:
         return {name: column for name, column in table.items() if name in wanted.columns}
 
     def view(self, made: JobView) -> JobView:
-        """The view that a question of before was answered from, with what was computed once from it, where
+        """The view that an earlier question was answered from, with what was computed once from it, where
         this one is the same in everything; else this one, for the next question."""
         columns = frozenset(f"{table}.{name}" for table, some in made.steps.items() for name in some)
         known = self._views.get(columns)
