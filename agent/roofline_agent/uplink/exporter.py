@@ -1,9 +1,9 @@
 """Streams batches to the server and forgets them when they are durable.
 
-The stream comes and goes; the spool does not. After each connection all is sent that was not acknowledged,
-in the order that order.py says; the server keeps once what comes twice. Servers that know no lineages name
-the highest sequence they have of this agent, and sending continues behind that. What the messages hold:
-encoding.py.
+The stream comes and goes; the spool does not. After each connection everything that was not acknowledged is
+sent, in the order that order.py gives; the server keeps only one copy of what arrives twice. Servers that do
+not know lineages name the highest sequence they have of this agent, and sending continues after that. What
+the messages hold: encoding.py.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Keeps batches on this node's disk until the server has acknowledged them.
 
-One transaction a batch: what the server has by now is deleted with the next batch, or at the end. Whoever is
-killed between sends a batch twice at most, and the server counts it once.
+One transaction per batch: what the server has by now is deleted with the next batch, or at the end. An agent
+that is killed in between sends a batch twice at most, and the server counts it once.
 
 Each process that opens a spool begins a *lineage*, a series of numbers of its own: copies of a spool, or one
 that was put back from a backup, never give different batches the same number. A batch carries its lineage.
