@@ -2,8 +2,8 @@
 real.
 
 Accounts add up, so what makes a rank late is in the parts that it has more of than the others. A part is
-named when playing the job without the difference is faster by LEAST_GAIN of a step, but for a chance of 1 in
-100 shared by all that was looked at. CPU time decides before what it went to: kernels are often known of few
+named if the job played without the difference is faster by LEAST_GAIN of a step, with a chance of error of 1
+in 100 shared by all candidates. CPU time decides before what it was spent on: kernels are often known for few
 steps only.
 """
 

@@ -3,8 +3,8 @@
 The moving-block bootstrap resamples stretches of steps instead of steps (Künsch, 1989). The variance that it
 gives a mean has a closed form, that of the means of all stretches (Lahiri, Resampling Methods for Dependent
 Data, 2003, section 2.5), so nothing is drawn here. A block is at least twice as long as values stay alike;
-Student's quantile for the few blocks there are widens the interval. What changes for good in a run, such as a
-fault that sets in or grows, is no chance: it is told apart first, and blocks are of what varies about it.
+Student's quantile for the few blocks there are widens the interval. A lasting change in a run, such as a
+fault that sets in or grows, is not chance: it is separated first, and blocks cover what varies around it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which rank has a slow link: what it sends is acknowledged far more slowly than what its like send.
+"""Which rank has a slow link: what it sends is acknowledged far more slowly than what similar ranks send.
 
 The kernel measures for each connection at which rate the far end acknowledged what was sent last (Cheng,
 Cardwell, Hassas Yeganeh and Jacobson, "Delivery Rate Estimation", IETF draft, 2017). The bytes over this

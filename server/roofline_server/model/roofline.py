@@ -1,4 +1,4 @@
-"""Roofs: which ceilings bind whoever computes somewhere, and the lines they are drawn as.
+"""Roofs: which ceilings limit a rank where it computes, and the lines they are drawn as.
 
 Classic (Williams, Waterman, Patterson 2009): attainable(I) = min(peak FLOP/s, I x peak byte/s), I in FLOP per
 byte of main memory. Hierarchical (Yang, Kurth, Williams 2020): the same for each level of memory, with the

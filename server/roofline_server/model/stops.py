@@ -1,4 +1,4 @@
-"""Time in which a rank was stopped, throttled or read from a disk: what it was counted as gives it away."""
+"""Time in which a rank was stopped, throttled or read from a disk, taken from the part it was counted as."""
 
 from __future__ import annotations
 

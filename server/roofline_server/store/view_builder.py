@@ -1,4 +1,4 @@
-"""Makes views of jobs, of sealed data and of the tail, and finds where a job's raw data lies."""
+"""Makes views of jobs from sealed data and from the tail, and finds where a job's raw data are."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Whether the log of an SQLite database (its -wal file) is damaged in its midst.
+"""Whether the log of an SQLite database (its -wal file) is damaged in the middle.
 
-SQLite takes the first frame that is not as it was written for the end of the log, and drops what follows
-without a word. After a crash that is the last transaction at most; whole transactions of the same log behind
-it were durable, and are lost. Format: https://www.sqlite.org/fileformat2.html#walformat
+SQLite takes the first frame that is not as it was written for the end of the log, and silently drops what
+follows. After a crash that is the last transaction at most; complete transactions of the same log after it
+were durable, and are lost. Format: https://www.sqlite.org/fileformat2.html#walformat
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""PlacePeaks of where a rank computes: its part of them, by precision, measured and theoretical."""
+"""Peaks of the place where a rank computes: its part of them, by precision, measured and theoretical."""
 
 from __future__ import annotations
 

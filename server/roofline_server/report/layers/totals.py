@@ -1,4 +1,4 @@
-"""What layers took of the traced steps of ranks: of these steps alone, for no other shows its layers."""
+"""What layers took of the traced steps of ranks: only of these steps, because no others show their layers."""
 
 from __future__ import annotations
 

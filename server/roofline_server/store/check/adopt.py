@@ -1,4 +1,4 @@
-"""Takes segments in again that another catalog knows: one that was here before, or a copy of it.
+"""Takes in again segments that another catalog knows: one that was here before, or a copy of it.
 
 Ids in files become those of the present catalog; where all are the same, files stay as they are. Step deltas
 hold ids in a way of their own: where they change, or the job has data already, they are left out, and made

@@ -1,6 +1,6 @@
-"""Repairs a data directory: takes in again what is sound, and sets apart what is not.
+"""Repairs a data directory: takes in again what is sound, and sets aside what is not.
 
-Nothing is deleted but what is known to be in the store, or can be rebuilt from what is there.
+Only what is known to be in the store, or can be rebuilt from what is there, is deleted.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""The durable doorstep: every batch one row, committed in groups before it is acknowledged.
+"""Where batches first become durable: every batch is one row, committed in groups before it is acknowledged.
 
 SQLite in WAL mode with synchronous=FULL: after `commit` returns, a power cut loses nothing. (agent, lineage,
-sequence) is unique, and which numbers of a lineage were kept is known also after the sealer has taken the
-batches away: a batch that comes twice is kept once, and another batch with its number is told from it.
-Each row has a checksum: one that is not as it was written is set apart.
+sequence) is unique, and it stays known which numbers of a lineage were kept, even after the sealer has taken
+the batches away: a batch that comes twice is kept once, and another batch with its number is recognised as
+different. Each row has a checksum: one that is not as it was written is set aside.
 """
 
 from __future__ import annotations

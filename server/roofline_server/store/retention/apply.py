@@ -1,6 +1,6 @@
-"""Removes what a plan says, so that it can be killed anywhere, and nothing that is being read goes.
+"""Removes what a plan says. It can be killed at any point, and nothing that is being read is removed.
 
-What raw data alone still held of steps is made into step deltas first. A removal is one transaction of the
+Steps that exist only as raw data are turned into step deltas first. A removal is one transaction of the
 catalog, which remembers the files that are to go: they are deleted when the last earlier reader has gone,
 or at the next start.
 """

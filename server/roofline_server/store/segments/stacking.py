@@ -1,7 +1,7 @@
-"""Tables put together of few rows at a time.
+"""Tables put together a few rows at a time.
 
-To touch new memory costs more than what is decoded into it. So files are read so few rows at a time that the
-allocator has the memory of the last ones for the next, and only the columns of the whole table are new.
+Touching new memory costs more than decoding data into it. So files are read in such small pieces that the
+allocator reuses the memory of the last piece for the next, and only the columns of the whole table are new.
 """
 
 from __future__ import annotations

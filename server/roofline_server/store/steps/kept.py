@@ -1,6 +1,6 @@
 """Step tables that were read for one question, kept for the next: a page asks for verdict, roofline and step
-times of a job at once, and of steps that somebody picks again. No more than so many bytes are kept, and not
-for long."""
+times of a job at once, and again for steps that somebody picks. Only a limited number of bytes is kept, and
+not for long."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Step deltas that are made for good at a sealing: of which windows, from which files, a little at a time.
+"""Step deltas that become final at a sealing: for which windows, from which files, a little at a time.
 
-They are made of the files of earlier sealings and of those that this one has just written, one counter set
-after the other and of a large one some metrics at a time.
+They are made from the files of earlier sealings and those that this one has just written, one counter set
+after the other, and for a large set some metrics at a time.
 """
 
 from __future__ import annotations
