@@ -1,7 +1,7 @@
 """A source to copy: counts how often each rank was sampled. docs/first-change.md shows how.
 
-A source is one file and one line in `SOURCES` (sources/__init__.py). Nothing it does reaches the rank, and
-where it fails it costs its own rows of that moment, no other's.
+A source is one file and one line in `SOURCES` (sources/__init__.py). Nothing it does affects the rank, and if
+it fails, only its own rows of that moment are lost.
 """
 
 from __future__ import annotations
