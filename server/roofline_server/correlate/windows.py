@@ -1,9 +1,9 @@
 """Step windows from marks.
 
 A step of a rank is [BEGIN, END] of the same number, or from one BORDER to the next when their numbers follow
-each other; a number that jumps means that marks were lost, and no window is made across the hole. Where a
-BEGIN of its number comes right before a BORDER, the step lasts from there: what lies between it and the
-border before (an evaluation, a checkpoint) is no part of a step.
+each other; a number that jumps means that marks were lost, and no window is made across the hole. If a
+BEGIN of its number comes right before a BORDER, the step lasts from there: what is between it and the
+border before (an evaluation, a checkpoint) is not part of a step.
 """
 
 from __future__ import annotations

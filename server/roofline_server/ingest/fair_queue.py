@@ -2,7 +2,7 @@
 hardly delays the others.
 
 Bounded in bytes of memory, for each stream and for all. A stream asks for room before its batch is decoded,
-which takes more memory than the message; who gets none is not read from, and so the agent waits.
+which takes more memory than the message; a stream that gets none is not read, and so its agent waits.
 """
 
 from __future__ import annotations
