@@ -35,7 +35,7 @@ def parse() -> argparse.Namespace:
 
 def pictures(options: argparse.Namespace) -> int:
     with running(options.folder, ["--python", options.torch_python]) as services:
-        # First: a job is held against the ceilings that were known when it ran.
+        # First: a job is compared with the ceilings that were known when it ran.
         say("the network between the agents: here a node with itself")
         services.ask("bench", "net", "--from", HOST, "--to", HOST, "--quick")
         for workers in WORKERS:

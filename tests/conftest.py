@@ -19,7 +19,7 @@ settings.register_profile("quick", deadline=None, max_examples=25, derandomize=T
 settings.register_profile("thorough", deadline=None, max_examples=200)
 settings.load_profile(os.environ.get("ROOFLINE_EXAMPLES", "quick"))
 
-# Hundreds of processes are started: else each of them, and of the workers, would compile our sources anew.
+# Hundreds of processes are started: else each of them, and of the workers, would compile our sources again.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 

@@ -1,4 +1,4 @@
-"""Recorded files for the tests: ours in tests/data, and a corpus of other people's beside the project.
+"""Recorded files for the tests: ours in tests/data, and a corpus of other people's next to the project.
 
 The corpus may not be copied into the project, so its tests come on top where it is there. ROOFLINE_CORPUS
 says where: a folder; `required`: ../shared/corpus, and it is an error where that is missing; `none`: nowhere.

@@ -1,4 +1,4 @@
-"""The code of docs/first-change.md works as it stands there."""
+"""The code of docs/first-change.md works as it is there."""
 
 from __future__ import annotations
 

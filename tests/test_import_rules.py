@@ -221,7 +221,7 @@ PLAIN = ("roofline.joining", "roofline.log_lines", "roofline.notify", "roofline.
 
 
 def _is_plain(one: Import) -> bool:
-    """Beside our wire: records, how a server is joined, what systemd is told, and what is logged."""
+    """In addition to our wire: records, how a server is joined, what systemd is told, and what is logged."""
     return _is_answer(one) or one.module in PLAIN
 
 
@@ -263,7 +263,7 @@ def test_spool_uses_no_other_database() -> None:
 
 # -- layers -----------------------------------------------------------------------------------------
 
-# Each part may import what stands in the lines above its own, and nothing else of its package.
+# Each part may import what is in the lines above its own, and nothing else of its package.
 SERVER = (
     ("__init__", "allocator", "counts", "errors", "lean", "records", "sentences", "server_time"),
     ("clock", "later_release"),
@@ -417,7 +417,7 @@ def test_pandas_is_loaded_when_asked_for() -> None:
 
 
 def test_only_command_lines_print_and_exit() -> None:
-    # wrapper.run says its few words on stderr beside a training, through a parameter whose default prints.
+    # wrapper.run says its few words on stderr next to a training, through a parameter whose default prints.
     allowed = {("agent/roofline_agent/run/wrapper.py", "print")}
     found = {
         (path, ast.unparse(node.func))

@@ -43,7 +43,7 @@ app = typer.Typer(
     "6 a directory, socket, lock or idle node is not available.",
 )
 app.callback(invoke_without_command=True)(daemon)
-# What stands behind a rank's command is the command's own.
+# What comes after a rank's command is the command's own.
 RUN_SETTINGS = {"ignore_unknown_options": True, "allow_interspersed_args": False}
 app.command("run", help=run.HELP, context_settings=RUN_SETTINGS)(run.run)
 app.command()(hooks)

@@ -2,7 +2,7 @@
 
 AgentError                                                               exit 1
 ├── CalibrationError ceilings cannot be measured or read (calibrate/)    exit 1
-├── ValidationError  sources cannot be held against the truth (validate/) exit 1
+├── ValidationError  sources cannot be compared with the truth (validate/) exit 1
 ├── RecordedError    a recorded file cannot be read (recorded/)          exit 1
 ├── ConfigError      a setting or its file is wrong                      exit 3
 ├── Unreachable      the server does not answer                          exit 4

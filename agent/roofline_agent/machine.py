@@ -1,4 +1,4 @@
-"""Facts about this node that a report needs beside its counters."""
+"""Facts about this node that a report needs in addition to its counters."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Asks every source that works for its rows; a source that fails or hangs costs its own samples only.
 
-Sources that read files share one thread and are read right behind one another, so their rows speak of one
+Sources that read files share one thread and are read right after one another, so their rows describe the same
 moment; those that measure (a driver, a service) take turns in another. A source that does not answer in time
 is dropped with its thread, and the rest of its lane goes on in a new one. Those that are off, or were dropped
 after failures, are checked again every few minutes: a service may start later than the agent, or be upgraded.
@@ -230,7 +230,7 @@ class Sampler:
         self._wait(seconds, self._hangs_ns)
 
     def take(self) -> tuple[Samples, list[Event]]:
-        """The rows since the last call, and an event for each source that failed anew."""
+        """The rows since the last call, and an event for each source that has newly failed."""
         self._collect()
         rows, events = self._rows, self._events
         self._rows, self._events = {}, []

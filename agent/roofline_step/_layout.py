@@ -1,7 +1,7 @@
 """Takes steps that differ in numbers only: what they have in common is packed once for all sent together.
 
-Short steps are sent together, some 25 ms after the first of them ended: packing and sending a step amidst a
-training takes many times as long as it does while code and data for it lie in the caches.
+Short steps are sent together, some 25 ms after the first of them ended: packing and sending a step in the
+middle of a training takes many times as long as it does while code and data for it are in the caches.
 """
 
 from __future__ import annotations

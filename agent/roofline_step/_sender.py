@@ -99,7 +99,7 @@ class Sender:
                 self.send_held()
             return False
         if _now() >= self._retry_ns:
-            # When a signal's handler marks, this thread may be the one that connects: it would wait for ever.
+            # When a signal's handler marks, this thread may be the one that connects: it would wait forever.
             mine = self._connector == threading.get_ident()
             if mine or not self._connecting.acquire(timeout=CONNECT_WAIT_S):
                 self._count_dropped(marks, spans)

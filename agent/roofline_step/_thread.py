@@ -1,10 +1,10 @@
-"""What the thread that trains had of its CPUs in a step: time on one, time ready to run without one, garbage
+"""What CPU time the thread that trains got in a step: time on a CPU, time ready to run without one, garbage
 collection, page faults and reads that waited for storage.
 
-Promises: never raises. Of a step all of it is known or nothing. Steps are measured one in a power of two,
-such that measuring takes at most half of ROOFLINE_OVERHEAD of the time: each step of some 50 ms and more, one
-in two to four of 20 to 40 ms. Once hundreds are known an eighth must do. All ranks measure the same steps, or
-some of the others' (`measured_in`).
+Promises: never raises. For each step either all of it is known or nothing. One step in a power of two is
+measured, such that measuring takes at most half of ROOFLINE_OVERHEAD of the time: each step of some 50 ms and
+more, one in two to four of 20 to 40 ms. Once hundreds are known, an eighth must be enough. All ranks measure
+the same steps, or some of the others' (`measured_in`).
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ class ThreadAccount:
         # A forked child's main thread is another one.
         self._follow(0)
         self.period = 1
-        self.beside_ns = 0  # what a measured step is charged beside the readings, by hooks
+        self.beside_ns = 0  # what a measured step is charged in addition to the readings, by hooks
         self._cost_ns = 0.0  # of the readings in a step
         self._measured = 0
         self._number = -1

@@ -6,7 +6,7 @@ from roofline_client import interrupts
 
 interrupts.end_at_once()
 
-# gRPC's C core would print its own view of every error beside ours; it reads this when it is loaded.
+# gRPC's C core would print its own view of every error next to ours; it reads this when it is loaded.
 os.environ.setdefault("GRPC_VERBOSITY", "NONE")
 
 from roofline_client.cli import main  # noqa: E402 - all of the above goes before

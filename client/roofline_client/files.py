@@ -24,7 +24,7 @@ def written(path: Path) -> Iterator[TextIO]:
 
 @contextlib.contextmanager
 def placed(path: Path) -> Iterator[Path]:
-    """A file to write to under another name, beside `path`; it gets its name when the block ends.
+    """A file to write to under another name, next to `path`; it gets its name when the block ends.
 
     An existing file is replaced; a pipe or a device is written to as it is. Raises ClientError when it cannot
     be written; then, and when the block fails, there is no file of that name that was not there before.

@@ -112,7 +112,7 @@ class JobQuestions:
         fix: str = "",
     ) -> WhatIfResult:
         """What it would do with other ranks, parameter servers, examples a rank and step, or links (byte/s,
-        or times as fast); or with a rank or a part of its steps mended ("ddp:1", "ps:0", "input")."""
+        or times as fast); or with a rank or a part of its steps fixed ("ddp:1", "ps:0", "input")."""
         changes = {"ranks": ranks, "servers": servers, "batch": batch, "bandwidth": bandwidth}
         found = self._connection.what_if(self.job, **changes, bandwidth_times=bandwidth_times, fix=fix)
         return WhatIfResult(found)

@@ -1,6 +1,6 @@
 """The network that all trainings here share, and what one step of it takes, counted from the shapes alone.
 
-Standard library only: the counts can be held against what a profiler measured.
+Standard library only: the counts can be compared with what a profiler measured.
 """
 
 from __future__ import annotations

@@ -112,7 +112,7 @@ def planes(layer: str) -> Callable[..., Any]:
 
 
 def _one_legend(figure: Any, axes: Iterable[Any]) -> None:
-    """What panels have in common stands below all of them; a panel keeps its key to letters."""
+    """What panels have in common is below all of them; a panel keeps its key to letters."""
     common: dict[str, Any] = {}
     for ax in axes:
         legend = ax.get_legend()

@@ -1,4 +1,4 @@
-"""A claim of a paper, held against what the product measured here."""
+"""A claim of a paper, compared with what the product measured here."""
 
 from __future__ import annotations
 

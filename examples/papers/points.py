@@ -34,7 +34,7 @@ def points() -> list[Point]:
 
 def network() -> Iterator[Point]:
     """Lu, Bench 2018: point to point and parameter servers over gRPC, between two nodes."""
-    for rate in (UNSHAPED, RATE):  # the last one stays the ceiling that jobs are held against
+    for rate in (UNSHAPED, RATE):  # the last one stays the ceiling that jobs are compared with
         yield Point("net", "net", {"rate": rate}, quick=True)
 
 

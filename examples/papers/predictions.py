@@ -1,4 +1,4 @@
-"""`what-if` held against these runs: one job is asked what another, which differs in one thing, did."""
+"""`what-if` compared with these runs: one job is asked what another, which differs in one thing, did."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Start every worker of the example on this machine, wait for all of them, and leave no process behind.
 
 Standard library only. Does here what a cluster's job controller does: hands each worker its `TF_CONFIG`, and
-ends the job when one of them fails: the others would wait for it for ever.
+ends the job when one of them fails: the others would wait for it forever.
 """
 
 from __future__ import annotations

@@ -169,7 +169,7 @@ def build_model() -> tf.keras.Model:
 
 
 def distributed(strategy: tf.distribute.Strategy, options: Options, batches: int = -1) -> tf.data.Dataset:
-    """Synthetic images, `batch` of them for each worker; `batches` of them, or for ever."""
+    """Synthetic images, `batch` of them for each worker; `batches` of them, or forever."""
 
     def worker_dataset(context: tf.distribute.InputContext | None = None) -> tf.data.Dataset:
         seed = context.input_pipeline_id if context else 0

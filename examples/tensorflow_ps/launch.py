@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 POLL_SECONDS = 0.05
-# Long beside a step: in shorter stops the workers would find something to compute.
+# Long compared with a step: in shorter stops the workers would find something to compute.
 SLOW_SECONDS = 0.25
 STOP_SECONDS = 10.0
 TAIL_LINES = 20

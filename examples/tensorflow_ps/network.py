@@ -1,6 +1,6 @@
 """The network of this example as plain records, and how many FLOPs one training step of it takes.
 
-Standard library only: the count here is made from the shapes alone, so it can be held against what a
+Standard library only: the count here is made from the shapes alone, so it can be compared with what a
 profiler measured.
 """
 

@@ -259,7 +259,7 @@ def compute_longer(images: tf.Tensor, seconds: tf.Tensor) -> tf.Tensor:
 
 
 def synthetic_dataset(batch: int) -> tf.data.Dataset:
-    """Noisy pictures of ten fixed patterns, made once on the worker and then repeated for ever."""
+    """Noisy pictures of ten fixed patterns, made once on the worker and then repeated forever."""
     shape = (IMAGE_SIZE, IMAGE_SIZE, CHANNELS)
     patterns = tf.random.stateless_normal((CLASSES, *shape), seed=(1, 0))
     labels = tf.random.stateless_uniform((EXAMPLES,), seed=(2, 0), maxval=CLASSES, dtype=tf.int32)

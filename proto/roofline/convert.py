@@ -73,7 +73,7 @@ def _converter(hint: Any) -> Callable[[Any], Any] | None:
 
 
 def _pair(field: Any) -> list[str]:
-    """Names of the two fields of a message that stands in a list."""
+    """Names of the two fields of a message that is in a list."""
     return [inner.name for inner in field.message_type.fields]
 
 

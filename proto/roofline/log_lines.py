@@ -23,8 +23,8 @@ def log_to_stderr(program: str, level: int, lines: int) -> None:
 
 
 def _without_stack(record: logging.LogRecord) -> bool:
-    """That a peer left amid an answer is no error, though gRPC logs it as one, with where it was in its own
-    code."""
+    """That a peer left in the middle of an answer is no error, though gRPC logs it as one, with where it was
+    in its own code."""
     if record.exc_info and getattr(record.exc_info[0], "__name__", "") == "ExecuteBatchError":
         record.levelno, record.levelname = logging.INFO, "INFO"
         record.args, record.exc_info = (record.getMessage(),), None

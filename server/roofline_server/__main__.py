@@ -7,7 +7,7 @@ if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
     # Until the server runs (serve.py has a handler of its own) Ctrl-C ends the process without a traceback.
     signal.signal(signal.SIGINT, lambda *_: os._exit(130))
 
-# gRPC's C core would print its own view of every error beside ours; it reads this when it is loaded.
+# gRPC's C core would print its own view of every error next to ours; it reads this when it is loaded.
 os.environ.setdefault("GRPC_VERBOSITY", "NONE")
 
 from roofline_server import lean

@@ -1,4 +1,4 @@
-"""Memory that is kept for later: what is left goes back to the system.
+"""Memory that the allocator keeps for later is given back to the system.
 
 Sealings and questions take much for a short time, and streams that end leave their last batches."""
 

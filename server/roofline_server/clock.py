@@ -111,7 +111,7 @@ def needed(samples: Ints, begin_ns: int, end_ns: int) -> Ints:
     whole = NodeClock(samples)
     first, last = begin_ns - AROUND_NS, end_ns + AROUND_NS
     kept = (samples[:, 0] >= first) & (samples[:, 0] <= last)
-    # The last one until then, and the first since: nobody shall look for more.
+    # The last one until then, and the first since: nobody should look for more.
     kept[max(0, int(np.searchsorted(samples[:, 0], end_ns, side="right")) - 1)] = True
     kept[min(len(samples) - 1, int(np.searchsorted(samples[:, 0], begin_ns)))] = True
     offset = 0

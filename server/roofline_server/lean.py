@@ -1,4 +1,4 @@
-"""What a process of the server says before it loads anything large, so that it takes less memory for good."""
+"""What a process of the server sets before it loads anything large, so that it always takes less memory."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def begin() -> None:
 def _have_one_arena() -> None:
     """All threads allocate at one place: what one has freed the others use, and all of it goes back.
 
-    Of the arenas that glibc gives to threads `malloc_trim` leaves the end as large as it ever was: after some
-    minutes under load they had 39 MB, with 27 MB in use in the whole process.
+    `malloc_trim` never shrinks the end of the arenas that glibc gives to threads: after some minutes under
+    load they had 39 MB, with 27 MB in use in the whole process.
     """
     limit = getattr(ctypes.CDLL(None), "mallopt", None)
     if limit is not None:
@@ -33,8 +33,8 @@ def _have_one_arena() -> None:
 
 class _WithoutPandas(MetaPathFinder):
     """Where pandas is installed, as for clients, Arrow imports it with the first array that it makes of one
-    of numpy's, to see whether that is one of pandas: 40 MB and a third of a second of CPU time, amid a
-    sealing or a question. The server has no use for it."""
+    of numpy's, to see whether that is one of pandas: 40 MB and a third of a second of CPU time, in the middle
+    of a sealing or a question. The server has no use for it."""
 
     def find_spec(self, fullname: str, path: object = None, target: object = None) -> None:
         if fullname == "pandas":

@@ -1,6 +1,6 @@
-"""The live page beside the server: a process of roofline_client's, which asks the server as any client does.
+"""The live page next to the server: a process of roofline_client's, which asks the server as any client does.
 
-It has no rights of its own: whoever looks brings a token, where the server asks for one."""
+It has no rights of its own: a visitor brings a token, if the server asks for one."""
 
 from __future__ import annotations
 

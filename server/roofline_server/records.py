@@ -137,7 +137,7 @@ def columns(metrics: Sequence[Metric], values: Ints) -> Table:
     return {metric.name: row.view(np.float64) if metric.is_double else row for metric, row in pairs}
 
 
-ARRAY_BYTES, FRAME_BYTES, TEXT_BYTES = 128, 1024, 64  # of memory that each takes beside its data
+ARRAY_BYTES, FRAME_BYTES, TEXT_BYTES = 128, 1024, 64  # of memory that each takes in addition to its data
 
 
 def memory_of(frames: Sequence[Frame]) -> int:

@@ -1,4 +1,4 @@
-"""Runs the server: both services on one address, the committer and the sealer beside them."""
+"""Runs the server: both services on one address, the committer and the sealer next to them."""
 
 from __future__ import annotations
 
@@ -248,7 +248,7 @@ def grpc_server(
             # Who reaches the port without a token takes neither all descriptors nor all memory (24 KB each).
             ("grpc.max_allowed_incoming_connections", most_connections()),
             ("grpc.server_handshake_timeout_ms", HANDSHAKE_MS),
-            ("grpc.max_connection_idle_ms", IDLE_MS),  # without a call; clients connect anew by themselves
+            ("grpc.max_connection_idle_ms", IDLE_MS),  # without a call; clients connect again by themselves
             ("grpc.http2.min_ping_interval_without_data_ms", 10_000),
             ("grpc.keepalive_permit_without_calls", 1),
         ),
@@ -402,7 +402,7 @@ def lock_directory(data: Path) -> int:
     try:
         data.mkdir(parents=True, exist_ok=True)
         if data.stat().st_uid == os.getuid():
-            data.chmod(0o700)  # jobs are of several users, and none shall read those of others
+            data.chmod(0o700)  # jobs are of several users, and none may read those of others
         lock = os.open(data / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
         raise Unavailable(

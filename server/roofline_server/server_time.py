@@ -1,4 +1,4 @@
-"""The server's own time: UNIX time as it was when first asked, carried on by a clock that cannot be set.
+"""The server's own time: UNIX time as it was when first asked, continued by a clock that cannot be set.
 
 UNIX time jumps when NTP or a person sets it, which would look as if all nodes' clocks had jumped.
 CLOCK_BOOTTIME only runs, through a suspension too. Its distance to UNIX time is kept in the catalog by boot,

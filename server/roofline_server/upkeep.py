@@ -1,4 +1,4 @@
-"""Retention beside the running server: by the server's own options, and as `roofline-server prune` asks."""
+"""Retention next to the running server: by the server's own options, and as `roofline-server prune` asks."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""`make bench`: each line of the budget table, measured on real processes beside something real."""
+"""`make bench`: each line of the budget table, measured on real processes next to something real."""

@@ -1,5 +1,5 @@
 """Reads a file with a library and does nothing with it: `python libraries.py FILE pyarrow_csv`, a process
-whose CPU time stands beside that of `roofline-agent import`. Each takes one thread.
+whose CPU time stands next to that of `roofline-agent import`. Each takes one thread.
 """
 
 from __future__ import annotations

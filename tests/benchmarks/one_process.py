@@ -3,7 +3,7 @@
 Two processes of one program differ by some percent for as long as they live, which hides a cost of less. So
 one training runs all the time, in turns profiled and bare: in its bare turns the agent and the wrapper are
 stopped (SIGSTOP) and the hooks are taken out of the process (trainings/profiled_turns.py), so that nothing
-but the original code runs. Each profiled turn is held against the bare ones before and after it. It begins a
+but the original code runs. Each profiled turn is compared with the bare ones before and after it. It begins a
 moment after agent and wrapper go on: what they catch up with would not be there without the stops.
 """
 

@@ -12,7 +12,7 @@ from .page_memory import opened, training
 from .site import Result, node
 
 STEPS, BEFORE_S, TURNS, PATIENCE_S = 20, 30.0, 3, 60.0
-# Ranks that meet in each step, of 0.12 s; the one whose number stands in the file `slow` sleeps 0.1 s more.
+# Ranks that meet in each step, of 0.12 s; the one whose number is in the file `slow` sleeps 0.1 s more.
 TRAINING = """
 import os, time
 import roofline_step
@@ -35,7 +35,7 @@ for k in range(1 << 30):
 
 
 def slowed_rank() -> Result:
-    """Three times: a rank is slowed, and after how many of its steps its name stands in the line NOW."""
+    """Three times: a rank is slowed, and after how many of its steps its name is in the line NOW."""
     what = "a slowed rank is named on the page"
     if shutil.which("chromium") is None:
         return Result(what, f"{STEPS} steps", "not measured", False, "there is no Chromium here")

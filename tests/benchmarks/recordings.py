@@ -30,7 +30,7 @@ METRICS = (
 
 
 def read_large_file() -> Result:
-    """Files of 400 MB by `import --dry-run`, beside what a library takes that reads the same file and does
+    """Files of 400 MB by `import --dry-run`, next to what a library takes that reads the same file and does
     nothing with it: CPU time of whole processes, as other programs disturb it less."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "recording")
@@ -92,7 +92,7 @@ def _ncu_raw(number: int) -> str:
 
 
 def _nsys(number: int) -> str:
-    """Kernels and, every tenth row, a copy; names of templates stand in quotes."""
+    """Kernels and, every tenth row, a copy; names of templates are in quotes."""
     rows = []
     for at in range(number * LINES, (number + 1) * LINES):
         if at % 10:

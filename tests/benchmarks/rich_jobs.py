@@ -126,7 +126,7 @@ async def send(address: str, shape: Shape) -> None:
         for sequence in range(1, last + 1):
             for number, stream in enumerate(streams):
                 await stream.wait_for(sequence - WINDOW)
-                await asyncio.sleep(0)  # pings are answered at once, beside batches that are being made
+                await asyncio.sleep(0)  # pings are answered at once, next to batches that are being made
                 first = number * RANKS_PER_NODE
                 count = min(RANKS_PER_NODE, shape.ranks - first)
                 stream.send(sequence, _batch(shape, origin, sequence, first, count).SerializeToString())

@@ -2,7 +2,7 @@
 
 Runs that follow one another differ by more than the cost that is looked for. So the bare training and the
 profiled ones are started together and take turns of a second: all processes of the others are stopped
-(SIGSTOP) meanwhile, and a bare turn lies between any two. Each turn of a profiled training is held against
+(SIGSTOP) meanwhile, and a bare turn lies between any two. Each turn of a profiled training is compared with
 the bare turns before and after it, so that a drift of the machine cancels; what is said is the median of
 these ratios with its bootstrap interval. Each profiled training has an agent of its own, which takes its
 turns with it: what it costs counts too. Its server, which stands on another machine in any cluster, gets its
@@ -120,7 +120,7 @@ class Side:
         return [*self.elsewhere, *self.beside, *self.training]
 
     def find(self, beside: Sequence[psutil.Process], elsewhere: Sequence[psutil.Process] = ()) -> None:
-        """Sort the processes into the training, what stands beside it and what would be elsewhere."""
+        """Sort the processes into the training, what stands next to it and what would be elsewhere."""
         mine = psutil.Process(self._process.pid)
         tree = [mine, *mine.children(recursive=True)]
         wrappers = [one for one in tree if one.cmdline()[1:2] == [RUN.split()[0]]]

@@ -1,4 +1,4 @@
-"""Acks of many streams, and of a few beside some that send as much as they can."""
+"""Acks of many streams, and of a few next to some that send as much as they can."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def _allow_connections() -> None:
 
 
 def beside_greedy() -> Result:
-    """Streams with a small batch a second, alone and beside those that send large ones without a pause."""
+    """Streams with a small batch a second, alone and next to those that send large ones without a pause."""
     with node() as here, here.server():
         alone = _calm(here, 0)
         command = (sys.executable, "-m", __name__, here.address)

@@ -100,7 +100,7 @@ def observe(
 
 @contextlib.contextmanager
 def disturbed(plan: Plan, job: Job, planted: Outside, watch: Watch) -> Iterator[None]:
-    """The block runs beside what disturbs the training, from when all its ranks have started."""
+    """The block runs next to what disturbs the training, from when all its ranks have started."""
     pids = job.pids()
     others: list[Burner] = crowd(plan.seed) if plan.load == "crowded" else []
     try:

@@ -101,7 +101,7 @@ def reason_against(framework: str, cause: str, cores: int) -> str:
 def plans(seeds: range, cores: int) -> Iterator[Plan]:
     """All plans in a fixed random order, seed by seed, so that what is finished is a sample of all.
 
-    Those that can share a reference stand together, a few at a time.
+    Those that can share a reference are together, a few at a time.
     """
     for seed in seeds:
         draw = random.Random(seed)

@@ -27,7 +27,7 @@ def add(result: dict[str, Any], folder: Path = FOLDER) -> None:
 
 
 def replace(results: Iterable[dict[str, Any]], folder: Path = FOLDER) -> None:
-    """Write all of them anew, sorted by key."""
+    """Write all of them again, sorted by key."""
     by_file: dict[str, list[dict[str, Any]]] = {}
     for one in sorted(results, key=lambda one: one["key"]):
         by_file.setdefault(one["plan"]["framework"], []).append(one)

@@ -222,8 +222,8 @@ def _holds(first: dict[str, Any], truth: dict[str, Any]) -> bool | None:
 
 
 def has_pair(truth: dict[str, Any]) -> bool:
-    """Whether the run was held against one that differs in the plant alone. Earlier ones were held against a
-    run without a server and an agent on the same CPUs, which make a step longer, too."""
+    """Whether the run was compared with one that differs in the plant alone. Earlier ones were compared with
+    a run without a server and an agent on the same CPUs, which make a step longer, too."""
     return truth.get("reference") is not None
 
 

@@ -65,7 +65,7 @@ def page(results: Iterable[dict[str, Any]], cores: int) -> str:
 
 
 def divided(results: Sequence[dict[str, Any]]) -> tuple[list[dict], list[dict], list[dict]]:
-    """Those that were held against a training without the profiler, those that somebody had looked at when a
+    """Those that were compared with a training without the profiler, those that somebody had looked at when a
     rule was changed, and the others."""
     earlier = [one for one in results if "bare" in one["truth"]]
     others = [one for one in results if "bare" not in one["truth"]]

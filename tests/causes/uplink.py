@@ -16,7 +16,7 @@ def names() -> list[str]:
 
 
 def inside(rank: int) -> list[str]:
-    """What stands before the command of a rank that is to live there."""
+    """What comes before the command of a rank that is to live there."""
     return ["ip", "netns", "exec", names()[rank]]
 
 

@@ -96,7 +96,7 @@ class ApiServer:
             )
 
     def run(self, *words: Any, text: str = "", check: bool = True) -> str:
-        """What a program says that runs beside the API server."""
+        """What a program says that runs next to the API server."""
         done = subprocess.run(
             self._inside(words), env=self.environ, input=text, capture_output=True, text=True, timeout=120
         )

@@ -53,7 +53,7 @@ def are_allowed() -> bool:
 class Nodes:
     """Start them with `start`, end them with `stop`. Takes root.
 
-    variables: what a shell on each node has beside PATH.
+    variables: what a shell on each node has in addition to PATH.
     """
 
     def __init__(self, folder: Path, names: tuple[str, ...] = ("n1", "n2"), **variables: str) -> None:

@@ -116,7 +116,7 @@ def test_package_is_installed_tried_and_purged_without_leftovers(package: Path, 
 
 
 def older(package: Path, folder: Path) -> Path:
-    """A package of before: the same, but for its version, a line of a unit, and a module that is gone now."""
+    """An earlier package: the same, but for its version, a line of a unit, and a module that is gone now."""
     tree = folder / "older"
     _run("dpkg-deb", "--raw-extract", package, tree)
     unit = tree / UNIT

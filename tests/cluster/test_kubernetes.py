@@ -1,4 +1,4 @@
-"""deploy/kubernetes: linted, held against the schemas of Kubernetes, and installed into a real API server
+"""deploy/kubernetes: linted, compared with the schemas of Kubernetes, and installed into a real API server
 whose pods the webhook prepares."""
 
 from __future__ import annotations

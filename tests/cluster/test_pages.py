@@ -83,7 +83,7 @@ def steps(report: dict[str, Any]) -> dict[str, float | None]:
 
 
 def assert_measured(report: dict[str, Any], state: str, ranks: dict[str, int]) -> None:
-    """Steps of all ranks, one on each node, beside ceilings that were measured there."""
+    """Steps of all ranks, one on each node, next to ceilings that were measured there."""
     assert (report["state"], steps(report)) == (state, ranks)
     assert sorted(rank["host"] for rank in report["ranks"]) == ["n1", "n2"]
     roofs = [(roof["host"], line["provenance"]) for roof in report["roofs"] for line in roof["lines"]]

@@ -1,4 +1,4 @@
-"""HPL's own output beside perf stat: its rate is that of the corpus."""
+"""HPL's own output next to perf stat: its rate is that of the corpus."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ def test_every_file_gives_its_kernels(path: Path) -> None:
     assert got.facts["events"] == len(events)
     assert got.facts.get("gpu_kernels", 0) == len(on_gpu)
     if on_gpu:
-        # Operators whose kernels the trace does not show stand beside them, without a time.
+        # Operators whose kernels the trace does not show stand next to them, without a time.
         assert sum(one.launches for one in got.kernels if one.time_s is not None) == len(on_gpu)
         assert sum(one.time_s or 0 for one in got.kernels) == pytest.approx(
             sum(e["dur"] for e in on_gpu) / 1e6

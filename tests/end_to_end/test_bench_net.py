@@ -82,7 +82,7 @@ class TwoNodes(Site):
 
     def begin(self, *options: Any, source: str = A, target: str = B) -> subprocess.Popen[str]:
         """A benchmark that goes on."""
-        # Forced: agents here see the ranks of any test beside this one.
+        # Forced: agents here see the ranks of any test next to this one.
         client = [COMMANDS / "roofline-client", "bench", "net", "--force", "--from", source, "--to", target]
         command = [str(part) for part in (*self.networks[A], *client, *options)]
         pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
@@ -203,7 +203,7 @@ def test_ceilings_reach_the_server_and_outlive_the_agent(nodes: TwoNodes) -> Non
     assert all("loopback" in one["method"] and one["peer"] == A for one in here["ceilings"])
     again = by_name(nodes.measured("--quick", "--seconds", "0.1"), "ceilings")
     assert again["net.tcp"]["time_ns"] > first["net.tcp"]["time_ns"]
-    # A run to another peer stands beside it, one to the same peer replaces it.
+    # A run to another peer stands next to it, one to the same peer replaces it.
     kept = [(one["name"], one["peer"]) for one in nodes.kept(A)]
     assert sorted(kept) == sorted((name, peer) for name in first for peer in (A, B))
     nodes.agents[A].send_signal(signal.SIGTERM)

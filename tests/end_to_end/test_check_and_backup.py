@@ -1,4 +1,4 @@
-"""What a user does when data are damaged, or shall not be lost: check, repair, back up, restore."""
+"""What a user does when data are damaged, or must not be lost: check, repair, back up, restore."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Marks of a real rank on the server's clock, held against the real time at which they were made.
+"""Marks of a real rank on the server's clock, compared with the real time at which they were made.
 
 Clocks are bent by libfaketime; ways are made slow and lopsided by a proxy, and by shaped links between
 network namespaces. Everywhere each step must lie within the alignment error that the report states.

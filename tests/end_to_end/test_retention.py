@@ -1,4 +1,5 @@
-"""Retention with real processes: the server by itself, `prune` beside it and alone, and killed amid it."""
+"""Retention with real processes: the server by itself, `prune` next to it and alone, and killed in the middle
+of it."""
 
 from __future__ import annotations
 

@@ -76,7 +76,7 @@ def test_number_used_again_is_a_new_run_and_a_finished_one_never_changes(running
 
 
 def report_that_stays(site: Site) -> str:
-    """Once its last steps are stored, whose clock error is that of then."""
+    """Once its last steps are stored, whose clock error is that from then."""
     found = [whole_report(site, JOB)]
 
     def stays() -> bool:

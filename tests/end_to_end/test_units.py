@@ -34,7 +34,7 @@ as_root = pytest.mark.skipif(
 
 
 def settings(unit: str) -> dict[str, str]:
-    """Of a unit; of a setting that stands there several times the last."""
+    """Of a unit; of a setting that is there several times the last."""
     lines = (UNITS / unit).read_text().splitlines()
     return dict(line.split("=", 1) for line in lines if "=" in line and not line.startswith("#"))
 

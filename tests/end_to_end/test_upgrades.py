@@ -1,4 +1,4 @@
-"""Agents and servers of an earlier commit beside today's: nothing is lost, whichever is upgraded first."""
+"""Agents and servers of an earlier commit next to today's: nothing is lost, whichever is upgraded first."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ STEPS = 40
 
 @pytest.fixture
 def earlier(tmp_path: Path) -> Path:
-    """The sources of then."""
+    """The sources from then."""
     if not shutil.which("git"):
         pytest.skip("git is not installed")
     packed = subprocess.run(

@@ -14,7 +14,7 @@ from tests.end_to_end.conftest import REPOSITORY
 
 EXAMPLES = REPOSITORY / "examples"
 
-# Like `roofline-agent calibrate`: refuses beside a training, if it is not forced.
+# Like `roofline-agent calibrate`: refuses while a training runs, if it is not forced.
 CALIBRATE = """#!/bin/sh
 echo "$*" >> {log}
 case "$*" in *--force*) ;; *) [ -e {training} ] && exit 6 ;; esac

@@ -1,4 +1,4 @@
-"""A real agent, and a training beside it that marks steps."""
+"""A real agent, and a training next to it that marks steps."""
 
 from __future__ import annotations
 

@@ -114,7 +114,7 @@ def steps_in(chunks: Iterable[Any]) -> Ints:
 
 
 def with_steps(known: Tally, address: str, job: str, count: int) -> Tally:
-    """The same with the steps of a job of one worker, 0 to count - 1, beside it. Raises grpc.RpcError."""
+    """The same with the steps of a job of one worker, 0 to count - 1, next to it. Raises grpc.RpcError."""
     found = _steps_of(address, job)
     expected = np.arange(count, dtype=np.int64)
     lost, doubled, unknown = tally(expected, expected, found)

@@ -75,7 +75,7 @@ class Proxy:
             link.ended.set()
 
     async def _carry(self, link: _Link, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Pass on what comes until one end closes; then close the other, unless it shall not know."""
+        """Pass on what comes until one end closes; then close the other, unless it must not know."""
         with contextlib.suppress(OSError, asyncio.IncompleteReadError):
             while data := await reader.read(TRICKLE_BYTES if self.mode is Mode.TRICKLE else PIECE):
                 if self.mode is Mode.DELAY:

@@ -1,4 +1,4 @@
-"""One round: a server under load, a fault, the server again, and everything held against what was sent."""
+"""One round: a server under load, a fault, the server again, and everything compared with what was sent."""
 
 from __future__ import annotations
 
@@ -204,7 +204,7 @@ async def _reached(site: Site) -> None:
 
 
 async def _spell(site: Site, most: int) -> None:
-    """Until the fault has happened as often as it shall, or long enough."""
+    """Until the fault has happened as often as it should, or long enough."""
     control = site.control
     assert control is not None
     try:

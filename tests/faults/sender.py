@@ -164,7 +164,7 @@ class Sender:
             except grpc.aio.AioRpcError:
                 pass
             except asyncio.CancelledError:
-                # A call that was given up raises what a task does that shall end.
+                # A call that was given up raises what a task does that is asked to end.
                 if not self._gave_up:
                     raise
             finally:

@@ -1,4 +1,4 @@
-"""Steers shim.c: builds it, and says which calls of a process shall fail, while that runs."""
+"""Steers shim.c: builds it, and says which calls of a process should fail, while that runs."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ def watched(steps: int, step: Callable[[int], Any], every: int = 1) -> dict[str,
 
 
 def plain(steps: int) -> dict[str, Any]:
-    """A loss that is read at every step, an evaluation and an augmentation beside it."""
+    """A loss that is read at every step, an evaluation and an augmentation next to it."""
     train, evaluate = jax.jit(update, donate_argnums=0), jax.jit(loss_of)
     augment = jax.jit(lambda x: x * 1.5)
     params = state()

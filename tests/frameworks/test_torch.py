@@ -99,7 +99,7 @@ def together(done: dict[str, Trainings], request: pytest.FixtureRequest) -> Trai
 def kept(
     done: dict[str, Trainings], train: Callable[[], Trainings], request: pytest.FixtureRequest
 ) -> Trainings:
-    """Trainings that were done for another test, or anew for one that is run again."""
+    """Trainings that were done for another test, or again for one that is run again."""
     if train.__name__ not in done or getattr(request.node, "execution_count", 1) > 1:
         done[train.__name__] = train()
     return done[train.__name__]
@@ -251,7 +251,7 @@ def test_ddp_from_end_to_end(site: Site, torch_python: str) -> None:
 
 
 def test_restarted_group_goes_on_counting(site: Site, torch_python: str, tmp_path: Path) -> None:
-    """Rank 1 dies before step 12; torchrun starts all anew from the checkpoint."""
+    """Rank 1 dies before step 12; torchrun starts all again from the checkpoint."""
     site.server()
     site.agent()
     script = [DDP, "--steps", 20, "--die-at", 12, "--folder", tmp_path]

@@ -64,7 +64,7 @@ class Heard:
 
 
 def torchrun(python: str, wrap: list[Any], script: list[Any], ranks: int = 2, *options: Any) -> list[str]:
-    """The command line of a training of several ranks. wrap: what stands before each rank's own command."""
+    """The command line of a training of several ranks. wrap: what comes before each rank's own command."""
     launcher = [Path(python).with_name("torchrun"), "--nproc-per-node", ranks, *options, "--no-python"]
     return [str(part) for part in [*launcher, *wrap, python, *script]]
 

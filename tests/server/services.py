@@ -35,7 +35,7 @@ class Served:
 @contextlib.asynccontextmanager
 async def stopped(server: grpc.aio.Server, store: Store, *tasks: asyncio.Task[Any]) -> AsyncIterator[None]:
     """Whatever fails in the block, the server, its tasks and its store are stopped: one that is left in C may
-    hold up the test for ever."""
+    hold up the test forever."""
     try:
         yield
     finally:

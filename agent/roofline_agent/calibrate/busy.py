@@ -1,4 +1,4 @@
-"""Whether a training runs on this node: measuring beside it slows it down, and gives ceilings too low."""
+"""Whether a training runs on this node: measuring then slows it down, and gives ceilings too low."""
 
 from __future__ import annotations
 

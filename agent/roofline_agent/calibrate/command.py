@@ -32,13 +32,13 @@ class CalibrateOptions(NamedTuple):
     compare: str | None  # a file, or "tools"
     python: str | None  # that has torch, cupy or numpy
     as_json: bool
-    force: bool = False  # also beside a training, and on GPUs that others use
+    force: bool = False  # also while a training runs, and on GPUs that others use
     compiled: bool = False  # by compiled kernels, even where machine code can be made
 
 
 def run(options: CalibrateOptions, out: IO[str], report: Callable[[str], None]) -> None:
     """Measure; what is kept is replaced at the end, but for what was not measured this time. Raises
-    CalibrationError, and Busy beside a training.
+    CalibrationError, and Busy while a training runs.
 
     report: gets what is not the result (which round of a comparison it is).
     """

@@ -13,7 +13,7 @@ from roofline_agent.calibrate.runs import Job
 from roofline_agent.calibrate.team import Task
 
 Arguments = Callable[[int, int], tuple[int, ...]]
-_MOST_ARGUMENTS = 5  # beside the block
+_MOST_ARGUMENTS = 5  # besides the block
 
 
 class Bench:

@@ -2,7 +2,7 @@
 
 A ceiling is what the machine can do, and whatever disturbs a run only takes away from that, so the value is
 the best run, as in STREAM (McCalpin 1995) and the Empirical Roofline Toolkit; the spread is how far the
-worst run fell short of it, and the median stands beside.
+worst run fell short of it, and the median is kept next to it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Theoretical peaks: cores x clock x FLOP per cycle, to stand beside the measured ones and never for them.
+"""Theoretical peaks: cores x clock x FLOP per cycle, listed next to the measured ones and never used in their
+place.
 
 Pure. The FLOP per cycle are those of the core's design, known by vendor, family, model and flags (Intel 64
 and IA-32 Architectures Optimization Reference Manual; AMD Software Optimization Guides of families 17h, 19h

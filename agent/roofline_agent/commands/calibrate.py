@@ -1,4 +1,4 @@
-"""`roofline-agent calibrate`: what is to be measured, and what another result is put beside it."""
+"""`roofline-agent calibrate`: what is to be measured, and what another result is put next to it."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ def replace_by_copy(packages: Path, target: Path) -> None:
     new, old = (target.with_name(f"{target.name}.{word}.{os.getpid()}") for word in ("new", "old"))
     try:
         for part in PARTS:
-            # The time of a file decides whether Python takes the compiled one beside it.
+            # The time of a file decides whether Python takes the compiled one next to it.
             shutil.copytree(packages / part, new / part, ignore=shutil.ignore_patterns("__pycache__"))
         for folder, _, files in os.walk(new):
             os.chmod(folder, 0o755)

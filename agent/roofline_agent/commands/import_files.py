@@ -112,7 +112,7 @@ def _save_time() -> None:
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     with contextlib.suppress(OSError, AttributeError):  # another C library than glibc
         libc = ctypes.CDLL(None)
-        # It gives the memory of a block back to the kernel and gets it anew for the next, page by page.
+        # It gives the memory of a block back to the kernel and gets it again for the next, page by page.
         libc.mallopt(_M_MMAP_THRESHOLD, KEPT_BYTES)
         libc.mallopt(_M_TRIM_THRESHOLD, KEPT_BYTES)
 

@@ -29,7 +29,7 @@ JUDGED, AT_LEAST = 16, 4  # sampled steps that tell the cost
 # as many steps are sampled, and of short ones one in four seconds.
 SOON_NS = 10**9
 MANY, FEWER, SELDOM_NS = 32, 4, 4 * 10**9
-COMPARED, FEWEST = 15, 3  # steps before a sampled one that it is held against
+COMPARED, FEWEST = 15, 3  # steps before a sampled one that it is compared with
 LATE_NS = 200000  # a border that was known so much later: kernels of its next step may have run already
 OURS = 0.25  # of the budget, that the lines may take when all else has used it up
 OTHERS = struct.Struct("<I")  # in the page of the wrapper, at OTHERS_AT: what agent and wrapper take, 1e-6
@@ -133,7 +133,7 @@ class KernelSwitch:
         elif number + 1 == self._next and not leave_next:
             self._start(number, end_ns)
         elif number + 1 < self._next:
-            self._since = number, end_ns  # from here on the steps are what the sampled one is held against
+            self._since = number, end_ns  # from here on the steps are what the sampled one is compared with
             return self._next - 1
         if self._on:
             return number + 1
@@ -167,7 +167,7 @@ class KernelSwitch:
         self._begin_ns = end_ns
         now = time.monotonic_ns()
         self._late = now - end_ns > LATE_NS
-        # The note stands before the first line.
+        # The note comes before the first line.
         if self._say("on", now if self._late else end_ns):
             self._set(1)
             self._on = True
@@ -195,7 +195,7 @@ class KernelSwitch:
 
 
 def switchable(environ: Any = os.environ) -> bool:
-    """Called before a framework whose libraries can be switched is loaded: whether kernels shall be sampled.
+    """Called before a framework whose libraries can be switched is loaded: whether kernels should be sampled.
     The libraries then begin silent."""
     if environ.get(SAMPLED) != "sampled":
         return False

@@ -296,7 +296,7 @@ class Marker:
             self.fact("cost.kernels", "none")
 
     def training_marked(self, number: int, now: int, next_begins: bool = True) -> None:
-        """The training program has marked the end of a step itself; its numbers may begin anew.
+        """The training program has marked the end of a step itself; its numbers may start again.
 
         next_begins: and with it the begin of the next.
         """

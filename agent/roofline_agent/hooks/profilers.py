@@ -1,7 +1,7 @@
-"""What the frameworks' profilers share where they record steps on demand (tracing.py).
+"""What the frameworks' profilers share when they record steps on demand (tracing.py).
 
-A process has one profiler. Where the training has begun one, ours is not begun; where it begins one
-meanwhile, as Keras' TensorBoard does, ours is ended first: else that would raise in the training.
+A process has one profiler. If the training has begun one, ours is not begun; if it begins one meanwhile, as
+Keras' TensorBoard does, ours is ended first: otherwise that would raise in the training.
 """
 
 from __future__ import annotations

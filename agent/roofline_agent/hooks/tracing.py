@@ -4,7 +4,7 @@ The wrapper writes into its page of memory which steps are wanted and where thei
 (run/rank_page.py). At the border before the first of them the profiler is started, at that behind the last
 it is stopped and its file written; both take time that belongs to no step. A process that serves others, as
 a worker of parameter servers does, has no borders: it records for as long as the steps take (tf/server.py).
-Then a file "NAME.done" appears beside the trace, or "NAME.failed" with the reason, and the wrapper reads it.
+Then a file "NAME.done" appears next to the trace, or "NAME.failed" with the reason, and the wrapper reads it.
 The fact `trace.steps` names all steps that were disturbed so, whether anything was read of them or not;
 `trace.times` the times of a process without borders.
 """

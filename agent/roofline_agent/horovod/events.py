@@ -2,7 +2,7 @@
 
 Format (horovod/common/timeline.cc): `pid` is a tensor, named by a process_name event; B and E make a stack
 per pid, and an E has no name; an X named by a number is that rank becoming ready; times are microseconds
-since a start that the first event gives in UNIX time. The dtype and shape of a tensor stand in the args of
+since a start that the first event gives in UNIX time. The dtype and shape of a tensor are in the args of
 the E that ends its collective. Horovod's thread begins a fused collective for all of its tensors in one go,
 with nothing else beginning in between: that separates those that overlap, as NCCL's may.
 """

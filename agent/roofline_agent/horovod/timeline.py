@@ -1,10 +1,10 @@
 """Watches a Horovod timeline while a rank runs: spans of what was requested of Horovod, fused and executed.
 
 A timeline that the user asked for (HOROVOD_TIMELINE, horovodrun --timeline-filename) is read and left alone.
-One of our own is made only when asked for, for it is not free: Horovod's writer spins on a core of rank 0 as
+One of our own is made only on request, because it is not free: Horovod's writer spins on a core of rank 0 as
 long as the training runs. And all ranks of a job must agree: Horovod exchanges more bits between its ranks
-where HOROVOD_TIMELINE is set, so a job in which only some ranks have it hangs. Therefore nothing that may
-differ between ranks decides whether it is set; where no file can be had there is just nothing to read.
+if HOROVOD_TIMELINE is set, so a job in which only some ranks have it hangs. Therefore nothing that may differ
+between ranks decides whether it is set; if no file can be created, there is just nothing to read.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ class TimelineWatch:
         header = os.pread(descriptor, HEADER_BYTES, 0)
         if len(header) < HEADER_BYTES:
             return []
-        if header != self._header:  # an elastic job begins the file anew with every reset
+        if header != self._header:  # an elastic job starts the file again with every reset
             self._start_anew(header)
         if not self._is_ours:
             return []

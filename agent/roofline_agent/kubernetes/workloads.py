@@ -69,7 +69,7 @@ def _of_ray(pod: PodMeta) -> Member | None:
 
 
 def _of_kubeflow(pod: PodMeta) -> Member | None:
-    """An MPIJob, or a PyTorchJob, TFJob and the like of version 1."""
+    """An MPIJob, or a PyTorchJob, TFJob or similar, of version 1."""
     job = pod.labels.get(f"{KUBEFLOW}job-name", "")
     if not job:
         return None

@@ -172,7 +172,7 @@ class Gathered:
         return parsed.size
 
     def _add_mark(self, rank: Rank, data: bytes, at: int) -> int:
-        """Add the mark that stands there in `data`; returns its size."""
+        """Add the mark that is there in `data`; returns its size."""
         parsed = parse_mark(data, at)
         if not parsed.in_range:
             self.refuse(OUT_OF_RANGE)

@@ -85,7 +85,7 @@ class ParsedCalls(NamedTuple):
 
 
 def parse_mark(data: bytes, at: int = 0) -> ParsedMark:
-    """The mark that stands there in `data`. Raises ValueError or struct.error when it is malformed."""
+    """The mark that is there in `data`. Raises ValueError or struct.error when it is malformed."""
     _, kind, flags, role_size, phase_size, like, *rest = MARK.unpack_from(data, at)
     dropped, index, step, examples, time_ns = rest
     role = phase = ""

@@ -255,7 +255,7 @@ class MarkReceiver:
 
     def _add_exit(self, connection: MarkConnection, text: str) -> None:
         """A wrapper reports how its command ended, and when: a launcher's end is that of all its ranks, a
-        script's says nothing of a program in it. Where ncu stands between a wrapper and its command, the pid
+        script's says nothing of a program in it. Where ncu is between a wrapper and its command, the pid
         of the command follows."""
         status, time_ns, *under_ncu = map(int, text.split())
         pid = under_ncu[0] if under_ncu else connection.wrapped_pid

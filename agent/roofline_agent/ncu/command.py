@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 PLACES = ("/usr/local/cuda/bin/ncu", "/opt/nvidia/nsight-compute/ncu")
-# Kernels that wait for other ranks' kernels must never be replayed: they would wait for ever. Known names of
+# Kernels that wait for other ranks' kernels must never be replayed: they would wait forever. Known names of
 # NCCL, RCCL, NVSHMEM, and of the all-reduce kernels that frameworks bring themselves.
 COLLECTIVES = (
     "[nN][cC][cC][lL]|rccl|[nN][vV][sS][hH][mM][eE][mM]|mscclpp|"

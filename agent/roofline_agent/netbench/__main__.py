@@ -36,7 +36,7 @@ def main() -> None:
     except NetBenchError as error:
         status = 1
         _report(BenchReport(error=str(error)))
-    # At once: gRPC's threads may be amid a call to somebody who has gone.
+    # At once: gRPC's threads may be in the middle of a call to somebody who has gone.
     os._exit(status)
 
 

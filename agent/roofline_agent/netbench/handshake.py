@@ -5,8 +5,8 @@ other a line with what the connection is for, and the proof that it has the tick
     echo      `size` bytes there, the same bytes back, again and again
     sink      bytes, until the sender has no more
 
-The receiving end serves as long as the control connection is open: it ends when the sending end does, however
-that comes about.
+The receiving end serves as long as the control connection is open: it ends when the sending end does, for
+whatever reason.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Keeps the network ceilings of this node in a file beside those of `calibrate`, and in the same form."""
+"""Keeps the network ceilings of this node in a file next to those of `calibrate`, and in the same form."""
 
 from __future__ import annotations
 

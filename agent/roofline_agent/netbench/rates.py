@@ -56,9 +56,9 @@ def rates(ends: Sequence[Sequence[int]], begin_ns: int, repeats: int = REPEATS) 
     """How many things a second ended, in as many consecutive windows as asked for.
 
     `ends` has, of each of those that worked at once, the moments in ns at which something ended. Between two
-    of them work went on evenly: so a window may begin and end amid a long message. The first begins when all
-    have had an end behind `begin_ns`, the last ends when one of them stops. Fewer windows where somebody has
-    fewer ends than windows; none where somebody has no two.
+    of them work went on evenly: so a window may begin and end in the middle of a long message. The first
+    begins when all have had an end behind `begin_ns`, the last ends when one of them stops. Fewer windows
+    where somebody has fewer ends than windows; none where somebody has no two.
     """
     # The returns are the cases that have no window at all; the rest is one formula over the borders.
     later = [list(one[bisect.bisect_left(one, begin_ns) :]) for one in ends]

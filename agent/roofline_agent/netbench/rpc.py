@@ -47,7 +47,7 @@ class Mode:
         self.unpack: Any = pb.NetBuffers.FromString if serialized else None
 
     def payload(self, sizes: Sequence[int]) -> Any:
-        """A message with buffers of these sizes; random, as nothing on the way shall shrink it."""
+        """A message with buffers of these sizes; random, so that nothing on the way can shrink it."""
         buffers = [os.urandom(size) for size in sizes]
         return pb.NetBuffers(buffers=buffers) if self.serialized else b"".join(buffers)
 

@@ -155,6 +155,6 @@ class _Stream(threading.Thread):
             self._connection.shutdown(socket.SHUT_RDWR)
         if self.is_alive():
             self.join(PATIENCE)
-        # What is still queued is dropped: the next measurement shall have an empty way.
+        # What is still queued is dropped: the next measurement needs an empty path.
         self._connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, NO_LINGER)
         self._connection.close()

@@ -1,8 +1,8 @@
 """Takes spans by OTLP over HTTP (protobuf) on loopback, and keeps them until the daemon's loop takes them.
 
-Whose spans they are the kernel says: the process at the other end of the connection. So no token is needed,
-and what comes from elsewhere than this node's loopback is not listened to. A training is never kept waiting:
-who sends more than is taken gets 503, and its exporter tries again or drops.
+The kernel says whose spans they are: those of the process at the other end of the connection. So no token is
+needed, and connections from outside this node's loopback are not accepted. A training is never kept waiting:
+a process that sends more than is taken gets 503, and its exporter tries again or drops.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class SentSpans(NamedTuple):
     peer: PeerProcess
     sender: Sender
     spans: list[OtlpSpan]
-    impossible: int  # spans beside these, with numbers that cannot be
+    impossible: int  # spans other than these, with numbers that cannot be
 
 
 class Refused(Exception):

@@ -42,7 +42,7 @@ class OtlpRanks:
                 self._receiver.take_in(peer, [pack_fact(VARIABLES, json.dumps(said))])
             if self._receiver.marks_itself(peer.pid):
                 self._receiver.take_in(peer, [pack_fact("otlp", "left out: hooks mark the steps")])
-        # Steps by hooks come sooner and have more phases; one step shall not be two.
+        # Steps by hooks come sooner and have more phases; one step must not be two.
         if self._receiver.marks_itself(peer.pid):
             return
         packets = self._of[peer].packets(one.spans, sender.examples)

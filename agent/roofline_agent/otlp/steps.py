@@ -22,7 +22,7 @@ STEP = "nv.dl.training.step"
 BATCH, PARTS = "nv.dl.training.config.global_batch_size", "nv.dl.topology.size.dp"
 ITERATION, BLOCK = "nv.dl.training.iteration", "nv.dl.training.iter_block"
 NO_STEPS = ("nv.dl.training.evaluate", "nv.dl.training.checkpoint")
-OF_OTHERS = ("ckpt_worker", "agent")  # processes beside a rank, which have its number
+OF_OTHERS = ("ckpt_worker", "agent")  # processes next to a rank, which have its number
 AS_HERE = {"optimizer_step": "optimizer"}  # names of phases that have another one here
 MOST_HELD = 4096  # spans of a process whose parent has not ended yet
 MOST_KNOWN = 256  # steps of a process that cannot come again
@@ -52,7 +52,7 @@ class Sender(NamedTuple):
     world: int | None
     run: str  # "": not
     examples: int | None  # of a step of this rank
-    is_rank: bool  # not one of the processes beside a rank
+    is_rank: bool  # not one of the processes next to a rank
 
     @classmethod
     def of(cls, about: Mapping[str, Any]) -> Sender:

@@ -1,4 +1,4 @@
-"""Names of jobs that say something else where a job is asked for: "last" is the newest job, "42/2" the second
+"""Names of jobs that mean something else when a job is asked for: "last" is the newest job, "42/2" the second
 run of job 42. No I/O."""
 
 from __future__ import annotations

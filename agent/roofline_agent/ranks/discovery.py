@@ -1,9 +1,9 @@
 """Finds the training ranks of this node in /proc, by the variables that their launchers set (identity.py).
 
 A launcher (shell, mpirun, our own wrapper) or a child of a rank (a data-loader process) carries the same
-variables and is no rank: of each tree of processes with one identity the topmost that is no launcher counts.
-It stays none when the process above has ended before it, as a data loader of a killed rank does, or a helper
-of Ray's.
+variables and is not a rank: in each tree of processes with one identity, the topmost process that is not a
+launcher counts. A child does not become a rank when the process above has ended before it, such as a data
+loader of a killed rank, or a helper of Ray's.
 """
 
 from __future__ import annotations

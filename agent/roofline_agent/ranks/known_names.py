@@ -1,6 +1,6 @@
 """What the job, launch and user of a rank are called, looked up once for each process.
 
-A process is no rank of another user's job, whatever its environment says: it gets a job of its own.
+A process is never a rank of another user's job, whatever its environment says: it gets a job of its own.
 """
 
 from __future__ import annotations

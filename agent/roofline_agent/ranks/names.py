@@ -1,5 +1,5 @@
 """Names of jobs that nobody named, and of what started their ranks: the same for all ranks of one launch on a
-node, without their talking to one another, and no others'."""
+node, without communication between them, and different for any other launch."""
 
 from __future__ import annotations
 

@@ -124,7 +124,7 @@ class RankFacts:
         for rank in alive:
             by_job.setdefault(rank.job, []).append(rank)
         # Reported to all ranks of a job again while it grows on this node, not as it ends. Of a run that has
-        # ended none lives: the next one of the name is counted anew.
+        # ended none lives: the next one of the name is counted again.
         before, self._most = self._most, {}
         for ranks in by_job.values():
             most = max([len(ranks), *(before.get(rank, 0) for rank in ranks)])

@@ -32,7 +32,7 @@ class Distinct(NamedTuple):
 
 
 def places_of(data: bytes, character: bytes) -> Array:
-    """Where a character stands. Piece by piece: fresh memory as large as the data costs more than that."""
+    """Where a character is. Piece by piece: fresh memory as large as the data costs more than that."""
     import numpy
 
     characters = numpy.frombuffer(data, numpy.uint8)
@@ -102,7 +102,7 @@ def first_seen(texts: list[str], which: Array) -> Distinct:
 
 
 def numbers(texts: Any, has_groups: bool) -> Array:
-    """Of different texts, as floats; has_groups: commas may stand between groups of three digits. NaN where
+    """Of different texts, as floats; has_groups: commas may be between groups of three digits. NaN where
     one is no number from zero on."""
     import numpy
 
@@ -249,7 +249,7 @@ def _characters(cells: Any) -> tuple[Array, Array]:
 
 
 def _are_of_groups(data: Array, commas: Array, offsets: Array) -> bool:
-    """Whether each comma stands before three digits, and the first of a cell behind one to three."""
+    """Whether each comma comes before three digits, and the first of a cell behind one to three."""
     import numpy
 
     cells = offsets.searchsorted(commas, "right")

@@ -47,7 +47,7 @@ class Columns:
         return self._table.column(str(column)).chunk(0)
 
     def text(self, column: int, row: int) -> str:
-        """As it stands in the file, also where the column was read as numbers, or not at all."""
+        """As it is in the file, also where the column was read as numbers, or not at all."""
         if column in self._there and not self._is_numeric(column):
             return str(self._cells(column)[row].as_py())
         if self._row is None or self._row[0] != row:
@@ -153,7 +153,7 @@ class Columns:
         return bool(pyarrow.types.is_floating(self._cells(column).type))
 
     def numbers(self, column: int, has_groups: bool = False) -> Array:
-        """Numbers without sign, as floats; has_groups: commas may stand between groups of three digits. NaN
+        """Numbers without sign, as floats; has_groups: commas may be between groups of three digits. NaN
         where a cell is anything else."""
         if column not in self._numbers:
             if self._is_numeric(column):
@@ -261,7 +261,7 @@ def columns(
 
 
 def _table(data: bytes, width: int, separator: str, wanted: WantedColumns) -> Any:
-    """Of Arrow; None where lines are not alike, or a cell that shall be a number is none."""
+    """Of Arrow; None where lines are not alike, or a cell that should be a number is not one."""
     import pyarrow
     from pyarrow import csv as arrow_csv
 

@@ -155,7 +155,7 @@ def _dict(value: Any, key: str) -> dict[str, Any]:
 
 
 def _data(listed: Any) -> Iterator[tuple[str, float]]:
-    """Pairs of name and number, whether they stand in a list or in an object."""
+    """Pairs of name and number, whether they are in a list or in an object."""
     pairs = listed.items() if isinstance(listed, dict) else listed if isinstance(listed, list) else []
     for pair in pairs:
         if isinstance(pair, (list, tuple)) and len(pair) == 2 and isinstance(pair[0], str):
@@ -181,7 +181,7 @@ def _settings(metadata: dict[str, Any]) -> dict[str, str]:
 
 
 def _add_line(line: str, settings: dict[str, str]) -> None:
-    """A line of META_DATA; what stands first counts."""
+    """A line of META_DATA; what comes first counts."""
     match = _SETTING.match(line)
     if match:
         settings.setdefault(match[1], _host(match[2]) if match[1] == "HOSTNAME" else match[2].strip())

@@ -95,7 +95,7 @@ def _finish(run: dict[str, str], threads: str, best: dict[str, RecordedCeiling],
         method.append(f"working set {run['Size (Byte)']} byte")
     if "Iterations" in run:
         method.append(f"{run['Iterations']} iterations")
-    # Those with other stores are another measurement, and stand beside.
+    # Those with other stores are another measurement, and are kept separately.
     key = ceiling.name + ceiling.method
     if key not in best or best[key].value < ceiling.value:
         best[key] = ceiling._replace(method=", ".join(method) + ceiling.method)

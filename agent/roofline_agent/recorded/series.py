@@ -13,7 +13,7 @@ from typing import NamedTuple
 from ..records import CounterSet, Metric, MetricKind, Provenance, Rank, Sample, Scope
 from .recording import Counter
 
-MAX_METRICS = 250  # of one set; a coverage stands beside each, and the server takes 512
+MAX_METRICS = 250  # of one set; each has a coverage next to it, and the server takes 512
 MAX_NAME = 200
 PROCESS_SCOPES = ("", "process", "cgroup", "thread")  # of the rank; all others are of parts of its node
 SCOPES = {"socket": Scope.SOCKET, "gpu": Scope.GPU, "core": Scope.SOCKET, "die": Scope.SOCKET}

@@ -101,7 +101,7 @@ def read(text: Text, found: Collector) -> None:
 
 
 class StreamReader:
-    """Takes the lines of one file in order; other tools' lines may stand among them."""
+    """Takes the lines of one file in order; other tools' lines may be among them."""
 
     def __init__(self, text: Text, found: Collector) -> None:
         self.text = text
@@ -135,7 +135,7 @@ class StreamReader:
             self._other_line(line)
 
     def _from_csv(self, line: str) -> str:
-        """The line as a text table has it; what else stands in it becomes facts."""
+        """The line as a text table has it; what else is in it becomes facts."""
         cells = line.split(self.sep)
         if len(cells) != 8 or not all(cell.isdecimal() and len(cell) < 19 for cell in cells[1:4]):
             self.sep = ""

@@ -80,7 +80,7 @@ def hold_signals() -> Mask:
 def forward_signals(
     send: Callable[[int], None], resize: Callable[[], None], ending: Callable[[], None]
 ) -> None:
-    """Forward signals for ever: for a thread of its own. ending: called before one that ends a command."""
+    """Forward signals forever: for a thread of its own. ending: called before one that ends a command."""
     while True:
         got = signal.sigwaitinfo(FORWARDED)
         if got.si_signo == signal.SIGWINCH:

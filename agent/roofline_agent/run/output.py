@@ -1,5 +1,5 @@
-"""One stream of a rank's output on its way to ours: byte-exact, but for verbose lines that this wrapper asked
-for; where ours is a terminal, the rank sees a terminal."""
+"""One stream of a rank's output on its way to ours: byte-exact, except for verbose lines that this wrapper
+asked for; if ours is a terminal, the rank sees a terminal."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""A page of memory that a wrapped rank's hooks read: whether they shall print notes of step borders, what the
-wrapper and the agent cost, so that the hooks keep the whole within the budget, whether the agent asks for
-kernels of fewer steps, and which steps the framework's profiler shall record (hooks/tracing.py).
+"""A page of memory that a wrapped rank's hooks read: whether they should print notes of step borders, what
+the wrapper and the agent cost, so that the hooks keep the whole within the budget, whether the agent asks for
+kernels of fewer steps, and which steps the framework's profiler should record (hooks/tracing.py).
 
 MKL's verbose lines carry no time; a note at each border lets the wrapper place them. A rank in which MKL
 prints nothing is spared the notes: each takes a microsecond there, and has to be read here.

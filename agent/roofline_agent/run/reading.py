@@ -1,7 +1,7 @@
-"""When the lines of kernels are read that cannot be switched off: oneDNN's in TensorFlow.
+"""When to read lines of kernels that cannot be switched off: oneDNN's in TensorFlow.
 
-They are printed in every step then, which takes little; reading and sending them takes more. So where they
-come fast, they are read for a while, and thrown away unread for a while, until some of the time is read.
+They are printed in every step then, which takes little; reading and sending them takes more. So if they come
+fast, they are read for a while and discarded unread for a while, so that only some of the time is read.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class LineReading:
         self._pause_until = 0.0
 
     def wanted(self, now_s: float, lines: int) -> bool:
-        """Whether lines shall be read from now on. lines: so far, read or not."""
+        """Whether lines should be read from now on. lines: so far, read or not."""
         if now_s < self._pause_until:
             return False
         if self._since is None or self._pause_until:

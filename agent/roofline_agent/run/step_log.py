@@ -129,7 +129,7 @@ class StepLog:
             if self._searching:
                 raise _TooSlow
 
-        # The engine of regular expressions checks for signals; nothing else stops one that runs for ever.
+        # The engine of regular expressions checks for signals; nothing else stops one that runs forever.
         signal.signal(signal.SIGVTALRM, interrupt)
 
     def stream(self) -> Callable[[bytes, int], None]:

@@ -1,8 +1,8 @@
 """Has the framework's profiler record steps of the wrapped rank, and sends what it recorded to the agent.
 
 The hooks start and stop the profiler (hooks/tracing.py) and write the trace into a private folder, which is
-removed when it was read. Reading is left to another process (`traced`) and waited for by a thread, so that
-the rank's output is forwarded meanwhile. Whatever fails costs the trace alone, and is said.
+removed when it has been read. Another process (`traced`) reads it and a thread waits for that, so that the
+rank's output is forwarded meanwhile. If anything fails, only the trace is lost, and the reason is reported.
 """
 
 from __future__ import annotations

@@ -158,7 +158,7 @@ class CgroupSource:
         return rows
 
     def _find_groups(self, ranks: Sequence[Rank]) -> None:
-        """Find the cgroups of the ranks anew, for they may be moved, and read their limits."""
+        """Find the cgroups of the ranks again, for they may be moved, and read their limits."""
         if not self._mounts:
             self.probe()
         found: dict[bytes, _Key | None] = {}

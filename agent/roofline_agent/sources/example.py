@@ -1,7 +1,7 @@
 """A source to copy: counts how often each rank was sampled. docs/first-change.md shows how.
 
-A source is one file and one line in `SOURCES` (sources/__init__.py). Nothing it does reaches the rank, and
-where it fails it costs its own rows of that moment, no other's.
+A source is one file and one line in `SOURCES` (sources/__init__.py). Nothing it does affects the rank, and if
+it fails, only its own rows of that moment are lost.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class ExampleSource:
         rows = []
         for rank in ranks:
             self._samples[rank] = self._samples.get(rank, 0) + 1
-            # The values stand in the order of the metrics; None where nothing was measured.
+            # The values are in the order of the metrics; None where nothing was measured.
             rows.append(Sample(rank, self._clock(), (self._samples[rank],)))
         return rows
 

@@ -1,7 +1,7 @@
 """Small files of /proc and /sys kept open, and counters in them that wrap or start over.
 
-Reading a file again costs a tenth of open + read + close. Whatever is missing, refused or malformed reads as
-None: it costs its value, never the source.
+Reading a file again costs a tenth of open + read + close. Anything missing, refused or malformed reads as
+None: only its value is lost, never the source.
 """
 
 from __future__ import annotations

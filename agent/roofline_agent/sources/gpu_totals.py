@@ -44,8 +44,8 @@ class GpuTotals:
         """Of each rank that uses GPUs how many (`GPUS`), and TOTALS so far.
 
         gauges: by GPU. A total is absent where another rank uses one of the GPUs too, and where its rate was
-        not read; it begins anew after that, since what lies between is not known. It also begins anew beyond
-        LARGEST, or where its rate was no number.
+        not read; it starts again after that, since what lies between is not known. It also starts again
+        beyond LARGEST, or where its rate was no number.
         """
         seconds = 0.0 if self._read_ns is None else (now_ns - self._read_ns) / 1e9
         self._read_ns = now_ns

@@ -118,7 +118,7 @@ class LikwidSource:
         intervals = timeline.take()
         samples: list[Sample] = []
         if not had_rows and timeline.anchor_ns is not None:
-            # Where counting starts: from 0; or anew, behind a gap that nobody counted.
+            # Where counting starts: from 0; or again, after a gap that nobody counted.
             samples += self._samples(timeline.anchor_ns, 0.0 if self._sums else None)
         for time_ns, interval in intervals:
             for key, amount in interval.moved.items():

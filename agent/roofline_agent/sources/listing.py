@@ -1,10 +1,10 @@
 """The TCP connections of one network namespace, known by a walk through the kernel's table only when one may
 have been opened.
 
-A walk costs what the table's size does, which follows the machine's memory: about 1 ms of CPU for 256 Ki
+The cost of a walk follows the table's size, which follows the machine's memory: about 1 ms of CPU for 256 Ki
 entries, however few are in use. The kernel counts in /proc/net/snmp what it opens (RFC 4022); while that
-stands still there is no connection that is not known, and those of the ranks are asked for one by one. Where
-other programs open connections all the time, a walk waits as long as no rank has opened a file.
+count does not change, all connections are known, and those of the ranks are asked for one by one. If other
+programs open connections all the time, a walk waits as long as no rank has opened a file.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ METRICS = (
     Metric("node_cpu_hz", MetricKind.GAUGE, "Hz", Scope.NODE),
 )
 _TICK_NS = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
-# The kernel writes /proc/stat anew for each reader, with a number per interrupt: a third of a millisecond on
+# The kernel writes /proc/stat again for each reader, with a number per interrupt: a third of a millisecond on
 # a machine with a hundred CPUs.
 _STAT_EVERY_NS = 190_000_000
 _SLOW_EVERY_NS = 1_900_000_000

@@ -125,7 +125,7 @@ class Gpu:
         return found
 
     def _unwrap(self, name: str, number: int, kind: int) -> int:
-        """The counter as one that only grows: 32-bit ones wrap, others start anew when the driver does."""
+        """The counter as one that only grows: 32-bit ones wrap, others start again when the driver does."""
         last, more = self._counters.get(name, (number, 0))
         if number < last:
             more += WRAP if kind == UNSIGNED_INT else last

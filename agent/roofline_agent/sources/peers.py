@@ -1,9 +1,9 @@
-"""Names the far end of a rank's connection: another rank of the job where that is known, else an address.
+"""Names the far end of a rank's connection: another rank of the job if that is known, else an address.
 
-A rank of this node is known by its socket, whose two addresses are the other's the other way round. One of
-another node is known by TF_CONFIG, which lists the address of each task: whoever listens there, or, for a
-connection that came in, the only task of the sender's host. Otherwise a peer is "HOST:PORT" where it is the
-side that serves, and "HOST" where its port was drawn for one connection (ip_local_port_range).
+A rank of this node is known by its socket, which has the same two addresses in reverse order. One of another
+node is known by TF_CONFIG, which lists the address of each task: the task that listens there, or, for an
+incoming connection, the only task of the sender's host. Otherwise a peer is "HOST:PORT" if it is the side
+that serves, and "HOST" if its port was drawn for one connection (ip_local_port_range).
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 One perf process per rank counts all threads it has and all it starts later, its child processes included,
 in groups that fit the CPU's counters. A multiplexed value is already scaled by perf; the share of time it
-really counted is kept beside it as a coverage gauge. Counts are sums of perf's intervals; their times are
+really counted is kept next to it as a coverage gauge. Counts are sums of perf's intervals; their times are
 off by what perf_stat/child.py explains.
 """
 

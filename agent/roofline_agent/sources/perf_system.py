@@ -1,7 +1,7 @@
 """DRAM bytes of each socket from the PMUs outside the cores, through one `perf stat -a --per-socket`.
 
 They belong to a socket, not to a process: rows have no rank, "socket 0" and so on as instance. Each PMU
-event is asked for once only, because one that stands in two groups is counted twice. It counts while there
+event is asked for once only, because one that is in two groups is counted twice. It counts while there
 are ranks.
 """
 

@@ -207,7 +207,7 @@ class Waits:
 
     The busiest is the one that ran and waited most since all threads were read the last time, and what it had
     since then is added, so that the main thread, which has imported everything, is not taken for it. Until
-    they are read again the one of before stands for it. The kernel adds a delay when it ends, and was seen to
+    they are read again the previous one is used. The kernel adds a delay when it ends, and was seen to
     add half a minute at once to threads that slept: what exceeds the time that passed, and two seconds more,
     does not count.
     """

@@ -3,9 +3,9 @@
 A process whose main thread ran, or was ready to run, all the time since it was asked last was not stopped:
 the kernel's own account of that thread shows it, once a second. Only the others are looked at, some four
 times a second, at jittered moments: a fixed beat would fall in with pulses that have one. A process that was
-seen stopped is looked at ten times a second for a while. The time is that of the stretches between two looks,
-half of one that ends in another state than it began: right in the mean, within a tenth of a second or two for
-each stop. A busy thread's first stop of less than a second may pass unseen.
+seen stopped is looked at ten times a second for a while. The time is that of the stretches between two looks;
+a stretch that ends in a different state than it began counts half: right in the mean, within a tenth of a
+second or two for each stop. A busy thread's first stop of less than a second may pass unseen.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
 """TCP bytes each rank sent and received, in all and by peer, from the kernel's own count per connection.
 
 The kernel keeps `tcpi_bytes_acked` and `tcpi_bytes_received` for every connection: payload without
-retransmissions, loopback included; who opens or closes a connection is credited one byte each. Netlink's
+retransmissions, loopback included; opening or closing a connection counts as one byte each. Netlink's
 sock_diag(7) lists them (sock_diag.py), /proc/PID/fd shows which process owns them. Bytes of a connection that
 opened and closed between two samples are not seen, nor is RDMA or shared memory. peers.py says how a peer is
 named; what a closed connection has moved stays with its peer.
 
-Who waits for whom: bytes that have come and are not read yet are those of a rank that does not keep up (it is
-stopped, or busy with something else). When data were last sent and received shows less than it seems: gRPC's
+Who waits for whom: a rank with bytes that have arrived and are not read yet does not keep up (it is stopped,
+or busy with something else). When data were last sent and received shows less than it seems: gRPC's
 acknowledgements of pings and window updates follow each message, and both directions are in use at once.
 """
 
@@ -216,7 +216,7 @@ class TcpSource:
         return same
 
     def _find_sockets(self, ranks: Sequence[Rank], now: int) -> None:
-        """List the files of all ranks anew."""
+        """List the files of all ranks again."""
         for rank in ranks:
             traffic = self._traffic[rank.pid, rank.start_ns]
             traffic.looked_ns = now

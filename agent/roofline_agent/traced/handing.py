@@ -12,7 +12,7 @@ from .steps import TracedStep, TracedSteps
 
 
 class Done(NamedTuple):
-    """What the hooks wrote beside a complete trace (hooks/tracing.py). steps: number, begin and end of each,
+    """What the hooks wrote next to a complete trace (hooks/tracing.py). steps: number, begin and end of each,
     node time."""
 
     trace: Path

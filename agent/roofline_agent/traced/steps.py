@@ -1,4 +1,5 @@
-"""What the trace of some steps holds, by step: kernels or operators, and collectives. No I/O beside the file.
+"""What the trace of some steps holds, by step: kernels or operators, and collectives. No I/O except for the
+file.
 
 Kernels of a GPU are those that began in the step, wherever they end. Where the trace has none, the operators
 on the CPU are listed in their place, each with the time that it spends outside the operators it calls.

@@ -1,5 +1,5 @@
-"""When a batch is closed: about once a second, and less often where the server asks for that, as a batch
-costs it about the same whatever is in it. No I/O."""
+"""When a batch is closed: about once a second, and less often if the server asks for that, because a batch
+costs it about the same regardless of its contents. No I/O."""
 
 from __future__ import annotations
 

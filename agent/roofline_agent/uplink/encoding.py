@@ -107,7 +107,7 @@ def _little_endian(column: array[Any]) -> bytes:
 def encode(batch: Batch, sequence: int, lineage: str = "", boot: str = "") -> bytes:
     """One AgentMessage with this batch, as it goes into the spool and over the wire.
 
-    lineage, boot: those of now; by the time it is sent the node may have been started anew.
+    lineage, boot: those of now; by the time it is sent the node may have been rebooted.
     """
     # One statement for each field of the message; rows first, for they number what they name.
     ranks, sets, kernels, instances = _Numbering(), _Numbering(), _Numbering(), _Numbering()

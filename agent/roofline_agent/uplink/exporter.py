@@ -1,9 +1,9 @@
 """Streams batches to the server and forgets them when they are durable.
 
-The stream comes and goes; the spool does not. After each connection all is sent that was not acknowledged,
-in the order that order.py says; the server keeps once what comes twice. Servers that know no lineages name
-the highest sequence they have of this agent, and sending continues behind that. What the messages hold:
-encoding.py.
+The stream comes and goes; the spool does not. After each connection everything that was not acknowledged is
+sent, in the order that order.py gives; the server keeps only one copy of what arrives twice. Servers that do
+not know lineages name the highest sequence they have of this agent, and sending continues after that. What
+the messages hold: encoding.py.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class Exporter(threading.Thread):
         load: Callable[[], Access | None] = lambda: None,
     ) -> None:
         """set_interval: takes a sampling interval, 0 for the agent's own, why, and of how many times fewer
-        steps kernels shall be recorded. clock: node time, in which the batches speak. net_bench: None where
+        steps kernels should be recorded. clock: node time, in which the batches speak. net_bench: None where
         there is no node to measure. access: of a server that was joined. keep: called with another one, of a
         newer certificate. trace: has steps of a rank recorded; None where there are no ranks. hold: takes how
         long the server asks to gather a batch, ns; 0: it does not ask. load: what is kept of `access` now."""
@@ -330,7 +330,7 @@ class Exporter(threading.Thread):
         return len(found)
 
     def greet_again(self) -> None:
-        """Send Hello anew: ceilings or sources have changed."""
+        """Send Hello again: ceilings or sources have changed."""
         with self._lock:
             if self._outgoing is not None:
                 self._outgoing.put(encode_hello(self._greeting()).SerializeToString())

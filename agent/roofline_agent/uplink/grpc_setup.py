@@ -1,9 +1,9 @@
 """gRPC with few wake-ups, for an agent that shares its node: import it from here, before anything else does.
 
 Out of the box a message a second costs 80 to 130 wake-ups of its threads: a pool of 4 to 16 of them, as the
-machine has CPUs, falls asleep in ever longer steps after each packet, and for each packet that comes the
-bandwidth is probed with another. With what is set here it is 35. All of it is a wish: a gRPC that does not
-know a setting ignores it or prints a line, and what the user has put into GRPC_EXPERIMENTS stays.
+machine has CPUs, falls asleep in longer and longer steps after each packet, and for each packet that comes
+the bandwidth is probed with another. With the settings here it is 35. They are only requests: a gRPC that
+does not know a setting ignores it or prints a line, and what the user has put into GRPC_EXPERIMENTS stays.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ FEWER_WAKEUPS = (
 if _VARIABLE in os.environ:
     import grpc
 else:
-    # gRPC reads it while it is loaded; children, which measure with gRPC, shall not inherit it.
+    # gRPC reads it while it is loaded; children, which measure with gRPC, must not inherit it.
     os.environ[_VARIABLE] = _NO_POOL
     try:
         import grpc

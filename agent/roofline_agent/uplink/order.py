@@ -1,4 +1,4 @@
-"""Which batches are sent next: new ones first, and beside them the backlog, as much as is on its way soon.
+"""Which batches are sent next: new ones first, and alongside them the backlog, as much as is on its way soon.
 
 What waited when the stream began is the backlog; it is sent oldest first. What is made from then on is new.
 A process that ends must be known before whatever came after it: new batches wait for the part of the backlog

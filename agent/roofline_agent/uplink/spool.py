@@ -1,7 +1,7 @@
 """Keeps batches on this node's disk until the server has acknowledged them.
 
-One transaction a batch: what the server has by now is deleted with the next batch, or at the end. Whoever is
-killed between sends a batch twice at most, and the server counts it once.
+One transaction per batch: what the server has by now is deleted with the next batch, or at the end. An agent
+that is killed in between sends a batch twice at most, and the server counts it once.
 
 Each process that opens a spool begins a *lineage*, a series of numbers of its own: copies of a spool, or one
 that was put back from a backup, never give different batches the same number. A batch carries its lineage.
@@ -36,9 +36,9 @@ log = logging.getLogger(__name__)
 
 MEMORY_BATCHES, MEMORY_BYTES = 512, 64 << 20
 MAX_SEQUENCE = 2**31  # so many batches no agent makes; a server that says more is wrong
-LEAST_ROOM = 128 << 10  # bytes: what SQLite makes beside the file, and its first pages
+LEAST_ROOM = 128 << 10  # bytes: what SQLite makes next to the file, and its first pages
 _NAME = re.compile(r"[0-9a-f]{32}")  # of an agent
-FORMAT = 1  # of the file; those of before say none
+FORMAT = 1  # of the file; earlier ones say none
 _SCHEMA = """
 create table if not exists batch (sequence integer primary key, data blob not null) strict;
 create table if not exists state (name text primary key, value text not null) strict, without rowid;
@@ -209,7 +209,7 @@ class Spool:
         return found[0].data if found and found[0].sequence == sequence else None
 
     def skip_to(self, sequence: int) -> None:
-        """Continue behind a sequence that the server has (this spool was lost and made anew). Only for
+        """Continue behind a sequence that the server has (this spool was lost and created again). Only for
         servers that know no lineages."""
         with self._lock:
             self._last = max(self._last, min(sequence, MAX_SEQUENCE))
@@ -402,7 +402,7 @@ def _is_full(folder: Path) -> bool:
 
 def _state_of(path: Path) -> tuple[str, int, int]:
     """The agent's name, "" where it cannot be read, what was acknowledged, and the last number, 0 likewise,
-    from a file beside which nothing can be made."""
+    from a file next to which nothing can be made."""
     # What its log has is read where the memory that SQLite shares is still there, as after a kill.
     for how in ("mode=ro", "immutable=1"):
         with (
@@ -421,7 +421,7 @@ def _refuse_later(path: Path) -> None:
     """Raises Unavailable for a spool of a later release, of which nothing was changed."""
     if not path.exists():
         return
-    # Even to read, SQLite makes a log beside a file that has none, unless it is told that nobody writes.
+    # Even to read, SQLite makes a log next to a file that has none, unless it is told that nobody writes.
     how = "mode=ro" if path.with_name(f"{path.name}-wal").exists() else "immutable=1"
     with (
         contextlib.suppress(sqlite3.Error),

@@ -20,7 +20,7 @@ class Wishes:
 
     def __init__(self, sampling: Task) -> None:
         self.own_interval_ns = sampling.period_ns  # what the agent was asked for where it runs
-        self.fewer = 1  # wrappers shall record kernels of so many times fewer steps
+        self.fewer = 1  # wrappers should record kernels of so many times fewer steps
         self._sampling = sampling
         self._lock = threading.Lock()
         self._facts: list[list[str]] = [[]]  # of each wish since the last batch; the last one holds now

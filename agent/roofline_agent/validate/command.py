@@ -54,7 +54,7 @@ def run(
     """Check and keep; kept results of other metrics stay, and all if the node was busy and something is off.
     show: gets lines of text as they are known.
 
-    Raises Unavailable beside a training, ValidationError.
+    Raises Unavailable while a training runs, ValidationError.
     """
     ranks = running_ranks()
     if ranks and not force:

@@ -1,4 +1,4 @@
-"""What can go wrong while this node's counters are held against the truth.
+"""What can go wrong while this node's counters are compared with the truth.
 
 ValidationError    the message says what happened, why, and what to do next
 """

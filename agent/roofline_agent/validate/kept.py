@@ -1,4 +1,4 @@
-"""Keeps a validation in a JSON file beside the ceilings."""
+"""Keeps a validation in a JSON file next to the ceilings."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ class MarkedSteps:
         return [Sample(rank, now, (self._steps, self._step_ns)) for rank in ranks]
 
     def _take(self, packet: bytes) -> None:
-        """The marks and steps of a packet; facts and the like have packets of their own."""
+        """The marks and steps of a packet; facts and similar have packets of their own."""
         at = 0
         while at < len(packet):
             kind = packet[at]

@@ -131,7 +131,7 @@ def _library(notes: list[str]) -> Iterator[CompiledLibrary | None]:
 
 
 def _sources(request: ValidateRequest, socket: Path) -> dict[str, Source]:
-    """Those that are asked for, and what is checked beside them."""
+    """Those that are asked for, and what is checked in addition to them."""
     found = dict(request.sources)
     if not request.only or HOOKS in request.only:
         found[HOOKS] = MarkedSteps(socket)

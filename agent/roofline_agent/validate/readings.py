@@ -10,7 +10,7 @@ from .works import ANY, Expectation
 
 
 class Place(NamedTuple):
-    """Where a value stands."""
+    """Where a value is."""
 
     source: str
     metric: str

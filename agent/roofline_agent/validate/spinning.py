@@ -1,4 +1,4 @@
-"""Computes until it had a CPU for so long, as the clock alone shows it.
+"""Computes until it has had a CPU for a given time, measured by the clock alone.
 
 Readings of the clock that follow within 50 us of each other were made by a thread that ran in between. A
 longer gap is time without the CPU: other threads, other guests of a host. So the truth does not come from

@@ -13,7 +13,7 @@ FORMAT = 1
 
 
 class Check(NamedTuple):
-    """One metric of a source held against work of a known amount, over several runs."""
+    """One metric of a source compared with work of a known amount, over several runs."""
 
     source: str  # its name
     metric: str  # "cpu_ns", "flops.f32.512"
@@ -37,7 +37,7 @@ class Check(NamedTuple):
 
 
 class Unchecked(NamedTuple):
-    """A source, or one metric of it, that could not be held against anything."""
+    """A source, or one metric of it, that could not be compared with anything."""
 
     source: str
     metric: str  # "": the whole source

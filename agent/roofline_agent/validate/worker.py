@@ -37,7 +37,8 @@ class WorkingChild:
         library: CompiledLibrary | None = None,
         environment: Mapping[str, str] = {},
     ) -> None:
-        """Raises ValidationError where it cannot be started. environment: what it gets beside the usual."""
+        """Raises ValidationError where it cannot be started. environment: what it gets in addition to the
+        usual."""
         command = [sys.executable, "-m", "roofline_agent.validate.child", str(folder), str(port)]
         if library:
             command += ["--library", str(library.path), "--compiler", library.compiler]

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 ANY = "*"  # instance: the sum over all
-HOOKS, SOFTWARE, NCU = "hooks", "perf_software", "ncu"  # what is checked beside the sources
+HOOKS, SOFTWARE, NCU = "hooks", "perf_software", "ncu"  # what is checked in addition to the sources
 GPU = "gpu 0"
 
 

@@ -1,4 +1,4 @@
-"""Multiply-adds and elements of the matrix products in BLAS beside GEMM: symmetric, triangular, rank-k.
+"""Multiply-adds and elements of the matrix products in BLAS other than GEMM: symmetric, triangular, rank-k.
 
 Counts are those of LAPACK Working Note 41 (operation counts for the BLAS and LAPACK): a triangle has half of
 the products, and half of the elements with its diagonal.

@@ -1,8 +1,8 @@
 """Primitives that compute without contracting: pooling, normalisation, softmax and element-wise operations.
 
 Their FLOPs are not counted: None, and not 0. What an exponential or a square root costs is the
-implementation's affair, and beside the products of a network it is nothing; a made-up count would only blur
-sums that are exact now. Their traffic is known, and often it is what a step waits for.
+implementation's affair, and compared with the products of a network it is nothing; a made-up count would only
+blur sums that are exact now. Their traffic is known, and often it is what a step waits for.
 
 In place or not, an element is read and written. Backward, `diff` is printed once and stands for the gradient
 that is read and the one that is written. Statistics and scales are 32-bit floats.

@@ -3,9 +3,9 @@
 Only executed primitives count. Not taken: creation, dispatch, check and header lines; `graph,exec` lines,
 whose primitives print lines of their own; `exec:external` lines, which are a part of a primitive's time.
 
-Versions differ in what stands before `exec` (layout version, timestamp, component) and in the number of
+Versions differ in what comes before `exec` (layout version, timestamp, component) and in the number of
 fields behind the descriptors, so a line is read from both ends: five fields from the front, sizes and
-milliseconds from the back, and whatever stands between is attributes and algorithm. A header's `template:`
+milliseconds from the back, and whatever is between is attributes and algorithm. A header's `template:`
 line names the fields; should a version print them in another order, `field_order` finds it for `parse`.
 """
 

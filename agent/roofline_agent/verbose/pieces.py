@@ -9,7 +9,7 @@ TOKEN = re.compile(r"(?:onednn|dnnl|mkldnn)_verbose,|MKL_VERBOSE ")
 
 
 def pieces(line: str) -> list[str]:
-    """The line itself, with whatever stands before its token, or one piece from each token to the next."""
+    """The line itself, with whatever comes before its token, or one piece from each token to the next."""
     if line.count("_verbose,") + line.count("_VERBOSE ") == 1:
         return [line]
     starts = [match.start() for match in TOKEN.finditer(line)]

@@ -1,8 +1,8 @@
 """Separates a rank's output into what belongs to its user and what oneDNN, MKL and our hooks printed.
 
-Users get every byte of their own, in order and at once. A verbose line is what stands from its token to
-the end of its line, wherever in the line the token begins; how the stream is cut into chunks changes nothing.
-Where two run together in a line, both are read.
+Users get every byte of their own, in order and at once. A verbose line extends from its token to the end of
+its line, wherever in the line the token begins; how the stream is cut into chunks changes nothing. If two are
+in the same line, both are read.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ import typer
 from ..errors import UsageError
 from .options import DEFAULT_SERVER, ServerOption
 
-LISTEN = "127.0.0.1:7646"  # not the port of the page beside a server
+LISTEN = "127.0.0.1:7646"  # not the port of the page next to a server
 BESIDE_A_SERVER = 10  # niceness: what takes batches goes first
 
 

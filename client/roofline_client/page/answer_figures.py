@@ -45,7 +45,7 @@ def parts_compared(found: Comparison) -> Figure | None:
     hover = "%{x}, %{fullData.name}: %{y:.4g} ms a step<extra></extra>"
     data = [{"type": "bar", "x": names, "hovertemplate": hover, **job} for job in (first, second)]
     layout = {
-        "height": 400,  # that of the roofline beside it
+        "height": 400,  # that of the roofline next to it
         "barmode": "group",
         "yaxis": {"title": {"text": "ms a step (95 % interval)"}, "rangemode": "tozero"},
         "legend": ABOVE,

@@ -45,7 +45,7 @@ EMPTY = Answer("")
 
 class AnswerPage(NamedTuple):
     """title: with the parameters in it, as "Job {job}, in full"; fields: parameters of a form, with
-    what stands before them; is_live: it is asked for again while somebody looks; hint: stands where nothing
+    what comes before them; is_live: it is asked for again while somebody looks; hint: stands where nothing
     is asked for yet."""
 
     title: str

@@ -1,5 +1,5 @@
 """Tables of a job and of machines that only the page has: collectives of its newest steps, who sends to whom,
-and what each job was held against. Words and columns, no formula."""
+and what each job was compared with. Words and columns, no formula."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def traffic(report: Report) -> list[Any]:
 
 
 def held_against(versions: Sequence[MachineVersion]) -> list[Any]:
-    """Which jobs each version of a machine is what they are held against."""
+    """Which jobs each version of a machine is what they are compared with."""
     heads = [Column("machine"), Column("from"), Column("to"), Column("jobs", folds=True)]
     table = Columns("What jobs were held against", heads)
     for one in versions:

@@ -63,7 +63,7 @@ def accounts(found: Sequence[RankAccount]) -> Figure:
         )
     layout = {
         "barmode": "stack",
-        "height": max(380, 130 + 26 * len(shown)),  # that of the roofline beside it
+        "height": max(380, 130 + 26 * len(shown)),  # that of the roofline next to it
         "bargap": 0.2 if len(shown) > 5 else 0.5,
         "xaxis": {"title": {"text": f"mean of a steady step ({unit})"}, "rangemode": "tozero"},
         "yaxis": {"autorange": "reversed", "automargin": True},
@@ -143,7 +143,7 @@ def _decades(data: Iterable[Figure], axis: str) -> Figure:
 
 
 def _roof_labels(roofs: Sequence[Figure]) -> list[Figure]:
-    """Of a peak at its right end, of a memory beside the middle of its slope."""
+    """Of a peak at its right end, of a memory next to the middle of its slope."""
     labels = []
     for one in roofs[:MOST_LABELS]:
         x, y = ([math.log10(number) for number in one[axis]] for axis in ("x", "y"))

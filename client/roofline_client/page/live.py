@@ -171,7 +171,7 @@ class Feed:
         return bool(self._watchers)
 
     async def _run(self) -> None:
-        # Who comes back soon, as after a reload, sees what was found last, and nothing is asked anew.
+        # Who comes back soon, as after a reload, sees what was found last, and nothing is asked again.
         await asyncio.sleep(self._due - time.monotonic())
         while True:
             begin = time.monotonic()

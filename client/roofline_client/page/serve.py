@@ -19,7 +19,7 @@ from .app import Settings, create_app
 from .shield import LOOPBACK
 
 MOST_CONNECTIONS = 512
-LOOK_S = 5  # for a certificate that was made anew
+LOOK_S = 5  # for a certificate that was renewed
 GRACE_S = 1  # for what is on its way when the page ends
 
 
@@ -92,7 +92,7 @@ def run(found: Settings, place: Place, until_stdin_ends: bool = False) -> None:
 
 
 def _renewing(config: uvicorn.Config, certificate: Path) -> Callable[[], Awaitable[None]]:
-    """Called again and again it shows a certificate that was made anew, without a restart."""
+    """Called again and again it shows a certificate that was renewed, without a restart."""
     shown = certificate.stat().st_mtime_ns
 
     async def look() -> None:

@@ -29,7 +29,7 @@ LATE_FORMULA = "step - communicate, less the median rank's of the same step"
 
 def step_times(found: StepOverview) -> Figure:
     """Of few ranks a line each; of many, by role, the median rank between the shortest and the longest step.
-    Steps that are no steady ones stand on grey."""
+    Steps that are not steady are on grey."""
     seen: Counter[str] = Counter()
     data: list[Figure] = []
     for line in found.lines:

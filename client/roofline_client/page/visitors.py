@@ -1,6 +1,6 @@
 """Who looks at the page: sessions behind a cookie, each with what it may ask the server with.
 
-A token never stands in an address or a log: it comes in the body of one POST, and stays in this process.
+A token is never in an address or a log: it comes in the body of one POST, and stays in this process.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Bars that continue beyond the top of the axes: a break through each, and beside it its height."""
+"""Bars that continue beyond the top of the axes: a break through each, and next to it its height."""
 
 from __future__ import annotations
 

@@ -109,7 +109,7 @@ def _set_x_ticks(axis: Axes, panel: BreakdownPanel, longest: float) -> None:
     unit = panel.bars[0].parts[0].value.unit
     scale, name = unit_for("" if unit == "1" else unit, longest)
     steps = MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]).tick_values(0, longest / scale)
-    # A number beyond the longest bar would stand beside the paper.
+    # A number beyond the longest bar would be off the paper.
     axis.xaxis.set_major_locator(FixedLocator([at * scale for at in steps if at * scale <= longest]))
     axis.xaxis.set_major_formatter(
         FuncFormatter(lambda x, _: f"{tick(x / scale)} {name}".strip() if x else "0")

@@ -1,4 +1,4 @@
-"""What the plot of a breakdown shows, its panels and bars, and what stands in its caption instead."""
+"""What the plot of a breakdown shows, its panels and bars, and what is in its caption instead."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def _number(value: Value) -> float:
 def _panel(kind: str, parts: Sequence[BreakdownPart], notes: list[str]) -> BreakdownPanel | None:
     own = [part for part in parts if part.kind == kind]
     shown = [part for part in own if part.value.value is not None and part.value.value > 0]
-    if any(part.share.value is not None for part in shown):  # beside parts of a whole: what is none of it
+    if any(part.share.value is not None for part in shown):  # next to parts of a whole: what is none of it
         shown = [part for part in shown if part.share.value is not None]
     if not shown:
         return None

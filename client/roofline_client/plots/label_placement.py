@@ -109,7 +109,7 @@ class Labels(Artist):
         size: float = style.MARKER,
         max_distance: float = math.inf,
     ) -> None:
-        """Write beside the marker of this size (points; 0: no marker). A line leads there from far away."""
+        """Write next to the marker of this size (points; 0: no marker). A line leads there from far away."""
         leader = Line2D([], [], color=colour, linewidth=0.5, alpha=0.7, zorder=2.6)
         leader.set_in_layout(False)
         self._axis().add_line(leader)
@@ -135,7 +135,7 @@ class Labels(Artist):
         longest: int = LONGEST_LABEL,
         shorter: tuple[str, ...] = (),
     ) -> None:
-        """Write along a line of two points, level or rising by 45 degrees. shorter: what may stand there
+        """Write along a line of two points, level or rising by 45 degrees. shorter: what may be there
         instead where there is no room for all of it."""
         candidates = along_rising_line(line) if rising else along_level_line(line)
         made = self._text(text, colour, 45.0 if rising else 0.0, longest)
@@ -304,7 +304,7 @@ def _leader_hits(anchor: Array, label: Label, texts: Texts, distance: Array, obs
     nearest_x = np.clip(anchor[0], texts.x - texts.width / 2, texts.x + texts.width / 2)
     nearest_y = np.clip(anchor[1], texts.y - texts.height / 2, texts.y + texts.height / 2)
     ends = np.stack([nearest_x, nearest_y], axis=1)
-    # It begins beside its own marker, and may cross markers that touch this one.
+    # It begins next to its own marker, and may cross markers that touch this one.
     length = np.maximum(np.hypot(*(ends - anchor).T), 1e-9)
     skipped = np.minimum(1.0, (label.radius + 1) * obstacles.scale / length)
     begins = anchor + (ends - anchor) * skipped[:, None]

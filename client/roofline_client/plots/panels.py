@@ -137,7 +137,7 @@ def panels_of(record: Roofline) -> tuple[list[RooflinePanel], list[str]]:
         why = caption.joined([*notes, *record.notes][:3])
         why = why or "no FLOPs are known"
         raise NothingToDraw(f"nothing to draw: {clean(why)}")
-    # A GPU without points beside CPUs with some would be an empty panel.
+    # A GPU without points next to CPUs with some would be an empty panel.
     keys = [key for key in keys if key in with_points]
 
     if len(keys) > MOST_PANELS:

@@ -51,7 +51,7 @@ def draw(axis: Axes, labels: Labels, paths: Sequence[Path]) -> bool:
             )
             continue
         for number, stop in enumerate(stops):
-            # The role stands at the first stop; stops between the ends have a name only where there is room.
+            # The role is at the first stop; stops between the ends have a name only where there is room.
             text = f"{role} {stop.at}" if number == 0 else stop.at
             max_distance = math.inf if number in (0, len(stops) - 1) else 7.0
             labels.at_point(*markers.place(stop.point), text, colour, size, max_distance)

@@ -1,4 +1,4 @@
-"""Names beside points, one for all points in one spot, and arrows from a few points up to the roof."""
+"""Names next to points, one for all points in one spot, and arrows from a few points up to the roof."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ON_ONE_SPOT = 0.8 * style.MARKER  # points (of length) within which names are jo
 MOST_NAMED = 14
 MOST_ARROWS = 4
 FARTHEST_FACTOR = 42.0  # points; further from its arrow a factor is unreadable
-LONGEST_NAME = 26  # longer names get a number and stand in the caption
+LONGEST_NAME = 26  # longer names get a number and are in the caption
 LONGEST_KEY = 56
 LEAST_HEADROOM = 1.15  # with less a point touches the roof
 
@@ -36,7 +36,7 @@ class Spot(NamedTuple):
 
 class NamedSpot(NamedTuple):
     spot: Spot
-    text: str  # beside the spot: its name, or a number
+    text: str  # next to the spot: its name, or a number
     key: str  # what the number means, else ""
 
 
@@ -81,7 +81,7 @@ def arrows(axis: Axes, labels: Labels, spots: Sequence[Spot], start: int = 1) ->
 def name_points(
     labels: Labels, points: Sequence[RoofPoint], spots: Sequence[Spot], start: int = 1
 ) -> list[str]:
-    """Write names beside spots. Long names become numbers, counted from `start`: returns the key to them."""
+    """Write names next to spots. Long names become numbers, counted from `start`: returns the key to them."""
     for point in points:
         labels.keep_off(*place(point), marker_size(point, len(points)))
     named = _with_names(spots, start)
@@ -131,7 +131,7 @@ def _with_names(spots: Sequence[Spot], start: int) -> list[NamedSpot]:
     number = start
     for spot in kept[:MOST_NAMED]:
         name = clean(spot.name)
-        # Sizes beside a marker are many numbers in little room.
+        # Sizes next to a marker are many numbers in little room.
         if len(name) > LONGEST_NAME or "×" in name:
             named.append(NamedSpot(spot, f"{number}", f"{number} {shortened(name, LONGEST_KEY)}"))
             number += 1

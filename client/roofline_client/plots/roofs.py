@@ -109,7 +109,7 @@ def frame_of(lines: Sequence[RoofLine], placed: Iterable[tuple[float, float]]) -
         bottom = min(bottom, max(map(height, slanting)) * min(across) / 2)
     right = max(across) * 5
     if peaks:
-        # Nearly a third of the width is free at the right, for names of ceilings beside roof and points.
+        # Nearly a third of the width is free at the right, for names of ceilings next to roof and points.
         right = max(right, max(across) * (max(across) / left) ** 0.45)
     return Frame(left, right, bottom, max(up) * 2.2)
 
@@ -180,7 +180,7 @@ def shorter(names: Sequence[str], slanting: bool) -> tuple[str, ...]:
 
 
 def joined(names: Sequence[str]) -> str:
-    """ "L3 triad 57.8, DRAM copy 50.3 GB/s": a unit that all share stands once."""
+    """ "L3 triad 57.8, DRAM copy 50.3 GB/s": a unit that all share is printed once."""
     units = {name.rpartition(" ")[2] for name in names}
     if len(units) > 1:
         return ", ".join(names)

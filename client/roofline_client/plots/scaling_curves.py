@@ -1,4 +1,4 @@
-"""The panels beside a trajectory: throughput over the parameter, and its efficiency or else its speedup."""
+"""The panels next to a trajectory: throughput over the parameter, and its efficiency or else its speedup."""
 
 from __future__ import annotations
 

@@ -217,14 +217,14 @@ def _phases_of(panel: StepPanel) -> list[str]:
 def _set_axes(axis: Axes, across: tuple[int, int], unit: str, last: bool) -> None:
     first, end = across
     few = end - first <= FEW
-    # A single step stands in the middle.
+    # A single step is in the middle.
     axis.set_xlim(first - (end - first == 1), end + (end - first == 1))
     axis.set_ylabel(f"Step time ({unit})", fontsize=style.LABEL)
     axis.set_axisbelow(True)
     axis.grid(True, axis="y", linewidth=0.5, color=style.GRID)
     axis.tick_params(labelsize=style.TICK, labelbottom=last)
     axis.spines[["top", "right"]].set_visible(False)
-    # The number stands below the middle of a step if steps are wide, else below its begin.
+    # The number is below the middle of a step if steps are wide, else below its begin.
     middles = FixedLocator([number + 0.5 for number in range(first, end)])
     axis.xaxis.set_major_locator(middles if few else MaxNLocator(8, integer=True, prune="upper"))
     axis.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{math.floor(x)}"))

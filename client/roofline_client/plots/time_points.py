@@ -42,12 +42,12 @@ def has_time(point: TimePoint) -> bool:
 
 
 def complexity(point: TimePoint) -> Place:
-    """Where the closed symbol stands."""
+    """Where the closed symbol is."""
     return point.bytes.value or 0.0, point.flops.value or 0.0
 
 
 def took(point: TimePoint) -> Place:
-    """Where the open symbol stands."""
+    """Where the open symbol is."""
     return point.time_bytes, point.time_flops
 
 
@@ -125,7 +125,7 @@ def _name_of(sweep: Sequence[TimePoint], over: str, key: list[str], start: int, 
     point, swept = sweep[-1], len(sweep) > 1
     name = clean(point.label)
     value = f" {clean(point.at)}" if swept else ""
-    # Sizes beside a symbol are many numbers in little room.
+    # Sizes next to a symbol are many numbers in little room.
     if len(name + value) <= LONGEST_NAME and "×" not in name:
         return name + value
 

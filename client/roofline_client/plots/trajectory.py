@@ -1,5 +1,5 @@
 """Roofline scaling trajectories (Ibrahim, Williams, Oliker 2018; Javed, Ibrahim, Lu 2019): the path of each
-role under the roofs as a parameter grows. Beside it stand throughput and efficiency, or speedup where the
+role under the roofs as a parameter grows. Next to it are throughput and efficiency, or speedup where the
 parameter is not an amount of machines, so that there is no efficiency."""
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .label_placement import Labels, shortened
 from .roofline import across_of
 from .scales import Frame, performance, set_plane, shaped
 
-WIDTH, SIDE = 4.6, 2.15  # of the plane and of the panels beside it, inches
+WIDTH, SIDE = 4.6, 2.15  # of the plane and of the panels next to it, inches
 FLATTEST, STEEPEST = 0.72, 1.1
 
 

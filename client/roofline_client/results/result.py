@@ -52,7 +52,7 @@ class Framed(ABC):
 
         Columns are named with their units ("time_seconds", "flops_per_second"; those of steps, timelines and
         raw data as in their CSV files), `.attrs["units"]` has the units as the server says them. An absent
-        number is NaN, and `..._reason` beside it says why; `..._provenance` says where a number comes from.
+        number is NaN, and `..._reason` next to it says why; `..._provenance` says where a number comes from.
         Raises ClientError for a table it does not have.
         """
         known = self._tables()

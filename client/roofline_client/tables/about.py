@@ -1,4 +1,4 @@
-"""What stands around every answer in words: which job, where, when; notes; what is missing and why."""
+"""What surrounds every answer in words: which job, where, when; notes; what is missing and why."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def section(heading: str, lines: Iterable[str]) -> list[Any]:
 
 
 def notes(lines: Sequence[str]) -> list[Any]:
-    """What the server reports beside its numbers; nothing without any."""
+    """What the server reports in addition to its numbers; nothing without any."""
     return section(wording.NOTES, [f"- {line}" for line in lines])
 
 
@@ -73,7 +73,7 @@ def reasons(values: Iterable[tuple[str, str, Value]]) -> list[Any]:
 
     lines = []
     for reason, titles_of in found.items():
-        # Subjects that lack the same columns stand together: "FLOP/byte, headroom of ps:0, ps:1".
+        # Subjects that lack the same columns are together: "FLOP/byte, headroom of ps:0, ps:1".
         together: dict[str, list[str]] = {}
         for subject, titles in titles_of.items():
             short = subject

@@ -72,7 +72,7 @@ def _names(shown: Sequence[RankAccount], verdict: Verdict) -> list[str]:
 
 
 def _fitting(shown: Sequence[RankAccount], names: list[str], rest: Sequence[RankAccount]) -> list[_Cells]:
-    """As many columns as fit beside each other; what does not is part of the other time, or left out. The
+    """As many columns as fit next to each other; what does not is part of the other time, or left out. The
     first two have a cell more where there are ranks that are not shown, for all of these."""
     steps = [units.show(account.step) for account in shown]
     if rest:

@@ -47,7 +47,7 @@ def _whole(subject: str, kind: str, members: Sequence[BreakdownPart]) -> list[An
         lines.append(wording.more_of_breakdown(len(members) - len(shown)))
     for part in shown:
         value = units.show(part.value)
-        # A large count has its thousands set apart; a unit that the number does not show stands behind it.
+        # A large count has its thousands set apart; a unit that the number does not show comes after it.
         if part.value.unit == "1" and part.value.value is not None and abs(part.value.value) >= 1000:
             value = f"{part.value.value:,.0f}"
         elif part.value.unit == "FLOP/byte" and part.value.value is not None:

@@ -1,4 +1,4 @@
-"""A table that never cuts a cell: where columns do not fit beside each other they go on below."""
+"""A table that never cuts a cell: where columns do not fit next to each other they go on below."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Columns:
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Table | Text]:
         if self.title:
-            # Beside the table, not of it: rich would fold it to the width of the table.
+            # Next to the table, not of it: rich would fold it to the width of the table.
             yield Text(self.title, style="bold")
         for number, group in enumerate(self._groups(options.max_width)):
             if number:

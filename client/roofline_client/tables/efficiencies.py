@@ -88,7 +88,7 @@ def as_json(found: Efficiency) -> str:
 
 def as_csv(found: Efficiency) -> str:
     """Measures and waterfall of all ranks together and of each, a row each; an absent value is an empty cell
-    with its reason beside it."""
+    with its reason next to it."""
     return flat.as_csv(flat.joined(list(tables(found).values()), flat.Table(CSV_COLUMNS, [], {})))
 
 

@@ -1,7 +1,7 @@
 """Records of answers as flat tables: what CSV files and DataFrames of the models hold.
 
 A column is named after its field. A `Value` becomes its number, in the unit that the column's name ends with
-("time_seconds", "flops_per_second"; a number without unit has none), and beside it `..._provenance` and
+("time_seconds", "flops_per_second"; a number without unit has none), and next to it `..._provenance` and
 `..._reason`; where the unit differs from row to row there is `..._unit`. A spread becomes quantiles
 ("time_spread_p5_seconds" to "time_spread_p95_seconds") and `..._count`. What is absent is None.
 """
@@ -112,7 +112,7 @@ def joined(tables: Sequence[Table], empty: Table) -> Table:
 
 
 def beside(left: Table, right: Table) -> Table:
-    """Two tables of as many rows beside each other."""
+    """Two tables of as many rows next to each other."""
     rows = [(*a, *b) for a, b in zip(left.rows, right.rows, strict=True)]
     return Table((*left.columns, *right.columns), rows, {**left.units, **right.units})
 

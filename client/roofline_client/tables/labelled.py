@@ -18,7 +18,7 @@ UNBROKEN = "\N{NO-BREAK SPACE}"
 
 
 class LabelledLine(NamedTuple):
-    label: str  # "": it goes on with what stands above; a label that begins with blanks is below another
+    label: str  # "": it goes on with what is above; a label that begins with blanks is below another
     text: str
     aside: str = ""  # at the right edge where it fits
     style: str = ""
@@ -42,7 +42,7 @@ class Labelled:
 
 
 class Paragraph:
-    """A text, indented as it begins: what goes on below stands behind its blanks and its "- "."""
+    """A text, indented as it begins: what goes on below comes after its blanks and its "- "."""
 
     def __init__(self, text: str, style: str = "") -> None:
         self._text = clean(text)

@@ -97,9 +97,9 @@ RESOURCE_COLUMNS: Titled = (
 
 
 def as_text(report: Report) -> Group:
-    """All tables, those and their columns that hold nothing left out. What a report is about stands above its
+    """All tables, those and their columns that hold nothing left out. What a report is about is above its
     verdict, if it has one (screen.py)."""
-    # What hardware counted stands before what shapes give, and its traffic after.
+    # What hardware counted comes before what shapes give, and its traffic after.
     columns = (*COUNTED_COLUMNS, *ROOFLINE_COLUMNS, *DRAM_COLUMNS)
     tables = [
         _table(wording.STEP_TABLE, TIME_COLUMNS, report),

@@ -123,7 +123,7 @@ def between(spread: Spread | None, unit: str) -> str:
 
 
 def sentences(pairs: Iterable[tuple[str, str]]) -> list[str]:
-    """Lines of (label, words): the first ones, and the same words once for all of whom they are true."""
+    """Lines of (label, words): the first ones, and the same words once for all for which they are true."""
     labels: dict[str, list[str]] = {}
     for label, words in dict.fromkeys(pairs):
         if words:

@@ -1,4 +1,4 @@
-"""The first screen of a report: the verdict, what it stands on, and what to ask next. No formula.
+"""The first screen of a report: the verdict, what it is based on, and what to ask next. No formula.
 
 At most 30 lines of 100 columns, whatever the job is like; `--full` and the other forms have the rest.
 """

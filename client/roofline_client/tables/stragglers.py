@@ -64,7 +64,7 @@ CSV_COLUMNS = (
 
 
 def as_text(found: Stragglers) -> Group:
-    """The verdict first, then what it stands on."""
+    """The verdict first, then what it is based on."""
     mode = f" ({found.mode})" if found.mode else ""
     barrier = f"; {found.barrier}" if found.barrier else ""
     parts: list[Any] = [

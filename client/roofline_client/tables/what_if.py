@@ -21,7 +21,7 @@ TITLES = {"step": "step", "rate": "examples/s"}
 
 
 def as_text(found: WhatIf) -> Group:
-    """The answer first, then the numbers, and what they stand on."""
+    """The answer first, then the numbers, and what they are based on."""
     mode = f" ({found.mode})" if found.mode else ""
     parts: list[Any] = [Paragraph(found.sentence, style="bold"), Text(clean(f"Job {found.job}{mode}"))]
     if found.step.then.value is not None:

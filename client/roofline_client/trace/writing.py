@@ -2,7 +2,7 @@
 
 A rank is a process, a row of it (steps, phases, asked, ...) a thread; times are microseconds since the begin
 of the job. Slices of one thread must nest, and ours would only ever overlap: one that does goes to another
-thread, "engine 2", beside the first.
+thread, "engine 2", next to the first.
 """
 
 from __future__ import annotations

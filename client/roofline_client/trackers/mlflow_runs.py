@@ -42,7 +42,7 @@ def write(found: Published, uri: str, experiment: str, files: Iterable[Path], ru
 
 
 def _run_of(client: Any, found: Published, experiment: str) -> str:
-    """The run of before, else a new one. A job whose name is used again began at another time."""
+    """The previous run, else a new one. A job whose name is used again began at another time."""
     known = client.get_experiment_by_name(experiment)
     number = known.experiment_id if known else client.create_experiment(experiment)
     for run in client.search_runs([number], f"tags.`{BEGIN}` = '{found.begin_ns}'"):

@@ -1,4 +1,5 @@
-"""What comes with each answer besides it: what it took, and how much who asks again and again may take."""
+"""What comes with each answer in addition to it: what it took, and how much who asks again and again may
+take."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The verdict of a job: what holds it back, what that costs, and what mending it would give."""
+"""The verdict of a job: what holds it back, what that costs, and what fixing it would give."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from .values import Value
 
 
 class Gain(NamedTuple):
-    """What mending one thing would give, by the replay of the job; all s a step."""
+    """What fixing one thing would give, by the replay of the job; all s a step."""
 
     step: float  # mean of the steps as they were
-    without: float  # mean of the steps with it mended
+    without: float  # mean of the steps with it fixed
     low: float  # the interval of `without`, from the best case: of this run's mean (95 %) and of how much
     high: float  # runs differ (5 % of a step), to the worst; never above `step`
 
@@ -26,7 +26,7 @@ class Finding(NamedTuple):
     cost: Value  # s a step
     share: Value  # the same as a share of the mean step
     gain: Gain | None  # None: the replay cannot tell
-    rate: Value  # examples/s with it mended
+    rate: Value  # examples/s with it fixed
     confidence: str  # high, low
     why: str  # why the confidence is low; "": it is not
     evidence: list[str]

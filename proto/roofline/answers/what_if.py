@@ -25,5 +25,5 @@ class WhatIf(NamedTuple):
     sentence: str  # the answer in one line
     step: Predicted  # s, mean of the steady steps of a rank
     rate: Predicted  # examples/s of the job
-    basis: list[str]  # the measurements that it stands on
+    basis: list[str]  # the measurements that it is based on
     notes: list[str]  # what widens the range, and why it cannot tell

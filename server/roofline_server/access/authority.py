@@ -1,8 +1,8 @@
 """The server's own authority, and what it signs: the server's certificate, and those of nodes and users where
 they have one in place of a token.
 
-Keys are on the curve P-256. A certificate holds for a year and is made anew a month before its end; the
-authority holds for ten, and with it every join token.
+Keys are on the curve P-256. A certificate is valid for a year and is renewed a month before its end; the
+authority is valid for ten, and with it every join token.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from . import AUTHORITY, CERTIFICATE, authority
 
 log = logging.getLogger(__name__)
 
-LOOK_S = 3600.0  # for a certificate that ends soon; one that was made anew is seen at once
+LOOK_S = 3600.0  # for a certificate that ends soon; one that was renewed is seen at once
 
 
 def credentials(folder: Path, mutual: bool = False) -> Any:

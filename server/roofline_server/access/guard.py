@@ -145,7 +145,7 @@ class Guard(grpc.aio.ServerInterceptor):  # type: ignore[misc]
         return _handler_like(handler, several if handler.response_streaming else one)
 
     async def watch(self) -> None:
-        """End the calls with many answers of tokens that are no longer good, for ever."""
+        """End the calls with many answers of tokens that are no longer valid. Never returns."""
         while True:
             await asyncio.sleep(LOOK_S)
             if not self._open:

@@ -1,7 +1,7 @@
-"""Files of the server that root writes too, as by `sudo roofline-server token new`.
+"""Files of the server that root writes too, for example by `sudo roofline-server token new`.
 
-They belong to the owner of the folder that they are in: a server that runs as a user of its own could not
-read them else.
+They belong to the owner of the folder that they are in: otherwise a server that runs as a user of its own
+could not read them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Tokens that stand in Secrets of a Kubernetes cluster, so that nobody has to carry them: one for nodes to
+"""Tokens that are in Secrets of a Kubernetes cluster, so that nobody has to carry them: one for nodes to
 join, one for Prometheus. One that is good stays, as nodes and Prometheus use it."""
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def join_token(folder: Path, store: SecretStore, name: str) -> Token | None:
 
 
 def reader_token(folder: Path, store: SecretStore, name: str) -> Token | None:
-    """The same of a reader's token, beside the certificate of the server's authority."""
+    """The same of a reader's token, next to the certificate of the server's authority."""
     tokens, trusted = Tokens(folder), (folder / AUTHORITY).read_text()
     there = store.read(name)
     held = tokens.holder(there.get(TOKEN, ""))

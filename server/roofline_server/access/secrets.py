@@ -55,7 +55,7 @@ class Secrets:
         return {key: base64.b64decode(text).decode() for key, text in data.items()}
 
     def write(self, name: str, values: Mapping[str, str]) -> None:
-        """Put these into a Secret that exists, beside what it has. Raises Unavailable."""
+        """Put these into a Secret that exists, in addition to what it has. Raises Unavailable."""
         self._ask("PATCH", name, {"stringData": dict(values)})
 
     def _ask(self, method: str, name: str, body: dict[str, Any] | None = None) -> dict[str, Any]:

@@ -1,1 +1,1 @@
-"""Commands of `roofline-server` beside serving: they change who may do what, while it runs or not."""
+"""Commands of `roofline-server` other than serving: they change who may do what, while it runs or not."""

@@ -1,9 +1,9 @@
 """Counters cut at window borders.
 
 A cumulative counter is read at a border by linear interpolation between the samples around it; a border that
-lies outside the samples has no value (NaN), nor has a window in which the counter began anew (its agent was
-started again), or in some of which nothing counted: a coverage speaks for the time since the sample before,
-and 0 is a gap. A gauge is the largest value seen during the window, a coverage the smallest.
+lies outside the samples has no value (NaN), nor has a window in which the counter started again (its agent
+was started again), or in some of which nothing counted: a coverage speaks for the time since the sample
+before, and 0 is a gap. A gauge is the largest value seen during the window, a coverage the smallest.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def at_borders(times: Ints, values: Floats, borders: Ints) -> Floats:
 
 def restarted(times: Ints, values: Floats, begin: Ints, end: Ints) -> Bools:
     """Whether the counter fell between two samples of which one lies in the window, or the window between
-    them: it began anew there, and what it counted in between is not known."""
+    them: it started again there, and what it counted in between is not known."""
     known = ~np.isnan(values)
     times, values = times[known], values[known]
     falls = np.flatnonzero(np.diff(values) < 0)

@@ -1,4 +1,4 @@
-"""Ranks put one behind the other in time: what is looked up by time is looked up of all of them at once.
+"""Ranks put one after the other in time, so that a lookup by time serves all of them at once.
 
 Numpy takes as long to begin with the rows of one rank as with those of a hundred, and a rank's rows are found
 among all only by looking at all.

@@ -1,8 +1,8 @@
 """Calls of traced steps added up by the layer of the model that they were executed for.
 
-A step is divided so that the parts add up to it: calls that run at the same time share it, what only waits
-(a tensor of another process is to be received) has the time in which nothing else ran, and what is left is
-time in which there was neither.
+A step is divided so that the parts add up to it: calls that run at the same time share the time, calls that
+only wait (for a tensor of another process) get the time in which nothing else ran, and what is left is time
+in which there was neither.
 """
 
 from __future__ import annotations

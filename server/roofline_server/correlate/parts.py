@@ -75,7 +75,7 @@ def summarise(samples: Table, metrics: Sequence[Metric]) -> Table:
 def _summary(metric: Metric, values: Floats) -> dict[str, float]:
     some = len(values) > 0
     if metric.kind == MetricKind.CUMULATIVE:
-        # A counter that fell began anew with its agent; what it had counted by then stands.
+        # A counter that fell started again with its agent; what it had counted by then stands.
         return {
             "first": float(values[0]) if some else np.nan,
             "last": float(values[-1]) if some else np.nan,

@@ -1,7 +1,7 @@
 """Kernels of steps that were not recorded, from steps that were.
 
-Where the kernels of only some steps of a rank are recorded, a step that was not has those of the steps that
-it is like: steps with the same number `like` did the same work. Where that is not known they are estimated.
+If the kernels of only some steps of a rank are recorded, a step that was not recorded gets those of similar
+steps: steps with the same number `like` did the same work. If that number is not known, they are estimated.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Step deltas of a job: one row per rank, step window and counter set.
 
 A rank with marks of its own has its own windows. A parameter server or a chief without any serves the
-workers: it gets one row per worker's window, and the counters stand in the row as read at both borders. From
+workers: it gets one row per worker's window, and the counters are in the row as read at both borders. From
 these, asynchronous training takes each row alone; synchronous training takes step k as the union of the
 workers' windows, which for a cumulative counter is its largest reading less its smallest (`union`).
 """
@@ -117,7 +117,7 @@ def by_time(
     number of seconds, so that a window holds some samples and a lifetime has not too many.
 
     samples: counter set -> what reads some columns of it, on the server's clock, as often as is needed.
-    wanted: which metrics of a counter set are to be cut, as many at a time as shall be read at once; given
+    wanted: which metrics of a counter set are to be cut, as many at a time as should be read at once; given
     the set, its metrics and how many samples it has.
     """
     known: dict[str, Table] = {}

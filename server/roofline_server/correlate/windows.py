@@ -1,9 +1,9 @@
 """Step windows from marks.
 
 A step of a rank is [BEGIN, END] of the same number, or from one BORDER to the next when their numbers follow
-each other; a number that jumps means that marks were lost, and no window is made across the hole. Where a
-BEGIN of its number comes right before a BORDER, the step lasts from there: what lies between it and the
-border before (an evaluation, a checkpoint) is no part of a step.
+each other; a number that jumps means that marks were lost, and no window is made across the hole. If a
+BEGIN of its number comes right before a BORDER, the step lasts from there: what is between it and the
+border before (an evaluation, a checkpoint) is not part of a step.
 """
 
 from __future__ import annotations
@@ -168,7 +168,7 @@ def attempts(windows: Table, who: str, *keys: str) -> Ints:
     who: the column with the rank whose windows they are. keys: the columns that name a step ("step", or
     "rank" and "step"). Numbers come again after a restart from a checkpoint and with every epoch that counts
     from 0. Of a step that a rank has done twice, a new attempt begins after a pause in which no rank was at
-    it: one of more than half the shorter of the windows beside it.
+    it: one of more than half the shorter of the windows next to it.
     """
     found = np.zeros(rows(windows), np.int64)
     if rows(windows) < 2:

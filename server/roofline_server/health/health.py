@@ -1,5 +1,5 @@
-"""Gathers how a running server does. What changes within a moment is read in the event loop, the rest in a
-thread: clocks of many nodes and a slow disk must not hold up the agents."""
+"""Gathers how a running server is doing. What changes within a moment is read in the event loop, the rest in
+a thread: clocks of many nodes and a slow disk must not hold up the agents."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """A small HTTP/1.1 server: GET and HEAD of a few short texts, one request a connection.
 
-Who is slow or sends much is sent away, and only some are served at a time: it shares a process with what
-takes batches.
+A client that is slow or sends much is turned away, and only some are served at a time: the server shares a
+process with the intake of batches.
 """
 
 from __future__ import annotations

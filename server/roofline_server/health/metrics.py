@@ -95,7 +95,7 @@ def _process(now: Condition) -> Iterator[MetricValue]:
     yield MetricValue("process_threads", GAUGE, "Threads.", now.threads)
 
 
-# -- jobs that run: their attributes stand in one metric, so that a job's label does not multiply series ----
+# -- jobs that run: their attributes are in one metric, so that a job's label does not multiply series ----
 
 
 def _of_jobs(found: Figures) -> Iterator[Family]:

@@ -148,7 +148,7 @@ def _tls(folder: Path) -> ssl.SSLContext:
 
 
 async def _renew(secured: ssl.SSLContext, folder: Path) -> None:
-    """Show a certificate that was made anew (gRPC's port makes one in time), without a restart."""
+    """Show a certificate that was renewed (gRPC's port makes one in time), without a restart."""
 
     shown = os.stat(folder / access.CERTIFICATE).st_mtime_ns
     while True:

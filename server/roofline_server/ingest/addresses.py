@@ -24,7 +24,7 @@ def address_of(peer: str) -> str:
 
 
 def seen_from(address: str, other: str) -> str:
-    """Where the node at `address` is for the one at `other`: an agent beside the server comes from loopback,
+    """Where the node at `address` is for the one at `other`: an agent next to the server comes from loopback,
     and for other nodes this machine has the address that it would answer them from."""
     if not (_is_loopback(address) and other and not _is_loopback(other)):
         return address

@@ -2,7 +2,7 @@
 hardly delays the others.
 
 Bounded in bytes of memory, for each stream and for all. A stream asks for room before its batch is decoded,
-which takes more memory than the message; who gets none is not read from, and so the agent waits.
+which takes more memory than the message; a stream that gets none is not read, and so its agent waits.
 """
 
 from __future__ import annotations
@@ -150,7 +150,7 @@ class FairQueue(Generic[S, T]):
         return found
 
     def _next_of(self, stream: S) -> Queued[S, T]:
-        """The stream's oldest batch; its next one is behind those of all others."""
+        """The stream's oldest batch; its next one comes after those of all others."""
         mine = self._waiting.pop(stream)
         one = mine.popleft()
         if mine:

@@ -1,6 +1,6 @@
-"""Decides how much of a core questions may take that are asked again and again, as by an open page. No I/O.
+"""Decides how much of a core repeated questions, such as those of an open page, may take. No I/O.
 
-Batches go first: Python runs one thread at a time, and what a question takes agents wait for.
+Batches go first: Python runs one thread at a time, and agents wait as long as a question takes.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Decides how long agents are asked to gather before they close a batch. No I/O.
 
-A batch costs about the same whatever is in it, and one thread of Python takes all of them. So there is a
-number of batches a second that agents together shall not exceed; and one step at a time, with hysteresis,
-they gather longer where batches take much of the time or the event loop is late nevertheless.
+A batch costs about the same regardless of its contents, and one thread of Python takes all of them. So there
+is a number of batches a second that agents together must not exceed; and if batches still take much of the
+time, or the event loop is late, they gather longer, one step at a time, with hysteresis.
 """
 
 from __future__ import annotations

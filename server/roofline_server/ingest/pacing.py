@@ -1,5 +1,5 @@
-"""Looks once a second at what batches take of the server's time: has acks say how long agents shall gather,
-and answers how much may be asked beside them."""
+"""Looks once a second at what batches take of the server's time: has acks say how long agents should gather,
+and answers how much may be asked in addition."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 # at once and soon a baseline for its drift, then rarely: each wakes the agent.
 PINGS, FIRST_ROUNDS, PING_S = 4, 2, 0.03
 PING_AGAIN_S, PING_EVERY_S = 0.5, 10.0
-# To all agents together: a ping takes the server as long as a batch, and shall not delay acks. Where so many
+# To all agents together: a ping takes the server as long as a batch, and must not delay acks. Where so many
 # take turns that one waits for longer than between two rounds, a round has fewer: of 2,000 agents each has
 # one every 32 s, in which a clock drifts by 0.5 ms at most from what is known of it.
 MOST_PER_SECOND, CROWDED_PINGS = 125, 2

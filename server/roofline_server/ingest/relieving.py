@@ -36,7 +36,7 @@ class Relieving:
         await every_second(self.look, self._clock)
 
     def look(self, lag_s: float) -> None:
-        """Take the load into account, and ask the agents that sample otherwise than they shall."""
+        """Take the load into account, and ask the agents that do not sample as they should."""
         load, before = self._load(lag_s), self.relief.level
         self.relief = next_relief(self.relief, load, self._clock())
         if self.relief.level != before:

@@ -1,5 +1,5 @@
-"""Who sends large batches without a pause rests between them, while others send small ones: what comes amid a
-large commit waits for its end. No I/O."""
+"""Who sends large batches without a pause rests between them, while others send small ones: what comes in the
+middle of a large commit waits for its end. No I/O."""
 
 from __future__ import annotations
 

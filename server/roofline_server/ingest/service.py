@@ -115,8 +115,8 @@ class IngestService:
             await ended
 
     def _closed(self, stream: AgentStream | None, tasks: Sequence[asyncio.Task[None]]) -> None:
-        """The stream is over. Called once or twice: gRPC leaves a handler that is amid sending to the garbage
-        collector, so what it does at its end may come late."""
+        """The stream is over. Called once or twice: gRPC leaves a handler that is in the middle of sending to
+        the garbage collector, so what it does at its end may come late."""
         if stream is None or stream not in self._streams:
             return
         self._streams.discard(stream)
@@ -124,7 +124,7 @@ class IngestService:
             task.cancel()
         self._agents.remove(stream.link)
         if all(other.node != stream.node for other in self._streams):
-            # Who knows when it comes back: what it brings then has step deltas made anew.
+            # Who knows when it comes back: what it brings then has step deltas rebuilt.
             self._store.expect(stream.node, 0, 0)
         self._committer.counts.closed(stream.agent, stream.node)
         self._sharing.closed(stream)

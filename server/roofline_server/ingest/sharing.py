@@ -1,8 +1,8 @@
 """Tells two agents that work under one identity at the same time, as copies of a state directory do.
 
-Their batches do not mix, as each process numbers its own (store/intake/sequences.py); but people should know.
-Two streams alone mean nothing: that of an agent which was killed, or cut off, may be open for a while. So the
-older one is sent a ping when the newer one opens, and whoever answers it lives.
+Their batches do not mix, because each process numbers its own (store/intake/sequences.py); but people should
+know. Two streams alone mean nothing: that of an agent which was killed or cut off may stay open for a while.
+So the older one is sent a ping when the newer one opens; if it is answered, that agent is alive.
 """
 
 from __future__ import annotations

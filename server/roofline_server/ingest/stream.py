@@ -39,7 +39,7 @@ class AgentStream:
         self.outgoing.put_nowait(message)
 
     def acknowledge(self, sequences: Sequence[int], hold_ms: int) -> None:
-        """These batches are durable, and the agent shall gather so long for the next ones."""
+        """These batches are durable, and the agent should gather for that long before the next ones."""
         if self.exact_acks:
             ack = pb.Ack(kept=sequences, hold_ms=hold_ms)
         else:

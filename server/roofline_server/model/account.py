@@ -1,9 +1,9 @@
 """Where each step of a rank goes: parts that do not overlap and add up to its duration.
 
-A part takes no more than is left of its step, and what nothing explains is `other`. Signals that cannot tell
-two parts apart give one part with both names, "input|host". CPU time and waits for a CPU are exact, for each
-step; kernel times are often those of a sample of the steps, so CPU time is what they divide up and never the
-other way round.
+A part takes no more than is left of its step, and what nothing explains is `other`. If the signals cannot
+tell two parts apart, they form one part with both names, "input|host". CPU time and waits for a CPU are exact
+for each step; kernel times often come from a sample of the steps, so they divide up the CPU time and never
+the other way round.
 """
 
 from __future__ import annotations

@@ -60,7 +60,7 @@ def aside(ranks: Sequence[RankBreaks]) -> Aside | None:
         return _aside([], most, lost, {}) if lost >= OF_ALL * spent else None
     places = np.flatnonzero(doing).tolist()
     waits = np.unique(np.concatenate([ranks[place].step[ranks[place].apart] for place in places]))
-    # The others' steps tell what it costs them: whoever goes on beside it loses nothing.
+    # The others' steps tell what it costs them: whoever goes on meanwhile loses nothing.
     others = [one for one, own in zip(ranks, doing, strict=True) if not own]
     held = np.median([_beyond_usual(one, waits).sum() for one in others])
     lost = min(float(held), float(totals.max() - np.median(totals[~doing])))

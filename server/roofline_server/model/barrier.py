@@ -1,10 +1,11 @@
 """Where ranks of a synchronous training wait for each other, step by step.
 
-All ranks leave the barrier of a step together (an allreduce cannot end before the last has given its part; a
-coordinator's join not before the last worker is done). How long each was held there needs no common clock (of
-a join all ends are the coordinator's marks, on one clock): who was held shortest came last, what others were
-held longer they waited. What even the last was held is the communication itself. (Idle time at a barrier is
-charged to who comes last in Tallent, Adhianto and Mellor-Crummey, SC 2010.)
+All ranks leave the barrier of a step together (an allreduce cannot end before the last rank has given its
+part; a coordinator's join cannot end before the last worker is done). How long each was held there needs no
+common clock (all ends of a join are the coordinator's marks, on one clock): the rank that was held for the
+shortest time came last, and the time that another was held longer is the time it waited. The time that even
+the last one was held is the communication itself. (Tallent, Adhianto and Mellor-Crummey, SC 2010, also charge
+idle time at a barrier to the rank that comes last.)
 """
 
 from __future__ import annotations

@@ -40,8 +40,8 @@ def by_need(signals: Sequence[RankSignals], accounts: Sequence[Account]) -> list
 
 def with_sure_waits(signals: Sequence[RankSignals], accounts: Sequence[Account]) -> list[Account]:
     """Accounts of workers of synchronous rounds in which one waits longer for input or servers than others do
-    only if that is sure: beside what its account has, its other threads may have lacked a CPU one after the
-    other."""
+    only if that is sure: in addition to what its account has, its other threads may have lacked a CPU one
+    after the other."""
     at_most = np.array([one.mean(OF_ROUND) for one in accounts])
     if len(accounts) < 2 or not at_most.any():
         return list(accounts)

@@ -47,11 +47,11 @@ class Cause(NamedTuple):
     """One thing that costs time. All seconds are of a step of the job."""
 
     kind: str  # more_work, slower, host, gc, contention, contention_own, throttled, stopped, input, disk, ...
-    part: str  # of the account, or the group of parts that was mended
+    part: str  # of the account, or the group of parts that was fixed
     ranks: tuple[str, ...]  # (): all
     host: str  # the node that all of them are on; "": several, or all ranks
-    gain: Interval  # by which steps are shorter with it mended
-    step: float  # mean step with nothing mended
+    gain: Interval  # by which steps are shorter with it fixed
+    step: float  # mean step with nothing fixed
     more: Mapping[str, float]  # part -> how much more of it they have than the others; of all: how much
     work: float | None = None  # work of a step against the others', 1: as much; None: not known
     lasting: bool = True  # seen in most of the run
@@ -137,7 +137,7 @@ def lasts(gain: Floats, step: float) -> bool:
 
 
 def without_parts_of_sets(causes: Sequence[Cause]) -> list[Cause]:
-    """Each rank once for each part: alone, or among others where mending all of them gives clearly more."""
+    """Each rank once for each part: alone, or among others where fixing all of them gives clearly more."""
     kept: list[Cause] = []
     for one in sorted(causes, key=lambda cause: (-cause.gain.mean, len(cause.ranks))):
         if not any(_overlap(one.part, other.part) and set(one.ranks) & set(other.ranks) for other in kept):

@@ -1,9 +1,9 @@
-"""Why a job is slower than it could be: what is mended in its replay, what that gives, and whether it is
+"""Why a job is slower than it could be: what is fixed in its replay, what that gives, and whether it is
 real.
 
 Accounts add up, so what makes a rank late is in the parts that it has more of than the others. A part is
-named when playing the job without the difference is faster by LEAST_GAIN of a step, but for a chance of 1 in
-100 shared by all that was looked at. CPU time decides before what it went to: kernels are often known of few
+named if the job played without the difference is faster by LEAST_GAIN of a step, with a chance of error of 1
+in 100 shared by all candidates. CPU time decides before what it was spent on: kernels are often known for few
 steps only.
 """
 
@@ -26,7 +26,7 @@ from .signals import RankSignals
 
 UNEXPLAINED = 0.5  # of what is lost that nothing named makes up: more makes the conclusion unsure
 UNCLEAR = 0.1  # of a step that ranks wait for each other, without a cause: unclear, not healthy
-REPLAY_ERROR = 0.05  # of a step, of the replay with nothing mended: more makes it unsure
+REPLAY_ERROR = 0.05  # of a step, of the replay with nothing fixed: more makes it unsure
 UNATTRIBUTED = 0.1  # of a step: more makes the account unsure
 NOT_EXPLAINED = 0.9  # of a step: with more nothing is known of a job in which nothing is named
 

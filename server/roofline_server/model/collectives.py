@@ -2,7 +2,7 @@
 
 Of N ranks, r of them on each node, a ring moves at each rank (N-1)/N of the whole tensor in an allgather or
 a reducescatter and twice that in an allreduce, which is both (Patarasuk, Yuan 2009). It passes each link
-once: of the ranks of a node one sends off it.
+once: only one of the ranks of a node sends to another node.
 """
 
 from __future__ import annotations

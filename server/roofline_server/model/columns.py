@@ -1,7 +1,7 @@
 """Arithmetic on columns of a rank, a number a step, where some numbers may not be known (NaN).
 
-Where it says so a column may also be that of several ranks, (ranks, steps), which are looked at together as
-long as they are alike in what decides how: `same` and `alone` raise `Differ` where they are not.
+Where it says so, a column may also be that of several ranks, (ranks, steps). They are computed together as
+long as they are alike in what decides how; if not, `same` and `alone` raise `Differ`.
 """
 
 from __future__ import annotations

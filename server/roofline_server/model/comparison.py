@@ -1,8 +1,8 @@
 """Two runs side by side: how much a mean over steps differs, and whether that is more than steps vary.
 
-Steps are resampled in blocks, by the closed form of intervals.py; of a ratio by its logarithm (delta method,
-Efron and Tibshirani, An Introduction to the Bootstrap, 1993, chapter 21). What varies from run to run is in
-no interval that two runs can give.
+Steps are resampled in blocks, by the closed form of intervals.py; for a ratio by its logarithm (delta method,
+Efron and Tibshirani, An Introduction to the Bootstrap, 1993, chapter 21). No interval from two runs can
+include what varies from run to run.
 """
 
 from __future__ import annotations

@@ -72,7 +72,7 @@ def _beside_gpu(ledger: Ledger, signals: RankSignals, run: Floats, delay: Floats
     """What the host did while the GPU was idle, which is all that is left of the steps.
 
     The main thread also runs while the GPU is busy: it prepares what comes next, or spins until the GPU is
-    done. So how long it ran, waited for a CPU or was blocked beside an idle GPU is known within bounds only,
+    done. So how long it ran, waited for a CPU or was blocked with an idle GPU is known within bounds only,
     and what may be the one or the other is a part of both names. Other threads of the process, as PyTorch's
     that runs a backward pass, are the host too.
     """

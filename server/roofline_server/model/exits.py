@@ -57,7 +57,7 @@ def job_state(ends: Iterable[RankEnd]) -> JobState:
 
 def _sent_home(failed: Sequence[RankEnd], ranks: Sequence[RankEnd]) -> bool:
     """Whether ranks were only terminated, once another had finished well: parameter servers and workers wait
-    for ever, and launchers end them so."""
+    forever, and launchers end them so."""
     done_ns = min((end.time_ns for end in ranks if end.status == 0), default=None)
     if done_ns is None:
         return False

@@ -1,13 +1,13 @@
-"""A node whose CPUs are all in use, on which a whole job with parameter servers lives: what uses CPUs beyond
-need costs the job that share of its time, whoever waits for them; but no more than its ranks lack CPUs
-or wait for each other or for servers: who sleeps is not held up.
+"""A node whose CPUs are all in use, on which a whole job with parameter servers runs: what uses CPUs beyond
+need costs the job that share of its time, no matter who waits for them; but no more than the time in which
+its ranks lack CPUs or wait for each other or for servers: a rank that sleeps is not held up.
 
 A station that is always in use does work at one over its demand (the utilization law: Denning and Buzen, "The
 Operational Analysis of Queueing Network Models", ACM Computing Surveys 10(3), 1978). The CPUs of the node are
 a station, and all its programs are its customers. A job that needs D seconds of CPU time for a step and has C
 CPUs takes D / C for it, and where others have f of them, D / (C - f). So what others take costs f / C of each
-step, and what a rank needs more than it should its share of D. In the times of one rank that does not show,
-because chief, workers and servers all wait for the CPUs.
+step, and CPU time that a rank needs beyond what it should costs its share of D. The times of a single rank do
+not show this, because chief, workers and servers all wait for the CPUs.
 """
 
 from __future__ import annotations
@@ -52,7 +52,8 @@ def with_its_causes(
     step: float,
     node: FullNode,
 ) -> list[Cause]:
-    """Causes that were found by the times of ranks, and what the node tells beside them. step: mean, s."""
+    """Causes that were found by the times of ranks, and what the node shows in addition to them. step: mean,
+    s."""
     beyond = _of_workers(signals, accounts, step, node)
     caused = sum(one.gain.mean for one in beyond)
     lost = _lost(accounts)
@@ -102,7 +103,7 @@ def _may_lack(part: str) -> bool:
 
 def _of_others(accounts: Sequence[Account], step: float, host: str, taken: float) -> list[Cause]:
     """What others take of the CPUs is counted, so it is a cause even where the ranks' waits for one vary too
-    much to say what mending them would give. Others that give way to the job make none of it wait."""
+    much to say what fixing them would give. Others that give way to the job make none of it wait."""
     lacking = min(float(seconds_of(one, OF_CONTENTION).mean()) for one in accounts)
     if min(taken, lacking) < EVERYWHERE["contention"] * step:
         return []

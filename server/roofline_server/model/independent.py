@@ -1,4 +1,4 @@
-"""What costs ranks time that step independently: one that is slower costs the job only its own part."""
+"""What costs time if ranks step independently: a slower one costs the job only its own part."""
 
 from __future__ import annotations
 

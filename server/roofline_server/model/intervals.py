@@ -3,8 +3,8 @@
 The moving-block bootstrap resamples stretches of steps instead of steps (Künsch, 1989). The variance that it
 gives a mean has a closed form, that of the means of all stretches (Lahiri, Resampling Methods for Dependent
 Data, 2003, section 2.5), so nothing is drawn here. A block is at least twice as long as values stay alike;
-Student's quantile for the few blocks there are widens the interval. What changes for good in a run, such as a
-fault that sets in or grows, is no chance: it is told apart first, and blocks are of what varies about it.
+Student's quantile for the few blocks there are widens the interval. A lasting change in a run, such as a
+fault that sets in or grows, is not chance: it is separated first, and blocks cover what varies around it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ SHOWN = 0.95  # of intervals that are shown
 # Of a step: two runs of one training, and a prediction and the run that it is of, differ by less in seven of
 # ten pairs (docs/accuracy.md).
 OF_ANOTHER_RUN = 0.05
-# Of what a change gives: what it changes besides, such as how long others wait for a CPU, is in no model.
+# Of what a change gives: what else it changes, such as how long others wait for a CPU, is in no model.
 OF_A_GAIN = 0.3
 
 MOSTLY = 0.5  # of how values vary: a change that makes up more is one for good
@@ -159,8 +159,8 @@ def _within(t: float, freedom: int) -> float:
 
 
 def of_another_run(predicted: float, low: float, high: float, step: float) -> tuple[float, float]:
-    """Ends of the interval of another run's mean step, where something of this run is mended; all s. low,
-    high: what this run's own mean leaves open of the predicted one. step: mean of this run, which mending
+    """Ends of the interval of another run's mean step, where something of this run is fixed; all s. low,
+    high: what this run's own mean leaves open of the predicted one. step: mean of this run, which fixing
     does not make longer."""
     best, worst = of_changed_run(predicted, low, high, step)
     return best, min(step, worst)

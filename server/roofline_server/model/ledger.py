@@ -1,4 +1,4 @@
-"""Gives the time of steps away to the parts of an account, never more than there is."""
+"""Assigns the time of steps to the parts of an account, never more than there is."""
 
 from __future__ import annotations
 

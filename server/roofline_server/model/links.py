@@ -1,4 +1,4 @@
-"""Which rank has a slow link: what it sends is acknowledged far more slowly than what its like send.
+"""Which rank has a slow link: what it sends is acknowledged far more slowly than what similar ranks send.
 
 The kernel measures for each connection at which rate the far end acknowledged what was sent last (Cheng,
 Cardwell, Hassas Yeganeh and Jacobson, "Delivery Rate Estimation", IETF draft, 2017). The bytes over this
@@ -58,7 +58,8 @@ class SlowLink(NamedTuple):
 
 
 def slow_links(links: Sequence[LinkSignals]) -> list[SlowLink]:
-    """The dearest first. A rank is held against those of its role, one without its like against all."""
+    """The most expensive first. A rank is compared with those of its role, a rank without others of its kind
+    with all ranks."""
     found = []
     for leaves in (False, True):
         reach = [one for one in links if one.leaves == leaves]

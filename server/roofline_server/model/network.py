@@ -1,7 +1,8 @@
 """The network roofline: FLOPs per byte communicated, and the batch from which on work hides communication.
 
-As the roofline of a memory (Williams, Waterman, Patterson 2009) with the bytes that go over the network. A
-link carries both directions at once and its ceiling is measured in one, so the bytes are those of the busier.
+Like the roofline of a memory (Williams, Waterman, Patterson 2009), with the bytes that go over the network. A
+link carries both directions at once and its ceiling is measured in one, so the bytes are those of the busier
+direction.
 """
 
 from __future__ import annotations

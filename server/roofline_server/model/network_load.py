@@ -1,4 +1,4 @@
-"""How much of what the network does is used by ranks of which no FLOPs are known, as parameter servers.
+"""How much of the network is used by ranks whose FLOPs are not known, such as parameter servers.
 
 Their bytes a second in the busier direction, a mean, over the ceiling, which is measured in one direction.
 """

@@ -1,4 +1,4 @@
-"""Points of a roofline: what something reached, held against the roofs of where it ran."""
+"""Points of a roofline: what something reached, compared with the roofs of where it ran."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def nodes(limits: Sequence[Limits]) -> list[Limits]:
 
 
 def _why_not(intensity: Value, reached: Value, level: str, limits: Sequence[Limits]) -> str:
-    """Why there is nothing to hold, or nothing to hold it against; "": there is."""
+    """Why there is nothing to compare, or nothing to compare it with; "": there is."""
     for known, unit in ((reached, "FLOP/s"), (intensity, "FLOP/byte")):
         if known.value is None:
             return known.reason

@@ -1,7 +1,7 @@
 """Pooled numbers of several ranks: sums, means, rates, what a counter did per window.
 
 Rates of ranks add up over the time that they have in common: each counts for the share of it in which it was
-in steps. So they go with examples/s, which are over the same time; of ranks that worked all at once that is
+in steps. So they match examples/s, which are over the same time; for ranks that all worked at once this is
 the plain sum.
 """
 

@@ -1,11 +1,11 @@
-"""What mending one thing would give: the steps of a synchronous job, played again without it.
+"""What fixing one thing would give: the steps of a synchronous job, played again without it.
 
-From the last arrival at the barrier of one step to that of the next passes D = max over ranks of (transfer +
-own): a rank leaves the barrier some time after the last came (transfer), and then takes its own time to come
-to the next one. This holds for every step, so a job played with nothing mended is the job as it was. One
-thing is mended by putting another rank's times in its place. These are taken from other steps, shifted at
-random: in one step ranks disturb each other, and a maximum over ranks that are made alike in it would be less
-than ranks that are alike have.
+The time from the last arrival at the barrier of one step to that of the next is D = max over ranks of
+(transfer + own): a rank leaves the barrier some time after the last one came (transfer), and then takes its
+own time to get to the next one. This holds for every step, so a job played with nothing fixed is the job as
+it was. One thing is fixed by putting another rank's times in its place. These are taken from other steps,
+shifted at random: within one step ranks disturb each other, and the maximum over ranks that are made alike in
+it would be smaller than that of ranks that really are alike.
 
 The idea is that of Lin et al., Understanding Stragglers in Large Model Training Using What-if Analysis (OSDI
 2025), who replay traces of operations with the times of stragglers idealised, and of Liang et al., Lumos:
@@ -219,11 +219,11 @@ def _placed(columns: Sequence[Floats | None], at: Ints) -> Floats:
     return found
 
 
-# -- mending ------------------------------------------------------------------------------------------------
+# -- fixing ------------------------------------------------------------------------------------------------
 
 
 class Replay:
-    """A job, to be played with things mended. Seeded: the same job gives the same answer."""
+    """A job, to be played with things fixed. Seeded: the same job gives the same answer."""
 
     def __init__(self, job: Job) -> None:
         self.job = job
@@ -268,7 +268,7 @@ class Replay:
         return then
 
     def without_part(self, part: str) -> Floats:
-        """Steps without a part of the account on any rank, amid the communication, too; (steps,)."""
+        """Steps without a part of the account on any rank, during the communication, too; (steps,)."""
         return self.without([part]) - self.held_up(range(len(self.job.ranks)), part)
 
     def without(self, parts: Sequence[str], share: Floats | float = 1.0) -> Floats:

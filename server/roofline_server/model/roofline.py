@@ -1,11 +1,11 @@
-"""Roofs: which ceilings bind whoever computes somewhere, and the lines they are drawn as.
+"""Roofs: which ceilings limit a rank where it computes, and the lines they are drawn as.
 
 Classic (Williams, Waterman, Patterson 2009): attainable(I) = min(peak FLOP/s, I x peak byte/s), I in FLOP per
 byte of main memory. Hierarchical (Yang, Kurth, Williams 2020): the same for each level of memory, with the
 intensity over the bytes of that level. Network: the same over the bytes communicated.
 
-Only what was measured or reported binds: a theoretical ceiling is drawn beside, and stands in alone for a GPU
-of which nothing else is known. What a part of the CPUs reaches is no ceiling of the node where more were
+Only what was measured or reported binds: a theoretical ceiling is drawn next to it, and stands in alone for a
+GPU of which nothing else is known. What a part of the CPUs reaches is no ceiling of the node where more were
 measured together.
 """
 
@@ -49,7 +49,7 @@ class Limits(NamedTuple):
     part: str = ""  # of the node that was measured: "4 of 128 CPUs"; "": all of it, as far as is known
 
     def bandwidth(self, level: str = MINIMUM) -> Ceiling | None:
-        """The ceiling of bytes of this level; that of its tensors is held against main memory."""
+        """The ceiling of bytes of this level; that of its tensors is compared with main memory."""
         return self.slopes.get(main_memory(self.device) if level == MINIMUM else level)
 
     def attainable(self, intensity: float, level: str = MINIMUM) -> float | None:

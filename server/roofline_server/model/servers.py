@@ -86,7 +86,7 @@ class ServerUse(NamedTuple):
 
 
 class ServerCause(NamedTuple):
-    """A server that holds the workers up. cost: seconds of a worker's step that mending it would save, with
+    """A server that holds the workers up. cost: seconds of a worker's step that fixing it would save, with
     its bounds."""
 
     kind: str  # server_overloaded, server_skewed, server_slow, server_work, throttled, stopped
@@ -245,7 +245,7 @@ def _surely(share: float, readings: int) -> float:
 def server_causes(
     servers: Sequence[ServerSignals], workers: Sequence[WorkerSignals], node: FullNode | None = None
 ) -> list[ServerCause]:
-    """The servers that hold the workers up, the dearest first.
+    """The servers that hold the workers up, the most expensive first.
 
     A server is named if it was stopped or throttled, which is counted, or if it is busy *and* the workers
     wait. Neither sign is enough alone: busy servers may keep up, and workers may wait for something else.
@@ -319,7 +319,7 @@ def _busy(
     if use.busy.low < BUSY:
         return None
     is_skewed = skewed(use, len(servers))
-    # Evened out; or, of one alone, with a second beside it.
+    # Evened out; or, of one alone, with a second next to it.
     saved = 1.0 - 1.0 / (len(servers) * (use.share or 1.0)) if is_skewed else 0.5
     demand = use.demand.low
     most = cycle - mended(cycle, len(workers), demand, demand * (1 - saved))

@@ -1,7 +1,7 @@
 """DRAM traffic and energy: a rank's share of its node's, or what a profiler counted of its kernels.
 
 What is divided by them are the FLOPs of the same ranks, done where the bytes and joules were: a GPU's FLOPs
-are never held against the traffic or the energy of the node's CPUs.
+are never compared with the traffic or the energy of the node's CPUs.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A step divided by the layers of the software stack: launcher, framework, communication, compute.
 
-That overhead should be told by layer is Lu's idea (Bench 2018); which part of the account (account.py) is of
-which layer is ours. A launcher works once, before the first step: each step is given its share of that.
+Dividing overhead by layer is Lu's idea (Bench 2018); the assignment of parts of the account (account.py) to
+layers is ours. A launcher works once, before the first step: each step gets its share of that.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which steps speak for a training: those that are neither warm-up nor disturbed by something that is no
+"""Which steps represent a training: those that are neither warm-up nor disturbed by something that is not a
 step.
 
 Means and rates over all steps of a short run are mostly about its first ones. What is left out is counted.

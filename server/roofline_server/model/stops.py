@@ -1,4 +1,4 @@
-"""Time in which a rank was stopped, throttled or read from a disk: what it was counted as gives it away."""
+"""Time in which a rank was stopped, throttled or read from a disk, taken from the part it was counted as."""
 
 from __future__ import annotations
 
@@ -65,5 +65,5 @@ def _in_proportion(seconds: Floats, exact: Floats, duration: Floats) -> Floats:
     told = np.maximum(told_by_time(seconds, duration), 0.0)
     steps = smoothed_steps(duration)
     got = exact * share_of(smooth(told, steps), smooth(exact, steps))
-    # Long steps stand in the middle of their own windows, which takes too little from them.
+    # Long steps are in the middle of their own windows, which takes too little from them.
     return got * (float(told.sum() / got.sum()) if got.any() else 0.0)

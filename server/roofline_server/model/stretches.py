@@ -1,7 +1,7 @@
 """Step times and lateness of many ranks over many steps in few numbers: by stretches of steps.
 
 Of each stretch and group of ranks the extremes are kept, so that no spike is lost. Lateness is relative to
-the median rank of the same step: what all do slowly is nobody's lateness.
+the median rank of the same step: what all ranks do slowly makes none of them late.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What costs ranks time that meet at barriers: their steps are played again with one thing mended."""
+"""What costs time if ranks meet at barriers: their steps are played again with one thing fixed."""
 
 from __future__ import annotations
 

@@ -1,13 +1,13 @@
 """The time-based roofline (Wang, Yang, Farrell, Zhang, Kurth, Williams 2020).
 
-In a plane of bytes (across) and FLOPs (up) whatever computes is there twice: with the bytes it moves and the
-FLOPs it does (its complexity, the closed symbol), and with the bytes and FLOPs that the machine could have
-handled in the time it took (the open symbol). The diagonal of slope `balance` = peak FLOP/s over peak byte/s
-parts what compute bounds from what memory bounds; both symbols of a point lie on one side of it, on the same
-line through the origin, and what lies between them is what the roof would allow to gain.
+In a plane of bytes (across) and FLOPs (up) each kernel or step has two points: the bytes it moves and the
+FLOPs it does (its complexity, the closed symbol), and the bytes and FLOPs that the machine could have handled
+in the time it took (the open symbol). The diagonal of slope `balance` = peak FLOP/s over peak byte/s
+separates compute-bound from memory-bound points; both symbols of a point are on the same side of it, on the
+same line through the origin, and the distance between them is what the roof would allow to gain.
 
-Times in s, bytes, FLOP. All of it is linear: of a step, of all steps or of one launch makes no difference to
-where the open symbol lies against the closed one.
+Times in s, bytes, FLOP. All of it is linear: whether it is a step, all steps or one launch makes no
+difference to the position of the open symbol relative to the closed one.
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ class LinkCost(NamedTuple):
 
 
 class JobChange(NamedTuple):
-    """What shall be different; None: as it was. batch and bandwidth: times what they were."""
+    """What should be different; None: as it was. batch and bandwidth: times what they were."""
 
     ranks: int | None = None
     servers: int | None = None
@@ -266,7 +266,7 @@ def _with_servers(job: Asynchronous, servers: int) -> Bounds:
 
 def _with_batch(job: Asynchronous, rate: float, workers: int, batch: float, demands: Bounds) -> Bounds:
     """The rate with another batch. Kernels take so many times as long (less, where they move weights); what
-    else a step takes beside its servers grows like them or stays. Of the difference none or all goes into
+    else a step takes outside its servers grows like them or stays. Of the difference none or all goes into
     queueing for the busiest server, up to what all workers at once wait for it. On one node the CPUs cap the
     rate."""
     cycle = workers / rate

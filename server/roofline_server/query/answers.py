@@ -110,7 +110,7 @@ class Answers:
         return _with_removed(found, view)  # its verdict says what is damaged
 
     def report_to_keep(self, run: str) -> bytes:
-        """What `report` shall answer once the step deltas of a run are removed."""
+        """What `report` should answer once the step deltas of a run are removed."""
         view = self._view(run, evidence.NEEDED)
         return removals.pack(to_message(query_pb2.Report(), build(view, now_ns=self._store.now_ns())))
 

@@ -19,7 +19,7 @@ from ..store.store import Store
 MOST_S = 600.0  # the whole benchmark
 LEAST_SECONDS, MOST_SECONDS = 0.1, 10.0  # of one measurement
 SERVING_S = 15.0  # until an agent listens
-SILENCE_S = 60.0  # longest between two results of the measuring agent, beside a measurement itself
+SILENCE_S = 60.0  # longest between two results of the measuring agent, apart from a measurement itself
 END_S = 5.0  # until the serving agent reports that it has ended
 OLD = "does not know the command"  # the reason of agents that are older than this benchmark
 BUSY = "busy"  # how the reason of an agent begins that is at another benchmark

@@ -1,7 +1,7 @@
-"""Answers are computed in a few threads: of equal questions once, and not at all when nobody waits any more.
+"""Answers are computed in a few threads: once for equal questions, and not at all when nobody waits any more.
 
 Python runs one thread at a time, and an answer about a large job takes hundreds of megabytes while it is
-made: more threads would make all answers late and take that memory as often.
+made: more threads would make all answers late and take that memory several times.
 """
 
 from __future__ import annotations

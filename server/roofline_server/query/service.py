@@ -123,7 +123,7 @@ class QueryService:
         except CannotBench as error:
             await context.abort(error.code, str(error))
         finally:
-            # A client that left ends this method amid a `yield`.
+            # A client that left ends this method in the middle of a `yield`.
             await events.aclose()
 
     async def TraceJob(self, request: Any, context: Any) -> AsyncIterator[Any]:

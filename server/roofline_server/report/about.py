@@ -1,4 +1,4 @@
-"""What stands under every picture: of which jobs, on which machines, when, and how well aligned."""
+"""What is printed under every picture: of which jobs, on which machines, when, and how well aligned."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ def once_of_steady(
 
 
 class Subject(NamedTuple):
-    """Of which job, steps and ranks a model shall be. ranks: "worker:0"; none: all."""
+    """Of which job, steps and ranks a model should be. ranks: "worker:0"; none: all."""
 
     job: str
     steps: Steps = STEADY_STEPS

@@ -27,7 +27,7 @@ class Advised(NamedTuple):
 
 
 def advise(case: Case) -> Advised:
-    """What to try, and what beside the finding's own evidence shows that it may help."""
+    """What to try, and what, apart from the finding's own evidence, shows that it may help."""
     found = _for_kinds(case, {case.kind}) or _for_kinds(case, set(case.kind.split("|")))
     words = _words(case)
     evidence = dict.fromkeys(one.evidence.format(**words) for one in found if one.evidence)
@@ -40,10 +40,10 @@ def _for_kinds(case: Case, kinds: set[str]) -> list[Advice]:
 
 
 def _words(case: Case) -> dict[str, object]:
-    """The fields as they stand in a sentence, and what follows from several of them."""
+    """The fields as they appear in a sentence, and what follows from several of them."""
     return {
         **case._asdict(),
-        "job": shlex.quote(case.job),  # stands in commands alone
+        "job": shlex.quote(case.job),  # used in commands alone
         "rank": listed(case.ranks, 3) or case.only or "every rank",
         "node": f"node {case.host}" if case.host else "its node",
         "all_threads": (case.threads or 0) * case.per_node,

@@ -1,8 +1,8 @@
 """The table of advice: for which causes it is meant, when it holds, what shows that it does, and who says so.
 
-Of each kind the most promising comes first. What an advice would give is no part of it: that is the replay's
-gain of the finding it stands beside. A sentence may name any field of `Case` in braces, and what `advice`
-adds.
+The most promising of each kind comes first. What a piece of advice would gain is not in the table: that is
+the replay's gain of the finding it belongs to. A sentence may name any field of `Case` in braces, and what
+`advice` adds.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Ceilings, roofs, the places they are of, and the points held against them."""
+"""Ceilings, roofs, the places they are of, and the points compared with them."""
 
 from __future__ import annotations
 

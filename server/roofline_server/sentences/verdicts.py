@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from .wording import many, number, times, title
 
-ASIDE: Mapping[str, str] = {  # by what a step does beside its kernels
+ASIDE: Mapping[str, str] = {  # by what a step does apart from its kernels
     "input": "it waits for input: prefetch, or more loader workers",
     "communicate": "it waits for communication: larger batch, overlap, or fewer bytes",
     "wait": "it waits for other ranks: see its stragglers",
@@ -103,7 +103,7 @@ def lacks_cpus(share: float) -> str:
 
 
 def by_last_kernels(what: str) -> str:
-    """Where what a step does beside its kernels is an estimate."""
+    """Where what a step does apart from its kernels is an estimate."""
     return f"by when its last kernels ended, {what}"
 
 

@@ -1,4 +1,4 @@
-"""What a job would do with something changed: the answer, what it stands on, why it cannot tell."""
+"""What a job would do with something changed: the answer, what it is based on, why it cannot tell."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def cannot_tell(why: str) -> str:
     return f"cannot be predicted: {why}"
 
 
-# -- what it stands on ------------------------------------------------------------------------------------
+# -- what it is based on ------------------------------------------------------------------------------------
 
 
 def steady_steps(steps: int, ranks: int) -> str:

@@ -27,7 +27,7 @@ def number(amount: float) -> str:
 
 
 def two_digits(amount: float) -> str:
-    """Two digits, or all that stand before the point: "0.45", "4.5", "450"."""
+    """Two digits, or all that come before the point: "0.45", "4.5", "450"."""
     return f"{amount:,.0f}" if amount >= 10 else f"{amount:.2g}"
 
 

@@ -1,12 +1,12 @@
 """A consistent copy of a data directory, also while a server works with it.
 
-The inbox is read as it is at one moment, and then the catalog as it is a moment later: what the catalog calls
-sealed by then is in its segments, and what it does not is in that inbox. Should more be sealed in between
-than that inbox knows, both are read again. Segments never change; those that are replaced meanwhile stay, as
-links in the data directory.
+The inbox is read as it is at one moment, and then the catalog as it is a moment later: what the catalog
+lists as sealed by then is in its segments, and the rest is in that inbox. If more is sealed in between than
+that inbox knows, both are read again. Segments never change; those that are replaced meanwhile stay, as links
+in the data directory.
 
-The copy grows under a name of its own, DIR.partial, where an interrupted backup goes on, and gets its name
-once everything in it has been read and found sound.
+The copy grows under the name DIR.partial, where an interrupted backup goes on, and gets its final name once
+everything in it has been read and found sound.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def _take_databases(root: Path, partial: Path, links: Path) -> set[str]:
         paths = catalog.paths()
         catalog.close()
         gone = {path for path in sorted(paths) if not _link(root / path, links / path)}
-        if gone <= missing:  # also in the catalog of before: these are missing, not replaced
+        if gone <= missing:  # also in the earlier catalog: these are missing, not replaced
             return paths - gone
         missing = gone
     raise Unavailable(f"{root} changes all the time: try again when less is sealed")

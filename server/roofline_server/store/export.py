@@ -1,6 +1,6 @@
 """Raw data of a job as it came, on the server's clock, with names for ids: for users' own calculations.
 
-Data is read a file, or a piece of one, at a time: memory does not follow the length of the job.
+Data is read one file, or a piece of one, at a time, so memory does not grow with the length of the job.
 """
 
 from __future__ import annotations

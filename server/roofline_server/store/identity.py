@@ -1,7 +1,8 @@
 """Whether the files of a data directory belong together.
 
-A *store* has a random id, made once. Its *epoch* is another, made anew whenever a catalog or an inbox is:
-when one of them was lost, and in every backup. Catalog and inbox of one store and one epoch belong together.
+A *store* has a random id, made once. Its *epoch* is another random id, new whenever a catalog or an inbox is
+created: when one of them was lost, and in every backup. Catalog and inbox of one store and one epoch belong
+together.
 """
 
 from __future__ import annotations

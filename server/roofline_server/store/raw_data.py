@@ -1,4 +1,4 @@
-"""Where the raw data of one job lies, sealed and not, and what is read of it by time and rank."""
+"""Where the raw data of one job are, sealed and not, and what is read of them by time and rank."""
 
 from __future__ import annotations
 

@@ -197,7 +197,7 @@ class Store:
         return moment(self._clocks.clock(node), 0) if self._clocks.knows(node) else self.now_ns()
 
     def expect(self, node: int, begin_ns: int, end_ns: int) -> None:
-        """A node sends what lies between these node times beside what is younger: step deltas wait for it.
+        """A node sends what lies between these node times with what is younger: step deltas wait for it.
         0 and 0: nothing more."""
         self._tail.expect(node, begin_ns, end_ns)
 
@@ -238,7 +238,7 @@ class Store:
     # -- reading -----------------------------------------------------------------------------------
 
     def seen_by(self, limit: Limit | None) -> Store:
-        """The same data for somebody of whom this is known: runs beyond the limit are not there."""
+        """The same data for somebody about whom this is known: runs beyond the limit are not there."""
         if limit is None:
             return self
         found = copy.copy(self)
@@ -295,7 +295,7 @@ class Store:
     def view(self, job: str, needed: Needed | None = None) -> JobView | None:
         """What is known of a job up to now; None when nothing of it is kept.
 
-        needed: which step tables are wanted and which of their columns beside the keys (None: all of them);
+        needed: which step tables are wanted and which of their columns besides the keys (None: all of them);
         default everything.
         """
         return self._views.view(job, needed)

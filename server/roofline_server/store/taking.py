@@ -1,7 +1,7 @@
-"""What a repair was changing when it was killed: whoever opens the store next ends it, or takes it back.
+"""What a repair was changing when it was killed: the next to open the store completes it, or undoes it.
 
-Files that are taken in are written below segments/ before one transaction makes them true, and what they were
-made of, or stand for, is removed after it. In between a kill would leave each of them twice.
+Files that are taken in are written below segments/ before one transaction makes them valid, and what they
+were made from, or replace, is removed after it. In between a kill would leave each of them twice.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Makes views of jobs, of sealed data and of the tail, and finds where a job's raw data lies."""
+"""Makes views of jobs from sealed data and from the tail, and finds where a job's raw data are."""
 
 from __future__ import annotations
 
@@ -240,7 +240,7 @@ class ViewBuilder:
         kept: Kept,
     ) -> dict[str, Table]:
         """Step tables: what is stored, and the same made now of what is younger. kept: of these, from a
-        question of before."""
+        earlier question."""
         stored: dict[str, list[Segment]] = {}
         for segment in snapshot.segments:
             if segment.dataset.startswith(STEPS):

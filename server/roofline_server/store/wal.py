@@ -1,8 +1,8 @@
-"""Whether the log of an SQLite database (its -wal file) is damaged in its midst.
+"""Whether the log of an SQLite database (its -wal file) is damaged in the middle.
 
-SQLite takes the first frame that is not as it was written for the end of the log, and drops what follows
-without a word. After a crash that is the last transaction at most; whole transactions of the same log behind
-it were durable, and are lost. Format: https://www.sqlite.org/fileformat2.html#walformat
+SQLite takes the first frame that is not as it was written for the end of the log, and silently drops what
+follows. After a crash that is the last transaction at most; complete transactions of the same log after it
+were durable, and are lost. Format: https://www.sqlite.org/fileformat2.html#walformat
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ class LogDamage(NamedTuple):
     """lost: transactions behind the first damaged frame.
 
     last_is_broken: the frame that ends the last transaction is there and is not as it should be. It is
-    damaged, or whoever wrote it was killed amid it: then nobody was told that the transaction is durable.
+    damaged, or whoever wrote it was killed in the middle of it: then nobody was told that the transaction is
+    durable.
     """
 
     lost: int = 0
@@ -47,7 +48,7 @@ def lost_transactions(path: Path) -> int:
 
 def damage_of(path: Path) -> LogDamage:
     """Nothing where the log is whole or there is none. To be called before SQLite opens the database, which
-    begins the log anew. Raises OSError."""
+    starts the log again. Raises OSError."""
     try:
         data = path.read_bytes()
     except FileNotFoundError:
@@ -90,7 +91,7 @@ def _checksum(data: bytes, sums: tuple[int, int], order: str) -> tuple[int, int]
 
 
 def opened_to_read(path: Path) -> sqlite3.Connection:
-    """A database of which nothing is to change. Even to read, SQLite makes a log beside one that has none,
+    """A database of which nothing is to change. Even to read, SQLite makes a log next to one that has none,
     unless it is told that nobody writes: who does has a log."""
     how = "mode=ro" if path.with_name(f"{path.name}-wal").exists() else "immutable=1"
     return sqlite3.connect(f"{path.absolute().as_uri()}?{how}", uri=True)

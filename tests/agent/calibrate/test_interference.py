@@ -101,7 +101,7 @@ def room(tmp_path: Path, mounts: str, lines: str, files: dict[str, str]) -> int 
 @pytest.mark.parametrize(
     ("mounts", "lines", "files", "expected"),
     [
-        # The batch system's limit stands above, and others in it hold memory too.
+        # The batch system's limit is above, and others in it hold memory too.
         (
             V2,
             "0::/slurm/job1/step0\n",

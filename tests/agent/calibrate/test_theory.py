@@ -38,7 +38,7 @@ def value(machine: Hardware, ceiling: Ceiling) -> float | None:
         (GOLD, peak("f64", 256, 3.0e9), 24 * 3.0 * 16),
         (GOLD, peak("f32", 32, 3.7e9), 24 * 3.7 * 4),
         # The seed paper's 710.4 GFLOP/s: 8 single-precision FLOP a cycle, of an adder of 256 bits alone. A
-        # multiplier beside it makes twice as many.
+        # multiplier next to it makes twice as many.
         (INTEL._replace(model=45), peak("f32", 256, 3.7e9, "mul_add"), 2 * 710.4),
         (INTEL._replace(flags=frozenset({"amx_tile"})), peak("bf16", 0, 3e9, "amx"), 24 * 3 * 1024),
         (INTEL._replace(model=143), peak("f16", 512, 3e9), 24 * 3 * 128),

@@ -222,7 +222,7 @@ def test_training_that_marks_its_steps_itself_is_traced_by_its_own_numbers(rank:
 
 
 def marked(rank: Rank, numbers: Iterable[int], next_begins: bool = True) -> list[tuple[int, int, int]]:
-    """What is sent beside the marks of a training: kind, step and time of each mark."""
+    """What is sent in addition to the marks of a training: kind, step and time of each mark."""
     rank.marks_itself = True
     for number in numbers:
         rank.marker.training_marked(number, time.monotonic_ns(), next_begins)

@@ -101,7 +101,7 @@ def test_log_without_table_has_no_kernels(tmp_path: Path) -> None:
 
 
 def test_kernels_of_collectives_are_never_run_again() -> None:
-    """ncu's expressions are ECMAScript's; what stands in ours means the same to Python."""
+    """ncu's expressions are ECMAScript's; what is in ours means the same to Python."""
     words = command.whole("ncu", ["m"], Path("/f"), ["python", "train.py"])
     expression = words[words.index("--kernel-name") + 1].removeprefix("regex:")
     left_out = (

@@ -27,7 +27,7 @@ from tests.fakes import FakeAgent, clean_environ
 
 PRINT = f"import json, os; print(json.dumps([os.environ.get({TAGS!r}), os.environ.get({EXPERIMENT!r})]))"
 names = st.text("abz09_.-", min_size=0, max_size=63).map("t".__add__)
-values = st.text("a 9=,\\é漢", min_size=1, max_size=12)  # all that may stand in one and means something
+values = st.text("a 9=,\\é漢", min_size=1, max_size=12)  # all that may be in one and means something
 
 
 @pytest.fixture

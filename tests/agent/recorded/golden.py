@@ -16,7 +16,7 @@ _COUNTER = re.compile(r"(?P<name>.+?)(?: at (?P<scope>.+))?")
 
 
 class Answer(NamedTuple):
-    """One row of a table; value as it stands there, "none" where the file does not say."""
+    """One row of a table; value as it is there, "none" where the file does not say."""
 
     path: Path
     quantity: str

@@ -155,7 +155,7 @@ RATES = st.floats(-1e9, 1e9, allow_subnormal=False) | st.just(0.0)
     st.lists(TEXT | st.lists(TEXT) | st.integers(), max_size=3),
 )
 def test_each_rate_is_a_ceiling_or_left_out_by_name(rates: dict[str, float], others: list[Any]) -> None:
-    """Whatever else stands between the pairs."""
+    """Whatever else is between the pairs."""
     pairs = [*others, *map(list, rates.items()), *others]
     found = read(json.dumps({"empirical": {"gbytes": {"data": pairs}}}))
     good = {f"{name.lower()}.ert": rate * 1e9 for name, rate in rates.items() if rate > 0}

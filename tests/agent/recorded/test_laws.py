@@ -26,7 +26,7 @@ from .traces import found_in, read
 BINARY = (".sqlite", ".pb")
 RECORDINGS = [path for path in ours() if path not in NOTHING and path.suffix not in BINARY]
 READ = {one.name: one.read for one in READERS}
-CUTS = 8  # places where each file is cut, beside those near its end
+CUTS = 8  # places where each file is cut, in addition to those near its end
 every_file = pytest.mark.parametrize("path", RECORDINGS, ids=lambda path: f"{path.parent.name}/{path.name}")
 
 

@@ -1,4 +1,4 @@
-"""Nsight Compute's pages: what stands around their tables, rows cut short, pages of every kind."""
+"""Nsight Compute's pages: what is around their tables, rows cut short, pages of every kind."""
 
 from __future__ import annotations
 

@@ -273,7 +273,7 @@ def test_rows_of_metrics_and_comments_count_nothing() -> None:
 
 
 def appended(*runs: str) -> Collector:
-    """`perf stat -I 1000 -x, --append`, twice: the times of each run begin anew."""
+    """`perf stat -I 1000 -x, --append`, twice: the times of each run start again."""
     rows = "".join(f"     {at}.000100000,{at * 10},,cycles,10,100.00,,\n" for at in (1, 2))
     return read("".join(f"{started}\n{rows}" for started in runs))
 

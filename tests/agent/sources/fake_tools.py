@@ -16,7 +16,7 @@ without CAP_PERFMON, CAP_SYS_PTRACE or CAP_SYS_ADMIN Linux capability.
 """
 
 # A perf that answers for each event by the first rule whose pattern is found in it: a value and a unit, or
-# "fail". Its calls are kept beside it. With -I it prints two intervals and waits.
+# "fail". Its calls are kept next to it. With -I it prints two intervals and waits.
 _COUNTING = """#!{python} -IS
 import json, re, sys, time
 arguments = sys.argv[1:]

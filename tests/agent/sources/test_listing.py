@@ -57,7 +57,7 @@ def listing(kernel: Kernel) -> Iterator[Listing]:
 
 
 def settled(kernel: Kernel, listing: Listing) -> None:
-    """Two walks without a change between them, and the count of walks begins anew."""
+    """Two walks without a change between them, and the count of walks starts again."""
     for _ in range(2):
         listing.connections(())
     kernel.walks = 0

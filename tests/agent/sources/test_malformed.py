@@ -1,4 +1,4 @@
-"""Whatever stands in the kernel's files, or does not: a source says so or leaves it out, and never fails."""
+"""Whatever is in the kernel's files, or is missing: a source says so or leaves it out, and never fails."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The node's CPU time, memory and waiting: from made-up files, and beside psutil on this machine."""
+"""The node's CPU time, memory and waiting: from made-up files, and next to psutil on this machine."""
 
 from __future__ import annotations
 

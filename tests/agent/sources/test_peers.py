@@ -43,7 +43,7 @@ def peers_of(tmp_path: Path, cluster: Mapping[str, object] | None, role: str = "
         (at("2001:db8::5", 2222), "worker:3"),
         (at("10.0.0.2", 40_000), "worker:0"),  # the only task of that host
         (at("10.0.0.3", 40_000), "10.0.0.3"),  # one of two tasks there
-        (at("10.0.0.1", 40_000), "10.0.0.1"),  # something beside the rank itself
+        (at("10.0.0.1", 40_000), "10.0.0.1"),  # something next to the rank itself
         (at("10.0.0.9", 40_000), "10.0.0.9"),
         (at("10.0.0.9", 443), "10.0.0.9:443"),
         (at("2001:db8::9", 443), "[2001:db8::9]:443"),

@@ -1,4 +1,4 @@
-"""CPU time, memory and storage of real processes, beside what psutil says of them."""
+"""CPU time, memory and storage of real processes, next to what psutil says of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What waited while the server was away, and what is new beside it, over a real stream."""
+"""What waited while the server was away, and what is new next to it, over a real stream."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Certificates of agents are exchanged in time, beside what is sent, and again where that failed."""
+"""Certificates of agents are exchanged in time, next to what is sent, and again where that failed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Known work on a GPU, against a stand-in for CUDA's driver: no GPU is at hand where the tests run."""
+"""Known work on a GPU, against a stand-in for CUDA's driver: no GPU is available where the tests run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sources of this machine held against works that are really done, and sources that lie."""
+"""Sources of this machine compared with works that are really done, and sources that lie."""
 
 from __future__ import annotations
 

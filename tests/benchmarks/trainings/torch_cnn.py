@@ -54,7 +54,7 @@ class Trainer:
         return statistics.median([next(steps) for _ in range(WARM + TIMED)][WARM:])
 
     def steps(self, batch: int) -> Iterator[float]:
-        """Train for ever; yields how long each step took."""
+        """Train forever; yields how long each step took."""
         begin = time.perf_counter()
         for images, labels in DataLoader(Batches(batch), batch_size=None):
             loss = nn.functional.cross_entropy(self.model(images), labels)

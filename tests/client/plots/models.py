@@ -196,7 +196,7 @@ LAYERS = {"ResNet/layer1/0/conv1": 2.1e-2, "ResNet/fc": 4e-3, "(collective)": 9e
 
 
 def layers(*subjects: str) -> Breakdown:
-    """Beside another kind, which is not drawn, and with notes, of which one is of layers."""
+    """Next to another kind, which is not drawn, and with notes, of which one is of layers."""
     found = breakdown(*subjects, kinds=["time"])
     parts = [
         BreakdownPart(

@@ -1,4 +1,4 @@
-"""Who waits for whom: the verdict first, then what it stands on; JSON as its schema says."""
+"""Who waits for whom: the verdict first, then what it is based on; JSON as its schema says."""
 
 from __future__ import annotations
 

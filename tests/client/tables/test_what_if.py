@@ -1,4 +1,4 @@
-"""Predictions: the answer first, then the numbers with their range, and what they stand on."""
+"""Predictions: the answer first, then the numbers with their range, and what they are based on."""
 
 from __future__ import annotations
 

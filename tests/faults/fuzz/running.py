@@ -126,7 +126,7 @@ def _fed(
 
 class _Watch:
     """Ends an input that takes so long of CPU time, as the machine may be busy with others; and, for what
-    waits for ever, 20 times as long on the clock. It looks TICKS times meanwhile: inputs cost nothing."""
+    waits forever, 20 times as long on the clock. It looks TICKS times meanwhile: inputs cost nothing."""
 
     def __init__(self, seconds: float) -> None:
         self._input, self._is_fed = 0, False

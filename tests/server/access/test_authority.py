@@ -1,4 +1,4 @@
-"""The server's authority and its certificate: what is in them, and when they are made anew."""
+"""The server's authority and its certificate: what is in them, and when they are renewed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Batches that waited in the spool of an agent while its node was started anew."""
+"""Batches that waited in the spool of an agent while its node was rebooted."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ..services import Served, serving
 
 SENT = training([rank()], batches=3, batch_ns=5 * S)
 FIRST_NS = SENT[0].begin_ns
-BEGAN_NS = UNIX - 5000 * S  # server time, the boot of before
+BEGAN_NS = UNIX - 5000 * S  # server time, the boot before
 AGENT, LINEAGE = "agent-a", "0" * 32
 
 

@@ -179,7 +179,7 @@ def test_garbage_collection_is_apart_from_host() -> None:
 
 def test_gpu_works_while_the_main_thread_runs() -> None:
     found = means(account(main_thread(on_gpu=True, kernels=0.040)))
-    # Of its own 70 ms the GPU idles 30. The main thread ran for 62: at least 22 of them beside an idle GPU.
+    # Of its own 70 ms the GPU idles 30. The main thread ran for 62: at least 22 of them with an idle GPU.
     # The other 8 may be the 8 that it was blocked.
     assert (found["compute"], found["host"], found["host|blocked"]) == (0.040, 0.022, 0.008)
     assert "blocked" not in found

@@ -135,7 +135,7 @@ def test_what_others_take_is_a_cause_though_waits_for_a_cpu_vary() -> None:
 
 
 def test_others_cost_no_more_than_a_rank_lacks_cpus() -> None:
-    """A rank that sleeps most of its step, beside programs that have nearly all of the node."""
+    """A rank that sleeps most of its step, next to programs that have nearly all of the node."""
     one = worker(0, delay=0.0)
     lacks = np.random.default_rng(2).uniform(0.007, 0.009, STEPS)
     sleeps = one._replace(waits_for_servers=False, busiest_delay=lacks, threads_delay=lacks)

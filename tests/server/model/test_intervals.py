@@ -100,7 +100,7 @@ def test_constant_values_are_sure() -> None:
         # This run is sure: two runs differ by 5 ms all the same, and a gain of 40 by 12.
         (0.060, 0.060, (0.047, 0.073)),
         (0.048, 0.072, (0.060 - np.hypot(0.012, 0.013), 0.060 + np.hypot(0.012, 0.013))),
-        (-np.inf, np.inf, (0.0, 0.1)),  # nothing is known but that mending does not make steps longer
+        (-np.inf, np.inf, (0.0, 0.1)),  # nothing is known but that fixing does not make steps longer
         (0.060, 0.079, (0.047, 0.060 + np.hypot(0.019, 0.013))),
     ],
 )

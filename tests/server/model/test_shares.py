@@ -151,7 +151,7 @@ def missing(per_window: float, traffic: int) -> RankEvidence:
     "misses, traffic, level, intensity, bound",
     [
         (1e7, 10**9, "minimum", 1, "dram.triad"),  # its tensors were prefetched
-        (1e9, 10**7, "dram", 1, "dram.triad"),  # it moved much beside its tensors
+        (1e9, 10**7, "dram", 1, "dram.triad"),  # it moved much in addition to its tensors
     ],
 )
 def test_of_misses_and_tensors_the_larger_bytes_count(

@@ -102,7 +102,7 @@ def test_more_ranks_than_cpus_stretch_each_other() -> None:
 
 def test_a_larger_batch_takes_as_much_longer_as_its_kernels() -> None:
     found = model.synchronous(job(ranks=1, step=0.02, kernels=0.01, fixed=0.004), JobChange(batch=2.0))
-    # The kernels again; of the 6 ms beside them and the optimizer none or all.
+    # The kernels again; of the 6 ms besides them and the optimizer none or all.
     assert found == pytest.approx((np.sqrt(0.030 * 0.036), 0.030, 0.036))
 
 

@@ -73,7 +73,7 @@ def files(root: Path) -> set[str]:
 
 
 def without_sums(path: Path) -> None:
-    """Make a catalog one of before catalogs had checksums, which anybody can write to."""
+    """Make a catalog one from before catalogs had checksums, which anybody can write to."""
     with closing(sqlite3.connect(path)) as db, db:
         for (name,) in db.execute("select name from sqlite_master where type = 'trigger'").fetchall():
             db.execute(f'drop trigger "{name}"')

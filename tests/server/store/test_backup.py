@@ -184,7 +184,7 @@ def test_existing_directory_and_one_without_data_are_refused(tmp_path: Path) -> 
 
 
 def elsewhere(root: Path) -> str:
-    """A store whose catalog is not in its directory, where one of before may lie; the catalog's URL."""
+    """A store whose catalog is not in its directory, where one from before may lie; the catalog's URL."""
     url = f"sqlite:///{root}-catalog.db"
     store = Store(root, decode_entry, url)
     greet(store)

@@ -1,6 +1,6 @@
 """New batches of a node before old ones: in the end all is as if they had come in order.
 
-An agent that comes back sends its backlog in order, and beside it, in order too, what it makes from then on
+An agent that comes back sends its backlog in order, and next to it, in order too, what it makes from then on
 (agent/roofline_agent/uplink/exporter.py). No process ends in a backlog that is overtaken: it may begin.
 """
 

@@ -40,7 +40,7 @@ _OF_PRECISION = {
 _NAMES = {"avx512f": "AVX-512", "fma": "FMA3", "avx": "AVX", "sse2": "SSE2"}
 _FUSED = ("avx512f", "fma", "avx512_fp16")
 
-# An FMA takes 4 or 5 cycles and two start each cycle on the CPUs at hand, so 10 chains hide the latency;
+# An FMA takes 4 or 5 cycles and two start each cycle on the CPUs available, so 10 chains hide the latency;
 # the rest is margin. 16 registers leave room for 12 chains, the 32 of EVEX for 24.
 _CHAINS_EVEX, _CHAINS = 24, 12
 # Multiply-adds in one turn of the peak loop: enough that counting and jumping cost nothing measurable.

@@ -1,1 +1,1 @@
-"""Our ceilings beside those of other tools: of a file they wrote, or run in turn with our own kernels."""
+"""Our ceilings next to those of other tools: of a file they wrote, or run in turn with our own kernels."""

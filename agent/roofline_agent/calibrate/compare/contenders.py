@@ -1,4 +1,4 @@
-"""The tools that can run beside our own kernels, each asked test by test."""
+"""The tools that can run next to our own kernels, each asked test by test."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Makes a library of `kernels.c` with the node's own C compiler, for the CPU at hand."""
+"""Makes a library of `kernels.c` with the node's own C compiler, for this CPU."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from roofline_agent.calibrate.errors import CalibrationError
 SOURCE = Path(__file__).with_name("kernels.c")
 COMPILERS = ("cc", "gcc", "clang")
 # The vectors are those that the code asks for, a product is fused with its sum where the code lets it, and a
-# copy is the loop that stands there.
+# copy is the loop as written.
 FLAGS = ("-O3", "-std=gnu11", "-ffp-contract=fast")
 GCC_FLAGS = (
     "-fno-tree-vectorize",

@@ -2,7 +2,7 @@
 
 Measured by the training's own Python with what is in it (PyTorch, else CuPy), in a process of its own. For
 what it could not measure Nsight Compute is asked (provenance reported). Theoretical peaks (`.theory`,
-provenance analytic) stand beside.
+provenance analytic) are listed next to them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Theoretical peaks of a GPU: units x clock x operations a clock. They stand beside what was measured.
+"""Theoretical peaks of a GPU: units x clock x operations a clock. They are listed next to what was measured.
 
 FLOP/s = SMs x multiply-adds an SM and clock x 2 x clock; bytes/s = bus width / 8 x memory clock x 2 (double
 data rate, HBM and GDDR alike). The clocks are the highest the driver lets the GPU have; under load it may not

@@ -1,1 +1,1 @@
-"""The hooks of Horovod; which modules they wait for stands in HOOKS."""
+"""The hooks of Horovod; HOOKS says which modules they wait for."""

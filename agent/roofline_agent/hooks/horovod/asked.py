@@ -1,12 +1,12 @@
 """Horovod under PyTorch: the collectives that the training asks for, counted where every request passes.
 
-Bytes are those of the whole, as in torch/collectives.py. Of an allgather a rank knows only its own piece:
-that times the number of ranks stands for the whole. Where pieces differ it is too much at one rank, too
-little at another, and right in the mean over the ranks. An alltoall may send ranks different amounts: all
-that it is given counts. The name of a collective of a process set contains how many ranks that has.
+Bytes are those of the whole, as in torch/collectives.py. A rank knows only its own piece of an allgather:
+that times the number of ranks is used as the whole. If pieces differ, it is too much at one rank, too little
+at another, and right in the mean over the ranks. An alltoall may send ranks different amounts: all that it is
+given counts. The name of a collective of a process set contains the number of ranks in the set.
 
 A request costs a fraction of a microsecond here: sizes are looked up once per name, and requests close to one
-another are sent together. Where the wrapper reads rank 0's timeline, that has what rank 0 asked for.
+another are sent together. If the wrapper reads rank 0's timeline, that has what rank 0 asked for.
 """
 
 from __future__ import annotations

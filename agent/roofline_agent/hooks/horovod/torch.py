@@ -1,7 +1,7 @@
 """Horovod under PyTorch: `_DistributedOptimizer.step` is called exactly once per step.
 
 In `synchronize` the rank waits for the gradients of all others, whether `step` calls it or the training does
-(to clip gradients). The Adasum optimizer waits in the midst of its step: its phases are not known.
+(to clip gradients). The Adasum optimizer waits in the middle of its step: its phases are not known.
 """
 
 from __future__ import annotations

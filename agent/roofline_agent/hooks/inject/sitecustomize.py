@@ -1,9 +1,9 @@
 """Python imports this at start when its folder is on PYTHONPATH: by `roofline-agent run`, or for a whole
 cluster (`roofline-agent hooks`).
 
-It waits for a framework to be imported and loads the hooks only then, for most Python processes train
-nothing; it has libraries print nothing of ours into the user's files; and it imports the sitecustomize that
-would have been imported without us. Errors here stay here: the program starts as if nothing had happened.
+It waits for a framework to be imported and loads the hooks only then, because most Python processes train
+nothing; it keeps libraries from printing our lines into the user's files; and it imports the sitecustomize
+that would have been imported without us. Errors stay in here: the program starts as if nothing had happened.
 With ROOFLINE_DISABLE=1 it only imports that other sitecustomize, and has `roofline_step` found, which then
 sends nothing: a training that marks its steps still runs.
 """
@@ -53,7 +53,7 @@ class _RooflineWaiting:
             if name == "roofline_step":
                 # The hooks have loaded it, for programs in whose environment it is not installed.
                 return _spec_of_loaded(name)
-            # The import going on asks only the finders behind this one; that of the hooks stands before.
+            # The import going on asks only the finders behind this one; that of the hooks comes before.
             return hooks.find_spec(name)
         except Exception:
             sys.modules.pop("_roofline_hooks", None)

@@ -1,1 +1,1 @@
-"""The hooks of JAX; which modules they wait for stands in HOOKS."""
+"""The hooks of JAX; HOOKS says which modules they wait for."""

@@ -1,5 +1,5 @@
-"""JAX: calls of several threads. All are followed until it is known which of them trains, then that one only.
-Of the others it is only seen whether one of them trains now."""
+"""JAX: calls of several threads. All are followed until it is known which of them trains, then only that one.
+For the others the only question is whether one of them trains now."""
 
 from __future__ import annotations
 

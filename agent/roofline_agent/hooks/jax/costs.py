@@ -1,10 +1,11 @@
 """FLOPs and bytes of a compiled JAX program, by XLA's own cost analysis.
 
-XLA counts a multiply-add as two operations, and transcendental functions (exp, tanh, ...) apart: they are no
-FLOPs here. It counts the body of a loop once. The traced program knows how often loops of known length run
-(`scan`, `fori_loop`), so FLOPs are multiplied by what the traced program does with them over what it does
-without; the bytes of a program with loops are unknown. A program of which a considerable part is a loop of
-unknown length has unknown FLOPs. Sharded programs are analysed for one device: times those of this process.
+XLA counts a multiply-add as two operations, and transcendental functions (exp, tanh, ...) separately: they
+are not FLOPs here. It counts the body of a loop once. The traced program knows how often loops of known
+length run (`scan`, `fori_loop`), so FLOPs are multiplied by what the traced program does with them over what
+it does without; the bytes of a program with loops are unknown. A program of which a considerable part is a
+loop of unknown length has unknown FLOPs. Sharded programs are analysed for one device; the result is
+multiplied by the number of devices of this process.
 
 On GPUs XLA hands matrix products and convolutions to libraries (cuBLAS, cuDNN) and counts no FLOPs of them:
 of the 51.5 GFLOP of a step on an H100 it knew 0.04. There the traced program counts.

@@ -4,16 +4,17 @@ JAX only queues a call. A call is known to have ended when its result is ready, 
 training is in our hands anyway: as the next call begins, as a call returns that the runtime had held back,
 and as the training reads a result. No thread waits and nothing is synchronised. Calls that have ended between
 two such moments share the time between them in proportion to their FLOPs. Around steps that a profiler is to
-record, or records, each call is waited for: their borders must be known when they are.
+record, or records, each call is waited for: their borders must be known when they occur.
 
-A step is a call of the function that trains: of the functions whose results are their own next arguments, as
-parameters are, the one that does most work. Other calls belong to the step that ends next, but a heavy one
-that has no place in the usual step (an evaluation) is of no step.
+A step is a call of the function that trains: among the functions whose results are their own next arguments,
+as parameters are, the one that does the most work. Other calls belong to the step that ends next, except that
+a heavy one that does not occur in the usual step (an evaluation) belongs to no step.
 
 The results of an evaluation may be its next arguments too, as metrics are, and another training may follow.
-Who is called alone for a while and does as much work trains now. Who does less may: its calls are kept. If
-the function that trained is called again, it was an evaluation or a part of a step; if it is not for long, or
-the process ends, these were steps. Where FLOPs are not known, who is called alone for a while trains.
+A function that is called alone for a while and does as much work trains now. One that does less may train:
+its calls are kept. If the function that trained is called again, the other was an evaluation or a part of a
+step; if it is not called for long, or the process ends, the kept calls were steps. If FLOPs are not known, a
+function that is called alone for a while trains.
 """
 
 from __future__ import annotations

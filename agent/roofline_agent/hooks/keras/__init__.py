@@ -1,1 +1,1 @@
-"""The hooks of Keras; which modules they wait for stands in HOOKS."""
+"""The hooks of Keras; HOOKS says which modules they wait for."""

@@ -1,7 +1,7 @@
 """How many examples a step of Keras' `fit` has, from the arrays that it cuts into batches.
 
 The last batch of arrays may be smaller, so their dataset has no static batch size; the adapter that cuts them
-knows it. Keras 2 keeps it in a data handler, Keras 3 in an epoch iterator, both made anew in every `fit`.
+knows it. Keras 2 keeps it in a data handler, Keras 3 in an epoch iterator, both created again in every `fit`.
 """
 
 from __future__ import annotations

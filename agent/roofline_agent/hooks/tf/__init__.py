@@ -1,1 +1,1 @@
-"""The hooks of TensorFlow; which modules they wait for stands in HOOKS."""
+"""The hooks of TensorFlow; HOOKS says which modules they wait for."""

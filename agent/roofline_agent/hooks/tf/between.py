@@ -1,6 +1,7 @@
-"""Evaluations and checkpoints of TensorFlow and Keras: calls of theirs that lie between two steps.
+"""Evaluations and checkpoints of TensorFlow and Keras: calls between two steps.
 
-Of calls inside one another the outermost counts. Under a coordinator the workers' next round begins after it.
+If one call is inside another, the outermost counts. Under a coordinator the workers' next round begins after
+it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Input of a TensorFlow loop that takes batches in Python: `for batch in dataset`, plain or distributed.
 
 Each batch taken in the main thread is `phase.input` of the step it comes before. The end of a dataset ends an
-epoch or an evaluation. Of an iterator that a tf.function takes batches from only the number of them is seen,
-when it is traced: its waiting is part of the call.
+epoch or an evaluation. If a tf.function takes batches from an iterator, only their number is seen, when the
+function is traced: the waiting is part of the call.
 """
 
 from __future__ import annotations

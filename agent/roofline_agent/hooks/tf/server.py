@@ -1,7 +1,7 @@
 """TensorFlow parameter servers: workers and servers, whose processes only join a server, can be traced.
 
-Their steps begin and end in the chief, so that no border of one is ever seen here: a thread looks whether a
-trace is asked for.
+Their steps begin and end in the chief, so no border of a step is ever seen here: a thread checks whether a
+trace was requested.
 """
 
 from __future__ import annotations

@@ -3,9 +3,9 @@ call.
 
 So what a rank does between two calls (waiting for input, a callback, a sleep) is in the step of the rank that
 does it, and the steps of a training loop add up to its time. An evaluation, a checkpoint and the end of an
-epoch lie between two steps; the next one begins after them. A call that makes several updates has as many
-steps, each an equal part of its time: when one update ended and the next began, nobody sees. One object for
-all hooks of a process: the numbers go on, whatever is trained.
+epoch are between two steps; the next one begins after them. A call that makes several updates has as many
+steps, each an equal part of its time: nobody sees when one update ended and the next began. There is one
+object for all hooks of a process: the numbers go on, whatever is trained.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""The hooks of PyTorch; which modules they wait for stands in HOOKS."""
+"""The hooks of PyTorch; HOOKS says which modules they wait for."""

@@ -53,7 +53,7 @@ class AlikeSteps:
         found = plan(events)
         if found is None:
             return None
-        # The counts stand behind the events, and behind these the border's own time.
+        # The counts come after the events, and behind these the border's own time.
         first, border = len(events), len(events) + len(names)
         places = (border, *found.places, *(0, border) * len(names))
         return self._marker.layout(1, [*found.names, *names], places, kind.like, range(first, border))
@@ -72,7 +72,7 @@ class AlikeSteps:
             try:
                 found = plan(events)
                 if found is not None and found.names:
-                    places = (len(events), *found.places)  # the border's own time stands behind the events'
+                    places = (len(events), *found.places)  # the border's own time comes after the events'
                     kind.layout = self._marker.layout(1, found.names, places, kind.like) or False
             except Exception:
                 return kind.like  # its steps are told one by one, at more cost

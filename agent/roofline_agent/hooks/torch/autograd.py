@@ -2,8 +2,8 @@
 
 The engine runs its final callbacks in the order they were queued. Ours is queued by the first node that runs,
 so before those of DDP and FSDP: it fires when all gradients of this rank are there and the waiting begins.
-To find that node in each graph takes as long as all else; so once a parameter of DDP has been seen to get its
-gradient in a pass, its hook, which stays, queues the callback instead.
+Finding that node in each graph takes as long as everything else; so once a parameter of DDP has been seen to
+get its gradient in a pass, its hook, which stays, queues the callback instead.
 """
 
 from __future__ import annotations

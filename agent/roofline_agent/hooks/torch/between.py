@@ -15,7 +15,7 @@ TRACE = "between.trace"  # a profiler is started, or stopped and its trace writt
 SHORTEST_NS = 100000  # of what is not certain; it must also last SHARE of its step
 SHARE = 0.2
 USUAL = 8  # times as long as before the last step, and it is none of the usual
-GAP_NS = 1000000  # what lies beside an evaluation and is shorter counts to it
+GAP_NS = 1000000  # what lies next to an evaluation and is shorter counts to it
 
 Piece = Tuple[str, int, int]
 

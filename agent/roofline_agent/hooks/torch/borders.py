@@ -16,7 +16,7 @@ class WaitingBorder(NamedTuple):
     examples: Optional[int]
     shapes: Hashable
     counts: Any = None  # of the training thread (StepCounts of roofline_step)
-    spans: Sequence[Span] = ()  # beside those that follow from its events
+    spans: Sequence[Span] = ()  # in addition to those that follow from its events
 
 
 def in_place_of(before: List[WaitingBorder], new: WaitingBorder) -> WaitingBorder:

@@ -11,7 +11,7 @@ from typing import Any, List, NamedTuple, Optional
 
 from .phases import BACKWARDS, FETCHED, FORWARDS, GRADIENTS_READY, INPUTS, LEAVES, OPTIMIZES
 
-PASSED, UPDATED = 16, 17  # beside events of phases.py: the end of a backward, and of an update
+PASSED, UPDATED = 16, 17  # in addition to events of phases.py: the end of a backward, and of an update
 MOST_DISTURBED = 16  # calm stretches in a row that were broken off: such a training is left alone
 
 

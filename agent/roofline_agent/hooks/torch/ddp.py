@@ -61,7 +61,7 @@ def patch(module: Any, marker: Marker) -> None:
 
 
 def _watch_a_gradient(model: Any, record: Recorder) -> None:
-    """The last parameter is mostly the first that has its gradient. What is compiled shall not have our hook
+    """The last parameter is mostly the first that has its gradient. What is compiled must not have our hook
     in it."""
     trained = [p for p in model.parameters() if p.requires_grad]
     register = getattr(trained[-1], "register_post_accumulate_grad_hook", None) if trained else None

@@ -28,7 +28,7 @@ class Layers:
         self._threads = threading.local()
 
     def start(self) -> None:
-        """Code that torch.compile made would be compiled anew if modules had hooks: then there are none."""
+        """Code that torch.compile made would be compiled again if modules had hooks: then there are none."""
         if _module.compiles[0]:
             return
         hooks = sys.modules[self._torch.__name__ + ".nn.modules.module"]  # type: Any

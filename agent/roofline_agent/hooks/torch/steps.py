@@ -78,7 +78,7 @@ class TorchSteps:
         self.joined.forget_until(begin)
 
     def take_spans(self) -> Sequence[Span]:
-        """Those of the step that is over beside what follows from its events."""
+        """Those of the step that is over in addition to what follows from its events."""
         spans: Sequence[Span] = self.joined.take() if self.joined.open else ()
         if self.phases.spans:
             spans, self.phases.spans = [*self.phases.spans, *spans], []

@@ -11,7 +11,7 @@ from __future__ import annotations
 import weakref
 from typing import Any, List, Optional, Set
 
-LONGEST = 64  # turns after which optimizers may begin anew
+LONGEST = 64  # turns after which optimizers may start again
 SURE = 16  # turns that must have repeated themselves, at least
 
 

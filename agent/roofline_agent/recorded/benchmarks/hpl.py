@@ -48,7 +48,7 @@ def sniff(head: str) -> int:
 def read(text: Text, found: Collector) -> None:
     found.tool = "hpl"
     runs: list[_Run] = []
-    last: _Run | None = None  # its check, where HPL makes one, stands below it
+    last: _Run | None = None  # its check, where HPL makes one, is below it
     is_of_gpus = False
     for line in text.lines():
         if version := _VERSION.search(line):

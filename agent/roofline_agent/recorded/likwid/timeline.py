@@ -1,6 +1,6 @@
 """The timeline of `likwid-perfctr -t`: a row every interval, all CPUs' values of one metric after another.
 
-The columns' names stand in a header that goes to standard output while the rows go to standard error. Its
+The columns' names are in a header that goes to standard output while the rows go to standard error. Its
 spellings are those of LIKWID 4.1 to 5.5 (src/applications/likwid-perfctr.lua of each release).
 """
 
@@ -18,7 +18,7 @@ from .sums import GroupSums, is_summed
 # "# CORES: 0|4" until 4.3.2, "# Cores: 0|4" until 5.0, "# HWThreads: 0|4" since 5.1;
 # "# HWThreads,0,4" with `-o x.csv`.
 _CPUS = re.compile(r"# ?(?:CORES|Cores|HWThreads|HWTHREADS)[:,] ?([\d|,]+)")
-# Since 4.3.3 the names of the four leading columns come first; before, the metrics stand alone.
+# Since 4.3.3 the names of the four leading columns come first; before, the metrics stood alone.
 _LEADING = re.compile(r"# ?GID[|,]")
 _METRICS_ALONE = re.compile(r"# ?Runtime \(RDTSC\) \[s\][|,]")
 _MAX_GROUPS = 1000

@@ -1,7 +1,7 @@
-"""Rows of Nsight Compute's CSV out of lines among which anything may stand.
+"""Rows of Nsight Compute's CSV, out of lines that may contain anything else in between.
 
-Lines that are no row of a table, the profiled program's own output and the profiler's messages, are handed on
-to whoever wants them.
+Lines that are not rows of a table (the profiled program's own output, the profiler's messages) are handed on
+to the caller.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Headers of Nsight Compute's tables of kernels: which page it is, and where what stands in its rows."""
+"""Headers of Nsight Compute's tables of kernels: which page it is, and what is where in its rows."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _IDENTITY = frozenset(word.strip().lower() for word in _WORDS.split(","))
 
 
 class PageHeader(NamedTuple):
-    """Where things stand in the rows below one header."""
+    """Where things are in the rows below one header."""
 
     cells: list[str]
     at: Mapping[str, int]  # lower-case name -> index
@@ -32,7 +32,7 @@ class PageHeader(NamedTuple):
         return self.at.get("metric value", self.at.get("average", -1))
 
     def shown(self, row: Sequence[str]) -> list[str]:
-        """What stands in a row in the columns of PRINTED, "" where there is none."""
+        """What is in a row in the columns of PRINTED, "" where there is none."""
         return [row[at].strip() if 0 <= at < len(row) else "" for at in self.printed]
 
     def cell(self, row: Sequence[str], name: str) -> str:

@@ -74,7 +74,7 @@ class LaunchBlock(NamedTuple):
         return found[begin : begin + self.launches * self.step : self.step]
 
     def distinct(self, name: str) -> Distinct | None:
-        """Of each launch what stands in one of the columns of PRINTED; None where there is no such column."""
+        """Of each launch what is in one of the columns of PRINTED; None where there is no such column."""
         column = self.header.at.get(name)
         return None if column is None else self._distinct(column, 0)
 

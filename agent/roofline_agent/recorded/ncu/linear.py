@@ -1,9 +1,8 @@
 """A launch's time, FLOPs and bytes as sums of its values times constants, which they are for most tables.
 
-The constants are found by trying the reading of the table itself on values that are known, so that there is
-one account of what metrics mean. They depend on which values are zero. Where anything else depends on the
-values (rates times a time, counts that may be register moves) there is no such form, and launches are read
-value by value.
+The constants are found by running the table's own reader on known values, so that the meaning of metrics is
+defined in one place. They depend on which values are zero. If anything else depends on the values (rates
+times a time, counts that may be register moves), there is no such form, and launches are read value by value.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Pages of Nsight Compute with a row for each metric; rows of one launch stand together."""
+"""Pages of Nsight Compute with a row for each metric; rows of one launch are together."""
 
 from __future__ import annotations
 

@@ -153,7 +153,7 @@ class CompiledMetrics:
         self.decimal_comma = decimal_comma
         self.table = table
         self.at = {name: i for i, name in enumerate(names)}
-        self.is_plain = len(self.at) == len(names)  # no metric stands in it twice
+        self.is_plain = len(self.at) == len(names)  # no metric occurs in it twice
         self.needed = tuple(i for i, name in enumerate(names) if is_read(name))
         self.units = [unit(one[:_LONGEST]) for one in table.units]
         self.counts: dict[str, str] = {}  # metric of an SM -> the name that is here, "" none

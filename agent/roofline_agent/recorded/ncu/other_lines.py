@@ -1,4 +1,4 @@
-"""What stands around Nsight Compute's tables: its messages, its session page, the program's own output."""
+"""What surrounds Nsight Compute's tables: its messages, its session page, the program's own output."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from .wide_page import WidePage
 def launches(
     text: Text, found: Collector, wanted: Callable[[str], bool], others: OtherLines
 ) -> Iterator[PrintedLaunch | LaunchBlock]:
-    """All launches in the order of the file, many at a time where they stand in columns.
+    """All launches in the order of the file, many at a time where they are in columns.
 
     wanted: whether to hand out a metric of a wide page, by its name; asked again every now and then, as it
     may have had enough. others: gets the lines that belong to no table of kernels.

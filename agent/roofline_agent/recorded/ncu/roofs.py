@@ -1,4 +1,4 @@
-"""The roofs that Nsight Compute's roofline sections state, and the rates beside them where no time is.
+"""The roofs that Nsight Compute's roofline sections state, and the rates next to them where no time is.
 
 A roof is operations or bytes per cycle times the clock that ncu ran the kernel at, which it fixes at the base
 clock by default: --clock-control none gives the roof of a training.

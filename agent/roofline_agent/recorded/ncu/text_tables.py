@@ -48,7 +48,7 @@ class NcuTextTables:
     def _row(self, text: str) -> tuple[str, str, str] | None:
         """Name, unit and value of a row.
 
-        Where the longest name meets the longest unit one blank stands between them ("Memory Throughput
+        Where the longest name meets the longest unit one blank is between them ("Memory Throughput
         Gbyte/second"): only the rule over the table separates them.
         """
         names, units = self._widths

@@ -70,7 +70,7 @@ class _NvprofHeader(NamedTuple):
         return row[at] if at is not None and at < len(row) else ""
 
     def seconds(self, row: list[str], name: str) -> float | None:
-        """Its unit stands in the row of units, or, where there is none, behind the number ("542.36ms")."""
+        """Its unit is in the row of units, or, where there is none, behind the number ("542.36ms")."""
         value, base, *_ = convert(self.cell(row, name), self.cell(self.units or [], name))
         return value if base == "s" else None
 
@@ -102,7 +102,7 @@ class _CsvTables:
         elif self._header is None:
             return False
         elif self._header.units is None and len(row) >= len(self._header.names):
-            is_units = not row[-1]  # names have no unit, and stand last
+            is_units = not row[-1]  # names have no unit, and come last
             self._header = self._header._replace(units=row if is_units else [])
             if not is_units:
                 self._take(self._header, row, line, number)

@@ -34,7 +34,7 @@ _THREAD = re.compile(r".*[^\d.,].*-\d+")
 _SIGNATURE = re.compile(r"(?P<sep>[^\w.<>\s]{1,4}?|\t|_)\d+(?P=sep)(?:100|\d{1,2})[.,]\d\d(?=(?P=sep)|\s*$)")
 _USUAL = (",", ";", "\t", "|", ":", "!", "@", "^", "~", " ")
 _MODIFIER = re.compile(r"[ukhGHIpPSDWeb]{1,8}")
-# How many fields may stand between event and runtime: cgroup and variance, modifiers if they are split off.
+# How many fields may be between event and runtime: cgroup and variance, modifiers if they are split off.
 _MOST_BETWEEN = {" ": 1, ":": 3}
 
 
@@ -43,7 +43,7 @@ class FieldIndices(NamedTuple):
 
     time: int
     value: int
-    runtime: int  # the percentage stands behind it
+    runtime: int  # the percentage comes after it
     metric: int
 
 
@@ -69,7 +69,7 @@ def lacks_event(line: str) -> bool:
 
 
 def joined(first: str, second: str) -> str:
-    """A line and the one it continues in, with a space between them unless a separator stands there."""
+    """A line and the one it continues in, with a space between them unless a separator is there."""
     second = second.strip()
     return first + second if second[:1] and not second[0].isalnum() else f"{first} {second}"
 
@@ -205,7 +205,7 @@ def _runtime_index(rest: list[str]) -> int:
 
 
 def _between(event: str, fields: list[str], sep: str) -> tuple[str, str]:
-    """What stands between event and runtime: modifiers when the separator is a colon, the cgroup."""
+    """What is between event and runtime: modifiers when the separator is a colon, the cgroup."""
     cgroup = ""
     for field in fields:
         text = field.strip()

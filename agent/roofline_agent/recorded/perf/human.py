@@ -66,8 +66,8 @@ def lacks_event(line: str) -> bool:
 def row(line: str, inside: bool) -> PerfRow | None:
     """None for a line that is no row.
 
-    inside: it stands below a header of perf's, so that any word may be an event; elsewhere only what can
-    hardly be anything else, for a program's own output may stand there.
+    inside: it is below a header of perf's, so that any word may be an event; elsewhere only what can
+    hardly be anything else, for a program's own output may be there.
     """
     match = _ROW.match(line)
     if not match:

@@ -33,7 +33,7 @@ _CACHED = 10_000
 
 
 def sniff(head: str) -> int:
-    """100 for a row in JSON, 90 below perf's own header, less for rows that stand alone."""
+    """100 for a row in JSON, 90 below perf's own header, less for rows that are alone."""
     # One branch for each way in which perf writes: JSON, its own header and rows, fields with a separator.
     best, inside, has_separator, before = 0, False, False, ""
     for line in head.split("\n")[:_HEAD_LINES]:
@@ -235,7 +235,7 @@ class _PerfReader:
         means, where = self._meaning(row)
         value, coverage = row.value, row.coverage
         if value is None:
-            # What was not counted has no coverage, whatever percentage perf prints beside it.
+            # What was not counted has no coverage, whatever percentage perf prints next to it.
             coverage = 0.0 if row.text == NOT_COUNTED else None
         elif row.runtime_ns == 0 and value == 0:
             value, coverage = None, 0.0  # a counter that never ran counted nothing, not zero

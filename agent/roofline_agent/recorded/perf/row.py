@@ -16,7 +16,7 @@ UNITS = frozenset({
 })
 # fmt: on
 
-# What stands between groups of three digits in some locale; U+FFFD: a no-break space that was not UTF-8.
+# What is between groups of three digits in some locale; U+FFFD: a no-break space that was not UTF-8.
 _GROUPING = "'’  \u00a0\u2007\u2009\u202f\ufffd"
 _SPLIT = re.compile(rf"[.,{_GROUPING}]")
 _GROUPS = re.compile(r"\d{1,3}(?: \d{3})+|\d{1,2}(?: \d\d)* \d{3}")  # by thousands; in India 12 34 567

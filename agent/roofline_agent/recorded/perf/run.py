@@ -90,7 +90,7 @@ class PerfRun:
 
     def add_columns(self, rows: RowColumns, means: Sequence[EventMeaning], values: Array) -> bool:
         """The same as `add` for each of the rows. means: of each kind. False: nothing was taken in, as time
-        goes back or an event stands twice in a reading."""
+        goes back or an event occurs twice in a reading."""
         times, which = rows.times_s, rows.which
         events = [(row.scope, row.cgroup, row.event) for row in rows.kinds]
         if times[0] < (self.last_s or 0.0) or not (times[1:] >= times[:-1]).all():
@@ -269,7 +269,7 @@ class PerfRun:
 
 
 def _are_read_once(times: Array, which: Array, kinds: int) -> bool:
-    """Whether none of the kinds stands twice at a time. times: in order."""
+    """Whether none of the kinds occurs twice at a time. times: in order."""
     if (which[kinds:] == which[:-kinds]).all():  # in turns, as perf prints them
         return bool((times[kinds:] > times[:-kinds]).all())
     return len(set(zip(times.tolist(), which.tolist(), strict=True))) == len(times)

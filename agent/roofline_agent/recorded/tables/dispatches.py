@@ -18,7 +18,7 @@ _USED = ("sq_insts_valu_", "tcc_ea", "tcc_bubble")
 
 class Dispatch(NamedTuple):
     """One execution of a kernel. span_s: start and duration, None where these are not known; are_sums:
-    whether its counters are sums of numbers that stand in the file."""
+    whether its counters are sums of numbers that are in the file."""
 
     name: str
     span_s: tuple[float, float] | None

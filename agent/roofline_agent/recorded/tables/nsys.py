@@ -1,8 +1,8 @@
 """Reads what `nsys stats --format csv` prints, and its `.sqlite` as its trace report would print it.
 
 Kernels have launches and times, no FLOPs: Nsight Systems counts none. API calls, MPI events, NVTX ranges,
-copies and fills are phases; a size report beside a time report gives the copies their bytes. Of what was
-traced, the sums beside the trace are left out. A CUDA graph that was recorded as a whole is one kernel.
+copies and fills are phases; a size report next to a time report gives the copies their bytes. Of what was
+traced, the sums next to the trace are left out. A CUDA graph that was recorded as a whole is one kernel.
 """
 
 from __future__ import annotations

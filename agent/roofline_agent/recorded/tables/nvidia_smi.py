@@ -188,7 +188,7 @@ class _Gauges(NamedTuple):
 
 
 class _Around(NamedTuple):
-    """A gauge, and what stands before and behind its number."""
+    """A gauge, and what comes before and after its number."""
 
     gauge: Counter
     before: str

@@ -88,7 +88,7 @@ class _RocprofReader:
         self._found = found
         self._dispatches = Dispatches(found)
         self._key: tuple[str, ...] = ()
-        self._dispatch: Dispatch | None = None  # whose counters stand in rows of their own
+        self._dispatch: Dispatch | None = None  # whose counters are in rows of their own
         self._counters: dict[str, float] = {}  # of it
         self._take = {
             "counters": self._counter,

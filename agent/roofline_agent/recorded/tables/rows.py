@@ -134,7 +134,7 @@ def blocks(
     is_header: Callable[[Header], bool],
     wanted: Callable[[Header], WantedColumns | None],
 ) -> Iterator[TableBlock | TableRow]:
-    """The same rows, many at a time where they stand in columns. wanted: columns of a table that are needed,
+    """The same rows, many at a time where they are in columns. wanted: columns of a table that are needed,
     None for a table whose rows are read one by one."""
     header: Header | None = None
     needed: WantedColumns | None = None

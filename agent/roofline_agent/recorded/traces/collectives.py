@@ -30,7 +30,7 @@ _WORDS = {
     "send": "send",
     "recv": "recv",
     "reduce": "reduce",
-}  # the first that a name contains decides, so the longer ones stand first
+}  # the first that a name contains decides, so the longer ones come first
 
 
 class Collectives:

@@ -1,7 +1,7 @@
 """Turns what CUPTI's range profiler counted of a kernel, as a Kineto trace has it, into FLOPs.
 
 FLOPs = add + mul + 2 fma per precision (NERSC method). Tensor cores are not among these counters. From Ampere
-on the compiler loads constants by HFMA2.MMA, which counts as hfma: beside FP32 or FP64 arithmetic the f16
+on the compiler loads constants by HFMA2.MMA, which counts as hfma: next to FP32 or FP64 arithmetic the f16
 counts are taken for such moves, and where only hfma were counted they are an upper bound, as the note says.
 """
 

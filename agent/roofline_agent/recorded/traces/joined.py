@@ -3,7 +3,7 @@
 A kernel has the `External id` of its operator, or only the `correlation` of the launch, which was made on a
 thread at a moment within the operator. Its FLOPs are shared by the kernels of a call that compute (as many as
 the operator has parts of equal size, as the two gradients of a convolution: equally; else by their time);
-kernels beside them that copy, reduce or convert get none.
+kernels next to them that copy, reduce or convert get none.
 """
 
 from __future__ import annotations

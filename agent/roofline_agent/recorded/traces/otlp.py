@@ -19,7 +19,7 @@ MAX_DOCUMENT = 64 << 20  # characters of a line: the collector puts thousands of
 MAX_RANKS = 4096
 MAX_STEPS = 2_000_000  # of all ranks
 TRAINER = "trainer"  # what Megatron's ranks call their role: no role of ours
-OF_OTHERS = ("ckpt_worker", "agent")  # processes beside a rank, which have its number
+OF_OTHERS = ("ckpt_worker", "agent")  # processes next to a rank, which have its number
 # Where several spans have the number of one step, the step is that which comes first here, else the longest.
 STEPS = ("nv.dl.training.iteration", "nv.dl.training.iter_block")
 NO_STEPS = ("nv.dl.training.evaluate", "nv.dl.training.checkpoint")

@@ -1,7 +1,7 @@
 """Reads what `rocprofv3 --output-format json` writes: dispatches of kernels, their counters, copies.
 
-Kernels, counters and GPUs have numbers in the records; their names stand before them in the file. Dispatches
-whose counters were collected stand there twice if kernels were traced, too: they count once.
+Kernels, counters and GPUs have numbers in the records; their names come before them in the file. Dispatches
+whose counters were collected are there twice if kernels were traced, too: they count once.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Reads what xplane_file.py makes of a profile of JAX or TensorFlow: XLA's operations, transfers beside them
+"""Reads what xplane_file.py makes of a profile of JAX or TensorFlow: XLA's operations, transfers next to them
 as phases, and steps.
 
 FLOPs and bytes are XLA's own counts, where the device's plane has them (TPU). Bytes are those that operations

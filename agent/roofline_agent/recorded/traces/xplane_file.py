@@ -18,7 +18,7 @@ from .wire import double, fields, text
 _PLANE_NAMES = (b"/host:", b"/device:", b"Task Environment")
 # Lines of a device that repeat what its operations are part of.
 _SUMS = ("Steps", "XLA Modules", "Framework Ops", "Framework Name Scope", "Source code", "XLA TraceMe")
-_ASYNC = "Async XLA Ops"  # transfers beside the operations
+_ASYNC = "Async XLA Ops"  # transfers next to the operations
 _COUNTS = ("flops", "bytes_accessed")  # by XLA's cost analysis
 PICOSECOND = 1e-12
 

@@ -23,7 +23,7 @@ from .output import Reading, parse_line
 from .probe import environment
 
 _PIPE_BYTES = 1 << 18  # room for a minute of intervals, should the agent be late
-_COMPLAINT = 2000  # characters of what perf prints beside readings
+_COMPLAINT = 2000  # characters of what perf prints in addition to readings
 # perf prints a last interval when interrupted. One that the kernel does not let go is left behind: waiting
 # for it would cost the other ranks' rows.
 _LAST_INTERVAL_S = 0.5

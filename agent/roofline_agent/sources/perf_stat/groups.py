@@ -17,7 +17,7 @@ Group = tuple[HardwareEvent, ...]
 def grouped(events: Sequence[HardwareEvent], counters: int) -> list[Group]:
     """Every event in exactly one group, as few groups as their order allows; one PMU a group.
 
-    counters: general counters to be had. An event that needs more stands alone, and perf refuses it.
+    counters: general counters to be had. An event that needs more is alone, and perf refuses it.
     """
     groups: list[Group] = []
     for pmu in dict.fromkeys(map(pmu_of, events)):

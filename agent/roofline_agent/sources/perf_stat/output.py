@@ -46,7 +46,7 @@ def parse_line(line: str) -> Reading | None:
         value = float(text)
         running = float(percent.replace(",", ".")) / 100
     except ValueError:
-        # <not counted> and <not supported> print 100 % beside no value: the text decides.
+        # <not counted> and <not supported> print 100 % next to no value: the text decides.
         value, running = None, 0.0
     return Reading(seconds, value, unit, plain(event), running, socket)
 

@@ -56,7 +56,7 @@ class Totals:
         self._sums: dict[str, dict[str, float]] = {}  # by instance
 
     def begun(self, time_ns: int, interval: Interval) -> list[CounterRow]:
-        """Where counting starts, by its first interval: from 0; or anew, behind a gap that nobody counted."""
+        """Where counting starts, by its first interval: from 0; or again, after a gap that nobody counted."""
         rows = []
         for instance in _by_instance(interval.readings):
             coverage = 0.0 if instance in self._sums else None

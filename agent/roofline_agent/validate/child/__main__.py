@@ -35,7 +35,7 @@ def main() -> int:
     parser.add_argument("--compiler", default="", help="by which the library was compiled")
     arguments = parser.parse_args()
     signal.signal(signal.SIGINT, signal.SIG_DFL)
-    gc.disable()  # a collection amid a work would be work of an unknown amount
+    gc.disable()  # a collection in the middle of a work would be work of an unknown amount
     library = CompiledLibrary(arguments.library, arguments.compiler) if arguments.library else None
     hand = Hand(arguments.folder, arguments.port, library)
     for line in sys.stdin:
@@ -64,7 +64,7 @@ class Hand:
             "steps": steps.do,
             "busy": self._kernels.busy,
         }
-        # Whether something was done that counts, so that readings of before are of no use.
+        # Whether something was done that counts, so that earlier readings are of no use.
         self._prepare: dict[str, Callable[[], bool]] = {
             "storage": storage.prepare,
             "tcp": tcp.prepare,

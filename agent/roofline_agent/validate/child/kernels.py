@@ -22,7 +22,7 @@ from .done import Amount, Cannot, Quantities, amounts
 
 FLOPS_S, MEMORY_S, BUSY_S = 0.3, 0.5, 1.0
 PRECISIONS = ("f32", "f64", "f16")
-_LOOP = 2  # instructions of a turn beside its body: counting and jumping
+_LOOP = 2  # instructions of a turn besides its body: counting and jumping
 _F64 = 8  # bytes
 
 

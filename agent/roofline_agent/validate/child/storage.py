@@ -13,7 +13,7 @@ IN_MEMORY = ("tmpfs", "ramfs", "devtmpfs")
 
 
 class StorageWork:
-    """A file that is written anew each time."""
+    """A file that is rewritten each time."""
 
     def __init__(self, folder: Path) -> None:
         self._path = folder / "written"

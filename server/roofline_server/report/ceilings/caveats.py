@@ -1,4 +1,4 @@
-"""What speaks against the ceilings that a job is held against, as the agents that measured them reported."""
+"""Reasons to doubt the ceilings that a job is compared with, as the agents that measured them reported."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""PlacePeaks of where a rank computes: its part of them, by precision, measured and theoretical."""
+"""Peaks of the place where a rank computes: its part of them, by precision, measured and theoretical."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class PlacePeaks(NamedTuple):
 
     @property
     def best(self) -> float | None:
-        """What FLOPs are held against: theory only where nothing was measured."""
+        """What FLOPs are compared with: theory only where nothing was measured."""
         return self.measured if self.measured is not None else self.theory
 
     def bandwidth(self, level: str) -> float | None:

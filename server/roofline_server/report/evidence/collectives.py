@@ -1,6 +1,6 @@
 """Collectives in the steps of a rank: asked for, executed, and of which steps that is known at all.
 
-Some frameworks report the collectives of some steps only (PyTorch's DDP: asking it each time would be dear).
+Some frameworks report the collectives of some steps only (PyTorch's DDP: asking each time costs too much).
 A step in which a rank was blocked in communication, but of which no collective was reported, had some too.
 """
 

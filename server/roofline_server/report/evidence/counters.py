@@ -46,8 +46,8 @@ def _unbroken(read: Table, known: Bools) -> list[Table]:
 
 
 def _between_restarts(table: Table, name: str) -> list[Table]:
-    """The windows cut where the counter began anew: with its process, or with the agent that counts. In none
-    of these does it fall."""
+    """The windows cut where the counter started again: with its process, or with the agent that counts. In
+    none of these does it fall."""
     at_begin, starts = table[f"{name}.begin"], table["start_ns"]
     one_process = is_constant(starts) or np.count_nonzero(starts != starts[0]) == 0
     if one_process and not np.count_nonzero(at_begin[1:] < at_begin[:-1]):

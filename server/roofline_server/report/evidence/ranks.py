@@ -110,7 +110,7 @@ def evidence_of(
     kernels, on_gpus = _kernel_evidence(counters.get("steps_kernels", {})), mine.get("steps_gpu", {})
     uses_gpu = rows(on_gpus) > 0 or facts.get(DEVICE) == "cuda"
     if kernels is not None and not kernels.on_gpu and uses_gpu and JAX not in facts:
-        kernels = None  # what its CPUs compute beside is not the training's work; XLA's calls are
+        kernels = None  # what its CPUs compute meanwhile is not the training's work; XLA's calls are
     return RankEvidence(
         key=f"{key.role}:{key.index}",
         role=key.role,

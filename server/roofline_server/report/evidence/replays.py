@@ -1,8 +1,8 @@
 """Steps that Nsight Compute replayed (`run --ncu`): what their kernels did counts, how long it took does not.
 
 A replayed step lasts as long as all the runs of its kernels. So its time, and what counters counted then, is
-left out; its kernels' FLOPs and bytes are held against the mean time of the rank's other steps. In
-synchronous training the others wait for who is replayed: the step is left out of all ranks.
+left out; its kernels' FLOPs and bytes are compared with the mean time of the rank's other steps. In
+synchronous training the others wait for the rank that is replayed: the step is left out of all ranks.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Ranks of which kernels were recorded in a sample of the steps: the other steps have those of their like.
+"""Ranks whose kernels were recorded in a sample of the steps: other steps get the kernels of similar steps.
 
-All that is made of kernels goes through here, so that every answer fills the same steps in the same way.
+Everything computed from kernels goes through here, so that every answer fills the same steps in the same way.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ KEYS = frozenset(("rank", "window", "step", "begin_ns", "end_ns", "complete"))
 MOMENTS = ("first_ns", "last_ns")
 TIMES = ("kernel_ns",)
 WORK = ("flops", "bytes")  # what steps that are alike share
-# What is needed of step tables beside the kernels.
+# What is needed of step tables in addition to the kernels.
 NEEDED = ("examples", "like")
 
 

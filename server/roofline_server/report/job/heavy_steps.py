@@ -1,4 +1,4 @@
-"""Steps that weigh much: rates are over all steps, and one far longer than the others pulls them down."""
+"""Steps with a large weight: rates are over all steps, and one far longer than the others pulls them down."""
 
 from __future__ import annotations
 

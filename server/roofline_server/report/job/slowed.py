@@ -1,4 +1,4 @@
-"""Stretches in which less was recorded of nodes than their users asked for, as agents reported them."""
+"""Stretches in which nodes recorded less than their users asked for, as agents reported them."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """What kernels the ranks of a job executed in its steps, added up by kind.
 
-The raw calls are read for it, piece by piece: what it costs follows their number.
+It reads the raw calls, piece by piece, so its cost follows their number.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What layers took of the traced steps of ranks: of these steps alone, for no other shows its layers."""
+"""What layers took of the traced steps of ranks: only of these steps, because no others show their layers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ..evidence.tables import by_rank, where, within
 from ..questions import Steps
 
 COMMUNICATE = "phase.communicate"  # a span: the training's thread waits for a collective
-COLLECTIVE = "(collective)"  # what stands in the place of its layer
+COLLECTIVE = "(collective)"  # what takes the place of its layer
 NESTED = "torch"  # library of operators that call others: the time of each is its own
 APART_NS = 1_000_000_000  # traced steps that lie further apart are read one after the other
 

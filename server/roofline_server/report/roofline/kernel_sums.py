@@ -42,7 +42,7 @@ class KernelSum(NamedTuple):
     on_gpu: bool
     spread: Spread | None  # of a call's time, s; None: of several kinds or ranks
     unknown: float = 0  # calls whose FLOPs are not known, of kernels that were left out of the sums
-    more: float = 0.0  # FLOPs of kernels whose bytes are not known, beside `flops`
+    more: float = 0.0  # FLOPs of kernels whose bytes are not known, in addition to `flops`
     unsized: float = 0  # calls of these
 
 

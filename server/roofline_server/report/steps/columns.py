@@ -84,7 +84,7 @@ def _window_of(view: JobView, table: Table, mode: str) -> NDArray[np.object_]:
 
 
 def counters(table: Table) -> list[Column]:
-    """What the rank's counters counted between a step's borders, and on how many samples that stands."""
+    """What the rank's counters counted between a step's borders, and on how many samples that is based."""
     found = [Column("samples", table["samples"], "1", _MEASURED)] if "samples" in table else []
     for name, counter, unit, scale in (
         ("cpu_time", "cpu_ns", "s", NS),

@@ -33,7 +33,7 @@ MORE_THAN_ONE = 1.5  # launches a step from which on a step's box is another tha
 
 
 class Drawn(NamedTuple):
-    """Something to be placed, of which job, and where the job stands in a sweep."""
+    """Something to be placed, of which job, and where the job is in a sweep."""
 
     found: PointWork
     job: str

@@ -167,7 +167,7 @@ def _binding(view: JobView, gathered: Gathered) -> str:
 
 
 def _widest(view: JobView, gathered: Gathered) -> int | None:
-    """Bits of the vectors of the peak that ranks are held against."""
+    """Bits of the vectors of the peak that ranks are compared with."""
     widths = [limits.compute.width for limits in of_ranks(view, gathered.evidence) if limits.compute]
     return max(widths, default=0) or None
 

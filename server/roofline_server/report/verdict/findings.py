@@ -1,4 +1,4 @@
-"""What costs a job time: causes, servers and links as findings, the dearest first."""
+"""What costs a job time: causes, servers and links as findings, the most expensive first."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ MEASURED, ESTIMATED = Provenance.MEASURED, Provenance.ESTIMATED
 
 
 class Findings(NamedTuple):
-    """named: the dearest first; doubted: what was seen in only part of the run."""
+    """named: the most expensive first; doubted: what was seen in only part of the run."""
 
     headline: str
     named: list[Finding]

@@ -17,7 +17,7 @@ from ..evidence.gathering import Gathered
 SENT, RATE = "tcp_sent_bytes", "tcp_delivery_rate"
 BUSY, LIMITED = "tcp_busy_ns", "tcp_window_limited_ns"
 WAITS = {"transfer", "wait_ps"}  # what faster links can shorten, in the names of parts
-LEAST_SHARE = 0.05  # of a rank's bytes, to one peer: beside them the rest does not matter
+LEAST_SHARE = 0.05  # of a rank's bytes, to one peer: compared with them the rest does not matter
 
 
 class _Way(NamedTuple):

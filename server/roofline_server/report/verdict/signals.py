@@ -177,7 +177,7 @@ def grown_in_rounds(
 
 
 def _at_most(seconds: Floats | None, steps: StepEvidence) -> Floats | None:
-    """No more than the step: a limit counts the time of all CPUs, and samples lie beside the borders."""
+    """No more than the step: a limit counts the time of all CPUs, and samples are next to the borders."""
     return None if seconds is None else np.minimum(seconds, durations(steps))
 
 

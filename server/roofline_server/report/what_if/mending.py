@@ -1,4 +1,4 @@
-"""What mending one rank, one server or one part of the account would give, by the replay of the job."""
+"""What fixing one rank, one server or one part of the account would give, by the replay of the job."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ MOST_GAINED = 0.99  # of a step
 def mend(
     view: JobView, gathered: Gathered, serving: Served, what: str
 ) -> tuple[Range | None, list[str], list[str]]:
-    """(seconds a step, what it stands on, what to know). what: "ddp:1", "ps:0" or "input". Raises UnknownRank
-    for anything else."""
+    """(seconds a step, what it is based on, what to know). what: "ddp:1", "ps:0" or "input". Raises
+    UnknownRank for anything else."""
     known = accounts_of(view, gathered)
     if (named := _as_named(known, serving, what)) is not None:
         return named

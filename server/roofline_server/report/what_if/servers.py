@@ -29,7 +29,7 @@ MOST_UNSURE = 0.5
 def with_servers(
     view: JobView, gathered: Gathered, serving: Served, change: JobChange
 ) -> tuple[Range | None, list[str], list[str]]:
-    """(seconds a step of a worker, what it stands on, what to know)."""
+    """(seconds a step of a worker, what it is based on, what to know)."""
     rate, cycle = serving.rate, serving.cycle
     in_use = {n: use.demand.low for n, use in serving.uses.items() if use.demand is not None}
     if cycle is None or len(in_use) < len(serving.uses):

@@ -25,7 +25,7 @@ from .weights import gradient_bytes, mean, share_of_weights
 def synchronous(
     view: JobView, gathered: Gathered, change: JobChange, bandwidth: float | None
 ) -> tuple[Range | None, list[str], list[str]]:
-    """(seconds a step, what it stands on, what to know). bandwidth: of the links, byte/s."""
+    """(seconds a step, what it is based on, what to know). bandwidth: of the links, byte/s."""
     known = accounts_of(view, gathered)
     job, steps = _job(view, gathered, known)
     if job is None:

@@ -30,7 +30,7 @@ LEAST_LEFT = 0.1  # of a predicted step: where ranges are wide they end there
 
 
 class WhatIfQuery(NamedTuple):
-    """What shall be different; None: as it was. batch: examples of a rank and step; bandwidth: byte/s."""
+    """What should be different; None: as it was. batch: examples of a rank and step; bandwidth: byte/s."""
 
     ranks: int | None = None
     servers: int | None = None

@@ -67,7 +67,7 @@ def _hardware(machine: Machine) -> tuple[object, ...]:
 def used(states: Sequence[MachineState], begin_ns: int, end_ns: int) -> MachineUse:
     """What a job from begin to end (server time, ns) is reported against, of an agent's states in order.
 
-    That is the version that held when the job began: what is measured beside a running job is measured on a
+    That is the version that held when the job began: what is measured during a running job is measured on a
     busy node, and what is measured after it changes no report of it. Only what was not measured at all then
     comes from the first later version that has it.
     """
@@ -105,7 +105,7 @@ def _added(
 
 def _limited(ceiling: Ceiling) -> Limit:
     """What one measurement gives: the ceilings of a device, or of the network to a peer. A theoretical one
-    stands beside one that was measured, never for it."""
+    is listed next to one that was measured, never in its place."""
     return ceiling.device, ceiling.kind, ceiling.peer, ceiling.provenance == Provenance.ANALYTIC
 
 

@@ -1,4 +1,5 @@
-"""Machines over time: what agents reported of theirs, kept in the catalog, and what jobs are held against."""
+"""Machines over time: what agents reported of theirs, kept in the catalog, and what jobs are compared
+with."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ from .catalog import Catalog
 from .clocks import Clocks
 from .machine_versions import MachineState, MachineUse, next_state, used
 
-MAX_STATES = 64  # of one version; a source that comes and goes shall not fill the catalog
+MAX_STATES = 64  # of one version; a source that comes and goes must not fill the catalog
 
 Lifetimes = Mapping[Incarnation, Lifetime]
 

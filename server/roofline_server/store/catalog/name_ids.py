@@ -1,8 +1,8 @@
-"""Small integers for names, the same for ever: given out here, kept by the catalog.
+"""Small integers for names, the same forever: given out here, kept by the catalog.
 
 A name has its number at once and is written with the next commit, before anything that refers to it by its
-number: a thousand agents that come with new names wait for one write and not for a thousand. Who is killed
-between has acknowledged nothing that holds them.
+number: a thousand agents that come with new names wait for one write and not for a thousand. A server that is
+killed in between has acknowledged nothing that refers to them.
 """
 
 from __future__ import annotations

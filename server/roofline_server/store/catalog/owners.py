@@ -1,4 +1,4 @@
-"""Whose each run is: of the users who submitted its ranks, as their nodes call them.
+"""Who owns each run: the users who submitted its ranks, as their nodes name them.
 
 Durable with the batch that brought them, and in the catalog from the next sealing on.
 """

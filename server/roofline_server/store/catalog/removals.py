@@ -97,7 +97,7 @@ class Removals:
 
 
 def note_removal(db: sa.Connection, removal: Removal) -> None:
-    """The rows beside those of segments and progress."""
+    """The rows besides those of segments and progress."""
     for segment in removal.made:
         db.execute(UNWANTED.delete().where(UNWANTED.c.path == segment.path))
     _put_unwanted(db, removal.gone)

@@ -220,7 +220,7 @@ class Runs:
         for one in alive - here | gone & self._number.keys():
             process = self._process(one)
             if process is not None and not process.ended:
-                # Whose end is reported was there until then, though batches of before are still to come.
+                # Whose end is reported was there until then, though earlier batches are still to come.
                 last_ns = max(through, begin_ns) if one in gone else through
                 process.last_ns, process.ended = max(process.last_ns, last_ns), True
             if process is not None and one in gone:

@@ -1,8 +1,8 @@
-"""Checksums of what an SQLite catalog says: SQLite has none of its pages.
+"""Checksums of the contents of an SQLite catalog: SQLite has none for its pages.
 
-For each table the sum of the CRCs of its rows, in any order, and the number of its rows. Triggers keep them
-in the transaction that changes the rows, with a function that each connection which writes must have: one
-without it is refused by SQLite. Also of the schema, which says what the bytes of a row mean.
+For each table there is the sum of the CRCs of its rows, in any order, and the number of its rows. Triggers
+update them in the transaction that changes the rows, with a function that each writing connection must have:
+SQLite refuses a connection without it. The schema, which says what the bytes of a row mean, has one too.
 """
 
 from __future__ import annotations

@@ -86,7 +86,7 @@ SEGMENT = sa.Table(
     Column("begin_ns", Number),
     Column("end_ns", Number),
 )
-# Checksums of what describes a file's columns, which has none of its own; catalogs of before lack them.
+# Checksums of what describes a file's columns, which has none of its own; earlier catalogs lack them.
 FOOTER = sa.Table(
     "segment_footer",
     META,

@@ -1,4 +1,4 @@
-"""The format of a catalog, and the copies of it that are kept beside it.
+"""The format of a catalog, and the copies of it that are kept next to it.
 
 A catalog of a later format is refused. One of an earlier format is copied before it is changed. A copy is
 made whole or not at all, also while the catalog is written.
@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 # 1: without identity; 2: with it, and with checksums of inbox rows; 3: with checksums of the catalog (SQLite)
 FORMAT = 3
 RELEASE = "release"  # name of a state: the release that opened it last
-COPY = "catalog.copy.db"  # beside the catalog, as it was at the last sealing
+COPY = "catalog.copy.db"  # next to the catalog, as it was at the last sealing
 
 
 def check_format(engine: sa.Engine) -> None:
@@ -68,7 +68,7 @@ def write_copy(engine: sa.Engine, target: Path) -> bool:
     try:
         with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as db:
             db.exec_driver_sql("vacuum into ?", (str(temporary),))
-        if why := wrong_sums(temporary):  # the copy that there is shall not be replaced by it
+        if why := wrong_sums(temporary):  # the existing copy must not be replaced by it
             raise OSError(f"the catalog is damaged ({why}): {REPAIR}")
         temporary.chmod(0o600)
         fsync(temporary)

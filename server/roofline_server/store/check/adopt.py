@@ -1,8 +1,8 @@
-"""Takes segments in again that another catalog knows: one that was here before, or a copy of it.
+"""Takes in again segments that another catalog knows: one that was here before, or a copy of it.
 
 Ids in files become those of the present catalog; where all are the same, files stay as they are. Step deltas
 hold ids in a way of their own: where they change, or the job has data already, they are left out, and made
-anew of raw data when asked for. Files appear first, then one transaction makes them true.
+again from raw data when asked for. Files appear first, then one transaction makes them true.
 """
 
 from __future__ import annotations
@@ -186,7 +186,7 @@ class _Adoption:
                 self._lasts[place] = origin.last if origin else None
         return self._lasts[place]
 
-    # -- what the source says beside its segments ----------------------------------------------------------
+    # -- what the source says besides its segments ----------------------------------------------------------
 
     def _add_times(self, ids: Ids) -> None:
         source, target = self._source, self._target
@@ -260,7 +260,7 @@ class _Adoption:
         left = [one.file.path for one in some if one not in taken]
         old_steps = [] if whole else [s.path for s in present if s.dataset.startswith(STEPS)]
         done_with = [one.file.path for one in taken] + self._merged.get(job, [])
-        # Of marks that are there step deltas are made anew.
+        # Step deltas are rebuilt from the marks that are there.
         done_with += left if can_be_made_anew([*present, *(one.segment for one in some)]) else []
         done_with += old_steps if can_be_made_anew(present) else []
         begin_taking(self._target, {path: one.file.path for path, one in places.items()}, done_with)

@@ -1,8 +1,8 @@
-"""Takes in again the batches of nodes that the catalog did not know, when it was damaged or lost.
+"""Takes in again the batches of nodes that the catalog did not know, because it was damaged or lost.
 
-They are sound, but for the number of their node, which the present catalog gives to nobody or to another.
-A batch says of which agent and which boot it is; that node must be known again, as it is once its agent has
-connected, or once its jobs have been taken in.
+They are sound, except for the number of their node, which in the present catalog belongs to no node or to
+another one. A batch says which agent and which boot it comes from; that node must be known again, which it is
+once its agent has connected, or once its jobs have been taken in.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ..intake.inbox import Entry, Inbox
 from .findings import Repaired
 
 # By how much a batch may have come after its end, and before it as far as is known, for a clock to be that of
-# its node: agents of before do not say of which boot their batches are.
+# its node: earlier agents do not say of which boot their batches are.
 LATEST_NS, EARLIEST_NS = 600_000_000_000, 10_000_000_000
 
 

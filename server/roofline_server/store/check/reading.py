@@ -1,6 +1,6 @@
 """Reads every page of every file of a data directory, and changes nothing.
 
-A database is opened only after SQLite has found it whole: opening one that is missing would make it anew.
+A database is opened only after SQLite has found it whole: opening one that is missing would create it again.
 """
 
 from __future__ import annotations

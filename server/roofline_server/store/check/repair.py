@@ -1,6 +1,6 @@
-"""Repairs a data directory: takes in again what is sound, and sets apart what is not.
+"""Repairs a data directory: takes in again what is sound, and sets aside what is not.
 
-Nothing is deleted but what is known to be in the store, or to be made anew of what is there.
+Only what is known to be in the store, or can be rebuilt from what is there, is deleted.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def _repair(root: Path, catalog_url: str, origin_of: Origin | None) -> Repaired:
                 ):
                     _adopt(root, catalog, inbox, path, found)
             if not catalog_url and (copy := sound_copy(root)) and (root / QUARANTINE).exists():
-                # Files that were sealed after the copy was made, of which the catalog has been made anew.
+                # Files that were sealed after the copy was made, from which the catalog has been rebuilt.
                 younger = adopt(root, catalog, inbox, copy).done
                 found.done.extend(younger)
                 if younger:

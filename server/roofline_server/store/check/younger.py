@@ -1,7 +1,7 @@
-"""Files that were sealed after the copy of a catalog that knows what their ids stand for was made.
+"""Files that were sealed after the catalog's copy, which says what their ids mean, was made.
 
-They say themselves of which store, epoch and job they are. One that has ids which that catalog does not know
-cannot be understood.
+Each file says which store, epoch and job it belongs to. A file with ids that the copy does not know cannot be
+understood.
 """
 
 from __future__ import annotations

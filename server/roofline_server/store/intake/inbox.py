@@ -1,9 +1,9 @@
-"""The durable doorstep: every batch one row, committed in groups before it is acknowledged.
+"""Where batches first become durable: every batch is one row, committed in groups before it is acknowledged.
 
 SQLite in WAL mode with synchronous=FULL: after `commit` returns, a power cut loses nothing. (agent, lineage,
-sequence) is unique, and which numbers of a lineage were kept is known also after the sealer has taken the
-batches away: a batch that comes twice is kept once, and another batch with its number is told from it.
-Each row has a checksum: one that is not as it was written is set apart.
+sequence) is unique, and it stays known which numbers of a lineage were kept, even after the sealer has taken
+the batches away: a batch that comes twice is kept once, and another batch with its number is recognised as
+different. Each row has a checksum: one that is not as it was written is set aside.
 """
 
 from __future__ import annotations
@@ -48,11 +48,11 @@ create table if not exists damaged (
     id integer primary key, agent, sequence, node, received_ns, data, lineage, crc32
 );
 """
-# Inboxes of before have no checksums, and rows of then are read without.
+# Earlier inboxes have no checksums, and their rows are read without.
 _ADDED = "alter table batch add column crc32 integer"
 STATEMENTS = 8
 _COLUMNS = "id, agent, sequence, node, received_ns, data, lineage, crc32"
-# Of inboxes of before lineages; SQLite cannot change the keys of a table.
+# From inboxes before lineages; SQLite cannot change the keys of a table.
 _MOVE = """
 begin immediate;
 alter table batch rename to batch_before;
@@ -70,10 +70,10 @@ commit;
 
 PAGE = 1024  # batches
 ROWS_AT_ONCE = 32  # of an insert
-PART_BYTES, ROW_BYTES = 4 << 20, 256  # deleted at once; of a row beside its data
+PART_BYTES, ROW_BYTES = 4 << 20, 256  # deleted at once; of a row in addition to its data
 GIVE_WAY_S = 0.001
 PAGE_BYTES, LOG_BYTES, LONGEST_LOG = 4096, 2 << 20, 64 << 20
-# Of the file, in "about"; those of before have none. Raise it where an earlier release would misread it.
+# Of the file, in "about"; earlier ones have none. Raise it where an earlier release would misread it.
 FORMAT = 1
 MAX_SEQUENCE = 2**53  # larger ones, which servers once took, are not believed
 MAX_LINEAGES = 64  # of an agent that are remembered; each of its processes begins one
@@ -175,7 +175,7 @@ class Inbox:
         if crc is not None:
             return Known.KEPT if crc == zlib.crc32(entry.data) else Known.TAKEN
         # A lineage has one writer, so its number stands for the batch. Without one an agent sends nothing
-        # again that it was told the server has: whoever does counts anew.
+        # again that it was told the server has: whoever does starts counting again.
         sure = entry.lineage and entry.sequence > numbers.forgotten
         return Known.KEPT if sure else Known.TAKEN
 

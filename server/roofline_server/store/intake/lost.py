@@ -1,4 +1,4 @@
-"""What stands for a batch that was acknowledged and cannot be read any more."""
+"""What takes the place of a batch that was acknowledged and can no longer be read."""
 
 from __future__ import annotations
 

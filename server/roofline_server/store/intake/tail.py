@@ -65,7 +65,8 @@ class Tail:
         return self._newest.get(job, 0)
 
     def expect(self, node: int, begin_ns: int, end_ns: int) -> None:
-        """A node will send what lies between these node times, beside what is younger; none: nothing more."""
+        """A node will send what lies between these node times, along with what is younger; none: nothing
+        more."""
         with self.lock:
             self._missing.pop(node, None)
             if begin_ns < end_ns:

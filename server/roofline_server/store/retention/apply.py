@@ -1,7 +1,7 @@
-"""Removes what a plan says, so that it can be killed anywhere, and nothing that is being read goes.
+"""Removes what a plan says. It can be killed at any point, and nothing that is being read is removed.
 
-What raw data alone still held of steps is made into step deltas first. A removal is one transaction of the
-catalog, which remembers the files that are to go: they are deleted when the last reader of before has gone,
+Steps that exist only as raw data are turned into step deltas first. A removal is one transaction of the
+catalog, which remembers the files that are to go: they are deleted when the last earlier reader has gone,
 or at the next start.
 """
 
@@ -222,7 +222,7 @@ def _made(make_report: MakeReport, job: str) -> bytes:
     try:
         return make_report(job)
     except Exception:
-        # Else a job that cannot be understood would stay for ever, and fill the disk in the end.
+        # Else a job that cannot be understood would stay forever, and fill the disk in the end.
         log.exception("job %s: no report can be made of it, and none is kept", job)
         return b""
 

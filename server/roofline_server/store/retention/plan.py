@@ -1,7 +1,7 @@
 """Decides what is removed: from jobs and their sizes to a list of cuts. No I/O.
 
-The raw data of all jobs go before any step deltas, those before any report, and of each kind the oldest job's
-first. A job that may still send data is never cut, nor one with a tag that is to be kept.
+The raw data of all jobs are removed before any step deltas, and these before any report; within each kind the
+oldest job's go first. A job that may still send data is never cut, nor one with a tag that is to be kept.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from ..intake.tail import Tail
 from ..segments.files import is_derived
 from .plan import StoredJob
 
-# Raw data that reports read beside step deltas, and so go with them; they are small.
+# Raw data that reports read in addition to step deltas, and so go with them; they are small.
 KEPT_WITH_STEPS = ("events", "between")
 
 

@@ -1,6 +1,6 @@
 """A process of its own that writes the files of large sealings: Python runs one thread at a time, and agents
-wait for their acks meanwhile. It knows nothing but what it asks for, and nothing that it wrote is true before
-this server has said so in the catalog: it may be killed at any moment.
+wait for their acks meanwhile. It knows only what it asks for, and nothing that it wrote counts before this
+server has entered it in the catalog: it may be killed at any moment.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def receive(connection: Connection) -> Any:
 
 
 class SealingProcess:
-    """Started when it is needed, and anew after a while."""
+    """Started when it is needed, and again after a while."""
 
     def __init__(self, root: Path, inherited: Sequence[int] = ()) -> None:
         """inherited: descriptors that it holds as long as it lives; with a lock of the data directory among

@@ -33,7 +33,7 @@ COPY_REST = 50  # times as long as it took to copy a larger one, until the next 
 # The last steps of a job are complete only some seconds after it has ended: then nothing new of it is sealed.
 FINISHED_S = 120.0  # after its last data: then its nodes are gone, and what is stored of its steps stays so
 MOST_UNFINISHED = 100  # jobs that are looked at in one sealing, those that ended last
-RANK_BYTES = 4096  # what the last steps of a rank are held to take, beside batches
+RANK_BYTES = 4096  # what the last steps of a rank are held to take, in addition to batches
 
 # Writes the files of a source, whose batches take so many bytes of memory.
 Writer = Callable[[SealingSource, int], Written]
@@ -81,7 +81,7 @@ class Sealer:
         return len(unsealed.batches)
 
     def keep_copy(self, always: bool = False) -> None:
-        """Have a copy of the catalog, of which a lost or damaged one is made anew. Of a large one not each
+        """Have a copy of the catalog, from which a lost or damaged one is rebuilt. Of a large one not each
         time, so that it takes little time and disk."""
         begin = time.monotonic()
         if begin < self._next_copy and not always:

@@ -1,5 +1,5 @@
-"""What a sealing is made of, as far as the server knows it: asked for piece by piece, so that whoever writes
-the files may be another process. All that is given is plain records and tables."""
+"""What a sealing needs from the server, requested piece by piece, so that another process may write the
+files. It only hands out plain records and tables."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Writes the files of a sealing, none of which is true before the catalog says so.
+"""Writes the files of a sealing, none of which counts before it is in the catalog.
 
 Rows are put together and written some at a time, one dataset of one job after the other, so that a sealing
-takes little memory beside the tail, however much is in it.
+takes little memory in addition to the tail, however much is in it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Compaction: small segments that follow each other are written as one, so that a long job has few files.
 
 A sealing adds a small file to each dataset, and opening a file costs more than reading its few rows. Segments
-are merged when together they have GROWTH times the rows of the largest of them: each row is written anew at
+are merged when together they have GROWTH times the rows of the largest of them: each row is rewritten at
 most once for every time its segment grows so much, and how many segments stay follows the logarithm of the
 rows. Rows stay in the order in which they are read without it, so that every answer stays the same.
 """

@@ -106,7 +106,7 @@ ORIGIN = b"roofline"  # key of the metadata of a Parquet file
 
 
 def origin_of(metadata: Mapping[bytes, bytes] | None) -> Origin | None:
-    """What the metadata of a file says; None: nothing, as in files of before. Raises ValueError."""
+    """What the metadata of a file says; None: nothing, as in earlier files. Raises ValueError."""
     text = (metadata or {}).get(ORIGIN)
     if text is None:
         return None

@@ -1,6 +1,6 @@
 """Files that were replaced stay until everyone who looked before has read them.
 
-A reader takes a lease first; files are removed once all leases of before they were replaced are gone, or by
+A reader takes a lease first; files are removed once all leases from before they were replaced are gone, or by
 the sweep of the next start.
 """
 
@@ -27,7 +27,7 @@ class Leases:
         self._root = root
         self._lock = threading.Lock()
         self._turn = 0
-        # No callbacks: a lease may go in the midst of anything, where a lock would wait for ever.
+        # No callbacks: a lease may go in the midst of anything, where a lock would wait forever.
         self._taken: list[weakref.ref[Lease]] = []
         self._replaced: list[tuple[int, str]] = []
 

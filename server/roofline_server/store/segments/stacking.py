@@ -1,7 +1,7 @@
-"""Tables put together of few rows at a time.
+"""Tables put together a few rows at a time.
 
-To touch new memory costs more than what is decoded into it. So files are read so few rows at a time that the
-allocator has the memory of the last ones for the next, and only the columns of the whole table are new.
+Touching new memory costs more than decoding data into it. So files are read in such small pieces that the
+allocator reuses the memory of the last piece for the next, and only the columns of the whole table are new.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class RowSource(NamedTuple):
 
 
 def source_of(table: Table, digested: Collection[str] = ()) -> RowSource:
-    """All rows of a table. digested: of which of its columns there shall be digests."""
+    """All rows of a table. digested: of which of its columns there should be digests."""
     same = {name: int(column[0]) for name, column in table.items() if is_constant(column)}
     digests = {
         name: sha256(table[name].tobytes()).digest()
@@ -103,7 +103,7 @@ class ByRank:
 
     @property
     def orders(self) -> list[Ints]:
-        """What is kept beside the columns of tables."""
+        """What is kept in addition to the columns of tables."""
         return [order for order in list(self._orders.values()) if order is not None]
 
     def table(self, sources: Sequence[RowSource]) -> Table:

@@ -1,8 +1,8 @@
 """Files below `segments` that the catalog does not know.
 
-Some are known to be rubbish, and go: what was never finished, what comes again from the inbox, what a merged
-segment stands for, and step deltas that newer ones have replaced. All else may be the last copy of somebody's
-data, from a catalog that is lost or was replaced: it is set apart, and never deleted.
+Some are known to be of no use, and are deleted: what was never finished, what comes again from the inbox,
+what a merged segment has replaced, and step deltas that newer ones have replaced. Everything else may be the
+last copy of somebody's data, from a catalog that is lost or was replaced: it is set aside, and never deleted.
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ PIECE_ROWS = 1 << 17  # of a segment in memory at once
 SAMPLES = "samples_"
 COVERAGE = ("rank", "node", "kind", "time_ns", "end_ns")
 
-# Step table -> its columns that are wanted beside the keys; None: all.
+# Step table -> its columns that are wanted in addition to the keys; None: all.
 Needed = Mapping[str, Sequence[str] | None]
 
 
@@ -93,7 +93,7 @@ class Deltas:
         since_ns: int = 0,
     ) -> JobTables:
         """Raw data of these segments, by dataset, and those not sealed yet, all on the server's clock, from
-        this server time on; of before that, the marks at which steps begin that had not ended."""
+        this server time on; from before that, the marks at which steps begin that had not ended."""
         tables: dict[str, Table] = {}
         for name in segments.keys() | fresh.keys():
             table = concatenate([self._reader.read(segments.get(name, ())), fresh.get(name, {})])

@@ -1,6 +1,6 @@
 """Step tables that were read for one question, kept for the next: a page asks for verdict, roofline and step
-times of a job at once, and of steps that somebody picks again. No more than so many bytes are kept, and not
-for long."""
+times of a job at once, and again for steps that somebody picks. Only a limited number of bytes is kept, and
+not for long."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Kept:
         return {name: column for name, column in table.items() if name in wanted.columns}
 
     def view(self, made: JobView) -> JobView:
-        """The view that a question of before was answered from, with what was computed once from it, where
+        """The view that an earlier question was answered from, with what was computed once from it, where
         this one is the same in everything; else this one, for the next question."""
         columns = frozenset(f"{table}.{name}" for table, some in made.steps.items() for name in some)
         known = self._views.get(columns)

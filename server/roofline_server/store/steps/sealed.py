@@ -1,7 +1,7 @@
-"""Step deltas that are made for good at a sealing: of which windows, from which files, a little at a time.
+"""Step deltas that become final at a sealing: for which windows, from which files, a little at a time.
 
-They are made of the files of earlier sealings and of those that this one has just written, one counter set
-after the other and of a large one some metrics at a time.
+They are made from the files of earlier sealings and those that this one has just written, one counter set
+after the other, and for a large set some metrics at a time.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ class SealedSteps:
             replaced = [s.path for s in stored if s.dataset.startswith(STEPS)]
             progress = Progress()
         through = self._complete_through(new) if through is None else through
-        # Around what is new a margin on either side is read again: as much at least shall be new.
+        # Around what is new a margin on either side is read again: at least as much must be new.
         if through - progress.through_ns < self._deltas.margin_ns(new.job):
             return NewSteps([], replaced, progress)
         raw = [*stored, *new.segments]
@@ -176,8 +176,8 @@ class SealedSteps:
 
 
 def _needed_later(marks: Table, through_ns: int) -> tuple[int, tuple[OpenMark, ...]]:
-    """Server time from which on raw data are read again, and of before that the marks that are kept instead:
-    a step that is open for long, perhaps as its rank died, must not have ever more read again."""
+    """Server time from which on raw data are read again, and from before that the marks that are kept
+    instead: a step that is open for long, perhaps as its rank died, must not have ever more read again."""
     windows = step_windows.build(marks)
     needed = step_windows.last_needed(marks, windows, through_ns)
     resume = max(needed, through_ns - SILENT_NS)

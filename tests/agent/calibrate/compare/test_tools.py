@@ -1,4 +1,4 @@
-"""Other tools beside our kernels: real ones where they are here, and what is said where they are not."""
+"""Other tools next to our kernels: real ones where they are here, and what is said where they are not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""GPUs measured by a made-up CuPy beside a made-up driver: which are, which are not, and what is noted.
+"""GPUs measured by a made-up CuPy next to a made-up driver: which are, which are not, and what is noted.
 
 The made-up GPU takes 10 ms for every run. The values of its ceilings are checked in test_cupy.py.
 """

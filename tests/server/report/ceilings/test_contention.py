@@ -1,4 +1,4 @@
-"""Ranks that share a node are held against their parts of its roof, whatever their points are of."""
+"""Ranks that share a node are compared with their parts of its roof, whatever their points are of."""
 
 from __future__ import annotations
 

@@ -208,7 +208,7 @@ def test_more_than_the_peak_is_doubted_too(store: Store) -> None:
 def test_ranks_on_gpus_are_held_against_these_though_nobody_recorded_kernels(
     store: Store, gpus: int, part: int
 ) -> None:
-    """What their CPUs execute beside is not the training's."""
+    """What their CPUs execute meanwhile is not the training's."""
     of_gpus = [PEAK_F32._replace(name="peak.f32", device=f"gpu {k}", value=5e13) for k in range(gpus)]
     facts = [fact("setting.device=cuda", number) for number in (0, 1)]
     found = answered(store, facts=facts, ceilings=(*EVERY, *of_gpus), precision="f32", flops_per_step=1e9)

@@ -58,7 +58,7 @@ def test_server_makes_an_update_for_each_step_of_a_worker(tmp_path: Path, asynch
     assert values["intensity.minimum"] == pytest.approx(0.2)
     # A step takes nine tenths of the time to the next.
     assert values["flops_per_second"] == pytest.approx(2 * FLOPS / (0.9 * STEP_NS / 1e9), rel=1e-3)
-    # Who serves takes no part of the workers' roof; it is held against one as large as theirs.
+    # Who serves takes no part of the workers' roof; it is compared with one as large as theirs.
     assert values["attainable_flops_per_second"] == pytest.approx(0.2 * DRAM.value / 2)
 
 

@@ -298,7 +298,7 @@ def test_without_a_network_ceiling_it_says_what_to_run(store: Store) -> None:
     lacks = "no network ceiling of hosta"
     assert point.words == lacks
     assert all(c.crossing.value is None and c.words.endswith(lacks) for c in found.crossings)
-    # How to measure it stands once, as it can be run.
+    # How to measure it is printed once, as it can be run.
     advice = network.no_ceilings(["hosta", "hostb"], network.to_measure("hosta", "hostb"))
     assert [note for note in found.notes if "bench net" in note] == [advice]
 

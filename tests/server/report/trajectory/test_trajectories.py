@@ -103,7 +103,7 @@ def scaling(store: Store, job: str, nodes: int, slower: float, *tags: str, **how
 @pytest.fixture(scope="module")
 def scaled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
     """Jobs on 1, 2 and 4 nodes, whose steps take 1, 1.25 and 2 times as long. Tests add jobs of their own: to
-    make all of it anew for each takes long."""
+    make all of it again for each takes long."""
     store = open_store(tmp_path_factory.mktemp("scaled"))
     for job, nodes, slower in (("4", 4, 2.0), ("1", 1, 1.0), ("2", 2, 1.25)):
         scaling(store, job, nodes, slower, f"tag.nodes={nodes}", experiment="scaling")

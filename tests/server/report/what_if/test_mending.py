@@ -1,4 +1,4 @@
-"""What mending something gives, asked of jobs in a store."""
+"""What fixing something gives, asked of jobs in a store."""
 
 from __future__ import annotations
 

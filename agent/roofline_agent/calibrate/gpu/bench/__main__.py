@@ -15,7 +15,7 @@ def load(name: str) -> Any:
     """A module of this folder; the folder is a package under a name of its own."""
     here = os.path.dirname(os.path.abspath(__file__))
     if NAME not in sys.modules:
-        # Python put this folder first: its modules must not stand before the framework's.
+        # Python put this folder first: its modules must not come before the framework's.
         sys.path[:] = [entry for entry in sys.path if os.path.abspath(entry or ".") != here]
         spec = importlib.util.spec_from_file_location(
             NAME, os.path.join(here, "__init__.py"), submodule_search_locations=[here]

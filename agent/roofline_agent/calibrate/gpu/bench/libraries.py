@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     Clock = Callable[[], float | None]  # the SM clock now, Hz
 
-TIMES_L2 = 16  # how much larger than the L2 an array is that shall not be read from there
+TIMES_L2 = 16  # how much larger than the L2 an array is that must not be read from there
 MIB = 1 << 20
 
 
@@ -49,7 +49,7 @@ class GpuLibrary(Protocol):
 
 
 def array_bytes(plan: Plan, free_bytes: int, l2_bytes: int | None) -> int:
-    """Of one array that shall not fit into the L2; three fill a third of the memory for us at most."""
+    """Of one array that must not fit into the L2; three fill a third of the memory for us at most."""
     least, most = plan.array_bytes
     wanted = max(least, min(most, TIMES_L2 * (l2_bytes or 0)))
     return min(wanted, int(plan.memory * free_bytes) // 9) // MIB * MIB

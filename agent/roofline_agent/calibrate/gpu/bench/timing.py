@@ -24,7 +24,7 @@ class Plan(NamedTuple):
     repeats: int
     sizes: tuple[int, ...]  # of square matrices
     longest_s: float  # a unit of work that takes longer is left out
-    array_bytes: tuple[int, int]  # least and most of one array that shall not fit into the caches
+    array_bytes: tuple[int, int]  # least and most of one array that must not fit into the caches
     launches: int  # of a run that times launches
     memory: float = 1.0  # share of the free memory that counts as free
 
