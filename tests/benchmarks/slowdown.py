@@ -73,6 +73,10 @@ TORCH = {
     "torch-10ms": Training("PyTorch", 10, 0.01, one_process("torch_cnn.py")),
     # Of many layers: with large batches it would wait for memory, and vary by 5 to 10 % from turn to turn.
     "torch-50ms": Training("PyTorch", 50, 0.005, one_process("torch_cnn.py", "--layers=40")),
+    # The node has a CPU that the training does not use.
+    "torch-50ms-1-thread": Training(
+        "PyTorch, 1 thread", 50, 0.005, one_process("torch_cnn.py", "--layers=20", "--threads=1")
+    ),
     "torch-ddp": Training("PyTorch DDP, 2 ranks", 10, 0.01, torchrun),
 }
 TENSORFLOW = {

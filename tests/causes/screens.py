@@ -28,7 +28,7 @@ SITUATIONS = (  # title, plan: the commonest
     ("Another process on a rank's CPU", "ddp-cnn-hog-50-quiet-0"),
     ("The CPU limit of a cgroup", "ddp-cnn-quota-50-quiet-0"),
     ("A rank is stopped again and again", "fsdp2-cnn-stops-50-quiet-0"),
-    ("An overloaded parameter server", "ps_async-cnn-ps_work-50-quiet-0"),
+    ("More work for a lone parameter server", "ps_async-cnn-ps_work-50-quiet-0"),
     ("A parameter server at its CPU limit", "ps_sync-cnn-ps_quota-50-quiet-0"),
     ("A slow network link", "ddp-mlp-uplink-50-quiet-0"),
     ("Something that nothing traces", "ddp-cnn-sleep_step-50-quiet-0"),
@@ -36,8 +36,8 @@ SITUATIONS = (  # title, plan: the commonest
 HEAD = """# What a report looks like
 
 The first screen of `roofline-client report` for common situations. Each is a real training on two CPUs
-with one cause planted in it, so its numbers are those of a small machine. What is planted stands above each
-screen; nothing of it is known to the program. {command} runs them again and writes this page.
+with one cause planted in it, so its numbers are those of a small machine. The line above each screen says
+what was planted; the program is not told. {command} runs the trainings again and writes this page.
 """
 
 

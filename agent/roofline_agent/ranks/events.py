@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from ..records import Event, EventKind, Rank
 from . import slurm
 from .discovery import Discovery
-from .settings import LEFT, RankFacts, facts_of_claims
+from .settings import LEFT, RankFacts, fact_of, facts_of_claims
 
 log = logging.getLogger(__name__)
 
@@ -30,7 +30,7 @@ class RankEvents:
             log.info("found %s of job %s (pid %d, %s)", rank.key, rank.job, rank.pid, rank.framework)
             events.append(Event(EventKind.RANK_STARTED, now, now, rank))
             if other := self._discovery.job_of_other(rank):
-                events.append(_fact(rank, f"job.refused={other}", now))
+                events.append(fact_of(rank, f"job.refused={other}", now))
         events += facts_of_claims(self._discovery.claims(), self._claims, now)
         for rank in gone:
             log.info("%s of job %s has ended (pid %d)", rank.key, rank.job, rank.pid)
@@ -48,19 +48,15 @@ class RankEvents:
             for source, why_unseen in self._unseen.items()
             for rank in started
         )
-        return [_fact(rank, f"source.{source}={why}", now) for rank, source, why in reasons if why]
+        return [fact_of(rank, f"source.{source}={why}", now) for rank, source, why in reasons if why]
 
     def at_close(self, ended: Iterable[slurm.End], now: int) -> list[Event]:
         """What a batch tells as well: of jobs that Slurm has ended, and of processes that turned out to be
         other ranks, in the batch with the first marks of these."""
-        left = [_fact(rank, LEFT, now) for rank in self._discovery.take_left()]
+        left = [fact_of(rank, LEFT, now) for rank in self._discovery.take_left()]
         return self._facts.of_ended(ended, now) + left
 
     def take_started(self) -> bool:
         """Whether a rank has started since the last time."""
         some, self._some_started = self._some_started, False
         return some
-
-
-def _fact(rank: Rank, text: str, now: int) -> Event:
-    return Event(EventKind.FACT, now, now, rank, text=text)

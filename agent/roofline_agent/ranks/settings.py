@@ -90,7 +90,7 @@ def facts_of_claims(claims: Iterable[list[Rank]], known: dict[str, str], now: in
         name = f"{rank.job} {rank.key}"
         if known.get(name) != who:
             known[name] = who
-            facts.append(_fact(rank, f"{CLAIMED}={who}", now))
+            facts.append(fact_of(rank, f"{CLAIMED}={who}", now))
     return facts
 
 
@@ -108,7 +108,7 @@ class RankFacts:
         facts = []
         for rank, environ in started:
             for name, value in relevant_settings(environ).items():
-                facts.append(_fact(rank, f"setting.{name}={value}", now))
+                facts.append(fact_of(rank, f"setting.{name}={value}", now))
             # A wrapper sends the same tags; of a rank without one they are known from here only.
             found = tags.from_environ(environ)
             problems = list(found.problems)
@@ -119,7 +119,7 @@ class RankFacts:
             by_others = slurm.attributes(environ) | pods.attributes(environ) | tracing.attributes(environ)
             self._keep(slurm.number_of(environ), rank)
             for name, value in (by_others | found.tags).items():
-                facts.append(_fact(rank, f"{tags.FACT}{name}={value}", now))
+                facts.append(fact_of(rank, f"{tags.FACT}{name}={value}", now))
         by_job: dict[str, list[Rank]] = {}
         for rank in alive:
             by_job.setdefault(rank.job, []).append(rank)
@@ -130,7 +130,7 @@ class RankFacts:
             most = max([len(ranks), *(before.get(rank, 0) for rank in ranks)])
             self._most.update(dict.fromkeys(ranks, most))
             grown = [rank for rank in ranks if before.get(rank) != most]
-            facts += [_fact(rank, f"setting.processes_per_node={most}", now) for rank in grown]
+            facts += [fact_of(rank, f"setting.processes_per_node={most}", now) for rank in grown]
         return facts
 
     def _keep(self, number: str, rank: Rank) -> None:
@@ -144,12 +144,13 @@ class RankFacts:
         """Facts of jobs that Slurm has ended, where ranks of them were here."""
         known = ((self._of_slurm.pop(end.job, None), end) for end in ends)
         return [
-            _fact(rank, f"{tags.FACT}{name}={value}", now)
+            fact_of(rank, f"{tags.FACT}{name}={value}", now)
             for rank, end in known
             if rank is not None
             for name, value in end.tags().items()
         ]
 
 
-def _fact(rank: Rank, text: str, now: int) -> Event:
+def fact_of(rank: Rank, text: str, now: int) -> Event:
+    """What is known of a rank, for people and for the server."""
     return Event(EventKind.FACT, now, now, rank, text=printable(text))

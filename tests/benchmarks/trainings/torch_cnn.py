@@ -69,7 +69,10 @@ class Trainer:
 def main() -> None:
     parser = options(__doc__)
     parser.add_argument("--layers", type=int, default=2, help="convolutions in the middle (default: 2)")
+    parser.add_argument("--threads", type=int, help="that compute (default: one for each CPU)")
     asked = parser.parse_args()
+    if asked.threads:
+        torch.set_num_threads(asked.threads)
     torch.manual_seed(0)
     model, rank = network(asked.layers), int(os.environ.get("RANK", "0"))
     if "RANK" in os.environ:
