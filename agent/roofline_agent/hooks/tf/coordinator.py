@@ -3,17 +3,22 @@
 `Worker._process_closure` runs in one thread per worker, from the send of a closure to its result; the worker
 executes all of it in between (TensorFlow 2.12 to 2.21). With the result there it calls `mark_finished`, and
 only then: a closure put back after a failure is no step. That call also lets `join` return and so the chief
-end, hence the mark is sent before it. `rounds.py` numbers the steps from the events of the queue.
+end, hence the end of the closure is noted before it. `rounds.py` numbers the steps from the events of the
+queue.
 """
 
 from __future__ import annotations
 
 import atexit
+import os
 import threading
 import time
-from typing import Any, List, Optional, Set
+import weakref
+from collections import deque
+from typing import Any, Deque, Dict, Iterable, NamedTuple, Optional, Set, Tuple
 
 from .. import Marker
+from ..marker import DEFERRED_NS, SHORT_NS
 from . import payload
 from .between import at_coordinator
 from .function import gradients, trains
@@ -82,22 +87,44 @@ def _patch_worker(worker: Any, chief: _Chief) -> None:
     worker.__init__, worker._process_closure = __init__, _process_closure
 
 
+class _Kind(NamedTuple):
+    """What is known of closures of one concrete function."""
+
+    concrete: Any  # weakly
+    gradients: int  # that were seen by then
+    trains: bool
+    name: str
+
+
 class _Chief:
-    """Follows what the patched queue and workers do; nothing here raises."""
+    """Follows what the patched queue and workers do; nothing here raises.
+
+    What happens is only noted, and worked out a few times a second: workers wait while the chief does so, and
+    one after the other it takes many times as long, as the training pushes these hooks out of the caches.
+    """
 
     def __init__(self, marker: Marker) -> None:
         self.running = threading.local()
         self._marker = marker
-        self._lock = threading.Lock()
         self._rounds = Rounds()
         self.workers: Set[Any] = set()
+        self._kind = _Kind(lambda: None, -1, False, "")  # of the newest closure
+        self._sizes: Dict[int, Tuple[Any, Optional[int]]] = {}  # worker -> its iterator, weakly; its batches
+        self._defers: Optional[bool] = None
+        self._before_ns = self._worked_ns = 0  # of the event noted last, and of when they were worked out
+        self._forget()
+        os.register_at_fork(after_in_child=self._forget)  # what was noted is the parent's to send
+
+    def _forget(self) -> None:
+        self._log: Deque[Tuple[Any, ...]] = deque()  # what happened since it was worked out
+        self._lock = threading.Lock()
 
     def put(self, closure: Any) -> None:
         try:
-            if _is_step(closure):
-                self._send("put")
+            if self._kind_of(closure).trains:
+                self._note("put", len(self.workers) or 1)
             else:
-                self._rounds.broken()
+                self._note("broken")
         except Exception:
             self._marker.failed("tf_coordinator")
 
@@ -112,67 +139,105 @@ class _Chief:
         end_ns = time.monotonic_ns()
         try:
             worker, closure, begin_ns = begun
-            if _is_step(closure):
+            kind = self._kind_of(closure)
+            if kind.trains:
                 index = int(worker.worker_index)
-                self._send("finished", Closure(index, begin_ns, end_ns, _examples(closure, index)))
-                payload.report(self._marker)
+                ran = Closure(index, begin_ns, end_ns, self._examples(closure, kind.name, index))
+                self._note("finished", ran, len(self.workers) or 1)
+                self._look(end_ns)
         except Exception:
             self._marker.failed("tf_coordinator")
 
     def waited(self) -> None:
         """All closures are done, and the training has waited for that."""
         try:
-            self._send("waited", time.monotonic_ns())
+            now_ns = time.monotonic_ns()
+            self._note("waited", now_ns, len(self.workers) or 1)
+            self._look(now_ns)
         except Exception:
             self._marker.failed("tf_coordinator")
 
     def broken(self) -> None:
         """An evaluation or a checkpoint is over, which was part of no round."""
-        self._rounds.broken()
+        self._note("broken")
 
     def ends(self) -> None:
         """The process ends."""
         try:
+            self.work_out()
             with self._lock:
                 self._mark(self._rounds.ends())
         except Exception:
             self._marker.failed("tf_coordinator")
 
-    def _send(self, event: str, *what: Any) -> None:
+    def _note(self, *event: Any) -> None:
+        self._log.append(event)  # by any thread, in the order of what they do
+
+    def _look(self, now_ns: int) -> None:
+        """Work out what was noted if it is time for it, or steps are so long that it costs nothing."""
+        if self._defers is None:
+            self._defers = self._marker.defers(self.work_out)
+        before_ns, self._before_ns = self._before_ns, now_ns
+        if not self._defers or now_ns - before_ns > SHORT_NS or now_ns - self._worked_ns > DEFERRED_NS:
+            self._worked_ns = now_ns
+            self.work_out()
+
+    def work_out(self) -> None:
+        """Send the marks of all that was noted."""
         self._marker.tracing.refuse(NOTHING_HERE)
+        payload.report(self._marker)
         # Marks of a worker go out in the order of its closures: under the lock.
         with self._lock:
-            self._mark(getattr(self._rounds, event)(*what, len(self.workers) or 1))
+            while self._log:
+                event, *what = self._log.popleft()
+                self._mark(getattr(self._rounds, event)(*what) or ())
 
-    def _mark(self, found: List[Step]) -> None:
+    def _mark(self, found: Iterable[Step]) -> None:
         for number, asynchronous, ran in found:
             self._marker.window(
                 number, ran.begin_ns, ran.end_ns, ran.examples, ("worker", ran.worker), asynchronous
             )
 
+    def _kind_of(self, closure: Any) -> _Kind:
+        concrete, known = getattr(closure, "_concrete_function", None), self._kind
+        if concrete is not None and known.concrete() is concrete and known.gradients == gradients.taken:
+            return known
+        name = _name(closure)
+        # Without a gradient seen anywhere, whatever is scheduled may be what trains.
+        is_step = name not in EVALUATION and (not gradients.taken or concrete is None or trains(concrete))
+        found = _Kind(_weakly(concrete), gradients.taken, is_step, name)
+        self._kind = found
+        return found
 
-def _is_step(closure: Any) -> bool:
-    concrete = getattr(closure, "_concrete_function", None)
-    if _name(closure) in EVALUATION:
-        return False
-    # Without a gradient seen anywhere, whatever is scheduled may be what trains.
-    return not gradients.taken or concrete is None or trains(concrete)
+    def _examples(self, closure: Any, name: str, index: int) -> Optional[int]:
+        arguments = (*closure._args, *closure._kwargs.values())
+        # Keras with steps_per_execution passes their number along: it lies on a parameter server, not here.
+        if name == "train_function" and len(arguments) > 1:
+            return None
+        for argument in arguments:
+            values = getattr(argument, "_values", None)
+            if values is not None and len(values) > index:
+                size = self._size_of(values[index], index)
+                if size is not None:
+                    return size
+        return None
+
+    def _size_of(self, iterator: Any, index: int) -> Optional[int]:
+        known = self._sizes.get(index)
+        if known is not None and known[0]() is iterator:
+            return known[1]
+        size = batch_size(iterator)
+        self._sizes[index] = _weakly(iterator), size
+        return size
+
+
+def _weakly(thing: Any) -> Any:
+    try:
+        return weakref.ref(thing)
+    except TypeError:  # None, or what is looked up again each time
+        return lambda: None
 
 
 def _name(closure: Any) -> str:
     graph = getattr(getattr(closure, "_concrete_function", None), "_func_graph", None)
     return str(getattr(graph, "name", ""))
-
-
-def _examples(closure: Any, index: int) -> Optional[int]:
-    arguments = list(closure._args) + list(closure._kwargs.values())
-    # Keras with steps_per_execution passes their number along: it lies on a parameter server, not here.
-    if _name(closure) == "train_function" and len(arguments) > 1:
-        return None
-    for argument in arguments:
-        values = getattr(argument, "_values", None)
-        if values is not None and len(values) > index:
-            size = batch_size(values[index])
-            if size is not None:
-                return size
-    return None

@@ -28,6 +28,22 @@ def test_coordinator_marks_for_each_worker(coordinator: Site) -> None:
         assert [m.time_ns for m in own] == sorted(m.time_ns for m in own)
 
 
+def test_steps_that_were_only_noted_are_sent_as_the_process_ends(coordinator: Site) -> None:
+    marks, out = coordinator.run(f"""
+        import os
+        {IMPORT}
+        worker = Worker(0, _CoordinatedClosureQueue())
+        for _ in range(20): worker._process_closure(Closure(args=(PerWorker(16),)))
+        if os.fork() == 0: os._exit(0)  # has none to send
+        os.wait()
+        print("ended", flush=True)
+        os._exit(0)
+        """)
+    assert out == "ended\n"
+    assert steps(marks) == windows(*range(20))
+    assert {m.examples for m in marks} == {16}
+
+
 @pytest.mark.slow
 def test_closure_put_back_is_no_step(coordinator: Site) -> None:
     marks, out = coordinator.run(f"""
