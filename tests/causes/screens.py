@@ -28,7 +28,7 @@ SITUATIONS = (  # title, plan: the commonest
     ("Another process on a rank's CPU", "ddp-cnn-hog-50-quiet-0"),
     ("The CPU limit of a cgroup", "ddp-cnn-quota-50-quiet-0"),
     ("A rank is stopped again and again", "fsdp2-cnn-stops-50-quiet-0"),
-    ("More work for a lone parameter server", "ps_async-cnn-ps_work-50-quiet-0"),
+    ("More work for a lone parameter server, which is not found", "ps_async-cnn-ps_work-50-quiet-0"),
     ("A parameter server at its CPU limit", "ps_sync-cnn-ps_quota-50-quiet-0"),
     ("A slow network link", "ddp-mlp-uplink-50-quiet-0"),
     ("Something that nothing traces", "ddp-cnn-sleep_step-50-quiet-0"),
