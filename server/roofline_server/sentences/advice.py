@@ -46,6 +46,7 @@ def _words(case: Case) -> dict[str, object]:
         "job": shlex.quote(case.job),  # used in commands alone
         "rank": listed(case.ranks, 3) or case.only or "every rank",
         "node": f"node {case.host}" if case.host else "its node",
+        "of_host": f" of {case.host}" if case.host else "",  # as verdict.foreign says it: it is said once
         "all_threads": (case.threads or 0) * case.per_node,
         "fair_threads": max(1, (case.cpus or case.per_node) // max(1, case.per_node)),
         "more_servers": case.servers + 1,

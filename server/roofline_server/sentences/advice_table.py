@@ -344,7 +344,7 @@ ADVICE: tuple[Advice, ...] = (
         ("contention",),
         "move or end the other processes on {node}",
         "Linux kernel documentation, schedstat",
-        "other processes keep {foreign_cpus} CPUs busy",
+        "other processes keep {foreign_cpus} CPUs{of_host} busy",
         shares_with_others,
     ),
     Advice(
