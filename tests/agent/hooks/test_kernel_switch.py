@@ -158,7 +158,7 @@ def test_cost_is_learnt_from_steps_before_a_sampled_one() -> None:
     rank, now = Rank(), time.monotonic_ns() + 10**12  # no border is known late
     rank.switch.sampling.period = 64
     for number in range(-1, 1000):
-        now += 11 * MS if rank.level else 10 * MS
+        now += 110 * MS if rank.level else 100 * MS
         if number >= rank.due:
             rank.due = rank.switch.border(number, now)
     assert rank.facts == {"cost.kernels": "1/32"}, "a tenth of one step in 32 is below 0.5 %"

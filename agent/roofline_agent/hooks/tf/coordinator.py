@@ -87,7 +87,7 @@ def _patch_worker(worker: Any, chief: _Chief) -> None:
     worker.__init__, worker._process_closure = __init__, _process_closure
 
 
-class _Kind(NamedTuple):
+class _Function(NamedTuple):
     """What is known of closures of one concrete function."""
 
     concrete: Any  # weakly
@@ -108,7 +108,7 @@ class _Chief:
         self._marker = marker
         self._rounds = Rounds()
         self.workers: Set[Any] = set()
-        self._kind = _Kind(lambda: None, -1, False, "")  # of the newest closure
+        self._kind = _Function(lambda: None, -1, False, "")  # of the newest closure
         self._sizes: Dict[int, Tuple[Any, Optional[int]]] = {}  # worker -> its iterator, weakly; its batches
         self._defers: Optional[bool] = None
         self._before_ns = self._worked_ns = 0  # of the event noted last, and of when they were worked out
@@ -198,14 +198,14 @@ class _Chief:
                 number, ran.begin_ns, ran.end_ns, ran.examples, ("worker", ran.worker), asynchronous
             )
 
-    def _kind_of(self, closure: Any) -> _Kind:
+    def _kind_of(self, closure: Any) -> _Function:
         concrete, known = getattr(closure, "_concrete_function", None), self._kind
         if concrete is not None and known.concrete() is concrete and known.gradients == gradients.taken:
             return known
         name = _name(closure)
         # Without a gradient seen anywhere, whatever is scheduled may be what trains.
         is_step = name not in EVALUATION and (not gradients.taken or concrete is None or trains(concrete))
-        found = _Kind(_weakly(concrete), gradients.taken, is_step, name)
+        found = _Function(_weakly(concrete), gradients.taken, is_step, name)
         self._kind = found
         return found
 
