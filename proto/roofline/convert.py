@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cache
 from operator import attrgetter
-from typing import Any, TypeVar, cast, get_args, get_origin, get_type_hints
+from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 from .answers.values import WireEnum
 
@@ -21,17 +21,18 @@ M = TypeVar("M")
 
 def from_message(kind: type[R], message: Any, **given: Any) -> R:
     """A record of this kind. given: fields that are not read from the message."""
-    readers = _readers(kind, type(message))
+    wire: Any = type(message)
+    readers = _readers(kind, wire)
     if not given:
         return kind(*[read(message) for read in readers.values()])
     return kind(**given, **{name: read(message) for name, read in readers.items() if name not in given})
 
 
 @cache
-def _readers(kind: type, message: type) -> dict[str, Callable[[Any], Any]]:
+def _readers(kind: type, wire: Any) -> dict[str, Callable[[Any], Any]]:
     """What reads each field of a record from a message. Found once for each pair of types: a report of a
     thousand ranks has 200,000 fields."""
-    fields = cast(Any, message).DESCRIPTOR.fields_by_name
+    fields = wire.DESCRIPTOR.fields_by_name
     return {name: _reader(hint, name, fields.get(name)) for name, hint in get_type_hints(kind).items()}
 
 
@@ -43,7 +44,7 @@ def _reader(hint: Any, name: str, field: Any) -> Callable[[Any], Any]:
         return _compose(_dict_of(inner[1], field), get)
     if type(None) not in inner:
         return _compose(_converter(hint), get)
-    there = (lambda message: message.HasField(name)) if field.has_presence else get
+    there: Callable[[Any], Any] = (lambda message: message.HasField(name)) if field.has_presence else get
     read = _compose(_converter(inner[0]), get)
     return lambda message: read(message) if there(message) else None
 

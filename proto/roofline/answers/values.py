@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from enum import Enum
 from functools import cache
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 E = TypeVar("E", bound="WireEnum")
 
@@ -25,12 +25,12 @@ class WireEnum(str, Enum):
     @classmethod
     def of_number(cls: type[E], number: int) -> E:
         """The member with this number on the wire; of a number that is not known here the unspecified one."""
-        members = _members(cls)
+        members: tuple[E, ...] = _members(cls)
         return members[number] if 0 <= number < len(members) else members[0]
 
 
 @cache
-def _members(kind: type[E]) -> tuple[E, ...]:
+def _members(kind: type[WireEnum]) -> tuple[Any, ...]:
     return tuple(kind)
 
 
