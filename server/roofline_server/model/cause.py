@@ -55,7 +55,7 @@ class Cause(NamedTuple):
     more: Mapping[str, float]  # part -> how much more of it they have than the others; of all: how much
     work: float | None = None  # work of a step against the others', 1: as much; None: not known
     lasting: bool = True  # seen in most of the run
-    amid: float = 0.0  # beside `more`, what they were kept off amid the communication, which holds up all
+    amid: float = 0.0  # not in `more`: what they were kept off during communication, which holds up all
 
     @property
     def share(self) -> float:

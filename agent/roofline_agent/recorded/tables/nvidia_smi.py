@@ -179,7 +179,7 @@ class _SmiReader:
 
 
 class _Gauges(NamedTuple):
-    """What the cells of a column say: the like of each, -1 where it is no measured number."""
+    """What the cells of a column say. which: of `likes` each is like, -1: it is no measured number."""
 
     likes: list[Counter]
     which: Array
