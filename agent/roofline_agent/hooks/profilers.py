@@ -6,6 +6,7 @@ Keras' TensorBoard does, ours is ended first: otherwise that would raise in the 
 
 from __future__ import annotations
 
+import abc
 import functools
 import os
 import time
@@ -14,7 +15,7 @@ from typing import Any, Callable, List, Tuple
 ANCHOR = "roofline_anchor"  # an event at a known node time: a trace counts from its own begin
 
 
-class XPlaneProfiler:
+class XPlaneProfiler(abc.ABC):
     """XLA's profiler, of TensorFlow or JAX."""
 
     framework = ""
@@ -34,13 +35,14 @@ class XPlaneProfiler:
         with annotation(ANCHOR, at=time.monotonic_ns()):
             pass
 
+    @abc.abstractmethod
     def _begin(self) -> Tuple[Any, List[Any], str, Any]:
         """Begin to record in the folder: the profiler, the modules whose function of this name begins it, and
         what makes an event of a trace."""
-        raise NotImplementedError
 
+    @abc.abstractmethod
     def _stop(self, profiler: Any, save: bool) -> None:
-        raise NotImplementedError
+        """End to record. save: what was recorded is wanted."""
 
     def stop(self) -> str:
         """The path of the trace. Raises RuntimeError where the training has begun to record,
