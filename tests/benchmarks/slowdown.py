@@ -71,7 +71,7 @@ def parameter_servers(python: str, prefix: str, words: Sequence[str]) -> list[st
 TORCH = {
     "torch-5ms": Training("PyTorch", 5, 0.01, one_process("torch_cnn.py")),
     "torch-10ms": Training("PyTorch", 10, 0.01, one_process("torch_cnn.py")),
-    # Of many layers: with large batches it would wait for memory, and vary by 5 to 10 % from turn to turn.
+    # Of many layers: with two of them and large batches, turns differ by 5 to 10 %.
     "torch-50ms": Training("PyTorch", 50, 0.005, one_process("torch_cnn.py", "--layers=40")),
     # The node has a CPU that the training does not use.
     "torch-50ms-1-thread": Training(

@@ -27,7 +27,7 @@ class XPlaneProfiler(abc.ABC):
         self._leave: Callable[[], None] = lambda: None
 
     def start(self) -> None:
-        """Raises what the framework raises where the training is at it itself."""
+        """Raises what the framework raises if the training is recording already."""
         os.mkdir(self._folder)
         profiler, owners, name, annotation = self._begin()
         self._profiler = profiler

@@ -15,8 +15,8 @@ log = logging.getLogger(__name__)
 
 class RankEvents:
     def __init__(self, discovery: Discovery, unseen: Mapping[str, Callable[[str, int], str]]) -> None:
-        """unseen: of sources that cannot see every process, what tells why not, of /proc and a pid; "": it
-        can."""
+        """unseen: for each source that cannot see every process, a function of /proc and a pid that says why
+        not; "": it can."""
         self._discovery = discovery
         self._unseen = unseen
         self._facts = RankFacts()

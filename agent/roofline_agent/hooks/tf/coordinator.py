@@ -99,8 +99,8 @@ class _Function(NamedTuple):
 class _Chief:
     """Follows what the patched queue and workers do; nothing here raises.
 
-    What happens is only noted, and worked out a few times a second: workers wait while the chief does so, and
-    one after the other it takes many times as long, as the training pushes these hooks out of the caches.
+    What happens is only noted, and worked out together a few times a second. Workers wait meanwhile, and event
+    by event it takes longer: between two of them the training pushes these hooks out of the caches.
     """
 
     def __init__(self, marker: Marker) -> None:
@@ -108,20 +108,21 @@ class _Chief:
         self._marker = marker
         self._rounds = Rounds()
         self.workers: Set[Any] = set()
-        self._kind = _Function(lambda: None, -1, False, "")  # of the newest closure
+        self._function = _Function(lambda: None, -1, False, "")  # of the newest closure
         self._sizes: Dict[int, Tuple[Any, Optional[int]]] = {}  # worker -> its iterator, weakly; its batches
         self._defers: Optional[bool] = None
-        self._before_ns = self._worked_ns = 0  # of the event noted last, and of when they were worked out
+        self._before_ns = self._worked_ns = 0  # when the last closure or wait ended; when all was worked out
         self._forget()
         os.register_at_fork(after_in_child=self._forget)  # what was noted is the parent's to send
 
     def _forget(self) -> None:
         self._log: Deque[Tuple[Any, ...]] = deque()  # what happened since it was worked out
-        self._lock = threading.Lock()
+        # A handler of a signal may end the process while this thread works it out.
+        self._lock = threading.RLock()
 
     def put(self, closure: Any) -> None:
         try:
-            if self._kind_of(closure).trains:
+            if self._function_of(closure).trains:
                 self._note("put", len(self.workers) or 1)
             else:
                 self._note("broken")
@@ -139,10 +140,10 @@ class _Chief:
         end_ns = time.monotonic_ns()
         try:
             worker, closure, begin_ns = begun
-            kind = self._kind_of(closure)
-            if kind.trains:
+            function = self._function_of(closure)
+            if function.trains:
                 index = int(worker.worker_index)
-                ran = Closure(index, begin_ns, end_ns, self._examples(closure, kind.name, index))
+                ran = Closure(index, begin_ns, end_ns, self._examples(closure, function.name, index))
                 self._note("finished", ran, len(self.workers) or 1)
                 self._look(end_ns)
         except Exception:
@@ -174,7 +175,7 @@ class _Chief:
         self._log.append(event)  # by any thread, in the order of what they do
 
     def _look(self, now_ns: int) -> None:
-        """Work out what was noted if it is time for it, or steps are so long that it costs nothing."""
+        """Work out what was noted if that was 400 ms ago, or steps are long enough for it not to matter."""
         if self._defers is None:
             self._defers = self._marker.defers(self.work_out)
         before_ns, self._before_ns = self._before_ns, now_ns
@@ -198,15 +199,15 @@ class _Chief:
                 number, ran.begin_ns, ran.end_ns, ran.examples, ("worker", ran.worker), asynchronous
             )
 
-    def _kind_of(self, closure: Any) -> _Function:
-        concrete, known = getattr(closure, "_concrete_function", None), self._kind
+    def _function_of(self, closure: Any) -> _Function:
+        concrete, known = getattr(closure, "_concrete_function", None), self._function
         if concrete is not None and known.concrete() is concrete and known.gradients == gradients.taken:
             return known
         name = _name(closure)
         # Without a gradient seen anywhere, whatever is scheduled may be what trains.
         is_step = name not in EVALUATION and (not gradients.taken or concrete is None or trains(concrete))
         found = _Function(_weakly(concrete), gradients.taken, is_step, name)
-        self._kind = found
+        self._function = found
         return found
 
     def _examples(self, closure: Any, name: str, index: int) -> Optional[int]:

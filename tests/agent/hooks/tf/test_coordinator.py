@@ -44,6 +44,23 @@ def test_steps_that_were_only_noted_are_sent_as_the_process_ends(coordinator: Si
     assert {m.examples for m in marks} == {16}
 
 
+def test_process_that_a_signal_ends_while_marks_are_worked_out_does_not_hang(coordinator: Site) -> None:
+    marks, out = coordinator.run(f"""
+        import os, sys
+        {IMPORT}
+        rounds = sys.modules["_roofline_hooks.tf.rounds"].Rounds
+        finished = rounds.finished
+        def ends(self, *args):  # as a handler would that runs now
+            rounds.finished = finished
+            print("ended", flush=True)
+            os._exit(0)
+        rounds.finished = ends
+        worker = Worker(0, _CoordinatedClosureQueue())
+        for _ in range(3): worker._process_closure(Closure())
+        """)
+    assert (marks, out) == ([], "ended\n")
+
+
 @pytest.mark.slow
 def test_closure_put_back_is_no_step(coordinator: Site) -> None:
     marks, out = coordinator.run(f"""
