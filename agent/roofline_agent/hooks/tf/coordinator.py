@@ -99,8 +99,8 @@ class _Function(NamedTuple):
 class _Chief:
     """Follows what the patched queue and workers do; nothing here raises.
 
-    What happens is only noted, and worked out together a few times a second. Workers wait meanwhile, and event
-    by event it takes longer: between two of them the training pushes these hooks out of the caches.
+    What happens is only noted, and worked out together a few times a second. Workers wait meanwhile, and one
+    by one events take longer: between two of them the training pushes these hooks out of the caches.
     """
 
     def __init__(self, marker: Marker) -> None:
