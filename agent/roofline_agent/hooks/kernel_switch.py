@@ -25,8 +25,8 @@ SWITCHES = ("MKL_VERBOSE", "ONEDNN_VERBOSE", "DNNL_VERBOSE", "MKLDNN_VERBOSE")
 FIRST, BEHIND_FIRST = 1, 5  # steps that are always in the sample
 LEAST, MOST, UNTIL_KNOWN = 8, 1024, 64  # one step in so many; powers of two
 JUDGED, AT_LEAST = 16, 4  # sampled steps that tell the cost
-# Of short steps one in so long. After so many sampled steps the kernels are known well: from then on a
-# quarter as many steps are sampled, and of short ones one in four seconds.
+# Short steps are sampled once a second at most. After 32 sampled steps the kernels are known well: from then
+# on a quarter as many steps are sampled, and short ones once in four seconds.
 SOON_NS = 10**9
 MANY, FEWER, SELDOM_NS = 32, 4, 4 * 10**9
 COMPARED, FEWEST = 15, 3  # steps before a sampled one that it is compared with

@@ -13,7 +13,6 @@ import atexit
 import os
 import threading
 import time
-import weakref
 from collections import deque
 from typing import Any, Deque, Dict, Iterable, NamedTuple, Optional, Set, Tuple
 
@@ -22,7 +21,7 @@ from ..marker import DEFERRED_NS, SHORT_NS
 from . import payload
 from .between import at_coordinator
 from .function import gradients, trains
-from .iterators import batch_size
+from .iterators import batch_size, weakly
 from .rounds import Closure, Rounds, Step
 from .steps import steps
 
@@ -206,7 +205,7 @@ class _Chief:
         name = _name(closure)
         # Without a gradient seen anywhere, whatever is scheduled may be what trains.
         is_step = name not in EVALUATION and (not gradients.taken or concrete is None or trains(concrete))
-        found = _Function(_weakly(concrete), gradients.taken, is_step, name)
+        found = _Function(weakly(concrete), gradients.taken, is_step, name)
         self._function = found
         return found
 
@@ -228,15 +227,8 @@ class _Chief:
         if known is not None and known[0]() is iterator:
             return known[1]
         size = batch_size(iterator)
-        self._sizes[index] = _weakly(iterator), size
+        self._sizes[index] = weakly(iterator), size
         return size
-
-
-def _weakly(thing: Any) -> Any:
-    try:
-        return weakref.ref(thing)
-    except TypeError:  # None, or what is looked up again each time
-        return lambda: None
 
 
 def _name(closure: Any) -> str:

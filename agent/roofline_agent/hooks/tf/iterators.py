@@ -29,6 +29,14 @@ def batch_size(thing: Any) -> Optional[int]:
     return None
 
 
+def weakly(thing: Any) -> Any:
+    """A weak reference; to what can have none (None, a number) one that is dead already."""
+    try:
+        return weakref.ref(thing)
+    except TypeError:
+        return lambda: None
+
+
 class Yields:
     """What the iterator that is used now yields: looked up once."""
 
@@ -40,10 +48,7 @@ class Yields:
         """(examples at once, as `yielded_by`; whether their shapes stay the same, as `alike`)."""
         if self._of() is not iterator or iterator is None:
             self._known = yielded_by(iterator), alike(iterator)
-            try:
-                self._of = weakref.ref(iterator)
-            except TypeError:
-                self._of = lambda: None
+            self._of = weakly(iterator)
         return self._known
 
 
