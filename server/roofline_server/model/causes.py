@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from . import full_node, independent, synchronous
+from . import busy_node, independent, synchronous
 from .account import Account
 from .barrier import Grid
 from .by_need import by_need, with_sure_waits
@@ -60,13 +60,13 @@ def conclude(
     accounts: Sequence[Account],
     grid: Grid | None,
     foreign: Mapping[str, float] | None = None,
-    node: full_node.FullNode | None = None,
+    node: busy_node.BusyNode | None = None,
 ) -> Conclusion:
     """What holds a job of ranks up.
 
     accounts: of the signals, in their order. grid: of ranks that meet at barriers; None: they step
     independently. foreign: host -> CPUs that processes other than the job's kept busy, mean; not of hosts
-    where that is not known. node: the only one of the job, if all its CPUs are in use.
+    where that is not known. node: the only one of the job, if it is busy.
     """
     divided = by_need(signals, accounts)
     job = job_of(signals, with_sure_waits(signals, divided), grid) if grid is not None else None
@@ -94,7 +94,7 @@ def _of_synchronous(
     accounts: Sequence[Account],
     job: Job,
     foreign: Mapping[str, float],
-    node: full_node.FullNode | None,
+    node: busy_node.BusyNode | None,
 ) -> Conclusion:
     replay = Replay(job)
     played = job.played
@@ -104,7 +104,7 @@ def _of_synchronous(
     causes = synchronous.of_ranks(replay, mine, foreign) + synchronous.of_all(replay, mine, foreign)
     if node is not None:
         of_rank = {one.rank: one for one in accounts}
-        causes = full_node.with_its_causes(causes, mine, [of_rank[rank] for rank in job.ranks], step, node)
+        causes = busy_node.with_its_causes(causes, mine, [of_rank[rank] for rank in job.ranks], step, node)
     lost = replay.lost()
     why = []
     if len(played) < ENOUGH_STEPS:
@@ -119,7 +119,7 @@ def _of_independent(
     signals: Sequence[RankSignals],
     accounts: Sequence[Account],
     foreign: Mapping[str, float],
-    node: full_node.FullNode | None,
+    node: busy_node.BusyNode | None,
 ) -> Conclusion:
     """Each rank's rate is its own: one that is slower costs the job only its own part."""
     pairs = [
@@ -140,7 +140,7 @@ def _of_independent(
         *independent.of_all(known, mine, lasting, foreign),
     ]
     if node is not None:
-        causes = full_node.with_its_causes(causes, known, mine, step, node)
+        causes = busy_node.with_its_causes(causes, known, mine, step, node)
     why = ["few_steps"] if steps < ENOUGH_STEPS else []
     return _conclusion(causes, known, mine, steps, step, 0.0, why)
 

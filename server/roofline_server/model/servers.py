@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from math import sqrt
 from typing import NamedTuple
 
-from .full_node import FullNode
+from .busy_node import BusyNode
 
 BUSY = 0.4  # share of the time that a server must be in use to be named, where workers wait for it
 BUSY_SLOW = 0.2  # the same of one that lacks CPUs far more than the workers
@@ -243,7 +243,7 @@ def _surely(share: float, readings: int) -> float:
 
 
 def server_causes(
-    servers: Sequence[ServerSignals], workers: Sequence[WorkerSignals], node: FullNode | None = None
+    servers: Sequence[ServerSignals], workers: Sequence[WorkerSignals], node: BusyNode | None = None
 ) -> list[ServerCause]:
     """The servers that hold the workers up, the most expensive first.
 
@@ -333,7 +333,7 @@ def _beyond_need(
     use: ServerUse,
     servers: Sequence[ServerSignals],
     cycle: float,
-    node: FullNode | None,
+    node: BusyNode | None,
 ) -> ServerCause | None:
     """What a server does for an update takes time for each variable and for each byte. So it needs no more
     than another that holds no fewer of both, and no less than its share of what that one needs of either."""
@@ -343,7 +343,7 @@ def _beyond_need(
         if other is not server and other.variables >= server.variables and other.bytes >= server.bytes
     ]
     known = [other for other in alike if other.threads_run is not None]
-    if node is None or server.threads_run is None or not known or not server.variables:
+    if node is None or not node.is_full or server.threads_run is None or not known or not server.variables:
         return None
     beside = min(known, key=lambda other: other.threads_run or 0.0)
     usual = beside.threads_run or 0.0

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from roofline_server.model import servers as model
-from roofline_server.model.full_node import FullNode
+from roofline_server.model.busy_node import BusyNode
 from roofline_server.model.servers import (
     Bounds,
     ServerSignals,
@@ -229,7 +229,7 @@ def test_server_that_needs_more_cpu_time_than_one_that_holds_as_much() -> None:
     whose two CPUs are in use all the time they are lost to all."""
     large = server("ps:0", threads_run=0.042, variables=2, bytes=1_058_816)
     small = server("ps:1", threads_run=0.057, variables=1, bytes=262_144)
-    full = FullNode("node", 3.0, 1.0)  # of three CPUs others have one
+    full = BusyNode("node", 3.0, 3.0, 1.0)  # of three CPUs others have one
     loaded = small._replace(threads_run=0.2)
     (found,) = server_causes([large, loaded], HEALTHY_WORKERS, full)
     assert (found.kind, found.rank, found.beside) == ("server_work", "ps:1", "ps:0")
@@ -238,6 +238,7 @@ def test_server_that_needs_more_cpu_time_than_one_that_holds_as_much() -> None:
     assert found.bounds.low < found.cost < found.bounds.high
     for servers, node in [
         ([large, loaded], None),  # where CPUs are free it may keep up
+        ([large, loaded], full._replace(busy=2.5)),
         ([large, small], full),  # 1 % of the CPUs
         ([large._replace(variables=0, bytes=0), loaded], full),  # what they hold is not known
         ([large, loaded._replace(variables=3)], full),  # each variable may take as long as a MiB

@@ -21,7 +21,7 @@ from ..evidence.gathering import Gathered
 from ..ranks.members import roles_aside
 from . import links
 from .aside import aside_of
-from .foreign import full_node, node_uses
+from .foreign import busy_node, node_uses
 from .signals import signals_of
 
 
@@ -82,7 +82,7 @@ def accounts_of(view: JobView, gathered: Gathered) -> Accounts:
         [accounts[n] for n in concerned],
         grid,
         foreign,
-        full_node(view, gathered, uses),
+        busy_node(view, gathered, uses),
     )
     unseen = ""
     if gathered.mode == "synchronous" and len(barriers.ranks) > 1 and grid is None:

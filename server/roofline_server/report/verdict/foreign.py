@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from ...model.busy_node import BUSY, BusyNode
 from ...model.evidence import NS, CounterEvidence, RankEvidence, StepEvidence
-from ...model.full_node import FULL, FullNode
 from ...records import NODE_RANK, rows
 from ...store.view import JobView
 from ..ceilings.nodes import cpus_of
 from ..evidence.counters import counter
 from ..evidence.gathering import Gathered
 
-BUSY = "node_cpu_busy_ns"
+COUNTER = "node_cpu_busy_ns"
 TABLE = "steps_node_node"
 
 
@@ -46,14 +46,14 @@ def node_uses(view: JobView, gathered: Gathered) -> dict[str, NodeUse]:
     return {host: NodeUse(busy[host], max(0.0, cpus)) for host, cpus in others.items()}
 
 
-def full_node(view: JobView, gathered: Gathered, uses: dict[str, NodeUse]) -> FullNode | None:
-    """The node of a job that has only one, where all its CPUs are in use."""
+def busy_node(view: JobView, gathered: Gathered, uses: dict[str, NodeUse]) -> BusyNode | None:
+    """The node of a job that has only one, where most of its CPUs are in use."""
     hosts = {rank.host for rank in gathered.evidence.values()}
     host = next(iter(hosts)) if len(hosts) == 1 else ""
     cpus = cpus_of(view, host) if host in uses else 0
-    if not cpus or uses[host].busy < FULL * cpus:
+    if not cpus or uses[host].busy < BUSY * cpus:
         return None
-    return FullNode(host, float(cpus), uses[host].foreign)
+    return BusyNode(host, float(cpus), uses[host].busy, uses[host].foreign)
 
 
 def _counted_in(gathered: Gathered) -> dict[str, tuple[float, StepEvidence]]:
@@ -62,7 +62,7 @@ def _counted_in(gathered: Gathered) -> dict[str, tuple[float, StepEvidence]]:
     found: dict[str, tuple[float, StepEvidence]] = {}
     for number, rank in gathered.evidence.items():
         table = gathered.tables.get(number, {}).get(TABLE, {})
-        cpus = _cpus(counter(table, BUSY))
+        cpus = _cpus(counter(table, COUNTER))
         if cpus is not None and rows(table) > most.get(rank.host, 0):
             most[rank.host], found[rank.host] = rows(table), (cpus, rank.steps)
     return found
@@ -82,7 +82,7 @@ def _busy_in_all(view: JobView) -> dict[str, float]:
     """The same over the whole job, for want of readings in steps."""
     busy: dict[str, float] = {}
     for part in view.parts:
-        whole = part.rank == NODE_RANK and not part.instance and part.metric.name == BUSY
+        whole = part.rank == NODE_RANK and not part.instance and part.metric.name == COUNTER
         if whole and part.grown is not None and part.seconds > 0:
             host = view.machines[part.node].host
             busy[host] = busy.get(host, 0.0) + part.grown / NS / part.seconds

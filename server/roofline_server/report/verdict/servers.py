@@ -28,7 +28,7 @@ from ..evidence.counters import counter
 from ..evidence.gathering import Gathered
 from ..evidence.ranks import BUSIEST
 from ..ranks.members import host_of, in_order, latest_process, name_of
-from .foreign import full_node, node_uses
+from .foreign import busy_node, node_uses
 
 TOTAL = "total"
 SIZES = ("small", "medium", "large", TOTAL)
@@ -67,7 +67,7 @@ def served(view: JobView, gathered: Gathered) -> Served:
     servers = {n: server_signals(view, n, gathered.tables.get(n, {})) for n in numbers}
     every = list(servers.values())
     uses = {number: use_of(server, every, workers) for number, server in servers.items()}
-    node = full_node(view, gathered, node_uses(view, gathered))
+    node = busy_node(view, gathered, node_uses(view, gathered))
     return Served(servers, known, uses, server_causes(every, workers, node))
 
 

@@ -1,13 +1,15 @@
-"""A node whose CPUs are all in use, on which a whole job with parameter servers runs: what uses CPUs beyond
-need costs the job that share of its time, no matter who waits for them; but no more than the time in which
-its ranks lack CPUs or wait for each other or for servers: a rank that sleeps is not held up.
+"""A busy node on which a whole job runs: what uses its CPUs beyond need costs the job that share of its time,
+no matter who waits for them; but no more than the time in which its ranks lack CPUs or wait for each other or
+for servers: a rank that sleeps is not held up.
 
 A station that is always in use does work at one over its demand (the utilization law: Denning and Buzen, "The
 Operational Analysis of Queueing Network Models", ACM Computing Surveys 10(3), 1978). The CPUs of the node are
 a station, and all its programs are its customers. A job that needs D seconds of CPU time for a step and has C
 CPUs takes D / C for it, and where others have f of them, D / (C - f). So what others take costs f / C of each
 step, and CPU time that a rank needs beyond what it should costs its share of D. The times of a single rank do
-not show this, because chief, workers and servers all wait for the CPUs.
+not show this, because chief, workers and servers all wait for the CPUs. What others take is told apart only
+where the CPUs are always in use; what a worker needs beyond the others' is lost on a node that is nearly
+full, too.
 """
 
 from __future__ import annotations
@@ -27,17 +29,24 @@ from .kinds import LEAST_FOREIGN, MORE_WORK, OF_CONTENTION, kind_of, work_of
 from .replay import median_of_others
 from .signals import RankSignals
 
-FULL = 0.9  # of the time that its CPUs are in use
+BUSY, FULL = 0.7, 0.9  # of the time that its CPUs are in use
 WAITS = {"wait_ranks", "wait_ps", "transfer"}  # for others, who may lack CPUs
 LEAST_TAKEN = 0.05  # of a step: what others take less of the CPUs that all ranks lack is not said
+EMPTIES_CACHES = 0.1  # of the CPUs that others must have to make ranks need clearly more CPU time
 
 
-class FullNode(NamedTuple):
-    """The only node of a job. foreign: CPUs that programs which are not the job's keep busy."""
+class BusyNode(NamedTuple):
+    """The only node of a job, whose CPUs are in use for BUSY of the time or more. busy: CPUs that are in use;
+    foreign: CPUs that programs which are not the job's keep busy."""
 
     host: str
     cpus: float
+    busy: float
     foreign: float
+
+    @property
+    def is_full(self) -> bool:
+        return self.busy >= FULL * self.cpus
 
     @property
     def of_job(self) -> float:
@@ -50,7 +59,7 @@ def with_its_causes(
     signals: Sequence[RankSignals],
     accounts: Sequence[Account],
     step: float,
-    node: FullNode,
+    node: BusyNode,
 ) -> list[Cause]:
     """Causes that were found by the times of ranks, and what the node shows in addition to them. step: mean,
     s."""
@@ -61,7 +70,7 @@ def with_its_causes(
     together = not all(one.waits_for_servers for one in signals)
     taken = min(_taken(node) * step, min(lost) if together else sum(lost) / len(lost))
     found = [part for one in causes for part in _by_whom(one, step, taken, caused)]
-    if not any(one.part == "contention" and not one.ranks for one in causes):
+    if node.is_full and not any(one.part == "contention" and not one.ranks for one in causes):
         found += _of_others(accounts, step, node.host, taken)
     for one in beyond:
         same = next((cause for cause in found if (cause.part, cause.ranks) == (one.part, one.ranks)), None)
@@ -87,9 +96,9 @@ def _by_whom(cause: Cause, step: float, taken: float, caused: float) -> list[Cau
     return found
 
 
-def _taken(node: FullNode) -> float:
-    """The share of the CPUs that others have."""
-    return node.foreign / node.cpus if node.foreign >= LEAST_FOREIGN else 0.0
+def _taken(node: BusyNode) -> float:
+    """The share of the CPUs that others have, where nothing is left."""
+    return node.foreign / node.cpus if node.is_full and node.foreign >= LEAST_FOREIGN else 0.0
 
 
 def _lost(accounts: Sequence[Account]) -> list[float]:
@@ -120,7 +129,7 @@ def _scaled(cause: Cause, seconds: float) -> Cause:
 
 
 def _of_workers(
-    signals: Sequence[RankSignals], accounts: Sequence[Account], step: float, node: FullNode
+    signals: Sequence[RankSignals], accounts: Sequence[Account], step: float, node: BusyNode
 ) -> list[Cause]:
     """Workers that need clearly more CPU time for a step than the others. step: mean of the job, s."""
     if not all(one.waits_for_servers for one in signals):
@@ -134,6 +143,7 @@ def _of_workers(
     more = means - median_of_others(means)
     waits = np.array([mean_of(one.threads_delay) for one in signals])
     usual_waits = median_of_others(waits)
+    emptied = node.foreign >= EMPTIES_CACHES * node.cpus
     found = []
     for rank, one in enumerate(signals):
         work = work_of(signals, [rank])
@@ -142,7 +152,8 @@ def _of_workers(
             enough = beyond > MORE_WORK
         else:
             # Who waits longer for CPUs finds his caches emptied by others and so needs more CPU time as well.
-            by_caches = beyond <= BY_CACHES and (1 + beyond) * usual_waits[rank] < waits[rank]
+            longer = (1 + beyond) * usual_waits[rank] < waits[rank]
+            by_caches = emptied and beyond <= BY_CACHES and longer
             enough = beyond > MORE_CPU_TIME and not by_caches
         if not enough:
             continue

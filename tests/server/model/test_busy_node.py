@@ -1,4 +1,4 @@
-"""A node whose CPUs are all in use: what takes CPU time beyond its need costs everybody."""
+"""A node whose CPUs are in use all the time or most of it: CPU time beyond need costs everybody."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 from roofline_server.model.account import account
+from roofline_server.model.busy_node import BusyNode
 from roofline_server.model.causes import Conclusion, conclude
-from roofline_server.model.full_node import FullNode
 from roofline_server.model.signals import RankSignals
 from roofline_server.records import Floats
 
 STEPS, STEP, KERNELS, OTHER = 300, 0.015, 0.002, 0.006
-FULL = FullNode("node", 2.0, 0.02)
+FULL = BusyNode("node", 2.0, 1.95, 0.02)
 
 
 def worker(rank: int, more: float = 0.0, delay: float = 0.0005, **columns: Floats) -> RankSignals:
@@ -42,7 +42,7 @@ def worker(rank: int, more: float = 0.0, delay: float = 0.0005, **columns: Float
     )._replace(**columns)
 
 
-def concluded(signals: Sequence[RankSignals], node: FullNode | None = FULL) -> Conclusion:
+def concluded(signals: Sequence[RankSignals], node: BusyNode | None = FULL) -> Conclusion:
     foreign = {"node": node.foreign} if node is not None else {}
     return conclude(signals, [account(one) for one in signals], None, foreign, node)
 
@@ -63,9 +63,20 @@ def test_worker_that_needs_more_cpu_time_though_its_steps_are_no_longer() -> Non
     assert found.bottleneck is not None
     assert found.bottleneck.gain.mean == pytest.approx(0.0015, rel=0.1)
     assert found.bottleneck.gain.low < 0.0015 < found.bottleneck.gain.high
-    crowded = concluded(signals, FullNode("node", 4.0, 2.02)).bottleneck
+    crowded = concluded(signals, BusyNode("node", 4.0, 3.95, 2.02)).bottleneck
     assert crowded is not None and crowded.gain.mean == pytest.approx(found.bottleneck.gain.mean, rel=1e-6)
     assert named(concluded(signals, None)) == [], "where CPUs are free its steps would tell"
+
+
+def test_more_cpu_time_also_costs_where_a_sixth_of_the_cpus_is_idle() -> None:
+    """Of what all lack, what others took is told apart only on a full node."""
+    node = FULL._replace(busy=1.65)
+    assert named(concluded([worker(0), worker(1, more=0.003)], node)) == [("host", ("worker:1",))]
+    lacking = [worker(rank, delay=0.006) for rank in (0, 1)]
+    assert named(concluded(lacking, node._replace(foreign=0.3))) == [("contention_own", ())]
+    burst = np.where(np.arange(STEPS) < STEPS // 2, 0.02, 0.0)
+    varied = [one._replace(busiest_delay=burst, duration=one.duration + burst) for one in lacking]
+    assert named(concluded(varied, node._replace(foreign=1.4))) == []
 
 
 def test_worker_with_a_larger_batch() -> None:
@@ -85,10 +96,11 @@ def test_worker_that_lacks_cpus_more_than_it_needs_them_has_its_caches_emptied()
     assert named(concluded(signals)) == [("host", ("worker:1",))]
     assert signals[0].threads_delay is not None
     late = signals[1]._replace(threads_delay=1.3 * signals[0].threads_delay)
-    assert named(concluded([signals[0], late])) == []
+    assert named(concluded([signals[0], late], FULL._replace(foreign=0.3))) == []
+    assert named(concluded([signals[0], late])) == [("host", ("worker:1",))], "nobody else ran there"
     # Caches do not double it.
     twice = worker(1, more=0.008)._replace(threads_delay=3 * signals[0].threads_delay)
-    assert named(concluded([signals[0], twice])) == [("host", ("worker:1",))]
+    assert ("host", ("worker:1",)) in named(concluded([signals[0], twice], FULL._replace(foreign=0.3)))
 
 
 def test_what_passes_is_none() -> None:
