@@ -30,6 +30,7 @@ LOOK_AGAIN_SCANS = 16
 # A rank that is started again may overlap with the process before for so long.
 SHARED_SCANS = 4
 MAX_GONE = 256
+MARKS = "marks"  # the framework of a process that is known to be a rank by its marks alone
 LIST_AGAIN_SCANS = 8  # though no new process seems to have begun
 
 
@@ -152,8 +153,11 @@ class Discovery:
 
     def look_at(self, pid: int) -> Rank | None:
         """The rank that process `pid` is or belongs to, looked up now; None if it is none."""
-        if pid in self._ranks:
-            return self._ranks[pid]
+        known = self._ranks.get(pid)
+        if known is not None and self.is_alive(known):
+            return known
+        if known is not None:
+            self._forget([pid])
         ancestry = list(self.processes.ancestry(pid))
         for one in ancestry:
             self._look(one)
@@ -199,7 +203,7 @@ class Discovery:
         if index is None:
             taken = {rank.index for rank in self._ranks.values() if (rank.job, rank.role) == (job, role)}
             index = next(number for number in itertools.count() if number not in taken)
-        identity = Identity(job, role, index, 0, "marks", environ.get(pods.POD, "")[:MAX_NAME])
+        identity = Identity(job, role, index, 0, MARKS, environ.get(pods.POD, "")[:MAX_NAME])
         found = Candidate(pid, status.parent, status.start_ticks, uid, False, identity, named=True)
         self._candidates[pid] = found
         self._settle(pid)
@@ -226,7 +230,10 @@ class Discovery:
         return found if found is not None and found.start_ns == rank.start_ns else rank
 
     def tell_apart(self, claimed: Claimed) -> None:
-        """Several processes that claim this rank train at the same time: none follows on another."""
+        """Several processes that claim this rank train at the same time: none follows on another. One that
+        has just ended does not train."""
+        rivals = [pid for pid, other in self.rivals.items() if other == claimed]
+        self._forget([pid for pid in rivals if pid in self._ranks and not self.is_alive(self._ranks[pid])])
         self._both_train.add(claimed)
         self._update()
         self._both_train.discard(claimed)
@@ -265,7 +272,7 @@ class Discovery:
         ]
         self._moved = moved_apart(claims, self._moved, due)
         self.rivals = rivals(claims, self._moved)
-        self._ranks = {one.pid: self._rank_of(one) for one in found}
+        self._ranks = self._names.without_floods({one.pid: self._rank_of(one) for one in found})
         for pid, rank in before.items():
             if pid not in self._ranks:
                 self._gone[pid] = rank
@@ -306,7 +313,14 @@ class Discovery:
     def _look(self, pid: int) -> None:
         """Look up again whether a process carries an identity."""
         candidate = self._reader.read(pid, self._candidates)
-        if candidate is None:
-            self._candidates.pop(pid, None)
-        else:
+        if candidate is not None:
             self._candidates[pid] = candidate
+        elif not self._is_adopted(pid):
+            self._candidates.pop(pid, None)
+
+    def _is_adopted(self, pid: int) -> bool:
+        """Whether this very process was made a rank by its marks: its environment says nothing of it."""
+        known, status = self._candidates.get(pid), self.processes.status(pid)
+        if known is None or status is None or known.start_ticks != status.start_ticks:
+            return False
+        return known.identity.framework == MARKS

@@ -175,7 +175,7 @@ def _from_tf_config(environ: Mapping[str, str]) -> Identity | None:
         role.encode()  # half a surrogate pair is valid JSON and no text
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
         return None
-    if not 0 <= index <= MAX_INDEX:
+    if not role or not 0 <= index <= MAX_INDEX:
         return None
     return Identity(job, "chief" if role == "master" else role, index, world, "tf_config")
 

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import logging
 import socket
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from ..records import Rank
 from .candidates import Candidate
 from .claims import Owned, owners_of
 from .identity import MAX_NAME, NO_JOB, Identity, told_apart
@@ -18,6 +20,8 @@ from .new_names import RANKS, NewNames
 from .processes import Processes
 
 log = logging.getLogger(__name__)
+
+MOST_RANKS, MOST_OF_USER = 2048, 512  # at one time; the server takes 4096 of a node in a batch
 
 
 class RankNames(NamedTuple):
@@ -71,30 +75,33 @@ class KnownNames:
         self._names.pop(pid, None)
 
     def keep_users_apart(self, found: Sequence[Candidate]) -> list[Candidate]:
-        """The ranks of the node; one that claims another user's job gets its own. Those whose user has named
-        too many are left out."""
+        """The ranks of the node; one that claims another user's job gets its own."""
         owned = (Owned(one.start_ticks, one.pid, one.identity.job, one.uid) for one in found)
         self._owners = owners_of(owned, self._owners)
         kept = [one if self._owners[one.identity.job] == one.uid else self._set_apart(one) for one in found]
         for pid in self._jobs_of_others.keys() - {one.pid for one in found}:
             del self._jobs_of_others[pid]
-        named = [one for one in kept if self._may_be_named(one)]
-        self._unnamed &= {one.pid for one in kept}
-        return named
+        return kept
 
     def job_of_other(self, pid: int) -> str:
         """The job of another user that a process says it is of; "": it is of its own."""
         return self._jobs_of_others.get(pid, "")
 
-    def _may_be_named(self, one: Candidate) -> bool:
-        if self.new_names.take(one.uid, [one.identity[:3]]):
-            return True
-        if one.pid not in self._unnamed:
-            self._unnamed.add(one.pid)
-            log.warning(
-                "process %d is not recorded: user %d has named too many ranks today", one.pid, one.uid
-            )
-        return False
+    def without_floods(self, ranks: Mapping[int, Rank]) -> dict[int, Rank]:
+        """Ranks by pid, without those of a user who has too many at one time, or has named too many today."""
+        kept: dict[int, Rank] = {}
+        of_user: Counter[int] = Counter()
+        for pid, rank in ranks.items():
+            is_one_more = len(kept) < MOST_RANKS and of_user[rank.uid] < MOST_OF_USER
+            if is_one_more and self.new_names.take(rank.uid, [rank[:3]]):
+                of_user[rank.uid] += 1
+                kept[pid] = rank
+            elif pid not in self._unnamed:
+                self._unnamed.add(pid)
+                when = "today" if is_one_more else "at one time"
+                log.warning("process %d is not recorded: user %d has too many ranks %s", pid, rank.uid, when)
+        self._unnamed &= ranks.keys()
+        return kept
 
     def _set_apart(self, one: Candidate) -> Candidate:
         job = one.identity.job

@@ -9,6 +9,7 @@ coordinators speak for; 1 MiB of facts; 3 MiB stay for samples, ranks and other 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from collections.abc import Mapping, Sized
 
 from ..records import Event, EventKind, Rank
 
@@ -82,22 +83,26 @@ class BatchRoom:
         """A name that spans may have, of which a batch has few."""
         names = self._names_of[user]
         if name not in names:
-            if len(names) >= MAX_SPAN_NAMES // self.users:
+            # One that several users have counts for each.
+            if len(names) >= MAX_SPAN_NAMES // self.users or _count(self._names_of) >= MAX_SPAN_NAMES:
                 return False
             names.add(name)
         return True
 
     def take_form(self, user: int) -> bool:
         """One more form of steps."""
+        if self._forms_of[user] >= MAX_FORMS // self.users or self._forms_of.total() >= MAX_FORMS:
+            return False
         self._forms_of[user] += 1
-        return self._forms_of[user] <= MAX_FORMS // self.users
+        return True
 
     def take_named(self, rank: Rank, user: int) -> bool:
         """A rank elsewhere that one of this node speaks for."""
         named = self._named_of[user]
         if rank not in named:
             size = EVENT_BYTES + len("".join((rank.job, rank.role, rank.framework)).encode())
-            if len(named) >= MAX_NAMED // self.users or not self.take_rows(size, user):
+            is_full = len(named) >= MAX_NAMED // self.users or _count(self._named_of) >= MAX_NAMED
+            if is_full or not self.take_rows(size, user):
                 return False
             named.add(rank)
         return True
@@ -114,3 +119,7 @@ class BatchRoom:
             Event(EventKind.LOST, now_ns, now_ns, rank, count, what)
             for (rank, what), count in self._lost.items()
         ]
+
+
+def _count(of_users: Mapping[int, Sized]) -> int:
+    return sum(map(len, of_users.values()))

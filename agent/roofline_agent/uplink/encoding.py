@@ -35,6 +35,7 @@ from ..records import (
 from .bounds import MAX_BATCH
 
 PROTOCOL = 2  # since batches hold Steps, which an older server would not see
+MAX_NAME = 256  # characters of a name; the server refuses a batch with a longer one as a whole
 
 
 class Greeting(NamedTuple):
@@ -145,7 +146,7 @@ def encode(batch: Batch, sequence: int, lineage: str = "", boot: str = "") -> by
         known = {name: value for name, value in shape._asdict().items() if value is not None}
         message.kernels.add(**known)
     message.ranks.extend(_rank(rank) for rank in ranks.numbers)
-    message.instances.extend(printable(name) for name in instances.numbers)
+    message.instances.extend(_name(name) for name in instances.numbers)
     return bytes(whole.SerializeToString())
 
 
@@ -179,15 +180,30 @@ def extent_of(data: bytes) -> tuple[int, int]:
 def encode_within(
     batch: Batch, sequence: int, limit: int = MAX_BATCH, lineage: str = "", boot: str = ""
 ) -> bytes:
-    """The same, and never more than the server takes: where that is too little, the samples are lost."""
+    """The same, and never more than the server takes: where that is too little, the samples are lost, and
+    then the facts, of which ranks that start together may bring many. Rows are bounded before (bounds.py)."""
     data = encode(batch, sequence, lineage, boot)
-    if len(data) <= limit:
-        return data
-    # Everything else is bounded already (bounds.py).
+    for without in (_without_samples, _without_facts):
+        if len(data) <= limit:
+            break
+        batch = without(batch)
+        data = encode(batch, sequence, lineage, boot)
+    return data
+
+
+def _without_samples(batch: Batch) -> Batch:
     count = sum(len(rows) for rows in batch.samples.values())
-    what = "samples (more than a batch holds)"
-    lost = Event(EventKind.LOST, batch.begin_ns, batch.end_ns, None, count, what)
-    return encode(batch._replace(samples={}, events=[*batch.events, lost]), sequence, lineage, boot)
+    return batch._replace(samples={}, events=[*batch.events, _lost(batch, count, "samples")])
+
+
+def _without_facts(batch: Batch) -> Batch:
+    kept = [event for event in batch.events if event.kind is not EventKind.FACT]
+    return batch._replace(events=[*kept, _lost(batch, len(batch.events) - len(kept), "facts")])
+
+
+def _lost(batch: Batch, count: int, what: str) -> Event:
+    why = f"{what} (more than a batch holds)"
+    return Event(EventKind.LOST, batch.begin_ns, batch.end_ns, None, count, why)
 
 
 def _samples(
@@ -258,20 +274,30 @@ def _counter_set(counter_set: CounterSet) -> pb.CounterSet:
     return message
 
 
+def _cut(text: str) -> str:
+    """As the server takes it; names come from environment variables and from other programs, which may say
+    anything."""
+    return printable(text)[:MAX_NAME]
+
+
+def _name(text: str) -> str:
+    """The same of what must have a name."""
+    return _cut(text) or "?"
+
+
 @lru_cache(maxsize=4096)
 def _rank(rank: Rank) -> pb.Rank:
     return pb.Rank(
-        # From environment variables, which may hold anything; the server wants names that can be read.
-        job=printable(rank.job),
-        role=printable(rank.role),
+        job=_name(rank.job),
+        role=_name(rank.role),
         index=rank.index,
         pid=rank.pid,
         start_ns=rank.start_ns,
-        name=printable(rank.name),
+        name=_cut(rank.name),
         world=rank.world,
         framework=rank.framework,
-        launch=printable(rank.launch),
-        user=printable(rank.user),
+        launch=_cut(rank.launch),
+        user=_cut(rank.user),
     )
 
 

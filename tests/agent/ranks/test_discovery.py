@@ -12,11 +12,20 @@ from pathlib import Path
 
 import psutil
 import pytest
+from pytest import LogCaptureFixture
 from roofline_agent.ranks.candidates import Candidate, is_child
-from roofline_agent.ranks.discovery import LIST_AGAIN_SCANS, LOOK_AGAIN_SCANS, YOUNG_SCANS, Discovery
+from roofline_agent.ranks.discovery import (
+    LIST_AGAIN_SCANS,
+    LOOK_AGAIN_SCANS,
+    SHARED_SCANS,
+    YOUNG_SCANS,
+    Discovery,
+)
 from roofline_agent.ranks.identity import Identity, identify, may_name_a_rank
+from roofline_agent.ranks.known_names import MOST_OF_USER, KnownNames
 from roofline_agent.ranks.launchers import is_launcher
 from roofline_agent.ranks.names import user_of
+from roofline_agent.ranks.new_names import NewNames
 from roofline_agent.ranks.processes import Processes
 from roofline_agent.records import Rank
 
@@ -71,6 +80,7 @@ def test_index_may_be_text() -> None:
         '{"task": {"type": "worker"}}',
         '{"task": {"type": "worker", "index": "x"}}',
         '{"task": {"type": "worker", "index": -1}}',
+        '{"task": {"type": "", "index": 0}}',
         '{"task": {"type": "worker", "index": 0}, "cluster": []}',
         '{"task": {"type": "worker", "index": 0}, "cluster": {"worker": 5}}',
     ],
@@ -471,6 +481,66 @@ def test_adopted_process_is_a_rank_until_it_ends(tmp_path: Path) -> None:
     (tmp_path / "11").rename(tmp_path / "gone")
     assert discovery.scan() == ([], [rank])
     assert discovery.adopt(4711, 5) is None
+
+
+def test_adopted_process_stays_a_rank_when_a_child_of_it_is_looked_at(tmp_path: Path) -> None:
+    add_process(tmp_path, 11, {})
+    discovery = Discovery(str(tmp_path), "agents")
+    rank = discovery.adopt(11, 5)
+    add_process(tmp_path, 12, {}, parent=11)
+    assert discovery.look_at(12) == rank, "a worker of its data loader"
+    assert discovery.scan() == ([rank], [])
+    add_process(tmp_path, 11, {}, start_ticks=500)
+    assert discovery.look_at(11) is None, "another process with its pid"
+
+
+def test_pid_that_is_used_again_is_not_the_rank_that_had_it(tmp_path: Path) -> None:
+    add_process(tmp_path, 11, SLURM)
+    discovery = Discovery(str(tmp_path))
+    (before,), _ = discovery.scan()
+    add_process(tmp_path, 11, {**SLURM, "SLURM_PROCID": "1"}, start_ticks=500)
+    now = discovery.look_at(11)
+    assert now is not None and (now.index, now.start_ns) != (before.index, before.start_ns)
+    assert discovery.changes() == ([now], [before])
+
+
+def test_restart_is_the_same_rank_though_both_marked_within_seconds(tmp_path: Path) -> None:
+    discovery = Discovery(str(tmp_path))
+    add_process(tmp_path, 11, SLURM)
+    add_process(tmp_path, 12, SLURM, start_ticks=500)
+    discovery.scan()
+    (claimed,) = set(discovery.rivals.values())
+    (tmp_path / "11").rename(tmp_path / "gone")
+    discovery.tell_apart(claimed)
+    assert [(rank.pid, rank.index) for rank in discovery.ranks.values()] == [(12, int(SLURM["SLURM_PROCID"]))]
+    add_process(tmp_path, 13, SLURM, start_ticks=600)
+    discovery.scan()
+    discovery.tell_apart(claimed)
+    assert len({rank.index for rank in discovery.ranks.values()}) == 2, "both live"
+
+
+def test_processes_that_claim_one_rank_are_names_of_their_own(
+    tmp_path: Path, caplog: LogCaptureFixture
+) -> None:
+    """A script that starts very many programs within a step of Slurm: the server refuses batches of more
+    ranks than it takes."""
+    for pid in range(100, 100 + MOST_OF_USER + 8):
+        add_process(tmp_path, pid, SLURM)
+    discovery = Discovery(str(tmp_path))
+    for _ in range(SHARED_SCANS + 2):
+        discovery.scan()
+    indices = {rank.index for rank in discovery.ranks.values()}
+    assert len(discovery.ranks) == len(indices) == MOST_OF_USER
+    assert "has too many ranks at one time" in caplog.text
+
+
+def test_names_of_a_day_are_those_that_are_reported(tmp_path: Path, caplog: LogCaptureFixture) -> None:
+    names = KnownNames(Processes(str(tmp_path)))
+    names.new_names = NewNames(16)
+    ranks = {pid: Rank("99", "slurm", pid, pid, uid=5) for pid in range(20)}
+    ranks[20] = Rank("other", "slurm", 0, 20, uid=6)
+    assert list(names.without_floods(ranks)) == [*range(8), 20]
+    assert list(names.without_floods(ranks)) == [*range(8), 20] and len(caplog.records) == 12
 
 
 def test_rank_that_ends_before_it_was_reported_is_reported_with_its_variables(tmp_path: Path) -> None:

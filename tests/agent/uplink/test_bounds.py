@@ -78,3 +78,17 @@ def test_batch_is_half_full_when_one_user_has_half_a_share(users: int) -> None:
         assert not facts.is_half_full
         facts.take_fact("x", 1000)
     assert facts.is_half_full
+
+
+def test_user_who_is_not_known_of_at_first_adds_nothing_to_the_whole() -> None:
+    """The server refuses a batch with more names or forms than it takes, whoever they are of."""
+    room, names, ranks = BatchRoom(), count(), count()
+    for user in (1000, 2000):
+        while room.take_span_name(f"phase.{next(names)}", user):
+            pass
+        while room.take_named(Rank("job", "worker", next(ranks)), user):
+            pass
+        taken = sum(room.take_form(user) for _ in range(MAX_FORMS))
+        assert taken == (MAX_FORMS if user == 1000 else 0)
+        room.users = 2
+    assert (next(names) - 2, next(ranks) - 2) == (MAX_SPAN_NAMES, MAX_NAMED)

@@ -188,3 +188,30 @@ def test_enumerations_are_those_of_the_wire() -> None:
     for ours, prefix in [(EventKind, "EVENT_KIND_"), (MetricKind, "METRIC_KIND_")]:
         for member in ours:
             assert getattr(pb, prefix + member.name) == member.value
+
+
+def test_names_are_as_the_server_takes_them_whatever_a_process_says() -> None:
+    odd = Rank("j" * 300, "", 0, 11, 100, "n" * 300, launch="l" * 300, user="u\n" * 200)
+    batch = decode(Batch(1, 10, {COUNTERS: [Sample(odd, 5, (1, 0.5), "9" * 300)]}))
+    (rank,) = batch.ranks
+    assert (len(rank.job), rank.role, len(rank.name), len(rank.launch)) == (256, "?", 256, 256)
+    assert rank.user == "u?" * 128 and batch.instances == ["9" * 256]
+
+
+def test_facts_are_left_out_where_they_alone_are_more_than_a_batch_holds() -> None:
+    facts = [Event(EventKind.FACT, 5, 5, ONE, text=f"setting.{at}={'x' * 100}") for at in range(100)]
+    batch = Batch(1, 10, {COUNTERS: [Sample(ONE, 5, (1, 0.5))]}, events=[*facts, exited()])
+    data = encode_within(batch, 1, limit=2000)
+    assert len(data) <= 2000
+    events = pb.AgentMessage.FromString(data).batch.events
+    kept = [(event.kind, event.count, event.text) for event in events]
+    lost = EventKind.LOST.value
+    assert kept == [
+        (EventKind.RANK_EXITED.value, 0, ""),
+        (lost, 1, "samples (more than a batch holds)"),
+        (lost, 100, "facts (more than a batch holds)"),
+    ]
+
+
+def exited() -> Event:
+    return Event(EventKind.RANK_EXITED, 9, 9, ONE)
