@@ -218,7 +218,7 @@ class Daemon:
         for text in self._exporter.take_notices(self._rank_events.take_started()):
             yield Event(EventKind.FACT, end, end, text=text)
         for count, why in self._spool.take_losses():
-            yield Event(EventKind.LOST, self._begin_ns, end, None, count, f"batches (spool {why})")
+            yield Event(EventKind.LOST, self._begin_ns, end, None, count, f"batches ({why})")
         texts = self._wishes.take_facts()
         if held_ns := self._batching.held_ns:
             texts.append(f"{HELD}{held_ns / 1e9:g} s: {BUSY}")

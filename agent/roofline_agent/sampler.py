@@ -62,6 +62,7 @@ class _Worker(threading.Thread):
         self._rounds: queue.SimpleQueue[tuple[Sequence[Source], _Question] | None] = queue.SimpleQueue()
         self._receive = receive
         self.asking: tuple[Source, int] | None = None  # whom, since when (node time)
+        self.abandoned = False  # another asks its sources from now on
         self.idle = threading.Event()
         self.idle.set()
 
@@ -73,6 +74,8 @@ class _Worker(threading.Thread):
         while (work := self._rounds.get()) is not None:
             sources, question = work
             for source in sources:
+                if self.abandoned:
+                    threading.Event().wait()  # for good: programs that it has started end with it
                 self.asking = (source, time.monotonic_ns())
                 try:
                     answer = question(source)
@@ -127,6 +130,7 @@ class _Lane:
     def abandon(self, source: Source) -> None:
         """Leave the thread that waits for this source; the others get a new one with the next round."""
         self.leave_out(source)
+        self.worker.abandoned = True
         self.worker.end()
         self._start_worker()
 

@@ -135,6 +135,28 @@ def test_source_that_hangs_is_dropped_with_its_reason_and_the_others_go_on() -> 
         assert names(sampler.sample([RANK])[0]) == ["good"], "what it says afterwards comes too late"
 
 
+def test_source_behind_one_that_hung_is_asked_by_one_thread() -> None:
+    """When the call comes back, its thread leaves the sources behind to the one that took its place."""
+    threads: list[threading.Thread] = []
+
+    class Noted(Made):
+        def sample(self, ranks: Sequence[Rank]) -> list[Sample]:
+            threads.append(threading.current_thread())
+            return super().sample(ranks)
+
+    with hanging("stuck", measures=False) as stuck:
+        sampler = Sampler({"stuck": stuck, "good": Noted("good")}, hangs_ns=50_000_000)
+        (before,) = [one for one in threading.enumerate() if one.name == "sampler-files" and one.is_alive()]
+        sampler.ask([RANK])
+        assert stuck.entered.wait(10)
+        wait_for(lambda: sampler.sample([RANK])[0])
+        stuck.go.set()
+        before.join(0.3)
+        assert sampler.sample([RANK])[0]
+    assert before not in threads
+    assert before.is_alive(), "the kernel would end the programs that it has started"
+
+
 def test_measuring_source_that_hangs_does_not_keep_files_waiting() -> None:
     with hanging("driver", measures=True) as driver:
         sampler = Sampler({"driver": driver, "file": Made("file")})

@@ -77,6 +77,7 @@ class Discovery:
 
     def scan(self) -> tuple[list[Rank], list[Rank]]:
         """Look again: (ranks that are new, ranks that have gone) since the last `changes`."""
+        self._scans += 1
         self.scan_young()
         return self.changes()
 
@@ -96,7 +97,6 @@ class Discovery:
 
     def scan_young(self) -> None:
         """Look at processes that are new, young, launchers or due again, and forget those that have gone."""
-        self._scans += 1
         # A zombie is no rank any more, and a pid used again is another process.
         for pid, candidate in list(self._candidates.items()):
             status = self.processes.status(pid)

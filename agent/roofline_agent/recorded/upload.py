@@ -83,7 +83,7 @@ def upload(
                 time.sleep(0.01)
             count = _feed(found, target, spool, exporter, server, progress)
             _wait_durable(spool, server)
-            return Sent(count, spool.dropped)
+            return Sent(count, spool.dropped + spool.refused)
         finally:
             exporter.stop()
             spool.close()

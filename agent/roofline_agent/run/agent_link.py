@@ -225,7 +225,8 @@ class AgentLink:
         too_many = len(self._packets) - MAX_PACKETS
         if too_many > 0:
             self._count_dropped([self._packets.popleft() for _ in range(too_many)])
-            self._packets.append(pack_fact(DROPPED, self._facts[DROPPED]))
+            if DROPPED in self._facts:
+                self._packets.append(pack_fact(DROPPED, self._facts[DROPPED]))
         try:
             while self._packets:
                 self._socket.send(self._packets[0])  # type: ignore[union-attr]

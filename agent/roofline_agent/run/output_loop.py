@@ -24,7 +24,8 @@ def forward_output(
     turn: Callable[[], float],
     turn_s: float = TURN_S,
 ) -> None:
-    """Forward output until the streams end, or until the command has ended and all it wrote is forwarded.
+    """Forward output until the command has ended and all it wrote is forwarded. It may have closed its
+    streams long before that; where its end cannot be awaited, this is over with the streams.
 
     turn: called every turn_s while output comes, at first every TURN_S, as the command ends, and once at the
     end; it returns after how many seconds it is to be called where none comes.
@@ -32,7 +33,7 @@ def forward_output(
     with _end_of(child) as end:
         calm_from = time.monotonic() + EARLY_S
         turned, due = 0.0, time.monotonic() + TURN_S
-        while any(not output.ended for output in outputs):
+        while any(not output.ended for output in outputs) or (end is not None and child.poll() is None):
             ended = _forward_some(outputs, due, end)
             now, came = time.monotonic(), max(output.came for output in outputs)
             if came > turned:

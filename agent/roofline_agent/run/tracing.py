@@ -174,15 +174,18 @@ class RankTraces:
             return _not_recorded(steps, BESIDE_KERNELS)
         if not found.steps:
             return _not_recorded(steps, "each has more calls than are taken")
-        return f"{RECORDED} {steps}, {self._send(found)} ({what})"
+        return f"{RECORDED} {steps}, {self._send(found, done.unix_minus_node_ns)} ({what})"
 
-    def _send(self, found: TracedSteps) -> str:
-        """Send it, step by step; what was sent, and what was not."""
+    def _send(self, found: TracedSteps, unix_minus_node_ns: int) -> str:
+        """Send it, step by step; what was sent, and what was not. unix_minus_node_ns: as it was traced."""
         link = self._link
         assert link is not None
         calls = collectives = untaken = 0
         for step in found.steps:
-            if not link.send_all(step.calls, step.begin_ns, step.end_ns, True):
+            # They are taken for UNIX time as it is now, and the clock may have been set since.
+            ahead_ns = time.time_ns() - time.monotonic_ns() - unix_minus_node_ns
+            moved = [call._replace(start_ns=call.start_ns + ahead_ns) for call in step.calls]
+            if not link.send_all(moved, step.begin_ns, step.end_ns, True):
                 untaken += 1
                 continue
             link.send_spans(step.collectives)

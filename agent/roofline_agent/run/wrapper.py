@@ -237,11 +237,11 @@ class _WrappedCommand:
             return QUIET_TURN_S if is_sampled else CALM_TURN_S
 
         forward_output(self.child, self._outputs, turn, TURN_S if hurries else CALM_TURN_S)
-        while True:  # its output may have ended long before
+        while True:  # on an older kernel, its output may have ended long before
             try:
                 return self.child.wait(TURN_S)
             except subprocess.TimeoutExpired:
-                self._try(self._watch)
+                turn()
 
     def send_profiled(self, session: Session) -> int:
         """Send the kernels of a command that has ended under ncu; the command's own exit status."""

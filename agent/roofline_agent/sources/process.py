@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import resource
 import time
 from collections.abc import Callable, Sequence
 
@@ -45,6 +46,7 @@ METRICS = (
 )
 
 _MAX_THREADS = 1024  # of one rank; a file is kept open for each
+OF_FILES = 4  # one in so many of the files that the agent may have open
 
 _SCHEDSTAT_ADVICE = "a kernel with CONFIG_SCHEDSTATS tells how long threads wait for a CPU"
 _AT_EACH = 4  # metrics that every sample has: the first and the last three
@@ -55,6 +57,12 @@ def accounts_waits(proc: str) -> bool:
     """Whether the kernel keeps the time that threads wait for a CPU; else all is zero or absent."""
     words = (read_once(f"{proc}/self/schedstat", 128) or b"0").split()
     return any(word != b"0" for word in words)
+
+
+def _most_files() -> int:
+    """That this process may have open."""
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    return most if most != resource.RLIM_INFINITY else 1 << 20
 
 
 def cpu_clock(pid: int) -> int:
@@ -75,6 +83,7 @@ class ProcessSource:
         self._proc = settings.proc
         self._accounts_waits = accounts_waits(settings.proc)
         self._open: dict[tuple[int, int], _Files] = {}
+        self._room = _Room(_most_files() // OF_FILES)
         self._stops = Stops(settings.proc, settings.clock)
 
     def probe(self) -> SourceStatus:
@@ -104,7 +113,8 @@ class ProcessSource:
         key = (rank.pid, rank.start_ns)
         files = self._open.get(key)
         if files is None:
-            files = self._open[key] = _Files(f"{self._proc}/{rank.pid}", self._accounts_waits)
+            room = self._room if self._accounts_waits else None
+            files = self._open[key] = _Files(f"{self._proc}/{rank.pid}", room)
         now = self._clock()
         cpu_ns = time.clock_gettime_ns(cpu_clock(rank.pid))
         values = (cpu_ns, *files.values(now), self._stops.stopped_ns(key), *files.busiest())
@@ -117,10 +127,18 @@ class ProcessSource:
         self._open.clear()
 
 
+class _Room:
+    """For files of threads: without a file left for a new process the agent would take all for gone."""
+
+    def __init__(self, most: int) -> None:
+        self.left = most
+
+
 class _Files:
     """stat, statm and io of one process, kept open; reading them after its death raises OSError."""
 
-    def __init__(self, directory: str, accounts_waits: bool) -> None:
+    def __init__(self, directory: str, room: _Room | None) -> None:
+        """room: None: the waits of its threads are not known."""
         self._stat = os.open(f"{directory}/stat", os.O_RDONLY | os.O_CLOEXEC)
         try:
             self._statm = os.open(f"{directory}/statm", os.O_RDONLY | os.O_CLOEXEC)
@@ -131,7 +149,7 @@ class _Files:
             self._io: int | None = os.open(f"{directory}/io", os.O_RDONLY | os.O_CLOEXEC)
         except OSError:
             self._io = None  # hidden in some containers: storage traffic is then absent
-        self._waits = Waits(f"{directory}/task") if accounts_waits else None
+        self._waits = Waits(f"{directory}/task", room=room) if room is not None else None
         self._read_ns = 0
 
     def values(self, now_ns: int) -> tuple[int | None, ...]:
@@ -212,7 +230,11 @@ class Waits:
     does not count.
     """
 
-    def __init__(self, directory: str, clock: Callable[[], int] = time.monotonic_ns) -> None:
+    def __init__(
+        self, directory: str, clock: Callable[[], int] = time.monotonic_ns, room: _Room | None = None
+    ) -> None:
+        """room: for the files of these threads and of others; None: there is enough."""
+        self._room = _Room(_MAX_THREADS) if room is None else room
         self._directory = directory
         self._clock = clock
         self._read_ns = clock()  # all threads
@@ -228,7 +250,7 @@ class Waits:
         names = set(os.listdir(self._directory))
         for gone in self._threads.keys() - names:
             self._forget(gone)
-        if len(names) > _MAX_THREADS:
+        if len(names) > min(_MAX_THREADS, len(self._threads) + self._room.left):
             return None
         for name in names:
             try:
@@ -274,6 +296,7 @@ class Waits:
         thread = self._threads.get(name)
         if thread is None:
             thread = self._threads[name] = _ThreadCounts(f"{self._directory}/{name}/schedstat")
+            self._room.left -= 1
         self._read(thread)
 
     def _read(self, thread: _ThreadCounts) -> None:
@@ -283,6 +306,7 @@ class Waits:
         thread = self._threads.pop(name, None)
         if thread is not None:
             thread.close()
+            self._room.left += 1
             if thread is self._busiest:
                 self._busiest = None
 

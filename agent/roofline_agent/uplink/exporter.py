@@ -24,6 +24,7 @@ from ..errors import Unavailable, Unreachable
 from ..netbench.bench import NetBench
 from ..traced.orders import TraceOrder
 from .commands import Commands
+from .bounds import MAX_BATCH
 from .encoding import Greeting, encode_hello, extent_of, is_batch, lineage_of, renumbered
 from .grpc_setup import FEWER_WAKEUPS, grpc, wait_longer
 from .membership import Membership
@@ -225,8 +226,12 @@ class Exporter(threading.Thread):
         return None
 
     def _can_be_sent(self, pending: Pending) -> bool:
-        """Whether a batch is what was put into the spool; else it is given up, for the server would end the
-        stream, again and again."""
+        """Whether a batch is what was put into the spool, and no larger than the server takes; else it is
+        given up, for the server would end the stream, again and again."""
+        if len(pending.data) > MAX_BATCH:
+            log.error("batch %d is larger than the server takes and is lost", pending.sequence)
+            self._spool.reject(pending.sequence)
+            return False
         if is_batch(pending.data, pending.sequence):
             return True
         log.error("batch %d in the spool is damaged and is lost", pending.sequence)

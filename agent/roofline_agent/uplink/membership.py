@@ -46,7 +46,9 @@ class Membership:
     def renew_if_due(self) -> threading.Thread | None:
         """Have a thread exchange the certificate where that is due; what is open goes on with the old one."""
         now = self._clock()
-        if self.access is None or not self.access.is_due(now) or now - self._tried < AGAIN_S:
+        if self.access is None or not self.access.is_due(now):
+            return None
+        if 0 <= now - self._tried < AGAIN_S:  # the clock may have been set back
             return None
         self._tried = now
         thread = threading.Thread(target=self._renew, args=(self.access,), name="renew", daemon=True)

@@ -72,7 +72,8 @@ class Spool:
         self._agent = ""  # the name that the file keeps
         self.dropped = 0
         self.damaged = 0  # lost with a file that was set aside, or unreadable; not among those dropped
-        self._told: dict[str, int] = {}  # of both, by why
+        self.refused = 0  # by the server, for good
+        self._told: dict[str, int] = {}  # of all three, by why
         self.lineage = uuid.uuid4().hex  # of the batches that are made now
         self.in_order_through = 0  # no batch may overtake those up to here
         self.numbering = threading.RLock()  # held from next_sequence() to append()
@@ -238,6 +239,7 @@ class Spool:
                 self._disk_failed = False
                 self._newest = Pending(sequence, data) if sequence == self._last else None
                 self._bytes += len(data)
+                self._write_memory()
             try:
                 while self._bytes > self._limit:
                     self._drop_oldest()
@@ -269,6 +271,13 @@ class Spool:
             del self._memory[min(self._memory)]
             self.dropped += 1
 
+    def _write_memory(self) -> None:
+        """Put on disk what waits in memory, the oldest first, as far as there is room again."""
+        with contextlib.suppress(sqlite3.Error):
+            for sequence in sorted(self._memory):
+                self._db.execute("insert into batch values (?, ?)", (sequence, self._memory[sequence]))
+                self._bytes += len(self._memory.pop(sequence))
+
     def pending(self, after: int, limit: int, through: int = MAX_SEQUENCE) -> list[Pending]:
         """The oldest batches that wait with a sequence above `after`, up to `through`."""
         with self._lock:
@@ -276,7 +285,7 @@ class Spool:
             if self._newest is not None and after >= self._newest.sequence - 1:
                 found = [self._newest] if after < self._newest.sequence <= through else []
             else:
-                rows = self._on_disk(after, through, limit + len(self._kept))
+                rows = self._on_disk(after, through, limit + sum(one > after for one in self._kept))
                 rows += [(s, d) for s, d in self._memory.items() if after < s <= through]
                 found = [Pending(*row) for row in sorted(rows)]
             return [one for one in found if one.sequence not in self._kept][:limit]
@@ -326,7 +335,7 @@ class Spool:
     def reject(self, sequence: int) -> None:
         """Give up one batch that the server can never take."""
         with self._lock:
-            self.dropped += 1
+            self.refused += 1
         self.remove(sequence)
 
     def give_up(self, sequence: int) -> None:
@@ -336,9 +345,13 @@ class Spool:
         self.remove(sequence)
 
     def take_losses(self) -> list[tuple[int, str]]:
-        """How many batches were lost since the last call, and why: "full" or "damaged"."""
+        """How many batches were lost since the last call, and why."""
         with self._lock:
-            lost = {"full": self.dropped, "damaged": self.damaged}
+            lost = {
+                "spool full": self.dropped,
+                "spool damaged": self.damaged,
+                "refused by the server": self.refused,
+            }
             new = [(count - self._told.get(why, 0), why) for why, count in lost.items()]
             self._told = lost
         return [(count, why) for count, why in new if count]
@@ -367,6 +380,9 @@ class Spool:
             with contextlib.suppress(sqlite3.Error):  # on a full disk: they are sent once more
                 self._db.execute("insert or replace into state values ('acked', ?)", (str(self._acked),))
                 self._forget()
+            self._write_memory()
+            if self._memory:
+                log.error("%d batches that wait in memory are lost: the disk is full", len(self._memory))
             self._db.close()
 
 

@@ -25,6 +25,7 @@ _LINE = re.compile(_TOKEN_PATTERN + rb"[^\n]{0,%d}\n" % _MAX_BODY)
 _LAST_LINE = re.compile(_TOKEN_PATTERN + rb"[^\n]*")
 _MARK = re.compile(rb"roofline_verbose,mark,([0-9]{1,19})\s*")
 # process, what, moment (monotonic ns), the same moment on the clock of oneDNN's lines (epoch ns)
+_SAMPLE_NOTE = b"roofline_verbose,kernels,"
 _SAMPLE = re.compile(
     rb"roofline_verbose,kernels,([0-9]{1,10}),(sampled|on|through|off),([0-9]{1,19}),([0-9]{1,19})\s*"
 )
@@ -82,7 +83,8 @@ class VerboseFilter:
         position = self._shown
         if b"_verbose," in data or b"MKL_VERBOSE " in data:
             whole = data.rfind(b"\n") + 1
-            if not (self.reads or self._shown or self._keep_onednn or self._keep_mkl) and whole:
+            unread = not (self.reads or self._shown or self._keep_onednn or self._keep_mkl)
+            if unread and whole and _SAMPLE_NOTE not in data:
                 rest, count = _LINE.subn(b"", data[:whole])
                 self.lines_seen += count
                 passed.append(rest)
@@ -181,7 +183,7 @@ class VerboseFilter:
         """A note of hooks: kernels are on, still on, or off from here."""
         calls = self._take_all()
         if what == b"sampled":
-            self.sampled = True
+            self.sampled = self.reads = True
             return
         trouble = self.lines_unparsed + self.calls_dropped
         mine = process == self._sampler and trouble == self._trouble and moment_ns >= self._on_ns

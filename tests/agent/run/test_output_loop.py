@@ -36,3 +36,24 @@ def test_next_turn_comes_soon_after_output_though_a_quiet_one_could_wait(
         os.close(output.child_end)
         output_loop.forward_output(child, [output], turn)
     assert turns[:2] == [0, 1], "nothing had come, then something had"
+
+
+def test_turns_go_on_until_the_command_ends_though_it_has_closed_its_output() -> None:
+    output = OutputStream(1, None, lambda data, when: None)
+    ended_at: list[bool] = []
+
+    def turn() -> float:
+        ended_at.append(output.ended)
+        if len(ended_at) > 3:
+            os.close(to_child)
+            return NEVER_S
+        return 0.0
+
+    from_us, to_child = os.pipe()
+    command = ["sh", "-c", "exec >&-; read line"]
+    with ended(subprocess.Popen(command, stdin=from_us, stdout=output.child_end)) as child:
+        os.close(from_us)
+        os.close(output.child_end)
+        output_loop.forward_output(child, [output], turn)
+        assert child.poll() is not None
+    assert ended_at[-1] and sum(ended_at) >= 3

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -25,6 +26,7 @@ from ..traced.test_steps import BORDERS, LATER, LINEAR, PRODUCT, UNIX_MINUS_NODE
 class FakeLink:
     def __init__(self) -> None:
         self.sent: list[tuple[int, int, int]] = []  # calls, begin, end of a step
+        self.starts: list[int] = []  # of calls, UNIX time
         self.takes = True
 
     def introduce(self) -> None: ...
@@ -36,6 +38,7 @@ class FakeLink:
     def send_all(self, calls: list[Any], begin_ns: int, end_ns: int, complete: bool) -> bool:
         assert complete
         self.sent.append((len(calls), begin_ns, end_ns))
+        self.starts += [call.start_ns for call in calls]
         return self.takes
 
 
@@ -179,3 +182,14 @@ def test_command_that_ends_first_leaves_nothing(wrapper: Wrapper) -> None:
     wrapper.traces.close()
     assert wrapper.states[-1] == "not recorded: steps 7-8: the command ended before these steps did"
     assert not folder.exists()
+
+
+def test_kernels_stay_in_their_steps_though_the_clock_was_set_since(wrapper: Wrapper) -> None:
+    """The trace is of a time whose clock was UNIX_MINUS_NODE ahead of the node's, which it is no more."""
+    wrapper.traces.ask("7-8")
+    wrapper.hooks_are_done()
+    wrapper.until_over()
+    ahead_ns = time.time_ns() - time.monotonic_ns()
+    begins, ends = [begin for _, begin, _ in wrapper.link.sent], [end for _, _, end in wrapper.link.sent]
+    starts = [start - ahead_ns for start in wrapper.link.starts]
+    assert starts and all(min(begins) <= start < max(ends) for start in starts)

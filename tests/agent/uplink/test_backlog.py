@@ -110,5 +110,5 @@ def test_refused_batch_of_the_backlog_holds_up_nothing(line: Line) -> None:
     line.start()
     wait_for(lambda: line.spool.bytes_waiting == 0)
     assert sorted(script.batches) == list(range(1, 101))
-    assert line.spool.dropped == 14
+    assert line.spool.refused == 14
     wait_for(lambda: script.others[-1].backlog == pb.Backlog())

@@ -162,14 +162,14 @@ def test_rejected_batch_is_given_up_and_counted(line: Line) -> None:
     line.fill(3)
     wait_for(lambda: line.spool.bytes_waiting == 0)
     assert script.batches == [1, 2, 3]
-    assert line.spool.dropped == 1
+    assert line.spool.refused == 1
 
 
 def test_many_rejections_do_not_stop_the_stream(line: Line) -> None:
     script = line.up(Script(lambda batch: reject(batch) if batch.sequence <= WINDOW else ack(batch)))
     line.start()
     line.fill(WINDOW)
-    wait_for(lambda: line.spool.dropped == WINDOW)
+    wait_for(lambda: line.spool.refused == WINDOW)
     line.fill(1)
     wait_for(lambda: WINDOW + 1 in script.batches)
 
@@ -246,7 +246,7 @@ def test_server_that_takes_no_number_ends_in_counted_drops(line: Line) -> None:
     line.up(Script(taken, lineages=True))
     line.start()
     line.fill(3)
-    wait_for(lambda: line.spool.dropped == 3)
+    wait_for(lambda: line.spool.refused == 3)
     assert line.spool.bytes_waiting == 0
 
 

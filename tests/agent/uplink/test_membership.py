@@ -54,6 +54,19 @@ def test_tried_again_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
     assert wait(member) and member.access == OLD
 
 
+def test_tried_again_though_the_clock_was_set_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(*_: Any) -> Access:
+        raise CannotJoin("away")
+
+    monkeypatch.setattr(membership, "renewed", refused)
+    clock = Time()
+    member = Membership(None, "head:1", OLD, clock=clock)
+    clock.now = NOW + 100 * AGAIN_S
+    assert wait(member)
+    clock.now = NOW + 1
+    assert wait(member) and not wait(member)
+
+
 def test_one_that_cannot_be_written_is_exchanged_again(monkeypatch: pytest.MonkeyPatch) -> None:
     kept: list[Access] = []
     full = [CannotJoin("cannot write servers.json: No space left on device")]

@@ -133,7 +133,7 @@ def test_welcome_between_number_and_append_is_not_undone(spool: Spool) -> None:
 def test_rejected_batch_is_dropped_and_counted(spool: Spool) -> None:
     fill(spool, 3)
     spool.reject(2)
-    assert (sequences(spool), spool.dropped, spool.bytes_waiting) == ([1, 3], 1, 2)
+    assert (sequences(spool), spool.refused, spool.bytes_waiting) == ([1, 3], 1, 2)
 
 
 def test_batches_wait_in_memory_while_the_disk_takes_nothing(spool: Spool, disk: Disk) -> None:
@@ -178,7 +178,7 @@ def test_rejection_survives_a_full_disk(spool: Spool, disk: Disk) -> None:
     fill(spool, 1)
     disk.refuse()
     spool.reject(1)
-    assert spool.dropped == 1
+    assert spool.refused == 1
 
 
 def test_ack_survives_a_full_disk(spool: Spool, disk: Disk) -> None:
@@ -601,3 +601,53 @@ def test_directory_that_is_no_file_is_reported(tmp_path: Path) -> None:
     with pytest.raises(Unavailable, match=r"cannot keep a spool .* choose another --state"):
         Spool(tmp_path / "spool.db")
     assert asides(tmp_path / "spool.db") == []
+
+
+def test_what_waits_in_memory_goes_to_the_disk_when_that_has_room_again(tmp_path: Path, disk: Disk) -> None:
+    path = tmp_path / "spool.db"
+    spool = Spool(path, 1000, disk.connect)
+    fill(spool, 1)
+    disk.refuse()
+    fill(spool, 3)
+    disk.accept()
+    fill(spool, 1)
+    assert disk.batches() == sequences(spool) == [1, 2, 3, 4, 5] and spool.bytes_waiting == 5
+    disk.refuse()
+    fill(spool, 1)
+    disk.accept()
+    spool.close()
+    assert sequences(Spool(path)) == [1, 2, 3, 4, 5, 6], "an agent that is stopped loses none"
+
+
+def test_memory_that_is_lost_at_the_end_is_told(
+    tmp_path: Path, disk: Disk, caplog: pytest.LogCaptureFixture
+) -> None:
+    spool = Spool(tmp_path / "spool.db", 1000, disk.connect)
+    disk.refuse()
+    fill(spool, 3)
+    spool.close()
+    assert "3 batches that wait in memory are lost" in caplog.text
+
+
+def test_backlog_is_read_once(spool: Spool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the server has of it, but what is still on disk, is not read with each of its acks."""
+    fill(spool, 100)
+    read: list[int] = []
+    on_disk = spool._on_disk
+    monkeypatch.setattr(spool, "_on_disk", lambda *asked: read.append(len(found := on_disk(*asked))) or found)
+    for first in range(0, 100, 10):
+        spool.pending(first, 10)
+        spool.forget(range(first + 1, first + 11))
+    assert sum(read) <= 110
+
+
+def test_losses_are_told_by_what_they_come_from(spool: Spool) -> None:
+    fill(spool, 5, 300)
+    spool.reject(4)
+    spool.give_up(5)
+    assert spool.take_losses() == [
+        (2, "spool full"),
+        (1, "spool damaged"),
+        (1, "refused by the server"),
+    ]
+    assert spool.take_losses() == []

@@ -251,3 +251,16 @@ def test_stretches_of_two_processes_at_once_are_not_claimed() -> None:
     stream += [note("off", 30, 2), note("on", 40, 2), PRODUCT, note("off", 50, 2)]
     filtered.feed(b"".join(stream), 0)
     assert [(s.begin_ns, s.end_ns, len(s.calls)) for s in filtered.take_stretches()] == [(40, 50, 1)]
+
+
+def test_note_that_kernels_are_sampled_is_taken_while_lines_are_not_read() -> None:
+    """One script may run a training with TensorFlow, whose lines are too many, and then one with PyTorch."""
+    filtered = VerboseFilter()
+    filtered.reads = False
+    filtered.feed(PRODUCT + note("sampled", 0), 0)
+    filtered.feed(PRODUCT, 0)
+    filtered.feed(note("on", 10) + PRODUCT, 0)
+    filtered.feed(PRODUCT, 0)
+    filtered.feed(note("off", 20), 0)
+    assert filtered.sampled
+    assert [(s.begin_ns, s.end_ns, len(s.calls)) for s in filtered.take_stretches()] == [(10, 20, 2)]
