@@ -75,7 +75,7 @@ class _Worker(threading.Thread):
             sources, question = work
             for source in sources:
                 if self.abandoned:
-                    threading.Event().wait()  # for good: programs that it has started end with it
+                    break
                 self.asking = (source, time.monotonic_ns())
                 try:
                     answer = question(source)
@@ -84,6 +84,8 @@ class _Worker(threading.Thread):
                 self._receive(self, answer)
             self.asking = None
             self.idle.set()
+        if self.abandoned:
+            threading.Event().wait()  # for good: with this thread the programs end that it has started
 
     def end(self) -> None:
         self._rounds.put(None)

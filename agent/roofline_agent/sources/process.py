@@ -83,7 +83,7 @@ class ProcessSource:
         self._proc = settings.proc
         self._accounts_waits = accounts_waits(settings.proc)
         self._open: dict[tuple[int, int], _Files] = {}
-        self._room = _Room(_most_files() // OF_FILES)
+        self._room = Room(_most_files() // OF_FILES)
         self._stops = Stops(settings.proc, settings.clock)
 
     def probe(self) -> SourceStatus:
@@ -127,7 +127,7 @@ class ProcessSource:
         self._open.clear()
 
 
-class _Room:
+class Room:
     """For files of threads: without a file left for a new process the agent would take all for gone."""
 
     def __init__(self, most: int) -> None:
@@ -137,7 +137,7 @@ class _Room:
 class _Files:
     """stat, statm and io of one process, kept open; reading them after its death raises OSError."""
 
-    def __init__(self, directory: str, room: _Room | None) -> None:
+    def __init__(self, directory: str, room: Room | None) -> None:
         """room: None: the waits of its threads are not known."""
         self._stat = os.open(f"{directory}/stat", os.O_RDONLY | os.O_CLOEXEC)
         try:
@@ -231,10 +231,10 @@ class Waits:
     """
 
     def __init__(
-        self, directory: str, clock: Callable[[], int] = time.monotonic_ns, room: _Room | None = None
+        self, directory: str, clock: Callable[[], int] = time.monotonic_ns, room: Room | None = None
     ) -> None:
         """room: for the files of these threads and of others; None: there is enough."""
-        self._room = _Room(_MAX_THREADS) if room is None else room
+        self._room = Room(_MAX_THREADS) if room is None else room
         self._directory = directory
         self._clock = clock
         self._read_ns = clock()  # all threads

@@ -23,8 +23,8 @@ from roofline.v1 import ingest_pb2 as pb
 from ..errors import Unavailable, Unreachable
 from ..netbench.bench import NetBench
 from ..traced.orders import TraceOrder
-from .commands import Commands
 from .bounds import MAX_BATCH
+from .commands import Commands
 from .encoding import Greeting, encode_hello, extent_of, is_batch, lineage_of, renumbered
 from .grpc_setup import FEWER_WAKEUPS, grpc, wait_longer
 from .membership import Membership

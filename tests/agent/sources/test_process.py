@@ -12,7 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 from roofline_agent.records import Rank, SourceSettings
-from roofline_agent.sources.process import _Room, METRICS, ProcessSource, Waits, accounts_waits
+from roofline_agent.sources.process import METRICS, ProcessSource, Room, Waits, accounts_waits
 
 from tests.fakes import ended, wait_for
 
@@ -252,7 +252,7 @@ def test_counters_of_the_busiest_thread_go_on_with_another_one(tmp_path: Path) -
 
 def test_threads_have_no_more_files_than_there_is_room_for(tmp_path: Path) -> None:
     """Without a file left the agent could not look whether a process lives."""
-    tasks, room = tmp_path / "task", _Room(3)
+    tasks, room = tmp_path / "task", Room(3)
     for name in ("1", "2"):
         (tasks / name).mkdir(parents=True)
         (tasks / name / "schedstat").write_text("100 7 5")
