@@ -365,11 +365,6 @@ class Exporter(threading.Thread):
             return f"no longer accepts this node's credentials by joining it: {OUT}; join again: {JOIN}"
         if code in (grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.PERMISSION_DENIED):
             return f"refuses: {error.details()}"
-        return _explain(error)
-
-
-def _explain(error: grpc.RpcError) -> str:
-    code = error.code() if hasattr(error, "code") else None
-    if code == grpc.StatusCode.CANCELLED:
-        return f"sent no welcome within {WELCOME_TIMEOUT_S} s"
-    return f"{error.details() if hasattr(error, 'details') else error}"
+        if code == grpc.StatusCode.CANCELLED:
+            return f"sent no welcome within {WELCOME_TIMEOUT_S} s"
+        return f"{error.details() if hasattr(error, 'details') else error}"
