@@ -100,10 +100,11 @@ def _link(
     late: float,
 ) -> LinkSignals | None:
     """whole: bytes that it sent in the whole job; held, late: shares of the time, see LinkSignals; None: how
-    fast is not known of a way that matters."""
-    main = [way for way in to if way.sent > 0 and way.sent >= LEAST_SHARE * whole]
-    seconds = [lasted for way in main if (lasted := way.seconds(counted)) is not None]
-    if not main or len(seconds) < len(main) or not sum(seconds) > 0:
+    fast is not known of any way that matters. Beside a way with a link, one over loopback has none."""
+    matter = [way for way in to if way.sent > 0 and way.sent >= LEAST_SHARE * whole]
+    main = [way for way in matter if way.seconds(counted) is not None]
+    seconds = sum(way.seconds(counted) or 0.0 for way in main)
+    if not seconds > 0:
         return None
     if rank.sent is None or not (rank.sent.total > 0 and rank.sent.seconds > 0):
         return None  # it sent nothing in these steps
@@ -111,7 +112,7 @@ def _link(
     per_second = rank.sent.total / rank.sent.seconds / whole
     moved = per_second * sum(way.sent for way in main)
     at_once = sum(way.rate or 0.0 for way in main)
-    needed = per_second * sum(seconds)
+    needed = per_second * seconds
     return LinkSignals(rank.key, rank.role, rank.host, leaves, moved, needed, held, late, at_once=at_once)
 
 

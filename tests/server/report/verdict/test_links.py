@@ -20,12 +20,15 @@ def links(
     limited: tuple[float, ...] = (0.0, 0.0),
     rates: tuple[float, ...] = (RATE, RATE),
     waits: tuple[float, ...] = (0.0, 0.0),
+    over_loopback: int = 0,
 ) -> list[SlowLink]:
     """Of two ranks of these roles that send to each other. busy, limited, waits: shares of the time, in which
-    data were in flight, the other did not read what had come, and had not come to the collective."""
+    data were in flight, the other did not read what had come, and had not come to the collective.
+    over_loopback: bytes that each sends to a rank beside it, of which the kernel knows no rate."""
     ranks, parts = {}, []
     for number, role in enumerate(roles):
-        sent = CounterEvidence(SENT, SECONDS, 100, SENT / 100)
+        whole = SENT + over_loopback
+        sent = CounterEvidence(whole, SECONDS, 100, whole / 100)
         ranks[number] = SimpleNamespace(key=f"{role}:{number}", role=role, host="node", sent=sent)
         peer = f"{roles[1 - number]}:{1 - number}"
         grown = {
@@ -37,6 +40,14 @@ def links(
             metric = SimpleNamespace(name=name)
             mean = rates[number] if value is None else None
             parts.append(SimpleNamespace(rank=number, instance=peer, metric=metric, grown=value, mean=mean))
+        parts.append(
+            SimpleNamespace(
+                rank=number,
+                instance="ps:9",
+                metric=SimpleNamespace(name="tcp_sent_bytes"),
+                grown=over_loopback,
+            )
+        )
     sums = [{"transfer": 6.0, "wait_ranks": 10 * share} for share in waits]
     view: Any = SimpleNamespace(parts=parts)
     gathered: Any = SimpleNamespace(evidence=ranks)
@@ -78,6 +89,14 @@ def test_what_is_in_flight_to_a_peer_that_is_late_says_nothing_of_the_link() -> 
 def test_what_does_not_leave_a_network_namespace_has_no_link() -> None:
     """Figures of a healthy ring over loopback, whose ranks lack CPUs one more than the other."""
     assert links(("ddp", "ddp"), (0.115, 0.494), rates=(0.0, 0.0)) == []
+
+
+def test_slow_link_is_seen_though_as_much_goes_over_loopback() -> None:
+    """Of two servers one is on the workers' side of it."""
+    slow = {"busy": (0.1, 0.5), "rates": (RATE / 10, RATE)}
+    alone, beside = links(("ps", "worker"), **slow), links(("ps", "worker"), **slow, over_loopback=SENT)
+    assert [one.rank for one in beside] == [one.rank for one in alone] == ["ps:0"]
+    assert beside[0].on_their_way == pytest.approx(alone[0].on_their_way)
 
 
 def test_answers_of_a_server_are_in_flight_until_the_next_request() -> None:
