@@ -145,8 +145,11 @@ def test_source_behind_one_that_hung_is_asked_by_one_thread() -> None:
             return super().sample(ranks)
 
     with hanging("stuck", measures=False) as stuck:
+        others = set(threading.enumerate())
         sampler = Sampler({"stuck": stuck, "good": Noted("good")}, hangs_ns=50_000_000)
-        (before,) = [one for one in threading.enumerate() if one.name == "sampler-files" and one.is_alive()]
+        (before,) = [
+            one for one in threading.enumerate() if one not in others and one.name == "sampler-files"
+        ]
         sampler.ask([RANK])
         assert stuck.entered.wait(10)
         wait_for(lambda: sampler.sample([RANK])[0])

@@ -44,10 +44,9 @@ def test_turns_go_on_until_the_command_ends_though_it_has_closed_its_output() ->
 
     def turn() -> float:
         ended_at.append(output.ended)
-        if len(ended_at) > 3:
+        if len(ended_at) == 4:
             os.close(to_child)
-            return NEVER_S
-        return 0.0
+        return 0.0 if len(ended_at) < 4 else NEVER_S
 
     from_us, to_child = os.pipe()
     command = ["sh", "-c", "exec >&-; read line"]
