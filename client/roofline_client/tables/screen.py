@@ -323,8 +323,10 @@ def _commands(report: Report, verdict: Verdict) -> list[str]:
     commands = [f"report {job} --full"]
     if verdict.kind in ("bottleneck", "unclear") and len(report.ranks) > 1:
         commands.append(f"stragglers --job {job}")
-    if (named := verdict.bottleneck) is not None and named.rank and named.kind not in BREAKS:
-        commands.append(f"what-if --job {job} --fix {shlex.quote(named.rank.partition(',')[0])}")
+    named = verdict.bottleneck
+    # What fixing several ranks at once would give cannot be asked for.
+    if named is not None and named.rank and "," not in named.rank and named.kind not in BREAKS:
+        commands.append(f"what-if --job {job} --fix {shlex.quote(named.rank)}")
     commands.append(f"breakdown --job {job}")
     if any(account.parts for account in verdict.accounts):
         commands.append(f"plot --job {job} -o FILE.png")
