@@ -40,6 +40,13 @@ def number(amount: float, unit: str) -> str:
     return _plain(amount, 4) if abs(amount) < 1000 else f"{amount:.1f}"
 
 
+def rate(value: Value) -> str:
+    """Examples/s: "22,484 examples/s", "1.4 examples/s", "0.0022 examples/s"."""
+    amount = value.value or 0.0
+    shown = f"{amount:,.0f}" if amount >= 100 else _plain(amount, 3)
+    return f"{shown} {value.unit}"
+
+
 def factor(amount: float) -> str:
     """How many times one number is another: "x1.53", "x1230"."""
     return f"x{_plain(amount, 3)}"
