@@ -69,8 +69,11 @@ class _Questions:
         form = screen.in_full if full else screen.as_text
         return self._answer(lambda client: form(client.report(resolve_job(client, job), first, last)))
 
-    def stragglers(self, job: str, steps: str = "all") -> str:
-        """Which rank the others wait for, with the evidence. job: its name, or "last"."""
+    def stragglers(self, job: str, steps: str = "") -> str:
+        """Which rank the others wait for, with the evidence.
+
+        job: its name, or "last". steps: "FIRST:LAST", "all"; default the steady ones.
+        """
         first, last = _steps(steps)
         return self._answer(
             lambda client: waits.as_text(client.stragglers(resolve_job(client, job), first, last))

@@ -1,8 +1,17 @@
-"""How all programs write names."""
+"""How all programs write names, counts and times."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+
+# From two minutes on minutes, from two hours on hours.
+_TIMES = (
+    (7200.0, 3600.0, "h"),
+    (120.0, 60.0, "min"),
+    (1.0, 1.0, "s"),
+    (1e-3, 1e-3, "ms"),
+    (1e-6, 1e-6, "us"),
+)
 
 
 def printable(text: str) -> str:
@@ -14,3 +23,27 @@ def listed(names: Sequence[str], most: int = 4) -> str:
     """The first names and how many more there are: "a, b, c, d and 3 more"."""
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return ", ".join(names[:most]) + more
+
+
+def number(amount: float) -> str:
+    """Three digits, never a power of ten."""
+    if abs(amount) >= 999.5:
+        return f"{amount:,.0f}"
+    return f"{amount:.3g}" if abs(amount) >= 1e-4 else "0"
+
+
+def many(amount: float, what: str) -> str:
+    """ "1 launch", "1.5 launches", "12,000 launches". what: the singular."""
+    count = number(amount)
+    if count == "1":
+        return f"1 {what}"
+    return f"{count} {what}{'es' if what.endswith('ch') else 's'}"
+
+
+def in_unit(seconds: float) -> tuple[float, str]:
+    """A time in the unit that people read it in: (52.1, "ms"), (20.6, "min")."""
+    for least, scale, unit in _TIMES:
+        # What rounds up to the next unit is shown in the next unit: 1 s, not 1,000 ms.
+        if abs(seconds) >= 0.9995 * least:
+            return seconds / scale, unit
+    return seconds / 1e-9, "ns"

@@ -28,7 +28,8 @@ def site() -> Iterator[Asked]:
     found = report([rank("ps:0"), rank("worker:0")], verdict=verdict())
     message = to_message(pb.Report(), found, without=("sources", "points"))
     efficiency = answer(models.efficiency())
-    with serving(report=answer(message), jobs=JOBS, GetEfficiency=efficiency) as asked:
+    waits = answer(pb.Stragglers(verdict="no rank holds the others up"))
+    with serving(report=answer(message), jobs=JOBS, GetEfficiency=efficiency, GetStragglers=waits) as asked:
         yield asked
 
 
@@ -72,6 +73,14 @@ def test_efficiency_of_a_model(site: Asked) -> None:
     request = site.requests[-1]
     assert (request.subject.job, request.subject.first_step, request.flops_per_example) == ("42", 3, 6e9)
     assert not request.HasField("parameters")
+
+
+def test_stragglers_are_of_the_steady_steps_where_no_others_are_asked_for(site: Asked) -> None:
+    offered = tools(site.address)
+    assert text_of(call(offered, "stragglers", job="42")).startswith("no rank holds the others up")
+    assert not site.requests[-1].HasField("first_step")
+    call(offered, "stragglers", job="42", steps="all")
+    assert site.requests[-1].first_step == 0 and site.requests[-1].HasField("first_step")
 
 
 def test_what_goes_wrong_is_said_to_the_assistant(site: Asked) -> None:

@@ -98,7 +98,7 @@ class JobList:
             hosts=", ".join(job.hosts),
             user=", ".join(job.users),
             tags=job.tags,
-            speed=f"{rate.value:,.0f} {rate.unit}" if rate is not None and rate.value is not None else "",
+            speed=units.rate(rate) if rate is not None and rate.value is not None else "",
             sparks=seen.sparks if seen else [],
             verdict=shortened(verdict) if verdict else "",
             headline=verdict.headline if verdict else "",
@@ -147,5 +147,5 @@ def shortened(verdict: Verdict) -> str:
         return " ".join(words)
     # "CPU contention on every rank: it takes ..." and "not known: no steps were ..." need no more.
     begin = " ".join(words[:WORDS])
-    whole, stop, _ = begin.partition(":")
+    whole, stop, _ = f"{begin} ".partition(": ")  # "ddp:0" has a colon, too
     return whole if stop else begin.rstrip(";,") if begin.endswith((";", ",")) else f"{begin} …"

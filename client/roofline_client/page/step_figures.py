@@ -183,8 +183,8 @@ def _seconds(number: float | None) -> str:
 
 
 def _ms(seconds: float) -> float | None:
-    """None: absent, which JSON can hold."""
-    return round(1e3 * seconds, 3) if math.isfinite(seconds) else None
+    """To six digits: steps may take microseconds. None: absent, which JSON can hold."""
+    return float(f"{1e3 * seconds:.6g}") if math.isfinite(seconds) else None
 
 
 def numbers(found: StepOverview) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from roofline.answers.tables import TableChunk
+from roofline.texts import many
 
 from ..errors import NothingToDraw
 from ..tables.names import clean
@@ -90,7 +91,6 @@ def read(chunks: Iterable[TableChunk]) -> tuple[dict[str, dict[int, Step]], list
             repeated += number in steps
             steps[number] = Step(duration / 1e9, phases)
     if repeated:
-        notes.append(
-            f"{repeated:,} steps were done again, or are windows of several workers: the last is drawn."
-        )
+        are = "was done again, or is a window" if repeated == 1 else "were done again, or are windows"
+        notes.append(f"{many(repeated, 'step')} {are} of several workers: the last is drawn.")
     return ranks, notes

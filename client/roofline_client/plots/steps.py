@@ -10,6 +10,7 @@ import math
 import shlex
 import statistics
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import Any
 
 from matplotlib.artist import Artist
@@ -18,6 +19,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator
+from roofline.texts import many
 
 from ..tables import units
 from ..tables.names import clean
@@ -67,10 +69,13 @@ def _is_single(panels: Sequence[StepPanel]) -> bool:
 
 
 def _draw(axes: Sequence[Axes], panels: Sequence[StepPanel]) -> tuple[list[Artist], list[str]]:
-    numbers = [number for panel in panels for steps in panel.ranks.values() for number in steps]
-    first, last = min(numbers), max(numbers)
-    width = max(1, math.ceil((last - first + 1) / MOST_PLACES))
-    places = range(first, last + 1, width)
+    numbers = sorted({number for panel in panels for steps in panel.ranks.values() for number in steps})
+    first, last = numbers[0], numbers[-1]
+    # A training numbers its steps as it likes: 0, 10, 20, ... lack none.
+    apart = math.gcd(*(after - before for before, after in pairwise(numbers))) or 1
+    every = range(first, last + 1, apart)
+    shared = math.ceil(len(every) / MOST_PLACES)
+    places = every[::shared]
     single = _is_single(panels)
     whole = _top(panels)
     phases: dict[str, float] = {}
@@ -85,22 +90,22 @@ def _draw(axes: Sequence[Axes], panels: Sequence[StepPanel]) -> tuple[list[Artis
             _draw_band(axis, panel, places, unit)
         all_steps = _steps_of_all_ranks(panel, places)
         bar_breaks.draw(axis, places, _each(all_steps, lambda some: max(s.time for s in some)), longest, unit)
-        _set_axes(axis, (first, last + 1), name, at == len(panels) - 1)
+        _set_axes(axis, every, name, at == len(panels) - 1)
         layout.name_panel(axis, panel.name, colour=style.colour(panel.role))
         axis.set_ylim(0, longest / unit * 1.05)
 
     visible = [name for name in (*PHASES, "other") if phases.get(name, 0.0) >= UNSEEN * whole]
     short = {name: high for name, high in phases.items() if name not in visible and name != "other"}
     remarks = []
-    if width > 1:
+    if shared > 1:
         shown = "the mean of its steps, the line the longest" if single else "all its steps"
-        remarks.append(f"A place holds {width} steps: shown is {shown}.")
+        remarks.append(f"A place holds {shared} steps: shown is {shown}.")
     remarks += _cut_steps(panels, single)
     if short:
         names = ", ".join(f"{name_of(n)} (at most {units.number(high, 's')})" for n, high in short.items())
         remarks.append(f"Too short to be seen: {names}.")
-    remarks += _missing_steps(panels, first, last)
-    return _handles(panels, visible, width), remarks
+    remarks += _missing_steps(panels, len(every))
+    return _handles(panels, visible, shared), remarks
 
 
 def _top(panels: Sequence[StepPanel]) -> float:
@@ -148,7 +153,7 @@ def _draw_phases(axis: Axes, panel: StepPanel, places: range, unit: float) -> di
     if found:
         gaps = [high - low for low, high in zip(floor, top, strict=True)]
         found["other"] = unit * max(gap for gap in gaps if not math.isnan(gap))
-    if places.step > 1:
+    if any(len(some) > 1 for some in by_place):
         longest = _each(by_place, lambda some: max(step.time for step in some) / unit)
         _line(axis, places, longest, color=style.DIM, linewidth=0.6)
     return found
@@ -214,37 +219,38 @@ def _phases_of(panel: StepPanel) -> list[str]:
     return [name for name in PHASES if name in seen]
 
 
-def _set_axes(axis: Axes, across: tuple[int, int], unit: str, last: bool) -> None:
-    first, end = across
-    few = end - first <= FEW
+def _set_axes(axis: Axes, every: range, unit: str, last: bool) -> None:
+    few, single = len(every) <= FEW, len(every) == 1
     # A single step is in the middle.
-    axis.set_xlim(first - (end - first == 1), end + (end - first == 1))
+    axis.set_xlim(every[0] - single, every[-1] + every.step + single)
     axis.set_ylabel(f"Step time ({unit})", fontsize=style.LABEL)
     axis.set_axisbelow(True)
     axis.grid(True, axis="y", linewidth=0.5, color=style.GRID)
     axis.tick_params(labelsize=style.TICK, labelbottom=last)
     axis.spines[["top", "right"]].set_visible(False)
     # The number is below the middle of a step if steps are wide, else below its begin.
-    middles = FixedLocator([number + 0.5 for number in range(first, end)])
+    middles = FixedLocator([number + every.step / 2 for number in every])
     axis.xaxis.set_major_locator(middles if few else MaxNLocator(8, integer=True, prune="upper"))
-    axis.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{math.floor(x)}"))
+    before = (every.step - 1) / 2 if few else 0.0
+    axis.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{math.floor(x - before)}"))
     axis.yaxis.set_major_locator(MaxNLocator(4))
     if last:
         axis.set_xlabel("Step", fontsize=style.LABEL)
 
 
-def _missing_steps(panels: Sequence[StepPanel], first: int, last: int) -> list[str]:
-    total = last - first + 1
+def _missing_steps(panels: Sequence[StepPanel], total: int) -> list[str]:
+    """total: the steps from the first to the last of any rank."""
     missing = []
     for panel in panels:
         for rank, steps in panel.ranks.items():
             if len(steps) < total:
                 missing.append(f"{clean(rank)} lacks {total - len(steps):,} of {total:,} steps")
-    more = f"; {len(missing) - 3} more ranks lack some" if len(missing) > 3 else ""
+    others = len(missing) - 3
+    more = f"; {many(others, 'more rank')} lack{'s' if others == 1 else ''} some" if others > 0 else ""
     return [f"Empty places: {'; '.join(missing[:3])}{more}."] if missing else []
 
 
-def _handles(panels: Sequence[StepPanel], phases: Sequence[str], width: int) -> list[Artist]:
+def _handles(panels: Sequence[StepPanel], phases: Sequence[str], shared: int) -> list[Artist]:
     if not _is_single(panels):
         handles: list[Artist] = []
         for panel in panels:
@@ -259,6 +265,6 @@ def _handles(panels: Sequence[StepPanel], phases: Sequence[str], width: int) -> 
     for role in dict.fromkeys(p.role for p in panels if not _phases_of(p)):
         label = f"{clean(role)}: step, phases not seen".replace("_", "-")
         named.append(Patch(facecolor=style.colour(role), alpha=0.4, label=label))
-    if width > 1:
+    if shared > 1:
         named.append(Line2D([], [], color=style.DIM, linewidth=0.6, label="longest"))
     return named

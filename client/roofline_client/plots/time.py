@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch, Rectangle
 from roofline.answers.time_roofline import TimePanel, TimePoint, TimeRoofline
+from roofline.texts import many
 
 from ..errors import NothingToDraw
 from ..tables import units
@@ -112,8 +113,9 @@ def _draw(
         if panel.no_flop_launches.value:
             time = f", {units.show(panel.no_flop_time)}" if panel.no_flop_time.value else ""
             where = f" on {title}" if title and len(panels) > 1 else ""
-            count = f"{panel.no_flop_launches.value:,.0f}"
-            notes.append(f"{count} launches without FLOPs{where}{time}: not plotted: FLOPs unknown.")
+            launches = many(panel.no_flop_launches.value, "launch")
+            why = "0 FLOP has no place on a logarithmic axis"
+            notes.append(f"{launches} without FLOPs{where}{time}: not plotted: {why}.")
     return _legend(panels), key, notes
 
 

@@ -7,6 +7,7 @@ from typing import Any
 from rich.console import Group
 from roofline.answers.efficiency import Efficiency, Utilisation
 from roofline.answers.values import Value
+from roofline.texts import many
 
 from . import about, flat, units, wording
 from .breakdowns import bar
@@ -49,7 +50,7 @@ def as_text(found: Efficiency) -> Group:
 def _measures(whole: Utilisation) -> Columns:
     precision = f", {whole.precision}" if whole.precision else ""
     heads = [Column(""), Column("", right=True), Column("", folds=True)]
-    table = Columns(clean(f"{whole.label}, {whole.steps:,} steps{precision}"), heads)
+    table = Columns(clean(f"{whole.label}, {many(whole.steps, 'step')}{precision}"), heads)
     for one in whole.measures:
         if one.value.value is not None:
             table.add(f"  {wording.measure(one.name)}", _shown(one.value), one.formula)

@@ -279,7 +279,7 @@ def rows(report: Report) -> Iterator[tuple[Any, ...]]:
     for metric, value in report.cost.values.items():
         yield (report.job, "profiler", "", "", "", metric, *value, "", "")
     for part in report.parts:
-        role_name = part.rank.rpartition(":")[0]
+        role_name = _role_of(part.rank)
         for metric, value in part.values.items():
             begin = (report.job, "part", role_name, part.rank, part.host, metric)
             yield (*begin, *value, part.source, part.instance)
@@ -294,9 +294,15 @@ def _verdict_rows(job: str, verdict: Verdict) -> Iterator[tuple[Any, ...]]:
             yield (*whose, f"{part.part}.time", *part.time, "", "")
             yield (*whose, f"{part.part}.share", *part.share, "", "")
     for found in _findings(verdict):
-        role = found.rank.rpartition(":")[0]
+        role = _role_of(found.rank)
         for metric, value in (("cost", found.cost), ("share", found.share), ("rate", found.rate)):
             yield (job, "finding", role, found.rank, found.host, metric, *value, "", found.kind)
+
+
+def _role_of(ranks: str) -> str:
+    """The role of a rank, or of several: of "ddp:0, ddp:1" ddp; "": they have different ones, or none."""
+    roles = {rank.rpartition(":")[0] for rank in ranks.split(", ")}
+    return roles.pop() if len(roles) == 1 else ""
 
 
 def _findings(verdict: Verdict) -> list[Finding]:

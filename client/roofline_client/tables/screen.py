@@ -184,7 +184,7 @@ def _throughput(verdict: Verdict) -> str:
     ]
     rate = verdict.examples_per_second
     found = [
-        _rate(rate) if rate.value is not None else f"examples/s unknown: {rate.reason}",
+        units.rate(rate) if rate.value is not None else f"examples/s unknown: {rate.reason}",
         f"step {', '.join(steps)}" if steps else f"step time unknown: {verdict.step_median.reason}",
     ]
     return "   ".join(found)
@@ -195,12 +195,7 @@ def _whole_run(verdict: Verdict) -> str:
     steady, whole = verdict.examples_per_second.value, verdict.examples_per_second_of_run
     if whole is None or not whole.value or not steady or abs(whole.value / steady - 1) < OTHER_RATE:
         return ""
-    return f"{_rate(whole)}, from the first step to the last"
-
-
-def _rate(rate: Value) -> str:
-    number = rate.value or 0.0
-    return f"{number:,.0f} {rate.unit}" if number >= 100 else f"{number:.3g} {rate.unit}"
+    return f"{units.rate(whole)}, from the first step to the last"
 
 
 def _left_out(left: LeftOut) -> str:
@@ -284,7 +279,7 @@ def _cost(found: Finding) -> str:
 
 def _gain(found: Finding, gain: Gain) -> str:
     text = f"{units.number(gain.without, 's')} a step ({units.between(gain.low, gain.high, 's')})"
-    return text if found.rate.value is None else f"{text}, about {_rate(found.rate)}"
+    return text if found.rate.value is None else f"{text}, about {units.rate(found.rate)}"
 
 
 def _also(verdict: Verdict, limits: Limits) -> Labelled:
@@ -323,8 +318,10 @@ def _commands(report: Report, verdict: Verdict) -> list[str]:
     commands = [f"report {job} --full"]
     if verdict.kind in ("bottleneck", "unclear") and len(report.ranks) > 1:
         commands.append(f"stragglers --job {job}")
-    if (named := verdict.bottleneck) is not None and named.rank and named.kind not in BREAKS:
-        commands.append(f"what-if --job {job} --fix {shlex.quote(named.rank.partition(',')[0])}")
+    named = verdict.bottleneck
+    # What fixing several ranks at once would give cannot be asked for.
+    if named is not None and named.rank and "," not in named.rank and named.kind not in BREAKS:
+        commands.append(f"what-if --job {job} --fix {shlex.quote(named.rank)}")
     commands.append(f"breakdown --job {job}")
     if any(account.parts for account in verdict.accounts):
         commands.append(f"plot --job {job} -o FILE.png")

@@ -157,7 +157,13 @@ def _over_time(stretches: Sequence[Imbalance]) -> Columns:
 
 def as_json(found: Stragglers) -> str:
     """JSON (docs/stragglers.schema.json). Raises ClientError for a number that JSON cannot hold."""
-    return document(**found._asdict())
+    return document(**{**found._asdict(), "causes": _causes(found)})
+
+
+def _causes(found: Stragglers) -> list[Cause]:
+    """With None where it is not known in how many steps a rank was last."""
+    unknown: Any = None
+    return [c if c.of_steps else c._replace(steps=unknown, of_steps=unknown) for c in found.causes]
 
 
 def rows(found: Stragglers) -> Iterator[tuple[Any, ...]]:
@@ -166,7 +172,8 @@ def rows(found: Stragglers) -> Iterator[tuple[Any, ...]]:
         whose = (found.job, "cause", c.rank, c.host, c.kind, None, None)
         yield (*whose, "cost", *c.cost)
         yield (*whose, "share", *c.share)
-        yield (*whose, "steps", c.steps, "1", "measured", "", None, f"of {c.of_steps}")
+        if c.of_steps:
+            yield (*whose, "steps", c.steps, "1", "measured", "", None, f"of {c.of_steps}")
     for kind, members in (("rank", found.ranks), ("server", found.servers)):
         for m in members:
             for metric, value in m.values.items():
@@ -188,7 +195,7 @@ def tables(found: Stragglers) -> dict[str, flat.Table]:
     servers = [Subject(server._asdict(), server.values) for server in found.servers]
     return {
         "ranks": wide(ranks, ("rank", "role", "host")),
-        "causes": flat.table(Cause, found.causes),
+        "causes": flat.table(Cause, _causes(found)),
         "imbalance": flat.table(Imbalance, found.imbalance),
         "servers": wide(servers, ("rank", "host")),
     }

@@ -6,16 +6,9 @@ import math
 import time
 
 from roofline.answers.values import Value
+from roofline.texts import in_unit
 
 _DECIMAL = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
-# From two minutes on minutes, from two hours on hours.
-_TIMES = (
-    (7200.0, 3600.0, "h"),
-    (120.0, 60.0, "min"),
-    (1.0, 1.0, "s"),
-    (1e-3, 1e-3, "ms"),
-    (1e-6, 1e-6, "us"),
-)
 _BINARY = ((2.0**40, "Ti"), (2.0**30, "Gi"), (2.0**20, "Mi"), (2.0**10, "Ki"))
 
 
@@ -29,11 +22,8 @@ def show(value: Value | None) -> str:
 def number(amount: float, unit: str) -> str:
     """A number in a unit, scaled for reading."""
     if unit == "s":
-        for least, scale, name in _TIMES:
-            # What rounds up to the next unit is shown in the next unit: 1 s, not 1000 ms.
-            if abs(amount) >= least * 0.9995:
-                return f"{_plain(amount / scale, 3)} {name}"
-        return f"{_plain(amount / 1e-9, 3)} ns"
+        scaled, name = in_unit(amount)
+        return f"{_plain(scaled, 3)} {name}"
     if unit == "byte":
         return _scaled(amount, "B", _BINARY)
     if unit == "byte/s":
@@ -48,6 +38,13 @@ def number(amount: float, unit: str) -> str:
             return f"{amount:.0f}"
         return _plain(amount, 3) if abs(amount) < 10 else f"{amount:.2f}"
     return _plain(amount, 4) if abs(amount) < 1000 else f"{amount:.1f}"
+
+
+def rate(value: Value) -> str:
+    """Examples/s: "22,484 examples/s", "1.4 examples/s", "0.0022 examples/s"."""
+    amount = value.value or 0.0
+    shown = f"{amount:,.0f}" if amount >= 100 else _plain(amount, 3)
+    return f"{shown} {value.unit}"
 
 
 def factor(amount: float) -> str:

@@ -16,6 +16,7 @@ from roofline.notify import ServiceManager
 
 from .. import __version__, access
 from ..errors import Unavailable
+from ..sentences.wording import many
 from . import running
 from .health import Health
 from .http import HttpServer, bound
@@ -129,7 +130,7 @@ def status_line(health: Health) -> str:
     if why:
         return f"not ready: {'; '.join(why)}"
     rate = health.batches_per_s
-    return f"{health.agents} agents" + ("" if rate is None else f", {rate:.1f} batches/s")
+    return many(health.agents, "agent") + ("" if rate is None else f", {rate:.1f} batches/s")
 
 
 def _tls(folder: Path) -> ssl.SSLContext:

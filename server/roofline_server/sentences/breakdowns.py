@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from .wording import first_of, many, quantity, title
+from .wording import duration, first_of, many, quantity, title
 
 # -- the time of a step -------------------------------------------------------------------------------------
 
@@ -21,7 +21,7 @@ ONCE = "before the first step, so no part of one"
 
 def launched(seconds: float, steps: int) -> str:
     """What a launcher took, of a rank of so many steps."""
-    return f"{quantity(seconds, 's')} from its start to its first step, over {many(steps, 'step')}"
+    return f"{duration(seconds)} from its start to its first step, over {many(steps, 'step')}"
 
 
 def phases_known(phases: Sequence[str], ranks: Sequence[str] = ()) -> str:
@@ -92,11 +92,12 @@ def kernels_of_sample(how: str) -> str:
 
 
 def outside_steps(kernels: int) -> str:
-    return f"{kernels:,} kernels lie in none of these steps, or in one that was not watched in full"
+    lie = f"{many(kernels, 'kernel')} {'lies' if kernels == 1 else 'lie'}"
+    return f"{lie} in none of these steps, or in one that was not watched in full"
 
 
 def other_kinds(count: int) -> str:
-    return f"{count} other kinds"
+    return many(count, "other kind")
 
 
 def on_gpu(kernel: str) -> str:
@@ -123,5 +124,5 @@ def mean_over(ranks: int, steps: int) -> str:
     """What sums of kernels are of: a step of one rank; without steps its whole run."""
     who = f" of {ranks} ranks" if ranks > 1 else ""
     if steps:
-        return f"a step; mean over {steps:,} steps{who}"
+        return f"a step; mean over {many(steps, 'step')}{who}"
     return f"in the whole run; mean{who}" if ranks > 1 else "in the whole run"

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from roofline.texts import listed
 
 from .verdict import parts_named
-from .wording import number, title
+from .wording import many, number, title
 
 # -- formulas ---------------------------------------------------------------------------------------------
 
@@ -37,7 +37,7 @@ OF_ACCOUNT = "account of the step"
 
 
 def ranks(count: int) -> str:
-    return f"{count:,} rank{'s' if count != 1 else ''}"
+    return many(count, "rank")
 
 
 def its_part(parts: float) -> str:

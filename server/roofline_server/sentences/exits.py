@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from .wording import many
+
 RUNNING = "running"
 FAILED = "failed"  # how the state of a job begins that did
 NOTHING_KNOWN = "ended (exit codes not known)"
@@ -37,7 +39,7 @@ def running_without(rank: str, words: str, others: int) -> str:
 
 def finished(unknown: int) -> str:
     """unknown: of how many ranks the exit code is not known."""
-    ranks = "1 rank" if unknown == 1 else f"{unknown} ranks"
+    ranks = many(unknown, "rank")
     return f"finished (exit 0; unknown for {ranks})" if unknown else "finished (exit 0)"
 
 

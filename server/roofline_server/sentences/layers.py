@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from .wording import many, quantity
+from .wording import duration, many, quantity
 
 NO_LAYER = "(no layer)"
 NOTHING_RAN = "(nothing ran)"
@@ -18,16 +18,16 @@ NO_LAYERS = (
 def of_steps(steps: Mapping[str, int]) -> str:
     """steps: traced ones by rank."""
     who = ", ".join(f"{count} of {rank}" for rank, count in list(steps.items())[:8])
-    more = f" and {len(steps) - 8} more ranks" if len(steps) > 8 else ""
+    more = f" and {many(len(steps) - 8, 'more rank')}" if len(steps) > 8 else ""
     return f"layers are those of the traced steps ({who}{more}), which are slower than others"
 
 
 def layers_without_flops(seconds: float) -> str:
-    return f"{quantity(seconds, 's')} in layers without known FLOPs is not shown"
+    return f"{duration(seconds)} in layers without known FLOPs is not shown"
 
 
 def other_layers(count: int) -> str:
-    return f"{count} other layers"
+    return many(count, "other layer")
 
 
 def calls(count: float, flops_per_second: float | None) -> str:

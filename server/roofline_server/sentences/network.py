@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from roofline.texts import listed
+
 from .wording import duration, number, quantity
 
 # -- which bytes --------------------------------------------------------------------------------------------
@@ -165,8 +167,8 @@ def not_measured(method: str, command: str) -> str:
 
 
 def measured_back(peers: Sequence[str], host: str, command: str) -> str:
-    measured = ", ".join(peers)
-    return f"the network was measured from {measured} to {host}, not the other way; {command} measures that"
+    measured = f"the network was measured from {listed(peers)} to {host}, not the other way"
+    return f"{measured}; {command} measures that"
 
 
 def over_loopback(host: str) -> str:
@@ -174,7 +176,7 @@ def over_loopback(host: str) -> str:
 
 
 def to_other_nodes(peers: Sequence[str]) -> str:
-    return f"the network was measured to {', '.join(peers)}, where the job has no rank"
+    return f"the network was measured to {listed(peers)}, where the job has no rank"
 
 
 def note_of(host: str, note: str) -> str:
@@ -183,4 +185,4 @@ def note_of(host: str, note: str) -> str:
 
 def no_ceilings(hosts: Sequence[str], command: str) -> str:
     more = ", and so for the others" if len(hosts) > 1 else ""
-    return f"no network ceiling of {', '.join(hosts)}: run {command}{more}"
+    return f"no network ceiling of {listed(hosts)}: run {command}{more}"

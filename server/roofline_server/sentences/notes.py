@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from roofline.texts import listed
 
-from .wording import duration, first_of
+from .wording import duration, first_of, many
 
 # -- time nobody watched ------------------------------------------------------------------------------------
 
@@ -20,7 +20,8 @@ def gap(host: str, seconds: float, clock: str, why: str) -> str:
 
 
 def missing_steps(rank: str, missing: int, first: int, last: int) -> str:
-    return f"{rank}: {missing} steps between {first} and {last} were not seen"
+    were = f"{many(missing, 'step')} between {first} and {last} {'was' if missing == 1 else 'were'}"
+    return f"{rank}: {were} not seen"
 
 
 def unwatched(hosts: Sequence[str], seconds: float, times: int) -> str:
@@ -31,7 +32,7 @@ def unwatched(hosts: Sequence[str], seconds: float, times: int) -> str:
 
 def unseen(ranks: Sequence[str], steps: int) -> str:
     """In short what `missing_steps` says of each rank."""
-    return f"{steps:,} step{'s' if steps > 1 else ''} of {listed(ranks, 2)} not seen"
+    return f"{many(steps, 'step')} of {listed(ranks, 2)} not seen"
 
 
 def clock_error(host: str, seconds: float, step: float) -> str:
@@ -46,8 +47,11 @@ def clock_error(host: str, seconds: float, step: float) -> str:
 
 
 def restarted(ranks: Sequence[str], times: int) -> str:
-    how_often = "once" if times == 1 else f"{times} times"
-    return f"{', '.join(ranks)}: started again {how_often}; the numbers are of all processes"
+    return f"{listed(ranks)}: started again {_often(times)}; the numbers are of all processes"
+
+
+def _often(times: int) -> str:
+    return "once" if times == 1 else many(times, "time")
 
 
 _APART = "give each training its own --job, or each process its own --rank"
@@ -73,13 +77,13 @@ def claimed_on_nodes(rank: str, who: Sequence[str]) -> str:
     """who: "pid 10 on node1" of each process."""
     return (
         f"{len(who)} processes on different nodes claim to be {rank} at the same time "
-        f"({', '.join(who)}): their steps and counters are mixed in this report. Perhaps two trainings "
+        f"({listed(who)}): their steps and counters are mixed in this report. Perhaps two trainings "
         f"share a job id, or nothing tells the processes their ranks; {_APART}"
     )
 
 
 def steps_from(ranks: Sequence[str], origin: str) -> str:
-    return f"steps of {', '.join(ranks)} are from {origin}"
+    return f"steps of {listed(ranks)} are from {origin}"
 
 
 def trace_of(ranks: Sequence[str], state: str) -> str:
@@ -91,7 +95,8 @@ def damaged(files: Mapping[str, int], job: str = "") -> str:
     """files: path -> rows. job: where an answer is about several."""
     names, count = first_of(sorted(files), 2), sum(files.values())
     of = f"job {job}" if job else "this job"
-    return f"{count:,} rows of {of} cannot be read and are missing here: {names}, damaged or missing"
+    missing = f"cannot be read and {'is' if count == 1 else 'are'} missing here"
+    return f"{many(count, 'row')} of {of} {missing}: {names}, damaged or missing"
 
 
 def removed(job: str, rows: int, day: str, steps_too: bool) -> str:
@@ -102,7 +107,7 @@ def removed(job: str, rows: int, day: str, steps_too: bool) -> str:
         if steps_too
         else "the timeline, the export, single kernels, and ranks without steps are missing; steps are whole"
     )
-    return f"retention removed {what} of job {job} ({rows:,} rows) on {day}: {missing}"
+    return f"retention removed {what} of job {job} ({many(rows, 'row')}) on {day}: {missing}"
 
 
 def removed_kept_whole(report: str) -> str:
@@ -121,7 +126,7 @@ def cannot_answer(job: str, day: str, what: str, left: str) -> str:
 def heavy_step(step: int, share: float, ranks: Sequence[str]) -> str:
     """share: of the time of all steps."""
     return (
-        f"step {step} took {share:.0%} of the time of all steps of {', '.join(ranks)}: rates are over all of "
+        f"step {step} took {share:.0%} of the time of all steps of {listed(ranks, 2)}: rates are over all of "
         "them; --steps leaves it out"
     )
 
@@ -134,7 +139,7 @@ def slow_start(before: float, whole: float, last: str, behind: float) -> str:
 
 
 def replayed(steps: str, ranks: Sequence[str]) -> str:
-    return f"steps {steps} of {', '.join(ranks)}"
+    return f"steps {steps} of {listed(ranks)}"
 
 
 def ncu_replayed(steps: str) -> str:
@@ -147,8 +152,8 @@ def ncu_replayed(steps: str) -> str:
 
 def tag_differs(tag: str, ranks_of: Mapping[str, Sequence[str]], holds: str) -> str:
     """ranks_of: value of the tag -> the ranks that have it."""
-    each = ", ".join(f"{value!r} ({', '.join(ranks)})" for value, ranks in ranks_of.items())
-    return f"tag {tag} differs: {each}; {holds!r}, given last, is used"
+    each = [f"{value!r} ({listed(ranks)})" for value, ranks in ranks_of.items()]
+    return f"tag {tag} differs: {listed(each)}; {holds!r}, given last, is used"
 
 
 # -- what agents could not keep -----------------------------------------------------------------------------
@@ -160,25 +165,27 @@ def lost(what: str, count: int) -> str:
 
 def slowed(interval: str, hosts: Sequence[str], times: Sequence[str], more: int, why: str) -> str:
     """interval: "4 s"; times: "12:00:00 to 12:05:00" of the first stretches; more: how many others."""
-    others = f" and {more} more times" if more else ""
-    return f"{listed(hosts)} sampled every {interval} from {', '.join(times)}{others}: {why}"
+    return f"{listed(hosts)} sampled every {interval} {_from(times, more)}: {why}"
+
+
+def _from(times: Sequence[str], more: int) -> str:
+    others = f" and {many(more, 'more time')}" if more else ""
+    return f"from {', '.join(times)}{others}"
 
 
 def fewer_kernels(factor: str, hosts: Sequence[str], times: Sequence[str], more: int, why: str) -> str:
     """factor: of how many times fewer steps kernels were recorded; the others as in `slowed`."""
-    others = f" and {more} more times" if more else ""
-    when = f"from {', '.join(times)}{others}"
-    return f"{listed(hosts)} recorded kernels in {factor} times fewer steps {when}: {why}"
+    return f"{listed(hosts)} recorded kernels in {factor} times fewer steps {_from(times, more)}: {why}"
 
 
 def held(seconds: str, hosts: Sequence[str], times: Sequence[str], more: int, why: str) -> str:
     """seconds: "4 s", for which data were gathered before they were sent; the others as in `slowed`."""
-    others = f" and {more} more times" if more else ""
-    return f"{listed(hosts)} sent its data only every {seconds} from {', '.join(times)}{others}: {why}"
+    whose = "its" if len(hosts) == 1 else "their"
+    return f"{listed(hosts)} sent {whose} data only every {seconds} {_from(times, more)}: {why}"
 
 
 def refused(what: str, count: int) -> str:
-    return f"refused: {what} ({count} times)"
+    return f"refused: {what} ({_often(count)})"
 
 
 def source_failed(what: str) -> str:
@@ -191,4 +198,4 @@ def caveat(host: str, source: str, why: str) -> str:
 
 
 def absent(ranks: Sequence[str], values: Sequence[str], why: str) -> str:
-    return f"absent for {', '.join(ranks)}: {', '.join(values)}: {why}"
+    return f"absent for {listed(ranks)}: {', '.join(values)}: {why}"

@@ -186,7 +186,7 @@ def steps_shown(steps: int, shown: int) -> str:
 
 
 def replayed_phases(ranks: Sequence[str]) -> str:
-    return f"{', '.join(ranks)}: ncu reports the order of kernels, not in which phase they ran"
+    return f"{listed(ranks)}: ncu reports the order of kernels, not in which phase they ran"
 
 
 def kernels_shown(shown: int) -> str:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from roofline.texts import listed
+
 from .wording import duration, first_of, many
 
 _MARK = "mark steps with roofline_step.step(k) or give `roofline-agent run --step-regex`"
@@ -33,7 +35,7 @@ def idle_hooks(names: Sequence[str]) -> str:
 
 
 def no_steps_of(ranks: Sequence[str], why: str) -> str:
-    return f"no steps of {', '.join(ranks)}: {why}"
+    return f"no steps of {listed(ranks)}: {why}"
 
 
 def none_in_range(
@@ -43,7 +45,7 @@ def none_in_range(
     job = "the job has no steps" if known is None else f"the job has steps {known[0]} to {known[1]}"
     begin = "the first" if first is None else first
     end = "the last" if last is None else last
-    return f"{', '.join(ranks)}: no step from {begin} to {end}; {job}"
+    return f"{listed(ranks)}: no step from {begin} to {end}; {job}"
 
 
 def all_count(steps: int) -> str:
@@ -54,10 +56,8 @@ def all_count(steps: int) -> str:
 
 
 def windows_of_time(ranks: Sequence[str], seconds: float) -> str:
-    return (
-        f"rows of {', '.join(ranks)} are not steps but windows of at most {seconds:g} s (column window_of: "
-        "time)"
-    )
+    windows = f"windows of at most {seconds:g} s (column window_of: time)"
+    return f"rows of {listed(ranks)} are not steps but {windows}"
 
 
 def shorter_than_sampling(short: int, steps: int, intervals_ns: Sequence[int]) -> str:
@@ -72,12 +72,12 @@ def shorter_than_sampling(short: int, steps: int, intervals_ns: Sequence[int]) -
 def united_steps(ranks: Sequence[str]) -> str:
     """Of ranks that serve in synchronous training."""
     union = "a row lasts from the first worker's start of a step to the last worker's end"
-    return f"no steps of their own, {', '.join(ranks)}: {union}"
+    return f"no steps of their own, {listed(ranks)}: {union}"
 
 
 def overlapping_steps(ranks: Sequence[str]) -> str:
     overlap = "a row is one worker's step (column window_of), and these overlap"
-    return f"no steps of their own, {', '.join(ranks)}: {overlap}"
+    return f"no steps of their own, {listed(ranks)}: {overlap}"
 
 
 def collectives_of_some(ranks: Sequence[str], known: int, steps: int) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from .wording import duration, many, number, place, two_digits
+from .wording import are, duration, many, number, place, two_digits
 
 # -- verdicts -----------------------------------------------------------------------------------------------
 
@@ -68,7 +68,7 @@ FOR_KERNELS_ONLY = "counted where points are kernels"
 def launches_of_step(launches: int, role: str, job: str) -> str:
     """job "": there is one."""
     of_job = f", job {job}" if job else ""
-    return f"{launches:,} launches ({role}, a step{of_job})"
+    return f"{many(launches, 'launch')} ({role}, a step{of_job})"
 
 
 def jobs_added(jobs: int, per: str) -> str:
@@ -101,8 +101,7 @@ def shared_peaks(ranks: int, host: str, device: str) -> str:
 
 
 def points_left_out(points: int, share: float) -> str:
-    left = "1 more point is" if points == 1 else f"{points} more points are"
-    return f"{left} left out, {share:.1%} of the time"
+    return f"{are(points, 'more point')} left out, {share:.1%} of the time"
 
 
 def no_place(host: str, device: str, points: str, why: str, names: Sequence[str], seconds: float) -> str:
@@ -125,7 +124,8 @@ def no_launch_overhead(host: str, device: str) -> str:
 
 
 def kernels_outside(kernels: int) -> str:
-    return f"{kernels:,} kernels lie in none of these steps, or in one not watched in full"
+    lie = f"{many(kernels, 'kernel')} {'lies' if kernels == 1 else 'lie'}"
+    return f"{lie} in none of these steps, or in one not watched in full"
 
 
 def _nothing_found(what: str) -> str:

@@ -6,42 +6,47 @@ from collections.abc import Mapping, Sequence
 
 from roofline.texts import listed
 
-from .wording import duration, times
+from .wording import are, duration, many, times
 
 EVERY_RANK = "every rank"
+NAMED = 3  # ranks of a finding
 
-# Kind of cause -> what it is; {}: where.
+# Kind of cause -> what it is. {who}: where; {s}, {it}, ...: what differs where several ranks are named.
 _FINDINGS: Mapping[str, str] = {
-    "input": "slow input on {}",
-    "more_work": "more work on {} than on the others",
-    "slower": "slower computing on {}: no more work, but it takes longer",
-    "memory_bandwidth": "memory bandwidth on {}: kernels wait for DRAM",
-    "host": "Python or framework code on {}: CPU time outside kernels",
-    "gpu_idle": "GPU idle on {}: it waits for the host",
-    "gc": "Python garbage collection on {}",
-    "contention": "CPU contention on {}: other processes use its CPUs",
-    "contention_unknown": "CPU contention on {}: whose processes use its CPUs is not known",
-    "contention_own": "CPU contention on {}: the job has more runnable threads than CPUs",
-    "stopped": "{} stopped, by a signal or a debugger",
-    "throttled": "CPU limit of a cgroup: it throttles {}",
-    "paging": "page faults on {}: its memory comes from disk or swap",
-    "disk": "disk reads on {}",
+    "input": "slow input on {who}",
+    "more_work": "more work on {who} than on the others",
+    "slower": "slower computing on {who}: no more work, but it takes longer",
+    "memory_bandwidth": "memory bandwidth on {who}: kernels wait for DRAM",
+    "host": "Python or framework code on {who}: CPU time outside kernels",
+    "gpu_idle": "GPU idle on {who}: {it} wait{s} for the host",
+    "gc": "Python garbage collection on {who}",
+    "contention": "CPU contention on {who}: other processes use {its} CPUs",
+    "contention_unknown": "CPU contention on {who}: whose processes use {its} CPUs is not known",
+    "contention_own": "CPU contention on {who}: the job has more runnable threads than CPUs",
+    "stopped": "{who} stopped, by a signal or a debugger",
+    "throttled": "CPU limit of a cgroup: it throttles {who}",
+    "paging": "page faults on {who}: {its} memory comes from disk or swap",
+    "disk": "disk reads on {who}",
     "transfer": "communication: data transfer takes long",
     "network": "network: the links are at their limit",
-    "slow_link": "slow network link of {}: what it sends is held up",
-    "input|blocked": "{} waits for input, sleeps or is blocked: what it waits for is not traced",
-    "blocked": "{} sleeps, or is blocked on something not traced",
-    "evaluates": "{} evaluates between steps, and the others wait",
-    "saves": "{} saves a checkpoint between steps, and the others wait",
-    "busy_alone": "{} does something else between steps, and the others wait",
-    "evaluation": "{} spends much of the time on evaluations between steps",
-    "checkpoint": "{} spends much of the time on checkpoints between steps",
-    "between": "{} spends much of the time between steps",
-    "server_overloaded": "overloaded parameter server {}",
-    "server_skewed": "uneven parameter servers: {} gets most of the bytes",
-    "server_slow": "slow parameter server {}: it lacks CPUs",
-    "server_work": "more work on parameter server {} than its variables need",
+    "slow_link": "slow network link of {who}: what {it} send{s} is held up",
+    "input|blocked": (
+        "{who} wait{s} for input, sleep{s} or {are} blocked: what {it} wait{s} for is not traced"
+    ),
+    "blocked": "{who} sleep{s}, or {are} blocked on something not traced",
+    "evaluates": "{who} evaluate{s} between steps, and the others wait",
+    "saves": "{who} save{s} a checkpoint between steps, and the others wait",
+    "busy_alone": "{who} {does} something else between steps, and the others wait",
+    "evaluation": "{who} spend{s} much of the time on evaluations between steps",
+    "checkpoint": "{who} spend{s} much of the time on checkpoints between steps",
+    "between": "{who} spend{s} much of the time between steps",
+    "server_overloaded": "overloaded parameter server {who}",
+    "server_skewed": "uneven parameter servers: {who} get{s} most of the bytes",
+    "server_slow": "slow parameter server {who}: {it} lack{s} CPUs",
+    "server_work": "more work on parameter server {who} than {its} variables need",
 }
+_OF_ONE = {"s": "s", "are": "is", "does": "does", "it": "it", "its": "its"}
+_OF_SEVERAL = {"s": "", "are": "are", "does": "do", "it": "they", "its": "their"}
 
 # What ranks do between their steps -> kind of cause, where some do it alone, and where all do.
 _BREAKS: Mapping[str, tuple[str, str]] = {
@@ -81,12 +86,16 @@ _WHY: Mapping[str, str] = {
 
 
 def who(ranks: Sequence[str]) -> str:
-    return listed(ranks, 3) if ranks else EVERY_RANK
+    """ "ddp:1", "ddp:0 and ddp:1", "ddp:0, ddp:1, ddp:2 and 5 more"."""
+    if 1 < len(ranks) <= NAMED:
+        return f"{', '.join(ranks[:-1])} and {ranks[-1]}"
+    return listed(ranks, NAMED) if ranks else EVERY_RANK
 
 
 def finding(kind: str, ranks: Sequence[str]) -> str:
     """ "slow input on ddp:1"; no ranks: it is about all."""
-    return _FINDINGS.get(kind, "{}: " + kind).format(who(ranks))
+    words = _OF_SEVERAL if len(ranks) > 1 else _OF_ONE
+    return _FINDINGS.get(kind, f"{{who}}: {kind}").format(who=who(ranks), **words)
 
 
 def kind_of_break(what: str, alone: bool) -> str:
@@ -124,7 +133,7 @@ def uneven(part: str, share: float) -> str:
 def too_few_steps(steps: int) -> str:
     if not steps:
         return "not known: no steps were seen"
-    return f"not known: {steps} steady step{'s are' if steps > 1 else ' is'} too few"
+    return f"not known: {are(steps, 'steady step')} too few"
 
 
 def not_explained(share: float) -> str:
@@ -171,11 +180,12 @@ def on_every_rank(part: str, seconds: float, ranks: int) -> str:
 
 def between_steps(kind: str, stretches: int, seconds: float, alone: bool) -> str:
     """kind: evaluation, checkpoint, other; seconds: of each."""
-    one, several = {"other": ("stretch", "stretches")}.get(kind, (kind, f"{kind}s"))
-    each = f"1 {one} of {duration(seconds)}"
+    each = f"{many(stretches, 'stretch' if kind == 'other' else kind)} of {duration(seconds)}"
     if stretches > 1:
-        each = f"{stretches} {several} of {duration(seconds)} each"
-    return f"{each} between its steps; the others have none" if alone else f"{each} between steps"
+        each = f"{each} each"
+    if alone:
+        return f"{each} between its steps; the others spend at most half as much time between theirs"
+    return f"{each} between steps"
 
 
 def rate_of_some(which: str) -> str:

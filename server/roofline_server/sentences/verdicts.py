@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from .wording import many, number, times, title
+from roofline.texts import listed
+
+from .wording import are, many, number, times, title
 
 ASIDE: Mapping[str, str] = {  # by what a step does apart from its kernels
     "input": "it waits for input: prefetch, or more loader workers",
@@ -131,19 +133,19 @@ def shared_network(ranks: int) -> str:
 ONE_STEP = "one step only"
 NO_AMX = "AMX FLOPs are not counted"
 CACHE_MISSES = "DRAM bytes are cache misses, a lower bound"
+_LESS_THAN_ONE = "less than 1 kernel call"
 
 
 def not_modelled(calls: int) -> str:
-    verb = "is" if calls == 1 else "are"
-    return f"{many(calls, 'kernel call')} {verb} not modelled (pooling, normalisation, element-wise)"
+    return f"{are(calls, 'kernel call')} not modelled (pooling, normalisation, element-wise)"
 
 
 def cut_steps(cut: int, windows: int) -> str:
     return f"{cut} of {windows} steps were not watched from begin to end and are left out"
 
 
-def one_step_of(ranks: list[str]) -> str:
-    return f"of {', '.join(ranks)} {ONE_STEP}"
+def one_step_of(ranks: Sequence[str]) -> str:
+    return f"of {listed(ranks)} {ONE_STEP}"
 
 
 def no_flops_of(lacking: int, ranks: int) -> str:
@@ -169,11 +171,15 @@ def no_bytes_of_some(share: float) -> str:
 
 
 def not_modelled_calls(calls: int) -> str:
-    return f"{calls} kernel calls are not modelled"
+    """calls: of a step, rounded; 0: fewer than one."""
+    some = are(calls, "kernel call") if calls else f"{_LESS_THAN_ONE} is"
+    return f"{some} not modelled"
 
 
 def no_bytes_of_calls(calls: int) -> str:
-    return f"no bytes are known for {calls} kernel calls: the intensity is that of the others"
+    """calls: as of `not_modelled_calls`."""
+    some = many(calls, "kernel call") if calls else _LESS_THAN_ONE
+    return f"no bytes are known for {some}: the intensity is that of the others"
 
 
 def alone(words: str) -> str:

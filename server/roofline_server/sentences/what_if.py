@@ -4,14 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from .wording import duration, number, quantity
+from .wording import duration, many, number, quantity
 
 # -- the change -------------------------------------------------------------------------------------------
 
+_ONE = {
+    "ranks": "rank",
+    "workers": "worker",
+    "parameter servers": "parameter server",
+    "examples a rank and step": "example a rank and step",
+}
+
 
 def instead(then: float, now: float, what: str) -> str:
-    """ "3 ranks instead of 2"."""
-    return f"{number(then)} {what} instead of {number(now)}"
+    """ "3 ranks instead of 2". what: the plural."""
+    count = number(then)
+    return f"{count} {_ONE.get(what, what) if count == '1' else what} instead of {number(now)}"
 
 
 def of_bandwidth(times: float) -> str:
@@ -49,7 +57,7 @@ def cannot_tell(why: str) -> str:
 
 
 def steady_steps(steps: int, ranks: int) -> str:
-    return f"{steps:,} steady steps of {ranks} rank{'s' if ranks > 1 else ''}"
+    return f"{many(steps, 'steady step')} of {many(ranks, 'rank')}"
 
 
 def exposed_transfer(seconds: float, payload: float | None) -> str:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from roofline.texts import in_unit
+from roofline.texts import many as many
+from roofline.texts import number as number
+
 _PREFIXES = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 _PRECISIONS = {"f64": "FP64", "f32": "FP32", "tf32": "TF32", "f16": "FP16", "bf16": "BF16"}
-# As in the client's tables: from two minutes on minutes, from two hours on hours.
-_TIMES = ((7200.0, 3600.0, "h"), (120.0, 60.0, "min"), (1.0, 1.0, "s"))
 _KINDS_OF_NUMBERS = {"f": "FP", "s": "INT", "u": "UINT"}
 
 
@@ -17,13 +19,6 @@ def quantity(amount: float, unit: str) -> str:
         scale, prefix = next(((s, p) for s, p in _PREFIXES if abs(amount) >= s), (1.0, ""))
         return f"{number(amount / scale)} {prefix}{unit}"
     return f"{number(amount)} {unit}"
-
-
-def number(amount: float) -> str:
-    """Three digits, never a power of ten."""
-    if abs(amount) >= 999.5:
-        return f"{amount:,.0f}"
-    return f"{amount:.3g}" if abs(amount) >= 1e-4 else "0"
 
 
 def two_digits(amount: float) -> str:
@@ -37,20 +32,15 @@ def times(factor: float) -> str:
 
 
 def duration(seconds: float) -> str:
-    """ "52.1 ms", "1.5 s", "20.6 min"."""
-    # What rounds up to the next unit is shown in the next unit: 1 s, not 1,000 ms.
-    for least, scale, unit in _TIMES:
-        if seconds >= 0.9995 * least:
-            return f"{number(seconds / scale)} {unit}"
-    return f"{number(seconds * 1e3)} ms"
+    """ "80 ns", "52.1 ms", "1.5 s", "20.6 min"."""
+    amount, unit = in_unit(seconds)
+    return f"{number(amount)} {unit}"
 
 
-def many(amount: float, what: str) -> str:
-    """ "1 launch", "1.5 launches", "12,000 launches". what: the singular."""
-    count = number(amount)
-    if count == "1":
-        return f"1 {what}"
-    return f"{count} {what}{'es' if what.endswith('ch') else 's'}"
+def are(amount: float, what: str) -> str:
+    """ "1 launch is", "2 launches are". what: the singular."""
+    counted = many(amount, what)
+    return f"{counted} is" if counted == f"1 {what}" else f"{counted} are"
 
 
 def first_of(names: Sequence[str], most: int = 8) -> str:

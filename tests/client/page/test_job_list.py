@@ -14,7 +14,7 @@ from roofline.v1 import query_pb2 as pb
 from roofline_client.errors import Refused
 from roofline_client.page.job_list import RUNNING_S, WITH_VERDICT, JobList, shortened
 
-from .. import verdicts
+from .. import reports, verdicts
 from .overviews import line, overview
 
 
@@ -24,6 +24,8 @@ from .overviews import line, overview
         ("ps:1 stalls the workers", "ps:1 stalls the workers"),
         ("CPU contention on every rank: it costs a third", "CPU contention on every rank"),
         ("one two three four five six", "one two three four five …"),
+        ("not known: no steps were seen in it", "not known"),
+        ("ddp:0 sleeps, or is blocked on something not traced", "ddp:0 sleeps, or is blocked …"),
     ],
 )
 def test_what_holds_a_job_up_is_said_in_five_words(sentence: str, short: str) -> None:
@@ -68,6 +70,17 @@ def test_speed_is_drawn_over_the_steps_and_a_hole_stays_one() -> None:
     assert (
         found["sparks"] == [2.0, None, 4.0] and found["user"] == "alice, bob" and found["tags"] == {"a": "b"}
     )
+
+
+@pytest.mark.parametrize(("rate", "speed"), [(0.0022, "0.0022"), (1.4, "1.4"), (22484.0, "22,484")])
+def test_a_slow_job_has_a_speed_all_the_same(rate: float, speed: str) -> None:
+    class Rated(Server):
+        def report(self, job: str, **_: Any) -> Report:
+            found = verdicts.verdict(examples_per_second=reports.seen(rate, "examples/s"))
+            return reports.report(verdict=found, job=job)
+
+    (found,) = lines(JobList(), Rated(job("1")))
+    assert found["speed"] == f"{speed} examples/s"
 
 
 def test_a_job_that_cannot_be_reported_is_listed_all_the_same() -> None:

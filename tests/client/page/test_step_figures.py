@@ -46,6 +46,12 @@ def test_steps_that_are_left_out_stand_on_grey() -> None:
     assert [(one["x0"], one["x1"]) for one in shapes] == [(-0.5, 0.5), (2.5, 3.5)]
 
 
+def test_steps_of_microseconds_are_not_rounded_to_whole_ones() -> None:
+    found = overview([line("ddp:0", 1.5e-6)], [late("ddp:0", 4e-8)])
+    assert step_figures.step_times(found)["data"][0]["y"] == [0.0015]
+    assert step_figures.lateness(found)["data"][0]["z"] == [[0.00004]]
+
+
 def test_what_is_absent_is_no_number() -> None:
     found = overview([line("ddp:0", math.nan, 0.1)], [late("ddp:0", math.nan, 0.01)])
     assert step_figures.step_times(found)["data"][0]["y"] == [None, 100.0]

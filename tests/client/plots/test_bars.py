@@ -63,6 +63,34 @@ def test_steps_nobody_saw_leave_a_hole() -> None:
     assert seen_text(texts, "Empty places: worker:0 lacks 10 of 60 steps.")
 
 
+def test_steps_with_numbers_ten_apart_lack_none() -> None:
+    numbers = range(0, 1000, 10)
+    figure, texts = drawn(models.steps(models.rank_steps("worker:0", numbers)), "steps")
+    heights = figure.axes[0].patches[-1].get_data().values  # type: ignore[attr-defined]
+    assert len(heights) == 100 and not any(map(math.isnan, heights))
+    assert not seen_text(texts, "Empty places") and not seen_text(texts, "A place holds")
+    some = models.rank_steps("worker:1", [n for n in numbers if n != 50])
+    _, texts = drawn(models.steps(models.rank_steps("worker:0", numbers), some), "steps")
+    assert seen_text(texts, "Empty places: worker:1 lacks 1 of 100 steps.")
+
+
+def test_few_steps_with_numbers_apart_stand_over_their_numbers() -> None:
+    figure, _ = drawn(models.steps(models.rank_steps("worker:0", [10, 20, 30])), "steps")
+    (axis,) = figure.axes
+    assert [(t.get_position()[0], t.get_text()) for t in axis.get_xticklabels()] == [
+        (15, "10"),
+        (25, "20"),
+        (35, "30"),
+    ]
+
+
+def test_steps_that_were_done_again_are_counted() -> None:
+    again = models.rank_steps("worker:0", range(3))
+    once = models.rank_steps("worker:0", [2])
+    _, texts = drawn(models.steps(again, once), "steps")
+    assert seen_text(texts, "1 step was done again")
+
+
 def test_parts_too_small_to_be_seen_are_in_the_caption_and_not_in_the_legend() -> None:
     record = models.breakdown("worker", kinds=["time"])
     parts = [

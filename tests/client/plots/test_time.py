@@ -12,7 +12,7 @@ from roofline.answers.time_roofline import TimePoint, TimeRoofline
 from roofline_client import plots
 from roofline_client.plots.panels import MOST_PANELS
 
-from ..reports import absent
+from ..reports import absent, seen
 from . import models
 from .texts import faults, written
 from .time_models import time_point, time_roofline, v100
@@ -23,6 +23,11 @@ def drawn(record: TimeRoofline) -> tuple[Figure, list[str]]:
     found = written(figure)
     assert faults(figure) == []
     return figure, [t.text for t in found]
+
+
+def joined(texts: list[str]) -> str:
+    """Without breaks of lines."""
+    return " ".join(" ".join(texts).split())
 
 
 def markers(axis: Axes) -> list[Line2D]:
@@ -107,7 +112,10 @@ def test_without_ceilings_no_open_symbol_is_explained() -> None:
 def test_kernels_without_flops_are_in_the_caption() -> None:
     gone = time_point("memset", flops=0.0)
     _, texts = drawn(time_roofline(v100([time_point(), gone])))
-    assert "1,234 launches without FLOPs, 12.3 ms" in " ".join(texts)
+    why = "0 FLOP has no place on a logarithmic axis"
+    assert f"1,234 launches without FLOPs, 12.3 ms: not plotted: {why}." in joined(texts)
+    one = v100([time_point()], no_flop_launches=seen(1.0, "1"), no_flop_time=absent("s"))
+    assert f"1 launch without FLOPs: not plotted: {why}." in joined(drawn(time_roofline(one))[1])
     assert "memset: not drawn (0 FLOP has no place" in " ".join(texts)
 
 

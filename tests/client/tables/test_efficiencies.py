@@ -63,6 +63,12 @@ def test_what_is_absent_has_its_reason_and_no_line(capsys: pytest.CaptureFixture
     assert "formula of hfu" not in out and hfu.value.reason in out
 
 
+def test_one_step_is_no_plural(capsys: pytest.CaptureFixture[str]) -> None:
+    found = made()
+    show(as_text(found._replace(whole=found.whole._replace(steps=1))))
+    assert f"{found.whole.label}, 1 step, " in capsys.readouterr().out
+
+
 def test_csv_has_a_row_for_each_number_and_part() -> None:
     rows = list(csv.DictReader(io.StringIO(as_csv(made()))))
     assert len(rows) == 3 * (5 + 3)

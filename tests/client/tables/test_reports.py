@@ -24,6 +24,7 @@ from roofline_client.tables.documents import VERSION
 from roofline_client.tables.text import show
 
 from ..reports import BEGIN, SECOND, UNITS, absent, ceiling, empty_summary, rank, report, roof, seen, summary
+from ..verdicts import finding, verdict
 
 HOSTILE = (
     "[bold]x[/bold]",
@@ -248,6 +249,16 @@ def test_every_role_and_rank_has_every_value_once() -> None:
     assert len({(x["subject"], x["role"], x["rank"], x["metric"]) for x in lines}) == len(lines)
     for line in lines:
         assert line["value"] is not None or line["reason"]
+
+
+@pytest.mark.parametrize(
+    ("ranks", "role"),
+    [("ddp:1", "ddp"), ("ddp:0, ddp:1", "ddp"), ("ps:0, worker:1", ""), ("", "")],
+)
+def test_finding_has_the_role_of_its_ranks(ranks: str, role: str) -> None:
+    found = report(verdict=verdict(bottleneck=finding(rank=ranks), also=[]))
+    lines = [dict(zip(reports.CSV_COLUMNS, line, strict=True)) for line in reports.rows(found)]
+    assert {(x["rank"], x["role"]) for x in lines if x["subject"] == "finding"} == {(ranks, role)}
 
 
 def test_parts_show_what_moved_and_leave_out_zeros(piped: Any) -> None:

@@ -162,6 +162,11 @@ def test_what_to_ask_next() -> None:
     assert "stragglers" not in "\n".join(lines(report(SEVERAL, verdict=healthy())))
 
 
+def test_fix_is_offered_for_one_rank_alone() -> None:
+    several = finding(rank="worker:0, worker:1", sentence="worker:0 and worker:1 sleep")
+    assert "--fix" not in "\n".join(lines(made(bottleneck=several)))
+
+
 def test_names_with_blanks_stand_in_quotes_in_commands() -> None:
     found = made()._replace(job="42 of user 1001")
     shown = "\n".join(lines(found))

@@ -14,7 +14,8 @@ from roofline.answers.values import Value
 from roofline.answers.waits import Cause, Imbalance, RankWaits, ServerLoad, Stragglers
 from roofline.v1 import query_pb2 as pb
 from roofline_client import connect
-from roofline_client.tables.stragglers import as_csv, as_json, as_text
+from roofline_client.tables import flat
+from roofline_client.tables.stragglers import as_csv, as_json, as_text, tables
 from roofline_client.tables.text import show
 
 from ..fake_server import answer, serving
@@ -130,6 +131,22 @@ def test_json_is_as_the_schema_says() -> None:
 def test_schema_names_the_fields_of_the_records(name: str, record: type[Value]) -> None:
     assert set(SCHEMA["$defs"][name]["properties"]) == set(record._fields)
     assert set(SCHEMA["$defs"][name]["required"]) == set(record._fields)
+
+
+def test_in_how_many_steps_a_rank_was_last_is_absent_where_it_is_not_known() -> None:
+    known = made().causes[0]
+    found = made(causes=[known, known._replace(rank="ps:0", steps=0, of_steps=0)])
+    whole = json.loads(as_json(found))
+    assert [e.message for e in Draft202012Validator(SCHEMA).iter_errors(whole)] == []
+    assert [(one["steps"], one["of_steps"]) for one in whole["causes"]] == [(90, 100), (None, None)]
+    rows = csv.DictReader(io.StringIO(as_csv(found)))
+    counts = [(row["rank"], row["value"], row["reason"]) for row in rows if row["metric"] == "steps"]
+    assert counts == [("worker:1", "90", "of 100")]
+    causes = flat.as_csv(tables(found)["causes"])
+    assert [(row["steps"], row["of_steps"]) for row in csv.DictReader(io.StringIO(causes))] == [
+        ("90", "100"),
+        ("", ""),
+    ]
 
 
 def test_csv_has_a_row_for_each_value() -> None:

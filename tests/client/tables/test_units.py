@@ -127,6 +127,21 @@ def test_long_time_is_no_power_of_ten(amount: float, text: str) -> None:
     assert units.number(amount, "s") == text
 
 
+@pytest.mark.parametrize(
+    ("amount", "text"),
+    [
+        (0.0022, "0.0022"),
+        (1.4, "1.4"),
+        (45.67, "45.7"),
+        (404.4, "404"),
+        (22484.0, "22,484"),
+        (1e-5, "0.00001"),
+    ],
+)
+def test_rate(amount: float, text: str) -> None:
+    assert units.rate(seen(amount, "examples/s")) == f"{text} examples/s"
+
+
 @pytest.mark.parametrize(("amount", "text"), [(1.5312, "x1.53"), (0.8, "x0.8"), (1234.4, "x1234"), (1, "x1")])
 def test_factor_has_no_power_of_ten(amount: float, text: str) -> None:
     assert units.factor(amount) == text

@@ -7,6 +7,7 @@ import ssl
 from http import HTTPStatus
 from http.client import HTTPSConnection
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from roofline_server.access import MUTUAL, authority
@@ -20,6 +21,15 @@ from roofline_server.health.routes import Door
 
 async def hello(_: Request) -> Response:
     return Response(HTTPStatus.OK, "hello")
+
+
+@pytest.mark.parametrize(
+    ("agents", "rate", "line"),
+    [(0, None, "0 agents"), (1, 2.5, "1 agent, 2.5 batches/s"), (2, None, "2 agents")],
+)
+def test_status_counts_agents(agents: int, rate: float | None, line: str) -> None:
+    health = SimpleNamespace(reasons=lambda: (), agents=agents, batches_per_s=rate)
+    assert monitor.status_line(health) == line  # type: ignore[arg-type]
 
 
 def test_new_certificate_is_shown_without_a_restart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -55,9 +55,16 @@ def test_warm_up_is_left_out(tmp_path: Path) -> None:
     assert list(found.left_out) == [True] + [False] * 56
 
 
-@pytest.mark.parametrize("ranks", [{"first_rank": 2}, {"first_rank": 1, "last_rank": 0}])
-def test_ranks_that_are_not_there_are_refused(tmp_path: Path, ranks: dict[str, int]) -> None:
+@pytest.mark.parametrize(
+    ("ranks", "named"),
+    [
+        ({"first_rank": 2}, "ranks 2 to the last"),
+        ({"first_rank": 1, "last_rank": 0}, "ranks 1 to 0"),
+        ({"first_rank": 70, "last_rank": 100}, "ranks 70 to 100"),
+    ],
+)
+def test_ranks_that_are_not_there_are_refused(tmp_path: Path, ranks: dict[str, int], named: str) -> None:
     with pytest.raises(grpc.aio.AioRpcError) as caught:
         asked(tmp_path, **ranks)
     assert caught.value.code() == grpc.StatusCode.INVALID_ARGUMENT
-    assert "the job has 2" in (caught.value.details() or "")
+    assert f"{named}: the job has 2" in (caught.value.details() or "")

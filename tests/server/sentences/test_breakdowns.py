@@ -42,8 +42,20 @@ from roofline_server.sentences import breakdowns as texts
             "1,200 kernels lie in none of these steps, or in one that was not watched in full",
         ),
         (
+            texts.outside_steps(1),
+            "1 kernel lies in none of these steps, or in one that was not watched in full",
+        ),
+        (
             texts.other_kinds(7),
             "7 other kinds",
+        ),
+        (
+            texts.other_kinds(1),
+            "1 other kind",
+        ),
+        (
+            texts.launched(2.5, 1),
+            "2.5 s from its start to its first step, over 1 step",
         ),
         (
             texts.on_gpu("gemm"),
@@ -76,6 +88,10 @@ from roofline_server.sentences import breakdowns as texts
         (
             texts.mean_over(2, 1200),
             "a step; mean over 1,200 steps of 2 ranks",
+        ),
+        (
+            texts.mean_over(1, 1),
+            "a step; mean over 1 step",
         ),
     ],
 )

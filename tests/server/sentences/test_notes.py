@@ -5,6 +5,10 @@ from __future__ import annotations
 import pytest
 from roofline_server.sentences import notes as texts
 
+MANY = [f"worker:{number}" for number in range(1000)]
+FOUR = "worker:0, worker:1, worker:2, worker:3 and 996 more"
+TIMES = ["12:00:00 to 12:05:00"]
+
 
 @pytest.mark.parametrize(
     ("made", "text"),
@@ -19,6 +23,14 @@ from roofline_server.sentences import notes as texts
         (
             texts.missing_steps("worker:0", 3, 0, 99),
             "worker:0: 3 steps between 0 and 99 were not seen",
+        ),
+        (
+            texts.missing_steps("worker:0", 1, 0, 99),
+            "worker:0: 1 step between 0 and 99 was not seen",
+        ),
+        (
+            texts.unseen(["worker:0"], 1),
+            "1 step of worker:0 not seen",
         ),
         (
             texts.clock_error("n1", 0.0012, 0.01),
@@ -67,6 +79,14 @@ from roofline_server.sentences import notes as texts
             "refused: a batch too large (2 times)",
         ),
         (
+            texts.refused("a batch too large", 1),
+            "refused: a batch too large (once)",
+        ),
+        (
+            texts.damaged({"a.parquet": 1}),
+            "1 row of this job cannot be read and is missing here: a.parquet, damaged or missing",
+        ),
+        (
             texts.source_failed("perf: not allowed"),
             "source failed: perf: not allowed",
         ),
@@ -77,4 +97,51 @@ from roofline_server.sentences import notes as texts
     ],
 )
 def test_text(made: str, text: str) -> None:
+    assert made == text
+
+
+@pytest.mark.parametrize(
+    ("made", "text"),
+    [
+        (texts.restarted(MANY, 1), f"{FOUR}: started again once; the numbers are of all processes"),
+        (texts.steps_from(MANY, "its output"), f"steps of {FOUR} are from its output"),
+        (
+            texts.heavy_step(0, 0.4, MANY),
+            "step 0 took 40% of the time of all steps of worker:0, worker:1 and 998 more: rates are over all "
+            "of them; --steps leaves it out",
+        ),
+        (texts.replayed("5", MANY), f"steps 5 of {FOUR}"),
+        (
+            texts.tag_differs("batch", {"32": ["chief:0"], "64": MANY}, "64"),
+            f"tag batch differs: '32' (chief:0), '64' ({FOUR}); '64', given last, is used",
+        ),
+        (texts.absent(MANY, ["power"], "no counter"), f"absent for {FOUR}: power: no counter"),
+    ],
+)
+def test_of_many_ranks_the_first_are_named(made: str, text: str) -> None:
+    assert made == text
+
+
+@pytest.mark.parametrize(
+    ("made", "text"),
+    [
+        (
+            texts.slowed("4 s", ["n1"], TIMES, 1, "busy"),
+            "n1 sampled every 4 s from 12:00:00 to 12:05:00 and 1 more time: busy",
+        ),
+        (
+            texts.fewer_kernels("2", ["n1"], TIMES, 2, "busy"),
+            "n1 recorded kernels in 2 times fewer steps from 12:00:00 to 12:05:00 and 2 more times: busy",
+        ),
+        (
+            texts.held("4 s", ["n1", "n2"], TIMES, 1, "busy"),
+            "n1, n2 sent their data only every 4 s from 12:00:00 to 12:05:00 and 1 more time: busy",
+        ),
+        (
+            texts.held("4 s", ["n1"], TIMES, 0, "busy"),
+            "n1 sent its data only every 4 s from 12:00:00 to 12:05:00: busy",
+        ),
+    ],
+)
+def test_stretches_in_which_nodes_recorded_less(made: str, text: str) -> None:
     assert made == text

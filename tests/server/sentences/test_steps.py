@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 from roofline_server.sentences import steps as texts
 
@@ -97,3 +99,18 @@ from roofline_server.sentences import steps as texts
 )
 def test_text(made: str, text: str) -> None:
     assert made == text
+
+
+@pytest.mark.parametrize(
+    "note",
+    [
+        lambda ranks: texts.no_steps_of(ranks, texts.NOTHING_SERVED),
+        lambda ranks: texts.none_in_range(ranks, 5, None, (0, 3)),
+        lambda ranks: texts.windows_of_time(ranks, 2.0),
+        texts.united_steps,
+        texts.overlapping_steps,
+    ],
+)
+def test_of_many_ranks_the_first_are_named(note: Callable[[list[str]], str]) -> None:
+    made = note([f"ps:{number}" for number in range(1000)])
+    assert "ps:0, ps:1, ps:2, ps:3 and 996 more" in made and "ps:4" not in made

@@ -104,6 +104,10 @@ from roofline_server.sentences import time_rooflines as texts
             "1,200 kernels lie in none of these steps, or in one not watched in full",
         ),
         (
+            texts.kernels_outside(1),
+            "1 kernel lies in none of these steps, or in one not watched in full",
+        ),
+        (
             texts.on_no_line("its ranks were started without OMP_NUM_THREADS"),
             "on no sweep line: its ranks were started without OMP_NUM_THREADS",
         ),

@@ -123,6 +123,10 @@ from roofline_server.sentences import verdicts as texts
             "of worker:0, worker:1 one step only",
         ),
         (
+            texts.one_step_of([f"ddp:{number}" for number in range(1000)]),
+            "of ddp:0, ddp:1, ddp:2, ddp:3 and 996 more one step only",
+        ),
+        (
             texts.no_flops_of(1, 4),
             "no FLOPs are known for 1 of 4 ranks",
         ),
@@ -149,6 +153,22 @@ from roofline_server.sentences import verdicts as texts
         (
             texts.not_modelled_calls(3),
             "3 kernel calls are not modelled",
+        ),
+        (
+            texts.not_modelled_calls(1),
+            "1 kernel call is not modelled",
+        ),
+        (
+            texts.not_modelled_calls(0),
+            "less than 1 kernel call is not modelled",
+        ),
+        (
+            texts.no_bytes_of_calls(1),
+            "no bytes are known for 1 kernel call: the intensity is that of the others",
+        ),
+        (
+            texts.no_bytes_of_calls(0),
+            "no bytes are known for less than 1 kernel call: the intensity is that of the others",
         ),
         (
             texts.no_bytes_of_calls(3),

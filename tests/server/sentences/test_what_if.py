@@ -10,6 +10,8 @@ from roofline_server.sentences import what_if as texts
     ("made", "text"),
     [
         (texts.instead(3, 2, "ranks"), "3 ranks instead of 2"),
+        (texts.instead(1, 2, "ranks"), "1 rank instead of 2"),
+        (texts.instead(1, 8, "examples a rank and step"), "1 example a rank and step instead of 8"),
         (texts.of_bandwidth(2), "links with 2 times the bandwidth"),
         (texts.links_of(1.25e9), "links of 1.25 GB/s"),
         (
@@ -22,11 +24,12 @@ from roofline_server.sentences import what_if as texts
         ),
         (texts.cannot_tell(texts.NO_STEPS), "cannot be predicted: too few steady steps were seen"),
         (texts.steady_steps(1200, 2), "1,200 steady steps of 2 ranks"),
+        (texts.steady_steps(1, 1), "1 steady step of 1 rank"),
         (
             texts.exposed_transfer(0.004, 2.5e6),
             "communication that nothing hides: 4 ms a step for 2.5 MB a step",
         ),
-        (texts.link(1e-4, 1e9), "link: 0.1 ms and 1 GB/s, measured by bench net"),
+        (texts.link(1e-4, 1e9), "link: 100 us and 1 GB/s, measured by bench net"),
         (
             texts.cpu_of_all(0.023, 2),
             "CPU time of all ranks for a worker step: 23 ms; their node has 2 CPUs",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from roofline_server.sentences.wording import duration, many, number, quantity
+from roofline_server.sentences.wording import are, duration, many, number, quantity
 
 
 @pytest.mark.parametrize(
@@ -16,8 +16,10 @@ def test_number_has_no_power_of_ten(amount: float, text: str) -> None:
 @pytest.mark.parametrize(
     ("seconds", "text"),
     [
-        (0, "0 ms"),
-        (0.0000521, "0.0521 ms"),
+        (0, "0 ns"),
+        (8e-8, "80 ns"),
+        (0.0000521, "52.1 us"),
+        (9.997e-4, "1 ms"),
         (0.0521, "52.1 ms"),
         (0.9994, "999 ms"),
         (0.9997, "1 s"),
@@ -50,3 +52,4 @@ def test_rate_has_its_prefix() -> None:
 def test_one_is_no_plural(amount: float, text: str) -> None:
     assert many(amount, "launch") == text
     assert many(2, "kernel") == "2 kernels"
+    assert (are(1, "launch"), are(0.3, "launch")) == ("1 launch is", "0.3 launches are")

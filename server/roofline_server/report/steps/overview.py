@@ -73,7 +73,8 @@ def step_overview(
 def _chosen(count: int, first: int | None, last: int | None) -> slice:
     begin, end = first or 0, count if last is None else min(last + 1, count)
     if begin >= max(end, 1):
-        raise BadRequest(f"ranks {begin} to {end - 1}: the job has {count} that step, counted from 0")
+        until = "the last" if last is None else last
+        raise BadRequest(f"ranks {begin} to {until}: the job has {count} that step, counted from 0")
     return slice(begin, end)
 
 

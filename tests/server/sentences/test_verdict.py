@@ -1,0 +1,52 @@
+"""The sentences of a verdict: the exact texts."""
+
+from __future__ import annotations
+
+import pytest
+from roofline_server.sentences import verdict as texts
+
+TWO, MANY = ["ddp:0", "ddp:1"], [f"ddp:{number}" for number in range(8)]
+
+
+@pytest.mark.parametrize(
+    ("kind", "ranks", "text"),
+    [
+        ("blocked", ["ddp:0"], "ddp:0 sleeps, or is blocked on something not traced"),
+        ("blocked", [], "every rank sleeps, or is blocked on something not traced"),
+        ("blocked", TWO, "ddp:0 and ddp:1 sleep, or are blocked on something not traced"),
+        (
+            "input|blocked",
+            MANY,
+            "ddp:0, ddp:1, ddp:2 and 5 more wait for input, sleep or are blocked: what they wait for is not "
+            "traced",
+        ),
+        ("input", [*TWO, "ddp:2"], "slow input on ddp:0, ddp:1 and ddp:2"),
+        ("contention", TWO, "CPU contention on ddp:0 and ddp:1: other processes use their CPUs"),
+        ("gpu_idle", TWO, "GPU idle on ddp:0 and ddp:1: they wait for the host"),
+        ("paging", TWO, "page faults on ddp:0 and ddp:1: their memory comes from disk or swap"),
+        ("evaluates", TWO, "ddp:0 and ddp:1 evaluate between steps, and the others wait"),
+        ("saves", TWO, "ddp:0 and ddp:1 save a checkpoint between steps, and the others wait"),
+        ("busy_alone", TWO, "ddp:0 and ddp:1 do something else between steps, and the others wait"),
+        ("between", TWO, "ddp:0 and ddp:1 spend much of the time between steps"),
+        ("new_kind", TWO, "ddp:0 and ddp:1: new_kind"),
+    ],
+)
+def test_finding_of_several_ranks_is_in_the_plural(kind: str, ranks: list[str], text: str) -> None:
+    assert texts.finding(kind, ranks) == text
+
+
+@pytest.mark.parametrize(
+    ("made", "text"),
+    [
+        (
+            texts.between_steps("evaluation", 1, 0.5, alone=True),
+            "1 evaluation of 500 ms between its steps; the others spend at most half as much time between "
+            "theirs",
+        ),
+        (texts.between_steps("other", 3, 0.5, alone=False), "3 stretches of 500 ms each between steps"),
+        (texts.too_few_steps(1), "not known: 1 steady step is too few"),
+        (texts.too_few_steps(4), "not known: 4 steady steps are too few"),
+    ],
+)
+def test_text(made: str, text: str) -> None:
+    assert made == text
