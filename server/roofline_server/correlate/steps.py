@@ -267,14 +267,17 @@ def union(table: Table) -> Table:
 
     A step done again (after a restart, in a new epoch) is a step of its own. Readings at the borders become
     those of the union; gauges the largest, coverages the smallest; examples the sum; a count of samples is
-    that of the widest window and so a lower bound.
+    that of the widest window and so a lower bound. `window` is the worker's whose window ends last, when the
+    union does.
     """
     attempt = step_windows.attempts(table, "window", "rank", "step")
-    order = np.lexsort((attempt, table["step"], table["rank"]))
+    order = np.lexsort((table["end_ns"], attempt, table["step"], table["rank"]))
     table, attempt = take(table, order), attempt[order]
     each = counters.groups(table["rank"], table["step"], attempt)
     at = np.array([group.start for group in each], np.int64)
-    return {name: _reduce(name, column, at) for name, column in table.items()}
+    found = {name: _reduce(name, column, at) for name, column in table.items()}
+    found["window"] = table["window"][[group.stop - 1 for group in each]]
+    return found
 
 
 def _reduce(

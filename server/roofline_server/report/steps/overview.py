@@ -17,7 +17,7 @@ from ...records import ABSENT, Floats, Ints, Table, rows
 from ...store.view import JobView
 from ..evidence.mode import mode_of
 from ..evidence.ranks import NEEDED as OF_REPORT
-from ..evidence.steady import steady_of
+from ..evidence.steady import are_left_out, steady_of
 from ..evidence.tables import by_rank, where, within
 from ..questions import Steps
 from ..ranks.members import in_order, is_running, name_of, roles_aside
@@ -43,7 +43,7 @@ def step_overview(
     Raises BadRequest for ranks that cannot be."""
     own = where(view.steps.get("steps", {}), "window", OWN)
     recent = list(_recent(own)) if rows(own) else []
-    found = _times(view, within(own, steps))
+    found, left = _times(view, within(own, steps))
     aside = roles_aside({key.role for key in view.ranks.values()})  # of which nobody is late
     numbers = [number for number in in_order(view, found) if view.ranks[number].role not in aside]
     which = _chosen(len(numbers), first_rank, last_rank)
@@ -61,7 +61,7 @@ def step_overview(
         len(numbers),
         cut.first.tolist(),
         cut.last.tolist(),
-        _left_out(view, cut, numbers),
+        _left_out(view, cut, [left[number] for number in numbers]),
         list(_lines(extremes, lines, names, roles)),
         list(_rows(late, mean, groups, names, roles, which.start)),
         recent,
@@ -77,10 +77,12 @@ def _chosen(count: int, first: int | None, last: int | None) -> slice:
     return slice(begin, end)
 
 
-def _times(view: JobView, own: Table) -> dict[int, StepTimes]:
-    """Rank -> its steps, each once: the newest attempt."""
+def _times(view: JobView, own: Table) -> tuple[dict[int, StepTimes], dict[int, Ints]]:
+    """Rank -> its steps, each once: the newest attempt; and the numbers of those that are left out."""
     spans = by_rank({"spans": view.steps.get("steps_spans", {})})
-    found = {}
+    if rows(own):
+        own = {**own, "left_out": are_left_out(own, steady_of(view)[1])}
+    found, left = {}, {}
     for number, tables in by_rank({"steps": own}).items():
         table = tables["steps"]
         held = _held(table, spans.get(number, {}).get("spans", {}))
@@ -90,7 +92,8 @@ def _times(view: JobView, own: Table) -> dict[int, StepTimes]:
         duration = ((table["end_ns"] - table["begin_ns"]) / NS)[newest]
         mine = table["step"][newest].astype(np.int64)
         found[number] = StepTimes(mine, np.zeros(len(mine), np.int64), duration, duration - held[newest])
-    return found
+        left[number] = mine[table["left_out"][newest]]
+    return found, left
 
 
 def _held(table: Table, spans: Table) -> Floats:
@@ -126,13 +129,13 @@ def _groups(roles: Sequence[str], size: int) -> list[int]:
     return found
 
 
-def _left_out(view: JobView, cut: Stretches, numbers: Sequence[int]) -> list[bool]:
-    """Of synchronous training a step is left out that one rank leaves out, else one that half of them do."""
-    left = [steps for number, steps in steady_of(view)[1].items() if number in set(numbers)]
+def _left_out(view: JobView, cut: Stretches, left: Sequence[Ints]) -> list[bool]:
+    """Of synchronous training a step is left out that one rank leaves out, else one that half of them do.
+    left: of each rank the numbers of such steps."""
     if not left or not len(cut.first):
         return [False] * len(cut.first)
     step, ranks = np.unique(np.concatenate(left), return_counts=True)
-    out = step[ranks >= (1 if mode_of(view) == "synchronous" else len(numbers) / 2)]
+    out = step[ranks >= (1 if mode_of(view) == "synchronous" else len(left) / 2)]
     share = np.add.reduceat(np.isin(cut.numbers, out), cut.begin, dtype=np.float64)
     steps = np.diff(np.append(cut.begin, len(cut.numbers)))
     most: list[bool] = (share > steps / 2).tolist()
