@@ -26,6 +26,7 @@ from .servers import with_servers
 from .synchronous import synchronous
 
 MOST = 1e15  # bytes a second
+MOST_RANKS = 100_000  # and parameter servers
 LEAST_LEFT = 0.1  # of a predicted step: where ranges are wide they end there
 
 
@@ -70,7 +71,7 @@ def what_if(view: JobView, asked: WhatIfQuery) -> WhatIf:
     elif asked.fix:
         found = Answer(*mend(view, gathered, serving, asked.fix))
     elif serving.servers:
-        found = Answer(*with_servers(view, gathered, serving, change))
+        found = Answer(*with_servers(view, gathered, serving, change, asked.bandwidth))
     elif gathered.mode == "asynchronous":
         found = Answer(None, [], [texts.INDEPENDENT])
     else:
@@ -129,8 +130,9 @@ def _check(asked: WhatIfQuery, now: _Known) -> None:
     if asked.bandwidth is not None and asked.bandwidth_times is not None:
         raise BadRequest("bandwidth is given twice")
     for name, value in given.items():
-        if not isinstance(value, str) and not 0 < value <= MOST:
-            raise BadRequest(f"{name} = {value:g}: must be more than 0, and at most {MOST:g}")
+        most = MOST_RANKS if name in ("ranks", "servers") else MOST
+        if not isinstance(value, str) and not 0 < value <= most:
+            raise BadRequest(f"{name} = {value:g}: must be more than 0, and at most {most:g}")
     if asked.batch is not None and now.batch is None and now.step:
         raise BadRequest("the batch of the job is not known: no examples were reported")
 
