@@ -84,7 +84,7 @@ def _of_all(own: Table, some: Bools, shared: Bools) -> Bools:
     at = np.flatnonzero(shared & np.isin(own["step"], np.unique(own["step"][known])))
     same = take({name: own[name] for name in ("rank", "step", "begin_ns", "end_ns")}, at)
     key = joined(same["step"], attempts(same, "rank", "step"))
-    found = some.copy()
+    found: Bools = some.copy()
     found[at] = np.isin(key, key[known[at]])
     return found
 
