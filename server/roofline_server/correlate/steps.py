@@ -35,6 +35,7 @@ OWN = -1  # a step of the rank's own
 TIME_WINDOW = -2  # no step at all: a stretch of the rank's lifetime
 WINDOWS, WINDOW_SAMPLES = 200, 5  # of a rank without steps: windows at most, samples in each at least
 SERVING_ROLES = ("ps", "chief")
+EVALUATOR = "evaluator"  # the role of ranks that serve nobody and whose steps nobody serves
 # Which process a sample is of, and when it was taken; `instance`: of which part of it, if it is of one.
 SAMPLE_KEYS = ("rank", "node", "start_ns", "time_ns", "instance")
 ReadSamples = Callable[[Sequence[str]], Table]
@@ -228,12 +229,14 @@ def _extremes(values: Ints, where: Ints, count: int) -> tuple[Ints, Ints]:
 
 
 def adopt(own: Table, ranks: Mapping[int, RankKey], stepped: frozenset[int] = frozenset()) -> Table:
-    """Own windows, and for every serving rank that never had any a copy of all the others'."""
+    """Own windows, and for every serving rank that never had any a copy of all the others': of evaluators'
+    only where nobody else steps."""
     if not rows(own):
         return {}
     found: list[Table] = [{**own, "window": np.full(rows(own), OWN, np.int64)}]
     marked = stepped | set(np.unique(own["rank"]).tolist())
-    workers = [rank for rank in marked if ranks[rank].role not in SERVING_ROLES]
+    others = [rank for rank in marked if ranks[rank].role not in SERVING_ROLES]
+    workers = [rank for rank in others if ranks[rank].role != EVALUATOR] or others
     theirs = take(own, np.isin(own["rank"], workers))
     for rank, key in ranks.items():
         if key.role in SERVING_ROLES and rank not in marked and rows(theirs):
