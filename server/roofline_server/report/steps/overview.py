@@ -22,10 +22,8 @@ from ..evidence.tables import by_rank, where, within
 from ..questions import Steps
 from ..ranks.members import in_order, is_running, name_of, roles_aside
 
-NEEDED: Mapping[str, Sequence[str] | None] = {
-    "steps": OF_REPORT["steps"],
-    "steps_spans": [f"{COMMUNICATE}.ns"],
-}
+BLOCKED = f"{COMMUNICATE}.ns"  # column: how long a rank was blocked by others in a step
+NEEDED: Mapping[str, Sequence[str] | None] = {"steps": OF_REPORT["steps"], "steps_spans": [BLOCKED]}
 STRETCHES, MOST_STRETCHES = 400, 2000
 MOST_LINES, MOST_ROWS = 12, 64  # ranks that are shown one by one
 AGO_S, RECENT_S = (0.0, 10.0, 60.0, 600.0), 10.0
@@ -79,13 +77,14 @@ def _chosen(count: int, first: int | None, last: int | None) -> slice:
 
 def _times(view: JobView, own: Table) -> tuple[dict[int, StepTimes], dict[int, Ints]]:
     """Rank -> its steps, each once: the newest attempt; and the numbers of those that are left out."""
-    spans = by_rank({"spans": view.steps.get("steps_spans", {})})
+    every = view.steps.get("steps_spans", {})
+    spans, is_seen = by_rank({"spans": every}), BLOCKED in every and bool((every[BLOCKED] != ABSENT).any())
     if rows(own):
         own = {**own, "left_out": are_left_out(own, steady_of(view)[1])}
     found, left = {}, {}
     for number, tables in by_rank({"steps": own}).items():
         table = tables["steps"]
-        held = _held(table, spans.get(number, {}).get("spans", {}))
+        held = _held(table, spans.get(number, {}).get("spans", {})) if is_seen else np.zeros(rows(table))
         order = np.lexsort((table["end_ns"], table["step"]))
         step = table["step"][order].astype(np.int64)
         newest = order[np.append(step[1:] != step[:-1], True)] if len(step) else order
@@ -97,15 +96,14 @@ def _times(view: JobView, own: Table) -> tuple[dict[int, StepTimes], dict[int, I
 
 
 def _held(table: Table, spans: Table) -> Floats:
-    """How long the rank was blocked by others in each step, s; 0 where that is not known."""
-    held: Floats = np.zeros(rows(table))
-    name = f"{COMMUNICATE}.ns"
-    if not rows(spans) or name not in spans:
+    """How long the rank was blocked by others in each step, s; NaN where that is not known."""
+    held: Floats = np.full(rows(table), np.nan)
+    if not rows(spans):
         return held
     order = np.argsort(spans["end_ns"], kind="stable")
     at = order[np.minimum(np.searchsorted(spans["end_ns"][order], table["end_ns"]), len(order) - 1)]
-    known = (spans["end_ns"][at] == table["end_ns"]) & (spans[name][at] != ABSENT)
-    held[known] = spans[name][at][known] / NS
+    known = (spans["end_ns"][at] == table["end_ns"]) & (spans[BLOCKED][at] != ABSENT)
+    held[known] = spans[BLOCKED][at][known] / NS
     return held
 
 
