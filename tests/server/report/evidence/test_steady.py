@@ -14,6 +14,7 @@ from roofline_server.report.steps.overview import step_overview
 from roofline_server.store.view import JobView
 
 from ...builders import ABSENT, BEGIN, END, MS, Node, S, batch, marks, open_store, rank
+from ..odd_jobs import Odd, stored
 
 EPOCHS, STEPS, SLOW = 6, 10, 5
 FIRST = 100 * S
@@ -83,3 +84,12 @@ def test_epochs_of_one_step_do_not_vanish(tmp_path: Path, workers: int) -> None:
 def test_the_page_shows_the_newest_attempts_none_of_which_is_left_out(tmp_path: Path) -> None:
     found = step_overview(trained(tmp_path, (2, 2)), STEADY_STEPS, 0)
     assert found.firsts == list(range(STEPS)) and not np.any(found.left_out)
+
+
+def test_the_first_step_of_an_evaluator_is_left_out_of_nobody_elses(tmp_path: Path) -> None:
+    ranks = [Odd("ddp", range(60)), Odd("ddp", range(60)), Odd("evaluator", range(30, 90))]
+    view = stored(tmp_path, ranks, asynchronous=False).view("job")
+    assert view is not None
+    found = evidence_of(view)
+    assert found["ddp:0"].steps.step.tolist() == list(range(1, 60))
+    assert found["evaluator:0"].steps.step.tolist() == list(range(31, 90))
