@@ -98,14 +98,17 @@ def cut(windows: Table, samples: Table, metrics: list[Metric]) -> Table:
     parts: list[Table] = []
     order = np.lexsort((samples["time_ns"], samples["start_ns"], samples["rank"]))
     samples = take(samples, order)
+    by_rank = np.argsort(windows["rank"], kind="stable")
+    ranks = windows["rank"][by_rank]
     for group in groups(samples["rank"], samples["start_ns"]):
         one = {name: column[group] for name, column in samples.items()}
         times = one["time_ns"]
+        first, last = np.searchsorted(ranks, one["rank"][0]), np.searchsorted(ranks, one["rank"][0], "right")
+        its_own = by_rank[first:last]
         # A window belongs to the incarnation whose samples it overlaps.
-        overlaps = (windows["end_ns"] >= times[0]) & (windows["begin_ns"] <= times[-1])
-        mine = take(windows, (windows["rank"] == one["rank"][0]) & overlaps)
-        if rows(mine):
-            parts.append(_cut_one(mine, one, metrics))
+        overlaps = (windows["end_ns"][its_own] >= times[0]) & (windows["begin_ns"][its_own] <= times[-1])
+        if overlaps.any():
+            parts.append(_cut_one(take(windows, its_own[overlaps]), one, metrics))
     if not parts:
         return {}
     return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}

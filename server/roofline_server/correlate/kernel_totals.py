@@ -14,6 +14,7 @@ import numpy as np
 from roofline.answers.values import Spread
 
 from ..records import ABSENT, Bools, Floats, Ints, KernelKind, Table, concatenate, rows, take
+from .counters import groups
 from .kernels import merge
 
 SUMMED = ("flops", "bytes", "dram", "l1", "l2")
@@ -133,9 +134,13 @@ class Phases:
         end[:-1] = np.where(follows, np.minimum(end[:-1], begin[1:]), end[:-1])
         apart = take({**some, "time_ns": begin, "end_ns": end}, end > begin + 1)
         self._code = apart["code"]
-        each = {r: take(apart, apart["rank"] == r) for r in np.unique(apart["rank"]).tolist()}
         # Neighbours that touch would become one stretch: each ends a moment before the next begins.
-        self._within = Within({r: (mine["time_ns"], mine["end_ns"] - 1) for r, mine in each.items()})
+        self._within = Within(
+            {
+                int(apart["rank"][mine.start]): (apart["time_ns"][mine], apart["end_ns"][mine] - 1)
+                for mine in groups(apart["rank"])
+            }
+        )
 
     def of(self, rank: Ints, moments: Ints) -> Ints:
         """Position in `names` for each."""

@@ -35,6 +35,7 @@ OWN = -1  # a step of the rank's own
 TIME_WINDOW = -2  # no step at all: a stretch of the rank's lifetime
 WINDOWS, WINDOW_SAMPLES = 200, 5  # of a rank without steps: windows at most, samples in each at least
 SERVING_ROLES = ("ps", "chief")
+EVALUATOR = "evaluator"  # the role of ranks that serve nobody and whose steps nobody serves
 # Which process a sample is of, and when it was taken; `instance`: of which part of it, if it is of one.
 SAMPLE_KEYS = ("rank", "node", "start_ns", "time_ns", "instance")
 ReadSamples = Callable[[Sequence[str]], Table]
@@ -228,12 +229,14 @@ def _extremes(values: Ints, where: Ints, count: int) -> tuple[Ints, Ints]:
 
 
 def adopt(own: Table, ranks: Mapping[int, RankKey], stepped: frozenset[int] = frozenset()) -> Table:
-    """Own windows, and for every serving rank that never had any a copy of all the others'."""
+    """Own windows, and for every serving rank that never had any a copy of all the others': of evaluators'
+    only where nobody else steps."""
     if not rows(own):
         return {}
     found: list[Table] = [{**own, "window": np.full(rows(own), OWN, np.int64)}]
     marked = stepped | set(np.unique(own["rank"]).tolist())
-    workers = [rank for rank in marked if ranks[rank].role not in SERVING_ROLES]
+    others = [rank for rank in marked if ranks[rank].role not in SERVING_ROLES]
+    workers = [rank for rank in others if ranks[rank].role != EVALUATOR] or others
     theirs = take(own, np.isin(own["rank"], workers))
     for rank, key in ranks.items():
         if key.role in SERVING_ROLES and rank not in marked and rows(theirs):
@@ -267,14 +270,17 @@ def union(table: Table) -> Table:
 
     A step done again (after a restart, in a new epoch) is a step of its own. Readings at the borders become
     those of the union; gauges the largest, coverages the smallest; examples the sum; a count of samples is
-    that of the widest window and so a lower bound.
+    that of the widest window and so a lower bound. `window` is the worker's whose window ends last, when the
+    union does.
     """
     attempt = step_windows.attempts(table, "window", "rank", "step")
-    order = np.lexsort((attempt, table["step"], table["rank"]))
+    order = np.lexsort((table["end_ns"], attempt, table["step"], table["rank"]))
     table, attempt = take(table, order), attempt[order]
     each = counters.groups(table["rank"], table["step"], attempt)
     at = np.array([group.start for group in each], np.int64)
-    return {name: _reduce(name, column, at) for name, column in table.items()}
+    found = {name: _reduce(name, column, at) for name, column in table.items()}
+    found["window"] = table["window"][[group.stop - 1 for group in each]]
+    return found
 
 
 def _reduce(

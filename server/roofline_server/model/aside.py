@@ -22,6 +22,7 @@ class RankBreaks(NamedTuple):
     duration: Floats  # s
     apart: Bools  # where something lay between it and the step before
     stretches: Mapping[str, Floats]
+    counted: Bools  # steps that other numbers are of, too
 
     @property
     def aside(self) -> float:
@@ -38,13 +39,7 @@ class Aside(NamedTuple):
     mean: float  # s, of these
     cost: float  # s a step, over all steps
     error: float  # of `cost`, s: by how much stretches differ
-    waits: Mapping[int, float]  # step in which the others wait -> s, by how much theirs are longer, median
-
-    def share_in(self, steps: Ints) -> float:
-        """How much of what it costs lies in these steps."""
-        whole = sum(self.waits.values())
-        inside = sum(self.waits.get(step, 0.0) for step in set(steps.tolist()))
-        return inside / whole if whole > 0 else 0.0
+    inside: float  # how much of what it costs lies in the steps that are counted, as a share
 
 
 def aside(ranks: Sequence[RankBreaks]) -> Aside | None:
@@ -57,40 +52,33 @@ def aside(ranks: Sequence[RankBreaks]) -> Aside | None:
     if doing.all():
         lost = float(totals.max())
         spent = lost + float(most.duration.sum())
-        return _aside([], most, lost, {}) if lost >= OF_ALL * spent else None
+        return _aside([], most, lost, 0.0) if lost >= OF_ALL * spent else None
     places = np.flatnonzero(doing).tolist()
     waits = np.unique(np.concatenate([ranks[place].step[ranks[place].apart] for place in places]))
     # The others' steps tell what it costs them: whoever goes on meanwhile loses nothing.
     others = [one for one, own in zip(ranks, doing, strict=True) if not own]
-    held = np.median([_beyond_usual(one, waits).sum() for one in others])
-    lost = min(float(held), float(totals.max() - np.median(totals[~doing])))
+    longer = [_beyond_usual(one, waits) for one in others]
+    held = float(np.median([one.sum() for one in longer]))
+    lost = min(held, float(totals.max() - np.median(totals[~doing])))
     if not lost > 0:
         return None
-    each = np.median([_at(one, waits) for one in others], axis=0)
-    return _aside(places, most, lost, dict(zip(waits.tolist(), each.tolist(), strict=True)))
+    inside = np.median([each[one.counted].sum() for one, each in zip(others, longer, strict=True)])
+    return _aside(places, most, lost, min(1.0, float(inside) / held))
 
 
-def _aside(places: list[int], most: RankBreaks, lost: float, waits: Mapping[int, float]) -> Aside:
-    """most: the rank that does most of it; lost: seconds in the whole run."""
-    steps = int(most.step.max() - most.step.min()) + 1
+def _aside(places: list[int], most: RankBreaks, lost: float, inside: float) -> Aside:
+    """most: the rank that does most of it; lost: seconds in the whole run; inside: as of `Aside`."""
+    steps = len(most.step)
     kind = max(most.stretches, key=lambda kind: float(most.stretches[kind].sum()))
     lengths = most.stretches[kind]
     varies = float(lengths.std(ddof=1)) * sqrt(len(lengths)) if len(lengths) > 1 else lost
-    return Aside(places, kind, len(lengths), float(lengths.mean()), lost / steps, varies / steps, waits)
+    return Aside(places, kind, len(lengths), float(lengths.mean()), lost / steps, varies / steps, inside)
 
 
 def _beyond_usual(one: RankBreaks, some: Ints) -> Floats:
-    """Seconds by which each of its steps that are among these took longer than most of the others."""
+    """Seconds by which each of its steps that are among these took longer than most of the others; of these
+    0."""
     which = np.isin(one.step, some)
     if not which.any() or which.all():
-        return np.zeros(int(which.sum()))
-    longer: Floats = (one.duration[which] - np.median(one.duration[~which])).clip(min=0)
-    return longer
-
-
-def _at(one: RankBreaks, some: Ints) -> Floats:
-    """The same in the order of `some`, whose numbers rise; of steps that it does not have, 0."""
-    found = np.zeros(len(some))
-    mine = one.step[np.isin(one.step, some)]
-    found[np.searchsorted(some, mine)] = _beyond_usual(one, some)
-    return found
+        return np.zeros(len(which))
+    return np.where(which, (one.duration - np.median(one.duration[~which])).clip(min=0), 0.0)

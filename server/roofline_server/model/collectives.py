@@ -59,13 +59,14 @@ def moved_by(
     """
     everyone = CollectiveGroup(world if world > 1 else 0, max(1, mates))
     for family in FAMILIES:
-        columns = []  # of each rank: kind of a collective, with its group -> its bytes in each step
+        columns = []  # of each rank: kind of a collective, with its group -> bytes and number in each step
         for rank in ranks:
             mine = {}
             for column, numbers in rank.columns.items():
                 name = column.removesuffix(".bytes")
                 if name != column and name.startswith(f"{family}.") and name not in NO_COLLECTIVES:
-                    mine[name.removeprefix(f"{family}.")] = numbers
+                    counts = rank.columns.get(f"{name}.count", np.zeros(len(numbers), np.int64))
+                    mine[name.removeprefix(f"{family}.")] = numbers, counts
             columns.append(mine)
         busier = 0.0
         for other_way in (RECEIVED, SENT):
@@ -79,16 +80,17 @@ def moved_by(
 
 
 def _mean_bytes(
-    columns: dict[str, Ints], everyone: CollectiveGroup, apart: bool, other_way: str
+    columns: dict[str, tuple[Ints, Ints]], everyone: CollectiveGroup, apart: bool, other_way: str
 ) -> float | None:
     """Of the steps of a rank in one direction. other_way: the kind that goes in the other."""
     if not columns:
         return None
-    reported = np.any([column != ABSENT for column in columns.values()], axis=0)
+    reported = np.any([sizes != ABSENT for sizes, _ in columns.values()], axis=0)
     moved = np.zeros(len(reported))
-    for kind, column in columns.items():
+    for kind, (sizes, counts) in columns.items():
         if kind.partition(".")[0] != other_way:
-            moved += leaving(kind, everyone, apart) * np.where(column == ABSENT, 0.0, column)
+            moved += leaving(kind, everyone, apart) * np.where(sizes == ABSENT, 0.0, sizes)
+            reported &= (sizes != ABSENT) | (counts <= 0)  # else some of its bytes are not known
     # A step without collectives (gradients are accumulated) communicates nothing: a zero among the others.
     return float(moved[reported].mean()) if reported.any() else None
 

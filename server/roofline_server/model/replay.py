@@ -66,13 +66,19 @@ class Job(_JobColumns):
         return longest
 
 
+def played_columns(grid: Grid) -> Sequence[int]:
+    """Of which ranks steps are played: of those that took part in enough of them. grid: with steps."""
+    if grid.is_whole:
+        return range(grid.at.shape[1])
+    found: list[int] = np.flatnonzero((grid.at >= 0).mean(axis=0) >= PRESENT).tolist()
+    return found
+
+
 def job_of(signals: Sequence[RankSignals], accounts: Sequence[Account], grid: Grid) -> Job | None:
     """What ranks did side by side; None where they share no steps. grid: over the steps of these signals."""
     if not len(grid.at):
         return None
-    columns: Sequence[int] = range(len(signals))
-    if not grid.is_whole:
-        columns = np.flatnonzero((grid.at >= 0).mean(axis=0) >= PRESENT).tolist()
+    columns = played_columns(grid)
     signals, accounts = [signals[c] for c in columns], [accounts[c] for c in columns]
     if not len(columns) or (len(columns) > 1 and any(one.held is None for one in signals)):
         return None

@@ -17,7 +17,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..records import Floats
+from ..records import Floats, Ints
+from .replay import MOST_TIMES
 from .servers import Bounds, predicted
 
 SHIFTS = 24
@@ -152,16 +153,19 @@ def last_of(own: Floats, ranks: int) -> Range:
         mean = float((ordered * chances).sum(axis=1).mean())
         return Range(mean, min(mean, float(own.mean())), longest)
     random = np.random.default_rng(0)
-    more = np.mean([_drawn(own, ranks, random) - _drawn(own, there, random) for _ in range(SHIFTS)])
+    played = np.arange(0, len(own), -(-len(own) * ranks // MOST_TIMES))
+    more = np.mean(
+        [_drawn(own, played, ranks, random) - _drawn(own, played, there, random) for _ in range(SHIFTS)]
+    )
     likely = longest + max(0.0, float(more))
     return Range(likely, longest, longest + 2 * (likely - longest))
 
 
-def _drawn(own: Floats, ranks: int, random: np.random.Generator) -> float:
-    """Mean maximum of so many ranks, each like one of those there are, in steps of its own."""
+def _drawn(own: Floats, played: Ints, ranks: int, random: np.random.Generator) -> float:
+    """Mean maximum of so many ranks, each like one of those there are, in steps of its own. played: steps."""
     steps, there = own.shape
     columns = np.concatenate([np.arange(there), random.integers(0, there, max(0, ranks - there))])[:ranks]
-    at = (np.arange(steps)[:, None] + random.integers(0, steps, ranks)[None, :]) % steps
+    at = (played[:, None] + random.integers(0, steps, ranks)[None, :]) % steps
     latest = own[at, columns[None, :]].max(axis=1)
     return float(latest.mean())
 

@@ -13,7 +13,8 @@ from roofline.v1 import ingest_pb2 as pb
 from roofline.v1 import models_pb2
 
 from ..ingest.commands import Agents, Link
-from ..records import rows, take
+from ..records import Table, rows
+from ..report.evidence.tables import by_rank
 from ..report.ranks.members import has_lately_reported, name_of
 from ..store.view import JobView
 
@@ -46,6 +47,9 @@ class TracedRank(NamedTuple):
 
 def running_ranks(view: JobView, now_ns: int) -> list[TracedRank]:
     """The ranks of a job that run now, in their order."""
+    steps = view.steps.get("steps", {})
+    mine = {rank: tables["steps"] for rank, tables in by_rank({"steps": steps}).items()}
+    of_others = _step_us(steps)
     return [
         TracedRank(
             name_of(view, who.rank),
@@ -53,20 +57,18 @@ def running_ranks(view: JobView, now_ns: int) -> list[TracedRank]:
             view.machines[who.node].host,
             who.pid,
             who.start_ns,
-            _step_us(view, who.rank),
+            _step_us(mine[who.rank]) if who.rank in mine else of_others,
         )
         for who, life in sorted(view.process_lifetimes.items(), key=lambda item: view.ranks[item[0].rank])
         if who.pid and who.node not in view.recordings and has_lately_reported(view, who, life, now_ns)
     ]
 
 
-def _step_us(view: JobView, number: int) -> int:
-    steps = view.steps.get("steps", {})
+def _step_us(steps: Table) -> int:
     if not rows(steps):
         return 0
-    mine = take(steps, steps["rank"] == number)
-    lately = {name: column[-LATELY:] for name, column in (mine if rows(mine) else steps).items()}
-    return max(1, int(np.median(lately["end_ns"] - lately["begin_ns"]) / 1000))
+    lasted = steps["end_ns"][-LATELY:] - steps["begin_ns"][-LATELY:]
+    return max(1, int(np.median(lasted) / 1000))
 
 
 def chosen(ranks: Collection[TracedRank], names: Collection[str], job: str) -> list[TracedRank]:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import wraps
 from typing import Concatenate, NamedTuple, ParamSpec, TypeVar
 
-from ..records import Ints
+from ..records import Table
 from ..store.view import JobView, once
 
 P = ParamSpec("P")
@@ -15,11 +15,11 @@ R = TypeVar("R")
 
 class Steps(NamedTuple):
     """Which steps a question is about; None: no bound. Without any bound the question is about the steady
-    steps: `left_out` are then, of each rank, the numbers of its other steps (see evidence/steady.py)."""
+    steps: `left_out` are then the windows of the other ones, rank, step, end_ns (see evidence/steady.py)."""
 
     first: int | None = None
     last: int | None = None
-    left_out: Mapping[int, Ints] | None = None
+    left_out: Table | None = None
 
     @property
     def is_bounded(self) -> bool:

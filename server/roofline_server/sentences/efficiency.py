@@ -124,7 +124,7 @@ def exceeds(model: float, executed: float) -> str:
 
 
 def above_peak(mfu: float) -> str:
-    return f"an MFU of {mfu:.0%} is impossible: too many FLOPs are counted, or the peak was measured too low"
+    return f"an MFU of {mfu:.1%} is impossible: too many FLOPs are counted, or the peak was measured too low"
 
 
 def beyond(share: float) -> str:

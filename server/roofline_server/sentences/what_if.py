@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from .wording import duration, many, number, quantity
+from .wording import duration, first_of, many, number, quantity
 
 # -- the change -------------------------------------------------------------------------------------------
 
@@ -145,3 +145,7 @@ def seldom_there(rank: str) -> str:
 
 def no_such(what: str, known: Sequence[str]) -> str:
     return f"{what!r} is no rank of the job and no part of its steps; these are: {', '.join(known)}"
+
+
+def left_out(ranks: Sequence[str]) -> str:
+    return f"left out, as they did less than half of the steps of the job: {first_of(list(ranks))}"

@@ -63,6 +63,22 @@ def count(raw: RawData, dataset: str) -> int:
     return sealed + sum(rows(f.base) for f in raw.frames if f.dataset == dataset)
 
 
+def count_within(raw: RawData, dataset: str, limits: Mapping[int, tuple[int, int]]) -> int:
+    """Rows of a dataset of events with a duration, of these ranks in their stretches of server time."""
+    ranks = np.array(sorted(limits), np.int64)
+    begins, ends = np.array([limits[rank] for rank in ranks.tolist()], np.int64).T
+    whole, found = (int(begins.min()), int(ends.max())), 0
+    columns = ("rank", "node", "time_ns", "duration_ns")
+    some = (s for s in raw.segments if s.dataset == dataset and s.overlaps(*whole, SLACK_NS))
+    for table in (unsealed(raw.frames, dataset), *(raw.reader.read([segment], columns) for segment in some)):
+        if rows(table):
+            table = on_server_clock(table, raw.clocks)
+            at = np.minimum(np.searchsorted(ranks, table["rank"]), len(ranks) - 1)
+            inside = (ranks[at] == table["rank"]) & (table["time_ns"] < ends[at])
+            found += int((inside & (table["time_ns"] + table["duration_ns"] > begins[at])).sum())
+    return found
+
+
 def earliest(raw: RawData, datasets: Sequence[str]) -> int | None:
     """Server time of the first row of these datasets, of all ranks; None: there is none."""
     moments = []

@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.typing import NDArray
+from roofline_server.correlate import counters
 from roofline_server.correlate.counters import (
     as_float,
     at_borders,
@@ -17,7 +19,7 @@ from roofline_server.correlate.counters import (
     restarted,
     uncounted,
 )
-from roofline_server.records import ABSENT, Floats, Ints, Table, rows
+from roofline_server.records import ABSENT, Floats, Ints, Table, concatenate, rows, take
 
 from ..builders import GAUGE, UNIX, S, metric
 
@@ -150,6 +152,23 @@ def test_cut_repeats_the_window_and_counts_its_samples() -> None:
         "cpu_ns.begin": [50],
         "cpu_ns.end": [250],
     }
+
+
+def test_windows_of_all_ranks_are_looked_through_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    ranks = range(20)
+    every = concatenate([windows((7, 5, 25), (8, 15, 25), rank=r) for r in reversed(ranks)])
+    read = concatenate([sampled((3, 0, 0), (3, 30, 300 * r), rank=r) for r in ranks])
+    looked = []
+
+    def counted(table: Table, which: NDArray[np.generic]) -> Table:
+        looked.append(len(which) if "step" in table else 0)
+        return take(table, which)
+
+    monkeypatch.setattr(counters, "take", counted)
+    table = cut(every, read, [metric("cpu_ns")])
+    assert sum(looked) == rows(every) == rows(table)
+    grown = table["cpu_ns.end"] - table["cpu_ns.begin"]
+    assert grown == pytest.approx(table["rank"] * 10 * (table["end_ns"] - table["begin_ns"]))
 
 
 def test_samples_need_no_order() -> None:

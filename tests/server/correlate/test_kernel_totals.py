@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 from roofline_server.correlate import kernel_totals
 from roofline_server.correlate.kernel_totals import Adder, KernelTotal, Phases, Stretches, Within
 from roofline_server.records import ABSENT, Ints, KernelKind, Table, take
@@ -101,6 +102,19 @@ def test_call_is_in_the_phase_that_holds_its_middle() -> None:
     made = calls((7, 1, 90, 8), (7, 1, 99, 4), (7, 1, 250, 2), (8, 1, 99, 4), (8, 1, 200, 4))
     found = {(t.rank, t.phase): t.calls for t in added(made, {7: None, 8: None}, phases)}
     assert found == {(7, "forward"): 1, (7, "backward"): 1, (7, ""): 1, (8, ""): 1, (8, "forward"): 1}
+
+
+def test_phases_of_all_ranks_are_looked_through_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked = []
+
+    def counted(table: Table, which: NDArray[np.generic]) -> Table:
+        looked.append(len(which))
+        return take(table, which)
+
+    monkeypatch.setattr(kernel_totals, "take", counted)
+    found = Phases(spans(*((r, "phase.forward", 100 * r, 100 * r + 50) for r in range(40))))
+    assert len(looked) <= 3 and max(looked) <= 40
+    assert found.of(ints(3, 3, 39), ints(320, 360, 3920)).tolist() == [1, 0, 1]
 
 
 def test_phase_that_begins_in_another_ends_it() -> None:

@@ -78,6 +78,16 @@ def test_chief_with_marks_of_its_own_keeps_them_and_gives_none() -> None:
     assert keys == [(WORKER0, OWN), (PS, WORKER0), (CHIEF, OWN)]
 
 
+def test_servers_serve_no_evaluator_unless_nobody_else_steps() -> None:
+    ranks = {**RANKS, CHIEF: RankKey("job", "evaluator", 0)}
+    both = adopt(window_table([(WORKER0, 1, 0, 90), (CHIEF, 1, 5, 95)]), ranks)
+    assert both["window"][both["rank"] == PS].tolist() == [WORKER0]
+    later = adopt(window_table([(CHIEF, 1, 5, 95)]), ranks, frozenset({WORKER0}))
+    assert PS not in later["rank"].tolist(), "workers have stepped before"
+    alone = adopt(window_table([(CHIEF, 1, 5, 95)]), ranks)
+    assert alone["window"][alone["rank"] == PS].tolist() == [CHIEF]
+
+
 def test_worker_without_marks_adopts_nothing() -> None:
     found = adopt(window_table([(WORKER0, 1, 0, 90)]), RANKS)
     assert WORKER1 not in found["rank"].tolist()
@@ -132,6 +142,11 @@ def test_union_keeps_steps_and_ranks_apart() -> None:
         (3, 2, 10, 19),
         (4, 1, 0, 8),
     ]
+
+
+def test_the_union_ends_with_the_window_of_its_worker() -> None:
+    found = union(served_table((3, 1, 1, 0, 9), (3, 0, 1, 1, 10)))
+    assert (found["window"].tolist(), found["end_ns"].tolist()) == ([0], [10])
 
 
 def test_unknown_border_stays_unknown_in_the_union() -> None:

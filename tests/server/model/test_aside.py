@@ -4,30 +4,48 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from roofline_server.model.aside import RankBreaks, aside
+from roofline_server.model.aside import Aside, RankBreaks, aside
+from roofline_server.records import Bools, Ints
 
 STEPS = 100
 
 
-def test_how_much_of_the_cost_lies_in_some_steps() -> None:
-    """Two short saves and one long evaluation of one rank; the others wait for it in their next steps."""
+def waited_for(number: Ints, counted: Bools) -> Aside:
+    """Two short saves and one long evaluation of one rank, before the steps at places 20, 40 and 60; the
+    others wait for it in these. number: of each step."""
     step, usual = np.arange(STEPS), np.full(STEPS, 1.0)
     apart = np.isin(step, [20, 40, 60])
     waiting = usual + 0.05 * np.isin(step, [20, 40]) + 9.9 * (step == 60)
-    doing = RankBreaks(step, usual, apart, {"checkpoint": np.full(2, 0.05), "evaluation": np.array([9.9])})
-    other = RankBreaks(step, waiting, np.zeros(STEPS, bool), {})
+    stretches = {"checkpoint": np.full(2, 0.05), "evaluation": np.array([9.9])}
+    doing = RankBreaks(number, usual, apart, stretches, counted)
+    other = RankBreaks(number, waiting, np.zeros(STEPS, bool), {}, counted)
     found = aside([doing, other, other])
     assert found is not None
     assert (found.places, found.kind) == ([0], "evaluation")
+    return found
+
+
+def test_how_much_of_the_cost_lies_in_some_steps() -> None:
+    step = np.arange(STEPS)
+    found = waited_for(step, np.ones(STEPS, bool))
     assert found.cost == pytest.approx(10 / STEPS)
-    assert found.share_in(step) == pytest.approx(1)
-    assert found.share_in(step[step != 60]) == pytest.approx(0.01), "the saves alone"
-    assert found.share_in(np.arange(5)) == 0
+    assert found.inside == pytest.approx(1)
+    assert waited_for(step, step != 60).inside == pytest.approx(0.01), "the saves alone"
+    assert waited_for(step, step < 5).inside == 0
+
+
+@pytest.mark.parametrize("number", [np.arange(STEPS) * 10, np.arange(STEPS) % 20])
+def test_it_costs_each_step_as_much_however_these_are_numbered(number: Ints) -> None:
+    step = np.arange(STEPS)
+    found = waited_for(number, step != 60)
+    assert found.cost == pytest.approx(10 / STEPS)
+    assert found.inside == pytest.approx(0.01)
 
 
 def test_what_all_do_lies_in_no_step() -> None:
     step = np.arange(STEPS)
-    one = RankBreaks(step, np.ones(STEPS), step % 10 == 0, {"evaluation": np.full(9, 5.0)})
+    every = np.ones(STEPS, bool)
+    one = RankBreaks(step, np.ones(STEPS), step % 10 == 0, {"evaluation": np.full(9, 5.0)}, every)
     found = aside([one, one])
     assert found is not None and found.places == []
-    assert found.share_in(step) == 0
+    assert found.inside == 0

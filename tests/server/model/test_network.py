@@ -126,6 +126,21 @@ def test_bytes_that_stay_inside_the_node_are_left_out() -> None:
     assert unknown.value == 300 and unknown.reason.endswith("not known")
 
 
+def test_a_step_is_not_known_where_some_of_its_bytes_are_not() -> None:
+    """In the second step there were broadcasts, too, of which nobody knows the size."""
+    columns = {
+        "asked.allreduce.bytes": ints(100, 100, 400),
+        "asked.allreduce.count": ints(1, 1, 1),
+        "asked.broadcast.bytes": ints(0, ABSENT, ABSENT),
+        "asked.broadcast.count": ints(0, 1, 0),
+    }
+    found = moved_by([reducing(1)._replace(columns=columns)])
+    assert found is not None and found.bytes == pytest.approx(250)
+    unsized = {**columns, "asked.broadcast.count": ints(1, 1, 1)}
+    unsized["asked.broadcast.bytes"] = ints(*[ABSENT] * 3)
+    assert moved_by([reducing(1)._replace(columns=unsized)]) is None
+
+
 def test_executed_collectives_count_where_none_were_asked_for() -> None:
     rank = evidence(
         columns={"engine.allreduce.bytes": ints(*[70] * 10), "engine.queue.bytes": ints(*[9] * 10)}

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from roofline_server.model import what_if as model
 from roofline_server.model.servers import convoy
 from roofline_server.model.what_if import Asynchronous, JobChange, LinkCost, Synchronous
+from roofline_server.records import Floats, Ints
 
 LINK = LinkCost(1e-4, 1e9)
 STEPS = 400
@@ -79,6 +80,23 @@ def test_the_last_of_more_ranks_grows_as_order_statistics_do() -> None:
 
 
 # -- synchronous jobs ------------------------------------------------------------------------------
+
+
+def test_of_many_ranks_few_steps_are_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    own = 1 + np.random.default_rng(2).exponential(size=(1000, 1))
+    whole, drawn = model.last_of(own, 100), []
+    real = model._drawn
+
+    def counted(own: Floats, played: Ints, ranks: int, random: np.random.Generator) -> float:
+        drawn.append(len(played) * ranks)
+        return real(own, played, ranks, random)
+
+    monkeypatch.setattr(model, "MOST_TIMES", 10_000)
+    monkeypatch.setattr(model, "_drawn", counted)
+    assert model.last_of(own, 100).likely == pytest.approx(whole.likely, rel=0.05)
+    assert max(drawn) <= 10_000
+    monkeypatch.setattr(model, "MOST_TIMES", 600_000)
+    assert model.last_of(own, 100_000).likely == pytest.approx(float(own.max()), rel=0.01)
 
 
 def test_nothing_changed_is_the_job_as_it_was() -> None:

@@ -11,8 +11,9 @@ import grpc
 import pytest
 from roofline.v1 import ingest_pb2 as pb
 from roofline.v1 import models_pb2
+from roofline_server.query.trace_job import running_ranks
 
-from ..builders import UNIX, Node, S, batch, rank
+from ..builders import BEGIN, END, MS, UNIX, Node, S, batch, marks, open_store, rank
 from ..services import Agent, Served, serving
 
 RANKS = [rank("42", pid=100), rank("42", index=1, pid=101)]
@@ -46,6 +47,23 @@ def run(folder: Path, scenario: Callable[[Cluster], Awaitable[None]], since_s: i
             await scenario(Cluster(served, agent))
 
     asyncio.run(all_of_it())
+
+
+def test_how_long_steps_last_is_known_of_each_rank_or_of_the_others(tmp_path: Path) -> None:
+    node, store = Node("a"), open_store(tmp_path)
+    node.greet(store)
+    ranks = [rank(index=i, pid=100 + i) for i in range(3)]
+    said = [
+        (r, kind, k, 1, 100 * S + (k * 2 + at) * (r + 1) * MS)
+        for r in (0, 1)
+        for k in range(9)
+        for at, kind in enumerate((BEGIN, END))
+    ]
+    node.put(store, batch(1, 100 * S, 101 * S, ranks=ranks, marks=marks(said)))
+    view = store.view("job")
+    assert view is not None
+    found = running_ranks(view, UNIX + 101 * S)
+    assert [one.step_us for one in found] == [1000, 2000, 1500]
 
 
 async def refused(call: Any) -> tuple[grpc.StatusCode, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -11,7 +12,7 @@ from ...model.evidence import RankEvidence
 from ...model.roofline import counts
 from ...model.shares import on_gpu
 from ...sentences import rooflines as texts
-from ...store.view import JobView
+from ...store.view import JobView, once
 from ..ranks.members import host_of
 from .nodes import ROOFING, ceilings, devices
 
@@ -44,16 +45,33 @@ def places_of(view: JobView, number: int, host: str, gpu: bool) -> list[Place]:
     if not gpu:
         return [Place(host, "")]
     known = [device for device in devices(view, host) if device]
-    counting = {
-        part.instance
-        for part in view.parts
-        if part.rank == number and part.metric.counter_set in GPU_SETS and part.instance.startswith("gpu ")
-    }
-    used = [device for device in counting if device in known or not known]
+    used = [gpu for gpu in _counting(view).get(number, ()) if gpu in known or not known]
     if used:
         note = texts.several_gpus(len(used)) if len(used) > 1 else ""
         return [Place(host, device, note) for device in sorted(used, key=lambda gpu: (len(gpu), gpu))]
     return [_place_without_counters(view, number, host, known)]
+
+
+@once
+def _counting(view: JobView) -> dict[int, set[str]]:
+    """rank -> the GPUs whose counters carry it."""
+    found: dict[int, set[str]] = {}
+    for part in view.parts:
+        if part.metric.counter_set in GPU_SETS and part.instance.startswith("gpu "):
+            found.setdefault(part.rank, set()).add(part.instance)
+    return found
+
+
+@once
+def _places_at_home(view: JobView) -> dict[int, int]:
+    """rank -> the how manieth of the ranks of its host it is, from 0."""
+    counts: Counter[str] = Counter()
+    found = {}
+    for number in sorted(view.ranks, key=lambda n: view.ranks[n]):
+        host = host_of(view, number)
+        found[number] = counts[host]
+        counts[host] += 1
+    return found
 
 
 def _place_without_counters(view: JobView, number: int, host: str, known: Sequence[str]) -> Place:
@@ -68,15 +86,15 @@ def _place_without_counters(view: JobView, number: int, host: str, known: Sequen
         return Place(host, None, texts.gpu_without_ceilings(host))
     if len(known) == 1:
         return Place(host, known[0])
-    if not _alike(view, host, known):
+    if not _alike(view, host, tuple(known)):
         return Place(host, None, texts.different_gpus(len(known), host))
     # Each of the ranks of the job on its host on another.
-    home = host_of(view, number)
-    mine = sorted((n for n in view.ranks if host_of(view, n) == home), key=lambda n: view.ranks[n])
-    return Place(host, known[mine.index(number) % len(known)], texts.alike_gpus(len(known), host))
+    place = _places_at_home(view)[number] % len(known)
+    return Place(host, known[place], texts.alike_gpus(len(known), host))
 
 
-def _alike(view: JobView, host: str, known: Sequence[str]) -> bool:
+@once
+def _alike(view: JobView, host: str, known: tuple[str, ...]) -> bool:
     """Whether what several of these GPUs were measured for differs little, and each was for some of it. Where
     one was not measured at all their theoretical ceilings are compared."""
     # The comparison is by sets of devices: what one GPU alone was measured for says nothing.

@@ -58,6 +58,7 @@ def efficiency(view: JobView, subject: Subject, asked: EfficiencyQuery) -> Effic
             for use in uses.values()
         ],
         notes=[
+            *_exceeding([uses[number] for number in best]),
             *_notes([uses[number] for number in best], whole),
             *([texts.left_out(left, len(training))] if left else []),
             *replay_notes(view, every),
@@ -75,11 +76,22 @@ def _sentence(whole: Utilisation) -> str:
     return texts.answer(found.value, whole.precision, mfu.value is None, losses(whole))
 
 
+def _exceeding(uses: Sequence[RankUse]) -> list[str]:
+    """Of the rank that executed least of what its model is said to have: others may make up for it."""
+    known = [
+        (use.model.value, use.executed.value, use.group.who.label)
+        for use in uses
+        if use.exceeds and use.model.value and use.executed.value
+    ]
+    if not known:
+        return []
+    model, executed, rank = max(known, key=lambda one: one[0] / one[1])
+    note = texts.exceeds(model, executed)
+    return [note if len(uses) == 1 else f"{rank}: {note}"]
+
+
 def _notes(uses: Sequence[RankUse], whole: Utilisation) -> list[str]:
     notes = []
-    model, executed = (measured(whole, name).value for name in ("model_flops", "executed_flops"))
-    if any(use.exceeds for use in uses) and model and executed:
-        notes.append(texts.exceeds(model, executed))
     mfu = measured(whole, "mfu").value
     if mfu is not None and mfu > 1:
         notes.append(texts.above_peak(mfu))

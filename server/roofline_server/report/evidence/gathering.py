@@ -58,7 +58,7 @@ def gather(view: JobView, steps: Steps = STEADY_STEPS) -> Gathered:
     """What is known of every rank. Raises BadRequest for a range that cannot be."""
     check(steps)
     mode = mode_of(view)
-    steps = resolved(view, steps, mode)
+    steps = resolved(view, steps)
     tables = {name: within(table, steps) for name, table in view.steps.items()}
     if mode == "synchronous":
         tables = {name: unite(table) for name, table in tables.items()}

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import numpy as np
 
 from ...correlate.steps import OWN
-from ...correlate.windows import joined
+from ...correlate.windows import attempts, joined
 from ...model.evidence import NS
 from ...model.steady import LeftOut, Steady, steady_of_each
 from ...records import Bools, Ints, Table, rows, take
 from ...sentences import steps as texts
 from ...store.view import JobView, once
 from ..questions import Steps
-from ..ranks.members import processes_of_ranks
+from ..ranks.members import processes_of_ranks, roles_aside
 from .mode import mode_of
 from .replays import parsed_steps
 from .tables import by_rank, where
@@ -26,43 +26,67 @@ LEAST_STEPS = 8  # of fewer steps all count: which are steady cannot be told
 
 
 @once
-def steady_of(view: JobView) -> tuple[dict[int, Steady], dict[int, Ints]]:
-    """Of each rank that has steps of its own, and the numbers of its steps that are left out."""
-    every = view.steps.get("steps", {})
-    needed = ("rank", "window", "step", "begin_ns", "end_ns", "apart")
-    own = where({name: every[name] for name in needed if name in every}, "window", OWN)
-    known: dict[int, Ints] = {}
-    durations, apart, traced = [], [], []
-    for number, tables in by_rank({"steps": own}).items():
-        table = tables["steps"]
-        if np.count_nonzero(table["end_ns"][1:] < table["end_ns"][:-1]):
-            table = take(table, np.argsort(table["end_ns"], kind="stable"))
-        known[number] = table["step"]
+def steady_of(view: JobView) -> tuple[dict[int, Steady], Table]:
+    """Of each rank that has steps of its own, in order of time, and the windows of those that are left out:
+    rank, step, end_ns. Numbers of steps would not do: with each epoch they come again."""
+    own = _own_in_order(view)
+    if not rows(own):
+        return {}, {}
+    apart = own["apart"] > 0 if "apart" in own else np.zeros(rows(own), np.bool_)
+    shared = _stepping_together(view, own)
+    mine = by_rank({"steps": {**own, "apart": _of_all(own, apart, shared)}})
+    durations, breaks, traced = [], [], []
+    for number, tables in mine.items():
+        table, numbers = tables["steps"], traced_steps(view, number)
         durations.append((table["end_ns"] - table["begin_ns"]) / NS)
-        apart.append(table["apart"] > 0 if "apart" in table else None)
-        numbers = traced_steps(view, number)
+        breaks.append(table["apart"])
         traced.append(np.isin(table["step"], numbers) if len(numbers) else None)
-    if mode_of(view) == "synchronous":
-        apart = _of_all(list(known.values()), apart)
-    found = dict(zip(known, steady_of_each(durations, apart, traced), strict=True))
+    found = dict(zip(mine, steady_of_each(durations, breaks, traced), strict=True))
     for number, one in found.items():
         if len(one.which) < LEAST_STEPS or not one.which.any():
             found[number] = Steady(np.ones_like(one.which), [])
-    left = {number: np.unique(known[number][~one.which]) for number, one in found.items()}
-    return found, left
+    alone = ~np.concatenate([one.which for one in found.values()])
+    left = _of_all(own, alone, shared)
+    if left[shared].all():  # nothing tells their steps apart, as each epoch has but one
+        left = alone
+    return found, take({name: own[name] for name in ("rank", "step", "end_ns")}, left)
 
 
-def _of_all(numbers: Sequence[Ints], apart: Sequence[Bools | None]) -> list[Bools | None]:
-    """Where ranks wait for each other, who evaluates before a step holds up that step of all.
+def _own_in_order(view: JobView) -> Table:
+    """The windows of all ranks that have some of their own, by rank, and of each rank in order of time."""
+    every = view.steps.get("steps", {})
+    needed = ("rank", "window", "step", "begin_ns", "end_ns", "apart")
+    own = where({name: every[name] for name in needed if name in every}, "window", OWN)
+    if not rows(own):
+        return own
+    rank, end = own["rank"], own["end_ns"]
+    turns = (rank[1:] < rank[:-1]) | ((rank[1:] == rank[:-1]) & (end[1:] < end[:-1]))
+    return take(own, np.lexsort((end, rank))) if turns.any() else own
 
-    numbers: of each rank, of its steps; apart: which of these began apart from the one before."""
-    breaks = [
-        one[which] for one, which in zip(numbers, apart, strict=True) if which is not None and which.any()
-    ]
-    if not breaks:
-        return list(apart)
-    some = np.unique(np.concatenate(breaks))
-    return [np.isin(one, some) for one in numbers]
+
+def _stepping_together(view: JobView, own: Table) -> Bools:
+    """Which of these windows are of ranks that wait for each other."""
+    if mode_of(view) != "synchronous" or own["rank"][0] == own["rank"][-1]:
+        return np.zeros(rows(own), np.bool_)
+    aside = roles_aside({key.role for key in view.ranks.values()})
+    apart = [number for number, key in view.ranks.items() if key.role in aside]
+    together: Bools = ~np.isin(own["rank"], apart) if apart else np.ones(rows(own), np.bool_)
+    return together
+
+
+def _of_all(own: Table, some: Bools, shared: Bools) -> Bools:
+    """Some windows, and where ranks wait for each other the others of the same steps: who evaluates before a
+    step, or warms up, holds up that step of all. shared: which windows are of such ranks."""
+    known = some & shared
+    if not known.any():
+        return some
+    # Few numbers are looked at: with each epoch they may come again, and only one of these steps is meant.
+    at = np.flatnonzero(shared & np.isin(own["step"], np.unique(own["step"][known])))
+    same = take({name: own[name] for name in ("rank", "step", "begin_ns", "end_ns")}, at)
+    key = joined(same["step"], attempts(same, "rank", "step"))
+    found: Bools = some.copy()
+    found[at] = np.isin(key, key[known[at]])
+    return found
 
 
 def traced_steps(view: JobView, number: int) -> Ints:
@@ -98,10 +122,13 @@ def _is_time(text: str) -> bool:
     return text.isascii() and text.isdecimal() and len(text) < 19
 
 
-def resolved(view: JobView, steps: Steps, mode: str) -> Steps:
-    """What is asked for, with the steps that are left out where no range was asked for. In synchronous
-    training, where a rank that warms up makes the others wait, these are the same of all ranks."""
-    return steps if steps != Steps() else _without_left_out(steps, steady_of(view)[1], view, mode)
+def resolved(view: JobView, steps: Steps) -> Steps:
+    """What is asked for, with the windows that are left out where no range was asked for. In synchronous
+    training, where a rank that warms up makes the others wait, these are of the same steps of all ranks."""
+    if steps != Steps():
+        return steps
+    left = steady_of(view)[1]
+    return steps._replace(left_out=left) if rows(left) else steps
 
 
 def left_out_of(view: JobView, steps: Steps) -> list[LeftOut]:
@@ -128,52 +155,36 @@ def few_step_notes(view: JobView, steps: Steps) -> list[str]:
     return [texts.all_count(most)] if 1 < most < LEAST_STEPS else []
 
 
-def _without_left_out(steps: Steps, left: Mapping[int, Ints], view: JobView, mode: str) -> Steps:
-    numbers = {number: some for number, some in left.items() if len(some)}
-    if mode == "synchronous" and numbers:
-        together = np.unique(np.concatenate(list(numbers.values())))
-        numbers = dict.fromkeys(view.ranks, together)
-    return steps._replace(left_out=numbers) if numbers else steps
-
-
 def kept(mine: Mapping[str, Table], number: int, steps: Steps) -> dict[str, Table]:
     """Of one rank's step tables the rows of steps that are not left out."""
-    found = dict(mine)
-    if steps.left_out:
-        found |= kept_by_rank(mine, steps).get(number, {})
-    return found
+    left_out = steps.left_out
+    if not left_out:
+        return dict(mine)
+    first, last = np.searchsorted(left_out["rank"], [number, number + 1]).tolist()
+    its_own = {name: column[first:last] for name, column in left_out.items()}
+    return dict(mine) | kept_by_rank(mine, steps._replace(left_out=its_own)).get(number, {})
 
 
 def kept_by_rank(tables: Mapping[str, Table], steps: Steps) -> dict[int, dict[str, Table]]:
     """rank -> of each table its rows of steps that are not left out. A row of a server's belongs to the step
     of the worker whose window it is."""
     left_out = steps.left_out
-    return by_rank(tables, (lambda table: _go(table, left_out)) if left_out else None)
+    return by_rank(tables, (lambda table: are_left_out(table, left_out)) if left_out else None)
 
 
-def _go(table: Table, left_out: Mapping[int, Ints]) -> Bools:
-    """Which rows are of steps that are left out."""
+def are_left_out(table: Table, left_out: Table) -> Bools:
+    """Which rows are of windows that are left out."""
     out = np.zeros(rows(table), np.bool_)
-    if "step" not in table:
+    if "step" not in table or not rows(left_out):
         return out
-    # Nearly all steps are beyond those that are left out: only the others are looked up.
-    several = {id(numbers): numbers for numbers in left_out.values() if len(numbers)}
-    least = min((int(numbers.min()) for numbers in several.values()), default=0)
-    most = max((int(numbers.max()) for numbers in several.values()), default=-1)
-    at = np.flatnonzero((table["step"] >= least) & (table["step"] <= most))
+    # Nearly all steps have other numbers than those that are left out: only the rest is looked up.
+    at = np.flatnonzero(np.isin(table["step"], np.unique(left_out["step"])))
     if not len(at):
         return out
-    step, whose = table["step"][at], table["rank"][at]
-    windows = table["window"][at]
-    if (windows != OWN).any():
-        known = np.isin(whose, np.fromiter(left_out, np.int64))
-        whose = np.where(known | (windows == OWN), whose, windows)
-    if len(several) == 1:  # in synchronous training they are the same of all ranks
-        (numbers,) = several.values()
-        some = [rank for rank, own in left_out.items() if own is numbers]
-        out[at] = np.isin(step, numbers) & np.isin(whose, some)
-        return out
-    rank = np.concatenate([np.full(len(numbers), rank) for rank, numbers in left_out.items()])
-    both = joined(np.append(rank, whose), np.append(np.concatenate(list(left_out.values())), step))
-    out[at] = np.isin(both[len(rank) :], both[: len(rank)])
+    rank, window = table["rank"][at], table["window"][at]
+    whose = np.where(window == OWN, rank, window)
+    count = rows(left_out)
+    key = joined(np.append(left_out["rank"], whose), np.append(left_out["end_ns"], table["end_ns"][at]))
+    gone, asked = np.sort(key[:count]), key[count:]
+    out[at] = gone[np.minimum(np.searchsorted(gone, asked), count - 1)] == asked
     return out

@@ -12,7 +12,7 @@ from ...correlate.steps import OWN, union
 from ...records import Bools, Table, rows, take
 from ..questions import Steps
 
-WHO = ("rank", "window", "step")  # and in whose step
+WHO = ("rank", "window", "step", "end_ns")  # and in whose step
 
 
 def picked(table: Table, wanted: Bools) -> Table:

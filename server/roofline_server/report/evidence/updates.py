@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ...correlate import windows as step_windows
 from ...model.evidence import NS, KernelEvidence, RankEvidence
 from ...model.times import union_seconds
 from ...records import ABSENT, Ints, Table
@@ -67,8 +68,13 @@ def _one_each(rank: RankEvidence) -> Ints:
 def _in_rounds(view: JobView, number: int, rank: RankEvidence) -> Ints:
     """The same where they step together: one of each worker that took part in the round."""
     windows: Table = where(view.steps.get("steps", {}), "rank", number)
-    steps, counts = np.unique(windows["step"], return_counts=True)
-    found: Ints = counts[np.searchsorted(steps, rank.steps.step)].astype(np.int64)
+    key = step_windows.joined(windows["step"], step_windows.attempts(windows, "window", "step"))
+    order = np.argsort(key, kind="stable")
+    first = np.flatnonzero(np.append(True, np.diff(key[order]) != 0))
+    ends, counts = np.maximum.reduceat(windows["end_ns"][order], first), np.diff(np.append(first, len(key)))
+    by_end = np.argsort(ends)
+    at = np.minimum(np.searchsorted(ends[by_end], rank.steps.end_ns), len(ends) - 1)
+    found: Ints = counts[by_end][at].astype(np.int64)
     return found
 
 

@@ -53,7 +53,7 @@ def kernel_totals(
     by_phase: one total for each phase (forward, backward, ...) that a kind was called in, too.
     """
     mode = mode_of(view)
-    steps = resolved(view, steps, mode)
+    steps = resolved(view, steps)
     windows = within(view.steps.get("steps", {}), steps)
     if mode == "synchronous":
         windows = unite(windows)

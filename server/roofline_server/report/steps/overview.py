@@ -17,15 +17,13 @@ from ...records import ABSENT, Floats, Ints, Table, rows
 from ...store.view import JobView
 from ..evidence.mode import mode_of
 from ..evidence.ranks import NEEDED as OF_REPORT
-from ..evidence.steady import steady_of
+from ..evidence.steady import are_left_out, steady_of
 from ..evidence.tables import by_rank, where, within
 from ..questions import Steps
 from ..ranks.members import in_order, is_running, name_of, roles_aside
 
-NEEDED: Mapping[str, Sequence[str] | None] = {
-    "steps": OF_REPORT["steps"],
-    "steps_spans": [f"{COMMUNICATE}.ns"],
-}
+BLOCKED = f"{COMMUNICATE}.ns"  # column: how long a rank was blocked by others in a step
+NEEDED: Mapping[str, Sequence[str] | None] = {"steps": OF_REPORT["steps"], "steps_spans": [BLOCKED]}
 STRETCHES, MOST_STRETCHES = 400, 2000
 MOST_LINES, MOST_ROWS = 12, 64  # ranks that are shown one by one
 AGO_S, RECENT_S = (0.0, 10.0, 60.0, 600.0), 10.0
@@ -43,7 +41,7 @@ def step_overview(
     Raises BadRequest for ranks that cannot be."""
     own = where(view.steps.get("steps", {}), "window", OWN)
     recent = list(_recent(own)) if rows(own) else []
-    found = _times(view, within(own, steps))
+    found, left = _times(view, within(own, steps))
     aside = roles_aside({key.role for key in view.ranks.values()})  # of which nobody is late
     numbers = [number for number in in_order(view, found) if view.ranks[number].role not in aside]
     which = _chosen(len(numbers), first_rank, last_rank)
@@ -61,7 +59,7 @@ def step_overview(
         len(numbers),
         cut.first.tolist(),
         cut.last.tolist(),
-        _left_out(view, cut, numbers),
+        _left_out(view, cut, [left[number] for number in numbers]),
         list(_lines(extremes, lines, names, roles)),
         list(_rows(late, mean, groups, names, roles, which.start)),
         recent,
@@ -78,32 +76,35 @@ def _chosen(count: int, first: int | None, last: int | None) -> slice:
     return slice(begin, end)
 
 
-def _times(view: JobView, own: Table) -> dict[int, StepTimes]:
-    """Rank -> its steps, each once: the newest attempt."""
-    spans = by_rank({"spans": view.steps.get("steps_spans", {})})
-    found = {}
+def _times(view: JobView, own: Table) -> tuple[dict[int, StepTimes], dict[int, Ints]]:
+    """Rank -> its steps, each once: the newest attempt; and the numbers of those that are left out."""
+    every = view.steps.get("steps_spans", {})
+    spans, is_seen = by_rank({"spans": every}), BLOCKED in every and bool((every[BLOCKED] != ABSENT).any())
+    if rows(own):
+        own = {**own, "left_out": are_left_out(own, steady_of(view)[1])}
+    found, left = {}, {}
     for number, tables in by_rank({"steps": own}).items():
         table = tables["steps"]
-        held = _held(table, spans.get(number, {}).get("spans", {}))
+        held = _held(table, spans.get(number, {}).get("spans", {})) if is_seen else np.zeros(rows(table))
         order = np.lexsort((table["end_ns"], table["step"]))
         step = table["step"][order].astype(np.int64)
         newest = order[np.append(step[1:] != step[:-1], True)] if len(step) else order
         duration = ((table["end_ns"] - table["begin_ns"]) / NS)[newest]
         mine = table["step"][newest].astype(np.int64)
         found[number] = StepTimes(mine, np.zeros(len(mine), np.int64), duration, duration - held[newest])
-    return found
+        left[number] = mine[table["left_out"][newest]]
+    return found, left
 
 
 def _held(table: Table, spans: Table) -> Floats:
-    """How long the rank was blocked by others in each step, s; 0 where that is not known."""
-    held: Floats = np.zeros(rows(table))
-    name = f"{COMMUNICATE}.ns"
-    if not rows(spans) or name not in spans:
+    """How long the rank was blocked by others in each step, s; NaN where that is not known."""
+    held: Floats = np.full(rows(table), np.nan)
+    if not rows(spans):
         return held
     order = np.argsort(spans["end_ns"], kind="stable")
     at = order[np.minimum(np.searchsorted(spans["end_ns"][order], table["end_ns"]), len(order) - 1)]
-    known = (spans["end_ns"][at] == table["end_ns"]) & (spans[name][at] != ABSENT)
-    held[known] = spans[name][at][known] / NS
+    known = (spans["end_ns"][at] == table["end_ns"]) & (spans[BLOCKED][at] != ABSENT)
+    held[known] = spans[BLOCKED][at][known] / NS
     return held
 
 
@@ -127,13 +128,13 @@ def _groups(roles: Sequence[str], size: int) -> list[int]:
     return found
 
 
-def _left_out(view: JobView, cut: Stretches, numbers: Sequence[int]) -> list[bool]:
-    """Of synchronous training a step is left out that one rank leaves out, else one that half of them do."""
-    left = [steps for number, steps in steady_of(view)[1].items() if number in set(numbers)]
+def _left_out(view: JobView, cut: Stretches, left: Sequence[Ints]) -> list[bool]:
+    """Of synchronous training a step is left out that one rank leaves out, else one that half of them do.
+    left: of each rank the numbers of such steps."""
     if not left or not len(cut.first):
         return [False] * len(cut.first)
     step, ranks = np.unique(np.concatenate(left), return_counts=True)
-    out = step[ranks >= (1 if mode_of(view) == "synchronous" else len(numbers) / 2)]
+    out = step[ranks >= (1 if mode_of(view) == "synchronous" else len(left) / 2)]
     share = np.add.reduceat(np.isin(cut.numbers, out), cut.begin, dtype=np.float64)
     steps = np.diff(np.append(cut.begin, len(cut.numbers)))
     most: list[bool] = (share > steps / 2).tolist()

@@ -53,14 +53,8 @@ def timeline(
     tables = rank_tables(view, numbers, steps, mode)
     limits = _limits(view, numbers, tables, steps)
     notes = write_notes(view, numbers, tables, steps, mode)
-    calls = 0
-    if kernels:
-        count = raw_data.count(raw, "calls")
-        calls = min(count, MAX_KERNELS)
-        if not count:
-            notes.append(texts.NO_KERNELS)
-        elif count > MAX_KERNELS:
-            notes.append(texts.kernels_shown(MAX_KERNELS, count))
+    if kernels and not raw_data.count(raw, "calls"):
+        notes.append(texts.NO_KERNELS)
     begin, end = extent(view)
     # A rank may have begun before it was met.
     first = raw_data.earliest(raw, ("marks", "spans", "calls"))
@@ -75,26 +69,33 @@ def timeline(
     for dataset in ("spans", "between") if raw_data.count(raw, "between") else ("spans",):
         for number, spans in _held(raw, dataset, numbers, limits):
             yield from _spans_of(view, number, spans)
-    if calls:
-        yield from _executed(view, raw, numbers, limits, calls)
+    if kernels:
+        yield from _executed(view, raw, numbers, limits)
     if since := {path: count for path, count in raw.damaged.items() if path not in view.damaged}:
-        none = [Column(name, np.zeros(0, object)) for name in ("rank", "row", "name")]
-        yield Chunk(DATASET, none, [damaged(since)])
+        yield _note(damaged(since))
 
 
 Stretches = Mapping[int, tuple[int, int]]  # of time, by rank
 
 
-def _executed(
-    view: JobView, raw: RawData, numbers: Sequence[int], limits: Stretches, most: int
-) -> Iterator[Chunk]:
-    """At most so many kernels, the layers that they were executed for, and what was waited for."""
+def _note(text: str) -> Chunk:
+    """What is known only after rows were read."""
+    return Chunk(DATASET, [Column(name, np.zeros(0, object)) for name in ("rank", "row", "name")], [text])
+
+
+def _executed(view: JobView, raw: RawData, numbers: Sequence[int], limits: Stretches) -> Iterator[Chunk]:
+    """At most MAX_KERNELS kernels, the layers that they were executed for, and what was waited for."""
+    left = MAX_KERNELS
     for number, some in _held(raw, "calls", numbers, limits):
-        shown = take(some, np.arange(min(most, rows(some))))
-        if "layer" in shown:
+        shown = take(some, np.arange(min(left, rows(some))))
+        if rows(shown) and "layer" in shown:
             yield from split(_layers_of(view, number, shown))
-        yield from split(_kernels_of(view, raw.kernels, number, shown))
-        most -= rows(shown)
+        if rows(shown):
+            yield from split(_kernels_of(view, raw.kernels, number, shown))
+        left -= rows(some)
+        if left < 0:
+            yield _note(texts.kernels_shown(MAX_KERNELS, raw_data.count_within(raw, "calls", limits)))
+            break
     for number, some in _held(raw, "waits", numbers, limits):
         yield from split(_kernels_of(view, raw.kernels, number, some, "waits"))
 

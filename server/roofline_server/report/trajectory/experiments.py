@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -122,7 +123,7 @@ def _counted(view: JobView, evidence: Mapping[int, RankEvidence], role: str, ove
         return _threads(view, mine)
     if over == "ranks_per_node":
         hosts = [host for host in (host_of(view, number) for number in mine) if host]
-        return _count(max(map(hosts.count, hosts), default=0), texts.NO_HOSTS)
+        return _count(max(Counter(hosts).values(), default=0), texts.NO_HOSTS)
     return Parameter("", texts.no_tag(over))
 
 
@@ -141,7 +142,7 @@ def _batch(ranks: Sequence[RankEvidence]) -> Parameter:
 def _threads(view: JobView, mine: Sequence[int]) -> Parameter:
     """Of the role's ranks, else of all."""
     settings = {number: facts.get(THREADS, "") for number, facts in view.facts.items()}
-    found = {text for number, text in settings.items() if number in mine and text}
+    found = {settings[number] for number in mine if settings.get(number)}
     if not found:
         found = {text for text in settings.values() if text}
     if not found:

@@ -20,7 +20,7 @@ from ..ceilings.limits import of_ranks
 from ..ceilings.nodes import cpus_of
 from ..evidence.gathering import Gathered
 from ..evidence.no_steps import why_none
-from ..ranks.members import NOT_TRAINING
+from ..ranks.members import roles_aside
 from .foreign import foreign_cpus
 
 SETTING, HOOK = "setting.", "hook."
@@ -38,7 +38,8 @@ def advised(view: JobView, gathered: Gathered, found: Verdict) -> Verdict:
         return found._replace(headline=advice.to_know_more(found.headline, most, LEAST_STEPS, why))
     if not gathered.evidence:
         return found
-    training = [one for one in found.accounts if one.role not in NOT_TRAINING] or found.accounts
+    aside = _roles_aside(gathered)
+    training = [one for one in found.accounts if one.role not in aside] or found.accounts
     base = _case(view, gathered)._replace(of_roof=_of_roof(training))
     foreign = foreign_cpus(view, gathered)
     on_gpu = {rank.key for rank in gathered.evidence.values() if rank.uses_gpu}
@@ -46,6 +47,7 @@ def advised(view: JobView, gathered: Gathered, found: Verdict) -> Verdict:
         found = found._replace(also=[gain])
 
     hosts = Counter(rank.host for rank in gathered.evidence.values())
+    computing = Counter(rank.host for rank in _training(gathered))
 
     def with_advice(one: Finding) -> Finding:
         ranks = tuple(one.rank.split(", ")) if one.rank else ()
@@ -55,6 +57,7 @@ def advised(view: JobView, gathered: Gathered, found: Verdict) -> Verdict:
             kind=one.kind,
             ranks=ranks,
             host=host,
+            per_node=computing[host] or base.per_node,
             on_node=hosts[host] or base.on_node,
             cpus=(cpus_of(view, host) if host else 0) or base.cpus,
             foreign=foreign.get(host),
@@ -78,10 +81,20 @@ def _why_no_steps(view: JobView, found: Verdict) -> str:
     return why_none(view, min(training)) if training else ""
 
 
+def _roles_aside(gathered: Gathered) -> frozenset[str]:
+    return roles_aside(rank.role for rank in gathered.evidence.values())
+
+
+def _training(gathered: Gathered) -> list[RankEvidence]:
+    """Where nobody trains, who else has steps."""
+    stepping = [rank for rank in gathered.evidence.values() if len(rank.steps.step) and not rank.serving]
+    aside = _roles_aside(gathered)
+    return [rank for rank in stepping if rank.role not in aside] or stepping
+
+
 def _case(view: JobView, gathered: Gathered) -> advice_cases.Case:
     """What holds for the job as a whole."""
-    ranks = list(gathered.evidence.values())
-    training = [rank for rank in ranks if len(rank.steps.step) and not rank.serving]
+    ranks, training = list(gathered.evidence.values()), _training(gathered)
     hosts = Counter(rank.host for rank in training)
     fullest = max(hosts, key=lambda host: hosts[host], default="")
     settings = _settings(view)

@@ -9,7 +9,7 @@ import numpy as np
 from ...correlate.steps import OWN
 from ...model.aside import Aside, RankBreaks, aside
 from ...model.evidence import NS
-from ...records import Table, rows, take
+from ...records import Bools, Table, rows, take
 from ...store.view import JobView
 from ..evidence.between import by_kind
 from ..evidence.gathering import Gathered
@@ -33,11 +33,12 @@ def aside_of(view: JobView, gathered: Gathered, numbers: Sequence[int]) -> Aside
     for number in numbers:
         steps = own[number]["steps"]
         steps = take(steps, (steps["step"] >= first) & (steps["step"] <= last))
-        known.append(_rank_steps(steps, spans.get(number, {}).get("between", {})))
+        counted = np.isin(steps["end_ns"], gathered.evidence[number].steps.end_ns)
+        known.append(_rank_steps(steps, counted, spans.get(number, {}).get("between", {})))
     return aside(known)
 
 
-def _rank_steps(steps: Table, spans: Table) -> RankBreaks:
+def _rank_steps(steps: Table, counted: Bools, spans: Table) -> RankBreaks:
     """What comes after the last step nobody waits for."""
     if rows(spans):
         spans = take(
@@ -45,4 +46,4 @@ def _rank_steps(steps: Table, spans: Table) -> RankBreaks:
         )
     apart = steps["apart"] > 0 if "apart" in steps else np.zeros(rows(steps), np.bool_)
     stretches = {kind: some for kind, some in by_kind(spans).items() if kind != NOT_THE_TRAININGS}
-    return RankBreaks(steps["step"], (steps["end_ns"] - steps["begin_ns"]) / NS, apart, stretches)
+    return RankBreaks(steps["step"], (steps["end_ns"] - steps["begin_ns"]) / NS, apart, stretches, counted)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numpy as np
 from roofline.answers.values import Provenance, Scope, Value, value
 from roofline.answers.verdict import Finding, Gain
 
@@ -119,8 +118,7 @@ def _aside_findings(known: Accounts, rate: Value) -> list[Finding]:
     found = known.aside
     if found is None or not known.step > 0:
         return []
-    steps = np.unique(np.concatenate([known.signals[number].step for number in known.concerned]))
-    inside = found.share_in(steps) * found.cost
+    inside = found.inside * found.cost
     without = known.step - inside
     step = without + found.cost
     if found.cost < LEAST_GAIN * step or not without > 0:

@@ -13,7 +13,7 @@ from ...model.breakdown import BARRIERS, breakdown, seconds
 from ...model.evidence import RankEvidence
 from ...model.servers import skewed
 from ...model.times import durations
-from ...records import Floats, Table
+from ...records import Floats, Ints, Table
 from ...sentences import reasons
 from ...sentences import waits as texts
 from ...store.view import JobView
@@ -45,18 +45,18 @@ def _find(view: JobView, steps: Steps) -> Stragglers:
     for column, number in enumerate(barriers.ranks):
         rank, mine = gathered.evidence[number], tables.get(number, {})
         ranks.append(RankWaits(rank.key, rank.role, rank.host, _values(rank, mine, late[:, column])))
-    last = _times_last(late, [gathered.evidence[number].key for number in barriers.ranks])
+    names, last = [gathered.evidence[number].key for number in barriers.ranks], _last(late)
     return Stragglers(
         job=view.job,
         mode=mode,
         verdict=_verdict(mode, barriers, found),
         barrier=texts.SEEN_BY.get(barriers.kind, ""),
         causes=[
-            Cause(f.rank, f.host, f.kind, f.cost, f.share, *last.get(f.rank, (0, 0)), f.evidence)
+            Cause(f.rank, f.host, f.kind, f.cost, f.share, *_times_last(last, names, f.rank), f.evidence)
             for f in found.named
         ],
         ranks=ranks,
-        imbalance=_imbalance(barriers, [gathered.evidence[number].key for number in barriers.ranks]),
+        imbalance=_imbalance(barriers, names),
         servers=[load_of(view, n, mine, servers.uses[n]) for n, mine in servers.servers.items()],
         notes=[*_notes(mode, barriers), *_uneven(servers), *left_out_notes(view, steps)],
     )
@@ -68,14 +68,19 @@ def _verdict(mode: str, barriers: Barriers, found: Findings) -> str:
     return barriers.why_not if len(barriers.ranks) == 1 else texts.unknown(barriers.why_not)
 
 
-def _times_last(late: Floats, ranks: Sequence[str]) -> dict[str, tuple[int, int]]:
-    """Rank -> in how many steps it came last, and of how many that is known."""
+def _last(late: Floats) -> Ints:
+    """Of each step of which that is known the rank that came last, by its column; -1: none was late."""
     known = late[~np.isnan(late).all(axis=1)] if late.size else late[:0]
-    some = known[np.nanmax(known, axis=1, initial=0.0) > 0]
-    last = (
-        np.bincount(np.nanargmax(some, axis=1), minlength=len(ranks)) if len(some) else np.zeros(len(ranks))
-    )
-    return {rank: (int(times), len(known)) for rank, times in zip(ranks, last, strict=True)}
+    if not len(known):
+        return np.zeros(0, np.int64)
+    return np.where(np.nanmax(known, axis=1) > 0, np.nanargmax(known, axis=1), -1)
+
+
+def _times_last(last: Ints, names: Sequence[str], ranks: str) -> tuple[int, int]:
+    """In how many steps any of these ranks ("ddp:0, ddp:1") came last, and of how many that is known; of
+    none: where they are all ranks, or one that others do not wait for."""
+    columns = [names.index(rank) for rank in ranks.split(", ") if rank in names]
+    return (int(np.isin(last, columns).sum()), len(last)) if columns else (0, 0)
 
 
 def _uneven(servers: Served) -> list[str]:

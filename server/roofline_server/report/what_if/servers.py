@@ -27,14 +27,14 @@ MOST_UNSURE = 0.5
 
 
 def with_servers(
-    view: JobView, gathered: Gathered, serving: Served, change: JobChange
+    view: JobView, gathered: Gathered, serving: Served, change: JobChange, bandwidth: float | None
 ) -> tuple[Range | None, list[str], list[str]]:
-    """(seconds a step of a worker, what it is based on, what to know)."""
+    """(seconds a step of a worker, what it is based on, what to know). bandwidth: of the links, byte/s."""
     rate, cycle = serving.rate, serving.cycle
     in_use = {n: use.demand.low for n, use in serving.uses.items() if use.demand is not None}
     if cycle is None or len(in_use) < len(serving.uses):
         return None, [], [texts.NO_DEMAND]
-    if change.bandwidth != 1.0:
+    if bandwidth is not None or change.bandwidth != 1.0:
         return None, [], [texts.SERVER_LINKS]
     servers = {n: gathered.evidence[n] for n in in_use}
     training = [gathered.evidence[n] for n in serving.workers]

@@ -11,6 +11,7 @@ from roofline.answers.what_if import Predicted, WhatIf
 from ...errors import BadRequest
 from ...model.evidence import RankEvidence
 from ...model.intervals import OF_A_GAIN, of_changed_run
+from ...model.replay import played_columns
 from ...model.summary import summarize
 from ...model.times import beside, durations
 from ...model.what_if import JobChange, Range
@@ -26,6 +27,7 @@ from .servers import with_servers
 from .synchronous import synchronous
 
 MOST = 1e15  # bytes a second
+MOST_RANKS = 100_000  # and parameter servers
 LEAST_LEFT = 0.1  # of a predicted step: where ranges are wide they end there
 
 
@@ -63,20 +65,23 @@ def what_if(view: JobView, asked: WhatIfQuery) -> WhatIf:
     """Raises BadRequest for a change that cannot be, and UnknownRank."""
     gathered = gather(view)
     serving = served(view, gathered)
-    now = _known(gathered, serving)
+    training, left = _played(gathered, serving)
+    now = _known(training, serving)
     change, words = _change(asked, now)
     if not now.step:
         found = Answer(None, [], [texts.NO_STEPS])
     elif asked.fix:
         found = Answer(*mend(view, gathered, serving, asked.fix))
     elif serving.servers:
-        found = Answer(*with_servers(view, gathered, serving, change))
+        found = Answer(*with_servers(view, gathered, serving, change, asked.bandwidth))
     elif gathered.mode == "asynchronous":
         found = Answer(None, [], [texts.INDEPENDENT])
     else:
         found = Answer(*synchronous(view, gathered, change, asked.bandwidth))
     if found.steps is not None and now.step and not asked.fix:
         found = found._replace(steps=_of_another_run(found.steps, now, change))
+    if left:
+        found = found._replace(notes=[*found.notes, texts.left_out(left)])
     return _answer(view.job, gathered.mode, words, now, change, found)
 
 
@@ -98,8 +103,18 @@ def _training(gathered: Gathered) -> list[RankEvidence]:
     return [rank for rank in ranks if rank.role not in aside]
 
 
-def _known(gathered: Gathered, serving: Served) -> _Known:
-    training = _training(gathered)
+def _played(gathered: Gathered, serving: Served) -> tuple[list[RankEvidence], list[str]]:
+    """The ranks that train, and where they wait for each other the names of those whose steps are not played:
+    these are not among them."""
+    training, barriers = _training(gathered), gathered.barriers
+    if serving.servers or not len(barriers.grid.at):
+        return training, []
+    names = {gathered.evidence[barriers.ranks[column]].key for column in played_columns(barriers.grid)}
+    played = [rank for rank in training if rank.key in names]
+    return played or training, [rank.key for rank in training if played and rank.key not in names]
+
+
+def _known(training: list[RankEvidence], serving: Served) -> _Known:
     steps = np.concatenate([durations(rank.steps) for rank in training]) if training else np.zeros(0)
     step = float(steps.mean()) if len(steps) else None
     if serving.workers:
@@ -129,8 +144,9 @@ def _check(asked: WhatIfQuery, now: _Known) -> None:
     if asked.bandwidth is not None and asked.bandwidth_times is not None:
         raise BadRequest("bandwidth is given twice")
     for name, value in given.items():
-        if not isinstance(value, str) and not 0 < value <= MOST:
-            raise BadRequest(f"{name} = {value:g}: must be more than 0, and at most {MOST:g}")
+        most = MOST_RANKS if name in ("ranks", "servers") else MOST
+        if not isinstance(value, str) and not 0 < value <= most:
+            raise BadRequest(f"{name} = {value:g}: must be more than 0, and at most {most:g}")
     if asked.batch is not None and now.batch is None and now.step:
         raise BadRequest("the batch of the job is not known: no examples were reported")
 

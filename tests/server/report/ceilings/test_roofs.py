@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import pytest
@@ -9,7 +9,7 @@ from roofline.answers.values import Provenance, Scope
 from roofline_server.correlate.parts import PartTotal
 from roofline_server.model.roofline import Limits
 from roofline_server.records import NODE_RANK, Metric
-from roofline_server.report.ceilings import limits
+from roofline_server.report.ceilings import limits, places
 from roofline_server.report.ceilings.nodes import ceilings
 from roofline_server.report.ceilings.places import place_of
 from roofline_server.report.ceilings.roofs import roofs
@@ -315,3 +315,26 @@ def test_gpus_not_all_measured_are_alike_by_theory(store: Store) -> None:
         ("gpu 0", False),
         ("gpu 1", True),
     ]
+
+
+class Counted(list[PartTotal]):
+    """How often somebody went through it."""
+
+    times = 0
+
+    def __iter__(self) -> Iterator[PartTotal]:
+        self.times += 1
+        return super().__iter__()
+
+
+def test_parts_and_ranks_are_looked_through_once_for_all(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = []
+    real = places.host_of
+    monkeypatch.setattr(places, "host_of", lambda view, number: asked.append(number) or real(view, number))
+    parts = Counted([carries("gpu 0", 7), carries("gpu 1", 8)])
+    view = job_on(store, A, ceilings=(*gpu(0), *gpu(1)))._replace(parts=parts)
+    found = [places.places_of(view, number, "hosta", True) for number in view.ranks for _ in range(5)]
+    assert {place.device for mine in found for place in mine} == {"gpu 0", "gpu 1"}
+    assert parts.times == 1 and len(asked) == len(view.ranks)

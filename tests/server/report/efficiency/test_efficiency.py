@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from roofline.v1 import ingest_pb2 as pb
 from roofline_server.errors import BadRequest
 from roofline_server.model.account import Account
 from roofline_server.report.ceilings.contention import contention
-from roofline_server.report.efficiency.efficiency import NEEDED, efficiency
+from roofline_server.report.efficiency.efficiency import NEEDED, _exceeding, efficiency
 from roofline_server.report.efficiency.model_flops import EfficiencyQuery
 from roofline_server.report.efficiency.rank_use import use_of
 from roofline_server.report.evidence.gathering import gather
@@ -191,8 +192,26 @@ def test_flops_of_examples_and_of_transformers(store: Store, asked: dict[str, An
 
 def test_a_model_of_more_flops_than_were_executed_is_doubted(store: Store) -> None:
     found = answered(store, flops_per_step=1.21 * FLOPS)
-    assert texts.exceeds(1.21 * FLOPS, FLOPS) in found.notes
+    assert f"worker:0: {texts.exceeds(1.21 * FLOPS, FLOPS)}" in found.notes
     assert "121%" in texts.exceeds(1.21 * FLOPS, FLOPS)
+
+
+def test_the_rank_that_executed_too_little_is_named() -> None:
+    """The others make up for it in the sum."""
+    use = SimpleNamespace(
+        exceeds=True,
+        model=SimpleNamespace(value=1.5 * FLOPS),
+        executed=SimpleNamespace(value=FLOPS),
+        group=SimpleNamespace(who=SimpleNamespace(label="worker:1")),
+    )
+    other = SimpleNamespace(exceeds=False, model=use.executed, executed=SimpleNamespace(value=9 * FLOPS))
+    uses: Any = [other, use]
+    assert _exceeding(uses) == [f"worker:1: {texts.exceeds(1.5 * FLOPS, FLOPS)}"]
+    assert _exceeding(uses[:1]) == []
+
+
+def test_an_mfu_that_is_just_above_the_peak_reads_so() -> None:
+    assert "an MFU of 100.4% is impossible" in texts.above_peak(1.004)
 
 
 def test_more_than_the_peak_is_doubted_too(store: Store) -> None:

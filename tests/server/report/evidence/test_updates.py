@@ -28,13 +28,16 @@ class Roofed(Node):
         return store.hello(NodeKey(self.agent, "boot"), machine(self.host, (PEAK_F32, DRAM)))
 
 
-def report(root: Path, asynchronous: bool, said: str = REPORTED) -> Report:
-    """Of two workers that step at once, and of a server that serves both."""
+def report(root: Path, asynchronous: bool, said: str = REPORTED, epoch: int = 0) -> Report:
+    """Of two workers that step at once, and of a server that serves both. epoch: so many steps, which are
+    numbered from 0 in each."""
     store, node = open_store(root), Roofed("a")
     node.greet(store)
     made = training(SERVED, stepping=(0, 1))
     for one in made:
         one.marks.flags = np.full(len(one.marks.flags) // 8, int(asynchronous), "<i8").tobytes()
+        if epoch:
+            one.marks.step = (np.frombuffer(one.marks.step, "<i8") % epoch).tobytes()
     fact = pb.Event(kind=pb.EVENT_KIND_FACT, rank=0, begin_ns=FIRST, end_ns=FIRST, text=said)
     made[0].events.append(fact)
     node.put(store, *made)
@@ -60,6 +63,11 @@ def test_server_makes_an_update_for_each_step_of_a_worker(tmp_path: Path, asynch
     assert values["flops_per_second"] == pytest.approx(2 * FLOPS / (0.9 * STEP_NS / 1e9), rel=1e-3)
     # Who serves takes no part of the workers' roof; it is compared with one as large as theirs.
     assert values["attainable_flops_per_second"] == pytest.approx(0.2 * DRAM.value / 2)
+
+
+def test_a_round_of_each_epoch_has_its_own_updates(tmp_path: Path) -> None:
+    values = values_of(report(tmp_path, asynchronous=False, epoch=10), "ps")
+    assert values["flops_per_step"] == 2 * FLOPS
 
 
 def test_nothing_says_how_long_an_update_took(tmp_path: Path) -> None:

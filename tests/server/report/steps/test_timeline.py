@@ -25,9 +25,11 @@ FIRST = 100 * S
 RANKS = [rank(index=0), rank(index=1, pid=101)]
 
 
-def told(store: Store, seal: bool = False) -> Store:
+def told(store: Store, seal: bool = False, layer: str = "") -> Store:
     """Two ranks with ten steps of 100 ms, each with an input phase, a collective and a kernel call."""
     A.greet(store)
+    called_for = kernel()
+    called_for.layer = layer
     for half in range(2):
         said, told, called = [], [], []
         for r in range(2):
@@ -40,7 +42,7 @@ def told(store: Store, seal: bool = False) -> Store:
         # The newer first, as they may arrive.
         sent = {"marks": marks(said[::-1]), "spans": spans(told[::-1]), "calls": calls(called[::-1])}
         begin = FIRST + half * S
-        A.put(store, batch(1 + half, begin, begin + S, ranks=RANKS, kernels=[kernel()], **sent))
+        A.put(store, batch(1 + half, begin, begin + S, ranks=RANKS, kernels=[called_for], **sent))
         if seal:
             store.seal()
     return store
@@ -121,6 +123,29 @@ def test_kernels_are_bounded_and_that_is_told(store: Store, monkeypatch: pytest.
     rows = rows_of(found)
     assert [len(of(rows, who, "kernels")) for who in ("worker:0", "worker:1")] == [10, 3]
     assert "only 13 of 20 kernels" in " ".join(note for chunk in found for note in chunk.notes)
+
+
+@pytest.mark.parametrize("seal", [False, True])
+def test_ranks_beyond_the_most_kernels_have_none(
+    store: Store, monkeypatch: pytest.MonkeyPatch, seal: bool
+) -> None:
+    monkeypatch.setattr(timelines, "MAX_KERNELS", 10)
+    found = chunks_of(told(store, seal, "Net/a"), kernels=True)
+    rows = rows_of(found)
+    assert [len(of(rows, who, "kernels")) for who in ("worker:0", "worker:1")] == [10, 0]
+    assert "only 10 of 20 kernels" in " ".join(note for chunk in found for note in chunk.notes)
+
+
+@pytest.mark.parametrize("seal", [False, True])
+def test_only_kernels_that_are_asked_for_count(
+    store: Store, monkeypatch: pytest.MonkeyPatch, seal: bool
+) -> None:
+    monkeypatch.setattr(timelines, "MAX_KERNELS", 10)
+    whole = chunks_of(told(store, seal), "worker:1", kernels=True)
+    assert not any("only" in note for chunk in whole for note in chunk.notes), "nothing is cut"
+    monkeypatch.setattr(timelines, "MAX_KERNELS", 3)
+    some = chunks_of(store, "worker:1", steps=Steps(2, 6), kernels=True)
+    assert "only 3 of 5 kernels" in " ".join(note for chunk in some for note in chunk.notes)
 
 
 def test_little_is_held_at_a_time(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from roofline.answers.values import Provenance, Scope, Value, value
 from roofline.answers.verdict import AccountPart, RankAccount
+from roofline_server.report.evidence.gathering import gather
+from roofline_server.report.job.build import first_screen
+from roofline_server.report.verdict import advising
 from roofline_server.report.verdict.advising import _next_gain, _of_roof
+from roofline_server.sentences.advice import Advised
+from roofline_server.sentences.advice_cases import Case
+
+from ..odd_jobs import Odd, stored
 
 STEP = 0.1
 
@@ -48,3 +57,24 @@ def test_gpus_that_run_the_collectives_have_no_gain_of_what_their_roof_needs() -
     assert found.sentence == "kernels and communication of the GPU, slower than the roof allows"
     found = _next_gain([account(0.08, compute__transfer=0.085, host=0.015)], {"ddp:0"})
     assert found is not None and found.kind == "host"
+
+
+def test_advice_is_about_the_ranks_that_compute_on_the_node_of_the_finding(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Three workers on one node, one on another, and who evaluates there."""
+    roles = ["worker"] * 4 + ["evaluator"]
+    view = stored(tmp_path, [Odd(role, range(60)) for role in roles], asynchronous=False).view("job")
+    assert view is not None
+    found, made = gather(view), first_screen(view).verdict
+    assert made is not None
+    hosts = dict(zip(sorted(found.evidence), ["a", "a", "a", "b", "b"], strict=True))
+    evidence = {number: rank._replace(host=hosts[number]) for number, rank in found.evidence.items()}
+    cases: list[Case] = []
+    monkeypatch.setattr(advising.advice, "advise", lambda case: cases.append(case) or Advised([], []))
+    for host, ranks in (("a", "worker:0"), ("b", "worker:3")):
+        one = _next_gain([account(0.01, compute=0.06)], ())
+        assert one is not None
+        named = made._replace(kind="bottleneck", bottleneck=one._replace(rank=ranks, host=host), also=[])
+        advising.advised(view, found._replace(evidence=evidence), named)
+    assert [(case.per_node, case.on_node, case.workers) for case in cases] == [(3, 3, 4), (1, 2, 4)]

@@ -43,9 +43,19 @@ def test_a_rank_that_is_not_there_is_not_known(tmp_path: Path) -> None:
         mended(tmp_path, "ddp:7", [Odd("ddp", MANY)])
 
 
+def test_links_of_servers_are_not_known_however_they_are_asked_about(tmp_path: Path) -> None:
+    ranks = [Odd("ps", readings=9), Odd("worker", MANY, readings=9)]
+    view = stored(tmp_path, ranks, asynchronous=True).view("job")
+    assert view is not None
+    for asked in (WhatIfQuery(bandwidth_times=2.0), WhatIfQuery(bandwidth=25e9 / 8)):
+        assert what_if(view, asked).step.then.reason == texts.SERVER_LINKS
+
+
 def test_a_number_that_cannot_be_is_named(tmp_path: Path) -> None:
     view = stored(tmp_path, [Odd("ddp", MANY)], False).view("job")
     assert view is not None
+    with pytest.raises(BadRequest, match=r"^ranks = 100001: must be more than 0, and at most 100000$"):
+        what_if(view, WhatIfQuery(ranks=100_001))
     with pytest.raises(BadRequest, match=r"^batch = -3: must be more than 0"):
         what_if(view, WhatIfQuery(batch=-3.0))
 
@@ -53,6 +63,18 @@ def test_a_number_that_cannot_be_is_named(tmp_path: Path) -> None:
 def test_a_rank_that_left_early_is_not_played(tmp_path: Path) -> None:
     found = mended(tmp_path, "ddp:2", [Odd("ddp", MANY), Odd("ddp", MANY), Odd("ddp", range(20))])
     assert found.step.then.value is None and found.step.then.reason == texts.seldom_there("ddp:2")
+
+
+def test_ranks_that_left_early_are_in_neither_the_words_nor_the_rate(tmp_path: Path) -> None:
+    whole, early = Odd("ddp", MANY), Odd("ddp", range(20))
+    view = stored(tmp_path / "a", [whole, whole, early], False).view("job")
+    alone = stored(tmp_path / "b", [whole, whole], False).view("job")
+    assert view is not None and alone is not None
+    found, expected = (what_if(one, WhatIfQuery(ranks=4)) for one in (view, alone))
+    assert found.change == "4 ranks instead of 2"
+    assert found.rate.now.value == pytest.approx(expected.rate.now.value)
+    assert found.rate.then.value == pytest.approx(expected.rate.then.value, rel=1e-3)
+    assert texts.left_out(["ddp:2"]) in found.notes and texts.left_out(["ddp:2"]) not in expected.notes
 
 
 def test_ranks_that_step_independently_hold_nobody_up(tmp_path: Path) -> None:
