@@ -303,7 +303,8 @@ class _WrappedCommand:
         if self._recording and self._stdout.sampled:
             self.link.send_stretches(stretches)
         elif self._recording and self._is_read(stdout):
-            self.link.send_calls(calls, time.monotonic_ns() if stdout.ended else stdout.through_ns)
+            # What the command does after it has closed its stream is not known from there.
+            self.link.send_calls(calls, stdout.through_ns)
             if missed:
                 self.link.claim_nothing_before(time.monotonic_ns())
         if not self._page.want_notes(self._stdout.notes_alone, self._stdout.reads):

@@ -12,6 +12,7 @@ import struct
 import subprocess
 import sys
 import termios
+import time
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -369,6 +370,17 @@ def test_agent_receives_the_command_and_its_kernels(environ: dict[str, str], age
     assert all(a[3] == b[2] for a, b in pairwise(calls)), "coverage has no holes"
     (one,) = [p for p in packets if p[:1] == b"C" and CALLS.unpack_from(p)[1]]
     assert struct.unpack("<3q", one[CALLS.size :])[2] == 250_000
+
+
+def test_no_kernels_are_claimed_once_the_command_has_closed_its_stdout(
+    environ: dict[str, str], agent: FakeAgent
+) -> None:
+    """It may compute for hours after it has redirected that: its lines go elsewhere."""
+    with ended(start(environ, "sh", "-c", "exec 1>&-; sleep 1.5")) as wrapper:
+        assert wrapper.wait(20) == 0
+        over_ns = time.monotonic_ns()
+    claims = [CALLS.unpack_from(data)[3] for _, data in agent.poll(0.5) if data[:1] == b"C"]
+    assert claims and max(claims) < over_ns - 1_000_000_000
 
 
 def test_agent_that_starts_later_gets_kernels_from_then_on(environ: dict[str, str], tmp_path: Path) -> None:
