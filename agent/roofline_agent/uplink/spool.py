@@ -381,9 +381,16 @@ class Spool:
                 self._db.execute("insert or replace into state values ('acked', ?)", (str(self._acked),))
                 self._forget()
             self._write_memory()
-            if self._memory:
-                log.error("%d batches that wait in memory are lost: the disk is full", len(self._memory))
+            if lost := len(self._memory) + self._waiting_without_file():
+                log.error("%d batches that wait in memory are lost: the disk is full", lost)
             self._db.close()
+
+    def _waiting_without_file(self) -> int:
+        """Batches in a database that has no file."""
+        with contextlib.suppress(sqlite3.Error):
+            _, _, file = self._db.execute("pragma database_list").fetchone()
+            return 0 if file else int(self._db.execute("select count(*) from batch").fetchone()[0])
+        return 0
 
 
 def _is_damage(error: Exception) -> bool:

@@ -573,7 +573,9 @@ def test_full_spool_that_is_damaged_goes_on(tmp_path: Path, disk: Disk) -> None:
     spool.close()
 
 
-def test_without_a_new_file_batches_wait_in_memory(tmp_path: Path, disk: Disk) -> None:
+def test_without_a_new_file_batches_wait_in_memory(
+    tmp_path: Path, disk: Disk, caplog: pytest.LogCaptureFixture
+) -> None:
     path = tmp_path / "state" / "spool.db"
     spool = Spool(path, connect=disk.connect)
     fill(spool, 30, 1000)
@@ -583,6 +585,7 @@ def test_without_a_new_file_batches_wait_in_memory(tmp_path: Path, disk: Disk) -
     fill(spool, 3)
     assert sequences(spool) == [31, 32, 33]
     spool.close()
+    assert "3 batches that wait in memory are lost" in caplog.text
 
 
 def test_use_after_the_end_is_no_damage(tmp_path: Path) -> None:
