@@ -64,7 +64,7 @@ def _counting(view: JobView) -> dict[int, set[str]]:
 
 @once
 def _places_at_home(view: JobView) -> dict[int, int]:
-    """rank -> the how manieth of the ranks of its host it is, from 0."""
+    """rank -> its number among the ranks of its host, from 0."""
     counts: Counter[str] = Counter()
     found = {}
     for number in sorted(view.ranks, key=lambda n: view.ranks[n]):
