@@ -42,29 +42,22 @@ def test_exchanged_once_when_due_and_kept(monkeypatch: pytest.MonkeyPatch) -> No
     assert (member.access, kept) == (NEW, [NEW])
 
 
-def test_tried_again_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("first", "later"),
+    [(NOW, NOW + AGAIN_S), (NOW + 100 * AGAIN_S, NOW + 1)],
+    ids=["after a while", "clock set back"],
+)
+def test_tried_again(monkeypatch: pytest.MonkeyPatch, first: float, later: float) -> None:
     def refused(*_: Any) -> Access:
         raise CannotJoin("away")
 
     monkeypatch.setattr(membership, "renewed", refused)
     clock = Time()
     member = Membership(None, "head:1", OLD, clock=clock)
+    clock.now = first
     assert wait(member) and not wait(member)
-    clock.now += AGAIN_S
+    clock.now = later
     assert wait(member) and member.access == OLD
-
-
-def test_tried_again_though_the_clock_was_set_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refused(*_: Any) -> Access:
-        raise CannotJoin("away")
-
-    monkeypatch.setattr(membership, "renewed", refused)
-    clock = Time()
-    member = Membership(None, "head:1", OLD, clock=clock)
-    clock.now = NOW + 100 * AGAIN_S
-    assert wait(member)
-    clock.now = NOW + 1
-    assert wait(member) and not wait(member)
 
 
 def test_one_that_cannot_be_written_is_exchanged_again(monkeypatch: pytest.MonkeyPatch) -> None:
