@@ -31,7 +31,7 @@ FORMAT = 1
 DAY_S = 86400.0
 LONGEST_NAME = 200
 CERTIFICATE = "certificate:"  # in place of a hash, with the id: no secret has this hash
-MOST_TOKENS = 100_000
+MOST_TOKENS, KEPT_DAYS = 100_000, 30  # those that are over go later where there are as many
 
 
 @dataclass(frozen=True)
@@ -62,6 +62,11 @@ class Token:
         if self.revoked is not None:
             return "revoked"
         return "expired" if self.expires is not None and now >= self.expires else "valid"
+
+    def over_s(self, now: float) -> float:
+        """For how long it has not been good any more."""
+        ended = self.expires if self.revoked is None else self.revoked
+        return 0.0 if ended is None else max(0.0, now - ended)
 
 
 class Tokens:
@@ -121,18 +126,8 @@ class Tokens:
     ) -> tuple[Token, str]:
         """A new token and its secret, which is known to nobody else; certified: an entry without one. Raises
         BadRequest, ConfigError."""
-        limit = limit or Limit()
-        _check(role, name, limit)
-        secret, now = secrets.token_urlsafe(32), time.time()
-        expires = None if days is None else now + days * DAY_S
         with self._changing() as known:
-            if len(known) >= MOST_TOKENS:
-                raise BadRequest(f"there are {MOST_TOKENS} tokens: remove some")
-            number = secrets.token_hex(4)
-            digest = f"{CERTIFICATE}{number}" if certified else _digest(secret)
-            token = Token(number, role, name, digest, now, joins, once, expires, None, *limit)
-            known[token.digest] = token
-        return token, "" if certified else secret
+            return _added(known, role, name, joins, once, days, limit or Limit(), certified)
 
     def join(
         self,
@@ -155,10 +150,11 @@ class Tokens:
             if found.role not in roles:
                 program = "roofline-agent" if found.role == "agent" else "roofline-client"
                 raise BadRequest(f"this token is for a role of {found.role}: `{program} join` takes it")
-            if found.once:
+            days = lasts_s / DAY_S if lasts_s else None
+            own = _added(known, found.role, name, False, False, days, found.limit or Limit(), certified)
+            if found.once:  # whoever could not join may try again
                 known[found.digest] = replace(found, revoked=time.time())
-        days = lasts_s / DAY_S if lasts_s else None
-        return self.new(found.role, name, days=days, limit=found.limit, certified=certified)
+            return own
 
     def revoke(self, number: str) -> Token:
         """Raises BadRequest where there is no such token."""
@@ -220,6 +216,32 @@ class Tokens:
             raise ConfigError(f"the tokens in {self._folder} cannot be changed: {error.strerror}") from None
         with self._reading:
             self._read = None  # its times may be those of the one before
+
+
+def _added(
+    known: dict[str, Token],
+    role: str,
+    name: str,
+    joins: bool,
+    once: bool,
+    days: float | None,
+    limit: Limit,
+    certified: bool,
+) -> tuple[Token, str]:
+    """A new token among those that are known, and its secret. Raises BadRequest."""
+    _check(role, name, limit)
+    secret, now = secrets.token_urlsafe(32), time.time()
+    if len(known) >= MOST_TOKENS:
+        for digest in [d for d, one in known.items() if one.over_s(now) > KEPT_DAYS * DAY_S]:
+            del known[digest]
+    if len(known) >= MOST_TOKENS:
+        raise BadRequest(f"there are {MOST_TOKENS} tokens: revoke some; after {KEPT_DAYS} days they go")
+    number = secrets.token_hex(4)
+    digest = f"{CERTIFICATE}{number}" if certified else _digest(secret)
+    expires = None if days is None else now + days * DAY_S
+    token = Token(number, role, name, digest, now, joins, once, expires, None, *limit)
+    known[token.digest] = token
+    return token, "" if certified else secret
 
 
 def _check(role: str, name: str, limit: Limit) -> None:

@@ -10,8 +10,9 @@ import time
 from pathlib import Path
 
 import pytest
+from roofline_server.access import tokens as tokens_module
 from roofline_server.access.audit import Audit
-from roofline_server.access.tokens import DAY_S, FILE, ROLES, Tokens
+from roofline_server.access.tokens import DAY_S, FILE, KEPT_DAYS, ROLES, Tokens
 from roofline_server.errors import BadRequest, ConfigError
 
 
@@ -42,6 +43,31 @@ def test_token_for_one_join_is_used_up(tmp_path: Path) -> None:
     assert tokens.join(secret, "alice") is not None
     assert tokens.join(secret, "mallory") is None
     assert tokens.holder(secret) is None
+
+
+def test_token_for_one_join_is_not_used_up_by_who_cannot_join(tmp_path: Path) -> None:
+    tokens = Tokens(tmp_path)
+    _, secret = tokens.new("agent", "nodes", joins=True, once=True)
+    with pytest.raises(BadRequest):
+        tokens.join(secret, "n" * 201)
+    assert tokens.join(secret, "node1") is not None
+    assert tokens.join(secret, "node2") is None
+
+
+def test_tokens_that_are_long_over_make_room_for_new_ones(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tokens_module, "MOST_TOKENS", 3)
+    tokens = Tokens(tmp_path)
+    old, recent, good = (tokens.new("agent", name)[0] for name in ("old", "recent", "good"))
+    tokens.revoke(old.id)
+    with pytest.raises(BadRequest, match="there are 3 tokens"):
+        tokens.new("agent", "new")
+    later = time.time() + (KEPT_DAYS + 1) * DAY_S
+    monkeypatch.setattr(tokens_module.time, "time", lambda: later)
+    tokens.revoke(recent.id)
+    new, _ = tokens.new("agent", "new")
+    assert {one.id for one in tokens.all()} == {recent.id, good.id, new.id}
 
 
 def test_token_for_another_role_is_not_used_up(tmp_path: Path) -> None:

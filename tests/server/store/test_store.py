@@ -3,7 +3,7 @@ from __future__ import annotations
 import contextlib
 import sqlite3
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -471,6 +471,42 @@ def test_disk_that_is_full_while_sealing_loses_nothing(store: Store, monkeypatch
             store.seal()
     assert store.seal() == len(OF_A)
     assert steps(store) == all_at_once(store, [(A, one) for one in OF_A])
+
+
+@pytest.mark.parametrize("took", [False, True], ids=["before it has", "when it has"])
+def test_catalog_that_fails_as_it_takes_a_sealing_loses_and_doubles_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, took: bool
+) -> None:
+    """As when the connection to it is lost, before the answer comes or before it was asked."""
+    real = Catalog.prepared
+
+    @contextlib.contextmanager
+    def prepared(self: Catalog, sealing: Any) -> Iterator[Callable[[], None]]:
+        with real(self, sealing) as commit:
+
+            def fail() -> None:
+                if took:
+                    commit()
+                raise sqlalchemy.exc.OperationalError("commit", None, Exception("connection lost"))
+
+            yield fail
+
+    store = open_store(tmp_path)
+    greet(store)
+    A.put(store, *OF_A[:2])
+    with monkeypatch.context() as patched:
+        patched.setattr(Catalog, "prepared", prepared)
+        if took:
+            assert store.seal() == 2
+        else:
+            with pytest.raises(sqlalchemy.exc.OperationalError):
+                store.seal()
+    assert files(tmp_path) == known_files(tmp_path)
+    A.put(store, *OF_A[2:])
+    assert store.seal() == len(OF_A) - (2 if took else 0)
+    assert files(tmp_path) == known_files(tmp_path)
+    assert raw_rows(store) == marks_in([(A, one) for one in OF_A])
+    store.close()
 
 
 def test_batches_are_kept_while_the_catalog_is_written(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -99,7 +99,12 @@ class ClockRegistry:
                 self._added += [(node, ClockSample(*row)) for row in new.tolist()]
                 gone = set(whole[:, 0].tolist()) - set(kept[:, 0].tolist())
                 self._dropped += [(node, node_ns) for node_ns in sorted(gone)]
-        self._catalog.put_clocks(self._added, self._dropped, arrivals)
+        try:
+            self._catalog.put_clocks(self._added, self._dropped, arrivals)
+        except Exception:
+            with self._lock:  # newer ones are less
+                self._new_arrivals = {**arrivals, **self._new_arrivals}
+            raise
         self._added, self._dropped = [], []
 
     def settle(self, job: str, after: Mapping[int, float]) -> None:

@@ -26,8 +26,9 @@ class Times:
         """Keep clock samples of nodes, forget those of (node, node time), set nodes' offsets by arrival."""
         # The newest of two for one moment counts. Many rows at once take a fraction of as many statements.
         new = {(node, sample.node_ns): {"node": node, **sample._asdict()} for node, sample in samples}
-        gone = [{"of_node": node, "at_ns": node_ns} for node, node_ns in {*new, *dropped}]
-        kept = [row for key, row in new.items() if key not in set(dropped)]
+        old = set(dropped)
+        gone = [{"of_node": node, "at_ns": node_ns} for node, node_ns in old.union(new)]
+        kept = [row for key, row in new.items() if key not in old]
         least = [{"node": node, "offset_ns": offset_ns} for node, offset_ns in arrivals.items()]
         with self._engine.begin() as db:
             if gone:

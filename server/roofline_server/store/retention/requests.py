@@ -5,11 +5,12 @@ which only the server's user can write.
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import json
 import os
 import time
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -70,11 +71,31 @@ def ask(data: Path, request: PruneRequest, runs: Callable[[], bool], seconds: fl
 
     Raises OSError, and ValueError with what went wrong at the server.
     """
+    deadline = time.monotonic() + seconds
+    with _turn(data, lambda: runs() and time.monotonic() < deadline) as mine:
+        return _ask(data, request, runs, deadline) if mine else None
+
+
+@contextlib.contextmanager
+def _turn(data: Path, waits: Callable[[], bool]) -> Iterator[bool]:
+    """One asks after another: there is one file to ask with. False: it was in vain to wait."""
+    folder = os.open(data, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)  # it has no owner but the lock's
+    try:
+        while waits():
+            with contextlib.suppress(BlockingIOError):
+                fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            time.sleep(LOOK_S)
+        yield waits()
+    finally:
+        os.close(folder)
+
+
+def _ask(data: Path, request: PruneRequest, runs: Callable[[], bool], deadline: float) -> list[Cut] | None:
     name = uuid.uuid4().hex
     policy = {**request.policy._asdict(), "deepest": int(request.policy.deepest)}
     policy["times"] = {int(level): times for level, times in request.policy.times.items()}
     _write(data / ASKED, {"id": name, "policy": policy, "dry_run": request.dry_run})
-    deadline = time.monotonic() + seconds
     try:
         while time.monotonic() < deadline and runs():
             with contextlib.suppress(FileNotFoundError, json.JSONDecodeError):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import time
 from collections.abc import Callable
@@ -71,14 +72,33 @@ class Sealer:
             return 0
         sealing = self._write(unsealed)
         # Batches that come wait for the lock, and the catalog takes long to write what 2,000 nodes changed.
-        with self._catalog.prepared(sealing) as commit, self._tail.lock:
-            commit()
-            self._tail.forget(unsealed.batches)
+        try:
+            with self._catalog.prepared(sealing) as commit, self._tail.lock:
+                self._commit(commit, sealing)
+                self._tail.forget(unsealed.batches)
+        except Exception:
+            self._undo(sealing)
+            raise
         self._leases.replaced(sealing.replaced)
         self.keep_copy()
         self._inbox.delete(sealing.through_id)
         self._leases.remove()
         return len(unsealed.batches)
+
+    def _commit(self, commit: Callable[[], None], sealing: Sealing) -> None:
+        """A database may fail when it has committed already, as when its answer is lost."""
+        try:
+            commit()
+        except SQLAlchemyError as error:
+            if self._catalog.sealed_through() != sealing.through_id:
+                raise
+            log.warning("the catalog has taken what was sealed, and then failed: %s", error)
+
+    def _undo(self, sealing: Sealing) -> None:
+        """Another sealing will have these batches, under another number: nothing would know these files."""
+        with contextlib.suppress(SQLAlchemyError):
+            if self._catalog.sealed_through() != sealing.through_id:
+                remove_unfinished(self._root, {one.job for one in sealing.segments}, sealing.through_id)
 
     def keep_copy(self, always: bool = False) -> None:
         """Have a copy of the catalog, from which a lost or damaged one is rebuilt. Of a large one not each

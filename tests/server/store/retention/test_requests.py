@@ -1,0 +1,46 @@
+"""The command asks the server that works with the same data."""
+
+from __future__ import annotations
+
+import threading
+import time
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from roofline_server.records import CutLevel
+from roofline_server.store.retention.plan import Cut, Policy
+from roofline_server.store.retention.requests import PruneRequest, answer, ask, waits
+
+
+def test_two_who_ask_at_once_are_both_answered(tmp_path: Path) -> None:
+    """The server looks once a second, and takes its time."""
+    found: dict[str, list[Cut] | None] = {}
+
+    def command(job: str) -> None:
+        found[job] = ask(tmp_path, PruneRequest(Policy(job=job), True), lambda: True, 20)
+
+    def plan(policy: Policy) -> list[Cut]:
+        time.sleep(0.3)
+        return [Cut(policy.job, CutLevel.RAW, 1)]
+
+    retention: Any = SimpleNamespace(plan=plan)
+    commands = [threading.Thread(target=command, args=(job,)) for job in ("a", "b", "c")]
+    for one in commands:
+        one.start()
+    deadline = time.monotonic() + 20
+    while any(one.is_alive() for one in commands) and time.monotonic() < deadline:
+        if waits(tmp_path):
+            answer(tmp_path, retention, lambda job: None)
+        time.sleep(0.05)
+    assert found == {job: [Cut(job, CutLevel.RAW, 1)] for job in ("a", "b", "c")}
+
+
+def test_who_cannot_ask_in_time_is_told(tmp_path: Path) -> None:
+    first = threading.Thread(target=ask, args=(tmp_path, PruneRequest(Policy(), True), lambda: True, 1.0))
+    first.start()
+    while not waits(tmp_path):
+        time.sleep(0.01)
+    assert ask(tmp_path, PruneRequest(Policy(), True), lambda: True, 0.2) is None
+    first.join()
+    assert not waits(tmp_path)
