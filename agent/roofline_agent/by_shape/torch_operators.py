@@ -94,7 +94,12 @@ def _linear(given: Arguments) -> ShapeWork | None:
 
 
 def _convolution(
-    stride: int, padding: int, dilation: int, transposed: int | bool = False, output_padding: int = -1
+    stride: int,
+    padding: int,
+    dilation: int,
+    transposed: int | bool = False,
+    output_padding: int = -1,
+    groups: int = -1,
 ) -> Formula:
     """The numbers are positions; `transposed` may be what it always is."""
 
@@ -103,12 +108,9 @@ def _convolution(
         strides, paddings, dilations = (given.numbers(at) for at in (stride, padding, dilation))
         if known is None or not (strides and paddings and dilations):
             return None
-        more = given.numbers(output_padding) if output_padding >= 0 else []
-        return convolution(
-            given.shape(0),
-            given.shape(1),
-            ConvolutionWindow(strides, paddings, dilations, known, more or [0]),
-        )
+        more, apart = (given.numbers(at) if at >= 0 else [] for at in (output_padding, groups))
+        window = ConvolutionWindow(strides, paddings, dilations, known, more or [0], *apart[:1])
+        return convolution(given.shape(0), given.shape(1), window)
 
     return formula
 
@@ -200,12 +202,12 @@ FORMULAS: dict[str, Formula] = {
     "aten::mkldnn_linear": _linear,
     "mkldnn::_linear_pointwise": _linear,
     "mkl::_mkl_linear": _linear,
-    "aten::convolution": _convolution(3, 4, 5, transposed=6, output_padding=7),
-    "aten::_convolution": _convolution(3, 4, 5, transposed=6, output_padding=7),
-    "aten::convolution_overrideable": _convolution(3, 4, 5, transposed=6, output_padding=7),
+    "aten::convolution": _convolution(3, 4, 5, transposed=6, output_padding=7, groups=8),
+    "aten::_convolution": _convolution(3, 4, 5, transposed=6, output_padding=7, groups=8),
+    "aten::convolution_overrideable": _convolution(3, 4, 5, transposed=6, output_padding=7, groups=8),
     "aten::mkldnn_convolution": _convolution(4, 3, 5),
     "aten::cudnn_convolution": _convolution(3, 2, 4),
-    "aten::cudnn_convolution_transpose": _convolution(4, 2, 5, transposed=True, output_padding=3),
+    "aten::cudnn_convolution_transpose": _convolution(4, 2, 5, transposed=True, output_padding=3, groups=6),
     "aten::miopen_convolution": _convolution(4, 3, 5),
     "aten::convolution_backward": _convolution_backward,
     "aten::_scaled_dot_product_flash_attention": _attention(4),

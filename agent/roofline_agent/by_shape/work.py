@@ -50,6 +50,7 @@ class ConvolutionWindow(NamedTuple):
     dilation: Sequence[int]
     is_transposed: bool = False
     output_padding: Sequence[int] = (0,)
+    groups: int = 1  # of a transposed one, whose shapes do not tell
 
 
 def convolution(x: Sequence[int], weight: Sequence[int], window: ConvolutionWindow) -> ShapeWork | None:
@@ -61,9 +62,8 @@ def convolution(x: Sequence[int], weight: Sequence[int], window: ConvolutionWind
     out = [_out(window, inside[i], weight[2 + i], i) for i in range(spatial)]
     if min(out) < 1:
         return None
-    # Groups of a transposed one are not in the shapes; its output is as wide as the weight says.
     places = prod(inside if window.is_transposed else out)
-    channels = weight[1] if window.is_transposed else weight[0]
+    channels = weight[1] * window.groups if window.is_transposed else weight[0]
     moved = prod(x) + prod(weight) + batch * channels * prod(out)
     return ShapeWork(2.0 * batch * places * prod(weight), moved)
 
@@ -89,7 +89,8 @@ def convolution_backward(
         return None
     parts = sum(mask[:2])
     places = prod((x if is_transposed else grad)[2:])
-    moved = prod(grad) + (parts + 1) * prod(weight) * bool(parts) + prod(x) * (1 + mask[0])
+    # That of the input needs the weight, that of the weight the input; each is as large as what it is of.
+    moved = prod(grad) + parts * (prod(weight) + prod(x))
     return ShapeWork(2.0 * parts * x[0] * places * prod(weight), moved, max(1, parts))
 
 

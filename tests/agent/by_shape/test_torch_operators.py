@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pytest
@@ -96,6 +97,13 @@ def test_grouped_dilated_and_transposed_convolutions() -> None:
     )
     assert across.flops == 2 * 2 * 16 * 16 * 8 * 4 * 4
     assert across.bytes == 4 * (2 * 8 * 16 * 16 + 8 * 4 * 4 + 2 * 4 * 32 * 32)
+    across = work(
+        "aten::convolution",
+        [[2, 8, 16, 16], [8, 1, 2, 2]],
+        window | {3: "[2, 2]", 4: "[0, 0]", 6: "True", 8: "8"},
+    )
+    assert across.flops == 2 * 2 * 16 * 16 * 8 * 4
+    assert across.bytes == 4 * (2 * 8 * 16 * 16 + 8 * 4 + 2 * 8 * 32 * 32)
 
 
 @pytest.mark.parametrize(("mask", "parts"), [("[True, True, True]", 2), ("[False, True, True]", 1)])
@@ -103,6 +111,19 @@ def test_gradients_of_a_convolution_are_one_forward_each(mask: str, parts: int) 
     values = {4: "[2, 2]", 5: "[3, 3]", 6: "[1, 1]", 7: "False", 9: "1", 10: mask}
     found = work("aten::convolution_backward", [[32, 64, 112, 112], *_FIRST], values)
     assert (found.flops, found.parts) == (parts * _FIRST_FLOPS, parts)
+
+
+@pytest.mark.parametrize(
+    ("mask", "weights", "inputs"),
+    [("[True, True, False]", 2, 2), ("[True, False, False]", 1, 1), ("[False, True, False]", 1, 1)],
+    ids=["both", "of the input", "of the weight"],
+)
+def test_gradients_of_a_convolution_move_what_they_need_and_give(
+    mask: str, weights: int, inputs: int
+) -> None:
+    grad, x, weight = [1, 512, 7, 7], [1, 512, 7, 7], [512, 512, 3, 3]
+    found = work("aten::convolution_backward", [grad, x, weight], {7: "False", 10: mask})
+    assert found.bytes == 4 * (math.prod(grad) + weights * math.prod(weight) + inputs * math.prod(x))
 
 
 def test_gradients_of_a_transposed_convolution() -> None:

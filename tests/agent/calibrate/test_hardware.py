@@ -146,6 +146,23 @@ def test_machine_is_read_from_the_given_roots(tmp_path: Path) -> None:
     )
 
 
+def test_cores_of_two_dies_are_as_many_as_they_are(tmp_path: Path) -> None:
+    """Where a kernel numbers the cores of each die of a socket from 0."""
+    proc, sys_root = tmp_path / "proc", two_sockets(tmp_path / "sys")
+    proc.mkdir()
+    (proc / "cpuinfo").write_text(CPUINFO)
+    (proc / "meminfo").write_text(MEMINFO)
+    for cpu in range(4):
+        topology = sys_root / f"devices/system/cpu/cpu{cpu}/topology"
+        topology.mkdir()
+        (topology / "physical_package_id").write_text("0\n")
+        (topology / "die_id").write_text(f"{cpu // 2}\n")
+        (topology / "core_id").write_text(f"{cpu % 2}\n")
+    (sys_root / "devices/system/cpu/online").write_text("0-3\n")
+    found = hardware.read_hardware(proc, sys_root, (0, 1, 2, 3), "node1")
+    assert (found.cores, found.sockets, found.core_of) == (4, 1, (0, 1, 2, 3))
+
+
 def test_cores_that_sysfs_does_not_tell_are_unknown(tmp_path: Path) -> None:
     proc, sys_root = tmp_path / "proc", two_sockets(tmp_path / "sys")
     proc.mkdir()

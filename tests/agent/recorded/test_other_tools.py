@@ -271,6 +271,14 @@ def test_kernel_that_ends_before_it_begins_is_left_out() -> None:
     assert found.kernels[0].launches == 1 and warned(found, "it is left out")
 
 
+def test_counters_of_channels_are_one_each() -> None:
+    """As rocprof-compute writes them."""
+    heads = "Dispatch_ID,GPU_ID,Kernel_Name,Start_Timestamp,End_Timestamp,TCC_HIT[0],TCC_HIT[1],TCC_MISS_sum"
+    found = found_in(f"{heads}\n0,4,k1,1000,2000,100,7,3\n", rocprof.read)
+    counted = {one.metric: one.value for one in found.counters}
+    assert counted == {"TCC_HIT[0]": 100, "TCC_HIT[1]": 7, "TCC_MISS_sum": 3}
+
+
 def test_sizes_that_rocprofv3_derives_are_bytes_of_the_memory() -> None:
     text = (OURS / "rocprof" / "counter_collection.csv").read_text()
     text = text.replace("TCC_EA_RDREQ_sum", "FETCH_SIZE").replace("TCC_EA_WRREQ_sum", "WRITE_SIZE")

@@ -189,6 +189,8 @@ def header_of(cells: list[str]) -> Header:
     units: list[str] = []
     for cell in cells:
         match = _UNIT.fullmatch(cell.strip())
+        if match and match[2].isdecimal():
+            match = None  # the number of a channel, as in TCC_HIT[0]
         names.append((match[1] if match else cell).strip().lower())
         units.append(match[2] if match else "")
     return Header(tuple(names), tuple(units), {name: at for at, name in reversed(list(enumerate(names)))})
