@@ -45,10 +45,14 @@ def until_finished(site: Site, *jobs: str) -> dict[str, str]:
     )
 
 
-def whole_report(site: Site, job: str) -> str:
+def whole_report(site: Site, job: str) -> dict[str, Any]:
+    """Without the bounds on errors of clocks, which later exchanges with the agent may change."""
     done = site.ask("report", job, "--format", "json")
     assert done.returncode == 0, done.stderr
-    return done.stdout
+    found: dict[str, Any] = json.loads(done.stdout)
+    for node in found["alignment"]:
+        del node["error"]
+    return found
 
 
 @pytest.fixture
@@ -72,11 +76,11 @@ def test_number_used_again_is_a_new_run_and_a_finished_one_never_changes(running
     assert site.steps("worker:0", f"{JOB}/2") == STEPS + 5
     assert site.steps("worker:0", JOB) == site.steps("worker:0", f"{JOB}/3")
     assert whole_report(site, f"{JOB}/1") == first
-    assert json.loads(whole_report(site, JOB))["job"] == f"{JOB}/3"
+    assert whole_report(site, JOB)["job"] == f"{JOB}/3"
 
 
-def report_that_stays(site: Site) -> str:
-    """Once its last steps are stored, whose clock error is that from then."""
+def report_that_stays(site: Site) -> dict[str, Any]:
+    """Once its last steps are stored."""
     found = [whole_report(site, JOB)]
 
     def stays() -> bool:
@@ -108,7 +112,7 @@ def test_restart_by_a_launcher_that_lives_is_the_same_run(running: Site, tmp_pat
     assert site.start([sys.executable, launcher], "launcher.log", **environ).wait(timeout=90) == 0
     found = until_finished(site, JOB)
     assert found == {JOB: "finished (exit 0)"}
-    assert "started again once" in " ".join(json.loads(whole_report(site, JOB))["notes"])
+    assert "started again once" in " ".join(whole_report(site, JOB)["notes"])
 
 
 @pytest.mark.parametrize(
@@ -133,7 +137,7 @@ def test_how_a_rank_ended_is_kept(running: Site, tmp_path: Path, ending: str, sa
     site.rank("worker", 0, job=JOB, script=script).wait(timeout=60)
     assert until_finished(site, JOB) == {JOB: said}
     wait_until(lambda: site.steps("worker:0", JOB) == 21)
-    report = json.loads(whole_report(site, JOB))
+    report = whole_report(site, JOB)
     assert report["state"] == said == report["verdict"]["state"]
     (end,) = report["exits"]
     assert (end["rank"], end["state"], end["last_step"]) == ("worker:0", "exited", 20)
