@@ -180,8 +180,8 @@ def _core(sys_root: Path, cpu: int) -> tuple[str, str] | None:
     """Socket and core of a CPU; None if sysfs has none. Where a socket has several dies or clusters, a
     kernel may number the cores of each anew."""
     directory = sys_root / f"devices/system/cpu/cpu{cpu}/topology"
-    inside = [_line(path) for name in ("die_id", "cluster_id") if (path := directory / name).exists()]
     try:
+        inside = [_line(path) for name in ("die_id", "cluster_id") if (path := directory / name).exists()]
         return _line(directory / "physical_package_id"), ".".join([*inside, _line(directory / "core_id")])
     except OSError:
         return None

@@ -79,7 +79,8 @@ def ask(data: Path, request: PruneRequest, runs: Callable[[], bool], seconds: fl
 @contextlib.contextmanager
 def _turn(data: Path, waits: Callable[[], bool]) -> Iterator[bool]:
     """One asks after another: there is one file to ask with. False: it was in vain to wait."""
-    folder = os.open(data, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)  # it has no owner but the lock's
+    # The folder itself is locked: another user could not open a file that root has made.
+    folder = os.open(data, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         while waits():
             with contextlib.suppress(BlockingIOError):
