@@ -149,6 +149,8 @@ class Exporter(threading.Thread):
             timer = threading.Timer(WELCOME_TIMEOUT_S, call.cancel)
             timer.start()
             try:
+                if self._halt.is_set():  # stop() may have come before there was a call to cancel
+                    return
                 for message in call:
                     timer.cancel()
                     self._handle(message, outgoing)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from typing import Any
 
 import pytest
 from roofline.v1 import ingest_pb2 as pb
+from roofline_agent.uplink.encoding import Greeting, encode_hello
 from roofline_agent.uplink.order import WINDOW
 
 from tests.fakes import wait_for
@@ -206,6 +208,23 @@ def test_stop_does_not_wait_for_a_welcome(line: Line, monkeypatch: pytest.Monkey
     alive = line.exporter.is_alive()
     line.exporter.join(20)
     assert not alive
+
+
+def test_stop_as_the_stream_opens_ends_its_thread(line: Line, monkeypatch: pytest.MonkeyPatch) -> None:
+    opening, opened = threading.Event(), threading.Event()
+
+    def slowly(greeting: Greeting) -> Any:
+        opening.set()
+        opened.wait(10)
+        return encode_hello(greeting)
+
+    monkeypatch.setattr("roofline_agent.uplink.exporter.encode_hello", slowly)
+    line.up(Script(nothing)).acked = None  # type: ignore[assignment]
+    line.start()
+    assert opening.wait(10)
+    threading.Timer(0.2, opened.set).start()
+    line.exporter.stop()
+    assert not line.exporter.is_alive()
 
 
 def test_stop_of_a_live_stream_ends_its_thread(line: Line) -> None:
