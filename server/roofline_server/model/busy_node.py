@@ -8,8 +8,8 @@ a station, and all its programs are its customers. A job that needs D seconds of
 CPUs takes D / C for it, and where others have f of them, D / (C - f). So what others take costs f / C of each
 step, and CPU time that a rank needs beyond what it should costs its share of D. The times of a single rank do
 not show this, because chief, workers and servers all wait for the CPUs. What others take is told apart only
-where the CPUs are always in use; what a worker needs beyond the others' is lost on a node that is nearly
-full, too.
+where the CPUs are always in use; what a worker or a server needs beyond its like is lost on a node that is
+nearly full, too.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ BUSY, FULL = 0.7, 0.9  # of the time that its CPUs are in use
 WAITS = {"wait_ranks", "wait_ps", "transfer"}  # for others, who may lack CPUs
 LEAST_TAKEN = 0.05  # of a step: what others take less of the CPUs that all ranks lack is not said
 EMPTIES_CACHES = 0.1  # of the CPUs that others must have to make ranks need clearly more CPU time
+MORE_ALONE = 0.08  # CPU time than the others for the same work, where nobody empties caches
 
 
 class BusyNode(NamedTuple):
@@ -154,7 +155,7 @@ def _of_workers(
             # Who waits longer for CPUs finds his caches emptied by others and so needs more CPU time as well.
             longer = (1 + beyond) * usual_waits[rank] < waits[rank]
             by_caches = emptied and beyond <= BY_CACHES and longer
-            enough = beyond > MORE_CPU_TIME and not by_caches
+            enough = beyond > (MORE_CPU_TIME if emptied else MORE_ALONE) and not by_caches
         if not enough:
             continue
         error = error_beyond_others(errors, rank)

@@ -56,6 +56,7 @@ class ServerSignals(NamedTuple):
     received: float | None = None  # bytes a second from workers
     variables: int = 0  # that it holds, 0: not known; and their bytes
     bytes: int = 0
+    has_link: bool = False  # to workers; else they are on its own node and host name: loopback
 
 
 class WorkerSignals(NamedTuple):
@@ -249,7 +250,8 @@ def server_causes(
 
     A server is named if it was stopped or throttled, which is counted, or if it is busy *and* the workers
     wait. Neither sign is enough alone: busy servers may keep up, and workers may wait for something else.
-    Where all live on one node whose CPUs are all in use, CPU time beyond what its variables need is enough.
+    Where all live on one node whose CPUs are in use most of the time, CPU time beyond what its variables need
+    is enough.
     """
     rate = sum(worker.steps_per_second for worker in workers)
     if not rate > 0:
@@ -336,14 +338,18 @@ def _beyond_need(
     node: BusyNode | None,
 ) -> ServerCause | None:
     """What a server does for an update takes time for each variable and for each byte. So it needs no more
-    than another that holds no fewer of both, and no less than its share of what that one needs of either."""
+    than another that holds no fewer of both, and no less than its share of what that one needs of either. A
+    link takes more CPU time than loopback."""
     alike = [
         other
         for other in servers
-        if other is not server and other.variables >= server.variables and other.bytes >= server.bytes
+        if other is not server
+        and other.has_link == server.has_link
+        and other.variables >= server.variables
+        and other.bytes >= server.bytes
     ]
     known = [other for other in alike if other.threads_run is not None]
-    if node is None or not node.is_full or server.threads_run is None or not known or not server.variables:
+    if node is None or server.threads_run is None or not known or not server.variables:
         return None
     beside = min(known, key=lambda other: other.threads_run or 0.0)
     usual = beside.threads_run or 0.0

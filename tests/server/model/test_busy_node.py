@@ -85,9 +85,15 @@ def test_worker_with_a_larger_batch() -> None:
     assert named(concluded(signals)) == [("more_work", ("worker:1",))]
 
 
-@pytest.mark.parametrize("more", [0.0, 0.0008])  # a tenth: caches that others emptied do that
+@pytest.mark.parametrize("more", [0.0, 0.0004])  # 0.4 ms: 5 % of its CPU time, 1.3 % of a step
 def test_little_more_cpu_time_is_no_cause(more: float) -> None:
     assert named(concluded([worker(0), worker(1, more=more)])) == []
+
+
+def test_an_eighth_more_cpu_time_is_a_cause_where_nobody_empties_caches() -> None:
+    signals = [worker(0), worker(1, more=0.0012)]
+    assert named(concluded(signals)) == [("host", ("worker:1",))]
+    assert named(concluded(signals, FULL._replace(foreign=0.3))) == []
 
 
 def test_worker_that_lacks_cpus_more_than_it_needs_them_has_its_caches_emptied() -> None:

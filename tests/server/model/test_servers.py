@@ -226,7 +226,7 @@ def test_server_among_workers_that_lack_cpus_too_is_not_slow() -> None:
 
 def test_server_that_needs_more_cpu_time_than_one_that_holds_as_much() -> None:
     """Ten ms of 100 for each step, where one with four times the bytes needs 2.1. On a node
-    whose two CPUs are in use all the time they are lost to all."""
+    whose two CPUs are in use all or most of the time they are lost to all."""
     large = server("ps:0", threads_run=0.042, variables=2, bytes=1_058_816)
     small = server("ps:1", threads_run=0.057, variables=1, bytes=262_144)
     full = BusyNode("node", 3.0, 3.0, 1.0)  # of three CPUs others have one
@@ -236,11 +236,12 @@ def test_server_that_needs_more_cpu_time_than_one_that_holds_as_much() -> None:
     # Of 100 ms: at least what is above 0.042 of the 2 CPUs that it has, at most above a quarter of that.
     assert found.bounds == pytest.approx((0.1 * 0.158 / 2, 0.1 * (0.2 - 0.042 * 262_144 / 1_058_816) / 2))
     assert found.bounds.low < found.cost < found.bounds.high
+    assert server_causes([large, loaded], HEALTHY_WORKERS, full._replace(busy=2.2)) == [found]
     for servers, node in [
         ([large, loaded], None),  # where CPUs are free it may keep up
-        ([large, loaded], full._replace(busy=2.5)),
         ([large, small], full),  # 1 % of the CPUs
         ([large._replace(variables=0, bytes=0), loaded], full),  # what they hold is not known
+        ([large, loaded._replace(has_link=True)], full),  # sending over it takes CPU time
         ([large, loaded._replace(variables=3)], full),  # each variable may take as long as a MiB
         ([large._replace(threads_run=0.2), small._replace(threads_run=0.05)], full),
         ([loaded], full),

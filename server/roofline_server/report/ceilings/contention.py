@@ -9,8 +9,7 @@ from ...model.evidence import RankEvidence
 from ...model.roofline import Limits
 from ...model.shares import on_gpu
 from ...store.view import JobView
-from ..evidence.barriers import trains
-from ..ranks.members import roles_aside
+from ..evidence.training import training_ranks
 from .places import places, places_of
 
 Contention = Mapping[tuple[str, str | None], int]  # ranks by host and device
@@ -18,11 +17,10 @@ Contention = Mapping[tuple[str, str | None], int]  # ranks by host and device
 
 def contention(view: JobView, ranks: Mapping[int, RankEvidence]) -> Contention:
     """ranks: all of the job; those that only serve, or look on, take no part of a roof."""
-    aside = roles_aside({rank.role for rank in ranks.values()})
-    computing = {}
+    computing = training_ranks(ranks)
     for number, rank in ranks.items():
         recorded = rank.kernels is not None and rank.kernels.has_flops and not rank.kernels.rule
-        if recorded or rank.counted_flops is not None or trains(rank, aside):
+        if recorded or rank.counted_flops is not None:
             computing[number] = rank
     found = [place for mine in places(view, computing or ranks).values() for place in mine]
     for number, rank in (computing or ranks).items():

@@ -21,10 +21,11 @@ from ...sentences import reasons
 from ...store.view import JobView
 from ..ceilings.nodes import hosts
 from ..evidence.gathering import check_seen, gather
+from ..evidence.training import contributing_ranks
 from ..questions import STEADY_STEPS, Steps
 from ..roofline.groups import PointGroup
 from ..roofline.rooflines import of_roles
-from ..verdict.accounts import accounts_of, rate_of, trainers
+from ..verdict.accounts import accounts_of, rate_of
 
 MEASURED, ESTIMATED = Provenance.MEASURED, Provenance.ESTIMATED
 # Facts that say how a run was watched, or that change all the time: no settings.
@@ -71,7 +72,7 @@ def compare(first: JobView, second: JobView, steps: Steps = STEADY_STEPS) -> Com
 def _side(view: JobView, steps: Steps) -> _Side:
     check_seen(view, steps)
     gathered = gather(view, steps)
-    training = trainers(gathered)
+    training = contributing_ranks(gathered.evidence)
     accounts = accounts_of(view, gathered).accounts
     rate = rate_of(list(training.values()))
     points = of_roles(view, gathered.evidence)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -12,7 +12,7 @@ from ...model.breakdown import COMMUNICATE, phase, seconds
 from ...model.evidence import NS, RankEvidence
 from ...records import ABSENT, Floats
 from ...sentences import waits as texts
-from ..ranks.members import roles_aside
+from .training import training_ranks
 
 KNOWN_SHARE = 0.9  # of the steps of every rank; else what is seen of it does not count
 
@@ -30,9 +30,8 @@ class Barriers(NamedTuple):
 
 def barriers(evidence: Mapping[int, RankEvidence], mode: str) -> Barriers:
     """evidence: of all ranks of a job, in the order of the columns."""
-    aside = roles_aside({rank.role for rank in evidence.values()})
-    training = {number: rank for number, rank in evidence.items() if trains(rank, aside)}
-    ranks = list(training.values())
+    side_by_side = training_ranks(evidence)
+    ranks = list(side_by_side.values())
     kind, why_not = _kind_of_barrier(ranks, mode, any(r.role == "ps" for r in evidence.values()))
     # Ranks that step independently share no steps: there is nothing to put side by side.
     grid = barrier.align([rank.steps for rank in ranks] if kind else [])
@@ -49,7 +48,7 @@ def barriers(evidence: Mapping[int, RankEvidence], mode: str) -> Barriers:
             after = np.maximum(0, rank.steps.end_ns - last) / NS
             after_last.append(np.where(last == ABSENT, np.nan, after))
         held = grid.place(after_last)
-    return Barriers(list(training), kind, why_not, grid, held)
+    return Barriers(list(side_by_side), kind, why_not, grid, held)
 
 
 def with_waits(evidence: Mapping[int, RankEvidence], found: Barriers) -> dict[int, RankEvidence]:
@@ -80,11 +79,6 @@ def with_waits(evidence: Mapping[int, RankEvidence], found: Barriers) -> dict[in
         wait[own] = waits[there, column]
         known[number] = rank._replace(held=held, wait=wait, barrier=found.kind)
     return known
-
-
-def trains(rank: RankEvidence, aside: Collection[str]) -> bool:
-    """Whether it has steps of its own that others may wait for. aside: see `roles_aside`."""
-    return bool(len(rank.steps.step)) and not rank.serving and rank.role not in aside
 
 
 def _kind_of_barrier(ranks: Sequence[RankEvidence], mode: str, has_servers: bool) -> tuple[str, str]:

@@ -18,7 +18,7 @@ from ...sentences import reasons
 from ...store.view import JobView
 from ..evidence import replays
 from ..evidence.gathering import Gathered
-from ..ranks.members import roles_aside
+from ..evidence.training import training_ranks
 from . import links
 from .aside import aside_of
 from .foreign import busy_node, node_uses
@@ -74,7 +74,9 @@ def accounts_of(view: JobView, gathered: Gathered) -> Accounts:
         grid = barriers.grid
         divided = with_waits([accounts[number] for number in together], grid)
         accounts |= dict(zip(together, divided, strict=True))
-    concerned = together if grid is not None else _training(gathered, accounts)
+    # An evaluator, or a chief that only coordinates, is slow at nobody's cost.
+    training = [number for number in training_ranks(gathered.evidence) if number in accounts]
+    concerned = together if grid is not None else training
     uses = node_uses(view, gathered)
     foreign = {host: use.foreign for host, use in uses.items()}
     found = conclude(
@@ -98,18 +100,6 @@ def accounts_of(view: JobView, gathered: Gathered) -> Accounts:
     alone = [n for n in concerned if signals[n].barrier != "join" and len(accounts[n].duration)]
     between = {number: beside(gathered.evidence[number].steps) for number in alone}
     return Accounts(signals, accounts, foreign, found, slow, meet, concerned, unseen, aside, between)
-
-
-def _training(gathered: Gathered, accounts: Mapping[int, Account]) -> list[int]:
-    """An evaluator, or a chief that only coordinates, is slow at nobody's cost."""
-    aside = roles_aside({rank.role for rank in gathered.evidence.values()}) if len(accounts) > 1 else ()
-    return [number for number in accounts if gathered.evidence[number].role not in aside]
-
-
-def trainers(gathered: Gathered) -> dict[int, RankEvidence]:
-    """The ranks whose steps are the job's. Those of an evaluator are not, unless nobody else has any."""
-    own = {n: rank for n, rank in gathered.evidence.items() if len(rank.steps.step) and not rank.serving}
-    return {n: rank for n, rank in own.items() if rank.role != "evaluator"} or own
 
 
 def rate_of(ranks: Sequence[RankEvidence]) -> Value:

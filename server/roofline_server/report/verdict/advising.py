@@ -20,6 +20,7 @@ from ..ceilings.limits import of_ranks
 from ..ceilings.nodes import cpus_of
 from ..evidence.gathering import Gathered
 from ..evidence.no_steps import why_none
+from ..evidence.training import training_ranks
 from ..ranks.members import roles_aside
 from .foreign import foreign_cpus
 
@@ -47,7 +48,7 @@ def advised(view: JobView, gathered: Gathered, found: Verdict) -> Verdict:
         found = found._replace(also=[gain])
 
     hosts = Counter(rank.host for rank in gathered.evidence.values())
-    computing = Counter(rank.host for rank in _training(gathered))
+    computing = Counter(rank.host for rank in training_ranks(gathered.evidence).values())
 
     def with_advice(one: Finding) -> Finding:
         ranks = tuple(one.rank.split(", ")) if one.rank else ()
@@ -85,16 +86,9 @@ def _roles_aside(gathered: Gathered) -> frozenset[str]:
     return roles_aside(rank.role for rank in gathered.evidence.values())
 
 
-def _training(gathered: Gathered) -> list[RankEvidence]:
-    """Where nobody trains, who else has steps."""
-    stepping = [rank for rank in gathered.evidence.values() if len(rank.steps.step) and not rank.serving]
-    aside = _roles_aside(gathered)
-    return [rank for rank in stepping if rank.role not in aside] or stepping
-
-
 def _case(view: JobView, gathered: Gathered) -> advice_cases.Case:
     """What holds for the job as a whole."""
-    ranks, training = list(gathered.evidence.values()), _training(gathered)
+    ranks, training = (list(one.values()) for one in (gathered.evidence, training_ranks(gathered.evidence)))
     hosts = Counter(rank.host for rank in training)
     fullest = max(hosts, key=lambda host: hosts[host], default="")
     settings = _settings(view)

@@ -20,9 +20,10 @@ from ...sentences import verdict as texts
 from ...store.view import JobView
 from ..evidence.gathering import Gathered
 from ..evidence.tables import picked, where, within
+from ..evidence.training import contributing_ranks
 from ..questions import Steps
 from ..ranks.members import in_order
-from .accounts import Accounts, accounts_of, rate_of, trainers
+from .accounts import Accounts, accounts_of, rate_of
 from .findings import findings_of, seconds_a_step
 from .servers import served
 
@@ -43,7 +44,7 @@ def verdict(
     """state: of the job; exits: rank -> how it ended, as far as is known; roofline: a line a role; quality:
     what makes numbers poor; left_out: steps that these are not of; steps: that were asked for."""
     known = accounts_of(view, gathered)
-    training = trainers(gathered)
+    training = contributing_ranks(gathered.evidence)
     whole = times(list(training.values()), Scope.ROLE) if training else {}
     rate = whole.get("examples_per_second", rate_of([]))
     found = findings_of(known, served(view, gathered), rate)

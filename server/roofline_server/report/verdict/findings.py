@@ -18,8 +18,9 @@ from ...sentences import reasons
 from ...sentences import verdict as texts
 from ...store.view import JobView
 from ..evidence.gathering import Gathered
+from ..evidence.training import contributing_ranks
 from . import links
-from .accounts import Accounts, accounts_of, rate_of, trainers
+from .accounts import Accounts, accounts_of, rate_of
 from .servers import Served, evidence_of
 
 FEW_STRETCHES = 3  # between steps: of fewer nobody knows how often there will be more
@@ -36,7 +37,8 @@ class Findings(NamedTuple):
 
 def findings(view: JobView, gathered: Gathered, servers: Served) -> Findings:
     """What costs a job time."""
-    return findings_of(accounts_of(view, gathered), servers, rate_of(list(trainers(gathered).values())))
+    rate = rate_of(list(contributing_ranks(gathered.evidence).values()))
+    return findings_of(accounts_of(view, gathered), servers, rate)
 
 
 def findings_of(known: Accounts, servers: Served, rate: Value) -> Findings:

@@ -9,7 +9,7 @@ from ...model.account import Account
 from ...model.evidence import NS, RankEvidence
 from ...model.links import LinkSignals, SlowLink, slow_links
 from ...sentences import network as texts
-from ...store.view import JobView
+from ...store.view import JobView, once
 from ..ceilings.network import of_network
 from ..ceilings.nodes import ceilings
 from ..evidence.gathering import Gathered
@@ -73,6 +73,13 @@ def _ceiling(view: JobView, host: str) -> float | None:
     return max(known, default=None)
 
 
+def has_link(view: JobView, number: int) -> bool:
+    """Whether most of what a rank sent went over a link, not over loopback."""
+    ways = _by_peer(view).get(number, {}).values()
+    return sum(way.sent for way in ways if way.rate) > sum(way.sent for way in ways) / 2
+
+
+@once
 def _by_peer(view: JobView) -> dict[int, dict[str, _Way]]:
     """Of each rank by peer."""
     found: dict[int, dict[str, _Way]] = {}

@@ -29,6 +29,7 @@ from ..evidence.gathering import Gathered
 from ..evidence.ranks import BUSIEST
 from ..ranks.members import host_of, in_order, latest_process, name_of
 from .foreign import busy_node, node_uses
+from .links import has_link
 
 TOTAL = "total"
 SIZES = ("small", "medium", "large", TOTAL)
@@ -95,6 +96,7 @@ def server_signals(view: JobView, number: int, mine: Mapping[str, Table]) -> Ser
         received=_with_workers(view, number, "tcp_received_bytes"),
         variables=held.get(f"payload.{TOTAL}.variables", 0),
         bytes=held.get(f"payload.{TOTAL}.bytes", 0),
+        has_link=has_link(view, number),
     )
 
 

@@ -20,7 +20,7 @@ from ...sentences import what_if as texts
 from ...store.view import JobView
 from ..evidence.gathering import Gathered, gather
 from ..evidence.ranks import NEEDED as NEEDED
-from ..ranks.members import NOT_TRAINING, roles_aside
+from ..evidence.training import training_ranks
 from ..verdict.servers import Served, served
 from .mending import mend
 from .servers import with_servers
@@ -95,18 +95,10 @@ def _of_another_run(steps: Range, now: _Known, change: JobChange) -> Range:
     return Range(steps.likely, min(steps.likely, max(low, least)), high)
 
 
-def _training(gathered: Gathered) -> list[RankEvidence]:
-    ranks = [rank for rank in gathered.evidence.values() if len(rank.steps.step) and not rank.serving]
-    aside = (
-        roles_aside({rank.role for rank in gathered.evidence.values()}) if len(ranks) > 1 else NOT_TRAINING
-    )
-    return [rank for rank in ranks if rank.role not in aside]
-
-
 def _played(gathered: Gathered, serving: Served) -> tuple[list[RankEvidence], list[str]]:
     """The ranks that train, and where they wait for each other the names of those whose steps are not played:
     these are not among them."""
-    training, barriers = _training(gathered), gathered.barriers
+    training, barriers = list(training_ranks(gathered.evidence).values()), gathered.barriers
     if serving.servers or not len(barriers.grid.at):
         return training, []
     names = {gathered.evidence[barriers.ranks[column]].key for column in played_columns(barriers.grid)}

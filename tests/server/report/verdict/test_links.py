@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from roofline_server.model.evidence import CounterEvidence
 from roofline_server.model.links import SlowLink
-from roofline_server.report.verdict.links import slow_links_of
+from roofline_server.report.verdict.links import has_link, slow_links_of
 
 NS, SECONDS = 1_000_000_000, 20.0
 SENT, RATE = 20 * 10**8, 2e9  # bytes in all, byte/s
@@ -49,7 +49,7 @@ def links(
             )
         )
     sums = [{"transfer": 6.0, "wait_ranks": 10 * share} for share in waits]
-    view: Any = SimpleNamespace(parts=parts)
+    view: Any = SimpleNamespace(parts=parts, answers={})
     gathered: Any = SimpleNamespace(evidence=ranks)
     accounts: Any = {number: SimpleNamespace(duration=_Sum(10.0), sums=sums[number]) for number in ranks}
     return slow_links_of(view, gathered, accounts)
@@ -101,3 +101,16 @@ def test_slow_link_is_seen_though_as_much_goes_over_loopback() -> None:
 
 def test_answers_of_a_server_are_in_flight_until_the_next_request() -> None:
     assert links(("ps", "worker"), (0.6, 0.1)) == []
+
+
+@pytest.mark.parametrize(("beside", "expected"), [(SENT - 1, True), (SENT + 1, False), (0, True)])
+def test_who_sends_most_over_loopback_has_no_link(beside: int, expected: bool) -> None:
+    def part(instance: str, name: str, grown: int | None = None, mean: float | None = None) -> Any:
+        metric = SimpleNamespace(name=name)
+        return SimpleNamespace(rank=1, instance=instance, metric=metric, grown=grown, mean=mean)
+
+    sent = [part("worker:0", "tcp_sent_bytes", SENT), part("worker:1", "tcp_sent_bytes", beside)]
+    parts = [*sent, part("worker:0", "tcp_delivery_rate", mean=RATE)]
+    view: Any = SimpleNamespace(parts=parts, answers={})
+    assert has_link(view, 1) == expected
+    assert not has_link(view, 2), "nothing is known of it"
