@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from roofline.answers.values import Provenance, Scope, Value, value
@@ -61,19 +62,16 @@ def _server_finding(cause: ServerCause, step: float, known: Accounts, rate: Valu
     bounds = max(0.0, step - cause.bounds.high), step - cause.bounds.low
     unsure = "few_steps" in known.conclusion.why
     gain = _gain(step, max(0.0, step - cause.cost), *bounds)
-    return Finding(
-        kind=cause.kind,
-        rank=cause.rank,
-        host=cause.host,
-        sentence=texts.finding(cause.kind, [cause.rank]),
-        cost=seconds_a_step(cause.cost, ESTIMATED),
-        share=value(cause.cost / step, "1", ESTIMATED, Scope.ROLE),
+    return _made(
+        cause.kind,
+        [cause.rank],
+        cause.host,
+        cost=cause.cost,
+        share=cause.cost / step,
         gain=gain,
         rate=_rate_with(gain, rate, 0.0),  # a cycle has all of a worker's time
-        confidence="low" if unsure else "high",
-        why=texts.why_low(["few_steps"] if unsure else []),
+        doubts=["few_steps"] if unsure else [],
         evidence=evidence_of(cause),
-        tries=[],
     )
 
 
@@ -94,21 +92,18 @@ def _link_findings(known: Accounts, rate: Value) -> list[Finding]:
         if step - high < LEAST_GAIN * step:
             continue
         gain = _gain(step, without, low, high)
-        why = ["few_steps"] if "few_steps" in known.conclusion.why else []
+        doubts = ["few_steps"] if "few_steps" in known.conclusion.why else []
         found.append(
-            Finding(
-                kind="slow_link",
-                rank=link.rank,
-                host=link.host,
-                sentence=texts.finding("slow_link", [link.rank]),
-                cost=seconds_a_step(step - without, ESTIMATED),
-                share=value((step - without) / step, "1", ESTIMATED, Scope.ROLE),
+            _made(
+                "slow_link",
+                [link.rank],
+                link.host,
+                cost=step - without,
+                share=(step - without) / step,
                 gain=gain,
                 rate=_rate_with(gain, rate, known.most_beside),
-                confidence="low" if why else "high",
-                why=texts.why_low(why),
+                doubts=doubts,
                 evidence=links.evidence_of(link, step),
-                tries=[],
             )
         )
     return found
@@ -129,23 +124,20 @@ def _aside_findings(known: Accounts, rate: Value) -> list[Finding]:
     ranks, hosts = [one.rank for one in accounts], {one.host for one in accounts}
     kind = texts.kind_of_break(found.kind, alone=bool(ranks))
     gain = _gain(step, without, without - found.error, without + found.error)
-    why = ["few_stretches"] if found.stretches < FEW_STRETCHES else []
+    faster = _rate_with(Gain(known.step, without, without, without), rate, known.most_beside)
     return [
-        Finding(
-            kind=kind,
-            rank=", ".join(ranks),
-            host=hosts.pop() if len(hosts) == 1 else "",
-            sentence=texts.finding(kind, ranks or known.only),
-            cost=seconds_a_step(found.cost, MEASURED),
-            share=value(found.cost / step, "1", MEASURED, Scope.ROLE),
+        _made(
+            kind,
+            ranks,
+            hosts.pop() if len(hosts) == 1 else "",
+            cost=found.cost,
+            share=found.cost / step,
+            origin=MEASURED,
             gain=gain,
-            rate=_rate_with(Gain(known.step, without, without, without), rate, known.most_beside)
-            if inside
-            else rate,
-            confidence="low" if why else "high",
-            why=texts.why_low(why),
+            rate=faster if inside else rate,
+            doubts=["few_stretches"] if found.stretches < FEW_STRETCHES else [],
             evidence=[texts.between_steps(found.kind, found.stretches, found.mean, bool(ranks))],
-            tries=[],
+            only=known.only,
         )
     ]
 
@@ -161,19 +153,17 @@ def _beside_findings(known: Accounts, rate: Value) -> list[Finding]:
     step = seconds / shares[most]
     gain = _gain(step, step - seconds, step - seconds, step - seconds)
     return [
-        Finding(
-            kind="between",
-            rank="",
-            host="",
-            sentence=texts.finding("between", known.only),
-            cost=seconds_a_step(seconds, MEASURED),
-            share=value(shares[most], "1", MEASURED, Scope.ROLE),
+        _made(
+            "between",
+            [],
+            "",
+            cost=seconds,
+            share=shares[most],
+            origin=MEASURED,
             gain=gain,
             rate=_rate_with(gain, rate, 0.0),
-            confidence="high",
-            why="",
             evidence=[texts.beside(ranks, shares[most], seconds)],
-            tries=[],
+            only=known.only,
         )
     ]
 
@@ -195,19 +185,48 @@ def _rate_with(gain: Gain, rate: Value, beside: float, step: float = 0.0) -> Val
 def _finding(cause: Cause, found: Conclusion, known: Accounts, rate: Value) -> Finding:
     step, bounds = cause.step, cause.gain
     gain = _gain(step, step - bounds.mean, step - bounds.high, step - bounds.low)
-    why = [*found.why] + ([] if cause.lasting or "passing" in found.why else ["passing"])
-    return Finding(
-        kind=cause.kind,
-        rank=", ".join(cause.ranks),
-        host=cause.host,
-        sentence=texts.finding(cause.kind, cause.ranks or known.only),
-        cost=seconds_a_step(cause.gain.mean, ESTIMATED),
-        share=value(cause.share, "1", ESTIMATED, Scope.ROLE),
+    return _made(
+        cause.kind,
+        cause.ranks,
+        cause.host,
+        cost=cause.gain.mean,
+        share=cause.share,
         gain=gain,
         rate=_rate_of_cause(cause, gain, rate, known),
-        confidence="low" if why else "high",
-        why=texts.why_low(why),
+        doubts=[*found.why] + ([] if cause.lasting or "passing" in found.why else ["passing"]),
         evidence=_evidence(cause, known),
+        only=known.only,
+    )
+
+
+def _made(
+    kind: str,
+    ranks: Sequence[str],
+    host: str,
+    *,
+    cost: float,
+    share: float,
+    gain: Gain,
+    rate: Value,
+    evidence: list[str],
+    doubts: Sequence[str] = (),
+    origin: Provenance = ESTIMATED,
+    only: Sequence[str] = (),
+) -> Finding:
+    """ranks: whose it is; none: of all. cost: seconds a step; share: of it; rate: with the gain; doubts: names
+    of what makes the finding unsure; only: the rank of a job that has one."""
+    return Finding(
+        kind=kind,
+        rank=", ".join(ranks),
+        host=host,
+        sentence=texts.finding(kind, ranks or only),
+        cost=seconds_a_step(cost, origin),
+        share=value(share, "1", origin, Scope.ROLE),
+        gain=gain,
+        rate=rate,
+        confidence="low" if doubts else "high",
+        why=texts.why_low(doubts),
+        evidence=evidence,
         tries=[],
     )
 
