@@ -213,8 +213,8 @@ def _made(
     origin: Provenance = ESTIMATED,
     only: Sequence[str] = (),
 ) -> Finding:
-    """ranks: whose it is; none: of all. cost: seconds a step; share: of it; rate: with the gain; doubts: names
-    of what makes the finding unsure; only: the rank of a job that has one."""
+    """ranks: whose it is; none: of all. cost: seconds a step; share: of it; rate: with the gain; doubts:
+    names of what makes the finding unsure; only: the rank of a job that has one."""
     return Finding(
         kind=kind,
         rank=", ".join(ranks),
