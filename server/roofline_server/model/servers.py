@@ -97,6 +97,11 @@ class ServerCause(NamedTuple):
     bounds: Bounds
     use: ServerUse
     beside: str = ""  # the server that holds as much and needs less CPU time, where that tells
+    others: tuple[str, ...] = ()  # servers that hold the workers up as well: nothing is gained by one alone
+
+    @property
+    def ranks(self) -> tuple[str, ...]:
+        return (self.rank, *self.others)
 
 
 # -- bounds of a closed network ----------------------------------------------------------------------------
@@ -257,17 +262,21 @@ def server_causes(
     if not rate > 0:
         return []
     cycle = len(workers) / rate
+    uses = [use_of(server, servers, workers) for server in servers]
     found = []
-    for server in servers:
-        use = use_of(server, servers, workers)
+    for server, use in zip(servers, uses, strict=True):
         cause = (
             _stopped(server, use, workers, cycle)
             or _throttled(server, use, workers, cycle)
             or _beyond_need(server, use, servers, cycle, node)
-            or _busy(server, use, servers, workers, cycle)
+            or _lacking(use, workers, cycle)
+            or _skewed(use, uses, workers, cycle)
         )
         if cause is not None:
             found.append(cause)
+    named = {cause.rank for cause in found}
+    busy_ones = [use for use in uses if use.rank not in named and _holds_up(use, BUSY)]
+    found += _overloaded(busy_ones, uses, workers, cycle)
     return sorted(found, key=lambda cause: -cause.cost)
 
 
@@ -306,28 +315,65 @@ def _slow(
     return ServerCause(kind, use.rank, use.host, max(least, min(most, waited * saves)), bounds, use)
 
 
-def _busy(
-    server: ServerSignals,
-    use: ServerUse,
-    servers: Sequence[ServerSignals],
+def _holds_up(use: ServerUse, busy_from: float) -> bool:
+    """Whether it is in use for so much of the time at least, and the workers wait."""
+    waited = use.waiting is not None and use.waiting >= WAITING
+    return waited and use.busy is not None and use.demand is not None and use.busy.low >= busy_from
+
+
+def _lacking(use: ServerUse, workers: Sequence[WorkerSignals], cycle: float) -> ServerCause | None:
+    lack = use.held_back or 0.0
+    if use.demand is None or not _holds_up(use, BUSY_SLOW) or not _lacks_more(lack, workers):
+        return None
+    return _slow("server_slow", use, use.demand, workers, cycle, lack)
+
+
+def _skewed(
+    use: ServerUse, uses: Sequence[ServerUse], workers: Sequence[WorkerSignals], cycle: float
+) -> ServerCause | None:
+    """It would have its even part of the bytes."""
+    if use.demand is None or not _holds_up(use, BUSY) or not skewed(use, len(uses)):
+        return None
+    even = use.demand.low / (len(uses) * (use.share or 1.0))
+    return _relieved("server_skewed", [use], uses, even, workers, cycle)
+
+
+def _overloaded(
+    busy_ones: Sequence[ServerUse], uses: Sequence[ServerUse], workers: Sequence[WorkerSignals], cycle: float
+) -> list[ServerCause]:
+    """One more server would take its part of what the busy ones do."""
+    if not busy_ones:
+        return []
+    most = max(use.demand.low for use in busy_ones if use.demand is not None)
+    then = most * len(busy_ones) / (len(busy_ones) + 1)
+    found = _relieved("server_overloaded", busy_ones, uses, then, workers, cycle)
+    return [found] if found is not None else []
+
+
+def _relieved(
+    kind: str,
+    of: Sequence[ServerUse],
+    uses: Sequence[ServerUse],
+    demand_then: float,
     workers: Sequence[WorkerSignals],
     cycle: float,
 ) -> ServerCause | None:
-    if use.busy is None or use.demand is None or use.waiting is None or use.waiting < WAITING:
+    """The same work with less demand of some servers; the largest demand of all counts. None: another server
+    would hold the workers up as much."""
+    busiest, *others = sorted(of, key=lambda use: -_least_demand(use))
+    demand = _least_demand(busiest)
+    then = max(demand_then, *(_least_demand(use) for use in uses if use not in of), 0.0)
+    if then >= demand:
         return None
-    lack = use.held_back or 0.0
-    if use.busy.low >= BUSY_SLOW and _lacks_more(lack, workers):
-        return _slow("server_slow", use, use.demand, workers, cycle, lack)
-    if use.busy.low < BUSY:
-        return None
-    is_skewed = skewed(use, len(servers))
-    # Evened out; or, of one alone, with a second next to it.
-    saved = 1.0 - 1.0 / (len(servers) * (use.share or 1.0)) if is_skewed else 0.5
-    demand = use.demand.low
-    most = cycle - mended(cycle, len(workers), demand, demand * (1 - saved))
+    most = cycle - mended(cycle, len(workers), demand, then)
     cost = min(most, _most_idle(workers, cycle))
-    kind = "server_skewed" if is_skewed else "server_overloaded"
-    return ServerCause(kind, server.rank, server.host, cost, Bounds(min(cost, demand * saved), most), use)
+    host = busiest.host if all(use.host == busiest.host for use in others) else ""
+    bounds = Bounds(min(cost, demand - then), most)
+    return ServerCause(kind, busiest.rank, host, cost, bounds, busiest, others=tuple(u.rank for u in others))
+
+
+def _least_demand(use: ServerUse) -> float:
+    return use.demand.low if use.demand is not None else 0.0
 
 
 def _beyond_need(

@@ -84,7 +84,7 @@ ADVICE: tuple[Advice, ...] = (
     ),
     Advice(
         ("server_overloaded", "server_slow"),
-        "give {rank} CPUs of its own: taskset, a cgroup, or a node without workers",
+        "keep workers off the CPUs of {rank}: taskset, a cgroup, or another node",
         "Linux manual, sched_setaffinity(2)",
         holds=shares_its_node,
     ),

@@ -40,13 +40,13 @@ _FINDINGS: Mapping[str, str] = {
     "evaluation": "{who} spend{s} much of the time on evaluations between steps",
     "checkpoint": "{who} spend{s} much of the time on checkpoints between steps",
     "between": "{who} spend{s} much of the time between steps",
-    "server_overloaded": "overloaded parameter server {who}",
+    "server_overloaded": "overloaded parameter server{plural} {who}",
     "server_skewed": "uneven parameter servers: {who} get{s} most of the bytes",
     "server_slow": "slow parameter server {who}: {it} lack{s} CPUs",
     "server_work": "more work on parameter server {who} than {its} variables need",
 }
-_OF_ONE = {"s": "s", "are": "is", "does": "does", "it": "it", "its": "its"}
-_OF_SEVERAL = {"s": "", "are": "are", "does": "do", "it": "they", "its": "their"}
+_OF_ONE = {"s": "s", "plural": "", "are": "is", "does": "does", "it": "it", "its": "its"}
+_OF_SEVERAL = {"s": "", "plural": "s", "are": "are", "does": "do", "it": "they", "its": "their"}
 
 # What ranks do between their steps -> kind of cause, where some do it alone, and where all do.
 _BREAKS: Mapping[str, tuple[str, str]] = {

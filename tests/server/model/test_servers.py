@@ -141,6 +141,30 @@ def test_few_readings_are_no_wait() -> None:
     assert server_causes([server(**BUSY, unread=0.25, unread_readings=8)], HEALTHY_WORKERS) == []
 
 
+def test_servers_that_are_all_overloaded_are_one_cause() -> None:
+    """Four in use for 90 % of the time: a fifth would take 80 % of their work, and no more is gained. With one
+    of them alone relieved nothing is."""
+    workers = [worker(20.0, f"worker:{index}") for index in range(4)]
+    every = [server(f"ps:{index}", **BUSY, **WAITED_FOR) for index in range(4)]
+    (found,) = server_causes(every, workers)
+    assert (found.kind, found.ranks) == ("server_overloaded", ("ps:0", "ps:1", "ps:2", "ps:3"))
+    demand, cycle = 0.9 / 80, 4 / 80
+    assert found.bounds.high == pytest.approx(4 * demand / 5)
+    assert 4 / (cycle - found.bounds.high) <= 5 / 4 * 80 / 0.9, "the rate at which all five are always in use"
+    beside = server("ps:4", **{**BUSY, "run": 0.75, "threads_run": 0.85}, **WAITED_FOR)
+    assert server_causes([*every[:1], beside], workers)[0].others == ("ps:4",)
+
+
+def test_another_server_limits_what_mending_one_gives() -> None:
+    """Whatever is taken off one of them, the other is in use for 80 % of the time."""
+    skewed = server("ps:0", **{**BUSY, "received": 9e6}, **WAITED_FOR)
+    even = server("ps:1", **{**BUSY, "run": 0.7, "received": 1e6}, **WAITED_FOR)
+    workers = [worker(20.0), worker(20.0, "worker:1")]
+    found = {cause.rank: cause for cause in server_causes([skewed, even], workers)}
+    assert found["ps:0"].kind == "server_skewed"
+    assert found["ps:0"].bounds.high == pytest.approx(2 * (0.9 - 0.8) / 40), "to the demand of ps:1"
+
+
 def test_overloaded_lone_server_is_named() -> None:
     (found,) = server_causes([server(**BUSY, **WAITED_FOR)], HEALTHY_WORKERS)
     assert (found.kind, found.rank) == ("server_overloaded", "ps:0")

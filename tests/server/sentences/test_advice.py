@@ -17,7 +17,7 @@ SITUATIONS: dict[str, tuple[Case, str]] = {
     "one server of several": (Case("server_overloaded", servers=3), "add one parameter server"),
     "server that does something else": (Case("server_work", ranks=("ps:1",)), "what else does ps:1 compute"),
     "slow server": (Case("server_slow", ranks=("ps:0",), host="n1"), "what else runs on node n1"),
-    "server on a crowded node": (Case("server_slow", on_node=3), "CPUs of its own"),
+    "server on a crowded node": (Case("server_slow", on_node=3), "keep workers off the CPUs"),
     "servers of unequal variables": (Case("server_skewed", servers=2), "split the largest variables"),
     "host code of torch": (Case("host", frameworks=frozenset({"torch"})), "py-spy record"),
     "host code of TensorFlow": (Case("host", frameworks=frozenset({"tensorflow"})), "py-spy record"),

@@ -64,7 +64,7 @@ def _server_finding(cause: ServerCause, step: float, known: Accounts, rate: Valu
     gain = _gain(step, max(0.0, step - cause.cost), *bounds)
     return _made(
         cause.kind,
-        [cause.rank],
+        cause.ranks,
         cause.host,
         cost=cause.cost,
         share=cause.cost / step,

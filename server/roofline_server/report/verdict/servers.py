@@ -155,7 +155,8 @@ def evidence_of(cause: ServerCause) -> list[str]:
     if cause.kind == "stopped" and use.stopped is not None:
         found.append(texts.server_stopped(use.stopped))
     if use.busy is not None and use.demand is not None:
-        found.append(texts.server_in_use(use.busy.low, use.demand.low))
+        which = cause.rank if cause.others else ""
+        found.append(texts.server_in_use(use.busy.low, use.demand.low, which))
     if use.waiting is not None:
         found.append(texts.workers_wait(use.waiting))
     if cause.kind == "throttled" and use.throttled is not None:

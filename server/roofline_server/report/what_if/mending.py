@@ -92,7 +92,7 @@ def _shorter(
 
 
 def _server(serving: Served, what: str) -> tuple[Range | None, list[str], list[str]]:
-    cause = next((cause for cause in serving.causes if cause.rank == what), None)
+    cause = next((cause for cause in serving.causes if what in cause.ranks), None)
     if cause is None or serving.cycle is None:
         return None, [], [texts.not_a_cause(what)]
     basis = [texts.demands([use.rank], [use.demand.low]) for use in [cause.use] if use.demand is not None]
