@@ -34,7 +34,9 @@ def server_stopped(share: float) -> str:
 
 def server_in_use(share: float, demand: float, of_several: str = "") -> str:
     """demand: seconds a step. of_several: which server of those that are meant; "": the only one."""
-    return f"{of_several or 'it'} is in use at least {share:.0%} of the time, {duration(demand)} for each step"
+    return (
+        f"{of_several or 'it'} is in use at least {share:.0%} of the time, {duration(demand)} for each step"
+    )
 
 
 def workers_wait(share: float) -> str:
