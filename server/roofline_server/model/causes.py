@@ -9,7 +9,7 @@ steps only.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -24,6 +24,7 @@ from .kinds import OF_CONTENTION
 from .replay import Job, Replay, job_of
 from .signals import RankSignals
 
+CONTENTION = ("contention", "contention_own", "contention_unknown")  # kinds
 UNEXPLAINED = 0.5  # of what is lost that nothing named makes up: more makes the conclusion unsure
 UNCLEAR = 0.1  # of a step that ranks wait for each other, without a cause: unclear, not healthy
 REPLAY_ERROR = 0.05  # of a step, of the replay with nothing fixed: more makes it unsure
@@ -52,7 +53,8 @@ class Conclusion(NamedTuple):
     step: float  # mean, s
     lost: float  # s a step that ranks wait for each other
     confidence: str  # high, low
-    why: tuple[str, ...]  # of low: few_steps, replay_differs, unattributed, passing, more_is_lost, uneven
+    # Of low: few_steps, replay_differs, unattributed, passing, more_is_lost, uneven, waits_in_kernels.
+    why: tuple[str, ...]
 
 
 def conclude(
@@ -109,6 +111,8 @@ def _of_synchronous(
     why = []
     if len(played) < ENOUGH_STEPS:
         why.append("few_steps")
+    if len(mine) > 1 and all(one.on_gpu_meets for one in mine):
+        why.append("waits_in_kernels")
     measured = float(job.measured.mean())
     if abs(step - measured) > REPLAY_ERROR * measured:
         why.append("replay_differs")
@@ -179,6 +183,19 @@ def _conclusion(
         kind = "unknown"
     confidence = "low" if doubts else "high"
     return Conclusion(kind, bottleneck, also, bound, steps, step, lost, confidence, tuple(doubts))
+
+
+def beside_idle_cpus(found: Conclusion, idle: Collection[str], hosts: Collection[str]) -> Conclusion:
+    """The same, where ranks that lack CPUs are on nodes whose CPUs are mostly idle: nobody took those. hosts:
+    of the job."""
+
+    def renamed(cause: Cause) -> Cause:
+        where = [cause.host] if cause.host else hosts
+        is_beside = cause.kind in CONTENTION and bool(where) and set(where) <= set(idle)
+        return cause._replace(kind="contention_bound") if is_beside else cause
+
+    bottleneck = renamed(found.bottleneck) if found.bottleneck is not None else None
+    return found._replace(bottleneck=bottleneck, also=[renamed(cause) for cause in found.also])
 
 
 def _held_up_by(signals: Sequence[RankSignals]) -> dict[str, float]:

@@ -30,6 +30,7 @@ CPU_TIME = (
     "input|compute|host",
     "compute|contention",
 )
+MERGED = ("compute|host", "input|compute|host")  # kernels were not recorded
 # Parts of which one is mistaken for another are tested together.
 GROUPS: dict[str, tuple[str, ...]] = {
     "cpu": (*CPU_TIME, NEEDED),
@@ -96,7 +97,9 @@ def _kind_of_cpu_time(
             return "more_work"
     if more.get("gc", 0.0) >= MOST_OF * whole:
         return "gc"
-    computing = more.get("compute", 0.0)
+    if sum(more.get(part, 0.0) for part in MERGED) >= MOST_OF * whole:
+        return "cpu_time"
+    computing = more.get("compute", 0.0) + more.get("compute|contention", 0.0)
     is_slower = computing >= MOST_OF * whole or (
         computing >= MUCH_OF * whole and _all_is_stretched(own, signals)
     )

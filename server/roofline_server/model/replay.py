@@ -273,6 +273,11 @@ class Replay:
             then = then - self.held_up([rank], group)
         return then
 
+    def least_without(self, rank: int) -> float:
+        """Mean step of the other ranks, s; 0 where there are none."""
+        others = np.delete(self._arrival, rank, axis=1)
+        return float(others.max(axis=1).mean()) if others.size else 0.0
+
     def without_part(self, part: str) -> Floats:
         """Steps without a part of the account on any rank, during the communication, too; (steps,)."""
         return self.without([part]) - self.held_up(range(len(self.job.ranks)), part)

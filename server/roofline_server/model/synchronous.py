@@ -48,7 +48,8 @@ def of_ranks(replay: Replay, signals: Sequence[RankSignals], foreign: Mapping[st
     tried = sorted(tried, key=lambda one: -one[0])[:LOOKED_AT]
     for group in present:
         # As many sets of so many ranks could have been the ones; nodes there are no more than ranks.
-        tried += [(0.0, group, some, comb(count, len(some))) for some in _alike(more[group], step)]
+        sets = _alike(more[group], step) + _all_but_few(more[group], step)
+        tried += [(0.0, group, some, comb(count, len(some))) for some in sets]
         tried += [(0.0, group, some, count) for some in _of_nodes(job.hosts, more[group], step)]
     found = []
     for _, group, ranks, others in tried:
@@ -66,6 +67,16 @@ def _alike(more: Floats, step: float) -> list[tuple[int, ...]]:
     late = np.flatnonzero(more > max(LEAST_GAIN * step, most / 2))
     others = np.delete(more, late)
     clear = 1 < len(late) <= len(more) // 2 and float(others.max()) < most / 4
+    return [tuple(late.tolist())] if clear else []
+
+
+def _all_but_few(more: Floats, step: float) -> list[tuple[int, ...]]:
+    """Most ranks, where they have about as much more of something than the few others."""
+    beyond = more - more.min()
+    most = float(beyond.max())
+    late = np.flatnonzero(beyond > max(LEAST_GAIN * step, most / 2))
+    others = np.delete(beyond, late)
+    clear = len(more) / 2 < len(late) < len(more) and float(others.max()) < most / 4
     return [tuple(late.tolist())] if clear else []
 
 
@@ -134,5 +145,7 @@ def of_all(replay: Replay, signals: Sequence[RankSignals], foreign: Mapping[str,
     sure = interval(gain, CHANCE / len(looked_at))
     if len(job.ranks) > 1 and holds_up(sure, MOSTLY_TRANSFER, step):
         more = {"transfer": float(gain.mean())}
-        found.append(Cause("transfer", "transfer", (), "", sure, step, more, None, lasts(gain, step)))
+        # By the ends of kernels it is not seen whether ranks communicate after them.
+        kind = "after_kernels" if any(one.barrier == "kernels" for one in signals) else "transfer"
+        found.append(Cause(kind, "transfer", (), "", sure, step, more, None, lasts(gain, step)))
     return found

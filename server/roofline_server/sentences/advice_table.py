@@ -317,7 +317,7 @@ ADVICE: tuple[Advice, ...] = (
         "Treibig, Hager, Wellein, LIKWID (2010)",
     ),
     Advice(
-        ("host", "gpu_idle"),
+        ("host", "gpu_idle", "cpu_time", "after_kernels"),
         "see where the Python time goes: py-spy record --pid PID of {rank}",
         "py-spy documentation",
     ),
@@ -346,6 +346,12 @@ ADVICE: tuple[Advice, ...] = (
         "Linux kernel documentation, schedstat",
         "other processes keep {foreign_cpus} CPUs{of_host} busy",
         shares_with_others,
+    ),
+    Advice(
+        ("contention_bound",),
+        "which CPUs may it use? taskset -cp PID of {rank}; bind each rank to CPUs of its own, or none to any "
+        "(srun --cpu-bind, OMP_PLACES, numactl, a cpuset)",
+        "Linux manual, taskset(1); Slurm documentation, srun: --cpu-bind",
     ),
     Advice(
         ("contention_unknown",),

@@ -18,16 +18,19 @@ _FINDINGS: Mapping[str, str] = {
     "slower": "slower computing on {who}: no more work, but it takes longer",
     "memory_bandwidth": "memory bandwidth on {who}: kernels wait for DRAM",
     "host": "Python or framework code on {who}: CPU time outside kernels",
+    "cpu_time": "more CPU time on {who}: in kernels or in Python, which are not told apart",
     "gpu_idle": "GPU idle on {who}: {it} wait{s} for the host",
     "gc": "Python garbage collection on {who}",
     "contention": "CPU contention on {who}: other processes use {its} CPUs",
     "contention_unknown": "CPU contention on {who}: whose processes use {its} CPUs is not known",
     "contention_own": "CPU contention on {who}: the job has more runnable threads than CPUs",
+    "contention_bound": "CPU contention on {who}: {it} lack{s} CPUs, though most of {its} node's are idle",
     "stopped": "{who} stopped, by a signal or a debugger",
     "throttled": "CPU limit of a cgroup: it throttles {who}",
     "paging": "page faults on {who}: {its} memory comes from disk or swap",
     "disk": "disk reads on {who}",
     "transfer": "communication: data transfer takes long",
+    "after_kernels": "{who} spend{s} long after {its} kernels: on communication, or on what is not traced",
     "network": "network: the links are at their limit",
     "slow_link": "slow network link of {who}: what {it} send{s} is held up",
     "input|blocked": (
@@ -81,6 +84,7 @@ _WHY: Mapping[str, str] = {
     "unattributed": "over 10 % of the time is unexplained",
     "passing": "seen in only part of the run",
     "few_stretches": "seen only once or twice",
+    "waits_in_kernels": "GPUs that wait for each other look busy",
     "more_is_lost": "most of the lost time has another cause",
 }
 

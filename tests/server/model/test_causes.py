@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from roofline_server.model.account import account
 from roofline_server.model.cause import parts_of_all
-from roofline_server.model.causes import Conclusion, conclude
+from roofline_server.model.causes import Conclusion, beside_idle_cpus, conclude
 from roofline_server.model.signals import RankSignals
 from roofline_server.records import Floats
 
@@ -258,6 +258,49 @@ def test_pauses_of_garbage_collection() -> None:
 )
 def test_who_has_the_cpus_that_a_rank_lacks(foreign: dict[str, float], kind: str) -> None:
     assert named(concluded(job(plant={"delay": {1: 0.02}}), foreign)) == (kind, ("ddp:1",))
+
+
+def test_who_lacks_cpus_on_a_node_with_idle_ones_has_no_use_of_them() -> None:
+    found = concluded(job(plant={"delay": {1: 0.02}}), {"node": 0.9})
+    beside = beside_idle_cpus(found, {"node"}, {"node"})
+    assert beside.bottleneck is not None and beside.bottleneck.kind == "contention_bound"
+    assert beside_idle_cpus(found, {"other"}, {"node", "other"}) == found
+    everywhere = concluded(job(plant={"delay": {0: 0.03, 1: 0.03}}, hosts=("a", "b")))
+    assert named(everywhere) == ("contention", ())
+    assert named(beside_idle_cpus(everywhere, {"a", "b"}, {"a", "b"})) == ("contention_bound", ())
+    assert beside_idle_cpus(everywhere, {"a"}, {"a", "b"}) == everywhere
+    slow_input = concluded(job(plant={"input": {1: 0.02}}))
+    assert beside_idle_cpus(slow_input, {"node"}, {"node"}) == slow_input
+
+
+def test_more_time_of_kernels_or_python_is_not_said_to_be_python() -> None:
+    """Of ranks whose kernels were not recorded."""
+    played = job(plant={"kernels": {1: COMPUTE / 2}})
+    signals = [one._replace(kernels=None) for one in played.signals]
+    found = concluded(played._replace(signals=signals, accounts=[account(one) for one in signals]))
+    assert named(found) == ("cpu_time", ("ddp:1",))
+
+
+def test_most_ranks_are_slower_than_the_few_others() -> None:
+    found = concluded(job(ranks=4, plant={"input": {rank: 0.02 for rank in (0, 2, 3)}}))
+    assert named(found) == ("input", ("ddp:0", "ddp:2", "ddp:3"))
+    assert found.bottleneck is not None
+    assert found.bottleneck.gain.mean == pytest.approx(0.02, rel=0.2)
+
+
+def test_time_after_the_last_kernels_may_be_something_else_than_communication() -> None:
+    played = job(transfer=0.060)
+    signals = [one._replace(barrier="kernels") for one in played.signals]
+    assert named(concluded(played._replace(signals=signals))) == ("after_kernels", ())
+
+
+def test_healthy_ranks_whose_gpus_wait_for_each_other_in_kernels_may_not_be() -> None:
+    """A GPU spins in a kernel of NCCL until the last rank has come."""
+    played = job()
+    assert concluded(played).confidence == "high"
+    signals = [one._replace(on_gpu=True, on_gpu_meets=True) for one in played.signals]
+    found = concluded(played._replace(signals=signals))
+    assert (found.confidence, found.why) == ("low", ("waits_in_kernels",))
 
 
 def test_kernels_known_of_few_steps_do_not_turn_python_into_computing() -> None:

@@ -79,6 +79,7 @@ SITUATIONS: dict[str, tuple[Case, str]] = {
         "move or end the other processes on node n1",
     ),
     "nobody knows who": (Case("contention_unknown", host="n1"), "look at what runs on node n1"),
+    "bound to few CPUs": (Case("contention_bound", ranks=("ddp:1",)), "which CPUs may it use?"),
     "own threads": (Case("contention_own", per_node=2, threads=8, cpus=8), "OMP_NUM_THREADS=4"),
     "too many processes": (Case("contention_own", per_node=16, on_node=16, cpus=8), "fewer threads"),
     "cgroup": (Case("throttled"), "cpu.max"),

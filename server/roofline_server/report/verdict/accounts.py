@@ -9,7 +9,7 @@ from roofline.answers.values import Scope, Value
 
 from ...model.account import Account, account_of_each, with_waits
 from ...model.aside import Aside
-from ...model.causes import Conclusion, conclude
+from ...model.causes import Conclusion, beside_idle_cpus, conclude
 from ...model.evidence import RankEvidence
 from ...model.links import SlowLink
 from ...model.signals import RankSignals
@@ -21,7 +21,7 @@ from ..evidence.gathering import Gathered
 from ..evidence.training import training_ranks
 from . import links
 from .aside import aside_of
-from .foreign import busy_node, node_uses
+from .foreign import busy_node, idle_nodes, node_uses
 from .signals import signals_of
 
 
@@ -86,6 +86,7 @@ def accounts_of(view: JobView, gathered: Gathered) -> Accounts:
         foreign,
         busy_node(view, gathered, uses),
     )
+    found = beside_idle_cpus(found, idle_nodes(view, uses), {signals[n].host for n in concerned})
     unseen = ""
     if gathered.mode == "synchronous" and len(barriers.ranks) > 1 and grid is None:
         unseen = barriers.why_not

@@ -11,7 +11,7 @@ from roofline.answers.verdict import Finding, Gain
 from ...model.aside import OF_ALL
 from ...model.cause import LEAST_GAIN, Cause
 from ...model.causes import Conclusion
-from ...model.intervals import of_another_run
+from ...model.intervals import of_another_run, of_changed_run
 from ...model.links import step_with
 from ...model.replay import LACKING
 from ...model.servers import ServerCause
@@ -47,7 +47,7 @@ def findings_of(known: Accounts, servers: Served, rate: Value) -> Findings:
     causes = [found.bottleneck, *found.also] if found.bottleneck else found.also
     slow = _link_findings(known, rate)
     if slow:  # that is why the communication takes long
-        causes = [cause for cause in causes if cause.kind != "transfer"]
+        causes = [cause for cause in causes if cause.part != "transfer"]
     named = [*slow, *(_finding(cause, found, known, rate) for cause in causes if cause.lasting)]
     if (cycle := servers.cycle) is not None:
         named += [_server_finding(cause, cycle, known, rate) for cause in servers.causes]
@@ -123,7 +123,7 @@ def _aside_findings(known: Accounts, rate: Value) -> list[Finding]:
     accounts = [known.accounts[known.concerned[place]] for place in found.places]
     ranks, hosts = [one.rank for one in accounts], {one.host for one in accounts}
     kind = texts.kind_of_break(found.kind, alone=bool(ranks))
-    gain = _gain(step, without, without - found.error, without + found.error)
+    gain = _gain_of_break(step, without, found.error)
     faster = _rate_with(Gain(known.step, without, without, without), rate, known.most_beside)
     return [
         _made(
@@ -151,7 +151,7 @@ def _beside_findings(known: Accounts, rate: Value) -> list[Finding]:
     most = max(shares, key=lambda number: shares[number])
     seconds, ranks = known.beside[most], [known.accounts[number].rank for number in shares]
     step = seconds / shares[most]
-    gain = _gain(step, step - seconds, step - seconds, step - seconds)
+    gain = _gain_of_break(step, step - seconds, 0.0)
     return [
         _made(
             "between",
@@ -170,6 +170,12 @@ def _beside_findings(known: Accounts, rate: Value) -> list[Finding]:
 
 def _gain(step: float, without: float, low: float, high: float) -> Gain:
     return Gain(step, without, *of_another_run(without, low, high, step))
+
+
+def _gain_of_break(step: float, without: float, error: float) -> Gain:
+    """Steps without what lies between them, which were measured apart from it."""
+    low, high = of_changed_run(without, without - error, without + error, without)
+    return Gain(step, without, low, min(step, high))
 
 
 def _rate_with(gain: Gain, rate: Value, beside: float, step: float = 0.0) -> Value:

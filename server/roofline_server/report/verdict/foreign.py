@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from ...model.busy_node import BUSY, BusyNode
@@ -12,6 +13,7 @@ from ..ceilings.nodes import cpus_of
 from ..evidence.counters import counter
 from ..evidence.gathering import Gathered
 
+IDLE = 0.5  # of the CPUs of a node that are in use, on average
 COUNTER = "node_cpu_busy_ns"
 TABLE = "steps_node_node"
 
@@ -54,6 +56,11 @@ def busy_node(view: JobView, gathered: Gathered, uses: dict[str, NodeUse]) -> Bu
     if not cpus or uses[host].busy < BUSY * cpus:
         return None
     return BusyNode(host, float(cpus), uses[host].busy, uses[host].foreign)
+
+
+def idle_nodes(view: JobView, uses: Mapping[str, NodeUse]) -> set[str]:
+    """Hosts with more idle CPUs than busy ones."""
+    return {host for host, use in uses.items() if use.busy < IDLE * cpus_of(view, host)}
 
 
 def _counted_in(gathered: Gathered) -> dict[str, tuple[float, StepEvidence]]:

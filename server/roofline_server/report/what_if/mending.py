@@ -7,7 +7,7 @@ from roofline.answers.values import Value
 from ...errors import UnknownRank
 from ...model.account import NOT_ITS_OWN
 from ...model.barrier import align
-from ...model.intervals import LEAST_STEPS, interval, of_another_run
+from ...model.intervals import LEAST_STEPS, OF_ANOTHER_RUN, interval, of_another_run
 from ...model.replay import Replay, job_of
 from ...model.what_if import Range
 from ...sentences import what_if as texts
@@ -45,9 +45,10 @@ def mend(
     if what in ranks and what not in job.ranks:
         return None, [], [texts.seldom_there(what)]
     replay = Replay(job)
-    played = job.played
+    played, least = job.played, 0.0
     if what in ranks:
-        then = replay.all_like_others(job.ranks.index(what))
+        place = job.ranks.index(what)
+        then, least = replay.all_like_others(place), replay.least_without(place)
     elif what == "transfer":
         then = replay.without_transfer()
     else:
@@ -58,7 +59,7 @@ def mend(
         texts.steady_steps(len(played), len(job.ranks)),
         texts.replayed(float(job.measured.mean()), step),
     ]
-    return _shorter(step, gain.mean, gain.low, gain.high, basis, [])
+    return _shorter(step, gain.mean, gain.low, gain.high, basis, [], least)
 
 
 def _as_named(
@@ -81,14 +82,16 @@ def _why_not(gathered: Gathered, serving: Served) -> str:
 
 
 def _shorter(
-    step: float, gain: float, low: float, high: float, basis: list[str], notes: list[str]
+    step: float, gain: float, low: float, high: float, basis: list[str], notes: list[str], least: float = 0.0
 ) -> tuple[Range | None, list[str], list[str]]:
-    """Steps that are so much shorter, and never longer; something of them is left."""
+    """Steps that are so much shorter, and never longer; something of them is left. least: seconds that others
+    need anyway."""
     gain, low, high = (max(0.0, seconds) for seconds in (gain, low, high))
     if gain > MOST_GAINED * step:
         return None, basis, [texts.NOTHING_LEFT]
     best, worst = of_another_run(step - gain, step - high, step - low, step)
-    return Range(step - gain, max(best, (1 - MOST_GAINED) * step), worst), basis, notes
+    best = max(best, (1 - MOST_GAINED) * step, (1 - OF_ANOTHER_RUN) * least)
+    return Range(step - gain, min(step - gain, best), worst), basis, notes
 
 
 def _server(serving: Served, what: str) -> tuple[Range | None, list[str], list[str]]:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from roofline_server.model.evidence import CounterEvidence, StepEvidence
 from roofline_server.records import NODE_RANK, Table
-from roofline_server.report.verdict.foreign import foreign_cpus
+from roofline_server.report.verdict.foreign import NodeUse, foreign_cpus, idle_nodes
 
 S = 1_000_000_000
 
@@ -76,3 +76,11 @@ def test_a_rank_that_ended_early_used_nothing_afterwards() -> None:
 def test_a_host_of_which_a_rank_is_not_known_is_left_out() -> None:
     ranks = {1: rank("a", 0.7), 2: rank("a", None), 3: rank("b", 1.0)}
     assert found(ranks, {1: steps(1.8), 3: steps(1.0)}) == pytest.approx({"b": 0.0})
+
+
+def test_nodes_of_which_more_cpus_are_idle_than_busy() -> None:
+    machines = {1: SimpleNamespace(host="a", cpus=8), 2: SimpleNamespace(host="b", cpus=8)}
+    there = [SimpleNamespace(node=1), SimpleNamespace(node=2)]
+    view: Any = SimpleNamespace(machines=machines, process_lifetimes=there, answers={})
+    uses = {"a": NodeUse(3.9, 0.5), "b": NodeUse(4.1, 0.5)}
+    assert idle_nodes(view, uses) == {"a"}
