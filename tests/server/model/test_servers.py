@@ -142,8 +142,8 @@ def test_few_readings_are_no_wait() -> None:
 
 
 def test_servers_that_are_all_overloaded_are_one_cause() -> None:
-    """Four in use for 90 % of the time: a fifth would take 80 % of their work, and no more is gained. With one
-    of them alone relieved nothing is."""
+    """Four in use for 90 % of the time: a fifth would take 80 % of their work, and no more is gained. If
+    one of them alone is relieved, nothing is."""
     workers = [worker(20.0, f"worker:{index}") for index in range(4)]
     every = [server(f"ps:{index}", **BUSY, **WAITED_FOR) for index in range(4)]
     (found,) = server_causes(every, workers)
