@@ -13,7 +13,7 @@ from roofline_server.ingest.decode import decode, parse
 from roofline_server.ingest.machine import decode_machine
 from roofline_server.ingest.ranks import MAX_RANKS
 from roofline_server.records import ABSENT, NODE_JOB, EventKind, Frame, KernelKind, Metric, RankKey, Table
-from roofline_server.store.catalog.runs import RankTable
+from roofline_server.store.catalog.runs import RankTable, ReportedRank
 
 from ..builders import (
     GAUGE,
@@ -61,6 +61,9 @@ class Numbering:
         if key not in self.given:
             self.given.append(key)
         return self.first + self.given.index(key)
+
+    def count_processes(self, node: int, processes: Sequence[ReportedRank]) -> None:
+        pass
 
     def rank_ids(self, keys: Sequence[RankKey], node: int) -> list[int]:
         return list(map(self._number, keys))

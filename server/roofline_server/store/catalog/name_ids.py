@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from itertools import count
 from typing import Any
 
@@ -22,9 +22,9 @@ from .names import NewNames
 from .runs import Runs
 
 MAX_SPAN_NAMES = 256  # of a job, since the server was started
-# New names of an agent in a day: they are kept for good. It brings at most half of the ranks and kernels (its
-# ranks/new_names.py).
-MAX_BROUGHT = {"boots": 1_024, "ranks": 16_384, "kernels": 65_536, "metrics": 4_096}
+# What an agent brings that is new in a day: it is kept for good. Of ranks, processes and kernels it brings at
+# most half (its ranks/new_names.py).
+MAX_BROUGHT = {"boots": 1_024, "ranks": 16_384, "processes": 131_072, "kernels": 65_536, "metrics": 4_096}
 
 
 class NameIds:
@@ -56,6 +56,7 @@ class NameIds:
         self.recordings = frozenset(node for key, node in self._nodes.items() if key.boot == RECORDING)
         self.rank_tables: dict[Any, Any] = {}  # see ingest/ranks.py
         self._agents = {node: key.agent for key, node in self._nodes.items()}
+        self._described: set[int] = set()  # hashes of processes as nodes described them since this start
         self._spans: dict[str, set[str]] = {}  # job -> names of spans and phases that it may use
 
     def node_ids(self, reports: Mapping[NodeKey, Machine]) -> dict[NodeKey, int]:
@@ -85,6 +86,13 @@ class NameIds:
             raise BadBatch(
                 f"this node names too many {what}: at most {most} new ones a day, {new} more are too many now"
             )
+
+    def count_processes(self, node: int, processes: Iterable[Hashable]) -> None:
+        """A node describes processes so, which need not be new. Raises BadBatch where there are too many."""
+        with self._lock:
+            new = {hash((node, one)) for one in processes} - self._described
+            self._count(node, "processes", len(new))
+            self._described |= new
 
     def rank_ids(self, keys: Sequence[RankKey], node: int | None = None) -> list[int]:
         """Of ranks, in order. node: that names them. Raises BadBatch where it names too many."""

@@ -279,6 +279,19 @@ def test_node_that_boots_again_may_bring_no_more(catalog: Catalog, monkeypatch: 
     assert boots[2] in numbers.node_ids({boots[2]: machine()}), "half of a day gives a half"
 
 
+def test_processes_of_a_node_are_bounded(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(name_ids, "MAX_BROUGHT", {"boots": 2, "processes": 3})
+    now = [0.0]
+    numbers = NameIds(catalog, clock=lambda: now[0])
+    numbers.count_processes(1, ["a", "b", "c"])
+    with pytest.raises(BadBatch, match="too many processes: at most 3 new ones a day, 1 more"):
+        numbers.count_processes(1, ["c", "d"])
+    numbers.count_processes(1, ["a", "c"])
+    numbers.count_processes(2, ["a", "d"])
+    now[0] = DAY_S / 3
+    numbers.count_processes(1, ["d"])
+
+
 def test_catalog_survives_a_power_cut(
     tmp_path: Path, catalog: Catalog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
