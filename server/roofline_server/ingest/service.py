@@ -223,8 +223,8 @@ class IngestService:
         """A batch that waited through a restart of its node: its times are of another clock, as if of another
         node, and were over when this boot began. Raises BadBatch."""
         if boot not in stream.nodes_of_before:
-            if len(boot) > MAX_IDENTITY or len(stream.nodes_of_before) >= MAX_FORMER_BOOTS:
-                raise BadBatch(f"a boot of {len(boot)} characters, or too many of them")
+            if not _is_identity(boot) or len(stream.nodes_of_before) >= MAX_FORMER_BOOTS:
+                raise BadBatch(f"a boot {boot[:MAX_IDENTITY]!r}, or too many of them")
             key = NodeKey(stream.agent, boot)
             node = self._store.name_ids.nodes().get(key)
             if node is None:
@@ -271,6 +271,10 @@ class IngestService:
 _END = pb.ServerMessage()
 
 
+def _is_identity(text: str) -> bool:
+    return len(text) <= MAX_IDENTITY and text.isprintable()
+
+
 def _hello_problem(hello: Any) -> str:
     if hello is None or not hello.agent:
         return "the first message of a stream must be Hello with the agent's identity"
@@ -278,6 +282,6 @@ def _hello_problem(hello: Any) -> str:
         spoken = " and ".join(map(str, PROTOCOLS))
         return f"protocol {hello.protocol} is not spoken here, only {spoken}: update the older side"
     identities = hello.agent, hello.boot, hello.instance, hello.lineage
-    if max(map(len, identities)) > MAX_IDENTITY:
-        return f"identities of agent, boot, instance and lineage have at most {MAX_IDENTITY} characters"
+    if not all(map(_is_identity, identities)):
+        return f"agent, boot, instance and lineage have at most {MAX_IDENTITY} printable characters"
     return ""

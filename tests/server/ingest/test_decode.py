@@ -515,6 +515,16 @@ def test_long_texts_of_a_hello_are_cut_and_its_lists_too() -> None:
     assert len(machine.ceilings[0].name) == len(machine.sources[0].reason) == 1024
 
 
+def test_texts_that_the_catalog_keeps_are_cut_and_have_no_nul() -> None:
+    sent, numbers = full_batch(), Numbering()
+    sent.kernels[0].problem = sent.counter_sets[0].metrics[0].unit = "a\0b" + "x" * 5000
+    decode(sent, NODE, numbers)
+    kept = "a\N{REPLACEMENT CHARACTER}b"
+    (kind,) = (one for one in numbers.given if isinstance(one, KernelKind) and one.problem.startswith(kept))
+    assert (len(kind.problem), len(numbers.described[0].unit)) == (4096, 256)
+    assert numbers.described[0].unit.startswith(kept)
+
+
 @pytest.mark.parametrize(("jobs", "is_taken"), [(2, True), (130, False)])
 def test_samples_of_a_node_with_very_many_jobs_are_refused_before_they_are_copied(
     jobs: int, is_taken: bool
