@@ -16,7 +16,7 @@ from .candidates import Candidate
 from .claims import Owned, owners_of
 from .identity import MAX_NAME, NO_JOB, Identity, told_apart
 from .names import job_of, launch_of, submitter, user_of
-from .new_names import RANKS, NewNames
+from .new_names import PROCESSES, RANKS, NewNames
 from .processes import Processes
 
 log = logging.getLogger(__name__)
@@ -43,7 +43,7 @@ class KnownNames:
         self._host = socket.gethostname()
         self._names: dict[int, RankNames] = {}  # by pid
         self._owners: dict[str, int] = {}  # job -> user
-        self.new_names = NewNames(RANKS)
+        self.new_names, self._new_processes = NewNames(RANKS), NewNames(PROCESSES)
         self._unnamed: set[int] = set()  # pids of processes whose user has named too many ranks
         self._jobs_of_others: dict[int, str] = {}  # pid -> the job of another user that it says it is of
 
@@ -93,7 +93,7 @@ class KnownNames:
         of_user: Counter[int] = Counter()
         for pid, rank in ranks.items():
             is_one_more = len(kept) < MOST_RANKS and of_user[rank.uid] < MOST_OF_USER
-            if is_one_more and self.new_names.take(rank.uid, [rank[:3]]):
+            if is_one_more and self._may_be_reported(rank):
                 of_user[rank.uid] += 1
                 kept[pid] = rank
             elif pid not in self._unnamed:
@@ -102,6 +102,10 @@ class KnownNames:
                 log.warning("process %d is not recorded: user %d has too many ranks %s", pid, rank.uid, when)
         self._unnamed &= ranks.keys()
         return kept
+
+    def _may_be_reported(self, rank: Rank) -> bool:
+        """Its name may be known: whoever starts one rank again and again has a process each time."""
+        return self.new_names.take(rank.uid, [rank[:3]]) and self._new_processes.take(rank.uid, [rank])
 
     def _set_apart(self, one: Candidate) -> Candidate:
         job = one.identity.job

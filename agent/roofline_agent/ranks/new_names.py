@@ -1,5 +1,5 @@
-"""How many names of ranks and kernels the users of a node may bring in a day: the server keeps each for good,
-and refuses a node's batches when there are too many. No I/O."""
+"""How many names of ranks and kernels, and processes, the users of a node may bring in a day: the server
+keeps each for good, and refuses a node's batches when there are too many. No I/O."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Iterable
 
 # Half of what the server takes of a node in a day (store/catalog/name_ids.py).
-RANKS, KERNELS = 8_192, 32_768
+RANKS, PROCESSES, KERNELS = 8_192, 65_536, 32_768
 DAY_S = 86_400.0
 TOO_MANY_NAMES = "of more names than a user has for a day"
 

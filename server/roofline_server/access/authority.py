@@ -24,14 +24,14 @@ from roofline.joining import SERVER_NAME
 
 from ..errors import ConfigError
 from . import AUTHORITY, CERTIFICATE, KEY
-from .owner import make_private, open_private
+from .owner import locked, make_private, open_private
 from .tokens import Token
 
 AUTHORITY_DAYS, CERTIFICATE_DAYS, RENEW_DAYS = 3650, 365, 30
 MEMBER_DAYS = 90  # of nodes and users, who exchange theirs in its last third
 MOST_OF_SUBJECT = 64  # characters of each part, by X.520
 BEFORE = datetime.timedelta(minutes=10)  # clocks of nodes differ
-AUTHORITY_KEY = "authority.key"
+AUTHORITY_KEY, LOCK = "authority.key", "server.lock"
 
 
 class Identity(NamedTuple):
@@ -69,8 +69,13 @@ def create(folder: Path, names: Sequence[str] = (), now: datetime.datetime | Non
 
 def renew(folder: Path, names: Sequence[str] = (), now: datetime.datetime | None = None) -> None:
     """A new certificate of the server. names: more names and addresses it is reached by; the machine's own
-    and those of the certificate before are in it. Raises ConfigError for an authority that cannot be read."""
-    now = now or _now()
+    and those of the certificate before are in it. Raises OSError, and ConfigError for an authority that
+    cannot be read."""
+    with locked(folder / LOCK):
+        _renew(folder, names, now or _now())
+
+
+def _renew(folder: Path, names: Sequence[str], now: datetime.datetime) -> None:
     authority, signer = _signer(folder)
     key = ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, SERVER_NAME)])
@@ -83,7 +88,7 @@ def renew(folder: Path, names: Sequence[str] = (), now: datetime.datetime | None
         .add_extension(x509.SubjectAlternativeName([_alternative(name) for name in every]), critical=False)
         .sign(signer, hashes.SHA256())
     )
-    # The pair is one file for who reads it meanwhile: the key first, and the chain, which names it, last.
+    # The certificate last: who sees that it is another one finds its key.
     _write(folder / KEY, _key_pem(key))
     _write(folder / CERTIFICATE, certificate.public_bytes(serialization.Encoding.PEM))
 
@@ -141,12 +146,12 @@ def identity(folder: Path, now: datetime.datetime | None = None) -> Identity:
     """What to show; renewed first where it ends soon. Raises ConfigError."""
     now = now or _now()
     try:
-        certificate = x509.load_pem_x509_certificate((folder / CERTIFICATE).read_bytes())
-        ends = certificate.not_valid_after_utc
-        if ends - now < datetime.timedelta(days=RENEW_DAYS):
-            renew(folder, (), now)
-        chain = (folder / CERTIFICATE).read_bytes() + (folder / AUTHORITY).read_bytes()
-        return Identity((folder / KEY).read_bytes(), chain)
+        with locked(folder / LOCK):
+            certificate = x509.load_pem_x509_certificate((folder / CERTIFICATE).read_bytes())
+            if certificate.not_valid_after_utc - now < datetime.timedelta(days=RENEW_DAYS):
+                _renew(folder, (), now)
+            chain = (folder / CERTIFICATE).read_bytes() + (folder / AUTHORITY).read_bytes()
+            return Identity((folder / KEY).read_bytes(), chain)
     except (OSError, ValueError) as error:
         raise ConfigError(
             f"the server's certificate in {folder} cannot be read: {error}; `roofline-server init --renew` "

@@ -6,7 +6,10 @@ could not read them.
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 
@@ -15,6 +18,17 @@ def open_private(path: Path, flags: int) -> int:
     opened = os.open(path, flags | os.O_CREAT | os.O_CLOEXEC, 0o600)
     _give(opened, path.parent)
     return opened
+
+
+@contextlib.contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Of all who name this file, threads and processes, one at a time goes on. Raises OSError."""
+    lock = open_private(path, os.O_RDWR)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(lock)
 
 
 def make_private(folder: Path) -> None:

@@ -7,7 +7,6 @@ on where they differ. Whoever changes the file holds its lock; a server notices 
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import hashlib
 import hmac
 import json
@@ -23,7 +22,7 @@ from .. import __version__
 from ..errors import BadRequest, ConfigError
 from ..later_release import of_later_release
 from ..records import Limit
-from .owner import open_private
+from .owner import locked, open_private
 
 ROLES = ("agent", "reader", "admin")
 FILE = "tokens.json"
@@ -190,18 +189,17 @@ class Tokens:
     @contextlib.contextmanager
     def _changing(self) -> Iterator[dict[str, Token]]:
         """The tokens, to be changed while nobody else changes them. Raises ConfigError."""
-        try:
-            lock = open_private(self._folder / "tokens.lock", os.O_RDWR)
-        except OSError as error:
-            raise ConfigError(f"the tokens in {self._folder} cannot be changed: {error.strerror}") from None
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX)
+        with contextlib.ExitStack() as held:
+            try:
+                held.enter_context(locked(self._folder / "tokens.lock"))
+            except OSError as error:
+                raise ConfigError(
+                    f"the tokens in {self._folder} cannot be changed: {error.strerror}"
+                ) from None
             self._refresh()
             known = dict(self._known)
             yield known
             self._write(known)
-        finally:
-            os.close(lock)
 
     def _write(self, known: dict[str, Token]) -> None:
         new = self._path.with_name(f"{FILE}.new")

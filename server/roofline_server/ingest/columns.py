@@ -17,6 +17,11 @@ def printable(text: str, what: str, empty: bool = False) -> str:
     return text
 
 
+def cut(text: str, most: int) -> str:
+    """A text that people alone read, as the catalog keeps it: not every database takes a NUL."""
+    return text[:most].replace("\0", "\N{REPLACEMENT CHARACTER}")
+
+
 def ints(data: bytes, what: str) -> Ints:
     """A column of little-endian int64. Raises BadBatch when the bytes are no whole number of values."""
     if len(data) % 8:

@@ -10,7 +10,7 @@ import numpy as np
 from ..errors import BadBatch
 from ..records import ABSENT, MAX_TIME_NS, KernelKind, Table, precision_code, rows, take
 from ..store.catalog.name_ids import NameIds
-from .columns import ints, same_length, times
+from .columns import cut, ints, same_length, times
 from .ranks import Ranks
 
 # Column of calls -> field of Kernel. The last three are traffic that a profiler may have counted.
@@ -56,7 +56,7 @@ def by_work(calls: Table) -> dict[str, Table]:
 def with_kernels(calls: Table, kernels: Sequence[Any], name_ids: NameIds, node: int) -> Table:
     """The calls with what is known of their kernels; `kernel` becomes an id that outlives the batch."""
     at = calls["kernel"].astype(np.int64)
-    kinds = [KernelKind(*(getattr(k, field)[:MAX_TEXT] for field in KernelKind._fields)) for k in kernels]
+    kinds = [KernelKind(*(cut(getattr(k, field), MAX_TEXT) for field in KernelKind._fields)) for k in kernels]
     calls["kernel"] = np.array(name_ids.kernel_ids(kinds, node), np.int64)[at]
     for name, field in SIZES.items():
         known = [getattr(k, field) if k.HasField(field) else ABSENT for k in kernels]

@@ -60,8 +60,10 @@ class Ranks:
     ) -> None:
         """Take a batch of these ranks, of which some have exited, and give the ranks their ids, once.
 
-        Raises Unclear if it is patient and they can have none yet.
+        Raises Unclear if it is patient and they can have none yet, BadBatch if a node names too many.
         """
+        if self._ids is None:
+            name_ids.count_processes(self.node, self._reported.ranks)
         name_ids.runs.take(self._reported, begin_ns, end_ns, exits, patient)
         if self._ids is None:
             jobs = name_ids.runs.names_of(self._reported, begin_ns, end_ns)

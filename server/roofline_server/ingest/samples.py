@@ -14,7 +14,7 @@ from roofline.v1 import ingest_pb2 as pb
 
 from ..errors import BadBatch
 from ..records import NODE_RANK, Ints, Metric, Table
-from .columns import ints, printable, times
+from .columns import MAX_NAME, cut, ints, printable, times
 from .ranks import Ranks
 
 MAX_METRICS = 512
@@ -55,7 +55,8 @@ def schema_of(data: bytes) -> Schema:
     metrics = []
     for m in counter_set.metrics:
         scope, provenance = Scope.of_number(m.scope), Provenance.of_number(m.provenance)
-        metrics.append(Metric(name, m.name, m.kind, m.unit, scope, provenance, m.is_double, m.coverage_of))
+        unit, coverage_of = cut(m.unit, MAX_NAME), cut(m.coverage_of, MAX_NAME)
+        metrics.append(Metric(name, m.name, m.kind, unit, scope, provenance, m.is_double, coverage_of))
     return Schema(name, tuple(metrics))
 
 

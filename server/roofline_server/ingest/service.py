@@ -16,7 +16,7 @@ from .. import __version__
 from ..clock_samples import exchange
 from ..errors import BadBatch
 from ..records import MAX_TIME_NS, DecodedBatch, NodeKey
-from ..store.catalog.name_ids import NameIds
+from ..store.catalog.name_ids import MAX_BROUGHT, NameIds
 from ..store.catalog.runs import Unclear
 from ..store.intake.inbox import Entry, Known
 from ..store.store import Store
@@ -144,16 +144,26 @@ class IngestService:
         problem = _hello_problem(hello)
         if problem:
             await context.abort(grpc.StatusCode.INVALID_ARGUMENT, problem)
+        assert hello is not None
         try:
-            machine = decode_machine(hello)
+            node = await self._node(NodeKey(hello.agent, hello.boot), hello)
         except BadBatch as error:
             await context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))
-        assert hello is not None
-        node = await self._hellos((NodeKey(hello.agent, hello.boot), machine))
         if 0 < hello.node_ns < MAX_TIME_NS:
             self._store.add_arrival(node, hello.node_ns, received_ns)
         acked = self._store.acked(hello.agent, hello.lineage)
         return AgentStream(hello, node, acked, address_of(context.peer()))
+
+    async def _node(self, key: NodeKey, hello: Any) -> int:
+        """The id of a node. Raises BadBatch for what no node reports of itself, and for too many boots."""
+        node = await self._hellos((key, decode_machine(hello)))
+        if node is None:
+            log.warning("agent %s is refused: its node boots too often", key.agent[:8])
+            raise BadBatch(
+                f"this node has booted more than {MAX_BROUGHT['boots']} times within a day; if the state "
+                "directory of its agent was copied to other machines, give each its own --state"
+            )
+        return node
 
     async def _receive(self, stream: AgentStream, requests: AsyncIterator[bytes]) -> None:
         async for data in requests:
@@ -171,8 +181,7 @@ class IngestService:
             elif kind == "result":
                 stream.link.take(message.result)
             elif kind == "hello" and not _hello_problem(message.hello):
-                key = NodeKey(message.hello.agent, message.hello.boot)
-                await self._hellos((key, decode_machine(message.hello)))
+                await self._node(NodeKey(message.hello.agent, message.hello.boot), message.hello)
                 stream.link.hello = message.hello
 
     async def _receive_batch(self, stream: AgentStream, message: Any, data: bytes) -> None:
@@ -214,12 +223,12 @@ class IngestService:
         """A batch that waited through a restart of its node: its times are of another clock, as if of another
         node, and were over when this boot began. Raises BadBatch."""
         if boot not in stream.nodes_of_before:
-            if len(boot) > MAX_IDENTITY or len(stream.nodes_of_before) >= MAX_FORMER_BOOTS:
-                raise BadBatch(f"a boot of {len(boot)} characters, or too many of them")
+            if not _is_identity(boot) or len(stream.nodes_of_before) >= MAX_FORMER_BOOTS:
+                raise BadBatch(f"a boot {boot[:MAX_IDENTITY]!r}, or too many of them")
             key = NodeKey(stream.agent, boot)
             node = self._store.name_ids.nodes().get(key)
             if node is None:
-                node = await self._hellos((key, decode_machine(stream.link.hello)))
+                node = await self._node(key, stream.link.hello)
             stream.nodes_of_before[boot] = node
         began_ns = self._store.began_ns(stream.node)
         return entry._replace(node=stream.nodes_of_before[boot], received_ns=min(entry.received_ns, began_ns))
@@ -262,6 +271,10 @@ class IngestService:
 _END = pb.ServerMessage()
 
 
+def _is_identity(text: str) -> bool:
+    return len(text) <= MAX_IDENTITY and text.isprintable()
+
+
 def _hello_problem(hello: Any) -> str:
     if hello is None or not hello.agent:
         return "the first message of a stream must be Hello with the agent's identity"
@@ -269,6 +282,6 @@ def _hello_problem(hello: Any) -> str:
         spoken = " and ".join(map(str, PROTOCOLS))
         return f"protocol {hello.protocol} is not spoken here, only {spoken}: update the older side"
     identities = hello.agent, hello.boot, hello.instance, hello.lineage
-    if max(map(len, identities)) > MAX_IDENTITY:
-        return f"identities of agent, boot, instance and lineage have at most {MAX_IDENTITY} characters"
+    if not all(map(_is_identity, identities)):
+        return f"agent, boot, instance and lineage have at most {MAX_IDENTITY} printable characters"
     return ""

@@ -149,14 +149,17 @@ class Store:
     # -- ingest ------------------------------------------------------------------------------------
 
     def hello(self, key: NodeKey, machine: Machine) -> int:
-        """The id of a node that has just sent Hello."""
-        return self.hellos([(key, machine)])[0]
+        """The id of a node that has just sent Hello, and has not booted too often."""
+        (node,) = self.hellos([(key, machine)])
+        assert node is not None
+        return node
 
-    def hellos(self, reports: Sequence[tuple[NodeKey, Machine]]) -> list[int]:
-        """The same of several nodes, which takes hardly longer."""
+    def hellos(self, reports: Sequence[tuple[NodeKey, Machine]]) -> list[int | None]:
+        """The same of several nodes, which takes hardly longer; None: it has booted too often."""
         nodes = self.name_ids.node_ids(dict(reports))
-        self.machines.add_reports([(key, nodes[key], machine) for key, machine in reports], self.now_ns())
-        return [nodes[key] for key, _ in reports]
+        known = [(key, nodes[key], machine) for key, machine in reports if key in nodes]
+        self.machines.add_reports(known, self.now_ns())
+        return [nodes.get(key) for key, _ in reports]
 
     def acked(self, agent: str, lineage: str = "") -> int:
         """Highest durable sequence of a lineage of an agent; 0 when it is unknown."""

@@ -13,6 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 from pytest import LogCaptureFixture
+from roofline_agent.ranks import known_names
 from roofline_agent.ranks.candidates import Candidate, is_child
 from roofline_agent.ranks.discovery import (
     LIST_AGAIN_SCANS,
@@ -541,6 +542,18 @@ def test_names_of_a_day_are_those_that_are_reported(tmp_path: Path, caplog: LogC
     ranks[20] = Rank("other", "slurm", 0, 20, uid=6)
     assert list(names.without_floods(ranks)) == [*range(8), 20]
     assert list(names.without_floods(ranks)) == [*range(8), 20] and len(caplog.records) == 12
+
+
+def test_who_starts_one_rank_again_and_again_leaves_processes_to_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(known_names, "PROCESSES", 16)
+    names = KnownNames(Processes(str(tmp_path)))
+    starts = [Rank("99", "slurm", 0, pid, pid, uid=5) for pid in range(20)]
+    assert [len(names.without_floods({one.pid: one})) for one in starts] == [1] * 8 + [0] * 12
+    assert names.without_floods({0: starts[0]}), "a process that is known goes on"
+    other = Rank("other", "slurm", 0, 30, 30, uid=6)
+    assert names.without_floods({30: other})
 
 
 def test_rank_that_ends_before_it_was_reported_is_reported_with_its_variables(tmp_path: Path) -> None:

@@ -37,6 +37,7 @@ def test_next_day_there_is_room_again_and_what_is_known_costs_nothing() -> None:
 
 def test_server_takes_twice_what_an_agent_brings() -> None:
     assert MAX_BROUGHT["ranks"] == 2 * new_names.RANKS
+    assert MAX_BROUGHT["processes"] == 2 * new_names.PROCESSES
     assert MAX_BROUGHT["kernels"] == 2 * new_names.KERNELS
 
 

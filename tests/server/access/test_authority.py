@@ -6,10 +6,13 @@ import datetime
 import hashlib
 import ssl
 import stat
+import threading
+from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 
 import pytest
 from cryptography import x509
+from cryptography.hazmat.primitives import serialization
 from roofline.joining import SERVER_NAME
 from roofline_server.access import AUTHORITY, CERTIFICATE, authority
 from roofline_server.errors import ConfigError
@@ -46,7 +49,7 @@ def test_machine_may_have_the_longest_name_there_is(tmp_path: Path, monkeypatch:
 def test_nobody_else_reads_the_keys(tmp_path: Path) -> None:
     authority.create(tmp_path / "access")
     modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in (tmp_path / "access").iterdir()}
-    assert set(modes.values()) == {0o600} and len(modes) == 4
+    assert set(modes.values()) == {0o600} and len(modes) == 5
     assert stat.S_IMODE((tmp_path / "access").stat().st_mode) == 0o700
 
 
@@ -78,3 +81,33 @@ def test_broken_certificate_is_said(tmp_path: Path) -> None:
     (tmp_path / authority.AUTHORITY_KEY).write_text("no key")
     with pytest.raises(ConfigError, match="authority"):
         authority.renew(tmp_path)
+
+
+def show_all_the_time(folder: Path, stop: threading.Event) -> None:
+    while not stop.is_set():
+        shown = authority.identity(folder, NOW)
+        key = serialization.load_pem_private_key(shown.key, None)
+        assert key.public_key() == x509.load_pem_x509_certificates(shown.chain)[0].public_key()
+
+
+def test_renewals_at_the_same_time_lose_no_name_and_show_no_key_of_another(tmp_path: Path) -> None:
+    authority.create(tmp_path, (), NOW)
+    names, stop = [f"name-{number}.example" for number in range(16)], threading.Event()
+    with ThreadPoolExecutor(8) as pool:
+        shown = pool.submit(show_all_the_time, tmp_path, stop)
+        renewed = [pool.submit(authority.renew, tmp_path, [name], NOW) for name in names]
+        wait(renewed)
+        stop.set()
+        shown.result()
+        for one in renewed:
+            one.result()
+    found = certificate(tmp_path).extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    assert set(names) <= set(found.get_values_for_type(x509.DNSName))
+
+
+def test_two_who_see_that_a_certificate_ends_renew_it_once(tmp_path: Path) -> None:
+    authority.create(tmp_path, (), NOW)
+    late = NOW + (authority.CERTIFICATE_DAYS - 1) * DAY
+    with ThreadPoolExecutor(8) as pool:
+        shown = set(pool.map(lambda _: authority.identity(tmp_path, late), range(8)))
+    assert len(shown) == 1

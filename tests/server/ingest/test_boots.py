@@ -6,9 +6,11 @@ import asyncio
 import time
 from pathlib import Path
 
+import grpc
 import pytest
 from roofline.v1 import ingest_pb2 as pb
 from roofline_server.records import ClockSample, NodeKey
+from roofline_server.store.catalog import name_ids
 
 from ..builders import UNIX, S, machine, rank, training
 from ..services import Served, serving
@@ -74,6 +76,26 @@ def test_batches_of_this_boot_are_on_the_clock_of_the_stream(tmp_path: Path, boo
             nodes = server.store.name_ids.nodes()
             view = server.store.view("job")
             assert view and {who.node for who in view.process_lifetimes} == {nodes[NodeKey(AGENT, "now")]}
+
+    asyncio.run(asyncio.wait_for(work(), 60))
+
+
+def test_node_that_boots_without_end_is_refused_and_others_are_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(name_ids.MAX_BROUGHT, "boots", 2)
+
+    async def work() -> None:
+        async with serving(tmp_path) as server:
+            for boot in ("1", "2", "1"):
+                async with server.agent(AGENT, boot=boot):
+                    pass
+            with pytest.raises(grpc.aio.AioRpcError, match="booted more than 2 times within a day"):
+                async with server.agent(AGENT, boot="3") as agent:
+                    await agent.until(lambda: False)
+            for name, boot in ((AGENT, "2"), ("other", "3")):
+                async with server.agent(name, boot=boot):
+                    pass
 
     asyncio.run(asyncio.wait_for(work(), 60))
 

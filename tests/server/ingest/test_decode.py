@@ -13,7 +13,7 @@ from roofline_server.ingest.decode import decode, parse
 from roofline_server.ingest.machine import decode_machine
 from roofline_server.ingest.ranks import MAX_RANKS
 from roofline_server.records import ABSENT, NODE_JOB, EventKind, Frame, KernelKind, Metric, RankKey, Table
-from roofline_server.store.catalog.runs import RankTable
+from roofline_server.store.catalog.runs import RankTable, ReportedRank
 
 from ..builders import (
     GAUGE,
@@ -61,6 +61,9 @@ class Numbering:
         if key not in self.given:
             self.given.append(key)
         return self.first + self.given.index(key)
+
+    def count_processes(self, node: int, processes: Sequence[ReportedRank]) -> None:
+        pass
 
     def rank_ids(self, keys: Sequence[RankKey], node: int) -> list[int]:
         return list(map(self._number, keys))
@@ -510,6 +513,16 @@ def test_long_texts_of_a_hello_are_cut_and_its_lists_too() -> None:
     assert (len(machine.cpu_model), len(machine.kernel)) == (256, 256)
     assert (len(machine.ceilings), len(machine.sources)) == (1024, 256)
     assert len(machine.ceilings[0].name) == len(machine.sources[0].reason) == 1024
+
+
+def test_texts_that_the_catalog_keeps_are_cut_and_have_no_nul() -> None:
+    sent, numbers = full_batch(), Numbering()
+    sent.kernels[0].problem = sent.counter_sets[0].metrics[0].unit = "a\0b" + "x" * 5000
+    decode(sent, NODE, numbers)
+    kept = "a\N{REPLACEMENT CHARACTER}b"
+    (kind,) = (one for one in numbers.given if isinstance(one, KernelKind) and one.problem.startswith(kept))
+    assert (len(kind.problem), len(numbers.described[0].unit)) == (4096, 256)
+    assert numbers.described[0].unit.startswith(kept)
 
 
 @pytest.mark.parametrize(("jobs", "is_taken"), [(2, True), (130, False)])

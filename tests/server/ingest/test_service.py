@@ -67,6 +67,7 @@ def test_stream_opens_with_a_welcome(tmp_path: Path) -> None:
         ([pb.AgentMessage(hello=pb.Hello(protocol=3, agent="a"))], "protocol 3"),
         ([pb.AgentMessage(hello=pb.Hello(protocol=1, agent="a"))], "host"),
         ([pb.AgentMessage(hello=pb.Hello(protocol=1, agent="a" * 65))], "64"),
+        ([pb.AgentMessage(hello=pb.Hello(protocol=1, agent="a", boot="\0"))], "boot, instance"),
     ],
 )
 def test_stream_that_does_not_begin_with_a_good_hello_is_refused(

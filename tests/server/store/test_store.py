@@ -20,6 +20,7 @@ from roofline_server.records import ABSENT, RECORDING, ClockSample, NodeKey, row
 from roofline_server.report.job.build import build
 from roofline_server.sentences import notes as texts
 from roofline_server.store.catalog import catalog as catalog_module
+from roofline_server.store.catalog import name_ids
 from roofline_server.store.catalog.catalog import Catalog
 from roofline_server.store.catalog.clocks import ClockRegistry
 from roofline_server.store.intake import inbox as inbox_module
@@ -81,6 +82,30 @@ from .histories import (
     stored_through,
     whole,
 )
+
+
+def restarts(count: int) -> list[pb.Batch]:
+    """One rank, a process after the other; every second one is described as a recorded file is."""
+    return [
+        batch(n, n * S, (n + 1) * S, ranks=[rank(start_ns=n, framework="recorded" if n % 2 else "")])
+        for n in range(1, count + 1)
+    ]
+
+
+def test_node_that_starts_one_rank_without_end_is_refused_and_others_are_not(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(name_ids.MAX_BROUGHT, "processes", 4)
+    *sent, last = restarts(5)
+    A.put(store, *sent)
+    with pytest.raises(BadBatch, match="too many processes"):
+        A.put(store, last)
+    A.put(store, batch(6, 10 * S, 11 * S, ranks=sent[-1].ranks))
+    B.put(store, *sent)
+    store.seal()
+    with catalog_of(tmp_path / "data") as catalog:
+        assert len(catalog.process_lifetimes()) == 8
+        assert len(catalog.run_processes()) == 4
 
 
 def test_unsealed_data_are_seen(store: Store) -> None:

@@ -3,6 +3,7 @@ with."""
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -12,11 +13,15 @@ from typing import NamedTuple
 import numpy as np
 
 from ...records import RECORDING, Incarnation, Lifetime, Machine, NodeKey
+from .allowances import Allowances
 from .catalog import Catalog
 from .clocks import Clocks
 from .machine_versions import MachineState, MachineUse, next_state, used
 
-MAX_STATES = 64  # of one version; a source that comes and goes must not fill the catalog
+log = logging.getLogger(__name__)
+
+# A source that comes and goes, or an agent that says something else each time, must not fill the catalog.
+MAX_STATES, MAX_CHANGES = 64, 256  # of one version, of an agent in a day
 
 Lifetimes = Mapping[Incarnation, Lifetime]
 
@@ -42,6 +47,7 @@ class Machines:
         """Takes over what a catalog without versions knows: what each boot reported last, since the first
         time that a rank was reported there (`began`, by node)."""
         self._catalog = catalog
+        self._allowances = Allowances()
         self._lock = threading.Lock()
         # A lock of its own, never held over I/O: the event loop counts streams while a state is written.
         self._streams_lock = threading.Lock()
@@ -63,7 +69,7 @@ class Machines:
                 states = changed.get(key.agent, self._states.get(key.agent, []))
                 state = next_state(states[-1] if states else None, machine, now_ns)
                 if state is not None:
-                    replaces = sum(1 for s in states if s.version == state.version) >= MAX_STATES
+                    replaces = self._replaces(key.agent, states, state)
                     kept.append((key.agent, state, replaces))
                     # A new list: `versions` reads the old one without the lock.
                     changed[key.agent] = [*(states[:-1] if replaces else states), state]
@@ -73,6 +79,18 @@ class Machines:
             self._states.update(changed)
             for key, _, _ in reports:
                 self._states.setdefault(key.agent, [])
+
+    def _replaces(self, agent: str, states: Sequence[MachineState], new: MachineState) -> bool:
+        """Whether a new state takes the place of the last one: there are too many for both to stay."""
+        if sum(1 for state in states if state.version == new.version) >= MAX_STATES:
+            return True
+        if not states or self._allowances.take(agent, MAX_CHANGES):
+            return False
+        log.warning(
+            "agent %s: its machine has changed more than %d times within a day; only the last change is kept",
+            *(agent[:8], MAX_CHANGES),
+        )
+        return True
 
     def stream_opened(self, agent: str) -> None:
         with self._streams_lock:

@@ -9,21 +9,22 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from itertools import count
 from typing import Any
 
 from ...errors import BadBatch
 from ...records import RECORDING, Frame, KernelKind, Machine, Metric, NodeKey, RankKey
+from .allowances import Allowances
 from .catalog import Catalog
 from .descriptions import Descriptions
 from .names import NewNames
 from .runs import Runs
 
 MAX_SPAN_NAMES = 256  # of a job, since the server was started
-# New names of a node in a day: they are kept for good. An agent brings at most half (its ranks/new_names.py).
-DAY_S = 86_400.0
-MAX_BROUGHT = {"ranks": 16_384, "kernels": 65_536, "metrics": 4_096}
+# What an agent brings that is new in a day: it is kept for good. Of ranks, processes and kernels it brings at
+# most half (its ranks/new_names.py).
+MAX_BROUGHT = {"boots": 1_024, "ranks": 16_384, "processes": 131_072, "kernels": 65_536, "metrics": 4_096}
 
 
 class NameIds:
@@ -36,8 +37,8 @@ class NameIds:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """moment: server time of a node's time; None: nothing is known of its clock. clock: s."""
-        self._clock = clock
         self._catalog = catalog
+        self._allowances = Allowances(clock)
         self._lock, self._saving = threading.Lock(), threading.Lock()
         self._new = NewNames({}, {}, [], [])
         self._nodes, self._ranks, self._kernels = catalog.name_ids()
@@ -54,36 +55,44 @@ class NameIds:
         # Nodes that are recorded files.
         self.recordings = frozenset(node for key, node in self._nodes.items() if key.boot == RECORDING)
         self.rank_tables: dict[Any, Any] = {}  # see ingest/ranks.py
-        # (node, what) -> how many names it might still bring, and since when.
-        self._left: dict[tuple[int, str], tuple[float, float]] = {}
+        self._agents = {node: key.agent for key, node in self._nodes.items()}
+        self._described: set[int] = set()  # hashes of processes as nodes described them since this start
         self._spans: dict[str, set[str]] = {}  # job -> names of spans and phases that it may use
 
     def node_ids(self, reports: Mapping[NodeKey, Machine]) -> dict[NodeKey, int]:
-        """The ids of nodes; remembers what they report of their machines."""
+        """The ids of nodes; remembers what they report of their machines. Boots of which an agent has too
+        many are left out."""
         with self._lock:
-            new = {
-                key: machine
-                for key, machine in reports.items()
-                if key not in self._nodes or self._machines.get(self._nodes[key]) != machine
-            }
+            new = {key: machine for key, machine in reports.items() if self._is_new(key, machine)}
             for key, node in self._catalog.add_nodes(new).items() if new else ():
                 self._nodes[key], self._machines[node] = node, new[key]
+                self._agents[node] = key.agent
                 if key.boot == RECORDING:
                     self.recordings |= {node}
-            return {key: self._nodes[key] for key in reports}
+            return {key: self._nodes[key] for key in reports if key in self._nodes}
+
+    def _is_new(self, key: NodeKey, machine: Machine) -> bool:
+        """Whether this of a node is to be written: what it reports has changed, or it may boot once more."""
+        if key in self._nodes:
+            return self._machines.get(self._nodes[key]) != machine
+        return self._allowances.take((key.agent, "boots"), MAX_BROUGHT["boots"])
 
     def _count(self, node: int | None, what: str, new: int) -> None:
-        """Names are kept for good, so a node may bring so many. Raises BadBatch."""
+        """Names are kept for good, so a node may bring so many, also if it boots again. Raises BadBatch."""
         if node is None or not new:
             return
-        now, most = self._clock(), MAX_BROUGHT[what]
-        left, since = self._left.get((node, what), (float(most), now))
-        left = min(most, left + (now - since) * most / DAY_S)
-        if new > left:
+        most = MAX_BROUGHT[what]
+        if not self._allowances.take((self._agents.get(node, node), what), most, new):
             raise BadBatch(
                 f"this node names too many {what}: at most {most} new ones a day, {new} more are too many now"
             )
-        self._left[node, what] = left - new, now
+
+    def count_processes(self, node: int, processes: Iterable[Hashable]) -> None:
+        """A node describes processes so, which need not be new. Raises BadBatch where there are too many."""
+        with self._lock:
+            new = {hash((node, one)) for one in processes} - self._described
+            self._count(node, "processes", len(new))
+            self._described |= new
 
     def rank_ids(self, keys: Sequence[RankKey], node: int | None = None) -> list[int]:
         """Of ranks, in order. node: that names them. Raises BadBatch where it names too many."""

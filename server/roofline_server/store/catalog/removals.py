@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 
@@ -35,13 +35,16 @@ class Extent(NamedTuple):
 class Removals:
     _engine: sa.Engine
 
-    def extents(self) -> list[Extent]:
-        """All datasets of all jobs."""
+    # job: of this one alone; "": of all.
+
+    def extents(self, job: str = "") -> list[Extent]:
+        """All datasets of jobs."""
         least, most = sa.func.min(SEGMENT.c.begin_ns), sa.func.max(SEGMENT.c.end_ns)
         key = (SEGMENT.c.job, SEGMENT.c.dataset)
         query = sa.select(*key, least, most, sa.func.sum(SEGMENT.c.bytes)).group_by(*key)
         with self._engine.connect() as db:
-            return [Extent(*r[:4], int(r[4] or 0)) for r in db.execute(query)]
+            found = db.execute(query.where(_is(SEGMENT.c.job, job)))
+            return [Extent(*r[:4], int(r[4] or 0)) for r in found]
 
     def stored_bytes(self) -> int:
         """Of all segments and all reports that are kept."""
@@ -49,10 +52,11 @@ class Removals:
         with self._engine.connect() as db:
             return sum(int(db.execute(sa.select(sa.func.sum(size))).scalar() or 0) for size in sizes)
 
-    def job_of_ranks(self) -> dict[int, str]:
+    def job_of_ranks(self, job: str = "") -> dict[int, str]:
         """The job of each rank, by its id."""
+        query = sa.select(RANK.c.id, RANK.c.job).where(_is(RANK.c.job, job))
         with self._engine.connect() as db:
-            return {r[0]: r[1] for r in db.execute(sa.select(RANK.c.id, RANK.c.job))}
+            return {r[0]: r[1] for r in db.execute(query)}
 
     def removed(self, job: str) -> Removed | None:
         """What was removed of a job; None: nothing was."""
@@ -60,10 +64,11 @@ class Removals:
             row = db.execute(sa.select(REMOVED).where(REMOVED.c.job == job)).first()
         return Removed(CutLevel(row.level), *row[2:]) if row else None
 
-    def all_removed(self) -> dict[str, Removed]:
-        """Of all jobs of which something was."""
+    def all_removed(self, job: str = "") -> dict[str, Removed]:
+        """Of jobs of which something was."""
+        query = sa.select(REMOVED).where(_is(REMOVED.c.job, job))
         with self._engine.connect() as db:
-            found = {r.job: Removed(CutLevel(r.level), *r[2:]) for r in db.execute(sa.select(REMOVED))}
+            found = {r.job: Removed(CutLevel(r.level), *r[2:]) for r in db.execute(query)}
         found.pop(NODE_JOB, None)
         return found
 
@@ -74,11 +79,11 @@ class Removals:
             data = db.execute(query).scalar()
         return None if data is None else bytes(data)
 
-    def kept_report_bytes(self) -> dict[str, int]:
+    def kept_report_bytes(self, job: str = "") -> dict[str, int]:
         """Sizes of the reports that are kept."""
+        query = sa.select(KEPT_REPORT.c.job, sa.func.length(KEPT_REPORT.c.data))
         with self._engine.connect() as db:
-            query = sa.select(KEPT_REPORT.c.job, sa.func.length(KEPT_REPORT.c.data))
-            return {r[0]: int(r[1]) for r in db.execute(query)}
+            return {r[0]: int(r[1]) for r in db.execute(query.where(_is(KEPT_REPORT.c.job, job)))}
 
     def unwanted(self) -> list[str]:
         """Files that are to be deleted unless the catalog knows them."""
@@ -94,6 +99,10 @@ class Removals:
         with self._engine.begin() as db:
             for path in paths:
                 db.execute(UNWANTED.delete().where(UNWANTED.c.path == path))
+
+
+def _is(column: sa.Column[Any], job: str) -> sa.ColumnElement[bool]:
+    return column == job if job else sa.true()
 
 
 def note_removal(db: sa.Connection, removal: Removal) -> None:

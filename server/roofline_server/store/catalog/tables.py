@@ -10,6 +10,7 @@ from sqlalchemy import BigInteger, Column, Float, Integer, String, UniqueConstra
 from ...records import KernelKind
 
 META = sa.MetaData()
+# For all that a node sends, which has up to 64 bits. SQLite's Integer has as many, those of others have 32.
 Number = BigInteger().with_variant(Integer, "sqlite")
 
 STATE = sa.Table("state", META, Column("name", String, primary_key=True), Column("value", String))
@@ -28,7 +29,7 @@ RANK = sa.Table(
     Column("id", Integer, primary_key=True),
     Column("job", String, nullable=False, index=True),
     Column("role", String, nullable=False),
-    Column("index", Integer, nullable=False),
+    Column("index", Number, nullable=False),
     UniqueConstraint("job", "role", "index"),
 )
 KERNEL = sa.Table(
@@ -36,7 +37,8 @@ KERNEL = sa.Table(
     META,
     Column("id", Integer, primary_key=True),
     *(Column(name, String, nullable=False) for name in KernelKind._fields),
-    UniqueConstraint(*KernelKind._fields),
+    # Other databases have no index of texts as long as these; name_ids.py gives each name one number.
+    UniqueConstraint(*KernelKind._fields).ddl_if(dialect="sqlite"),
 )
 
 
@@ -67,9 +69,9 @@ INCARNATION = sa.Table(
     Column("rank", Integer, primary_key=True),
     Column("node", Integer, primary_key=True),
     Column("start_ns", Number, primary_key=True),
-    Column("pid", Integer),
+    Column("pid", Number),
     Column("name", String),
-    Column("world", Integer),
+    Column("world", Number),
     Column("framework", String),
     Column("first_ns", Number),
     Column("last_ns", Number),
@@ -152,7 +154,7 @@ RUN_PROCESS = sa.Table(
     META,
     Column("job", String, primary_key=True),
     Column("node", Integer, primary_key=True),
-    Column("pid", Integer, primary_key=True),
+    Column("pid", Number, primary_key=True),
     Column("start_ns", Number, primary_key=True),
     Column("number", Integer, nullable=False),
     Column("launch", String, nullable=False),

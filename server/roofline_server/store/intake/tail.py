@@ -94,6 +94,11 @@ class Tail:
                 if not self.bytes_of[batch.node]:
                     del self.bytes_of[batch.node]
 
+    def jobs(self) -> set[str]:
+        """The jobs of which something is not sealed yet."""
+        with self.lock:
+            return set(self._by_job)
+
     def of_job(self, job: str, nodes: Collection[int] | None = None) -> list[TailBatch]:
         """The batches that hold something of a job, with nothing else in them; nodes: of these alone."""
         with self.lock:

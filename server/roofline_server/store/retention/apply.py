@@ -26,7 +26,7 @@ from ..segments.files import STEPS, Piece, Segment, path_of, write
 from ..segments.leases import Leases
 from ..steps.deltas import Deltas
 from ..steps.sealed import NewData, NewSteps, SealedSteps
-from .plan import DAY_NS, Cut, Policy, Stretch, plan, useless
+from .plan import DAY_NS, Cut, Policy, StoredJob, Stretch, plan, useless
 from .stored import KEPT_WITH_STEPS, stored_jobs
 
 log = logging.getLogger(__name__)
@@ -74,7 +74,13 @@ class Retention:
 
     def plan(self, policy: Policy) -> list[Cut]:
         """What `apply` would do now. Raises UnknownJob, and BadRequest for a job that is not over."""
-        jobs, now_ns = stored_jobs(self._catalog, self._tail, self._tags), self._now_ns()
+        return self._plan(policy, self._stored())
+
+    def _stored(self, job: str = "") -> list[StoredJob]:
+        return stored_jobs(self._catalog, self._tail, self._tags, job)
+
+    def _plan(self, policy: Policy, jobs: Sequence[StoredJob]) -> list[Cut]:
+        now_ns = self._now_ns()
         if policy.job:
             run = self._run_called(policy.job)
             if run is None:
@@ -104,11 +110,14 @@ class Retention:
 
     def _apply(self, policy: Policy, make_report: MakeReport) -> Done:
         cuts: list[Cut] = []
-        for cut in self.plan(policy):
+        stored = {job.job: job for job in self._stored()}
+        for cut in self._plan(policy, list(stored.values())):
             if self._closed:
                 return Done(cuts, 0)
             try:
-                self._cut(cut, make_report)
+                if not self._cut(cut, stored[cut.job], make_report):
+                    log.warning("job %s: it has changed since it was to be cut; it stays for now", cut.job)
+                    continue
             except Exception:
                 if cut not in self._failed:  # once, though it is tried again
                     log.exception("job %s: its data cannot be removed; they stay", cut.job)
@@ -126,7 +135,8 @@ class Retention:
 
     # -- one job -----------------------------------------------------------------------------------
 
-    def _cut(self, cut: Cut, make_report: MakeReport) -> None:
+    def _cut(self, cut: Cut, planned: StoredJob, make_report: MakeReport) -> bool:
+        """Whether the job was cut: it stays if it is not as it was planned to be cut."""
         before = self._catalog.removed(cut.job)
         level, report = cut.level, None
         known = before is not None and before.level >= CutLevel.STEPS
@@ -138,6 +148,9 @@ class Retention:
             elif not known:
                 report = _made(make_report, cut.job)
         with self._sealing:
+            # What has come since is not in the report, or says that the job goes on.
+            if self._stored(cut.job) != [planned]:
+                return False
             new = self._finished_steps(cut.job) if level == CutLevel.RAW else None
             gone = [s for s in self._catalog.segments(cut.job) if level >= CutLevel.STEPS or is_raw(s)]
             rows, size = sum(s.rows for s in gone if not s.is_derived), sum(s.bytes for s in gone)
@@ -146,6 +159,7 @@ class Retention:
             paths = [s.path for s in gone] + (new.replaced if new else [])
             made, progress = (new.segments, new.progress) if new else ([], None)
             self._remove(Removal(cut.job, removed, paths, made, report), progress)
+        return True
 
     def _remove(self, removal: Removal, progress: Progress | None = None) -> None:
         with self._tail.lock:  # so that a view sees segments and progress of one moment
@@ -184,14 +198,13 @@ class Retention:
         removed = self._catalog.all_removed()
         if not removed:
             return 0
-        jobs = stored_jobs(self._catalog, self._tail, self._tags)
-        whole = [
-            Stretch(job.begin_ns, MAX_TIME_NS if job.unsealed else job.end_ns)
-            for job in jobs
-            if job.job not in removed or removed[job.job].level < CutLevel.STEPS
-        ]
         before = self._now_ns() - DAY_NS  # younger ones may be of jobs that have not reported yet
         with self._sealing:
+            whole = [
+                Stretch(job.begin_ns, MAX_TIME_NS if job.unsealed else job.end_ns)
+                for job in self._stored()
+                if job.job not in removed or removed[job.job].level < CutLevel.STEPS
+            ]
             segments = self._catalog.segments(NODE_JOB)
             stretches = [Stretch(s.begin_ns, s.end_ns) for s in segments]
             gone = list(compress(segments, useless(stretches, whole, before, SLACK_NS)))

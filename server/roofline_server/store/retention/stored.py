@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from ...records import NODE_JOB, CutLevel
 from ..catalog.catalog import Catalog
 from ..catalog.tags import Tags
@@ -13,12 +15,13 @@ from .plan import StoredJob
 KEPT_WITH_STEPS = ("events", "between")
 
 
-def stored_jobs(catalog: Catalog, tail: Tail, tags: Tags) -> list[StoredJob]:
-    """All jobs of which anything is stored that could be removed."""
+def stored_jobs(catalog: Catalog, tail: Tail, tags: Tags, only: str = "") -> list[StoredJob]:
+    """All jobs of which anything is stored that could be removed; only: this one, if it is one of them."""
+    unsealed = tail.jobs()  # first: what is sealed meanwhile is seen twice, and not never
     sizes: dict[str, dict[CutLevel, int]] = {}
     begins: dict[str, int] = {}
     ends: dict[str, int] = {}
-    for one in catalog.extents():
+    for one in catalog.extents(only):
         if one.job == NODE_JOB:
             continue
         raw = not is_derived(one.dataset) and one.dataset not in KEPT_WITH_STEPS
@@ -27,28 +30,20 @@ def stored_jobs(catalog: Catalog, tail: Tail, tags: Tags) -> list[StoredJob]:
         mine[level] = mine.get(level, 0) + one.bytes
         begins[one.job] = min(one.begin_ns, begins.get(one.job, one.begin_ns))
         ends[one.job] = max(one.end_ns, ends.get(one.job, one.end_ns))
-    removed = catalog.all_removed()
-    for job, size in catalog.kept_report_bytes().items():
+    removed = catalog.all_removed(only)
+    for job, size in catalog.kept_report_bytes(only).items():
         sizes.setdefault(job, {})[CutLevel.REPORT] = size
         if job not in ends:
             begins[job] = ends[job] = removed[job].end_ns if job in removed else 0
-    unsealed, ended = _unsealed(tail), _ended(catalog, tail)
+    ended = _ended(tail, catalog.job_of_ranks(only))
     return [
         StoredJob(job, begins[job], ends[job], mine, job in ended, job in unsealed, tags.of(job))
         for job, mine in sizes.items()
     ]
 
 
-def _unsealed(tail: Tail) -> set[str]:
-    return {frame.job for batch in tail.now().batches for frame in batch.decoded.frames}
-
-
-def _ended(catalog: Catalog, tail: Tail) -> set[str]:
-    """Jobs all of whose processes are known to have ended."""
-    job_of = catalog.job_of_ranks()
-    alive = {
-        job_of[who.rank]
-        for who, life in tail.now().process_lifetimes.items()
-        if not life.exited and who.rank in job_of
-    }
+def _ended(tail: Tail, job_of: Mapping[int, str]) -> set[str]:
+    """Jobs all of whose processes are known to have ended. job_of: by the ids of ranks."""
+    lifetimes = tail.lifetimes_of(job_of.keys())
+    alive = {job_of[who.rank] for who, life in lifetimes.items() if not life.exited}
     return set(job_of.values()) - alive

@@ -24,8 +24,9 @@ from roofline_server.records import (
     RankKey,
 )
 from roofline_server.store.catalog import name_ids
+from roofline_server.store.catalog.allowances import DAY_S
 from roofline_server.store.catalog.catalog import Catalog, Progress, Sealing, sqlite_url
-from roofline_server.store.catalog.name_ids import DAY_S, NameIds
+from roofline_server.store.catalog.name_ids import NameIds
 from roofline_server.store.segments.files import Segment
 
 from ...builders import catalog_of, connections, machine, metric
@@ -255,6 +256,40 @@ def test_node_names_so_many_things_and_no_more(catalog: Catalog, monkeypatch: py
     assert len(numbers.rank_ids([RankKey("other", "worker", 0)], 1)) == 1, "a third of a day gives a third"
     with pytest.raises(BadBatch):
         numbers.rank_ids([RankKey("other", "worker", 1)], 1)
+
+
+def test_node_that_boots_again_may_bring_no_more(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(name_ids, "MAX_BROUGHT", {"boots": 2, "ranks": 3})
+    now = [0.0]
+    numbers = NameIds(catalog, clock=lambda: now[0])
+    boots = [NodeKey("a", f"boot {number}") for number in range(3)]
+    first, second = (numbers.node_ids({boot: machine()})[boot] for boot in boots[:2])
+    assert numbers.node_ids({boots[2]: machine()}) == {}
+    keys = [RankKey("job", "worker", number) for number in range(4)]
+    numbers.rank_ids(keys[:3], first)
+    with pytest.raises(BadBatch, match="too many ranks"):
+        numbers.rank_ids(keys, second)
+    other = NodeKey("b", "boot")
+    assert set(numbers.node_ids({boots[0]: machine(), boots[2]: machine(), other: machine()})) == {
+        boots[0],
+        other,
+    }, "known boots and other nodes go on"
+    assert set(catalog.name_ids()[0]) == {*boots[:2], other}
+    now[0] = DAY_S / 2
+    assert boots[2] in numbers.node_ids({boots[2]: machine()}), "half of a day gives a half"
+
+
+def test_processes_of_a_node_are_bounded(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(name_ids, "MAX_BROUGHT", {"boots": 2, "processes": 3})
+    now = [0.0]
+    numbers = NameIds(catalog, clock=lambda: now[0])
+    numbers.count_processes(1, ["a", "b", "c"])
+    with pytest.raises(BadBatch, match="too many processes: at most 3 new ones a day, 1 more"):
+        numbers.count_processes(1, ["c", "d"])
+    numbers.count_processes(1, ["a", "c"])
+    numbers.count_processes(2, ["a", "d"])
+    now[0] = DAY_S / 3
+    numbers.count_processes(1, ["d"])
 
 
 def test_catalog_survives_a_power_cut(

@@ -133,6 +133,21 @@ def test_source_that_comes_and_goes_does_not_fill_the_catalog(
         assert [s.machine.interval_ns for s in catalog.machine_states()["a"]] == [0, 1, 2, 11]
 
 
+def test_machine_that_is_another_each_time_does_not_fill_the_catalog(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(machines, "MAX_CHANGES", 2)
+    node, other = Calibrated(), Calibrated("other")
+    for number in range(8):
+        node.says = told(measured(50, 1e12 + number))
+        node.number(store)
+    other.number(store)
+    with catalog_of(tmp_path / "data") as catalog:
+        kept = catalog.machine_states()
+    assert [s.machine.ceilings[0].value - 1e12 for s in kept["a"]] == [0, 1, 7]
+    assert len(kept["other"]) == 1 and "agent a: its machine has changed more than 2 times" in caplog.text
+
+
 def test_stream_opens_while_what_an_agent_says_is_written(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -216,6 +216,36 @@ def test_data_that_come_after_the_cut_are_seen_and_spoil_nothing(tmp_path: Path)
     store.close()
 
 
+@pytest.mark.parametrize("sealed", [False, True])
+def test_job_that_changes_after_the_plan_stays_until_the_next(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, sealed: bool
+) -> None:
+    """What has come since is in no report that was made before."""
+    store = open_store(tmp_path)
+    greet(store)
+    *first, (node, last) = ALL
+    for one, sent in first:
+        one.put(store, sent)
+    store.seal()
+    seen: list[int] = []
+
+    def made(job: str) -> bytes:
+        if not seen:
+            node.put(store, last)
+            if sealed:
+                store.seal()
+        seen.append(raw_rows(store))
+        return report(job)
+
+    assert store.retention.apply(STEPS_TOO, made).cuts == []
+    assert "job job: it has changed since" in caplog.text
+    assert raw_rows(store) == seen[0] and store.removed(JOB) is None and store.kept_report(JOB) is None
+    store.seal()
+    assert len(store.retention.apply(STEPS_TOO, made).cuts) == 1
+    assert seen[1] == seen[0] and store.kept_report(JOB) == report(JOB)
+    store.close()
+
+
 def test_late_data_of_a_time_before_the_cut_do_not_have_steps_made_anew(tmp_path: Path) -> None:
     """They would be made of nothing."""
     store = open_store(tmp_path)
