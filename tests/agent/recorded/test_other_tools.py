@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import json
 import sqlite3
 from datetime import datetime
@@ -13,7 +14,9 @@ from roofline_agent.recorded import reader
 from roofline_agent.recorded.batches import duration_s
 from roofline_agent.recorded.benchmarks import hpl, nccl, nvbandwidth
 from roofline_agent.recorded.collector import Collector
+from roofline_agent.recorded.command import import_files
 from roofline_agent.recorded.errors import NotReadable
+from roofline_agent.recorded.request import ImportRequest
 from roofline_agent.recorded.tables import lightning, nsys, nvidia_smi, rocprof
 from roofline_agent.recorded.tables.amd import NO_MATRIX, work_of
 from roofline_agent.recorded.traces import wire
@@ -356,6 +359,66 @@ def test_sums_beside_a_trace_are_left_out() -> None:
         assert found.kernels == alone.kernels and found.phases == alone.phases
         assert not found.warnings
     assert found_in(KERNELS, nsys.read).kernels[0].launches == 2
+
+
+def test_of_two_sums_of_kernels_and_copies_the_first_counts() -> None:
+    """Of two windows of time, or of the same: they do not say."""
+    later = (KERNELS + COPIES + COPIED).replace("200000", "900000").replace("4.000", "9.000")
+    later = later.replace("axpy", "void axpy(float *)")  # as the report with ":base" writes it
+    found = found_in(KERNELS + COPIES + COPIED + later, nsys.read)
+    assert [(one.name, one.time_s) for one in found.kernels] == [("axpy", 2e-4)]
+    assert [(one.time_s, one.bytes) for one in found.phases] == [(2e-4, 4e6)]
+    for what in ("sums of kernels", "times of copies", "sizes of copies"):
+        assert warned(found, f"several reports of {what}: only the first counts")
+
+
+def test_of_two_traces_the_first_counts() -> None:
+    trace = (OURS / "nsys" / "gpu_trace_us.csv").read_text()
+    found, alone = found_in(trace + trace, nsys.read), found_in(trace, nsys.read)
+    assert (found.kernels, found.phases) == (alone.kernels, alone.phases)
+    assert warned(found, "several reports of what the GPU did")
+
+
+def test_calls_and_ranges_in_several_reports_count_once() -> None:
+    head = "Time (%),Total Time (ns),{},Avg (ns),{}\n"
+    calls, ranges = head.format("Num Calls", "Name"), head.format("Instances", "Range")
+    text = f"{calls}1.0,800,2,400.0,read\n{ranges}1.0,100,1,100.0,read\n1.0,300,1,300.0,read\n"
+    found = found_in(text, nsys.read)
+    assert {one.name: one.count for one in found.phases} == {"read": 2, "NVTX read": 2}
+    assert not found.warnings
+    more = f"{calls}1.0,900,3,300.0,read\n1.0,900,3,300.0,poll\n{ranges}1.0,1,1,1.0,read\n"
+    again = found_in(text + more, nsys.read)
+    assert {one.name: one.count for one in again.phases} == {"read": 2, "NVTX read": 2, "poll": 3}
+    assert warned(again, "calls or ranges are in several reports")
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+def test_sums_beside_the_trace_in_another_file_are_left_out(tmp_path: Path, is_first: bool) -> None:
+    sums, trace = tmp_path / "sums.csv", OURS / "nsys" / "gpu_trace_us.csv"
+    sums.write_text(KERNELS + COPIES + COPIED + "Time (%),Total Time (ns),Num Calls,Name\n1.0,8,2,poll\n")
+    got = imported([sums, trace] if is_first else [trace, sums])
+    assert got[sums] == ([], ["poll"])
+    assert got[trace][0] == ["axpy"]
+
+
+def test_of_sums_in_two_files_those_of_the_first_count(tmp_path: Path) -> None:
+    one, other = tmp_path / "one.csv", tmp_path / "other.csv"
+    one.write_text(KERNELS)
+    other.write_text(KERNELS + COPIES)
+    assert imported([one, other]) == {one: (["axpy"], []), other: ([], ["[CUDA memcpy Host-to-Device]"])}
+    assert imported([other, one])[one] == ([], [])
+
+
+def imported(paths: list[Path]) -> dict[Path, tuple[list[str], list[str]]]:
+    """Names of the kernels and the phases of each file of an import of all of them."""
+    out = io.StringIO()
+    request = ImportRequest(tuple(map(str, paths)), "", "worker", None, 0.0, None, True, "json", "")
+    import_files(request, out, lambda text: None)
+    several = [json.loads(line) for line in out.getvalue().splitlines()]
+    return {
+        Path(one["file"]): ([k["name"] for k in one["kernels"]], [p["name"] for p in one["phases"]])
+        for one in several
+    }
 
 
 def test_sums_of_calls_that_were_traced_are_left_out() -> None:
