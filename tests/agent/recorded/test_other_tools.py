@@ -449,6 +449,22 @@ def test_gpus_and_processes_of_one_report_are_named(tmp_path: Path) -> None:
     assert warned(found, "several processes") and warned(found, "kernels of 2 GPUs")
 
 
+def test_columns_for_one_value_of_nvidia_smi_are_metrics_of_their_own() -> None:
+    power = "power.draw.average [W], power.draw.instant [W], power.draw [W]"
+    clocks = "clocks.current.sm [MHz], clocks.sm [MHz], clocks.sm [MHz]"
+    found = found_in(f"index, {power}, {clocks}\n0, 10.0, 20.0, 30.0, 5, 6, 6\n", nvidia_smi.read)
+    assert {one.metric: one.value for one in found.counters} == {
+        "power.draw.average": 10,
+        "power.draw.instant": 20,
+        "power_watts": 30,
+        "clocks.current.sm": 5e6,
+        "sm_clock_hz": 6e6,
+    }
+    assert len(found.counters) == 5
+    alone = found_in("index, power.draw.instant [W]\n0, 20.0\n", nvidia_smi.read)
+    assert [one.metric for one in alone.counters] == ["power_watts"]
+
+
 def test_gpus_that_cannot_be_told_apart_are_named() -> None:
     text = (OURS / "nvidia_smi" / "nounits.csv").read_text()
     assert warned(found_in(text, nvidia_smi.read), "no column says of which GPU a row is")
