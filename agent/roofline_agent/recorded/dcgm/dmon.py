@@ -14,11 +14,12 @@ from datetime import datetime
 from ..collector import Collector
 from ..recording import Counter
 from .fields import DcgmField, field
+from .values import blank
 
 _STAMP = r"\s*(?:\[?(?P<stamp>\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(?:\.\d{1,6})?)\]?,?\s+)?"
 _HEADER = re.compile(_STAMP + r"#\s?Entity\s+(?P<names>\S.*)")
 _ROW = re.compile(
-    _STAMP + r"(?P<kind>GPU-CI|GPU-I|GPU|CPU|Switch|\w+ \d+ LINK)\s+(?P<id>\d+)\s+(?P<values>\S.*)"
+    _STAMP + r"(?P<kind>GPU-CI|GPU-I|v?GPU|CPU|Switch|\w+ \d+ LINK)\s+(?P<id>\d+)\s+(?P<values>\S.*)"
 )
 SIGN = re.compile(r"^.{0,40}#\s?Entity\s+[A-Z][A-Z0-9]{3,5}\b", re.MULTILINE)
 MAX_LINE = 20_000  # characters
@@ -69,7 +70,8 @@ class _DmonTable:
     def __init__(self, found: Collector) -> None:
         self._found = found
         self._names: list[str] = []
-        self._gpu = ""  # MIG parts stand below theirs
+        self._gpu = ""  # of the last row; MIG parts stand below theirs
+        self._parts: dict[str, str] = {}  # to their scopes
         self._zero: datetime | None = None
         self._seen: set[str] = set()  # entities that had a row without a time
         self._has_repeated = False
@@ -97,7 +99,7 @@ class _DmonTable:
     ) -> None:
         shown: float | None = None
         with contextlib.suppress(ValueError):
-            shown = float(printed) if "_" not in printed else None
+            shown = float(printed) if "_" not in printed and not blank(printed) else None
         if shown is not None and not abs(shown) < 1e300:
             shown = None
         value = None if shown is None else shown * known.scale
@@ -119,8 +121,9 @@ class _DmonTable:
             self._gpu = f"gpu {number}"
             return self._gpu
         if kind in ("GPU-I", "GPU-CI"):
-            part = "instance" if kind == "GPU-I" else "compute instance"
-            return f"{self._gpu} {part} {number}".strip()
+            part = f"{'instance' if kind == 'GPU-I' else 'compute instance'} {number}"
+            # The next reading may begin with parts of a GPU that has no row: not those of the last one.
+            return self._parts.setdefault(part, f"{self._gpu} {part}".strip())
         return f"{kind.lower()} {number}"
 
     def _time(self, stamp: str | None, scope: str) -> float | None:
