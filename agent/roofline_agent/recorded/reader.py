@@ -6,7 +6,7 @@ import gc
 from collections.abc import Callable, Sequence
 
 from .collector import Collector
-from .errors import NotRecognised
+from .errors import NotRecognised, RecordedError
 from .formats import recognise
 from .text import Text, open_binary
 
@@ -39,6 +39,9 @@ def read(
             form.read(text, found)
         except RecursionError:
             found.warn("nested too deeply to be read on", text.line)
+        except RecordedError:
+            found.close()
+            raise
         finally:
             if collects:
                 gc.enable()
