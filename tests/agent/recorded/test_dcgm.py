@@ -253,6 +253,26 @@ def test_table_of_dcgmi_dmon_is_read_row_by_row() -> None:
         assert warned(got, words)
 
 
+@pytest.mark.parametrize("stamp", ["", "2024-05-01 10:00:00 "])
+def test_values_with_blanks_cost_no_row_of_dcgmi_dmon(stamp: str) -> None:
+    lines = [
+        "#Entity   DVNAM                 POWER       ",
+        "ID                              W           ",
+        "GPU 0     NVIDIA H100 80GB...   80.500      ",
+        "GPU-I 12  NVIDIA H100           N/A         ",
+        "GPU 1     NVIDIA",
+    ]
+    got = found("".join(f"{stamp}{line}\n" for line in lines))
+    assert [(one.event, one.scope, one.value) for one in got.counters] == [
+        ("DVNAM", "gpu 0", None),
+        ("POWER", "gpu 0", 80.5),
+        ("DVNAM", "gpu 0 instance 12", None),
+        ("POWER", "gpu 0 instance 12", None),
+    ]
+    assert warned(got, "DVNAM: NVIDIA H100 80GB... is no value")
+    assert warned(got, "another number of values")
+
+
 def test_codes_for_no_value_in_dcgmi_dmon_are_no_values() -> None:
     got = found("#Entity GPUTL POWER\nID\nGPU 0 9223372036854775794 140737488355328.000\nGPU 1 50 90.5\n")
     assert [one.value for one in got.counters] == [None, None, 0.5, 90.5]
