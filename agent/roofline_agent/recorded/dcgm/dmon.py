@@ -136,7 +136,7 @@ class _DmonTable:
             return self._gpu
         if kind in ("GPU-I", "GPU-CI"):
             part = f"{'instance' if kind == 'GPU-I' else 'compute instance'} {number}"
-            # The next reading may begin with parts of a GPU that has no row: not those of the last one.
+            # A reading may begin with parts of a GPU that has no row, below the last GPU of the one before.
             return self._parts.setdefault(part, f"{self._gpu} {part}".strip())
         return f"{kind.lower()} {number}"
 
