@@ -11,11 +11,12 @@ from __future__ import annotations
 import re
 from typing import Any, Callable, NamedTuple, Sequence  # noqa: UP035  # hooks may import this on Python 3.8
 
-from .types import element_type
+from .types import ElementType, element_type
 from .work import (
     ATTENTION_BACKWARD,
     BACKWARD,
     FORWARD,
+    AttentionMask,
     ConvolutionWindow,
     ShapeWork,
     attention,
@@ -26,19 +27,39 @@ from .work import (
     recurrent,
 )
 
+_SCALAR_TYPES = {  # c10/core/ScalarType.h
+    "5": "half",
+    "6": "float",
+    "15": "bfloat16",
+    "23": "float8_e5m2",
+    "24": "float8_e4m3fn",
+    "25": "float8_e5m2fnuz",
+    "26": "float8_e4m3fnuz",
+}
+
 
 class Arguments(NamedTuple):
     """Of one call, an entry for each parameter: the shape of a tensor ([] for anything else), shapes of a
-    list of tensors; its type ("float", "Scalar", "TensorList"); the value of a scalar as text, "" unknown."""
+    list of tensors; its type ("float", "Scalar", "TensorList"); the value of a scalar as text, "" unknown;
+    its strides, [] of what has none; no strides at all where they are not recorded."""
 
     shapes: Sequence[Any]
     types: Sequence[str]
     values: Sequence[str] = ()
+    strides: Sequence[Any] = ()
 
     def shape(self, at: int) -> Sequence[int]:
         """() where it is no tensor."""
         found = self.shapes[at] if at < len(self.shapes) else ()
         return found if isinstance(found, (list, tuple)) and all(type(n) is int for n in found) else ()
+
+    def kind(self, at: int) -> str:
+        """Its type, "" for what is not given."""
+        return str(self.types[at]) if at < len(self.types) else ""
+
+    def is_sparse(self, at: int) -> bool:
+        """A sparse tensor has a shape and no strides."""
+        return bool(self.shape(at)) and at < len(self.strides) and not self.strides[at]
 
     def value(self, at: int) -> str:
         return str(self.values[at]) if at < len(self.values) else ""
@@ -80,13 +101,42 @@ def work_of(name: str, given: Arguments) -> OperatorWork | None:
     kind = next((one for one in kinds if one is not None), None)
     if kind is None:
         return OperatorWork(work.flops, None, "", work.parts, work.note)
-    return OperatorWork(
-        work.flops * kind.flops, float(work.elements * kind.size), kind.precision, work.parts, work.note
-    )
+    written = OUTPUT_TYPES[name](given, kind) if name in OUTPUT_TYPES else kind
+    moved = None
+    if written is not None:
+        moved = float((work.elements - work.outputs) * kind.size + work.outputs * written.size)
+    return OperatorWork(work.flops * kind.flops, moved, kind.precision, work.parts, work.note)
+
+
+def why_unknown(name: str, given: Arguments) -> str:
+    """Why an operator that has a formula has no FLOPs; "" where its arguments are not as expected."""
+    if "_varlen_" in name:
+        return f"the trace does not say how long the sequences of {name} are: it has no FLOPs"
+    if name in PRODUCTS and any(map(given.is_sparse, PRODUCTS[name])):
+        return f"{name} of sparse matrices: how many elements they have is not in the trace, it has no FLOPs"
+    return ""
 
 
 def _product(a: int, b: int) -> Formula:
-    return lambda given: product(given.shape(a), given.shape(b))
+    def formula(given: Arguments) -> ShapeWork | None:
+        if given.is_sparse(a) or given.is_sparse(b):
+            return None
+        return product(given.shape(a), given.shape(b))
+
+    return formula
+
+
+def _int32(given: Arguments, read: ElementType) -> ElementType | None:
+    return element_type("int")
+
+
+def _scaled_output(given: Arguments, read: ElementType) -> ElementType | None:
+    """Of torch 2.5 on, where scales are the arguments behind the factors, and of those before, where they
+    follow the type. None: it is not recorded."""
+    at = 6 if given.kind(3) not in ("", "Scalar") else 3
+    if not given.kind(at):
+        return read  # the default
+    return element_type(_SCALAR_TYPES.get(given.value(at), ""))
 
 
 def _linear(given: Arguments) -> ShapeWork | None:
@@ -126,9 +176,20 @@ def _convolution_backward(given: Arguments) -> ShapeWork | None:
 def _attention(causal: int, first: int = 0, factor: float = FORWARD) -> Formula:
     def formula(given: Arguments) -> ShapeWork | None:
         query, key, value = (given.shape(first + i) for i in range(3))
-        return attention(query, key, value, given.flag(causal), factor)
+        is_causal = given.flag(causal)
+        mask = None if is_causal is None else AttentionMask(ahead=0 if is_causal else None)
+        return attention(query, key, value, mask, factor)
 
     return formula
+
+
+def _flash_mask(given: Arguments, causal: int) -> AttentionMask | None:
+    """How far queries see back and ahead follows `causal`, -1: to the end. None: not recorded."""
+    is_causal, back, ahead = given.flag(causal), given.numbers(causal + 1), given.numbers(causal + 2)
+    if is_causal is None or not (back and ahead):
+        return None
+    seen = 0 if is_causal else ahead[0]
+    return AttentionMask(back[0] if back[0] >= 0 else None, seen if seen >= 0 else None, is_at_end=True)
 
 
 def _flash_attention(causal: int, first: int = 0, factor: float = FORWARD) -> Formula:
@@ -138,7 +199,7 @@ def _flash_attention(causal: int, first: int = 0, factor: float = FORWARD) -> Fo
     def formula(given: Arguments) -> ShapeWork | None:
         shapes = (given.shape(first + i) for i in range(3))
         query, key, value = ([s[0], s[2], s[1], s[3]] for s in shapes)
-        return attention(query, key, value, given.flag(causal), factor, is_at_end=True)
+        return attention(query, key, value, _flash_mask(given, causal), factor)
 
     return formula
 
@@ -158,7 +219,7 @@ def _flash_attention_varlen(lengths: int, first: int = 0, factor: float = FORWAR
         ):
             return None
         query, key, value = ([many, one[1], one[0] // many, one[2]] for one in (query, key, value))
-        return attention(query, key, value, given.flag(lengths + 6), factor, is_at_end=True)
+        return attention(query, key, value, _flash_mask(given, lengths + 6), factor)
 
     return formula
 
@@ -187,18 +248,27 @@ def _onednn_recurrent(factor: float = FORWARD) -> Formula:
     return lambda given: recurrent(given.shape(0), [given.shape(1), given.shape(2)], factor)
 
 
+# Where the factors are.
+PRODUCTS = {
+    "aten::mm": (0, 1),
+    "aten::addmm": (1, 2),
+    "aten::_addmm_activation": (1, 2),
+    "aten::bmm": (0, 1),
+    "aten::baddbmm": (1, 2),
+    "aten::mv": (0, 1),
+    "aten::addmv": (1, 2),
+    "aten::dot": (0, 1),
+    "aten::vdot": (0, 1),
+    "aten::_int_mm": (0, 1),
+    "aten::_scaled_mm": (0, 1),
+}
+# Of products that are written in another type than the first factor's, which is given too.
+OUTPUT_TYPES: dict[str, Callable[[Arguments, ElementType], ElementType | None]] = {
+    "aten::_int_mm": _int32,
+    "aten::_scaled_mm": _scaled_output,
+}
 FORMULAS: dict[str, Formula] = {
-    "aten::mm": _product(0, 1),
-    "aten::addmm": _product(1, 2),
-    "aten::_addmm_activation": _product(1, 2),
-    "aten::bmm": _product(0, 1),
-    "aten::baddbmm": _product(1, 2),
-    "aten::mv": _product(0, 1),
-    "aten::addmv": _product(1, 2),
-    "aten::dot": _product(0, 1),
-    "aten::vdot": _product(0, 1),
-    "aten::_int_mm": _product(0, 1),
-    "aten::_scaled_mm": _product(0, 1),
+    **{name: _product(*factors) for name, factors in PRODUCTS.items()},
     "aten::mkldnn_linear": _linear,
     "mkldnn::_linear_pointwise": _linear,
     "mkl::_mkl_linear": _linear,

@@ -21,6 +21,7 @@ _TYPES = {
     "float8_e5m2": ElementType(1, "f8"),
     "float8_e4m3fnuz": ElementType(1, "f8"),
     "float8_e5m2fnuz": ElementType(1, "f8"),
+    "float4_e2m1fn_x2": ElementType(1, "f4", 2.0),  # two numbers in each element
     "signed char": ElementType(1, "i8"),
     "unsigned char": ElementType(1, "u8"),
     "int": ElementType(4, "i32"),

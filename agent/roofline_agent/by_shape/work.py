@@ -12,26 +12,28 @@ from typing import NamedTuple, Sequence  # noqa: UP035  # hooks may import this 
 
 FORWARD, BACKWARD = 1.0, 2.0
 ATTENTION_BACKWARD = 2.5  # five products where the forward has two: scores again, dV, dP, dQ, dK
-CAUSAL_UNKNOWN = "whether the mask is causal is not recorded: an upper bound"
+MASK_UNKNOWN = "the mask is not recorded: an upper bound"
 
 
 class ShapeWork(NamedTuple):
-    """Of one call. elements: of all tensors, each once; parts: products of equal size that it consists of."""
+    """Of one call. elements: of all tensors, each once; parts: products of equal size that it consists of;
+    outputs: those of the elements that a product writes, which may have another type than it reads."""
 
     flops: float
     elements: int
     parts: int = 1
     note: str = ""
+    outputs: int = 0
 
 
 def product(a: Sequence[int], b: Sequence[int], times: float = 1.0) -> ShapeWork | None:
     """a (..., m, k) times b (..., k, n), with the same batches; also with a vector b (k)."""
     if len(b) == 1 and a and a[-1] == b[0]:
-        return ShapeWork(times * 2.0 * prod(a), prod(a) + b[0] + prod(a[:-1]))
+        return ShapeWork(times * 2.0 * prod(a), prod(a) + b[0] + prod(a[:-1]), outputs=prod(a[:-1]))
     if len(a) < 2 or len(b) < 2 or a[-1] != b[-2] or a[:-2] != b[:-2]:
         return None
     out = prod(a[:-1]) * b[-1]
-    return ShapeWork(times * 2.0 * out * a[-1], prod(a) + prod(b) + out)
+    return ShapeWork(times * 2.0 * out * a[-1], prod(a) + prod(b) + out, outputs=out)
 
 
 def linear(x: Sequence[int], weight: Sequence[int]) -> ShapeWork | None:
@@ -94,38 +96,50 @@ def convolution_backward(
     return ShapeWork(2.0 * parts * x[0] * places * prod(weight), moved, max(1, parts))
 
 
+class AttentionMask(NamedTuple):
+    """Query i sees keys i - back to i + ahead, None: all on that side; is_at_end: counted such that the last
+    query stands at the last key, else the first at the first."""
+
+    back: int | None = None
+    ahead: int | None = None
+    is_at_end: bool = False
+
+
 def attention(
     query: Sequence[int],
     key: Sequence[int],
     value: Sequence[int],
-    is_causal: bool | None,
+    mask: AttentionMask | None,
     factor: float = FORWARD,
-    is_at_end: bool = False,
 ) -> ShapeWork | None:
     """query (batch, heads, length, width), key and value the same with their own length, and heads that a
-    number of query heads may share. is_causal None: nobody knows. is_at_end: of a causal one the last query
-    sees all keys; else the first query sees the first key."""
+    number of query heads may share. mask None: nobody knows."""
     if not len(query) == len(key) == len(value) == 4 or query[3] != key[3] or key[2] != value[2]:
         return None
     batch, heads, length, width = query
-    causal_pairs = _pairs_at_end if is_at_end else _pairs_at_begin
-    pairs = causal_pairs(length, key[2]) if is_causal else length * key[2]
+    pairs = _pairs(mask or AttentionMask(), length, key[2])
     flops = 2.0 * batch * heads * pairs * (width + value[3])
     moved = prod(query) + prod(key) + prod(value) + batch * heads * length * value[3]
     times = 1 if factor == FORWARD else 2  # backward: the gradients too
-    return ShapeWork(factor * flops, times * moved, 1, "" if is_causal is not None else CAUSAL_UNKNOWN)
+    return ShapeWork(factor * flops, times * moved, 1, "" if mask is not None else MASK_UNKNOWN)
 
 
-def _pairs_at_begin(queries: int, keys: int) -> int:
-    """Query i sees keys 0 to i."""
-    whole = min(queries, keys)
-    return whole * (whole + 1) // 2 + (queries - whole) * keys
+def _pairs(mask: AttentionMask, queries: int, keys: int) -> int:
+    shift = keys - queries if mask.is_at_end else 0
+    to_last = queries * keys if mask.ahead is None else _pairs_up_to(shift + mask.ahead, queries, keys)
+    before_first = 0 if mask.back is None else _pairs_up_to(shift - mask.back - 1, queries, keys)
+    return max(0, to_last - before_first)
 
 
-def _pairs_at_end(queries: int, keys: int) -> int:
-    """Query i sees keys 0 to i + keys - queries."""
-    whole = min(queries, keys)
-    return whole * keys - whole * (whole - 1) // 2
+def _pairs_up_to(last: int, queries: int, keys: int) -> int:
+    """If query i sees keys 0 to i + last."""
+    return _sum_of_keys(last + queries, keys) - _sum_of_keys(last, keys)
+
+
+def _sum_of_keys(last: int, keys: int) -> int:
+    """Sum of n, but at most `keys`, over all n from 0 to `last`."""
+    whole = min(max(last, 0), keys)
+    return whole * (whole + 1) // 2 + max(last - whole, 0) * keys
 
 
 def recurrent(

@@ -116,6 +116,15 @@ class Columns:
     def _has_plain_numbers(self, column: int) -> bool:
         return bool((self.numbers(column, True) >= 0).all()) and not cells.have(self._some(column), b",")
 
+    def marked(self, column: int) -> Iterator[str]:
+        """Its texts, if one has a comma or a point; of a column that was read as numbers the first with a
+        point."""
+        if self._is_numeric(column):
+            with_points = (self.numbers(column) % 1 != 0).nonzero()[0][:1]
+            yield from (self.text(column, row) for row in with_points.tolist())
+        elif any(cells.have(self._some(column), mark) for mark in (b",", b".")):
+            yield from (str(one.as_py()) for one in self._some(column))
+
     def which(self, column: int) -> Array:
         """Of the different texts of a column that of each row."""
         return self._coded(column)[1]

@@ -30,12 +30,19 @@ def import_files(
     heads = {path: head_of(path) for path in request.files if os.path.isfile(path) and len(request.files) > 1}
     failed = gave = 0
     for path in request.files:
-        companions = [head for other, head in heads.items() if other != path]
+        companions = {other: head for other, head in heads.items() if other != path}
+        before = request.files[: request.files.index(path)]
         try:
             keeps = not request.dry_run or request.launches
             shows_counters = not request.dry_run or request.output == "json"
             found = read(
-                path, companions, keeps, _reading(path, progress), not request.dry_run, shows_counters
+                path,
+                [*companions.values()],
+                keeps,
+                _reading(path, progress),
+                not request.dry_run,
+                shows_counters,
+                sum(other in before for other in companions),
             )
         except RecordedError as error:
             report(printable(str(error)))

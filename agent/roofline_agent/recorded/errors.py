@@ -1,7 +1,7 @@
 """Why a recorded file gives nothing.
 
 RecordedError (an AgentError)
-├── NotReadable     no such file, no permission, a directory
+├── NotReadable     no such file, no permission, a directory, numbers that can be read in two ways
 ├── NotText         binary, and of no kind that a tool here could convert
 └── NotRecognised   text, but of no format that is known
 """

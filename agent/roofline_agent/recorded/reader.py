@@ -6,7 +6,7 @@ import gc
 from collections.abc import Callable, Sequence
 
 from .collector import Collector
-from .errors import NotRecognised
+from .errors import NotRecognised, RecordedError
 from .formats import recognise
 from .text import Text, open_binary
 
@@ -18,16 +18,18 @@ def read(
     progress: Callable[[int], None] = lambda done: None,
     has_digest: bool = True,
     keep_counters: bool = True,
+    earlier: int = 0,
 ) -> Collector:
     """Everything in the file at `path` ("-": standard input).
 
-    companions: heads of the other files given together with it; progress: called with the bytes read so far,
-    unpacked; has_digest: with the digest that sending needs; keep_launches, keep_counters: as of Collector.
+    companions: heads of the other files given together with it, `earlier` of them before it; progress: called
+    with the bytes read so far, unpacked; has_digest: with the digest that sending needs; keep_launches,
+    keep_counters: as of Collector.
     Raises RecordedError when there is nothing to be had; a file that is good up to some point gives what it
     has, and a warning saying how far.
     """
     with open_binary(path) as stream:
-        text = Text(path, stream, companions, progress, has_digest)
+        text = Text(path, stream, companions, progress, has_digest, earlier)
         form = recognise(text)
         found = Collector(keep_launches, keep_counters)
         # Events and rows are many small objects without cycles: to look for some takes a seventh of the time.
@@ -37,6 +39,9 @@ def read(
             form.read(text, found)
         except RecursionError:
             found.warn("nested too deeply to be read on", text.line)
+        except RecordedError:
+            found.close()
+            raise
         finally:
             if collects:
                 gc.enable()

@@ -53,9 +53,12 @@ _FAILED = re.compile(
 )
 _TICKS = re.compile(r"\s*\(= (\d+) clock ticks\)")
 _HEAD_LINES = 3000
-_MODEL = re.compile(r"Implementation: (?P<model>\w+)|Using (?P<used>\w+) device:? (?P<name>.+)")
+_MODEL = re.compile(
+    r"Implementation: (?P<model>\w+)|Using (?P<used>\w+) device:? (?P<name>.+)"
+    r"|Thrust backend: (?P<backend>\w+)"
+)
 _OF_GPUS = ("cuda", "hip")
-_OF_EITHER = ("opencl", "sycl", "sycl2020", "kokkos", "raja", "openacc")
+_OF_CPUS = ("tbb", "omp", "cpp")  # the last two are Thrust's; OpenMP and std also run on GPUs
 _CPU = re.compile(r"\bCPU\b|\bXeon\b|\bEPYC\b", re.I)
 _ELSEWHERE = re.compile(r"GPU|Graphics|Accelerator", re.I)
 _UNKNOWN = "unknown device"
@@ -109,7 +112,8 @@ class StreamReader:
         self.unit = ""  # of the table being read
         self.sep = ""  # where it is BabelStream's CSV
         self.tables = 0
-        self.device = ""  # that of the next results: "" the CPUs, "gpu 0", or _UNKNOWN
+        # That of the next results: "" the CPUs, "gpu 0", or _UNKNOWN; None: no line has named it.
+        self.device: str | None = None
         self.best: dict[tuple[str, str], _Result] = {}
 
     def line(self, line: str) -> None:
@@ -120,6 +124,8 @@ class StreamReader:
             self.unit, self.sep = header[1], ""
         if header or csv:
             self.tables += 1
+            if self.device is None:  # STREAM ("MB/s") is a program of the CPUs, BabelStream of any device
+                self.device = "" if header and header[1].lower().endswith("/s") else _UNKNOWN
             return
         if self.sep:
             line = self._from_csv(line)
@@ -130,8 +136,8 @@ class StreamReader:
         elif row:
             self._row(row)
         else:
-            if line.strip() and not line.lstrip().startswith("-"):
-                self.unit = ""
+            if self.unit and line.strip() and not line.lstrip().startswith("-"):
+                self.unit, self.device = "", None
             self._other_line(line)
 
     def _from_csv(self, line: str) -> str:
@@ -167,7 +173,7 @@ class StreamReader:
                     f"the rate of {kernel} does not follow from array size and least time; taken as printed",
                     self.text.line,
                 )
-        self._add(_Result(kernel, row[1], rate, self.unit, value, self.device, ""))
+        self._add(_Result(kernel, row[1], rate, self.unit, value, self.device or "", ""))
 
     def _sweep(self, match: re.Match[str]) -> None:
         kernel, precision, gpu, buffer, block = match[1].lower(), match[2], match[3], match[4], match[5]
@@ -211,11 +217,11 @@ class StreamReader:
             if match:
                 self.found.facts[name] = match[1].strip()
         if model := _MODEL.match(line):
-            self.device = _device((model["model"] or model["used"]).lower(), model["name"] or "")
+            self.device = _device(model["model"] or model["used"] or model["backend"], model["name"] or "")
         version, peak, ticks = _VERSION.match(line), _PEAK.match(line), _TICKS.match(line)
         if version:
             self.found.version = version[1] or version[2]
-            self.device = ""  # the output of a run begins
+            self.device = None  # the output of a run begins
         if peak:
             self.found.facts[f"gpu_{peak[1]}"] = peak[2]
             self.found.facts[f"gpu_{peak[1]}_peak_bytes_per_s"] = float(peak[3]) * 1e9
@@ -230,7 +236,8 @@ class StreamReader:
         for (kernel, device), result in self.best.items():
             if device == _UNKNOWN:
                 self.found.warn(
-                    "whether it ran on the CPUs or on a GPU is not known: its rates are no ceiling"
+                    "whether it ran on the CPUs or on a GPU is not known: its rates are no ceiling "
+                    "(take STREAM for the CPUs, BabelStream by CUDA or HIP for a GPU)"
                 )
                 continue
             level = _level(device)
@@ -259,10 +266,10 @@ class StreamReader:
 
 def _device(model: str, name: str) -> str:
     """Where a programming model runs; name: the device that it says it uses, "" where it says none."""
-    if model in _OF_GPUS:
+    if model.lower() in _OF_GPUS:
         return "gpu 0"  # its number is not printed
-    is_cpu = bool(_CPU.search(name)) and not _ELSEWHERE.search(name)
-    return _UNKNOWN if model in _OF_EITHER and not is_cpu else ""
+    is_cpu = model.lower() in _OF_CPUS or (_CPU.search(name) and not _ELSEWHERE.search(name))
+    return "" if is_cpu else _UNKNOWN
 
 
 def _level(device: str) -> str:

@@ -99,14 +99,17 @@ class Text:
         companions: Sequence[str] = (),
         progress: Callable[[int], None] = lambda done: None,
         has_digest: bool = True,
+        earlier: int = 0,
     ) -> None:
-        """companions: the heads of the other files given together with this one; progress: called with
-        `bytes_read` as it grows; has_digest: whether `digest` will be asked for.
+        """companions: the heads of the other files given together with this one; earlier: how many of them
+        were given before it; progress: called with `bytes_read` as it grows; has_digest: whether `digest`
+        will be asked for.
 
         Raises NotText when it is binary, NotReadable when it is empty or cannot be read.
         """
         self.name = name
         self.companions = companions
+        self.earlier = earlier
         self._progress = progress
         self.line = 0
         self.bytes_read = 0

@@ -6,8 +6,8 @@ import math
 from typing import Any
 
 import pytest
-from roofline_agent.by_shape.torch_operators import FORMULAS, Arguments, OperatorWork, work_of
-from roofline_agent.by_shape.work import CAUSAL_UNKNOWN
+from roofline_agent.by_shape.torch_operators import FORMULAS, Arguments, OperatorWork, why_unknown, work_of
+from roofline_agent.by_shape.work import MASK_UNKNOWN
 
 
 def work(
@@ -59,6 +59,57 @@ def test_types_give_precision_and_bytes_and_complex_numbers_count_four_times() -
     assert [one.precision for one in found.values()] == ["f16", "bf16", "f64", "f32", ""]
     assert [one.bytes for one in found.values()] == [24, 24, 96, 96, None]
     assert [one.flops for one in found.values()] == [16, 16, 16, 64, 16]
+
+
+def _typed(name: str, types: list[str], values: list[str] | None = None) -> OperatorWork:
+    """Of an 8 x 4 times a 4 x 2 matrix."""
+    shapes = [[8, 4], [4, 2], *[[]] * (len(types) - 2)]
+    found = work_of(name, Arguments(shapes, types, values or [""] * len(types)))
+    assert found is not None
+    return found
+
+
+_F8, _SCALES = ["c10::Float8_e4m3fn"] * 2, ["float", "float"]
+
+
+def test_product_of_integers_is_written_as_int32() -> None:
+    found = _typed("aten::_int_mm", ["signed char", "signed char"])
+    assert (found.bytes, found.precision) == (32 + 8 + 4 * 16, "i8")
+
+
+@pytest.mark.parametrize(("code", "size"), [("15", 2), ("6", 4), ("5", 2), ("24", 1)])
+def test_scaled_product_is_written_in_the_type_asked_for(code: str, size: int) -> None:
+    new = [*_F8, *_SCALES, "", "", "Scalar", "Scalar"]
+    assert _typed("aten::_scaled_mm", new, [*[""] * 6, code, "False"]).bytes == 40 + size * 16
+    old = [*_F8, "", "Scalar", *_SCALES, "", "Scalar"]  # before torch 2.5
+    found = _typed("aten::_scaled_mm", old, [*[""] * 3, code, *[""] * 3, "False"])
+    assert (found.bytes, found.precision) == (40 + size * 16, "f8")
+
+
+def test_scaled_product_without_a_type_has_that_of_its_factors() -> None:
+    assert _typed("aten::_scaled_mm", [*_F8, *_SCALES, "", "", "", "Scalar"]).bytes == 40 + 16
+    assert _typed("aten::_scaled_mm", [*_F8, "", "", *_SCALES, "", "Scalar"]).bytes == 40 + 16
+
+
+def test_scaled_product_whose_type_is_not_recorded_has_flops_and_no_bytes() -> None:
+    found = _typed("aten::_scaled_mm", [*_F8, *_SCALES, "", "", "Scalar", "Scalar"])
+    assert (found.flops, found.bytes) == (2 * 8 * 4 * 2, None)
+
+
+def test_elements_of_two_numbers_each_count_twice() -> None:
+    types = ["c10::Float4_e2m1fn_x2"] * 2 + ["c10::Float8_e4m3fn"] * 2 + ["", "", "Scalar", "Scalar"]
+    found = _typed("aten::_scaled_mm", types, [*[""] * 6, "15", "False"])
+    assert (found.flops, found.bytes, found.precision) == (2 * 2 * 8 * 4 * 2, 40 + 2 * 16, "f4")
+
+
+@pytest.mark.parametrize("strides", [[[], [2, 1]], [[4, 1], []]])
+def test_sparse_matrices_have_no_flops_and_that_is_said(strides: list[list[int]]) -> None:
+    given = Arguments([[8, 4], [4, 2]], ["float", "float"], ["", ""], strides)
+    assert work_of("aten::mm", given) is None
+    assert "sparse" in why_unknown("aten::mm", given)
+    dense = given._replace(strides=[[4, 1], [2, 1]])
+    assert work_of("aten::mm", dense) == work_of("aten::mm", given._replace(strides=[])) is not None
+    assert not why_unknown("aten::mm", dense)
 
 
 # ResNet-50's first layer: 3x224x224 -> 64x112x112 by 7x7.
@@ -141,7 +192,7 @@ def test_attention_counts_what_the_mask_leaves() -> None:
     assert work(f"{_SDPA}flash_attention", _QKV, {4: "False"}).flops == whole
     assert work(f"{_SDPA}efficient_attention", _QKV, {6: "True"}).flops == whole * 129 / 256
     unknown = work(f"{_SDPA}cudnn_attention", _QKV)
-    assert (unknown.flops, unknown.note) == (whole, CAUSAL_UNKNOWN)
+    assert (unknown.flops, unknown.note) == (whole, MASK_UNKNOWN)
 
 
 def test_heads_may_share_keys_and_lengths_may_differ() -> None:
@@ -166,7 +217,7 @@ def test_backward_of_attention_is_five_products_where_the_forward_has_two(name: 
 
 def test_package_of_flash_attention_has_lengths_before_heads() -> None:
     shapes = [[2, 128, 8, 64]] * 3
-    found = work("flash_attn::_flash_attn_forward", shapes, {5: "False"})
+    found = work("flash_attn::_flash_attn_forward", shapes, {5: "False", 6: "-1", 7: "-1"})
     assert found.flops == work(f"{_SDPA}flash_attention", _QKV, {4: "False"}).flops
 
 
@@ -176,9 +227,42 @@ _FLASH = "flash_attn::_flash_attn"
 @pytest.mark.parametrize(("queries", "keys", "pairs"), [(1, 4096, 4096), (3, 5, 12), (5, 3, 6), (4, 4, 10)])
 def test_causal_mask_of_the_package_ends_with_the_last_key(queries: int, keys: int, pairs: int) -> None:
     shapes = [[1, queries, 32, 128], *[[1, keys, 8, 128]] * 2]
-    assert work(f"{_FLASH}_forward", shapes, {5: "True"}).flops == 2 * 32 * pairs * 256
-    backward = work(f"{_FLASH}_backward", [shapes[0], *shapes, shapes[0], [1, 32, queries]], {11: "True"})
+    whole = {6: "-1", 7: "-1"}
+    assert work(f"{_FLASH}_forward", shapes, {5: "True"} | whole).flops == 2 * 32 * pairs * 256
+    gradients = [shapes[0], *shapes, shapes[0], [1, 32, queries]]
+    backward = work(f"{_FLASH}_backward", gradients, {11: "True", 12: "-1", 13: "-1"})
     assert backward.flops == 2.5 * 2 * 32 * pairs * 256
+
+
+@pytest.mark.parametrize("is_causal", [False, True])
+@pytest.mark.parametrize(("back", "ahead"), [(-1, -1), (2, -1), (-1, 1), (2, 1), (0, 0), (50, 50)])
+@pytest.mark.parametrize(("queries", "keys"), [(1, 9), (6, 9), (9, 6), (7, 7)])
+def test_of_a_sliding_window_only_its_pairs_count(
+    queries: int, keys: int, back: int, ahead: int, is_causal: bool
+) -> None:
+    """The package's documentation: query i stands at key i + keys - queries."""
+    last = 0 if is_causal else ahead
+    pairs = sum(
+        (back < 0 or key >= query + keys - queries - back)
+        and (last < 0 or key <= query + keys - queries + last)
+        for query in range(queries)
+        for key in range(keys)
+    )
+    shapes = [[1, queries, 32, 128], *[[1, keys, 8, 128]] * 2]
+    window = str(is_causal), str(back), str(ahead)
+    found = work(f"{_FLASH}_forward", shapes, dict(enumerate(window, 5)))
+    assert (found.flops, found.note) == (2 * 32 * pairs * 256, "")
+    gradients = [shapes[0], *shapes, shapes[0], [1, 32, queries]]
+    assert work(f"{_FLASH}_backward", gradients, dict(enumerate(window, 11))).flops == 2.5 * found.flops
+    lengths = {5: str(queries), 6: str(keys)}
+    one = work(f"{_FLASH}_varlen_forward", _varlen(queries, keys, 1), lengths | dict(enumerate(window, 9)))
+    assert one.flops == found.flops
+
+
+def test_attention_whose_window_is_not_recorded_is_an_upper_bound() -> None:
+    shapes = [[1, 4, 32, 128]] * 3
+    found = work(f"{_FLASH}_forward", shapes, {5: "True"})
+    assert (found.flops, found.note) == (2 * 32 * 16 * 256, MASK_UNKNOWN)
 
 
 def _varlen(queries: int, keys: int, many: int) -> list[Any]:
@@ -186,12 +270,13 @@ def _varlen(queries: int, keys: int, many: int) -> list[Any]:
 
 
 def test_sequences_one_behind_the_other_are_counted_where_their_lengths_are_known() -> None:
-    one = work(f"{_FLASH}_varlen_forward", _varlen(3, 5, 1), {9: "True"})
+    causal = {9: "True", 10: "-1", 11: "-1"}
+    one = work(f"{_FLASH}_varlen_forward", _varlen(3, 5, 1), causal)
     assert one.flops == 2 * 32 * 12 * 256
-    even = {5: "3", 6: "5", 9: "True"}
+    even = {5: "3", 6: "5"} | causal
     assert work(f"{_FLASH}_varlen_forward", _varlen(6, 10, 2), even).flops == 2 * one.flops
     assert work_if_known(f"{_FLASH}_varlen_forward", _varlen(6, 9, 2), even) is None, "of several lengths"
-    assert work_if_known(f"{_FLASH}_varlen_forward", _varlen(6, 10, 2), {9: "True"}) is None
+    assert work_if_known(f"{_FLASH}_varlen_forward", _varlen(6, 10, 2), causal) is None
     pages = [*_varlen(6, 10, 2), *[[]] * 10, [2, 1]]
     assert work_if_known(f"{_FLASH}_varlen_forward", pages, even) is None
 
@@ -199,7 +284,7 @@ def test_sequences_one_behind_the_other_are_counted_where_their_lengths_are_know
 def test_backward_of_sequences_one_behind_the_other() -> None:
     query, key, value, *begins = _varlen(6, 10, 2)
     shapes = [query, query, key, value, query, [32, 6], query, key, value, *begins]
-    found = work(f"{_FLASH}_varlen_backward", shapes, {11: "3", 12: "5", 15: "True"})
+    found = work(f"{_FLASH}_varlen_backward", shapes, {11: "3", 12: "5", 15: "True", 16: "-1", 17: "-1"})
     assert found.flops == 2.5 * 2 * 2 * 32 * 12 * 256
 
 

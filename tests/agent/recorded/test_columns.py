@@ -426,8 +426,8 @@ SMI_ROW = st.tuples(
 @pytest.mark.law
 @given(st.lists(SMI_ROW, min_size=1, max_size=30), st.sampled_from(["index", "uuid", "pcie.link.width.max"]))
 def test_gauges_of_nvidia_smi(rows: list[Any], gpu: str) -> None:
-    header = f"timestamp, {gpu}, utilization.gpu [%], power.draw [W], temperature.gpu, pstate\n"
-    lines = (f"{row[0]}, {row[1]}, {row[2]}, {row[3]}, 55, {row[4]}\n" for row in rows)
+    header = f"timestamp, {gpu}, utilization.gpu [%], power.draw [W], power.draw.instant [W], pstate\n"
+    lines = (f"{row[0]}, {row[1]}, {row[2]}, {row[3]}, 55.0 W, {row[4]}\n" for row in rows)
     content = header + "".join(lines)
     quick, plain = in_blocks(nvidia_smi.read, content, False, "roofline_agent.recorded.tables.rows.columns")
     assert quick == plain

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from roofline_agent.recorded.collector import Collector
 from roofline_agent.recorded.dcgm import reader as dcgm
 from roofline_agent.recorded.dcgm.fields import field
-from roofline_agent.recorded.dcgm.reader import blank
+from roofline_agent.recorded.dcgm.values import blank
 from roofline_agent.recorded.recording import Counter
 
 from .traces import format_of, found_in, warned
@@ -251,6 +251,40 @@ def test_table_of_dcgmi_dmon_is_read_row_by_row() -> None:
     assert [one.value for one in got.counters if one.metric == "gpu.sm_active"] == [None, 0.25, 1.0, 0.75]
     for words in ("SMACT: N/A is no value", "prints no times", "another number of values"):
         assert warned(got, words)
+
+
+@pytest.mark.parametrize("stamp", ["", "2024-05-01 10:00:00 "])
+def test_values_with_blanks_cost_no_row_of_dcgmi_dmon(stamp: str) -> None:
+    lines = [
+        "#Entity   DVNAM                 POWER       ",
+        "ID                              W           ",
+        "GPU 0     NVIDIA H100 80GB...   80.500      ",
+        "GPU-I 12  NVIDIA H100           N/A         ",
+        "GPU 1     NVIDIA",
+    ]
+    got = found("".join(f"{stamp}{line}\n" for line in lines))
+    assert [(one.event, one.scope, one.value) for one in got.counters] == [
+        ("DVNAM", "gpu 0", None),
+        ("POWER", "gpu 0", 80.5),
+        ("DVNAM", "gpu 0 instance 12", None),
+        ("POWER", "gpu 0 instance 12", None),
+    ]
+    assert warned(got, "DVNAM: NVIDIA H100 80GB... is no value")
+    assert warned(got, "another number of values")
+
+
+def test_codes_for_no_value_in_dcgmi_dmon_are_no_values() -> None:
+    got = found("#Entity GPUTL POWER\nID\nGPU 0 9223372036854775794 140737488355328.000\nGPU 1 50 90.5\n")
+    assert [one.value for one in got.counters] == [None, None, 0.5, 90.5]
+    assert warned(got, "GPUTL: 9223372036854775794 is no value")
+
+
+def test_instance_keeps_the_gpu_of_its_first_row_of_dcgmi_dmon() -> None:
+    """`-i i:0,1,i:7` prints no row of GPU 0, which the first instance is of."""
+    reading = "GPU-I 0 0.1\nGPU 1 0.2\nGPU-I 7 0.3\nvGPU 3 0.4\n"
+    got = found(f"#Entity SMACT\nID\n{reading}{reading}")
+    scopes = ["instance 0", "gpu 1", "gpu 1 instance 7", "vgpu 3"]
+    assert [one.scope for one in got.counters] == scopes * 2
 
 
 def test_times_that_were_put_before_the_rows_of_dcgmi_dmon_are_taken() -> None:

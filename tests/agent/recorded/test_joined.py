@@ -143,3 +143,10 @@ def test_sequences_whose_lengths_the_trace_lacks_are_named() -> None:
     )
     assert by_name(got)["flash"].flops is None
     assert warned(got, "how long the sequences of flash_attn::_flash_attn_varlen_forward are")
+
+
+def test_products_of_sparse_matrices_are_named_and_do_not_get_the_flops_that_torch_wrote() -> None:
+    given = {**_MM, "Input Strides": [[], [48, 1]], "flops": _MM_FLOPS}
+    got = found(operator("aten::mm", 0, 10, 5, **_MM), operator("aten::mm", 20, 10, 6, **given))
+    assert sum(one.flops or 0.0 for one in got.kernels) == _MM_FLOPS
+    assert warned(got, "aten::mm of sparse matrices")

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+
 from hypothesis import given
 from hypothesis import strategies as st
+from roofline_agent.recorded.errors import NotReadable
 
 from .gpu_pages import HEADER, ops, read_text, rows
 
@@ -60,9 +63,10 @@ def test_a_damaged_file_has_no_time_of_zero_and_no_launch_too_many(
     good: str, at: int, length: int, junk: str
 ) -> None:
     damaged = good[:at] + junk + good[at + length :]
-    found = read_text(damaged.encode("utf-8", "replace"))
-    assert len(found.launches) == sum(kernel.launches for kernel in found.kernels) <= 2 + damaged.count("\n")
-    for kernel in found.kernels:
-        assert kernel.launches > 0
-        assert kernel.time_s is None or kernel.time_s > 0
-        assert kernel.flops is None or kernel.flops >= 0
+    with contextlib.suppress(NotReadable):  # of commas that may part decimals or thousands
+        found = read_text(damaged.encode("utf-8", "replace"))
+        assert len(found.launches) == sum(one.launches for one in found.kernels) <= 2 + damaged.count("\n")
+        for kernel in found.kernels:
+            assert kernel.launches > 0
+            assert kernel.time_s is None or kernel.time_s > 0
+            assert kernel.flops is None or kernel.flops >= 0

@@ -54,6 +54,18 @@ def test_what_the_driver_moved_by_itself_is_a_phase_or_where_it_has_no_time_a_co
     ]
 
 
+TRACE = '"Start","Duration","Grid X","Device","Name"\nms,us,,,\n1,5,4,"V100 (0)","k(int) [7]"\n'
+
+
+@pytest.mark.parametrize("table", [TRACE, METRICS + "\n" + metric("flop_count_sp", "100") + "\n"])
+def test_results_of_several_processes_are_named(table: str) -> None:
+    one = START + "==32== NVPROF is profiling process 32, command: ./app\n" + table
+    assert not read_text(one + "==31== Metric result:\n" + table).warnings
+    both = read_text(f"{one}==32== Profiling result:\n{table}")
+    assert "results of several processes" in both.warnings
+    assert "--log-file FILE.%p" in both.warnings
+
+
 def test_page_faults_of_the_cpu_are_moments_and_no_broken_rows() -> None:
     trace = (
         '"Start","Duration","Grid X","Grid Y","Grid Z","Block X","Block Y","Block Z","Page","Name"\n'

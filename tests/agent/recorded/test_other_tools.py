@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import json
 import sqlite3
 from datetime import datetime
@@ -13,7 +14,9 @@ from roofline_agent.recorded import reader
 from roofline_agent.recorded.batches import duration_s
 from roofline_agent.recorded.benchmarks import hpl, nccl, nvbandwidth
 from roofline_agent.recorded.collector import Collector
+from roofline_agent.recorded.command import import_files
 from roofline_agent.recorded.errors import NotReadable
+from roofline_agent.recorded.request import ImportRequest
 from roofline_agent.recorded.tables import lightning, nsys, nvidia_smi, rocprof
 from roofline_agent.recorded.tables.amd import NO_MATRIX, work_of
 from roofline_agent.recorded.traces import wire
@@ -106,6 +109,31 @@ def _megatron(step: int, at: str, seconds: float) -> str:
         f" [2025-04-13 {at}] iteration {step:8}/ 20000 | elapsed time per iteration (ms): {seconds * 1e3} | "
         "global batch size:    64 | lm loss: 1.0 |\n"
     )
+
+
+PARTS = (
+    "using world size: 16, data-parallel size: 8, context-parallel size: 1, tensor-model-parallel size: 2\n"
+)
+
+
+@pytest.mark.parametrize("parts", [PARTS, PARTS.replace("parallel size: 8", "parallel-size: 8")])
+def test_step_of_a_rank_has_its_share_of_megatrons_global_batch(parts: str) -> None:
+    found = found_in(parts + _megatron(1, "10:00:10", 2), trainers.read)
+    assert found.throughput is not None
+    assert (found.throughput.batch, found.throughput.examples_per_s) == (8, 32)
+    assert (found.facts["global_batch_size"], found.facts["data_parallel_size"]) == (64, 8)
+    assert not found.warnings
+
+
+def test_share_of_a_global_batch_that_is_not_known_or_changes_is_absent() -> None:
+    found = found_in(_megatron(1, "10:00:10", 2), trainers.read)
+    assert found.throughput is not None
+    assert (found.throughput.batch, found.throughput.examples_per_s) == (None, 32)
+    assert warned(found, "no data-parallel size")
+    larger = _megatron(2, "10:00:12", 2).replace("   64", "  128")
+    growing = found_in(PARTS + _megatron(1, "10:00:10", 2) + larger, trainers.read)
+    assert growing.throughput is not None and growing.throughput.batch is None
+    assert warned(growing, "the batch size changes")
 
 
 def test_first_line_of_a_log_that_goes_on_from_a_checkpoint_speaks_for_as_many_steps_as_the_next() -> None:
@@ -358,6 +386,66 @@ def test_sums_beside_a_trace_are_left_out() -> None:
     assert found_in(KERNELS, nsys.read).kernels[0].launches == 2
 
 
+def test_of_two_sums_of_kernels_and_copies_the_first_counts() -> None:
+    """Of two windows of time, or of the same: they do not say."""
+    later = (KERNELS + COPIES + COPIED).replace("200000", "900000").replace("4.000", "9.000")
+    later = later.replace("axpy", "void axpy(float *)")  # as the report with ":base" writes it
+    found = found_in(KERNELS + COPIES + COPIED + later, nsys.read)
+    assert [(one.name, one.time_s) for one in found.kernels] == [("axpy", 2e-4)]
+    assert [(one.time_s, one.bytes) for one in found.phases] == [(2e-4, 4e6)]
+    for what in ("sums of kernels", "times of copies", "sizes of copies"):
+        assert warned(found, f"several reports of {what}: only the first counts")
+
+
+def test_of_two_traces_the_first_counts() -> None:
+    trace = (OURS / "nsys" / "gpu_trace_us.csv").read_text()
+    found, alone = found_in(trace + trace, nsys.read), found_in(trace, nsys.read)
+    assert (found.kernels, found.phases) == (alone.kernels, alone.phases)
+    assert warned(found, "several reports of what the GPU did")
+
+
+def test_calls_and_ranges_in_several_reports_count_once() -> None:
+    head = "Time (%),Total Time (ns),{},Avg (ns),{}\n"
+    calls, ranges = head.format("Num Calls", "Name"), head.format("Instances", "Range")
+    text = f"{calls}1.0,800,2,400.0,read\n{ranges}1.0,100,1,100.0,read\n1.0,300,1,300.0,read\n"
+    found = found_in(text, nsys.read)
+    assert {one.name: one.count for one in found.phases} == {"read": 2, "NVTX read": 2}
+    assert not found.warnings
+    more = f"{calls}1.0,900,3,300.0,read\n1.0,900,3,300.0,poll\n{ranges}1.0,1,1,1.0,read\n"
+    again = found_in(text + more, nsys.read)
+    assert {one.name: one.count for one in again.phases} == {"read": 2, "NVTX read": 2, "poll": 3}
+    assert warned(again, "calls or ranges are in several reports")
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+def test_sums_beside_the_trace_in_another_file_are_left_out(tmp_path: Path, is_first: bool) -> None:
+    sums, trace = tmp_path / "sums.csv", OURS / "nsys" / "gpu_trace_us.csv"
+    sums.write_text(KERNELS + COPIES + COPIED + "Time (%),Total Time (ns),Num Calls,Name\n1.0,8,2,poll\n")
+    got = imported([sums, trace] if is_first else [trace, sums])
+    assert got[sums] == ([], ["poll"])
+    assert got[trace][0] == ["axpy"]
+
+
+def test_of_sums_in_two_files_those_of_the_first_count(tmp_path: Path) -> None:
+    one, other = tmp_path / "one.csv", tmp_path / "other.csv"
+    one.write_text(KERNELS)
+    other.write_text(KERNELS + COPIES)
+    assert imported([one, other]) == {one: (["axpy"], []), other: ([], ["[CUDA memcpy Host-to-Device]"])}
+    assert imported([other, one])[one] == ([], [])
+
+
+def imported(paths: list[Path]) -> dict[Path, tuple[list[str], list[str]]]:
+    """Names of the kernels and the phases of each file of an import of all of them."""
+    out = io.StringIO()
+    request = ImportRequest(tuple(map(str, paths)), "", "worker", None, 0.0, None, True, "json", "")
+    import_files(request, out, lambda text: None)
+    several = [json.loads(line) for line in out.getvalue().splitlines()]
+    return {
+        Path(one["file"]): ([k["name"] for k in one["kernels"]], [p["name"] for p in one["phases"]])
+        for one in several
+    }
+
+
 def test_sums_of_calls_that_were_traced_are_left_out() -> None:
     trace = (OURS / "nsys" / "api_trace.csv").read_text()
     sums = "Time (%),Total Time (ns),Num Calls,Avg (ns),Name\n1.0,800,2,400.0,cudaLaunchKernel\n"
@@ -384,6 +472,22 @@ def test_gpus_and_processes_of_one_report_are_named(tmp_path: Path) -> None:
     database.close()
     found = read(str(path))
     assert warned(found, "several processes") and warned(found, "kernels of 2 GPUs")
+
+
+def test_columns_for_one_value_of_nvidia_smi_are_metrics_of_their_own() -> None:
+    power = "power.draw.average [W], power.draw.instant [W], power.draw [W]"
+    clocks = "clocks.current.sm [MHz], clocks.sm [MHz], clocks.sm [MHz]"
+    found = found_in(f"index, {power}, {clocks}\n0, 10.0, 20.0, 30.0, 5, 6, 6\n", nvidia_smi.read)
+    assert {one.metric: one.value for one in found.counters} == {
+        "power.draw.average": 10,
+        "power.draw.instant": 20,
+        "power_watts": 30,
+        "clocks.current.sm": 5e6,
+        "sm_clock_hz": 6e6,
+    }
+    assert len(found.counters) == 5
+    alone = found_in("index, power.draw.instant [W]\n0, 20.0\n", nvidia_smi.read)
+    assert [one.metric for one in alone.counters] == ["power_watts"]
 
 
 def test_gpus_that_cannot_be_told_apart_are_named() -> None:

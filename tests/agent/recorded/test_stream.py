@@ -120,6 +120,34 @@ def test_babelstream_of_a_model_for_any_device_is_a_ceiling_only_where_that_is_s
     assert len(found.counters) == 5
 
 
+@pytest.mark.parametrize(
+    ("implementation", "of"),
+    [("OpenMP", set()), ("STD C++ ranges", set()), ("STD (data-oriented)", set()), ("TBB", {("dram", "")})],
+)
+def test_babelstream_that_names_no_device_is_a_ceiling_only_if_it_has_no_gpu_version(
+    implementation: str, of: set[tuple[str, str]]
+) -> None:
+    found = read(BABEL.replace("Using CUDA device Some GPU\n", "").replace("CUDA", implementation))
+    assert devices(found) == of
+    assert said(found, "is not known: its rates are no ceiling") == (not of)
+
+
+@pytest.mark.parametrize(
+    ("backend", "of"),
+    [("HIP", {("hbm", "gpu 0")}), ("TBB", {("dram", "")}), ("undefined", set())],
+)
+def test_thrust_runs_where_its_backend_does(backend: str, of: set[tuple[str, str]]) -> None:
+    """It prints "CUDA device" also where there is none."""
+    lines = f"Using CUDA device: (device name unavailable)\nThrust backend: {backend}"
+    head = BABEL.replace("Implementation: CUDA", "Implementation: Thrust")
+    assert devices(read(head.replace("Using CUDA device Some GPU", lines))) == of
+
+
+def test_table_of_babelstream_without_its_head_is_no_ceiling() -> None:
+    assert devices(read(BABEL[BABEL.index("Function") :])) == set()
+    assert devices(read(STREAM + BABEL[BABEL.index("Function") :])) == {("dram", "")}
+
+
 def test_run_on_the_cpus_behind_one_on_a_gpu_is_theirs() -> None:
     assert devices(read(BABEL + STREAM)) == {("hbm", "gpu 0"), ("dram", "")}
 
@@ -129,9 +157,8 @@ def test_run_on_the_cpus_behind_one_on_a_gpu_is_theirs() -> None:
     [("Best Rate MB/s", 1e6), ("Rate (MB/s)", 1e6), ("GBytes/sec", 1e9), ("MiBytes/sec", 2**20)],
 )
 def test_unit_of_the_header_is_applied(unit: str, factor: float) -> None:
-    assert ceilings(read(f"Function    {unit}  Avg time\nTriad:  1000.0  0.1\n")) == {
-        "dram.triad": 1000 * factor
-    }
+    found = read(f"Implementation: TBB\nFunction    {unit}  Avg time\nTriad:  1000.0  0.1\n")
+    assert ceilings(found) == {"dram.triad": 1000 * factor}
 
 
 def test_best_of_a_sweep_is_the_ceiling() -> None:
@@ -182,13 +209,20 @@ BABEL_CSV = (
 
 
 def test_csv_of_babelstream_is_read() -> None:
-    found = read(BABEL_CSV)
+    found = read("Using CUDA device Some GPU\n" + BABEL_CSV)
     assert stream.sniff(BABEL_CSV) == 88
-    assert ceilings(found) == {"dram.copy": 160e9, "dram.scale": 80e9}
+    assert ceilings(found) == {"hbm.copy": 160e9, "hbm.scale": 80e9}
     assert not found.warnings  # rates follow from size and time
-    assert found.facts == {"runs": 100, "array_elements": 1_000_000, "bytes_per_element": 8}
-    gigas = read(BABEL_CSV.replace("mbytes_per_sec", "GiB_per_sec").replace(",160000", ",149.01"))
-    assert ceilings(gigas)["dram.copy"] == pytest.approx(149.01 * 2**30)
+    assert {found.facts[one] for one in ("runs", "array_elements", "bytes_per_element")} == {100, 10**6, 8}
+    gigas = BABEL_CSV.replace("mbytes_per_sec", "GiB_per_sec").replace(",160000", ",149.01")
+    assert ceilings(read("Using CUDA device Some GPU\n" + gigas))["hbm.copy"] == pytest.approx(149.01 * 2**30)
+
+
+def test_csv_that_names_no_device_is_no_ceiling() -> None:
+    found = read(BABEL_CSV)
+    assert not found.ceilings
+    assert [one.value for one in found.counters] == [160e9, 80e9]
+    assert said(found, "whether it ran on the CPUs or on a GPU")
 
 
 def test_geometric_mean_is_no_kernel() -> None:

@@ -14,11 +14,12 @@ from datetime import datetime
 from ..collector import Collector
 from ..recording import Counter
 from .fields import DcgmField, field
+from .values import blank
 
 _STAMP = r"\s*(?:\[?(?P<stamp>\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(?:\.\d{1,6})?)\]?,?\s+)?"
-_HEADER = re.compile(_STAMP + r"#\s?Entity\s+(?P<names>\S.*)")
+_HEADER = re.compile(_STAMP + r"(?P<mark>#)\s?Entity\s+(?P<names>\S.*)")
 _ROW = re.compile(
-    _STAMP + r"(?P<kind>GPU-CI|GPU-I|GPU|CPU|Switch|\w+ \d+ LINK)\s+(?P<id>\d+)\s+(?P<values>\S.*)"
+    _STAMP + r"(?P<kind>GPU-CI|GPU-I|v?GPU|CPU|Switch|\w+ \d+ LINK)\s+(?P<id>\d+)\s+(?P<values>\S.*)"
 )
 SIGN = re.compile(r"^.{0,40}#\s?Entity\s+[A-Z][A-Z0-9]{3,5}\b", re.MULTILINE)
 MAX_LINE = 20_000  # characters
@@ -69,7 +70,9 @@ class _DmonTable:
     def __init__(self, found: Collector) -> None:
         self._found = found
         self._names: list[str] = []
-        self._gpu = ""  # MIG parts stand below theirs
+        self._begins: list[int] = []  # of the columns, from the header's mark on
+        self._gpu = ""  # of the last row; MIG parts stand below theirs
+        self._parts: dict[str, str] = {}  # to their scopes
         self._zero: datetime | None = None
         self._seen: set[str] = set()  # entities that had a row without a time
         self._has_repeated = False
@@ -79,12 +82,14 @@ class _DmonTable:
         header = _HEADER.fullmatch(line.rstrip())
         if header:
             self._names = header["names"].split()
+            at = header.start("names") - header.start("mark")
+            self._begins = [at + name.start() for name in re.finditer(r"\S+", header["names"])]
             return
         row = _ROW.fullmatch(line.rstrip())
         if not row or not self._names:
             return
-        values = row["values"].split()
-        if len(values) != len(self._names):
+        values = self._values(line, row)
+        if values is None:
             self._found.warn("row with another number of values than its header; it is left out", number)
             return
         scope = self._scope(row["kind"], row["id"])
@@ -92,12 +97,23 @@ class _DmonTable:
         for name, printed in zip(self._names, values, strict=True):
             self._value(field(_NAMES.get(name, name)), name, printed, scope, t_s, number)
 
+    def _values(self, line: str, row: re.Match[str]) -> list[str] | None:
+        """None where they are not as many as the header's names. Names of GPUs have blanks: then a value
+        reaches from where its column's name begins to the next."""
+        values = row["values"].split()
+        if len(values) == len(self._names):
+            return values
+        begins = [row.start("kind") + begin for begin in self._begins]
+        if not all(re.fullmatch(r"\s\S", line[begin - 1 : begin + 1]) for begin in begins):
+            return None
+        return [line[begin:end].strip() for begin, end in zip(begins, [*begins[1:], None], strict=True)]
+
     def _value(
         self, known: DcgmField, name: str, printed: str, scope: str, t_s: float | None, number: int
     ) -> None:
         shown: float | None = None
         with contextlib.suppress(ValueError):
-            shown = float(printed) if "_" not in printed else None
+            shown = float(printed) if "_" not in printed and not blank(printed) else None
         if shown is not None and not abs(shown) < 1e300:
             shown = None
         value = None if shown is None else shown * known.scale
@@ -119,8 +135,9 @@ class _DmonTable:
             self._gpu = f"gpu {number}"
             return self._gpu
         if kind in ("GPU-I", "GPU-CI"):
-            part = "instance" if kind == "GPU-I" else "compute instance"
-            return f"{self._gpu} {part} {number}".strip()
+            part = f"{'instance' if kind == 'GPU-I' else 'compute instance'} {number}"
+            # A reading may begin with parts of a GPU that has no row, below the last GPU of the one before.
+            return self._parts.setdefault(part, f"{self._gpu} {part}".strip())
         return f"{kind.lower()} {number}"
 
     def _time(self, stamp: str | None, scope: str) -> float | None:

@@ -15,6 +15,7 @@ from ..recording import Counter
 from ..text import Text
 from . import dmon
 from .fields import field
+from .values import blank, is_number, number
 
 MAX_SERIES = 1_000_000
 MILLISECONDS = (
@@ -32,8 +33,6 @@ _SNIFF = re.compile(
 )
 # Label of an entity other than a GPU's number -> its name here; the first that is there counts.
 _ENTITIES = {"nvswitch": "nvswitch", "nvlink": "nvlink", "cpucore": "cpucore", "cpu": "cpu", "uuid": "gpu"}
-_BLANKS = ("blank", "not found", "not supported", "no permission")  # dcgm_fields.h, in this order
-_BLANK_BASES = (0x7FFFFFF0, 0x7FFFFFFFFFFFFFF0, 140737488355328)  # INT32, INT64, FP64
 
 
 class _Series(NamedTuple):
@@ -95,7 +94,7 @@ class _Exposition:
         known = field(sample.name, self._type.get(sample.name, ""), self._help.get(sample.name, ""))
         scope = self._scope(sample.labels)
         reason = blank(sample.value)
-        value = None if reason else _number(sample.value)
+        value = None if reason else number(sample.value)
         if reason:
             self._found.warn(f"{sample.name}: DCGM says {reason}; it has no value", line)
         elif value is None:
@@ -183,40 +182,12 @@ def _sample(line: str) -> _Series | None:
             return None
         at = closing.end()
     words = line[at:].split()
-    if not words or not _is_number(words[0]):
+    if not words or not is_number(words[0]):
         return None
-    stamp = _number(words[1]) if len(words) > 1 and words[1] != "#" else None
+    stamp = number(words[1]) if len(words) > 1 and words[1] != "#" else None
     if stamp is not None and stamp > MILLISECONDS:
         stamp /= 1000
     return _Series(name.group(1), labels, words[0], stamp)
-
-
-def blank(text: str) -> str:
-    """Why DCGM has no value here, "" where the text is none of its codes for that."""
-    value = int(text) if re.fullmatch(r"\d{1,20}", text) else _number(text)
-    if value is None:
-        return ""
-    if isinstance(value, float) and value == 2.0**63:
-        return "no value"  # of the four codes, which one is lost in the rounding
-    for base in _BLANK_BASES:
-        if 0 <= value - base <= 3 and value == int(value):
-            return _BLANKS[int(value - base)]
-    return ""
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return "_" not in text
-
-
-def _number(text: str) -> float | None:
-    if not _is_number(text):
-        return None
-    value = float(text)
-    return value if abs(value) < float("inf") else None
 
 
 def _entity(labels: Mapping[str, str]) -> str:

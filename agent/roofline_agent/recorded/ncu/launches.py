@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -31,6 +31,13 @@ class PrintedLaunch(NamedTuple):
     count: int = 1  # type: ignore[assignment]  # the field's word, though tuples have a method of that name
     table: MetricTable | None = None  # instead of `metrics`, with
     values: tuple[str, ...] = ()  # the cells of its rows
+
+    @property
+    def cells(self) -> Iterable[str]:
+        """Of its metrics, without their units."""
+        if self.table is not None:
+            return self.values
+        return (cell.value for cells in self.metrics.values() for cell in cells)
 
     @property
     def by_name(self) -> Mapping[str, list[MetricCell]]:
@@ -87,6 +94,11 @@ class LaunchBlock(NamedTuple):
     def distinct_values(self, metric: int) -> list[str]:
         """The different cells of a metric."""
         return self._distinct(*self.cells[metric]).texts
+
+    def marked_cells(self) -> Iterator[str]:
+        """Cells of the metrics' columns with commas or points, each text at least once."""
+        for column in {column for column, _ in self.cells}:
+            yield from self.columns.marked(column)
 
     def _distinct(self, column: int, row: int) -> Distinct:
         begin = self.first + row

@@ -17,6 +17,7 @@ from . import flops as ncu_flops
 from . import metrics as ncu_metrics
 from . import roofs as ncu_roofs
 from .blocks import NO_NAME, Kinds, LinearLaunches, in_columns, kinds_of
+from .decimals import Decimals
 from .header import is_header
 from .launches import LaunchBlock, MetricTable, PrintedLaunch, problem
 from .linear import LaunchReading, LinearReading, linear
@@ -24,7 +25,6 @@ from .metrics import CompiledLaunch, CompiledMetrics, Elapsed, LaunchMetrics
 from .other_lines import OtherLines
 from .pages import launches
 from .text_tables import NcuTextTables
-from .values import has_decimal_commas
 
 MAX_FORMS = 10_000  # of tables' linear forms that are kept
 WORTH_A_FORM = 8  # launches: to find a form costs as much as reading some
@@ -50,7 +50,7 @@ def sniff(head: str) -> int:
 
 def read(text: Text, found: Collector) -> None:
     found.tool = "ncu"
-    reader = _NcuReader(found, has_decimal_commas(text.head), ncu_flops.architecture(text.head))
+    reader = _NcuReader(found, Decimals(text.name, text.head), ncu_flops.architecture(text.head))
     text_tables = NcuTextTables(reader.take)
     others = OtherLines(found, text_tables.line)
     for some in launches(text, found, reader.wants, others):
@@ -67,11 +67,11 @@ def read(text: Text, found: Collector) -> None:
 class _NcuReader:
     """Turns printed launches into records."""
 
-    def __init__(self, found: Collector, decimal_comma: bool, cc: str) -> None:
+    def __init__(self, found: Collector, decimals: Decimals, cc: str) -> None:
         self.launches = 0
         self._roofs: dict[str, RecordedCeiling] = {}
         self._found = found
-        self._decimal_comma = decimal_comma
+        self._decimals = decimals
         self._cc = cc  # of the whole file, for pages of old versions that have no such column
 
     @property
@@ -89,6 +89,8 @@ class _NcuReader:
         if printed.count < 1:
             self._found.warn("a row of 0 invocations; it is left out", printed.line)
             return
+        if not self._decimals.are_known:
+            self._decimals.look_at(printed.cells, printed.line)
         values = self._values(printed)
         cc = self._describe(printed, values)
         reading = _reading(values, printed.kernel, cc)
@@ -122,6 +124,8 @@ class _NcuReader:
 
     def take_block(self, block: LaunchBlock) -> None:
         """The same as `take` for each of its launches; those whose kind has a linear form go in columns."""
+        if not self._decimals.are_known:
+            self._decimals.look_at(block.marked_cells(), block.line + block.first)
         compiled, keeps = self._compiled(block.table), self._found.launches is not None
         kinds = self._kinds(block, compiled)
         if kinds is None:
@@ -218,7 +222,7 @@ class _NcuReader:
 
     def _kinds(self, block: LaunchBlock, compiled: CompiledMetrics) -> Kinds | None:
         """None where launches are to be taken one by one."""
-        if not compiled.is_plain or self._decimal_comma or block.launches < FEW:
+        if not compiled.is_plain or self._decimals.are_commas or block.launches < FEW:
             return None
         kinds = kinds_of(block, compiled.needed)
         if kinds is None or all(cc for _, cc, _ in kinds.keys):
@@ -244,17 +248,17 @@ class _NcuReader:
     def _values(self, printed: PrintedLaunch) -> LaunchMetrics:
         table = printed.table
         if table is None:
-            return LaunchMetrics(printed.metrics, self._decimal_comma)
+            return LaunchMetrics(printed.metrics, self._decimals.are_commas)
         compiled = self._compiled(table)
         if compiled.is_plain:
             return CompiledLaunch(compiled, printed.values)
-        return LaunchMetrics(table.metrics(printed.values), self._decimal_comma)
+        return LaunchMetrics(table.metrics(printed.values), self._decimals.are_commas)
 
     def _compiled(self, table: MetricTable) -> CompiledMetrics:
-        if table.reading is None:
-            table.reading = CompiledMetrics(table, self._decimal_comma)
-        assert isinstance(table.reading, CompiledMetrics)
-        return table.reading
+        known = table.reading
+        if not isinstance(known, CompiledMetrics) or known.decimal_comma != self._decimals.are_commas:
+            known = table.reading = CompiledMetrics(table, self._decimals.are_commas)
+        return known
 
     def _keep_roof(self, roof: RecordedCeiling) -> None:
         """The highest of all launches, whose clocks differ a little."""

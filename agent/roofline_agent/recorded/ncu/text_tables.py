@@ -15,7 +15,8 @@ _KERNEL = re.compile(
 )
 _SECTION = re.compile(r"Section: ")
 _RULE = re.compile(r"(-+) (-+) -+")
-_METRIC = re.compile(r"(?P<name>\S+(?: \S+)*)\s{2,}(?:(?P<unit>\S+)\s+)?(?P<value>\S+)")
+# ASCII: the blanks with which some locales group digits are none between columns.
+_METRIC = re.compile(r"(?P<name>\S+(?: \S+)*)\s{2,}(?:(?P<unit>\S+)\s+)?(?P<value>\S+)", re.ASCII)
 
 
 class NcuTextTables:

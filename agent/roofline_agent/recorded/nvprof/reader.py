@@ -32,6 +32,11 @@ _SIGNS = (
 _HEADERS = frozenset({"Kernel", "Name", "Total Size"})  # one of these is in every header
 _ROW = re.compile(r'["\d,]')  # how a row of any CSV table begins
 _ROUNDING = 1e-2  # printed means may lie a digit outside
+_RESULT = re.compile(r"==(\d{1,12})== .*\bresult:")
+_SEVERAL_PROCESSES = (
+    "results of several processes, and rows do not say whose they are: all are taken for one rank, times add "
+    "up, metrics are those of the first. nvprof --log-file FILE.%p writes a file for each"
+)
 _MESSAGE = re.compile(r"==[\d=]+ (?:(?P<kind>Warning|Error|Internal error):\s*)?(?P<text>.*)")
 
 
@@ -44,11 +49,16 @@ def read(text: Text, found: Collector) -> None:
     kernels = Kernels(found)
     tables = _CsvTables(found, kernels)
     text_tables = NvprofTextTables(found, kernels)
+    process = ""
     for line in text.lines():
         if not line.startswith("=="):
             if not tables.line(line, text.line):
                 text_tables.line(line)
             continue
+        if result := _RESULT.match(line):
+            if process not in ("", result[1]):
+                found.warn(_SEVERAL_PROCESSES, text.line)
+            process = result[1]
         message = _MESSAGE.match(line)
         if message and (message["kind"] or "No kernels were profiled" in message["text"]):
             if "will be replayed" not in message["text"]:

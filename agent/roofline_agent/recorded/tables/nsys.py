@@ -2,17 +2,20 @@
 
 Kernels have launches and times, no FLOPs: Nsight Systems counts none. API calls, MPI events, NVTX ranges,
 copies and fills are phases; a size report next to a time report gives the copies their bytes. Of what was
-traced, the sums next to the trace are left out. A CUDA graph that was recorded as a whole is one kernel.
+traced, the sums next to the trace are left out; of several reports of one thing only the first counts, for
+nothing in them says whether they cover the same time. A CUDA graph that was recorded as a whole is one
+kernel.
 """
 
 from __future__ import annotations
 
 import math
 import re
+from collections.abc import Sequence
 from functools import partial
 
 from ..cells import Array, Distinct
-from ..collector import Collector
+from ..collector import MAX_PHASES, Collector
 from ..columns import WantedColumns, first_of_each, spread, sums
 from ..recording import Kernel, Launch, LaunchColumns
 from ..text import Text
@@ -25,6 +28,24 @@ _OWN_REPORTS = {
     "CUDA_KERNEL": {"kernels", "trace"},
     "MEMORY_OPER": {"copies", "trace"},
     "CUDA_API": {"API", "calls"},
+}
+_ONCE = {
+    "trace": "what the GPU did",
+    "calls": "calls",
+    "kernels": "sums of kernels",
+    "copies": "times of copies",
+    "sizes": "sizes of copies",
+    "mixed": "sums of kernels, copies and calls",
+}
+_REPEATED = "several reports of {}: only the first counts, as the others may repeat it"
+_REPEATED_NAME = "calls or ranges are in several reports: each counts as in the first that has it"
+_ELSEWHERE = "{} are left out: another of the files has what they are of, and both would be added up"
+# Reports of which one, in another file, says the same.
+_SAME = {
+    "kernels": {"trace", "mixed", "kernels"},
+    "copies": {"trace", "mixed", "copies"},
+    "sizes": {"trace", "sizes"},
+    "mixed": {"trace", "mixed", "kernels", "copies"},
 }
 _SIZES = ("grdx", "grdy", "grdz", "blkx", "blky", "blkz")
 _NO_KERNELS = ("[CUDA mem", "[NVTX")
@@ -54,10 +75,15 @@ def _kind(header: Header) -> str:
     return "sizes" if {"total", "count", "operation"} <= names and header.unit("total") in _BYTES else ""
 
 
+def _kinds_in(heads: Sequence[str]) -> set[str]:
+    return {_kind(header) for head in heads for header in headers_in(head)}
+
+
 def read(text: Text, found: Collector) -> None:
     """Kernels, and phases of what is none."""
     found.tool = "nsys"
-    reader = _NsysReader(found)
+    elsewhere = _kinds_in(text.companions) & {"trace"} | _kinds_in(text.companions[: text.earlier])
+    reader = _NsysReader(found, elsewhere)
     for line in text.head.split("\n")[:10]:
         if fact := _FACTS.match(line):
             reader.fact(fact[1], fact[2])
@@ -78,8 +104,13 @@ def _wanted(header: Header, keeps: bool) -> WantedColumns | None:
 class _NsysReader:
     """The reports of one file."""
 
-    def __init__(self, found: Collector) -> None:
+    def __init__(self, found: Collector, elsewhere: set[str]) -> None:
+        """elsewhere: reports of files that are imported together with this one and that count before it."""
         self._found = found
+        self._elsewhere = elsewhere
+        self._tables = 0
+        self._is_repeated = False  # this table
+        self._first_tables: dict[str, int] = {}  # of calls and ranges
         self._kernels: list[Kernel] = []  # sums
         self._calls: dict[str, tuple[int, float]] = {}  # sums
         self._traced_calls: set[str] = set()
@@ -112,12 +143,14 @@ class _NsysReader:
 
     def take(self, row: TableRow) -> None:
         self._look_at(row.header)
+        if self._is_repeated:
+            return
         if not self._take[self._kind](row):
             self._found.warn("a row without a name, a time or a count; it is left out", row.line)
 
     def take_block(self, block: TableBlock) -> None:
         self._look_at(block.header)
-        if not self._trace_block(block):
+        if not self._is_repeated and not self._trace_block(block):
             for row in block.rows():
                 self.take(row)
 
@@ -125,6 +158,13 @@ class _NsysReader:
         if header is self._header:
             return
         self._header, self._kind = header, _kind(header)
+        self._tables += 1
+        self._is_repeated = self._kind in self._kinds and self._kind in _ONCE
+        if self._is_repeated:
+            self._found.warn(_REPEATED.format(_ONCE[self._kind]))
+        elif self._elsewhere & _SAME.get(self._kind, set()):
+            self._is_repeated = True
+            self._found.warn(_ELSEWHERE.format(_ONCE[self._kind]))
         self._kinds.add("API" if self._kind == "activities" and "num calls" in header.at else self._kind)
 
     def _kernel(self, row: TableRow) -> bool:
@@ -139,12 +179,21 @@ class _NsysReader:
         count = row.number("instances") if "instances" in row.header.at else row.number("num calls")
         if time_s is None or not count or not name:
             return False
+        name = f"NVTX {name}" if "range" in row.header.at else name
+        if self._is_in_earlier_table(name):
+            self._found.warn(_REPEATED_NAME, row.line)
+            return True
         if "num calls" in row.header.at:
             count_before, time_before = self._calls.get(name, (0, 0.0))
             self._calls[name] = (count_before + int(count), time_before + time_s)
         else:
-            self._found.phase(f"NVTX {name}" if "range" in row.header.at else name, time_s, int(count))
+            self._found.phase(name, time_s, int(count))
         return True
+
+    def _is_in_earlier_table(self, name: str) -> bool:
+        if len(self._first_tables) < MAX_PHASES:  # more phases are not kept either
+            self._first_tables.setdefault(name, self._tables)
+        return self._first_tables.get(name, self._tables) != self._tables
 
     def _call(self, row: TableRow) -> bool:
         time_s, name = _seconds(row, "duration"), row.text("name")

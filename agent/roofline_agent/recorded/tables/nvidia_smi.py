@@ -24,7 +24,8 @@ _UNITS = {
     "KB/s": (1e3, "byte/s"),
     "ms": (1e-3, "s"),
 }
-_OURS = {  # names of the live source, where it has the value
+# Names of the live source, where it has the value; of several columns for one the first of these has it.
+_OURS = {
     "utilization.gpu": "utilization",
     "memory.used": "memory_used_bytes",
     "power.draw": "power_watts",
@@ -92,8 +93,9 @@ class _SmiReader:
         t_s = self._time(row.text("timestamp"))
         gpu = row.text("index") or self._number_of(row.text("uuid") or row.text("pci.bus_id") or "0")
         self._note(row.text)
-        for name, unit, cell in zip(row.header.names, row.header.units, row.cells, strict=True):
-            gauge = _gauge(name, unit, cell.strip())
+        metrics, units = _metrics(row.header.names), row.header.units
+        for name, metric, unit, cell in zip(row.header.names, metrics, units, row.cells, strict=True):
+            gauge = _gauge(name, metric, unit, cell.strip())
             if gauge is not None:
                 self._found.counters.append(gauge._replace(scope=f"gpu {gpu}", t_s=t_s))
 
@@ -198,7 +200,7 @@ class _Around(NamedTuple):
 def _around(block: TableBlock, at: int, first: str) -> _Around | None:
     """Of the first cell of a column; None where it is no measured number."""
     match = _CELL.fullmatch(first)
-    gauge = _gauge(block.header.names[at], block.header.units[at], first.strip())
+    gauge = _gauge_of(block.header, at, first)
     return (
         _Around(gauge, match[1], first[match.end(2) :]) if match is not None and gauge is not None else None
     )
@@ -223,8 +225,7 @@ def _count_of(block: TableBlock, at: int) -> int:
 
 def _gauges(block: TableBlock, at: int) -> _Gauges | None:
     """Of a column; None where no cell is a measured number."""
-    name, unit = block.header.names[at], block.header.units[at]
-    if name in _TEXTS:
+    if block.header.names[at] in _TEXTS:
         return None
     around = _around(block, at, block.columns.text(at, 0))
     if around is not None:
@@ -233,7 +234,7 @@ def _gauges(block: TableBlock, at: int) -> _Gauges | None:
             factor, _ = _unit(around.gauge.printed_unit)
             return _Gauges([around.gauge], numbers.astype(int) * 0, numbers * factor, numbers)
     cells = block.columns.distinct(at)
-    found = [_gauge(name, unit, cell.strip()) for cell in cells.texts]
+    found = [_gauge_of(block.header, at, cell) for cell in cells.texts]
     likes = {one.printed_unit: one for one in found if one is not None}
     units = list(likes)
     columns: tuple[Sequence[float], ...] = (
@@ -245,17 +246,32 @@ def _gauges(block: TableBlock, at: int) -> _Gauges | None:
     return _Gauges(list(likes.values()), which, values, printed) if likes else None
 
 
+@lru_cache(maxsize=64)
+def _metrics(names: tuple[str, ...]) -> tuple[str, ...]:
+    """Of the columns of a table, each metric once: a second column for one keeps nvidia-smi's name, "" if it
+    is the same column again."""
+    first: dict[str, str] = {}
+    for name in (one for one in _OURS if one in names):
+        first.setdefault(_OURS[name], name)
+    ours = {name: metric for metric, name in first.items()}
+    return tuple(ours.get(name, name) if at == names.index(name) else "" for at, name in enumerate(names))
+
+
+def _gauge_of(header: Header, at: int, cell: str) -> Counter | None:
+    """The same as `_gauge` of a cell in this column."""
+    return _gauge(header.names[at], _metrics(header.names)[at], header.units[at], cell.strip())
+
+
 @lru_cache(maxsize=1 << 14)
-def _gauge(name: str, unit: str, cell: str) -> Counter | None:
+def _gauge(name: str, metric: str, unit: str, cell: str) -> Counter | None:
     """What a cell says, of any GPU at any time; None where it is no measured number: [N/A], P0, a name."""
-    match = _CELL.fullmatch(cell) if name not in _TEXTS else None
+    match = _CELL.fullmatch(cell) if metric and name not in _TEXTS else None
     printed = number(match[2]) if match else None
     if match is None or printed is None:
         return None
     shown = match[3] or unit or ("C" if name.startswith("temperature") else "")
     factor, base = _unit(shown)
-    ours = _OURS.get(name, name)
-    return Counter(ours, name, printed * factor, base, kind="gauge", printed=printed, printed_unit=shown)
+    return Counter(metric, name, printed * factor, base, kind="gauge", printed=printed, printed_unit=shown)
 
 
 def _unit(shown: str) -> tuple[float, str]:

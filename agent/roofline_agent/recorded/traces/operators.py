@@ -11,7 +11,7 @@ from array import array
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from ...by_shape.torch_operators import FORMULAS, Arguments, OperatorWork, work_of
+from ...by_shape.torch_operators import FORMULAS, Arguments, OperatorWork, why_unknown, work_of
 from ..collector import MAX_KERNELS, OTHERS, Collector, RecordLog
 from ..recording import Launch
 from .layers import TracedLayers
@@ -24,7 +24,7 @@ MOST_PROBLEM = 80  # characters
 BY_SHAPES, BY_TORCH = "FLOPs by its shapes", "FLOPs by torch's formulas"
 MAX_WORKS = 20_000
 _SHAPES = ("Input Dims", "Input dims")
-_ARGUMENTS = (*_SHAPES, "Input type", "Concrete Inputs")
+_ARGUMENTS = (*_SHAPES, "Input type", "Concrete Inputs", "Input Strides")
 
 
 class OperatorCall(NamedTuple):
@@ -133,8 +133,6 @@ class Operators:
     def add(self, thread: str, at_us: float, duration_us: float, name: str, args: dict[str, Any]) -> None:
         # The longer of two that begin together is the outer one.
         work = self._work(name, args)
-        if work is None and "_varlen_" in name and name in FORMULAS:
-            self._found.warn(f"the trace does not say how long the sequences of {name} are: it has no FLOPs")
         problem = _shapes(args) if self._each is not None else ""
         self._batch.append((thread, at_us, -duration_us, name, work, args.get("External id"), problem))
         if len(self._batch) >= BATCH:
@@ -147,7 +145,11 @@ class Operators:
         key = marshal.dumps([name, *(args.get(one) for one in _ARGUMENTS)], 0)
         work = self._works.get(key)
         if work is None:
-            work = _by_shapes(name, args)
+            given = _arguments(args)
+            work = _by_shapes(name, given)
+            if work is None and (reason := why_unknown(name, given)):
+                self._found.warn(reason)
+                return None
             if work is not None and len(self._works) < MAX_WORKS:
                 self._works[key] = work
         return work or _by_torch(args)
@@ -254,14 +256,14 @@ def _shapes(args: dict[str, Any]) -> str:
     return " ".join(str(shape) for shape in shapes if isinstance(shape, list) and shape)[:MOST_PROBLEM]
 
 
-def _by_shapes(name: str, args: dict[str, Any]) -> OperatorWork | None:
-    shapes = next((args[key] for key in _SHAPES if isinstance(args.get(key), list)), None)
-    types, values = args.get("Input type"), args.get("Concrete Inputs")
-    if shapes is None:
-        return None
-    given = Arguments(
-        shapes, types if isinstance(types, list) else (), values if isinstance(values, list) else ()
+def _arguments(args: dict[str, Any]) -> Arguments:
+    shapes = next((args[key] for key in _SHAPES if isinstance(args.get(key), list)), ())
+    return Arguments(
+        shapes, *(args[key] if isinstance(args.get(key), list) else () for key in _ARGUMENTS[len(_SHAPES) :])
     )
+
+
+def _by_shapes(name: str, given: Arguments) -> OperatorWork | None:
     work = work_of(name, given)
     return work and work._replace(note="; ".join(filter(None, (BY_SHAPES, work.note))))
 
