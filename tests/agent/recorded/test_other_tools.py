@@ -111,31 +111,6 @@ def _megatron(step: int, at: str, seconds: float) -> str:
     )
 
 
-PARTS = (
-    "using world size: 16, data-parallel size: 8, context-parallel size: 1, tensor-model-parallel size: 2\n"
-)
-
-
-@pytest.mark.parametrize("parts", [PARTS, PARTS.replace("parallel size: 8", "parallel-size: 8")])
-def test_step_of_a_rank_has_its_share_of_megatrons_global_batch(parts: str) -> None:
-    found = found_in(parts + _megatron(1, "10:00:10", 2), trainers.read)
-    assert found.throughput is not None
-    assert (found.throughput.batch, found.throughput.examples_per_s) == (8, 32)
-    assert (found.facts["global_batch_size"], found.facts["data_parallel_size"]) == (64, 8)
-    assert not found.warnings
-
-
-def test_share_of_a_global_batch_that_is_not_known_or_changes_is_absent() -> None:
-    found = found_in(_megatron(1, "10:00:10", 2), trainers.read)
-    assert found.throughput is not None
-    assert (found.throughput.batch, found.throughput.examples_per_s) == (None, 32)
-    assert warned(found, "no data-parallel size")
-    larger = _megatron(2, "10:00:12", 2).replace("   64", "  128")
-    growing = found_in(PARTS + _megatron(1, "10:00:10", 2) + larger, trainers.read)
-    assert growing.throughput is not None and growing.throughput.batch is None
-    assert warned(growing, "the batch size changes")
-
-
 def test_first_line_of_a_log_that_goes_on_from_a_checkpoint_speaks_for_as_many_steps_as_the_next() -> None:
     lines = [
         _megatron(10001, "10:00:10", 10),

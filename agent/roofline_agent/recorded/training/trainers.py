@@ -21,7 +21,6 @@ from .ranks import split_rank
 _ESCAPE = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 _STAMP = re.compile(r"(\d{4})-(\d\d)-(\d\d)[ T](\d\d):(\d\d):(\d\d)(?:[.,](\d{1,6}))?")
 _MEGATRON = re.compile(r"\biteration\s+(\d{1,12})/\s*(?:\d+|infinity) \|(.*elapsed time per iteration.*)")
-_MEGATRON_PARTS = re.compile(r"using world size: \d+, data-parallel[- ]size: (\d{1,9})\b")
 _DEEPSPEED = re.compile(
     r"(?:global_step=|\b\d+/)(\d{1,12}), RunningAvgSamplesPerSec=([\d.einf]+), CurrSamplesPerSec=([\d.einf]+)"
 )
@@ -34,7 +33,7 @@ _SIGNS = (_MEGATRON, _DEEPSPEED, _TITAN, _HUGGING_FACE)
 
 
 class TrainerStep(NamedTuple):
-    """What a line says of one step; the unit is of its rate, the batch is of all ranks."""
+    """What a line says of one step; the unit is of its rate."""
 
     tool: str
     step: int
@@ -76,13 +75,8 @@ class _TrainerLog:
         self._first = self._last = TrainerStep("", 0, None, "examples", None, None)
         self._weighted = [0.0, 0.0]  # examples and seconds of the lines that have both
         self._total: float | None = None
-        self._parts = 0  # that a batch of all ranks is shared out to; 0: unknown
-        self._has_several_batches = False
 
     def add(self, line: str, at: int) -> None:
-        if parts := _MEGATRON_PARTS.search(line):
-            self._parts = int(parts[1])
-            self._found.facts["data_parallel_size"] = self._parts
         parsed = next((step for read in READERS if (step := read(line)) is not None), None)
         if parsed is None:
             return
@@ -100,7 +94,6 @@ class _TrainerLog:
         if self._lines == 0:
             self._first = parsed
         else:
-            self._has_several_batches |= parsed.batch != self._first.batch
             many = max(1, parsed.step - self._last.step)
             if self._lines == 1:  # it may go on from a checkpoint: no more steps than the next
                 self._weigh(self._first, max(1, min(self._first.step, many)))
@@ -139,24 +132,8 @@ class _TrainerLog:
         found.tool = first.tool or "transformers"
         mean = self._total or (self._weighted[0] / self._weighted[1] if self._weighted[1] else None)
         found.throughput = Throughput(
-            first.unit, mean, self._last.rate, self._lines, self._batch_of_rank(), first.speaks_for
+            first.unit, mean, self._last.rate, self._lines, first.batch, first.speaks_for
         )
-
-    def _batch_of_rank(self) -> int | None:
-        """Ranks that hold parts of one model work on the same examples."""
-        batch = self._first.batch
-        if batch is None:
-            return None
-        if self._has_several_batches:
-            self._found.warn("the batch size changes: examples of a step of one rank are left out")
-            return None
-        if not self._parts:
-            self._found.warn(
-                "the log has no data-parallel size, by which ranks share the global batch: "
-                "examples of a step of one rank are unknown"
-            )
-            return None
-        return batch // self._parts
 
 
 def _megatron(line: str) -> TrainerStep | None:
