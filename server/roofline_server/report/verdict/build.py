@@ -14,7 +14,7 @@ from ...model.columns import known_mean
 from ...model.evidence import NS, RankEvidence
 from ...model.steady import LeftOut as Left
 from ...model.times import quantiles, times
-from ...records import ABSENT, rows
+from ...records import ABSENT, Table, rows
 from ...sentences import reasons
 from ...sentences import verdict as texts
 from ...store.view import JobView
@@ -86,16 +86,27 @@ def _beside_notes(known: Accounts, named: Sequence[Finding]) -> list[str]:
 
 def rate_of_run(view: JobView, training: Collection[int], steps: Steps) -> Value | None:
     """examples/s of these ranks from their first step to their last, whatever is left out of other numbers,
-    as far as steps are asked for. None: how many examples they had is not known of all steps."""
+    as far as steps are asked for. None: how many examples they had is not known of all steps, or only every
+    so many steps are known, as of a log that prints every tenth."""
     every = view.steps.get("steps", {})
     needed = ("rank", "window", "step", "begin_ns", "end_ns", "examples")
     own = within(where({name: every[name] for name in needed if name in every}, "window", OWN), steps)
     own = picked(own, np.isin(own["rank"], list(training))) if rows(own) else own
-    if not rows(own) or (own["examples"] == ABSENT).any():
+    if not rows(own) or (own["examples"] == ABSENT).any() or _has_every_nth(own):
         return None
     seconds = float(own["end_ns"].max() - own["begin_ns"].min()) / NS
     rate = float(own["examples"].sum()) / seconds if seconds > 0 else None
     return value(rate, "examples/s", Provenance.REPORTED, Scope.ROLE)
+
+
+def _has_every_nth(own: Table) -> bool:
+    """Whether most steps have a number more than one above that of the rank's step before, and began later
+    than that ended by their own length."""
+    at = np.lexsort((own["end_ns"], own["rank"]))
+    rank, step, begin_ns, end_ns = (own[name][at] for name in ("rank", "step", "begin_ns", "end_ns"))
+    late = begin_ns[1:] - end_ns[:-1] >= (end_ns - begin_ns)[1:]
+    apart = ((np.diff(step) > 1) & late)[np.diff(rank) == 0]
+    return len(apart) > 0 and float(apart.mean()) > 0.5
 
 
 # -- accounts -----------------------------------------------------------------------------------------------

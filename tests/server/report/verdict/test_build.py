@@ -24,8 +24,10 @@ from roofline_server.store.store import Store
 
 from ...builders import (
     ABSENT,
+    BEGIN,
     BORDER,
     CUMULATIVE,
+    END,
     GAUGE,
     MS,
     Node,
@@ -242,6 +244,23 @@ def test_steps_while_a_rank_was_not_there_are_not_missed(tmp_path: Path, pid: in
         node.put(store, batch(1 + sequence, at[0], at[-1] + MS, ranks=[one], marks=marks(said)))
     notes = [line for line in report_of(store, STEADY_STEPS).quality if line.endswith("not seen")]
     assert notes == ([f"{missing} steps of ddp:0 not seen"] if missing else [])
+
+
+@pytest.mark.parametrize(("apart", "is_known"), [(1, True), (10, False)])
+def test_rate_of_the_whole_run_where_every_step_or_every_tenth_is_known(
+    tmp_path: Path, apart: int, is_known: bool
+) -> None:
+    store, node = open_store(tmp_path), Node("a")
+    node.greet(store)
+    said = [
+        (0, kind, k * apart, 8 if kind == END else ABSENT, 100 * S + k * apart * 50 * MS + after)
+        for k in range(20)
+        for kind, after in ((BEGIN, 0), (END, 50 * MS))
+    ]
+    node.put(store, batch(begin_ns=100 * S, end_ns=120 * S, ranks=[rank()], marks=marks(said)))
+    whole = report_of(store, STEADY_STEPS).examples_per_second_of_run
+    assert (whole is not None) == is_known
+    assert whole is None or whole.value == pytest.approx(160)
 
 
 def test_the_first_step_of_a_few_counts_and_that_is_said(tmp_path: Path) -> None:
