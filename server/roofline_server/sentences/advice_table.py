@@ -19,6 +19,7 @@ from .advice_cases import (
     averages_by_ddp,
     has_idle_cpus,
     has_idle_tensor_cores,
+    has_kernels,
     has_more_ranks_than_cpus,
     has_narrow_vectors,
     has_one_server,
@@ -30,6 +31,7 @@ from .advice_cases import (
     has_uneven_servers,
     is_at_roof,
     is_memory_bound,
+    is_merged,
     may_be_tuned,
     of_some_ranks,
     shares_its_node,
@@ -356,6 +358,7 @@ ADVICE: tuple[Advice, ...] = (
         ("contention", "contention_unknown"),
         "reserve CPUs for the ranks: a cpuset, taskset, or the whole node (sbatch --exclusive)",
         "Hoefler et al., Characterizing the Influence of System Noise (SC 2010)",
+        holds=lambda case: not is_merged(case),
     ),
     Advice(
         ("contention_own", "contention", "contention_unknown", "compute"),
@@ -459,6 +462,6 @@ ADVICE: tuple[Advice, ...] = (
         ("compute",),
         "roofline-client plot --job {job} --points kernel -o FILE.png shows which kernels are far below it",
         "Williams, Waterman, Patterson, Roofline (CACM 2009)",
-        holds=lambda case: not is_at_roof(case) and bool(case.binding or not case.on_gpu),
+        holds=lambda case: not is_at_roof(case) and has_kernels(case),
     ),
 )

@@ -154,6 +154,8 @@ def next_gain(part: str, roof_known: bool = True) -> str:
     if part == "compute|transfer":
         more = ", slower than the roof allows" if roof_known else ""
         return f"kernels and communication of the GPU{more}"
+    if "compute" in part.split("|"):
+        return f"{parts_named(part)}{', more than the roof needs' if roof_known else ''}"
     return f"{parts_named(part)}, not overlapped with kernels"
 
 

@@ -115,6 +115,12 @@ def test_merged_parts_have_the_advice_for_either() -> None:
     assert advise(Case("input|blocked")).tries[0] == _held(Case("input|blocked"))[0], "it has its own"
 
 
+def test_a_merged_part_has_no_advice_that_rests_on_what_was_not_seen() -> None:
+    hidden = [*advise(Case("compute|host")).tries, *advise(Case("compute|contention")).tries]
+    assert not any("reserve CPUs" in line or "--points kernel" in line for line in hidden)
+    assert any("--points kernel" in line for line in advise(Case("compute|contention", kernel_s=1e-3)).tries)
+
+
 def test_every_advice_is_given_in_some_situation() -> None:
     given = {line for case, _ in SITUATIONS.values() for line in _held(case)}
     assert {one.tries for one in ADVICE} - given == set()
