@@ -57,7 +57,7 @@ ADVICE: tuple[Advice, ...] = (
         ("server_overloaded",),
         "add a parameter server and spread the variables over all (what-if --job {job} --ps {more_servers})",
         "Li et al., Scaling Distributed Machine Learning with the Parameter Server (OSDI 2014)",
-        "it is the only parameter server, for {workers} workers",
+        "it is the only parameter server, for {all_workers}",
         has_one_server,
     ),
     Advice(
@@ -364,7 +364,7 @@ ADVICE: tuple[Advice, ...] = (
         ("contention_own", "contention", "contention_unknown", "compute"),
         "OMP_NUM_THREADS={fair_threads}: one thread per CPU over all ranks of a node",
         "OpenMP specification, OMP_NUM_THREADS",
-        "{per_node} ranks of {threads} threads each on {cpus} CPUs",
+        "{computing} on {all_cpus}",
         has_too_many_threads,
     ),
     Advice(
@@ -377,14 +377,14 @@ ADVICE: tuple[Advice, ...] = (
         ("contention_own",),
         "fewer ranks per node, each with more CPUs",
         "Jain et al. 2019 (docs/methodology.md): processes per node, threads",
-        "{on_node} ranks share {cpus} CPUs",
+        "{all_ranks} share {all_cpus}",
         lambda case: shares_its_node(case) and bool(case.cpus),
     ),
     Advice(
         ("contention", "contention_unknown"),
         "fewer ranks per node, each with a CPU of its own",
         "Jain et al. 2019 (docs/methodology.md): processes per node, threads",
-        "{on_node} ranks share {cpus} CPUs",
+        "{all_ranks} share {all_cpus}",
         has_more_ranks_than_cpus,
     ),
     Advice(
@@ -449,7 +449,7 @@ ADVICE: tuple[Advice, ...] = (
         ("compute", "host"),
         "use all CPUs: OMP_NUM_THREADS={fair_threads}, or more ranks per node",
         "Jain et al. 2019 (docs/methodology.md): processes per node, threads",
-        "{per_node} ranks of {threads} threads each leave CPUs idle: the node has {cpus}",
+        "CPUs are idle: {computing} on a node of {all_cpus}",
         has_idle_cpus,
     ),
     Advice(

@@ -167,8 +167,9 @@ def parts_named(part: str) -> str:
 # -- evidence -----------------------------------------------------------------------------------------------
 
 
-def more_than_others(part: str, seconds: float) -> str:
-    return f"{duration(seconds)} more {parts_named(part)} a step than the other ranks"
+def more_than_others(part: str, seconds: float, others: int) -> str:
+    """others: how many other ranks there are."""
+    return f"{duration(seconds)} more {parts_named(part)} a step than the other {_ranks(others)}"
 
 
 def amid_communication(part: str, seconds: float) -> str:
@@ -202,10 +203,15 @@ def beside(ranks: Sequence[str], share: float, seconds: float) -> str:
     return f"{time} is between steps, where nothing is traced"
 
 
-def work(ratio: float) -> str:
+def work(ratio: float, others: int) -> str:
+    """others: as of `more_than_others`."""
     if abs(ratio - 1) < 0.05:
-        return "it does the same work as the others (examples, FLOPs, bytes)"
-    return f"its work is {times(ratio)} that of the others"
+        return f"it does the same work as the other {_ranks(others)} (examples, FLOPs, bytes)"
+    return f"its work is {times(ratio)} that of the other {_ranks(others)}"
+
+
+def _ranks(count: int) -> str:
+    return "rank" if count == 1 else "ranks"
 
 
 def foreign(cpus: float, host: str) -> str:

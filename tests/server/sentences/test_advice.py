@@ -135,6 +135,11 @@ def test_evidence_has_the_numbers_it_rests_on() -> None:
     assert crowded.evidence[0] == "2 ranks of 8 threads each on 8 CPUs"
     alone = advise(Case("server_overloaded", servers=1, workers=4))
     assert alone.evidence == ["it is the only parameter server, for 4 workers"]
+    one = advise(Case("compute", threads=1, cpus=8))
+    assert one.evidence == ["CPUs are idle: 1 rank of 1 thread on a node of 8 CPUs"]
+    assert advise(Case("server_overloaded", servers=1, workers=1)).evidence == [
+        "it is the only parameter server, for 1 worker"
+    ]
     skewed = advise(Case("server_skewed", servers=2, bytes_share=0.9))
     assert skewed.evidence == ["it gets 90% of the bytes, an even part would be 50%"]
 
