@@ -130,6 +130,10 @@ def uneven(part: str, share: float) -> str:
     return f"not certain: {parts_named(part)} is {share:.0%} of the step, but {varies}"
 
 
+def of_few_steps(headline: str) -> str:
+    return f"{headline}; low confidence: {_WHY['few_steps']}"
+
+
 def too_few_steps(steps: int) -> str:
     if not steps:
         return "not known: no steps were seen"
