@@ -81,10 +81,12 @@ class Connection:
         first_step: int | None = None,
         last_step: int | None = None,
         first_screen: bool = False,
+        newest: bool = False,
     ) -> Report:
         """The report of a job, of all steps or of those from first_step to last_step.
 
-        first_screen: without what fills tables only, which takes a third of the time.
+        first_screen: without what fills tables only, which takes a third of the time. newest: of the newest
+        steps of the ranks that train instead, whatever their numbers.
 
         Raises NotFound for a job the server does not know, Unreachable, Refused.
         """
@@ -94,6 +96,7 @@ class Connection:
             first_step=first_step,
             last_step=last_step,
             first_screen=first_screen or None,
+            newest=newest or None,
         )
         return from_message(Report, self._channel.ask(self._query.GetReport, request))
 

@@ -25,8 +25,6 @@ from .live import Shown
 TRAIL_EVERY_S = 5.0
 MOST_TRAIL = 130  # places that are remembered
 RECENT_S = 20.0  # so old may be what is known of a job's newest steps
-# Steps that "now" is of; more where these are fewer than in a tenth of the last 10 s.
-NEWEST, NEWEST_SHARE = 10, 0.1
 FORGOTTEN_S = 60.0  # after so long without a look the server is asked again where roles were
 Place = tuple[float, float, float]  # when (s), intensity, FLOP/s
 Part = tuple[figures.Figure, str]  # a picture, and its table as HTML
@@ -85,7 +83,7 @@ class StepsWatch:
 
     def __init__(self, job: str, state: JobState) -> None:
         self._job, self._state = job, state
-        self._last: int | None = None  # the newest step at the last look
+        self._last: int | None = None  # when the newest step had ended at the last look
         self._now = ""
 
     def look(self, client: Client) -> Shown:
@@ -100,16 +98,12 @@ class StepsWatch:
     def _newest(self, client: Client, found: StepOverview) -> str:
         """HTML; "": it is not known. Asked for with new steps only, and not at the first look, so that step
         times are there soon."""
-        recent = next((one for one in found.recent if not one.ago), None)
-        last = recent.last_step if recent else None
-        if recent is not None and self._last not in (None, last):
-            count = recent.last_step - recent.first_step + 1
-            first = recent.last_step + 1 - min(count, max(NEWEST, round(NEWEST_SHARE * count)))
+        if self._last not in (None, found.newest_ns):
             self._now = ""
             with suppress(ClientError):
-                line = screen.newest(client.report(self._job, first_step=first, first_screen=True))
+                line = screen.newest(client.report(self._job, newest=True, first_screen=True))
                 self._now = html(line) if line.rows else ""
-        self._last = last
+        self._last = found.newest_ns
         return self._now
 
 
@@ -145,7 +139,8 @@ class VerdictWatch:
     def look(self, client: Client) -> Shown:
         """What is to be shown now. Raises ClientError."""
         asked = self._chosen
-        report = client.report(asked.job, **asked.range(), first_screen=True)
+        first, last = parse_steps(asked.steps)
+        report = client.report(asked.job, first_step=first, last_step=last, first_screen=True)
         self._state.running = report.running
         parts: dict[str, Part] = {}
         if report.verdict is not None:

@@ -80,7 +80,8 @@ def _fitting(shown: Sequence[RankAccount], names: list[str], rest: Sequence[Rank
     begin = [_Cells(wording.ACCOUNT, names), _Cells("step", steps)]
     ends = _ends(shown)
     for most in range(PARTS, 0, -1):
-        for kept in range(len(ends), -1 if most == 1 else 0, -1):
+        least = 0 if most == 1 else min(1, len(ends))
+        for kept in range(len(ends), least - 1, -1):
             columns = [*begin, *_parts(shown, most), *ends[:kept]]
             if sum(one.width for one in columns) <= WIDTH:
                 return columns

@@ -90,12 +90,12 @@ def _brief_blocks(report: Report, verdict: Verdict, limits: Limits) -> list[Labe
 def newest(report: Report) -> Labelled:
     """What holds a running job up, in a line, by the report of its newest steps; empty: that is not known."""
     block, verdict = Labelled(), report.verdict
-    if verdict is None or verdict.kind == "unknown" or report.first_step is None:
+    if verdict is None or verdict.kind == "unknown":
         return block
     found = verdict.bottleneck
     words = verdict.headline if found is None else f"{_where(found, verdict)}, {_cost(found)}"
     style = "bold green" if verdict.kind == "healthy" else "bold"
-    block.add("NOW", f"since step {report.first_step:,}: {words}", style=style)
+    block.add("NOW", words, style=style)
     if found is not None and verdict.also:
         block.add("  also", f"{_where(verdict.also[0], verdict)}, {_cost(verdict.also[0])}")
     return block

@@ -29,7 +29,8 @@ class LatenessRow(NamedTuple):
 
 
 class RecentSteps(NamedTuple):
-    """Steps that began in ten seconds that ended so long before the newest step began."""
+    """Steps of the ranks that train that began in ten seconds that ended so long before the newest step
+    began."""
 
     ago: float  # s
     first_step: int
@@ -48,3 +49,4 @@ class StepOverview(NamedTuple):
     recent: list[RecentSteps]
     running: bool  # a rank has not exited, and reported lately
     notes: list[str]  # what of the job was removed or cannot be read
+    newest_ns: int  # when the newest step of the ranks that train ended, server's UNIX time; 0: there is none

@@ -60,16 +60,18 @@ class RoleCount(_message.Message):
     def __init__(self, role: _Optional[str] = ..., ranks: _Optional[int] = ...) -> None: ...
 
 class GetReportRequest(_message.Message):
-    __slots__ = ("job", "first_step", "last_step", "first_screen")
+    __slots__ = ("job", "first_step", "last_step", "first_screen", "newest")
     JOB_FIELD_NUMBER: _ClassVar[int]
     FIRST_STEP_FIELD_NUMBER: _ClassVar[int]
     LAST_STEP_FIELD_NUMBER: _ClassVar[int]
     FIRST_SCREEN_FIELD_NUMBER: _ClassVar[int]
+    NEWEST_FIELD_NUMBER: _ClassVar[int]
     job: str
     first_step: int
     last_step: int
     first_screen: bool
-    def __init__(self, job: _Optional[str] = ..., first_step: _Optional[int] = ..., last_step: _Optional[int] = ..., first_screen: bool = ...) -> None: ...
+    newest: bool
+    def __init__(self, job: _Optional[str] = ..., first_step: _Optional[int] = ..., last_step: _Optional[int] = ..., first_screen: bool = ..., newest: bool = ...) -> None: ...
 
 class GetStepsRequest(_message.Message):
     __slots__ = ("job", "ranks", "first_step", "last_step", "kernels")
@@ -114,7 +116,7 @@ class Newest(_message.Message):
     def __init__(self, batch: _Optional[int] = ...) -> None: ...
 
 class StepOverview(_message.Message):
-    __slots__ = ("job", "mode", "ranks", "firsts", "lasts", "left_out", "lines", "lateness", "recent", "running", "notes")
+    __slots__ = ("job", "mode", "ranks", "firsts", "lasts", "left_out", "lines", "lateness", "recent", "running", "notes", "newest_ns")
     JOB_FIELD_NUMBER: _ClassVar[int]
     MODE_FIELD_NUMBER: _ClassVar[int]
     RANKS_FIELD_NUMBER: _ClassVar[int]
@@ -126,6 +128,7 @@ class StepOverview(_message.Message):
     RECENT_FIELD_NUMBER: _ClassVar[int]
     RUNNING_FIELD_NUMBER: _ClassVar[int]
     NOTES_FIELD_NUMBER: _ClassVar[int]
+    NEWEST_NS_FIELD_NUMBER: _ClassVar[int]
     job: str
     mode: str
     ranks: int
@@ -137,7 +140,8 @@ class StepOverview(_message.Message):
     recent: _containers.RepeatedCompositeFieldContainer[RecentSteps]
     running: bool
     notes: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, job: _Optional[str] = ..., mode: _Optional[str] = ..., ranks: _Optional[int] = ..., firsts: _Optional[_Iterable[int]] = ..., lasts: _Optional[_Iterable[int]] = ..., left_out: _Optional[_Iterable[bool]] = ..., lines: _Optional[_Iterable[_Union[StepLine, _Mapping]]] = ..., lateness: _Optional[_Iterable[_Union[LatenessRow, _Mapping]]] = ..., recent: _Optional[_Iterable[_Union[RecentSteps, _Mapping]]] = ..., running: bool = ..., notes: _Optional[_Iterable[str]] = ...) -> None: ...
+    newest_ns: int
+    def __init__(self, job: _Optional[str] = ..., mode: _Optional[str] = ..., ranks: _Optional[int] = ..., firsts: _Optional[_Iterable[int]] = ..., lasts: _Optional[_Iterable[int]] = ..., left_out: _Optional[_Iterable[bool]] = ..., lines: _Optional[_Iterable[_Union[StepLine, _Mapping]]] = ..., lateness: _Optional[_Iterable[_Union[LatenessRow, _Mapping]]] = ..., recent: _Optional[_Iterable[_Union[RecentSteps, _Mapping]]] = ..., running: bool = ..., notes: _Optional[_Iterable[str]] = ..., newest_ns: _Optional[int] = ...) -> None: ...
 
 class StepLine(_message.Message):
     __slots__ = ("name", "role", "ranks", "shortest", "middle", "longest")

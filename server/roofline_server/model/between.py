@@ -16,7 +16,8 @@ def between(ranks: Sequence[RankEvidence], scope: Scope) -> dict[str, Value]:
     time in steps and between them. Nothing where none was seen: whether hooks can see any is not known."""
     found: dict[str, Value] = {}
     kinds = sorted({kind for r in ranks for kind in r.between})
-    whole = sum(float(durations(r.steps).sum()) for r in ranks if not r.serving) if kinds else 0.0
+    working = [r for r in ranks if not r.serving] if kinds else []
+    whole = sum(float(durations(r.steps).sum()) + r.left_out for r in working)
     spent = 0.0
     for kind in kinds:
         lasted = np.concatenate([r.between[kind] for r in ranks if kind in r.between])

@@ -190,6 +190,7 @@ class RankEvidence(NamedTuple):
     energy_of: str = ""  # what `energy` is of where it is not the node's shared out
     has_gpu_energy: bool = False  # that of the GPUs it alone used is in `energy`
     between: Mapping[str, Floats] = {}  # what lay between its steps: kind -> seconds of each stretch
+    left_out: float = 0.0  # s, of its steps that are not in `steps`, though nobody asked for a range
     cpu_wait: CounterEvidence | None = None  # ns that its threads waited for a CPU, summed over them
     uses_gpu: bool = False  # it computes on GPUs, whether or not anybody counted its kernels
     gpus: GpuEvidence | None = None

@@ -21,6 +21,7 @@ from ..report.questions import Steps, Subject
 from ..report.ranks.summaries import summarize_job
 from ..report.roofline import rooflines
 from ..report.steps import overview, steps, timeline
+from ..report.steps.newest import newest_steps
 from ..report.time_roofline import time_rooflines
 from ..report.trajectory import trajectories
 from ..report.trajectory.experiments import jobs_of
@@ -106,7 +107,8 @@ class Answers:
             return kept
         view = self._view_of_steps(request, evidence.NEEDED)
         made = first_screen if request.first_screen else build
-        found = to_message(query_pb2.Report(), made(view, _range(request), self._store.now_ns()))
+        asked = newest_steps(view) if request.newest else _range(request)
+        found = to_message(query_pb2.Report(), made(view, asked, self._store.now_ns()))
         return _with_removed(found, view)  # its verdict says what is damaged
 
     def report_to_keep(self, run: str) -> bytes:

@@ -14,17 +14,19 @@ R = TypeVar("R")
 
 
 class Steps(NamedTuple):
-    """Which steps a question is about; None: no bound. Without any bound the question is about the steady
+    """Which steps a question is about; None: no bound. since_ns: those that ended later, server time, however
+    they are numbered. Without any bound the question is about the steady
     steps: `left_out` are then the windows of the other ones, rank, step, end_ns (see evidence/steady.py)."""
 
     first: int | None = None
     last: int | None = None
     left_out: Table | None = None
+    since_ns: int | None = None
 
     @property
     def is_bounded(self) -> bool:
         """Whether steps before or after some are left out; numbers of steps begin at 0."""
-        return bool(self.first) or self.last is not None
+        return bool(self.first) or self.last is not None or self.since_ns is not None
 
 
 ALL_STEPS = Steps(0)

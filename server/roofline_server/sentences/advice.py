@@ -10,7 +10,7 @@ from roofline.texts import listed
 
 from .advice_cases import CYCLE_TIME, FUSION, Case
 from .advice_table import ADVICE, Advice
-from .wording import duration, quantity
+from .wording import duration, many, quantity
 
 SHOWN = 4
 
@@ -47,7 +47,10 @@ def _words(case: Case) -> dict[str, object]:
         "rank": listed(case.ranks, 3) or case.only or "every rank",
         "node": f"node {case.host}" if case.host else "its node",
         "of_host": f" of {case.host}" if case.host else "",  # as verdict.foreign says it: it is said once
-        "all_threads": (case.threads or 0) * case.per_node,
+        "all_workers": many(case.workers, "worker"),
+        "all_ranks": many(case.on_node, "rank"),
+        "all_cpus": many(case.cpus or 0, "CPU"),
+        "computing": _computing(case),
         "fair_threads": max(1, (case.cpus or case.per_node) // max(1, case.per_node)),
         "more_servers": case.servers + 1,
         "cycle_ms": case.settings.get(CYCLE_TIME, "1"),
@@ -62,6 +65,12 @@ def _words(case: Case) -> dict[str, object]:
         "even": f"{1 / max(1, case.servers):.0%}",
         "foreign_cpus": f"{case.foreign:.1f}" if case.foreign is not None else "",
     }
+
+
+def _computing(case: Case) -> str:
+    """ "2 ranks of 8 threads each", "1 rank of 1 thread"."""
+    each = " each" if case.per_node > 1 else ""
+    return f"{many(case.per_node, 'rank')} of {many(case.threads or 0, 'thread')}{each}"
 
 
 def _megabytes(setting: str) -> str:

@@ -83,6 +83,11 @@ def shares_its_node(case: Case) -> bool:
     return case.on_node > 1 and not case.on_gpu
 
 
+def is_merged(case: Case) -> bool:
+    """Whether it is about a part of the account of which it is not known which of several it is."""
+    return "|" in case.kind
+
+
 def shares_with_others(case: Case) -> bool:
     return case.foreign is not None and case.foreign >= 0.1
 
@@ -117,6 +122,13 @@ def averages_by_ddp(case: Case) -> bool:
 
 def has_small_kernels(case: Case) -> bool:
     return case.kernel_s is not None and case.kernel_s < SMALL_KERNEL_S
+
+
+def has_kernels(case: Case) -> bool:
+    """Recorded ones, with FLOPs if they ran on a GPU. A part that may be kernels, or something else, needs
+    none."""
+    recorded = case.kernel_s is not None or not is_merged(case)
+    return recorded and bool(case.binding or not case.on_gpu)
 
 
 def is_memory_bound(case: Case) -> bool:

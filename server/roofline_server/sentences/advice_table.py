@@ -19,6 +19,7 @@ from .advice_cases import (
     averages_by_ddp,
     has_idle_cpus,
     has_idle_tensor_cores,
+    has_kernels,
     has_more_ranks_than_cpus,
     has_narrow_vectors,
     has_one_server,
@@ -30,6 +31,7 @@ from .advice_cases import (
     has_uneven_servers,
     is_at_roof,
     is_memory_bound,
+    is_merged,
     may_be_tuned,
     of_some_ranks,
     shares_its_node,
@@ -55,7 +57,7 @@ ADVICE: tuple[Advice, ...] = (
         ("server_overloaded",),
         "add a parameter server and spread the variables over all (what-if --job {job} --ps {more_servers})",
         "Li et al., Scaling Distributed Machine Learning with the Parameter Server (OSDI 2014)",
-        "it is the only parameter server, for {workers} workers",
+        "it is the only parameter server, for {all_workers}",
         has_one_server,
     ),
     Advice(
@@ -362,12 +364,13 @@ ADVICE: tuple[Advice, ...] = (
         ("contention", "contention_unknown"),
         "reserve CPUs for the ranks: a cpuset, taskset, or the whole node (sbatch --exclusive)",
         "Hoefler et al., Characterizing the Influence of System Noise (SC 2010)",
+        holds=lambda case: not is_merged(case),
     ),
     Advice(
         ("contention_own", "contention", "contention_unknown", "compute"),
         "OMP_NUM_THREADS={fair_threads}: one thread per CPU over all ranks of a node",
         "OpenMP specification, OMP_NUM_THREADS",
-        "{per_node} ranks of {threads} threads each on {cpus} CPUs",
+        "{computing} on {all_cpus}",
         has_too_many_threads,
     ),
     Advice(
@@ -380,14 +383,14 @@ ADVICE: tuple[Advice, ...] = (
         ("contention_own",),
         "fewer ranks per node, each with more CPUs",
         "Jain et al. 2019 (docs/methodology.md): processes per node, threads",
-        "{on_node} ranks share {cpus} CPUs",
+        "{all_ranks} share {all_cpus}",
         lambda case: shares_its_node(case) and bool(case.cpus),
     ),
     Advice(
         ("contention", "contention_unknown"),
         "fewer ranks per node, each with a CPU of its own",
         "Jain et al. 2019 (docs/methodology.md): processes per node, threads",
-        "{on_node} ranks share {cpus} CPUs",
+        "{all_ranks} share {all_cpus}",
         has_more_ranks_than_cpus,
     ),
     Advice(
@@ -452,7 +455,7 @@ ADVICE: tuple[Advice, ...] = (
         ("compute", "host"),
         "use all CPUs: OMP_NUM_THREADS={fair_threads}, or more ranks per node",
         "Jain et al. 2019 (docs/methodology.md): processes per node, threads",
-        "{per_node} ranks of {threads} threads each leave CPUs idle: the node has {cpus}",
+        "CPUs are idle: {computing} on a node of {all_cpus}",
         has_idle_cpus,
     ),
     Advice(
@@ -465,6 +468,6 @@ ADVICE: tuple[Advice, ...] = (
         ("compute",),
         "roofline-client plot --job {job} --points kernel -o FILE.png shows which kernels are far below it",
         "Williams, Waterman, Patterson, Roofline (CACM 2009)",
-        holds=lambda case: not is_at_roof(case) and bool(case.binding or not case.on_gpu),
+        holds=lambda case: not is_at_roof(case) and has_kernels(case),
     ),
 )

@@ -134,6 +134,10 @@ def uneven(part: str, share: float) -> str:
     return f"not certain: {parts_named(part)} is {share:.0%} of the step, but {varies}"
 
 
+def of_few_steps(headline: str) -> str:
+    return f"{headline}; low confidence: {_WHY['few_steps']}"
+
+
 def too_few_steps(steps: int) -> str:
     if not steps:
         return "not known: no steps were seen"
@@ -158,6 +162,8 @@ def next_gain(part: str, roof_known: bool = True) -> str:
     if part == "compute|transfer":
         more = ", slower than the roof allows" if roof_known else ""
         return f"kernels and communication of the GPU{more}"
+    if "compute" in part.split("|"):
+        return f"{parts_named(part)}{', more than the roof needs' if roof_known else ''}"
     return f"{parts_named(part)}, not overlapped with kernels"
 
 
@@ -169,8 +175,9 @@ def parts_named(part: str) -> str:
 # -- evidence -----------------------------------------------------------------------------------------------
 
 
-def more_than_others(part: str, seconds: float) -> str:
-    return f"{duration(seconds)} more {parts_named(part)} a step than the other ranks"
+def more_than_others(part: str, seconds: float, others: int) -> str:
+    """others: how many other ranks there are."""
+    return f"{duration(seconds)} more {parts_named(part)} a step than the other {_ranks(others)}"
 
 
 def amid_communication(part: str, seconds: float) -> str:
@@ -204,10 +211,15 @@ def beside(ranks: Sequence[str], share: float, seconds: float) -> str:
     return f"{time} is between steps, where nothing is traced"
 
 
-def work(ratio: float) -> str:
+def work(ratio: float, others: int) -> str:
+    """others: as of `more_than_others`."""
     if abs(ratio - 1) < 0.05:
-        return "it does the same work as the others (examples, FLOPs, bytes)"
-    return f"its work is {times(ratio)} that of the others"
+        return f"it does the same work as the other {_ranks(others)} (examples, FLOPs, bytes)"
+    return f"its work is {times(ratio)} that of the other {_ranks(others)}"
+
+
+def _ranks(count: int) -> str:
+    return "rank" if count == 1 else "ranks"
 
 
 def foreign(cpus: float, host: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from .reasons import LESS_WORK
 from .wording import duration, first_of, many, number, quantity
 
 # -- the change -------------------------------------------------------------------------------------------
@@ -99,6 +100,7 @@ def replayed(measured: float, played: float) -> str:
 
 # -- what to know -----------------------------------------------------------------------------------------
 
+NO_RATE = f"examples/s are not predicted: {LESS_WORK}"
 NO_LINK = (
     "latency and bandwidth of the links are not known: the range goes from all bandwidth to all latency "
     "(roofline-client bench net measures them)"

@@ -21,6 +21,7 @@ from ..records import (
     RankKey,
     Removed,
     Table,
+    concatenate,
     rows,
     take,
 )
@@ -111,21 +112,50 @@ def as_they_turned_out(view: JobView) -> JobView:
 
 def with_breaks(view: JobView) -> JobView:
     """The view in which each step is marked as apart from the one before that follows on something which is
-    part of no step: of steps that have a begin of their own nothing else tells."""
-    steps, spans = view.steps.get("steps", {}), view.between
-    if not rows(steps) or not rows(spans) or "apart" not in steps:
+    part of no step, or on a restart of its rank: the numbers of steps need not tell."""
+    steps = view.steps.get("steps", {})
+    if not rows(steps) or "apart" not in steps:
+        return view
+    breaks = concatenate([_ends_between(view), _restarts(view)])
+    if not rows(breaks):
         return view
     own = np.flatnonzero(steps["window"] == OWN)
     own = own[np.lexsort((steps["begin_ns"][own], steps["rank"][own]))]
     rank, begin = steps["rank"][own], steps["begin_ns"][own]
     apart = steps["apart"].copy()
-    for number in np.unique(spans["rank"]).tolist():
+    for number in np.unique(breaks["rank"]).tolist():
         first, last = np.searchsorted(rank, [number, number + 1]).tolist()
-        behind = first + np.searchsorted(begin[first:last], spans["end_ns"][spans["rank"] == number])
+        behind = first + np.searchsorted(begin[first:last], breaks["end_ns"][breaks["rank"] == number])
         apart[own[behind[behind < last]]] = 1
     if np.array_equal(apart, steps["apart"]):
         return view
     return view._replace(steps={**view.steps, "steps": {**steps, "apart": apart}})
+
+
+def _ends_between(view: JobView) -> Table:
+    """Rank and end of what was part of no step."""
+    spans = view.between
+    return {name: spans[name] for name in ("rank", "end_ns")} if rows(spans) else {}
+
+
+def _restarts(view: JobView) -> Table:
+    """Rank and start of each process that was not the first of its rank, on the server's clock."""
+    processes: dict[int, list[Incarnation]] = {}
+    for who in view.process_lifetimes:
+        if who.framework != RECORDED:
+            processes.setdefault(who.rank, []).append(who)
+
+    def start(who: Incarnation) -> int:
+        return int(view.clocks[who.node].to_server(np.array([who.start_ns], np.int64))[0])
+
+    # Nearly every rank has one process, whose start nobody needs.
+    again = [
+        (rank, at) for rank, each in processes.items() if len(each) > 1 for at in sorted(map(start, each))[1:]
+    ]
+    if not again:
+        return {}
+    rank, end_ns = np.array(again, np.int64).T
+    return {"rank": rank, "end_ns": end_ns}
 
 
 def by_latest_ranks(view: JobView) -> JobView:

@@ -41,6 +41,7 @@ def overview(
         "recent": [RecentSteps(0.0, max(0, count - 2), max(0, count - 1))] if count else [],
         "running": False,
         "notes": [],
+        "newest_ns": 0,
     }
     return StepOverview(**{**whole, **more})
 

@@ -26,18 +26,16 @@ class Server:
     def __init__(self, running: bool = False) -> None:
         self.running, self.asked = running, []  # type: ignore[var-annotated]
         self.lateness = [late("worker:0", 0.0)]
-        self.newest = 999
+        self.newest_ns = 999
 
     def step_overview(self, job: str, **asked: Any) -> StepOverview:
         self.asked.append(("overview", asked))
-        recent = [RECENT[0]._replace(last_step=self.newest), *RECENT[1:]]
-        found = overview([line("worker:0", 0.1)], self.lateness, recent=recent)
+        found = overview([line("worker:0", 0.1)], self.lateness, recent=RECENT, newest_ns=self.newest_ns)
         return found._replace(running=self.running)
 
     def report(self, job: str, **asked: Any) -> Report:
         self.asked.append(("report", asked))
         report = from_message(Report, pb.Report(job=job, running=self.running))
-        report = report._replace(first_step=asked.get("first_step"))
         return report._replace(verdict=verdicts.verdict())  # type: ignore[no-any-return]
 
     def roofline(self, job: str, kind: str, points: str, **steps: int | None) -> Roofline:
@@ -77,12 +75,12 @@ def test_picked_steps_are_what_verdict_and_roofline_are_of() -> None:
 def test_what_holds_a_running_job_up_now_is_of_its_newest_steps() -> None:
     server, watch = Server(running=True), StepsWatch("42", JobState())
     assert shown(watch, server)["now"] == "" and not server.of("report"), "step times first"
-    server.newest = 1009
+    server.newest_ns = 1009
     found = shown(watch, server)["now"]
-    assert server.of("report") == [{"first_step": 999, "first_screen": True}], "a tenth of the last 110"
-    assert "since step 999: ps:1 stalls the workers" in found
+    assert server.of("report") == [{"newest": True, "first_screen": True}]
+    assert "ps:1 stalls the workers" in found
     assert shown(watch, server)["now"] == found and len(server.of("report")) == 1, "there is no new step"
-    server.newest = 1020
+    server.newest_ns = 1020
     shown(watch, server)
     assert len(server.of("report")) == 2
     server.running = False

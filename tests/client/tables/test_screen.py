@@ -128,6 +128,13 @@ def test_part_that_cannot_be_told_apart_has_both_names() -> None:
     assert "input or host" in line(found, "Where a step goes")
 
 
+def test_parts_have_columns_of_their_own_where_nothing_is_known_of_how_ranks_ended() -> None:
+    parts = account(input=0.2, compute=0.5, transfer=0.3)
+    bare = parts._replace(exit="", cores=absent("1"), received=absent("byte/s"), sent=absent("byte/s"))
+    head = line(made(accounts=[bare]), "Where a step goes").split()
+    assert head == ["Where", "a", "step", "goes", "step", "input", "compute", "transfer"]
+
+
 def test_small_parts_are_other_time_and_nothing_is_lost() -> None:
     shares = dict.fromkeys(("input", "host", "gc", "stopped", "paging", "disk", "blocked"), 0.05)
     found = made(accounts=[account(**shares, compute=0.3, contention=0.2, transfer=0.15)])

@@ -42,6 +42,19 @@ def test_who_evaluates_is_nobody_that_could_be_late(tmp_path: Path) -> None:
     assert all(0 < one < 60 and math.isfinite(one) for one in found.lines[0].longest)
 
 
+def test_a_report_may_be_of_the_newest_steps(tmp_path: Path) -> None:
+    async def work() -> Any:
+        async with serving(tmp_path) as server:
+            A.greet(server.store)
+            A.put(server.store, *training([rank()], stepping=(0,)))
+            return await server.query.GetReport(
+                pb.GetReportRequest(job="job", first_screen=True, newest=True)
+            )
+
+    found = asyncio.run(work())
+    assert [one.steps for one in found.verdict.accounts] == [10]
+
+
 def test_a_range_of_steps_and_ranks_is_looked_at_alone(tmp_path: Path) -> None:
     found = asked(tmp_path, first_step=10, last_step=12, first_rank=1, last_rank=1)
     assert list(found.firsts) == [10, 11, 12]

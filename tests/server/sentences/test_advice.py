@@ -116,6 +116,12 @@ def test_merged_parts_have_the_advice_for_either() -> None:
     assert advise(Case("input|blocked")).tries[0] == _held(Case("input|blocked"))[0], "it has its own"
 
 
+def test_a_merged_part_has_no_advice_that_rests_on_what_was_not_seen() -> None:
+    hidden = [*advise(Case("compute|host")).tries, *advise(Case("compute|contention")).tries]
+    assert not any("reserve CPUs" in line or "--points kernel" in line for line in hidden)
+    assert any("--points kernel" in line for line in advise(Case("compute|contention", kernel_s=1e-3)).tries)
+
+
 def test_every_advice_is_given_in_some_situation() -> None:
     given = {line for case, _ in SITUATIONS.values() for line in _held(case)}
     assert {one.tries for one in ADVICE} - given == set()
@@ -130,6 +136,11 @@ def test_evidence_has_the_numbers_it_rests_on() -> None:
     assert crowded.evidence[0] == "2 ranks of 8 threads each on 8 CPUs"
     alone = advise(Case("server_overloaded", servers=1, workers=4))
     assert alone.evidence == ["it is the only parameter server, for 4 workers"]
+    one = advise(Case("compute", threads=1, cpus=8))
+    assert one.evidence == ["CPUs are idle: 1 rank of 1 thread on a node of 8 CPUs"]
+    assert advise(Case("server_overloaded", servers=1, workers=1)).evidence == [
+        "it is the only parameter server, for 1 worker"
+    ]
     skewed = advise(Case("server_skewed", servers=2, bytes_share=0.9))
     assert skewed.evidence == ["it gets 90% of the bytes, an even part would be 50%"]
 

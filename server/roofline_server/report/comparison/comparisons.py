@@ -18,6 +18,7 @@ from ...model.ledger import place
 from ...records import Floats
 from ...sentences import comparisons as texts
 from ...sentences import reasons
+from ...sentences.wording import number
 from ...store.view import JobView
 from ..ceilings.nodes import hosts
 from ..evidence.gathering import check_seen, gather
@@ -104,9 +105,18 @@ def _facts(side: _Side) -> dict[str, str]:
         found[f"tag {name}"] = {text}
     for role, count in Counter(rank.role for rank in side.evidence.values()).items():
         found[f"ranks {role}"] = {str(count)}
+    if (batch := _examples(side)) is not None:
+        found["examples a rank and step"] = {number(batch)}
     found["nodes"] = set(hosts(side.view))
     found["CPU"] = {machine.cpu_model for machine in side.view.machines.values() if machine.cpu_model}
     return {name: ", ".join(sorted(texts)) for name, texts in found.items()}
+
+
+def _examples(side: _Side) -> float | None:
+    """The median over the steps of the ranks that train; None: not known."""
+    every = [rank.steps.examples for rank in contributing_ranks(side.evidence).values()]
+    known = [examples[examples > 0] for examples in every]
+    return float(np.median(np.concatenate(known))) if any(map(len, known)) else None
 
 
 # -- numbers ------------------------------------------------------------------------------------------------

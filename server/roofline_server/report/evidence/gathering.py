@@ -21,7 +21,7 @@ from .ranks import evidence_of
 from .reasons import KINDS
 from .replays import marked, without_replays
 from .sampled import with_filled
-from .steady import kept_by_rank, resolved
+from .steady import kept_by_rank, resolved, seconds_left_out
 from .tables import by_rank, unite, within
 from .updates import with_updates
 
@@ -64,11 +64,13 @@ def gather(view: JobView, steps: Steps = STEADY_STEPS) -> Gathered:
         tables = {name: unite(table) for name, table in tables.items()}
     mine = without_replays(view, with_filled(view, kept_by_rank(tables, steps), steps), mode)
     lifetimes = by_rank(view.time_windows)
+    left_out = seconds_left_out(tables.get("steps", {}), steps)
     between, evidence = by_rank({"between": view.between}), {}
     for number in view.ranks:
         tables_of, apart = mine.get(number, {}), between.get(number, {}).get("between", {})
         lay_between = between_steps(apart, tables_of.get("steps", {}), steps)
-        evidence[number] = evidence_of(view, number, tables_of, lifetimes.get(number, {}), lay_between)
+        known = evidence_of(view, number, tables_of, lifetimes.get(number, {}), lay_between)
+        evidence[number] = known._replace(left_out=left_out.get(number, 0.0))
     evidence = with_updates(view, marked(view, evidence), mode)
     every = view.steps.get("steps", {})
     if rows(every) and not rows(tables["steps"]):

@@ -172,6 +172,16 @@ def kept_by_rank(tables: Mapping[str, Table], steps: Steps) -> dict[int, dict[st
     return by_rank(tables, (lambda table: are_left_out(table, left_out)) if left_out else None)
 
 
+def seconds_left_out(table: Table, steps: Steps) -> dict[int, float]:
+    """rank -> time of its own steps that are left out, of a table of steps."""
+    if not steps.left_out or not rows(table):
+        return {}
+    left = where(take(table, are_left_out(table, steps.left_out)), "window", OWN)
+    ranks, at = np.unique(left["rank"], return_inverse=True)
+    seconds = np.bincount(at, (left["end_ns"] - left["begin_ns"]) / NS)
+    return dict(zip(ranks.tolist(), seconds.tolist(), strict=True))
+
+
 def are_left_out(table: Table, left_out: Table) -> Bools:
     """Which rows are of windows that are left out."""
     out = np.zeros(rows(table), np.bool_)

@@ -95,6 +95,8 @@ def within(table: Table, steps: Steps) -> Table:
         wanted &= table["step"] >= steps.first
     if steps.last is not None:
         wanted &= table["step"] <= steps.last
+    if steps.since_ns is not None:
+        wanted &= table["end_ns"] > steps.since_ns
     return picked(table, wanted)
 
 

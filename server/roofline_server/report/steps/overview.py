@@ -21,6 +21,7 @@ from ..evidence.steady import are_left_out, steady_of
 from ..evidence.tables import by_rank, where, within
 from ..questions import Steps
 from ..ranks.members import in_order, is_running, name_of, roles_aside
+from .newest import trained
 
 BLOCKED = f"{COMMUNICATE}.ns"  # column: how long a rank was blocked by others in a step
 NEEDED: Mapping[str, Sequence[str] | None] = {"steps": OF_REPORT["steps"], "steps_spans": [BLOCKED]}
@@ -39,8 +40,8 @@ def step_overview(
 ) -> StepOverview:
     """most: stretches; 0: STRETCHES. first_rank, last_rank: of the ranks in order, both ends inclusive.
     Raises BadRequest for ranks that cannot be."""
-    own = where(view.steps.get("steps", {}), "window", OWN)
-    recent = list(_recent(own)) if rows(own) else []
+    own, training = where(view.steps.get("steps", {}), "window", OWN), trained(view)
+    recent = list(_recent(training)) if rows(training) else []
     found, left = _times(view, within(own, steps))
     aside = roles_aside({key.role for key in view.ranks.values()})  # of which nobody is late
     numbers = [number for number in in_order(view, found) if view.ranks[number].role not in aside]
@@ -65,6 +66,7 @@ def step_overview(
         recent,
         is_running(view, now_ns),
         [],
+        int(training["end_ns"].max()) if rows(training) else 0,
     )
 
 
@@ -168,10 +170,10 @@ def _ends(firsts: Sequence[int], count: int) -> Iterator[tuple[int, int]]:
     return zip(firsts, [first - 1 for first in (*firsts[1:], count)], strict=False)
 
 
-def _recent(own: Table) -> Iterator[RecentSteps]:
-    begins, newest = own["begin_ns"], int(own["begin_ns"].max())
+def _recent(training: Table) -> Iterator[RecentSteps]:
+    begins, newest = training["begin_ns"], int(training["begin_ns"].max())
     for ago in AGO_S:
         until = newest - int(ago * NS)
-        found = own["step"][(begins <= until) & (begins > until - int(RECENT_S * NS))]
+        found = training["step"][(begins <= until) & (begins > until - int(RECENT_S * NS))]
         if len(found):
             yield RecentSteps(ago, int(found.min()), int(found.max()))

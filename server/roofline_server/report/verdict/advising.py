@@ -27,7 +27,6 @@ from .foreign import foreign_cpus
 SETTING, HOOK = "setting.", "hook."
 THREADS = ("OMP_NUM_THREADS", "intra_op_threads", "TF_NUM_INTRAOP_THREADS")  # the first that is set
 NOT_TO_SHORTEN = ("wait_ranks", "other")  # parts of an account that are no next gain
-COMPUTING = ("compute", "compute|transfer")  # the second where collectives run on the GPU, too
 WORTH = 0.02  # of the step: a next gain of less is none
 
 
@@ -205,8 +204,9 @@ def _of_roof(accounts: Sequence[RankAccount]) -> float | None:
 
 
 def _next_gain(accounts: Sequence[RankAccount], on_gpu: Container[str]) -> Finding | None:
-    """The part of a healthy job that a step would shorten by most without it; of kernels, what they take
-    beyond what their roof needs, where that is known, or all they take on a GPU."""
+    """The part of a healthy job that a step would shorten by most without it; of kernels, and of a part that
+    may be kernels, what they take beyond what their roof needs, where that is known, or all they take on a
+    GPU."""
     own = [one for one in accounts if one.parts and one.step.value]
     if not own:
         return None
@@ -215,7 +215,7 @@ def _next_gain(accounts: Sequence[RankAccount], on_gpu: Container[str]) -> Findi
     for one in own:
         for part in one.parts:
             seconds = part.time.value or 0.0
-            if part.part in COMPUTING:
+            if "compute" in part.part.split("|"):
                 if one.roof.value is None and one.rank not in on_gpu:
                     continue
                 seconds = max(0.0, seconds - (one.roof.value or 0.0))

@@ -25,14 +25,14 @@ def aside_of(view: JobView, gathered: Gathered, numbers: Sequence[int]) -> Aside
         return None
     spans = by_rank({"between": view.between})
     own = by_rank({"steps": where(view.steps.get("steps", {}), "window", OWN)})
-    asked = [gathered.evidence[number].steps.step for number in numbers]
+    asked = [gathered.evidence[number].steps.end_ns for number in numbers]
     if not asked or any(number not in own for number in numbers) or not all(map(len, asked)):
         return None
     first, last = min(int(some.min()) for some in asked), max(int(some.max()) for some in asked)
     known = []
     for number in numbers:
         steps = own[number]["steps"]
-        steps = take(steps, (steps["step"] >= first) & (steps["step"] <= last))
+        steps = take(steps, (steps["end_ns"] >= first) & (steps["end_ns"] <= last))
         counted = np.isin(steps["end_ns"], gathered.evidence[number].steps.end_ns)
         known.append(_rank_steps(steps, counted, spans.get(number, {}).get("between", {})))
     return aside(known)

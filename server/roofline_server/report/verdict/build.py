@@ -24,7 +24,7 @@ from ..evidence.training import contributing_ranks
 from ..questions import Steps
 from ..ranks.members import in_order
 from .accounts import Accounts, accounts_of, rate_of
-from .findings import findings_of, seconds_a_step
+from .findings import Findings, findings_of, seconds_a_step
 from .servers import served
 
 MUCH_BESIDE = 0.05  # of the time of a rank
@@ -54,7 +54,7 @@ def verdict(
         whole |= quantiles(np.sort(lasted))  # their accounts have the wait for the others, too
     return Verdict(
         state=state,
-        headline=found.headline,
+        headline=_headline(found, known),
         kind="bottleneck" if found.named else known.conclusion.kind,
         bottleneck=found.named[0] if found.named else None,
         also=[*found.named[1:], *found.doubted],
@@ -68,6 +68,12 @@ def verdict(
         quality=[*quality, *_rate_notes(rate), *_beside_notes(known, found.named)],
         examples_per_second_of_run=rate_of_run(view, training, steps),
     )
+
+
+def _headline(found: Findings, known: Accounts) -> str:
+    """With the doubt that few steps leave where nothing is named: a finding says its own."""
+    few = "few_steps" in known.conclusion.why and known.conclusion.kind != "unknown"
+    return texts.of_few_steps(found.headline) if few and not found.named else found.headline
 
 
 def _rate_notes(rate: Value) -> list[str]:

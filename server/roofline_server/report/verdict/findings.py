@@ -252,12 +252,13 @@ def _evidence(cause: Cause, known: Accounts) -> list[str]:
             if seconds > 0
         ]
     notable = [(part, seconds) for part, seconds in largest if seconds > 0.1 * cause.gain.mean]
-    found = [texts.more_than_others(part, seconds) for part, seconds in notable[:3]]
+    others = len(known.concerned) - len(cause.ranks)
+    found = [texts.more_than_others(part, seconds, others) for part, seconds in notable[:3]]
     if cause.amid > 0.1 * cause.gain.mean:
         part = "contention" if cause.part == LACKING else cause.part
         found.append(texts.amid_communication(part, cause.amid))
     if cause.work is not None and cause.kind in ("more_work", "slower", "host"):
-        found.append(texts.work(cause.work))
+        found.append(texts.work(cause.work, others))
     if cause.kind in ("contention", "contention_own") and cause.host in known.foreign:
         found.append(texts.foreign(known.foreign[cause.host], cause.host))
     return found

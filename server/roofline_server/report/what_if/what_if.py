@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -11,6 +12,7 @@ from roofline.answers.what_if import Predicted, WhatIf
 from ...errors import BadRequest
 from ...model.evidence import RankEvidence
 from ...model.intervals import OF_A_GAIN, of_changed_run
+from ...model.kinds import MORE_WORK, work_of_each
 from ...model.replay import played_columns
 from ...model.summary import summarize
 from ...model.times import beside, durations
@@ -22,6 +24,7 @@ from ..evidence.gathering import Gathered, gather
 from ..evidence.ranks import NEEDED as NEEDED
 from ..evidence.training import training_ranks
 from ..verdict.servers import Served, served
+from ..verdict.signals import signals_of
 from .mending import mend
 from .servers import with_servers
 from .synchronous import synchronous
@@ -43,11 +46,13 @@ class WhatIfQuery(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """steps: seconds a step; None: `notes` begin with why it cannot be told."""
+    """steps: seconds a step; None: `notes` begin with why it cannot be told. no_rate: why no examples/s
+    follow from them; "": they do."""
 
     steps: Range | None
     basis: list[str]
     notes: list[str]
+    no_rate: str = ""
 
 
 class _Known(NamedTuple):
@@ -80,9 +85,19 @@ def what_if(view: JobView, asked: WhatIfQuery) -> WhatIf:
         found = Answer(*synchronous(view, gathered, change, asked.bandwidth))
     if found.steps is not None and now.step and not asked.fix:
         found = found._replace(steps=_of_another_run(found.steps, now, change))
+    if asked.fix and found.steps is not None and _does_more(view, gathered, training, asked.fix):
+        found = found._replace(notes=[*found.notes, texts.NO_RATE], no_rate=reasons.LESS_WORK)
     if left:
         found = found._replace(notes=[*found.notes, texts.left_out(left)])
     return _answer(view.job, gathered.mode, words, now, change, found)
+
+
+def _does_more(view: JobView, gathered: Gathered, training: Sequence[RankEvidence], fixed: str) -> bool:
+    """Whether it is a rank with more work than the others: like these, it would do less."""
+    played = {rank.key for rank in training}
+    signals = [one for one in signals_of(view, gathered).values() if one.rank in played]
+    more = work_of_each(signals) > 1 + MORE_WORK
+    return any(one.rank == fixed and does for one, does in zip(signals, more.tolist(), strict=True))
 
 
 def _of_another_run(steps: Range, now: _Known, change: JobChange) -> Range:
@@ -180,9 +195,9 @@ def _answer(job: str, mode: str, words: str, now: _Known, change: JobChange, fou
         )
     likely, low, high = found.steps
     then = Value(likely, "s", Provenance.ESTIMATED, Scope.PROCESS)
-    rate = Predicted(now.rate, Value(None, "examples/s", reason=now.rate.reason), None, None)
+    rate = Predicted(now.rate, Value(None, "examples/s", reason=found.no_rate or now.rate.reason), None, None)
     sentence = texts.answer_of_step(words, likely, low, high, now.step)
-    if now.rate.value is not None:
+    if now.rate.value is not None and not found.no_rate:
         # As much faster as there are more ranks with more examples in shorter steps.
         work = (change.ranks or now.ranks) / max(1, now.ranks) * change.batch
         examples = work * (now.step + now.beside) * now.rate.value

@@ -46,6 +46,26 @@ def test_jobs_of_other_sizes_whose_work_is_not_known_are_not_called_faster(tmp_p
     assert between(store, "large", "other").headline.startswith("other is 0.75x as fast as large")
 
 
+@pytest.mark.parametrize(("batches", "shown"), [((8, 16), [("8", "16")]), ((8, 8), []), ((0, 0), [])])
+def test_other_numbers_of_examples_are_a_setting_that_differs(
+    tmp_path: Path, batches: tuple[int, int], shown: list[tuple[str, str]]
+) -> None:
+    store, node = open_store(tmp_path), Node("a")
+    node.greet(store)
+    for at, (job, examples) in enumerate(zip(("one", "other"), batches, strict=True)):
+        first = (100 + 20 * at) * S
+        said = [
+            (0, kind, k, examples or ABSENT, first + (k + kind) * 20 * MS)
+            for k in range(60)
+            for kind in (BEGIN, END)
+        ]
+        own = [rank(job, "ddp", pid=100 + at)]
+        node.put(store, batch(at + 1, first, first + 10 * S, ranks=own, marks=marks(said)))
+    found = between(store, "one", "other")
+    assert [(one.first, one.second) for one in found.settings] == shown
+    assert (texts.SAME_SETTINGS in found.notes) == (not shown)
+
+
 def change(found: Comparison, kind: str, subject: str = "") -> Change:
     return next(one for one in found.changes if (one.kind, one.subject) == (kind, subject))
 

@@ -65,6 +65,12 @@ def test_report_says_how_often_and_how_long(tmp_path: Path, seal: bool) -> None:
     assert report.roles[0].summary.values["between.checkpoint.count"].value == 3
 
 
+def test_steps_that_are_left_out_are_part_of_the_time_too(tmp_path: Path) -> None:
+    report = build(view_of(store_of(tmp_path)))
+    assert values(report)["steps"] == 29
+    assert values(report)["between.share"] == pytest.approx(3 / 6)
+
+
 def test_steps_last_as_long_as_without_what_lies_between(tmp_path: Path) -> None:
     found = values(build(view_of(store_of(tmp_path)), ALL_STEPS))
     assert found["steps"] == 30

@@ -59,6 +59,18 @@ def test_gpus_that_run_the_collectives_have_no_gain_of_what_their_roof_needs() -
     assert found is not None and found.kind == "host"
 
 
+@pytest.mark.parametrize("part", ["compute|host", "compute|contention", "input|compute|host"])
+def test_a_part_that_may_be_kernels_has_no_gain_of_what_their_roof_needs(part: str) -> None:
+    parts = {part.replace("|", "__"): 0.09, "transfer": 0.01}
+    found = _next_gain([account(0.06, **parts)], ())
+    assert found is not None and (found.kind, found.cost.value) == (part, pytest.approx(0.03))
+    assert found.sentence.endswith(", more than the roof needs")
+    found = _next_gain([account(None, **parts)], ())
+    assert found is not None and found.kind == "transfer", "what it needs is not known"
+    found = _next_gain([account(None, **parts)], {"ddp:0"})
+    assert found is not None and found.kind == part and "overlap" not in found.sentence
+
+
 def test_advice_is_about_the_ranks_that_compute_on_the_node_of_the_finding(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

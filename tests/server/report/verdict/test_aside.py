@@ -9,36 +9,41 @@ from roofline.answers.verdict import Verdict
 from roofline_server.report.job.build import first_screen
 from roofline_server.report.questions import ALL_STEPS, STEADY_STEPS, Steps
 
-from ...builders import ABSENT, BEGIN, BORDER, MS, Node, S, batch, marks, open_store, rank, spans
+from ...builders import ABSENT, BEGIN, BORDER, MS, UNIX, Node, S, batch, marks, open_store, rank, spans
 
 STEPS, STEP, EVALUATION, EVERY = 90, 50 * MS, 400 * MS, 20
 INPUT, COMPUTE = 2 * MS, 36 * MS
 
 
 def verdict_of(
-    folder: Path, doing: tuple[int, ...] = (0,), steps: Steps = STEADY_STEPS, every: int = EVERY
+    folder: Path,
+    doing: tuple[int, ...] = (0,),
+    steps: Steps = STEADY_STEPS,
+    every: int = EVERY,
+    epoch: int = STEPS,
 ) -> Verdict:
     """Of two ranks of 90 steps with 8 examples each. doing: those that evaluate before every 20th, while the
-    others wait in that step."""
+    others wait in that step. epoch: steps after which numbers begin anew."""
     store, node = open_store(folder), Node("a")
     node.greet(store)
     said, found = [], []
     for one in (0, 1):
         now = 100 * S
-        said.append((one, BORDER, -1, ABSENT, now))
         for step in range(STEPS):
+            if step % epoch == 0:
+                said.append((one, BORDER, -1, ABSENT, now))
             begin, aside = now, EVALUATION if step and step % every == 0 else 0
             if aside and one in doing:
                 begin += EVALUATION
                 found.append((one, "between.evaluation", now, begin, ABSENT, 1))
-                said.append((one, BEGIN, step, ABSENT, begin))
+                said.append((one, BEGIN, step % epoch, ABSENT, begin))
             fetched = begin + INPUT
             computed = fetched + COMPUTE
             now += STEP + aside
             found.append((one, "phase.input", begin, fetched, ABSENT, 1))
             found.append((one, "phase.backward", fetched, computed, ABSENT, 1))
             found.append((one, "phase.communicate", computed, now, ABSENT, 1))
-            said.append((one, BORDER, step, 8, now))
+            said.append((one, BORDER, step % epoch, 8, now))
     ranks = [rank(role="ddp", index=i, pid=100 + i) for i in (0, 1)]
     found.sort(key=lambda span: span[0])
     end = max(mark[-1] for mark in said)
@@ -84,6 +89,13 @@ def test_the_same_where_all_steps_are_asked_for(tmp_path: Path) -> None:
     assert named is not None
     assert named.kind == "evaluates"
     assert named.cost.value == pytest.approx(4 * 0.4 / STEPS, rel=0.02)
+
+
+def test_what_was_done_in_an_earlier_epoch_costs_the_newest_steps_nothing(tmp_path: Path) -> None:
+    newest = Steps(since_ns=UNIX + 100 * S + STEPS * STEP + 4 * EVALUATION - 9 * STEP)
+    found = verdict_of(tmp_path, steps=newest, epoch=STEPS // 2)
+    assert [account.steps for account in found.accounts] == [9, 9]
+    assert "evaluates" not in [one.kind for one in (found.bottleneck, *found.also) if one]
 
 
 def test_ranks_that_all_evaluate_keep_nobody_waiting(tmp_path: Path) -> None:

@@ -148,6 +148,13 @@ def test_equal_ranks_are_healthy(tmp_path: Path) -> None:
     assert [one.rank for one in found.also] == [""]  # what the next gain would be, of nobody in particular
 
 
+@pytest.mark.parametrize(("count", "doubted"), [(9, True), (41, True), (42, False)])
+def test_few_steps_leave_a_doubt_that_the_headline_says(tmp_path: Path, count: int, doubted: bool) -> None:
+    found = verdict_of(tmp_path, (0, 0), count=count)
+    assert found.kind == "healthy"
+    assert found.headline.endswith("; low confidence: few steady steps") == doubted
+
+
 def test_parts_of_an_account_add_up_to_the_step(tmp_path: Path) -> None:
     for one in verdict_of(tmp_path, (0, 10 * MS)).accounts:
         assert one.steps == STEPS - 1

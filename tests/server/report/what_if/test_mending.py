@@ -14,6 +14,7 @@ from roofline_server.report.what_if.mending import _shorter
 from roofline_server.report.what_if.what_if import WhatIfQuery, what_if
 from roofline_server.sentences import waits
 from roofline_server.sentences import what_if as texts
+from roofline_server.sentences.reasons import LESS_WORK
 
 from ...builders import MS, S
 from ..odd_jobs import Odd, stored
@@ -36,6 +37,18 @@ def test_input_of_a_rank_that_trains_alone(tmp_path: Path) -> None:
 def test_a_rank_that_trains_alone_cannot_be_like_others(tmp_path: Path) -> None:
     found = mended(tmp_path, "ddp:0", [Odd("ddp", MANY)])
     assert found.step.then.value is None and found.step.then.reason == waits.ALONE
+
+
+@pytest.mark.parametrize(("examples", "known"), [(8, True), (16, False)])
+def test_a_rank_with_more_work_than_the_others_has_no_rate_without_it(
+    tmp_path: Path, examples: int, known: bool
+) -> None:
+    ranks = [Odd("ddp", MANY), Odd("ddp", MANY), Odd("ddp", MANY, examples=examples)]
+    found = mended(tmp_path, "ddp:2", ranks)
+    assert found.step.then.value is not None and found.rate.now.value is not None
+    assert (found.rate.then.value is not None) == known
+    assert (texts.NO_RATE in found.notes, "examples/s" in found.sentence) == (not known, known)
+    assert known or found.rate.then.reason == LESS_WORK
 
 
 def test_a_rank_that_is_not_there_is_not_known(tmp_path: Path) -> None:
