@@ -134,8 +134,8 @@ def uneven(part: str, share: float) -> str:
     return f"not certain: {parts_named(part)} is {share:.0%} of the step, but {varies}"
 
 
-def of_few_steps(headline: str) -> str:
-    return f"{headline}; low confidence: {_WHY['few_steps']}"
+def doubted(headline: str, doubts: Sequence[str]) -> str:
+    return f"{headline}; low confidence: {why_low(doubts)}"
 
 
 def too_few_steps(steps: int) -> str:

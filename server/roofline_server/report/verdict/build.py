@@ -54,7 +54,7 @@ def verdict(
         whole |= quantiles(np.sort(lasted))  # their accounts have the wait for the others, too
     return Verdict(
         state=state,
-        headline=_headline(found, known),
+        headline=_headline(found, known, steps),
         kind="bottleneck" if found.named else known.conclusion.kind,
         bottleneck=found.named[0] if found.named else None,
         also=[*found.named[1:], *found.doubted],
@@ -70,10 +70,17 @@ def verdict(
     )
 
 
-def _headline(found: Findings, known: Accounts) -> str:
-    """With the doubt that few steps leave where nothing is named: a finding says its own."""
-    few = "few_steps" in known.conclusion.why and known.conclusion.kind != "unknown"
-    return texts.of_few_steps(found.headline) if few and not found.named else found.headline
+def _headline(found: Findings, known: Accounts, steps: Steps) -> str:
+    """With its doubts where nothing is named: a finding says its own. Of the newest steps there are always
+    few."""
+    doubts = [
+        why
+        for why in known.conclusion.why
+        if why == "waits_in_kernels" or (why == "few_steps" and steps.since_ns is None)
+    ]
+    if found.named or known.conclusion.kind == "unknown" or not doubts:
+        return found.headline
+    return texts.doubted(found.headline, doubts)
 
 
 def _rate_notes(rate: Value) -> list[str]:

@@ -153,6 +153,8 @@ def test_few_steps_leave_a_doubt_that_the_headline_says(tmp_path: Path, count: i
     found = verdict_of(tmp_path, (0, 0), count=count)
     assert found.kind == "healthy"
     assert found.headline.endswith("; low confidence: few steady steps") == doubted
+    newest = verdict_of(tmp_path / "newest", (0, 0), Steps(since_ns=0), count=count)
+    assert newest.kind == "healthy" and "confidence" not in newest.headline
 
 
 def test_parts_of_an_account_add_up_to_the_step(tmp_path: Path) -> None:
