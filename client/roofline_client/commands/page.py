@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import secrets
 import sys
@@ -41,7 +42,8 @@ def page(
     if bool(certificate) != bool(key):
         raise UsageError("--certificate and --key belong together")
     if until_stdin_ends:
-        os.nice(BESIDE_A_SERVER)
+        with contextlib.suppress(OSError):  # services may be kept from it (systemd: ~@resources)
+            os.nice(BESIDE_A_SERVER)
     place = Place(host, int(port), certificate, key)
     if not place.is_private and certificate is None:
         raise UsageError(
