@@ -99,6 +99,8 @@ def test_programs_work_with_what_their_units_leave_them(site: Site) -> None:
     for folder in (state, place):
         folder.mkdir()
         os.chown(folder, NOBODY, NOBODY)
+    hidden = site.folder / "home"  # as ProtectHome hides it
+    hidden.mkdir(0)
     narrow = with_capabilities_of("roofline-server.service", os.getuid())
     server = [
         *narrow,
@@ -112,7 +114,7 @@ def test_programs_work_with_what_their_units_leave_them(site: Site) -> None:
         "--page",
         page := f"127.0.0.1:{free_port()}",
     ]
-    site.start(server, "server.log")
+    site.start(server, "server.log", HOME=str(hidden), XDG_CONFIG_HOME="")
     wait_until(site.answers, what="the server answers")
     wait_until(lambda: page_answers(page), what="the live page answers")
     narrow = with_capabilities_of("roofline-agent.service", NOBODY)
