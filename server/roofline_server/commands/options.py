@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
@@ -10,6 +11,20 @@ import typer
 
 from .. import access
 from ..errors import ConfigError
+
+CENTURY_DAYS = 36_500.0
+
+
+def at_most(most: float) -> Callable[[float], float]:
+    """Checks an option; nan is refused too, which no bound of typer's does."""
+
+    def check(given: float) -> float:
+        if not given <= most:
+            raise typer.BadParameter(f"{given:g} must be at most {most:g}")
+        return given
+
+    return check
+
 
 KeepDaysOption = Annotated[
     float | None,

@@ -16,6 +16,9 @@ from typer.testing import CliRunner
     [
         (("--role", "king"), "no role 'king': there are agent, reader, admin"),
         (("--user", "alice"), "only readers can be limited"),
+        (("--days", "3000000"), "'--days': 3e+06 must be at most 36500"),
+        (("--days", "inf"), "'--days': inf must be at most 36500"),
+        (("--days", "nan"), "'--days': "),
     ],
 )
 def test_token_that_cannot_be_is_a_usage_error(
@@ -25,3 +28,15 @@ def test_token_that_cannot_be_is_a_usage_error(
     done = CliRunner().invoke(app, ["token", "new", *options])
     assert done.exit_code == 2 and why in " ".join(done.output.split())
     assert Tokens(tmp_path).all() == []
+
+
+@pytest.mark.parametrize("days", [3e6, 1e300, float("inf")])
+def test_token_that_outlasts_the_calendar_is_listed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, days: float
+) -> None:
+    """A server of before could make such a token."""
+    monkeypatch.setattr(tokens, "access_of", lambda *_: tmp_path)
+    made, _ = Tokens(tmp_path).new("agent", "nodes", days=days)
+    done = CliRunner().invoke(app, ["token", "list"])
+    (line,) = (line for line in done.output.splitlines() if line.startswith(made.id))
+    assert "valid" in line and "after 9999" in line
