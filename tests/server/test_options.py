@@ -40,3 +40,11 @@ def test_check_and_backup_say_what_holds_for_a_catalog_in_another_database(tmp_p
     without = run("check", "--data", str(root))
     assert "say with --catalog" in str(without.exception)
     assert not (root / "catalog.db").exists()
+
+
+@pytest.mark.parametrize("option", ["--keep-days", "--keep-gb"])
+def test_retention_has_a_limit_that_can_be_counted_or_none(tmp_path: Path, option: str) -> None:
+    for number in ("1e300", "nan", "-1"):
+        found = run(option, number, "--data", str(tmp_path), "status")
+        assert found.exit_code == 2 and option in found.output
+    assert run(option, "inf", "--data", str(tmp_path), "status").exit_code == 3  # not running

@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 import typer
 
 from .. import access
 from ..errors import ConfigError
 
-CENTURY_DAYS = 36_500.0
+CENTURY_DAYS, EXABYTE_GB = 36_500.0, 1e9
+Number = TypeVar("Number", float, "float | None")
 
 
-def at_most(most: float) -> Callable[[float], float]:
-    """Checks an option; nan is refused too, which no bound of typer's does."""
+def at_most(most: float, or_inf: bool = False) -> Callable[[Number], Number]:
+    """Checks an option; nan is refused too, which not every bound of typer's does. or_inf: so is not inf."""
 
-    def check(given: float) -> float:
-        if not given <= most:
-            raise typer.BadParameter(f"{given:g} must be at most {most:g}")
+    def check(given: Number) -> Number:
+        if given is not None and not (given <= most or (or_inf and given == math.inf)):
+            raise typer.BadParameter(f"{given:g} must be at most {most:g}{', or inf' if or_inf else ''}")
         return given
 
     return check
@@ -31,8 +33,9 @@ KeepDaysOption = Annotated[
     typer.Option(
         envvar="ROOFLINE_KEEP_DAYS",
         min=0.0,
-        help="days to keep raw data after a job ends; step deltas stay 4 times, reports 16 times as long "
-        "[all]",
+        callback=at_most(CENTURY_DAYS, or_inf=True),
+        help="days to keep raw data after a job ends; step deltas stay 4 times, reports 16 times as long; "
+        "inf: all [all]",
         show_default=False,
     ),
 ]
@@ -41,8 +44,9 @@ KeepGbOption = Annotated[
     typer.Option(
         envvar="ROOFLINE_KEEP_GB",
         min=0.0,
-        help="at most this many GB (1e9 byte) of data; beyond that the oldest are removed; 0: no limit "
-        "[80 % of the file system]",
+        callback=at_most(EXABYTE_GB, or_inf=True),
+        help="at most this many GB (1e9 byte) of data; beyond that the oldest are removed; 0 or inf: no "
+        "limit [80 % of the file system]",
         show_default=False,
     ),
 ]
