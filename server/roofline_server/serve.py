@@ -39,7 +39,7 @@ from .ingest.committer import Committer
 from .ingest.pacing import Pacing
 from .ingest.relieving import Relieving
 from .ingest.service import MAX_BATCH_BYTES, MAX_STREAMS, IngestService, decode_entry
-from .page import DEFAULT_PAGE, check_free, check_page, keep_page
+from .page import DEFAULT_PAGE, FREE_S, check_free, check_page, keep_page
 from .page import command as page_command
 from .query import QueryService
 from .store.sealing.process import SealingProcess
@@ -170,17 +170,21 @@ async def serve(options: Options) -> None:
 
 
 def _page_place(page: str, guarded: bool) -> str:
-    """Where the live page is served; "": nowhere. Raises ConfigError where it was asked for and cannot be."""
+    """Where the live page is served; "": nowhere. Raises ConfigError or Unavailable where it was asked for
+    and cannot be."""
     if page == OFF:
         return ""
     if page:
         check_address(page, guarded, "--page")
+        if int(page.rpartition(":")[2]) == 0:
+            raise ConfigError(f"--page {page} must name a port: nobody would know which one was taken")
         check_page()
+        check_free(page, FREE_S)
         return page
     try:
         check_page()
         check_free(DEFAULT_PAGE)
-    except ConfigError as error:
+    except (ConfigError, Unavailable) as error:
         log.info("no live page: %s", error)
         return ""
     return DEFAULT_PAGE

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
-import sys
+import os
 import threading
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
@@ -107,6 +107,9 @@ def _renewing(config: uvicorn.Config, certificate: Path) -> Callable[[], Awaitab
 
 
 def _end_with_stdin(server: uvicorn.Server) -> None:
-    """Whoever started the page has ended."""
-    sys.stdin.buffer.read()
+    """Whoever started the page has ended. It is read by its descriptor: a thread that waits with the lock of
+    sys.stdin has Python abort as it ends."""
+    with suppress(OSError):
+        while os.read(0, 4096):
+            pass
     server.should_exit = True
