@@ -37,7 +37,7 @@ def page(
     from ..page.serve import Place, run, settings
 
     host, colon, port = listen.rpartition(":")
-    if not (colon and host and port.isdigit() and int(port) < 65536):
+    if not (colon and host and port.isascii() and port.isdigit() and 0 < int(port) < 65536):
         raise UsageError(f"--listen {listen!r} must be HOST:PORT, e.g. {LISTEN}")
     if bool(certificate) != bool(key):
         raise UsageError("--certificate and --key belong together")

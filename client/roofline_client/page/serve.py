@@ -45,7 +45,13 @@ class Place(NamedTuple):
     @property
     def address(self) -> str:
         scheme = "https" if self.certificate else "http"
-        return f"{scheme}://{self.host}:{self.port}"
+        return f"{scheme}://{self.name}:{self.port}"
+
+    @property
+    def name(self) -> str:
+        """The host as browsers write it."""
+        host = self.host.strip("[]")
+        return f"[{host}]" if ":" in host else host
 
 
 def settings(server: str, place: Place, code: str) -> Settings:
@@ -56,7 +62,7 @@ def settings(server: str, place: Place, code: str) -> Settings:
     server = server or servers.newest or DEFAULT_SERVER
     own = servers.known.get(server)
     is_open = own is None and not speaks_tls(server)
-    hosts = LOOPBACK if place.is_private else None
+    hosts = (*LOOPBACK, place.name) if place.is_private else None
     return Settings(server, own if code else None, "" if is_open else code if own else "", is_open, hosts)
 
 
