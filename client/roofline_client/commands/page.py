@@ -34,7 +34,7 @@ def page(
 
     Without --tokens, whoever has the printed address sees the jobs that you may see.
     """
-    from ..page.serve import Place, run, settings
+    from ..page.serve import Place, check_identity, run, settings
 
     host, colon, port = listen.rpartition(":")
     if not (colon and host and port.isascii() and port.isdigit() and 0 < int(port) < 65536):
@@ -50,6 +50,8 @@ def page(
             f"--listen {listen} can be reached by others, who could read tokens on their way: add "
             f"--certificate and --key, or listen on {LISTEN} and forward that port by ssh -L"
         )
+    if certificate and key:
+        check_identity(certificate, key)
     found = settings(server, place, "" if tokens else secrets.token_urlsafe(16))
     behind = f"#{found.code}" if found.code else ""
     print(f"roofline-client: the page is at {place.address}/{behind}  (Ctrl-C ends it)", file=sys.stderr)

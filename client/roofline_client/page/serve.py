@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import os
+import ssl
 import threading
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
@@ -95,6 +96,20 @@ def run(found: Settings, place: Place, until_stdin_ends: bool = False) -> None:
                 "machine's; choose another --listen"
             ) from None
         raise
+
+
+def check_identity(certificate: Path, key: Path) -> None:
+    """Raises CannotListen for files with which nobody can speak TLS."""
+    for file in (certificate, key):
+        try:
+            file.read_bytes()
+        except OSError as error:
+            raise CannotListen(f"cannot read {file}: {error.strerror}") from None
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(certificate, key)
+    except ssl.SSLError as error:
+        why = f" ({error.reason})" if error.reason else ""
+        raise CannotListen(f"{certificate} and {key} are no certificate in PEM and its key{why}") from None
 
 
 def _renewing(config: uvicorn.Config, certificate: Path) -> Callable[[], Awaitable[None]]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from roofline_client.page.serve import Place, settings
 from roofline_client.page.shield import refusal
@@ -34,3 +36,20 @@ def test_browsers_are_served_at_the_address_that_is_printed(host: str, address: 
 def test_address_that_nobody_can_open_is_a_usage_error(listen: str) -> None:
     done = run("page", "--listen", listen, "--server", "127.0.0.1:1")
     assert done.returncode == 2 and "must be HOST:PORT" in done.stderr
+
+
+def test_files_that_are_no_certificate_and_its_key_are_one_line(tmp_path: Path) -> None:
+    one, other = tmp_path / "one.pem", tmp_path / "other.pem"
+    missing = tmp_path / "missing.pem"
+    one.write_text("no certificate")
+    other.write_text("no key")
+    for certificate, key, why in (
+        (missing, other, f"cannot read {missing}: No such file"),
+        (one, missing, f"cannot read {missing}: No such file"),
+        (one, tmp_path, f"cannot read {tmp_path}: Is a directory"),
+        (one, other, f"{one} and {other} are no certificate in PEM and its key"),
+    ):
+        options = ("--certificate", str(certificate), "--key", str(key))
+        done = run("page", "--listen", "127.0.0.1:1", "--server", "127.0.0.1:1", *options)
+        assert done.returncode == 1 and why in done.stderr, done.stderr
+        assert len(done.stderr.splitlines()) == 1
