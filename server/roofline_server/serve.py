@@ -89,7 +89,7 @@ def default_data(environ: dict[str, str] | os._Environ[str] = os.environ) -> Pat
 def check_address(listen: str, safe: bool, option: str = "--listen") -> None:
     """Raises ConfigError for an address that is malformed or, unless that is safe, reachable by others."""
     host, colon, port = listen.rpartition(":")
-    if not (colon and host and port.isdigit() and int(port) < 65536):
+    if not (colon and host and port.isascii() and port.isdigit() and int(port) < 65536):
         raise ConfigError(f"{option} {listen!r} must be HOST:PORT, e.g. {DEFAULT_LISTEN}")
     if safe or _is_private(listen):
         return

@@ -68,6 +68,8 @@ WRONG = [
     ("server", "host:port"),
     ("spool_mb", "0"),
     ("spool_mb", "much"),
+    ("otlp", "127.0.0.1:65536"),
+    ("otlp", "127.0.0.1:99999"),
     ("job", "last"),
     ("job", "42/1"),
 ]

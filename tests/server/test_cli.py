@@ -144,7 +144,9 @@ def test_address_others_can_reach_needs_insecure(tmp_path: Path, listen: str) ->
     assert not (tmp_path / "d").exists()
 
 
-@pytest.mark.parametrize("listen", ["7642", "127.0.0.1", "127.0.0.1:x", "127.0.0.1:65536", ":7642"])
+@pytest.mark.parametrize(
+    "listen", ["7642", "127.0.0.1", "127.0.0.1:x", "127.0.0.1:²", "127.0.0.1:65536", ":7642"]
+)
 def test_malformed_address_is_a_wrong_configuration(tmp_path: Path, listen: str) -> None:
     refused(run_quickly("--listen", listen, "--data", str(tmp_path)), 3, "HOST:PORT")
 
