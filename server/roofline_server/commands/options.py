@@ -11,7 +11,7 @@ from typing import Annotated, TypeVar
 import typer
 
 from .. import access
-from ..errors import ConfigError
+from ..errors import ConfigError, Unavailable
 
 CENTURY_DAYS, EXABYTE_GB = 36_500.0, 1e9
 Number = TypeVar("Number", float, "float | None")
@@ -59,7 +59,10 @@ KeepTaggedOption = Annotated[
 ]
 DataOption = Annotated[
     Path | None,
-    typer.Option("--data", envvar="ROOFLINE_DATA", help="data directory [XDG state directory]"),
+    # Not checked here: what cannot be read is another exit code than a wrong option.
+    typer.Option(
+        "--data", envvar="ROOFLINE_DATA", readable=False, help="data directory [XDG state directory]"
+    ),
 ]
 CatalogOption = Annotated[
     str, typer.Option(envvar="ROOFLINE_CATALOG", help="SQLAlchemy URL of the catalog [SQLite in --data]")
@@ -81,6 +84,20 @@ def data_of(data: Path | None, before: Path | None = None) -> Path:
     from ..serve import default_data
 
     return data or before or default_data(os.environ)
+
+
+def readable_data_of(data: Path | None, before: Path | None = None) -> Path:
+    """The same. Raises Unavailable where this user may not look into it."""
+    found = data_of(data, before)
+    try:
+        os.stat(os.path.join(found, "."))
+    except PermissionError as error:
+        raise Unavailable(
+            f"cannot read the data directory {found}: {error.strerror}; run this as the user of the server"
+        ) from None
+    except OSError:
+        pass  # there is none: each command says what that means
+    return found
 
 
 def access_of(data: Path | None, before: Path | None) -> Path:
