@@ -151,6 +151,23 @@ def test_malformed_address_is_a_wrong_configuration(tmp_path: Path, listen: str)
     refused(run_quickly("--listen", listen, "--data", str(tmp_path)), 3, "HOST:PORT")
 
 
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_output_that_cannot_be_written_is_one_line(tmp_path: Path, unbuffered: str) -> None:
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run(
+            [*SERVER, "status", "--data", str(tmp_path)],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=60,
+            env={**os.environ, "PYTHONUNBUFFERED": unbuffered},
+        )
+    assert (done.returncode, done.stderr) == (
+        1,
+        "roofline-server: the output cannot be written (No space left on device)\n",
+    )
+
+
 @pytest.mark.slow
 def test_port_in_use_is_one_clear_line(tmp_path: Path) -> None:
     with socket.socket() as taken:
