@@ -15,7 +15,7 @@ from ..access.tokens import Token, Tokens
 from ..errors import BadRequest
 from ..records import Limit
 from .init import DAYS, address, join_token
-from .options import CENTURY_DAYS, DataOption, FormatOption, access_of, at_most
+from .options import CENTURY_DAYS, DataOption, FormatOption, access_of, at_most, data_of
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -71,7 +71,8 @@ def new(
     Audit(folder).add("token", token=token.id, role=role, name=name, joins=True, **facts)
     program = "roofline-agent" if role == "agent" else "roofline-client"
     # Not as an argument, which all users of a machine see.
-    print(f"{program} join {address()} - <<< {join_token(folder, secret)}")
+    where = address(data_of(data, context.obj))
+    print(f"{program} join {where} - <<< {join_token(folder, secret)}")
 
 
 @app.command("list", help="Show all tokens; their secrets are not kept.")

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import re
 from pathlib import Path
 
 import pytest
 from roofline_server.access.tokens import Tokens
 from roofline_server.cli import app
 from roofline_server.commands import tokens
+from roofline_server.health import running
+from roofline_server.health.running import Running
+from roofline_server.serve import lock_directory
 from typer.testing import CliRunner
 
 
@@ -40,3 +45,24 @@ def test_token_that_outlasts_the_calendar_is_listed(
     done = CliRunner().invoke(app, ["token", "list"])
     (line,) = (line for line in done.output.splitlines() if line.startswith(made.id))
     assert "valid" in line and "after 9999" in line
+
+
+def test_the_line_to_copy_names_the_port_of_the_server_that_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("ROOFLINE_LISTEN", raising=False)
+    for name in ("HOME", "XDG_STATE_HOME", "XDG_CONFIG_HOME"):
+        monkeypatch.setenv(name, str(tmp_path))
+    data = tmp_path / "data"
+
+    def joins_at(*command: str) -> str:
+        done = CliRunner().invoke(app, [*command, "--data", str(data)])
+        (found,) = re.findall(r"roofline-agent join \S+:(\d+) - <<<", done.output)
+        return str(found)
+
+    assert joins_at("init") == joins_at("token", "new") == "7642"
+    running.write(data, Running(1, "0.0.0.0:9123", "", 0.0, ""))
+    assert joins_at("token", "new") == "7642", "it was killed"
+    lock = lock_directory(data)
+    assert joins_at("init") == joins_at("token", "new") == "9123"
+    os.close(lock)
