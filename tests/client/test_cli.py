@@ -405,6 +405,21 @@ def test_any_encoding_of_the_output_will_do(encoding: str, form: str, command: s
     assert done.stdout and b"Traceback" not in done.stderr
 
 
+def test_html_has_the_encoding_that_it_names() -> None:
+    message = a_message()
+    message.job = "größer"
+    with serving(answer(message)) as asked:
+        done = subprocess.run(
+            [*COMMAND, "report", "--job", "42", "--format", "html", "--server", asked.address],
+            env={**PLAIN, "PYTHONIOENCODING": "latin-1"},
+            capture_output=True,
+            timeout=60,
+        )
+    assert done.returncode == 0, done.stderr
+    found = done.stdout.decode()
+    assert "größer" in found and 'charset="utf-8"' in found.lower()
+
+
 def test_long_names_fold() -> None:
     name = "a" * 200
     with serving(jobs=answer(pb.ListJobsResponse(jobs=[pb.Job(job=name, hosts=["h"])]))) as asked:
