@@ -80,6 +80,16 @@ def test_a_port_that_nobody_knows_is_refused() -> None:
         serve._page_place("127.0.0.1:0", guarded=False)
 
 
+def test_a_port_of_the_server_itself_is_refused(caplog: pytest.LogCaptureFixture) -> None:
+    own = f"0.0.0.0:{serve.DEFAULT_PAGE.rpartition(':')[2]}"
+    with pytest.raises(ConfigError, match="is where the server itself listens"):
+        serve._page_place(serve.DEFAULT_PAGE, False, ("", own))
+    with caplog.at_level(logging.INFO):
+        assert serve._page_place("", False, (own, "")) == ""
+    assert "no live page" in caplog.text
+    assert serve._page_place("", False, ("127.0.0.1:1", "")) == serve.DEFAULT_PAGE
+
+
 def test_http_leaves_the_port_for_joining_alone() -> None:
     assert serve._http_place("", True) == ("127.0.0.1:7643", False, True)
     assert serve._http_place("", True, serve._joining("0.0.0.0:7642")) == ("127.0.0.1:7644", False, True)
