@@ -46,6 +46,24 @@ def test_newest_server_is_the_default_and_others_stay(tmp_path: Path) -> None:
             load_servers(file)
 
 
+@pytest.mark.skipif(os.getuid() != 0, reason="takes root, to become another user")
+def test_nothing_is_known_in_a_home_that_cannot_be_entered_and_an_unreadable_file_is_refused(
+    tmp_path: Path,
+) -> None:
+    home, file = tmp_path / "home", tmp_path / "servers.json"
+    home.mkdir(0o700)
+    file.touch(0o600)
+    for folder in (tmp_path, *tmp_path.parents[:2]):
+        folder.chmod(folder.stat().st_mode | 0o011)
+    os.seteuid(65534)
+    try:
+        assert load_servers(home / "roofline" / "servers.json") == Servers("", {})
+        with pytest.raises(CannotJoin, match="Permission denied"):
+            load_servers(file)
+    finally:
+        os.seteuid(0)
+
+
 def test_user_without_a_name_has_a_number(monkeypatch: pytest.MonkeyPatch) -> None:
     """As in a container that runs as any user."""
 

@@ -107,7 +107,7 @@ def keep_access(state: Path, server: str, access: Access) -> None:
 
 def _read_file(path: Path) -> dict[str, Any]:
     try:
-        data = tomllib.loads(path.read_text())
+        data = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise ConfigError(f"cannot read the configuration {path}: {error.strerror}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
@@ -133,7 +133,7 @@ def _apply(config: Config, values: Mapping[str, Any], place: str) -> Config:
     host, colon, port = config.server.rpartition(":")
     if not (colon and host and port.isascii() and port.isdigit() and 0 < int(port) < 65536):
         raise ConfigError(f"{place}: server = {config.server!r} must be HOST:PORT, e.g. {DEFAULT_SERVER}")
-    if config.otlp and not LOOPBACK.fullmatch(config.otlp):
+    if config.otlp and not _is_own_port(config.otlp):
         raise ConfigError(
             f"{place}: otlp = {config.otlp!r} must be a port of this machine alone, as 127.0.0.1:4318: "
             "whose spans come the kernel says, of processes of this machine"
@@ -143,6 +143,11 @@ def _apply(config: Config, values: Mapping[str, Any], place: str) -> Config:
     if config.spool_mb < 1:
         raise ConfigError(f"{place}: spool_mb = {config.spool_mb} must be at least 1")
     return config
+
+
+def _is_own_port(address: str) -> bool:
+    """Whether it is a port of loopback."""
+    return bool(LOOPBACK.fullmatch(address)) and int(address.rpartition(":")[2]) < 65536
 
 
 def _convert(key: str, value: Any, place: str) -> Any:

@@ -29,7 +29,7 @@ from roofline.v1 import models_pb2, query_pb2, query_pb2_grpc
 
 from . import answers
 from .channel import Channel
-from .errors import Refused
+from .errors import Refused, UsageError
 from .tables.names import several
 
 if TYPE_CHECKING:
@@ -348,9 +348,18 @@ def _steps_request(
 
 
 def _request(message: Any, /, **fields: Any) -> Any:
-    """Raises Refused for what the wire cannot say: a number of more than 64 bits, text that is no UTF-8."""
+    """Raises UsageError for what the wire cannot say: a number that is too large, text that is no UTF-8."""
     try:
         return message(**fields)
+    except (ValueError, TypeError):
+        for name, value in fields.items():
+            _check(message, name, value)
+        raise
+
+
+def _check(message: Any, name: str, value: Any) -> None:
+    try:
+        message(**{name: value})
     except (ValueError, TypeError) as error:
-        asked = ", ".join(f"{name} {value!r}" for name, value in fields.items() if value is not None)
-        raise Refused(f"{asked}: {error}") from None
+        why = "is out of range" if isinstance(value, int) else f"cannot be sent: {error}"
+        raise UsageError(f"{name} {value!r} {why}") from None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from .errors import UsageError
 
+MOST = 2**63 - 1
 Range = tuple[int | None, int | None]
 
 
@@ -27,6 +28,10 @@ def checked(first: int | None, last: int | None) -> Range:
     """The same range. Raises UsageError for one that no step can be in."""
     if any(bound is not None and bound < 0 for bound in (first, last)):
         raise UsageError(f"steps {_shown(first)}:{_shown(last)}: steps are counted from 0")
+    if any(bound is not None and bound > MOST for bound in (first, last)):
+        raise UsageError(
+            f"steps {_shown(first)}:{_shown(last)} are out of range: no step has a number above {MOST}"
+        )
     if first is not None and last is not None and first > last:
         raise UsageError(f"steps {first} to {last}: the first comes after the last")
     return first, last

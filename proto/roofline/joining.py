@@ -116,12 +116,15 @@ class Servers(NamedTuple):
 
 
 def load_servers(path: Path) -> Servers:
-    """What `save_servers` has put there; nothing where it has not. Raises CannotJoin for a broken file."""
+    """What `save_servers` has put there; nothing where it has not, nor where this user cannot look, as in a
+    home that a service has no access to. Raises CannotJoin for a broken file."""
+    try:
+        path.stat()
+    except (FileNotFoundError, NotADirectoryError, PermissionError):
+        return Servers("", {})
     try:
         data = json.loads(path.read_text())
         return Servers(data["newest"], {name: Access(**one) for name, one in data["known"].items()})
-    except (FileNotFoundError, NotADirectoryError):
-        return Servers("", {})
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         why = error.strerror if isinstance(error, OSError) else "it is no file of ours"
         raise CannotJoin(f"{path} cannot be read ({why}); remove it and join again") from None

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
+import os
 import sys
 from typing import Annotated
 
@@ -22,6 +24,8 @@ from .commands.options import (
 )
 from .errors import ServerError
 
+# A disk that is full or fails, a quota that is used up, a file as large as it may be, a reader that has left.
+UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EPIPE)
 app = typer.Typer(name="roofline-server", pretty_exceptions_enable=False, rich_markup_mode=None)
 HELP = (
     "Receive the streams of all agents, store them, and answer roofline-client.\n\n"
@@ -114,9 +118,18 @@ app.command(help=backup.HELP)(backup.backup)
 def main() -> None:
     """Run the command line; every known error is one line and its own exit code."""
     try:
-        app()
+        try:
+            app()
+        finally:
+            print(end="", flush=True)  # else Python does so as it ends, and complains
     except ServerError as error:
         print(f"roofline-server: {error}", file=sys.stderr)
         sys.exit(error.exit_code)
     except KeyboardInterrupt:
         sys.exit(130)
+    except OSError as error:
+        if error.errno not in UNWRITABLE:
+            raise
+        print(f"roofline-server: the output cannot be written ({error.strerror})", file=sys.stderr)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # for what is still buffered
+        sys.exit(1)

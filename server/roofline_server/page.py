@@ -9,11 +9,12 @@ import importlib.util
 import logging
 import socket
 import sys
+import time
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from .errors import ConfigError
+from .errors import ConfigError, Unavailable
 
 log = logging.getLogger(__name__)
 
@@ -21,6 +22,7 @@ DEFAULT_PAGE = "127.0.0.1:7645"
 NEEDS = ("roofline_client", "starlette", "uvicorn", "sse_starlette", "jinja2", "plotly", "python_multipart")
 AGAIN_S, MOST_AGAIN_S = 2.0, 300.0  # before it is started again, at first and at most
 END_S = 5.0
+FREE_S, TRY_S = 3.0, 0.1  # for the page of a killed server to end
 
 
 def check_page() -> None:
@@ -32,16 +34,27 @@ def check_page() -> None:
         )
 
 
-def check_free(listen: str) -> None:
-    """Raises ConfigError where the port is taken, as by the page of another server."""
+def check_free(listen: str, within_s: float = 0.0) -> None:
+    """Raises Unavailable where the port is taken, as by the page of another server, and does not become free
+    within that time."""
+    end = time.monotonic() + within_s
+    while (why := _problem(listen)) and time.monotonic() < end:
+        time.sleep(TRY_S)
+    if why:
+        raise Unavailable(f"{listen} is not available: {why}; --page HOST:PORT chooses another")
+
+
+def _problem(listen: str) -> str:
+    """Why nobody can listen there; "": one can."""
     host, _, port = listen.rpartition(":")
+    host = host.strip("[]")
     try:
-        with socket.socket() as probe:
+        with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             probe.bind((host, int(port)))
     except OSError as error:
-        why = error.strerror or str(error)
-        raise ConfigError(f"{listen} is not available: {why}; --page HOST:PORT chooses another") from None
+        return error.strerror or str(error)
+    return ""
 
 
 def command(listen: str, server: str, identity: Sequence[Path]) -> list[str]:

@@ -39,7 +39,7 @@ from .ingest.committer import Committer
 from .ingest.pacing import Pacing
 from .ingest.relieving import Relieving
 from .ingest.service import MAX_BATCH_BYTES, MAX_STREAMS, IngestService, decode_entry
-from .page import DEFAULT_PAGE, check_free, check_page, keep_page
+from .page import DEFAULT_PAGE, FREE_S, check_free, check_page, keep_page
 from .page import command as page_command
 from .query import QueryService
 from .store.sealing.process import SealingProcess
@@ -89,7 +89,7 @@ def default_data(environ: dict[str, str] | os._Environ[str] = os.environ) -> Pat
 def check_address(listen: str, safe: bool, option: str = "--listen") -> None:
     """Raises ConfigError for an address that is malformed or, unless that is safe, reachable by others."""
     host, colon, port = listen.rpartition(":")
-    if not (colon and host and port.isdigit() and int(port) < 65536):
+    if not (colon and host and port.isascii() and port.isdigit() and int(port) < 65536):
         raise ConfigError(f"{option} {listen!r} must be HOST:PORT, e.g. {DEFAULT_LISTEN}")
     if safe or _is_private(listen):
         return
@@ -117,8 +117,9 @@ async def serve(options: Options) -> None:
     if guarded:
         Tokens(folder).all()  # else one that cannot be read, as of a later release, is noticed by who joins
     mutual = guarded and access.is_mutual(folder)
-    http = _http_place(options.http, guarded or options.insecure, _joining(listen) if mutual else "")
-    page = _page_place(options.page, guarded)
+    joining = _joining(listen) if mutual else ""
+    http = _http_place(options.http, guarded or options.insecure, joining)
+    page = _page_place(options.page, guarded, (listen, joining, http.listen if http else ""))
     os.umask(0o077)
     _allow_all_descriptors()
     lock = lock_directory(options.data)
@@ -169,21 +170,31 @@ async def serve(options: Options) -> None:
         os.close(lock)
 
 
-def _page_place(page: str, guarded: bool) -> str:
-    """Where the live page is served; "": nowhere. Raises ConfigError where it was asked for and cannot be."""
+def _page_place(page: str, guarded: bool, taken: Sequence[str] = ()) -> str:
+    """Where the live page is served; "": nowhere. taken: where the server itself will listen, as HOST:PORT or
+    "". Raises ConfigError or Unavailable where the page was asked for and cannot be."""
     if page == OFF:
         return ""
     if page:
         check_address(page, guarded, "--page")
-        check_page()
+        if int(page.rpartition(":")[2]) == 0:
+            raise ConfigError(f"--page {page} must name a port: nobody would know which one was taken")
+        _check_page_at(page, taken, FREE_S)
         return page
     try:
-        check_page()
-        check_free(DEFAULT_PAGE)
-    except ConfigError as error:
+        _check_page_at(DEFAULT_PAGE, taken)
+    except (ConfigError, Unavailable) as error:
         log.info("no live page: %s", error)
         return ""
     return DEFAULT_PAGE
+
+
+def _check_page_at(page: str, taken: Sequence[str], within_s: float = 0.0) -> None:
+    """Raises ConfigError or Unavailable where the page cannot be served."""
+    check_page()
+    if any(_clash(page, own) for own in taken):
+        raise ConfigError(f"{page} is where the server itself listens; --page HOST:PORT chooses another")
+    check_free(page, within_s)
 
 
 def _page_command(page: str, listen: str, port: int, folder: Path) -> list[str]:

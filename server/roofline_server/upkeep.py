@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import os
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -23,7 +24,7 @@ LOOK_S = 1.0
 
 
 class Keep(NamedTuple):
-    """What the server's options say. None: no such option; gb 0: no limit."""
+    """What the server's options say. None: no such option; inf, and gb 0: no limit."""
 
     days: float | None = None
     gb: float | None = None
@@ -32,9 +33,13 @@ class Keep(NamedTuple):
 
 def policy_of(keep: Keep, disk_bytes: int) -> Policy:
     """disk_bytes: size of the file system of the data."""
-    most = int(SHARE_OF_DISK * disk_bytes) if keep.gb is None else int(keep.gb * GB)
-    older = None if keep.days is None else int(keep.days * DAY_NS)
-    return Policy(older, most or None, tagged=keep.tagged)
+    most = SHARE_OF_DISK * disk_bytes if keep.gb is None else keep.gb * GB
+    older = math.inf if keep.days is None else keep.days * DAY_NS
+    return Policy(_limit(older), _limit(most) or None, tagged=keep.tagged)
+
+
+def _limit(amount: float) -> int | None:
+    return None if math.isinf(amount) else int(amount)
 
 
 def disk_bytes(folder: Path) -> int:

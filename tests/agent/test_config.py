@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -68,6 +70,8 @@ WRONG = [
     ("server", "host:port"),
     ("spool_mb", "0"),
     ("spool_mb", "much"),
+    ("otlp", "127.0.0.1:65536"),
+    ("otlp", "127.0.0.1:99999"),
     ("job", "last"),
     ("job", "42/1"),
 ]
@@ -117,6 +121,17 @@ def test_file_that_is_no_text_or_not_there(tmp_path: Path) -> None:
     path.write_bytes(b"\xff\xfe")
     with pytest.raises(ConfigError, match="is not valid TOML"):
         load({}, {}, path)
+
+
+def test_file_is_utf8_in_every_locale(tmp_path: Path) -> None:
+    path = tmp_path / "agent.toml"
+    path.write_bytes('job = "größer"'.encode())
+    code = (
+        "import sys; from roofline_agent.config import *; print(ascii(load({}, {}, Path(sys.argv[1])).job))"
+    )
+    environ = {**os.environ, "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    done = subprocess.run([sys.executable, "-c", code, path], env=environ, capture_output=True, text=True)
+    assert (done.stdout, done.stderr) == (ascii("größer") + "\n", "")
 
 
 def test_places_of_state_and_socket(monkeypatch: pytest.MonkeyPatch) -> None:

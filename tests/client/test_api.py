@@ -16,6 +16,7 @@ from roofline.v1 import models_pb2, values_pb2
 from roofline.v1 import query_pb2 as pb
 from roofline_client import Client, ClientError, NotFound, Refused, Unreachable, connect
 from roofline_client.connection import Connection
+from roofline_client.errors import UsageError
 
 from .fake_server import answer, chunks, never_answering, refuse, serving
 
@@ -317,8 +318,9 @@ def test_enum_value_of_a_newer_server() -> None:
 @pytest.mark.parametrize(("job", "first"), [("42", 2**63), ("42", -(2**64)), ("\udcff", None)])
 def test_question_that_does_not_fit_the_wire(job: str, first: int | None) -> None:
     scripted = serving(report=answer(pb.Report()))
-    with scripted as asked, connect(asked.address) as client, pytest.raises(ClientError):
+    with scripted as asked, connect(asked.address) as client, pytest.raises(UsageError) as raised:
         client.report(job, first)
+    assert ("cannot be sent" if first is None else f"first_step {first} is out of range") in str(raised.value)
 
 
 def test_port_of_odd_digits() -> None:

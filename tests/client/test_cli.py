@@ -143,6 +143,10 @@ def test_steps_that_are_none(server: Asked) -> None:
         (("jobs", "--server", "nonsense"), "HOST:PORT"),
         (("report", "--job", "42", "--steps=-5:3"), "counted from 0"),
         (("steps", "--job", "42", "--from", "-5"), "counted from 0"),
+        (("report", "--job", "42", "--steps", f"{2**63}:"), "no step has a number above 9223372036854775807"),
+        (("steps", "--job", "42", "--to", str(10**20)), "no step has a number above 9223372036854775807"),
+        (("what-if", "--job", "42", "--ranks", str(10**12)), "ranks 1000000000000 is out of range"),
+        (("what-if", "--job", "42", "--ps", str(10**12)), "servers 1000000000000 is out of range"),
         (("steps", "--job", "42", "--steps", "5:9", "--to", "7"), "either --steps"),
         (("timeline", "--job", "42", "--steps", "9:5", "-o", "never.json"), "first comes after"),
     ],
@@ -403,6 +407,21 @@ def test_any_encoding_of_the_output_will_do(encoding: str, form: str, command: s
         )
     assert done.returncode == 0, done.stderr
     assert done.stdout and b"Traceback" not in done.stderr
+
+
+def test_html_has_the_encoding_that_it_names() -> None:
+    message = a_message()
+    message.job = "größer"
+    with serving(answer(message)) as asked:
+        done = subprocess.run(
+            [*COMMAND, "report", "--job", "42", "--format", "html", "--server", asked.address],
+            env={**PLAIN, "PYTHONIOENCODING": "latin-1"},
+            capture_output=True,
+            timeout=60,
+        )
+    assert done.returncode == 0, done.stderr
+    found = done.stdout.decode()
+    assert "größer" in found and 'charset="utf-8"' in found.lower()
 
 
 def test_long_names_fold() -> None:

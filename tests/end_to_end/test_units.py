@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
 import subprocess
 import sys
+import urllib.request
 from pathlib import Path
 
 import pytest
+
+from tests.fakes import free_port
 
 from .conftest import COMMANDS, REPOSITORY, Site, wait_until
 
@@ -17,13 +21,22 @@ pytestmark = pytest.mark.slow
 UNITS = REPOSITORY / "deploy" / "systemd"
 MOST_EXPOSED = 29  # of 100, in systemd's count
 NOBODY, SOMEBODY = 65534, 4321
-# As MemoryDenyWriteExecute does: no memory becomes executable that could be written (prctl(2), 65).
-NARROW = (
-    "import ctypes, os, sys\n"
-    "ctypes.CDLL(None).prctl(65, 1, 0, 0, 0)\n"
-    "os.umask(0o077)\n"
-    "os.execv(sys.argv[1], sys.argv[1:])"
-)
+SETPRIORITY = {"x86_64": 141, "aarch64": 140}  # number of the system call
+# As MemoryDenyWriteExecute does: no memory becomes executable that could be written (prctl(2), 65). As
+# SystemCallFilter=~@resources does of setpriority(2): a seccomp filter (prctl(2), 22) answers EPERM.
+NARROW = f"""
+import ctypes, os, struct, sys
+libc = ctypes.CDLL(None)
+libc.prctl(65, 1, 0, 0, 0)
+number = {SETPRIORITY}.get(os.uname().machine, -1)
+rules = (0x20, 0, 0, 0), (0x15, 0, 1, number & 0xFFFFFFFF), (0x06, 0, 0, 0x00050001), (0x06, 0, 0, 0x7FFF0000)
+filtered = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *rule) for rule in rules))
+program = ctypes.create_string_buffer(struct.pack("HP", len(rules), ctypes.addressof(filtered)))
+if libc.prctl(22, 2, program, 0, 0):
+    sys.exit("no seccomp filter")
+os.umask(0o077)
+os.execv(sys.argv[1], sys.argv[1:])
+"""
 
 systemd = pytest.mark.skipif(
     not shutil.which("systemd-analyze"), reason="this machine has no systemd-analyze"
@@ -47,6 +60,12 @@ def with_capabilities_of(unit: str, uid: int) -> list[object]:
     sets = [f"--{kind}={some}" for kind in ("bounding-set", "inh-caps", "ambient-caps")]
     who = [f"--reuid={uid}", f"--regid={uid}", "--clear-groups", "--no-new-privs"]
     return ["setpriv", *who, *sets, sys.executable, "-c", NARROW]
+
+
+def page_answers(place: str) -> bool:
+    with contextlib.suppress(OSError):
+        return bool(urllib.request.urlopen(f"http://{place}/", timeout=20).status == 200)
+    return False
 
 
 @systemd
@@ -75,11 +94,13 @@ def test_containers_keep_the_directory_of_the_socket_when_the_agent_is_started_a
 
 @as_root
 def test_programs_work_with_what_their_units_leave_them(site: Site) -> None:
-    """A server without any capability, an agent that is not root, and a rank of a third user."""
+    """A server with its page and no capability, an agent that is not root, and a rank of a third user."""
     data, state, place = (site.folder / name for name in ("data", "state", "place"))
     for folder in (state, place):
         folder.mkdir()
         os.chown(folder, NOBODY, NOBODY)
+    hidden = site.folder / "home"  # as ProtectHome hides it
+    hidden.mkdir(0)
     narrow = with_capabilities_of("roofline-server.service", os.getuid())
     server = [
         *narrow,
@@ -90,9 +111,12 @@ def test_programs_work_with_what_their_units_leave_them(site: Site) -> None:
         site.address,
         "--seal",
         "0.2",
+        "--page",
+        page := f"127.0.0.1:{free_port()}",
     ]
-    site.start(server, "server.log")
+    site.start(server, "server.log", HOME=str(hidden), XDG_CONFIG_HOME="")
     wait_until(site.answers, what="the server answers")
+    wait_until(lambda: page_answers(page), what="the live page answers")
     narrow = with_capabilities_of("roofline-agent.service", NOBODY)
     agent = [*narrow, COMMANDS / "roofline-agent", "--state", state, "--socket", place / "agent.sock"]
     site.start([*agent, "--interval", "0.1"], "agent.log", TMPDIR=str(state))

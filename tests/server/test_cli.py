@@ -144,9 +144,28 @@ def test_address_others_can_reach_needs_insecure(tmp_path: Path, listen: str) ->
     assert not (tmp_path / "d").exists()
 
 
-@pytest.mark.parametrize("listen", ["7642", "127.0.0.1", "127.0.0.1:x", "127.0.0.1:65536", ":7642"])
+@pytest.mark.parametrize(
+    "listen", ["7642", "127.0.0.1", "127.0.0.1:x", "127.0.0.1:²", "127.0.0.1:65536", ":7642"]
+)
 def test_malformed_address_is_a_wrong_configuration(tmp_path: Path, listen: str) -> None:
     refused(run_quickly("--listen", listen, "--data", str(tmp_path)), 3, "HOST:PORT")
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_output_that_cannot_be_written_is_one_line(tmp_path: Path, unbuffered: str) -> None:
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run(
+            [*SERVER, "status", "--data", str(tmp_path)],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=60,
+            env={**os.environ, "PYTHONUNBUFFERED": unbuffered},
+        )
+    assert (done.returncode, done.stderr) == (
+        1,
+        "roofline-server: the output cannot be written (No space left on device)\n",
+    )
 
 
 @pytest.mark.slow

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -40,3 +44,29 @@ def test_check_and_backup_say_what_holds_for_a_catalog_in_another_database(tmp_p
     without = run("check", "--data", str(root))
     assert "say with --catalog" in str(without.exception)
     assert not (root / "catalog.db").exists()
+
+
+@pytest.mark.parametrize("option", ["--keep-days", "--keep-gb"])
+def test_retention_has_a_limit_that_can_be_counted_or_none(tmp_path: Path, option: str) -> None:
+    for number in ("1e300", "nan", "-1"):
+        found = run(option, number, "--data", str(tmp_path), "status")
+        assert found.exit_code == 2 and option in found.output
+    assert run(option, "inf", "--data", str(tmp_path), "status").exit_code == 3  # not running
+
+
+# Root without what makes it root is kept out of another user's directory as anybody is.
+@pytest.mark.slow
+@pytest.mark.skipif(os.getuid() != 0 or not shutil.which("setpriv"), reason="takes root, and setpriv")
+@pytest.mark.parametrize("command", ["status", "check", "prune --job 42", "backup copy"])
+def test_a_directory_of_another_user_is_not_available(tmp_path: Path, command: str) -> None:
+    data = tmp_path / "data"
+    data.mkdir(0o700)
+    os.chown(data, 65534, 65534)
+    narrow = ["setpriv", "--bounding-set=-all", "--inh-caps=-all", "--no-new-privs"]
+    server = [sys.executable, "-m", "roofline_server", *command.split(), "--data", str(data)]
+    done = subprocess.run([*narrow, *server], capture_output=True, text=True, cwd=tmp_path, timeout=60)
+    assert (done.returncode, done.stdout) == (6, "")
+    assert done.stderr == (
+        f"roofline-server: cannot read the data directory {data}: Permission denied; run this as the user "
+        "of the server\n"
+    )

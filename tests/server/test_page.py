@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import logging
 import socket
+import threading
 
 import pytest
 from roofline_server import page, serve
-from roofline_server.errors import ConfigError
+from roofline_server.errors import ConfigError, Unavailable
 
 from tests.fakes import free_port
 
@@ -44,6 +45,49 @@ def test_where_its_port_is_taken_the_server_goes_on(caplog: pytest.LogCaptureFix
         other.listen()
         assert serve._page_place("", guarded=False) == ""
     assert "no live page" in caplog.text and "--page HOST:PORT" in caplog.text
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "[::1]"])
+def test_where_the_port_that_was_asked_for_is_taken_the_server_says_so(
+    monkeypatch: pytest.MonkeyPatch, host: str
+) -> None:
+    monkeypatch.setattr(serve, "FREE_S", 0.2)
+    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as other:
+        try:
+            other.bind((host.strip("[]"), 0))
+        except OSError:
+            pytest.skip("this machine has no IPv6")
+        other.listen()
+        place = f"{host}:{other.getsockname()[1]}"
+        with pytest.raises(Unavailable, match=r"in use; --page HOST:PORT chooses another"):
+            serve._page_place(place, guarded=False)
+    assert serve._page_place(place, guarded=False) == place
+
+
+def test_a_port_that_becomes_free_in_a_moment_is_waited_for() -> None:
+    """As that of a server that was killed, whose page ends a little later."""
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        ended = threading.Timer(0.3, other.close)
+        ended.start()
+        page.check_free(f"127.0.0.1:{other.getsockname()[1]}", 20)
+        ended.join()
+
+
+def test_a_port_that_nobody_knows_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"--page 127\.0\.0\.1:0 must name a port"):
+        serve._page_place("127.0.0.1:0", guarded=False)
+
+
+def test_a_port_of_the_server_itself_is_refused(caplog: pytest.LogCaptureFixture) -> None:
+    own = f"0.0.0.0:{serve.DEFAULT_PAGE.rpartition(':')[2]}"
+    with pytest.raises(ConfigError, match="is where the server itself listens"):
+        serve._page_place(serve.DEFAULT_PAGE, False, ("", own))
+    with caplog.at_level(logging.INFO):
+        assert serve._page_place("", False, (own, "")) == ""
+    assert "no live page" in caplog.text
+    assert serve._page_place("", False, ("127.0.0.1:1", "")) == serve.DEFAULT_PAGE
 
 
 def test_http_leaves_the_port_for_joining_alone() -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from roofline_server.upkeep import Keep, disk_bytes, policy_of
     [
         (Keep(), Policy(None, 800)),
         (Keep(gb=0), Policy(None, None)),
+        (Keep(days=math.inf, gb=math.inf), Policy(None, None)),
         (Keep(gb=0.5), Policy(None, 500_000_000)),
         (Keep(days=30), Policy(30 * DAY_NS, 800)),
         (Keep(days=0.5, gb=0, tagged=("a", "b=1")), Policy(DAY_NS // 2, None, tagged=("a", "b=1"))),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -73,9 +74,10 @@ def validate(
         line.clear()
         print(text, file=stream, flush=True)
 
+    _exit_on_signals()
     try:
         outcome = command.run(request, output, force, show, line.show)
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, SystemExit):
         print("roofline-agent validate: interrupted; the stored result is unchanged", file=sys.stderr)
         raise
     finally:
@@ -86,6 +88,18 @@ def validate(
         print(outcome.document, end="")
     if outcome.status:
         raise typer.Exit(outcome.status)
+
+
+def _exit_on_signals() -> None:
+    """As on Ctrl-C, so that nothing stays in the state directory."""
+
+    def leave(number: int, _: object) -> None:
+        signal.signal(number, signal.SIG_IGN)
+        sys.exit(128 + number)
+
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) == signal.SIG_DFL:  # else as under nohup
+            signal.signal(number, leave)
 
 
 def _request(context: typer.Context, names: tuple[str, ...], repeat: int) -> ValidateRequest:

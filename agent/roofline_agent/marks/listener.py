@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import resource
 import socket
+import stat
 import struct
 from collections import Counter
 from collections.abc import Iterator
@@ -62,9 +63,8 @@ class MarkListener:
             path.parent.mkdir(parents=True, exist_ok=True, mode=0o755 if self._everyone else 0o700)
             with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as probe:
                 if probe.connect_ex(str(path)) == 0:
-                    found.close()
                     raise Unavailable(f"another agent listens at {path}; stop it, or choose another --socket")
-            path.unlink(missing_ok=True)
+            _remove_socket(path)
             found.setblocking(False)
             found.bind(str(path))
             inode = 0
@@ -78,6 +78,9 @@ class MarkListener:
             raise Unavailable(
                 f"cannot listen for marks at {path}: {error.strerror or error}; choose another --socket"
             ) from None
+        except Unavailable:
+            found.close()
+            raise
 
     def renew(self) -> bool:
         """Listen again if somebody has removed or replaced the socket's file; whether that was done. What is
@@ -179,3 +182,11 @@ class MarkListener:
         with contextlib.suppress(OSError):
             if self.path.stat().st_ino == self._inode:  # else it is another agent's
                 self.path.unlink()
+
+
+def _remove_socket(path: Path) -> None:
+    """One that an agent has left behind. Raises Unavailable for anything else, which is somebody's."""
+    with contextlib.suppress(FileNotFoundError):
+        if not stat.S_ISSOCK(path.lstat().st_mode):
+            raise Unavailable(f"{path} exists and is not a socket; choose another --socket")
+        path.unlink()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import secrets
 import sys
@@ -33,21 +34,24 @@ def page(
 
     Without --tokens, whoever has the printed address sees the jobs that you may see.
     """
-    from ..page.serve import Place, run, settings
+    from ..page.serve import Place, check_identity, run, settings
 
     host, colon, port = listen.rpartition(":")
-    if not (colon and host and port.isdigit() and int(port) < 65536):
+    if not (colon and host and port.isascii() and port.isdigit() and 0 < int(port) < 65536):
         raise UsageError(f"--listen {listen!r} must be HOST:PORT, e.g. {LISTEN}")
     if bool(certificate) != bool(key):
         raise UsageError("--certificate and --key belong together")
     if until_stdin_ends:
-        os.nice(BESIDE_A_SERVER)
+        with contextlib.suppress(OSError):  # services may be kept from it (systemd: ~@resources)
+            os.nice(BESIDE_A_SERVER)
     place = Place(host, int(port), certificate, key)
     if not place.is_private and certificate is None:
         raise UsageError(
             f"--listen {listen} can be reached by others, who could read tokens on their way: add "
             f"--certificate and --key, or listen on {LISTEN} and forward that port by ssh -L"
         )
+    if certificate and key:
+        check_identity(certificate, key)
     found = settings(server, place, "" if tokens else secrets.token_urlsafe(16))
     behind = f"#{found.code}" if found.code else ""
     print(f"roofline-client: the page is at {place.address}/{behind}  (Ctrl-C ends it)", file=sys.stderr)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import os
 import signal
 import sys
@@ -119,6 +120,8 @@ def _show(output: str, found: Any, full: bool, brief: bool = False) -> None:
     if output == "html":
         from ..results.page import document
 
+        if isinstance(sys.stdout, io.TextIOWrapper):
+            sys.stdout.reconfigure(encoding="utf-8")  # as the document says, whatever the locale is
         with reader_may_leave():
             print(document(f"Job {found.job}", screen.in_full(found)))
     elif output == "md":

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ipaddress
-import sys
+import os
+import ssl
 import threading
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
@@ -45,7 +46,13 @@ class Place(NamedTuple):
     @property
     def address(self) -> str:
         scheme = "https" if self.certificate else "http"
-        return f"{scheme}://{self.host}:{self.port}"
+        return f"{scheme}://{self.name}:{self.port}"
+
+    @property
+    def name(self) -> str:
+        """The host as browsers write it."""
+        host = self.host.strip("[]")
+        return f"[{host}]" if ":" in host else host
 
 
 def settings(server: str, place: Place, code: str) -> Settings:
@@ -56,7 +63,7 @@ def settings(server: str, place: Place, code: str) -> Settings:
     server = server or servers.newest or DEFAULT_SERVER
     own = servers.known.get(server)
     is_open = own is None and not speaks_tls(server)
-    hosts = LOOPBACK if place.is_private else None
+    hosts = (*LOOPBACK, place.name) if place.is_private else None
     return Settings(server, own if code else None, "" if is_open else code if own else "", is_open, hosts)
 
 
@@ -91,6 +98,20 @@ def run(found: Settings, place: Place, until_stdin_ends: bool = False) -> None:
         raise
 
 
+def check_identity(certificate: Path, key: Path) -> None:
+    """Raises CannotListen for files with which nobody can speak TLS."""
+    for file in (certificate, key):
+        try:
+            file.read_bytes()
+        except OSError as error:
+            raise CannotListen(f"cannot read {file}: {error.strerror}") from None
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(certificate, key)
+    except ssl.SSLError as error:
+        why = f" ({error.reason})" if error.reason else ""
+        raise CannotListen(f"{certificate} and {key} are no certificate in PEM and its key{why}") from None
+
+
 def _renewing(config: uvicorn.Config, certificate: Path) -> Callable[[], Awaitable[None]]:
     """Called again and again it shows a certificate that was renewed, without a restart."""
     shown = certificate.stat().st_mtime_ns
@@ -107,6 +128,9 @@ def _renewing(config: uvicorn.Config, certificate: Path) -> Callable[[], Awaitab
 
 
 def _end_with_stdin(server: uvicorn.Server) -> None:
-    """Whoever started the page has ended."""
-    sys.stdin.buffer.read()
+    """Whoever started the page has ended. It is read by its descriptor: a thread that waits with the lock of
+    sys.stdin has Python abort as it ends."""
+    with suppress(OSError):
+        while os.read(0, 4096):
+            pass
     server.should_exit = True

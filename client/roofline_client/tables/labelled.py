@@ -73,7 +73,9 @@ def _lines(row: LabelledLine, width: int) -> Iterator[Text]:
         gap = room - cell_len(text) - cell_len(row.aside)
         # Where it does not fit at the edge it goes on with the text, and is not broken itself.
         text += " " * gap + row.aside if gap >= 2 else f" ({row.aside.replace(' ', UNBROKEN)})"
-    pieces = [piece.replace(UNBROKEN, " ") for piece in wrapped(text, room, room + begin - LABEL)]
+    pieces = [
+        piece.replace(UNBROKEN, " ") for piece in wrapped(text, room, max(1, width - min(begin, LABEL)))
+    ]
     yield Text.assemble(head, " " * (begin - cell_len(head.plain)), (pieces[0], row.style))
     for piece in pieces[1:]:
         yield Text.assemble(" " * min(begin, LABEL), (piece, row.style))

@@ -10,7 +10,7 @@ import typer
 
 from ..errors import Unavailable
 from .check import lines
-from .options import DataOption, data_of
+from .options import DataOption, readable_data_of
 
 HELP = (
     "Copy the data directory to DIR, which must not exist yet. The server may be running.\n\n"
@@ -38,7 +38,7 @@ def backup(
     from ..store.backup import ELSEWHERE, back_up
 
     os.umask(0o077)
-    root = data_of(data, context.obj)
+    root = readable_data_of(data, context.obj)
     if catalog:  # of the server, as its environment says
         raise Unavailable(ELSEWHERE.format(root=root))
     made = back_up(root, target, copy)

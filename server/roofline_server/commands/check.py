@@ -13,7 +13,7 @@ import typer
 
 from ..errors import Unavailable
 from ..store.check.findings import Checked, Finding, Repaired
-from .options import CatalogOption, DataOption, FormatOption, data_of
+from .options import CatalogOption, DataOption, FormatOption, readable_data_of
 
 HELP = (
     "Read all files and report what is damaged, missing or unknown. The server must be "
@@ -42,7 +42,7 @@ def check(
     from ..store.backup import ELSEWHERE as BACKUP_ELSEWHERE
     from ..store.identity import catalog_is_elsewhere
 
-    root = data_of(data, context.obj)
+    root = readable_data_of(data, context.obj)
     if not root.is_dir():
         raise Unavailable(f"there is no directory {root}: choose another --data")
     if not catalog and catalog_is_elsewhere(root):

@@ -24,6 +24,7 @@ from ..access.audit import Audit
 from ..access.owner import open_private
 from ..access.tokens import Tokens
 from ..errors import Unavailable
+from ..health import running
 from .options import DataOption, data_of
 
 HELP = (
@@ -77,13 +78,13 @@ def init(
     tokens, audit = Tokens(folder), Audit(folder)
     if fresh or turned:
         audit.add("init", folder=str(folder), mutual=access.is_mutual(folder))
-        _join_here(folder, tokens)
+        _join_here(folder, tokens, port(where))
     token, secret = tokens.new("agent", "for nodes to join", joins=True, days=DAYS)
     audit.add("token", token=token.id, role=token.role, joins=True)
     what = "certificates" if access.is_mutual(folder) else "tokens"
     print(f"TLS and {what} {'are on' if fresh or turned else 'were on already'} for {where}.\n")
     print("  start the server, at all addresses   roofline-server" + _option(data))
-    print(f"  on every node, once ({DAYS:.0f} days)        roofline-agent join {address()} - <<< \\")
+    print(f"  on every node, once ({DAYS:.0f} days)        roofline-agent join {address(where)} - <<< \\")
     print(f"                                         {join_token(folder, secret)}")
     print("  for users on other machines          roofline-server token new --role reader" + _option(data))
     if turned and not fresh:
@@ -96,15 +97,19 @@ def _option(data: Path | None) -> str:
     return f" --data {data}" if data else ""
 
 
-def address() -> str:
-    """Where others reach the server, as far as this machine knows."""
+def address(data: Path) -> str:
+    """Where others reach the server of this directory, as far as this machine knows."""
     name = socket.getfqdn()
-    return f"{socket.gethostname() if name.startswith('localhost') else name}:{port()}"
+    return f"{socket.gethostname() if name.startswith('localhost') else name}:{port(data)}"
 
 
-def port() -> int:
-    listen = os.environ.get("ROOFLINE_LISTEN", "").rpartition(":")[2]
-    return int(listen) if listen.isdecimal() and int(listen) else PORT
+def port(data: Path) -> int:
+    """Of the server that runs, else the one that the next will listen at."""
+    listen = os.environ.get("ROOFLINE_LISTEN", "")
+    if running.is_locked(data) and (found := running.read(data)):
+        listen = found.address
+    text = listen.rpartition(":")[2]
+    return int(text) if text.isdecimal() and int(text) else PORT
 
 
 def join_token(folder: Path, secret: str) -> JoinToken:
@@ -113,10 +118,10 @@ def join_token(folder: Path, secret: str) -> JoinToken:
     return JoinToken(authority.fingerprint(folder), secret, access.is_mutual(folder))
 
 
-def _join_here(folder: Path, tokens: Tokens) -> None:
-    """Let this user's agent and client in, which can read the keys anyway."""
+def _join_here(folder: Path, tokens: Tokens, at: int) -> None:
+    """Let this user's agent and client in, which can read the keys anyway. at: the server's port."""
     certificate = (folder / access.AUTHORITY).read_text()
-    here = f"127.0.0.1:{port()}"
+    here = f"127.0.0.1:{at}"
     state = os.environ.get("XDG_STATE_HOME") or str(Path(os.environ.get("HOME", "/")) / ".local/state")
     agent = agent_file(Path(os.environ.get("ROOFLINE_STATE") or Path(state) / "roofline" / "agent"))
     for role, file in (("agent", agent), ("admin", client_file(os.environ))):

@@ -2,22 +2,40 @@
 
 from __future__ import annotations
 
+import math
 import os
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 import typer
 
 from .. import access
-from ..errors import ConfigError
+from ..errors import ConfigError, Unavailable
+
+CENTURY_DAYS, EXABYTE_GB = 36_500.0, 1e9
+Number = TypeVar("Number", float, "float | None")
+
+
+def at_most(most: float, or_inf: bool = False) -> Callable[[Number], Number]:
+    """Checks an option; nan is refused too, which not every bound of typer's does. or_inf: so is not inf."""
+
+    def check(given: Number) -> Number:
+        if given is not None and not (given <= most or (or_inf and given == math.inf)):
+            raise typer.BadParameter(f"{given:g} must be at most {most:g}{', or inf' if or_inf else ''}")
+        return given
+
+    return check
+
 
 KeepDaysOption = Annotated[
     float | None,
     typer.Option(
         envvar="ROOFLINE_KEEP_DAYS",
         min=0.0,
-        help="days to keep raw data after a job ends; step deltas stay 4 times, reports 16 times as long "
-        "[all]",
+        callback=at_most(CENTURY_DAYS, or_inf=True),
+        help="days to keep raw data after a job ends; step deltas stay 4 times, reports 16 times as long; "
+        "inf: all [all]",
         show_default=False,
     ),
 ]
@@ -26,8 +44,9 @@ KeepGbOption = Annotated[
     typer.Option(
         envvar="ROOFLINE_KEEP_GB",
         min=0.0,
-        help="at most this many GB (1e9 byte) of data; beyond that the oldest are removed; 0: no limit "
-        "[80 % of the file system]",
+        callback=at_most(EXABYTE_GB, or_inf=True),
+        help="at most this many GB (1e9 byte) of data; beyond that the oldest are removed; 0 or inf: no "
+        "limit [80 % of the file system]",
         show_default=False,
     ),
 ]
@@ -40,7 +59,10 @@ KeepTaggedOption = Annotated[
 ]
 DataOption = Annotated[
     Path | None,
-    typer.Option("--data", envvar="ROOFLINE_DATA", help="data directory [XDG state directory]"),
+    # Not checked here: what cannot be read is another exit code than a wrong option.
+    typer.Option(
+        "--data", envvar="ROOFLINE_DATA", readable=False, help="data directory [XDG state directory]"
+    ),
 ]
 CatalogOption = Annotated[
     str, typer.Option(envvar="ROOFLINE_CATALOG", help="SQLAlchemy URL of the catalog [SQLite in --data]")
@@ -62,6 +84,20 @@ def data_of(data: Path | None, before: Path | None = None) -> Path:
     from ..serve import default_data
 
     return data or before or default_data(os.environ)
+
+
+def readable_data_of(data: Path | None, before: Path | None = None) -> Path:
+    """The same. Raises Unavailable where this user may not look into it."""
+    found = data_of(data, before)
+    try:
+        os.stat(os.path.join(found, "."))
+    except PermissionError as error:
+        raise Unavailable(
+            f"cannot read the data directory {found}: {error.strerror}; run this as the user of the server"
+        ) from None
+    except OSError:
+        pass  # there is none: each command says what that means
+    return found
 
 
 def access_of(data: Path | None, before: Path | None) -> Path:

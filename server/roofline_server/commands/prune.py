@@ -16,7 +16,7 @@ from ..errors import BadRequest, ConfigError, Unavailable
 from ..records import CutLevel
 from ..store.retention.plan import DAY_NS, Cut, Policy
 from ..store.retention.requests import PruneRequest, ask, fulfil
-from .options import CatalogOption, DataOption, FormatOption, data_of
+from .options import CatalogOption, DataOption, FormatOption, readable_data_of
 
 HELP = (
     "Remove data of jobs that are over: by age, by size, or of one job.\n\n"
@@ -70,7 +70,7 @@ def prune(
         job,
         dict.fromkeys(CutLevel, 1),
     )
-    _show(_done(data_of(data, context.obj), catalog, PruneRequest(policy, dry_run)), dry_run, output)
+    _show(_done(readable_data_of(data, context.obj), catalog, PruneRequest(policy, dry_run)), dry_run, output)
 
 
 def _amount(text: str, units: dict[str, int], option: str) -> int:

@@ -15,7 +15,7 @@ from ..access.tokens import Token, Tokens
 from ..errors import BadRequest
 from ..records import Limit
 from .init import DAYS, address, join_token
-from .options import DataOption, FormatOption, access_of
+from .options import CENTURY_DAYS, DataOption, FormatOption, access_of, at_most, data_of
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -41,7 +41,10 @@ def new(
     context: typer.Context,
     role: Annotated[str, typer.Option(help="agent, reader or admin")] = "agent",
     name: Annotated[str, typer.Option(help="for whom, as `token list` shows it")] = "",
-    days: Annotated[float, typer.Option(min=0.0, help="days for which it can be used to join")] = DAYS,
+    days: Annotated[
+        float,
+        typer.Option(min=0.0, callback=at_most(CENTURY_DAYS), help="days for which it can be used to join"),
+    ] = DAYS,
     once: Annotated[
         bool | None,
         typer.Option("--once/--many", help="usable once or many times [default: many for agents, else once]"),
@@ -68,7 +71,8 @@ def new(
     Audit(folder).add("token", token=token.id, role=role, name=name, joins=True, **facts)
     program = "roofline-agent" if role == "agent" else "roofline-client"
     # Not as an argument, which all users of a machine see.
-    print(f"{program} join {address()} - <<< {join_token(folder, secret)}")
+    where = address(data_of(data, context.obj))
+    print(f"{program} join {where} - <<< {join_token(folder, secret)}")
 
 
 @app.command("list", help="Show all tokens; their secrets are not kept.")
@@ -155,4 +159,7 @@ def _sees(token: Token) -> str:
 def _day(moment: float | None) -> str:
     if moment is None:
         return "-"
-    return datetime.datetime.fromtimestamp(moment).strftime("%Y-%m-%d %H:%M")
+    try:
+        return datetime.datetime.fromtimestamp(moment).strftime("%Y-%m-%d %H:%M")
+    except (ValueError, OverflowError, OSError):  # before --days had a bound a token could last so long
+        return f"after {datetime.MAXYEAR}"

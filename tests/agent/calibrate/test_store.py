@@ -54,6 +54,21 @@ def test_saving_replaces_and_leaves_no_other_file(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [path]
 
 
+def test_only_its_owner_reads_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "ceilings.json"
+    path.touch(0o644)
+    store.save(CALIBRATION, path)
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="takes root")
+def test_what_root_measures_belongs_to_who_owns_the_folder(tmp_path: Path) -> None:
+    os.chown(tmp_path, 4321, 4322)
+    store.save(CALIBRATION, path := tmp_path / "ceilings.json")
+    found = path.stat()
+    assert (found.st_uid, found.st_gid, found.st_mode & 0o777) == (4321, 4322, 0o600)
+
+
 def test_whole_file_then_directory_are_on_disk_in_that_order(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

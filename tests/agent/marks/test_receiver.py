@@ -1217,3 +1217,13 @@ def test_steps_that_a_batch_cannot_hold_are_counted(site: Site, monkeypatch: pyt
     assert [(len(one.numbers), one.form.like) for one in site.steps] == [(256, 1), (128, 2)]
     lost = "(more than a batch holds)"
     assert [(one.text, one.count) for one in events] == [(f"marks {lost}", 2), (f"spans {lost}", 4)]
+
+
+def test_a_file_that_is_no_socket_is_left_alone(tmp_path: Path) -> None:
+    thesis, link = tmp_path / "thesis.tex", tmp_path / "link"
+    thesis.write_text("years of work")
+    link.symlink_to(thesis)
+    for path in (thesis, link):
+        with pytest.raises(Unavailable, match="is not a socket; choose another --socket"):
+            MarkListener(path, everyone=False)
+    assert link.is_symlink() and thesis.read_text() == "years of work"

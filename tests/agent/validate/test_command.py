@@ -150,7 +150,12 @@ def test_whole_command_writes_its_file_and_doctor_knows(place: Place) -> None:
     assert "3 checks, none off" in line
 
 
-def test_interrupt_leaves_no_process_no_file_and_the_old_result(place: Place) -> None:
+@pytest.mark.parametrize(
+    ("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
+)
+def test_interrupt_leaves_no_process_no_file_and_the_old_result(
+    place: Place, number: signal.Signals, status: int
+) -> None:
     state = place.root / "state"
     kept.keep(state, FOUND)
     with ended(
@@ -164,9 +169,9 @@ def test_interrupt_leaves_no_process_no_file_and_the_old_result(place: Place) ->
     ) as running:
         wait_for(lambda: children_of(running.pid), "the working process")
         (child, *_) = children_of(running.pid)
-        running.send_signal(signal.SIGINT)
+        running.send_signal(number)
         out, err = running.communicate(timeout=60)
-    assert running.returncode == 130
+    assert running.returncode == status
     assert err.decode().splitlines() == [
         *[line for line in err.decode().splitlines() if "interrupted" not in line],
         "roofline-agent validate: interrupted; the stored result is unchanged",

@@ -120,6 +120,23 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
         assert found.close() in (0, -signal.SIGTERM)
 
 
+def test_a_page_that_cannot_listen_says_so_and_ends_though_its_stdin_is_open(tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        place = f"127.0.0.1:{taken.getsockname()[1]}"
+        process = subprocess.Popen(
+            [COMMAND, "page", "--server", "127.0.0.1:1", "--listen", place, "--until-stdin-ends"],
+            stdin=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "XDG_CONFIG_HOME": str(tmp_path)},
+        )
+        with process:
+            assert process.wait(30) == 1
+            assert process.stderr and f"cannot listen at {place}" in process.stderr.read()
+
+
 def test_pages_come_with_all_they_need_and_nothing_from_elsewhere(page: Page) -> None:
     for path in ("/", "/job?job=41", "/login", "/static/job.js", "/static/page.css", "/static/plotly.js"):
         status, text, headers = page.ask(path)
