@@ -56,20 +56,20 @@ function row(job) {
   if (line.hasChildNodes()) course.append(line);
   made.append(
     name, cell(job.state, job.running ? "running" : ""), verdict, speed, course, cell(job.roles),
-    cell(job.hosts), cell(job.user), cell(job.begun), cell(job.lasted, "number"), cell(tags(job), "tags"));
+    cell(job.hosts), cell(job.user), cell(job.begun), cell(job.lasted, "number"), cell(tagsOf(job).join(", "), "tags"));
   return made;
 }
 
-function tags(job) {
-  return Object.entries(job.tags).map(([name, value]) => `${name}=${value}`).join(", ");
+function tagsOf(job) {
+  return Object.entries(job.tags).map(([name, value]) => `${name}=${value}`);
 }
 
 function matches(job) {
-  const text = [...Object.values(job), tags(job)].join(" ").toLowerCase();
+  const text = [...Object.values(job), ...tagsOf(job)].join(" ").toLowerCase();
   const wanted = find.value.toLowerCase().split(/\s+/);
   return (job.running || !running.checked)
     && (!experiment.value || job.tags.experiment === experiment.value)
-    && (!tag.value || tags(job).split(", ").includes(tag.value))
+    && (!tag.value || tagsOf(job).includes(tag.value))
     && wanted.every((word) => text.includes(word));
 }
 
@@ -84,7 +84,7 @@ function offer(select, values) {
 
 function show() {
   offer(experiment, jobs.map((job) => job.tags.experiment));
-  offer(tag, jobs.flatMap((job) => Object.entries(job.tags).map(([name, value]) => `${name}=${value}`)));
+  offer(tag, jobs.flatMap(tagsOf));
   const at = document.activeElement && document.activeElement.href;
   const found = jobs.filter(matches).map(row);
   const none = document.createElement("tr");
