@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
 
 import pytest
 from roofline.v1 import query_pb2 as pb
+from roofline_client.page.job_list import MOST
 
 from ...end_to_end.browser import CHROMIUM, Browser, tab_at
 from ..fake_server import answer, serving
@@ -17,30 +21,36 @@ pytestmark = [
     pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here"),
 ]
 
-JOBS = [
-    pb.Job(job="41", begin_ns=1, end_ns=2, tags={"data": "a, b"}),
-    pb.Job(job="42", begin_ns=1, end_ns=3, tags={"data": "a"}),
-]
 
-
-@pytest.fixture(scope="module")
-def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    with serving(jobs=answer(pb.ListJobsResponse(jobs=JOBS))) as asked:
-        served = started(asked.address, tmp_path_factory.mktemp("config"))
-        with tab_at(f"http://127.0.0.1:{served.port}") as found:
-            yield found
-        served.close()
+@contextmanager
+def looking(folder: Path, jobs: Sequence[pb.Job] = (), **scripts: Any) -> Iterator[Browser]:
+    """At the list of these jobs."""
+    with serving(jobs=answer(pb.ListJobsResponse(jobs=jobs)), **scripts) as asked:
+        served = started(asked.address, folder)
+        try:
+            with tab_at(f"http://127.0.0.1:{served.port}") as found:
+                yield found
+                assert found.problems == []
+        finally:
+            served.close()
 
 
 def listed(page: Browser) -> list[str]:
     return [str(one) for one in page.tab.locator("#jobs td.name").all_inner_texts()]
 
 
-def test_a_tag_that_has_a_comma_is_found(page: Browser) -> None:
-    page.tab.goto(page.home)
-    page.waits_for("#jobs", "data=a, b")
-    page.tab.select_option("select[name=tag]", "data=a, b")
-    assert listed(page) == ["41"]
-    page.tab.select_option("select[name=tag]", "data=a")
-    assert listed(page) == ["42"]
-    assert page.problems == []
+def test_a_tag_that_has_a_comma_is_found(tmp_path: Path) -> None:
+    jobs = [pb.Job(job="41", tags={"data": "a, b"}), pb.Job(job="42", tags={"data": "a"})]
+    with looking(tmp_path, jobs) as page:
+        page.waits_for("#jobs", "data=a, b")
+        page.tab.select_option("select[name=tag]", "data=a, b")
+        assert listed(page) == ["41"]
+        page.tab.select_option("select[name=tag]", "data=a")
+        assert listed(page) == ["42"]
+
+
+def test_of_many_jobs_the_list_says_that_it_has_the_newest(tmp_path: Path) -> None:
+    jobs = [pb.Job(job=str(number), end_ns=number) for number in range(MOST + 1)]
+    with looking(tmp_path, jobs) as page:
+        page.waits_for("#left-out", "The newest 500 of 501 jobs")
+        assert len(listed(page)) == MOST

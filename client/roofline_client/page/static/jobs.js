@@ -116,4 +116,11 @@ find.value = asked.get("find") || "";
 running.checked = asked.get("running") === "1";
 form.addEventListener("input", keep);
 form.addEventListener("submit", (event) => event.preventDefault());
-follow(() => "/events/jobs", (shown) => { jobs = shown.jobs; show(); });
+follow(() => "/events/jobs", (shown) => {
+  jobs = shown.jobs;
+  const count = (number) => number.toLocaleString("en");
+  const left = document.getElementById("left-out");
+  left.hidden = shown.known <= jobs.length;
+  left.textContent = `The newest ${count(jobs.length)} of ${count(shown.known)} jobs; others are not searched.`;
+  show();
+});
