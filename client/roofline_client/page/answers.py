@@ -12,7 +12,7 @@ from roofline.answers.jobs import Job
 from roofline.answers.tables import TableChunk
 
 from ..api import Client
-from ..errors import ClientError
+from ..errors import ClientError, UsageError
 from ..results.page import html
 from ..step_range import parse_steps
 from ..tables import (
@@ -131,10 +131,13 @@ def _compare(client: Client, given: Given) -> Answer:
 
 
 def _named(client: Client, text: str) -> list[str]:
-    """Jobs with commas between them; a name may have blanks, and commas where the server knows it so."""
+    """Jobs with commas between them; a name may have blanks, and commas where the server knows it so.
+    Raises UsageError."""
     if "," not in text or any(one.job == text for one in client.jobs()):
         return [text]
-    return list(filter(None, map(str.strip, text.split(","))))
+    if not (found := list(filter(None, map(str.strip, text.split(","))))):
+        raise UsageError(f"{text!r} names no job to compare with")
+    return found
 
 
 def _trajectory(client: Client, given: Given) -> Answer:
