@@ -186,6 +186,7 @@ ALL = {
     "agents": AnswerPage("Agents", {}, _agents, is_live=True),
 }
 OPTIONAL = ("steps", "host")
+JOBS = ("job", "first", "second")
 RESOURCES = ("nodes", "ranks", "ps", "batch", "threads")
 MOST_OFFERED = 200
 
@@ -206,8 +207,9 @@ def offered(fields: Iterable[str], jobs: Sequence[Job]) -> dict[str, list[str]]:
 
 
 def given(one: AnswerPage, asked: Mapping[str, str]) -> dict[str, str]:
-    """What the page needs of what was asked for; "" for what was not."""
-    return {name: asked.get(name, "").strip() for name in one.fields}
+    """What the page needs of what was asked for; "" for what was not. A job's name may begin with a blank."""
+    found = {name: asked.get(name, "") for name in one.fields}
+    return {name: text if name in JOBS else text.strip() for name, text in found.items()}
 
 
 def is_complete(one: AnswerPage, given: Given) -> bool:
