@@ -42,7 +42,8 @@ def _literal(text: str) -> str:
 
 def accounts(found: Sequence[RankAccount]) -> Figure:
     """A bar a rank, worst first: where its steady steps go."""
-    shown = [one for one in found if one.parts][:MOST_RANKS]
+    known = [one for one in found if one.parts]
+    shown = known[:MOST_RANKS]
     longest = max((one.step.value or 0.0 for one in shown), default=0.0)
     scale, unit = (1e3, "ms") if longest < 1 else (1.0, "s")
     names = [plain(one.rank) for one in shown]
@@ -61,11 +62,14 @@ def accounts(found: Sequence[RankAccount]) -> Figure:
                 "marker": {"color": style.account_colour(part)},
             }
         )
+    title = f"mean of a steady step ({unit})"
+    if len(known) > len(shown):
+        title += f"; the worst {len(shown)} of {len(known):,} ranks"
     layout = {
         "barmode": "stack",
         "height": max(380, 130 + 26 * len(shown)),  # that of the roofline next to it
         "bargap": 0.2 if len(shown) > 5 else 0.5,
-        "xaxis": {"title": {"text": f"mean of a steady step ({unit})"}, "rangemode": "tozero"},
+        "xaxis": {"title": {"text": title}, "rangemode": "tozero"},
         "yaxis": {"autorange": "reversed", "automargin": True},
         "legend": {**ABOVE, "traceorder": "normal"},
     }
@@ -85,14 +89,22 @@ def _history(value: Value) -> str:
 
 def accounts_table(found: Sequence[RankAccount]) -> Columns:
     """The same as text."""
-    shown = [one for one in found if one.parts][:MOST_RANKS]
+    known = [one for one in found if one.parts]
+    shown = known[:MOST_RANKS]
     parts = list(dict.fromkeys(part.part for one in shown for part in one.parts))
     heads = [Column("rank"), Column("step", right=True)]
     table = Columns("", [*heads, *(Column(wording.part(part), right=True) for part in parts)])
     for one in shown:
         times = {part.part: part.time for part in one.parts}
         table.add(one.rank, units.show(one.step), *(units.show(times.get(part)) for part in parts))
+    _say_left_out(table, len(known))
     return table
+
+
+def _say_left_out(table: Columns, known: int) -> None:
+    """known: how many rows there would be."""
+    if (left_out := known - len(table.rows)) > 0:
+        table.add(wording.more_ranks(left_out), *("" for _ in table.columns[1:]))
 
 
 def roofline_table(found: Roofline) -> Columns:
@@ -102,6 +114,7 @@ def roofline_table(found: Roofline) -> Columns:
     for point in found.points[:MOST_RANKS]:
         values = (point.flops_per_second, point.intensity, point.attainable)
         table.add(point.label, *map(units.show, values), point.bound or "-")
+    _say_left_out(table, len(found.points))
     return table
 
 

@@ -27,6 +27,21 @@ def test_no_accounts_are_an_empty_picture() -> None:
     assert figures.accounts([])["data"] == []
 
 
+def test_ranks_that_are_not_shown_are_counted() -> None:
+    found = [verdicts.account(f"worker:{number}", 0.1, compute=1.0) for number in range(80)]
+    figure, table = figures.accounts(found), figures.accounts_table(found)
+    assert figure["layout"]["xaxis"]["title"]["text"].endswith("; the worst 64 of 80 ranks")
+    assert table.rows[-1][0] == ["  and 16 more", "", ""]
+    assert "worst" not in figures.accounts(found[:64])["layout"]["xaxis"]["title"]["text"]
+    assert len(figures.accounts_table(found[:64]).rows) == 64
+
+
+def test_points_that_are_not_in_the_table_are_counted() -> None:
+    found = roofline()
+    table = figures.roofline_table(found._replace(points=found.points[:1] * 66))
+    assert table.rows[-1][0] == ["  and 2 more", "", "", "", ""]
+
+
 def roofline() -> Roofline:
     return from_message(Roofline, models.roofline())  # type: ignore[no-any-return]
 
