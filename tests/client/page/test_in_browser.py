@@ -52,6 +52,15 @@ def test_a_tag_that_has_a_comma_is_found(tmp_path: Path) -> None:
         assert listed(page) == ["42"]
 
 
+def test_of_many_nodes_the_list_names_a_few_and_all_are_searched(tmp_path: Path) -> None:
+    jobs = [pb.Job(job="41", hosts=[f"node{number}" for number in range(125)]), pb.Job(job="42", hosts=["a"])]
+    with looking(tmp_path, jobs) as page:
+        page.waits_for("#jobs", "node0, node1 and 123 more")
+        assert page.tab.evaluate("document.querySelector('table').scrollWidth <= innerWidth")
+        page.tab.fill("#find", "node99")
+        assert listed(page) == ["41"]
+
+
 def test_of_many_jobs_the_list_says_that_it_has_the_newest(tmp_path: Path) -> None:
     jobs = [pb.Job(job=str(number), end_ns=number) for number in range(MOST + 1)]
     with looking(tmp_path, jobs) as page:

@@ -2,6 +2,7 @@
 "use strict";
 
 const SVG = "http://www.w3.org/2000/svg";
+const MOST_NAMES = 3;
 const form = document.querySelector("form.filter");
 const { find, experiment, tag, running } = form.elements;
 let jobs = [];
@@ -50,14 +51,22 @@ function row(job) {
   name.append(linked(job.job, "/job?job=" + encodeURIComponent(job.job)));
   const verdict = cell(job.verdict, "said " + job.kind);
   verdict.title = job.headline;
+  const hosts = cell(few(job.hosts));
+  hosts.title = job.hosts;
   const speed = cell(job.speed, "number");
   const course = cell("", "sparks");
   const line = sparkline(job.sparks);
   if (line.hasChildNodes()) course.append(line);
   made.append(
     name, cell(job.state, job.running ? "running" : ""), verdict, speed, course, cell(job.roles),
-    cell(job.hosts), cell(job.user), cell(job.begun), cell(job.lasted, "number"), cell(tagsOf(job).join(", "), "tags"));
+    hosts, cell(job.user), cell(job.begun), cell(job.lasted, "number"), cell(tagsOf(job).join(", "), "tags"));
   return made;
+}
+
+// A thousand names in one line would put all columns behind them out of sight.
+function few(names) {
+  const all = names.split(", ");
+  return all.length > MOST_NAMES ? `${all.slice(0, MOST_NAMES - 1).join(", ")} and ${all.length - MOST_NAMES + 1} more` : names;
 }
 
 function tagsOf(job) {
