@@ -26,6 +26,7 @@ POINT_FORMULA = "FLOP/s = FLOPs of the steps / their time; intensity = FLOPs / b
 AXIS = {"type": "log", "exponentformat": "SI", "dtick": 1}  # a line each decade: others' numbers overlap
 MARGIN = 0.1  # decades, so that numbers of both axes do not meet in the corner
 MOST_LABELS = 6  # roofs that are named in the picture, not only when they are pointed at
+MOST_IN_LEGEND = 12  # points; more would leave no room for the picture: they are named when pointed at
 ABOVE = {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0}
 Figure = dict[str, Any]
 
@@ -143,6 +144,7 @@ def plane(data: Sequence[Figure], height: int) -> Figure:
         "xaxis": {**AXIS, **_decades(data, "x"), "title": {"text": "arithmetic intensity (FLOP/byte)"}},
         "yaxis": {**AXIS, **_decades(data, "y"), "title": {"text": "FLOP/s"}},
         "legend": ABOVE,
+        "showlegend": sum(one.get("showlegend", True) for one in data) <= MOST_IN_LEGEND,
         "annotations": _roof_labels([one for one in data if one["mode"] == "lines"]),
     }
 

@@ -64,6 +64,13 @@ def test_a_trail_ends_where_the_point_is() -> None:
     assert trail["customdata"] == ["60 s ago", "10 s ago", "now"]
 
 
+def test_a_legend_of_many_points_would_leave_no_room_for_them() -> None:
+    found = roofline()
+    point = next(one for one in found.points if one.intensity.value and one.flops_per_second.value)
+    layouts = [figures.roofline(found._replace(points=[point] * n), {}, "")["layout"] for n in (12, 13)]
+    assert [layout["showlegend"] for layout in layouts] == [True, False]
+
+
 def test_without_points_the_picture_says_why() -> None:
     figure = figures.roofline(roofline()._replace(points=[], notes=["no <rank> has FLOPs"]), {}, "")
     assert figure["layout"]["annotations"][0]["text"] == "no &lt;rank&gt; has FLOPs"
