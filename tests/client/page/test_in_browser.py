@@ -13,6 +13,7 @@ from roofline.v1 import query_pb2 as pb
 from roofline_client.page.job_list import MOST
 
 from ...end_to_end.browser import CHROMIUM, Browser, tab_at
+from ...end_to_end.conftest import wait_until
 from .. import models
 from ..fake_server import Script, answer, serving
 from . import overviews
@@ -68,6 +69,7 @@ def test_of_many_jobs_the_list_says_that_it_has_the_newest(tmp_path: Path) -> No
         assert len(listed(page)) == MOST
 
 
+UNSETTLED = "[aria-busy], .waits"
 NONE = "job 42 has no steps 1000 to 2000"
 
 
@@ -114,12 +116,17 @@ def test_a_pick_that_cannot_be_says_so_and_nothing_of_another_stays(
         pick(page, first, last)
         for place in ("#verdict", "#account-problem", "#roofline-problem", "#late-problem"):
             page.waits_for(place, problem)
-        assert page.tab.locator("[aria-busy], .waits, #account .main-svg:visible").count() == 0
+        assert page.tab.locator(f"{UNSETTLED}, #account .main-svg:visible").count() == 0
         assert page.text("#account-table") == ""
+        page.tab.click("#all")
+        page.tab.locator("#late .main-svg").first.wait_for()
+        begin = "document.getElementById('late').layout.xaxis.range[0]"
+        wait_until(lambda: page.tab.evaluate(begin) < 0, 20, "all steps are in sight")
         pick(page, 0, 2)
         page.waits_for("#verdict", "all is well")
         page.tab.locator("#account .main-svg").first.wait_for()
-        assert page.tab.locator("[aria-busy], .waits, [id$=-problem]:visible").count() == 0
+        wait_until(lambda: page.tab.locator(UNSETTLED).count() == 0, 20, "nothing waits")
+        assert page.tab.locator("[id$=-problem]:visible").count() == 0
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ const OF_A_PICK = ["verdict", "account", "roofline", "late"];
 const OF_FEED = { verdict: ["verdict", "account"], roofline: ["roofline"], late: ["late"], refused: OF_A_PICK };
 let pictures = {};
 let picked = read();
+let picks = 0;  // so far, also those that could not be
 let missing = new Set(OF_A_PICK);  // of what is picked: what is there is of something else
 
 function read() {
@@ -64,7 +65,7 @@ function drawAll(names) {
     const [name] = due;
     if (!pressed && due.delete(name) && pictures[name]) {
       // Another pick begins with all of what is picked in sight.
-      const revision = job + (name === "late" ? picked.steps + picked.ranks : "");
+      const revision = name === "late" ? `${job} ${picks}` : job;
       draw(name, name === "steps" ? band(pictures[name]) : pictures[name], revision).then(listen);
     }
     drawAll([]);
@@ -81,6 +82,7 @@ function pick(change) {
 function ask() {
   due.clear();  // of what was picked before; all of it comes again
   missing = new Set(OF_A_PICK);
+  picks += 1;
   verdict.setAttribute("aria-busy", "true");
   // Plotly measures texts: what else of the page has changed before would be laid out then.
   if (pictures.steps && document.getElementById("steps").on) {
@@ -95,7 +97,8 @@ function ask() {
 
 function zoomLate() {
   const found = edges();
-  if (!pictures.late || !found || found[0] === "" || found[1] === "") return;
+  const isDrawn = pictures.late && document.getElementById("late").on;
+  if (!isDrawn || !found || found[0] === "" || found[1] === "") return;
   Plotly.relayout("late", { "xaxis.range": [+found[0] - 0.5, +found[1] + 0.5] });
 }
 
