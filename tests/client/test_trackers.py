@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from roofline_client.cli import EXTRAS
 from roofline_client.errors import ClientError
-from roofline_client.trackers import tensorboard_logs, wandb_runs
+from roofline_client.trackers import mlflow_runs, tensorboard_logs, wandb_runs
 from roofline_client.trackers.published import Published
 
 FOUND = Published(
@@ -58,3 +58,11 @@ def test_package_that_is_absent_has_an_extra(tmp_path: Path, monkeypatch: pytest
         wandb_runs.write(FOUND, "trials", tmp_path, [])
     assert missing.value.name in EXTRAS["wandb"]
     assert not list(tmp_path.iterdir())
+
+
+def test_what_mlflow_needs_for_a_file_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "alembic", None)
+    with pytest.raises(
+        ClientError, match=r"^MLflow at sqlite:///.*runs.db needs alembic.*: pip install mlflow$"
+    ):
+        mlflow_runs.write(FOUND, f"sqlite:///{tmp_path}/runs.db", "roofline", [])

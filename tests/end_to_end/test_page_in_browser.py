@@ -183,3 +183,16 @@ def test_who_has_a_token_logs_in_and_out(guarded: tuple[Person, str]) -> None:
         page.tab.goto(page.home)
         assert page.tab.url == f"{page.home}/login", "the session is over"
         assert page.problems == [] and page.elsewhere == []
+
+
+def test_who_is_no_longer_logged_in_is_told_so_instead_of_a_timeline(guarded: tuple[Person, str]) -> None:
+    owner, place = guarded
+    with tab_at(f"http://{place}") as page:
+        page.tab.context.route("https://ui.perfetto.dev/**", lambda route: route.fulfill(body=""))
+        page.tab.fill("input[name=token]", owner.token("--role", "reader"))
+        page.tab.get_by_role("button", name="look").click()
+        page.tab.goto(f"{page.home}/job?job=42&steps=0:9")
+        page.waits_for("#verdict", "no job")
+        page.tab.context.clear_cookies()
+        page.tab.locator("#perfetto").evaluate("link => link.click()")
+        page.waits_for("#link", "log in first")

@@ -97,6 +97,13 @@ def test_who_has_a_readers_token_sees_jobs_until_it_is_revoked(guarded: tuple[Pe
     assert ask(place, "/api/v1/jobs", **session)[0] == 401
 
 
+def test_who_is_not_logged_in_gets_no_page_in_place_of_a_file(guarded: tuple[Person, str]) -> None:
+    _, place = guarded
+    for path in ("/download/timeline.json.gz?job=42", "/download/report.csv?job=42"):
+        status, _, text = ask(place, path)
+        assert (status, "log in first" in text) == (401, True)
+
+
 def test_other_tokens_are_refused_and_said_why(guarded: tuple[Person, str]) -> None:
     owner, place = guarded
     for token, why in (

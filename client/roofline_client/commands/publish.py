@@ -18,7 +18,8 @@ from .options import (
 )
 
 UriOption = Annotated[
-    str, typer.Option("--mlflow", metavar="URI", help="address of MLflow's tracking server, or file:FOLDER")
+    str,
+    typer.Option("--mlflow", metavar="URI", help="address of MLflow's tracking server, or sqlite:///FILE"),
 ]
 NameOption = Annotated[
     str,

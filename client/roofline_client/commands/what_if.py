@@ -30,7 +30,10 @@ BandwidthOption = Annotated[
     typer.Option("--bandwidth", help="bandwidth of the links between ranks: 2x, 25Gbit, 3GB (per second)"),
 ]
 FixOption = Annotated[
-    str, typer.Option("--fix", help="a rank (ddp:1, ps:0) or a part of the step (input) to fix")
+    str,
+    typer.Option(
+        "--fix", help="a rank (ddp:1, ps:0) or a part of the step, as reports name it (input), to fix"
+    ),
 ]
 _BANDWIDTH = re.compile(r"(\d+(?:\.\d+)?(?:e\d+)?)\s*(x|[kMGT]?(?:bit|B))(?:/s)?")
 _SCALES = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}

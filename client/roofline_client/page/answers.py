@@ -12,7 +12,7 @@ from roofline.answers.jobs import Job
 from roofline.answers.tables import TableChunk
 
 from ..api import Client
-from ..errors import ClientError
+from ..errors import ClientError, UsageError
 from ..results.page import html
 from ..step_range import parse_steps
 from ..tables import (
@@ -131,10 +131,13 @@ def _compare(client: Client, given: Given) -> Answer:
 
 
 def _named(client: Client, text: str) -> list[str]:
-    """Jobs with commas between them; a name may have blanks, and commas where the server knows it so."""
+    """Jobs with commas between them; a name may have blanks, and commas where the server knows it so.
+    Raises UsageError."""
     if "," not in text or any(one.job == text for one in client.jobs()):
         return [text]
-    return list(filter(None, map(str.strip, text.split(","))))
+    if not (found := list(filter(None, map(str.strip, text.split(","))))):
+        raise UsageError(f"{text!r} names no job to compare with")
+    return found
 
 
 def _trajectory(client: Client, given: Given) -> Answer:
@@ -183,6 +186,7 @@ ALL = {
     "agents": AnswerPage("Agents", {}, _agents, is_live=True),
 }
 OPTIONAL = ("steps", "host")
+JOBS = ("job", "first", "second")
 RESOURCES = ("nodes", "ranks", "ps", "batch", "threads")
 MOST_OFFERED = 200
 
@@ -203,8 +207,9 @@ def offered(fields: Iterable[str], jobs: Sequence[Job]) -> dict[str, list[str]]:
 
 
 def given(one: AnswerPage, asked: Mapping[str, str]) -> dict[str, str]:
-    """What the page needs of what was asked for; "" for what was not."""
-    return {name: asked.get(name, "").strip() for name in one.fields}
+    """What the page needs of what was asked for; "" for what was not. A job's name may begin with a blank."""
+    found = {name: asked.get(name, "") for name in one.fields}
+    return {name: text if name in JOBS else text.strip() for name, text in found.items()}
 
 
 def is_complete(one: AnswerPage, given: Given) -> bool:

@@ -118,7 +118,8 @@ class _Page:
         async def checked(request: Request) -> Response:
             if self._settings.is_open or self._visitors.knows(_session(request)):
                 return await handler(request)
-            if request.url.path.startswith(("/api/", "/events/")):
+            # Who asks for these takes what comes for the answer, also the page to log in at.
+            if request.url.path.startswith(("/api/", "/events/", "/download/")):
                 return JSONResponse({"error": "log in first: POST /login with a token"}, 401)
             return RedirectResponse("/login", 303)
 

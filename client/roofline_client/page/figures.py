@@ -26,6 +26,7 @@ POINT_FORMULA = "FLOP/s = FLOPs of the steps / their time; intensity = FLOPs / b
 AXIS = {"type": "log", "exponentformat": "SI", "dtick": 1}  # a line each decade: others' numbers overlap
 MARGIN = 0.1  # decades, so that numbers of both axes do not meet in the corner
 MOST_LABELS = 6  # roofs that are named in the picture, not only when they are pointed at
+MOST_IN_LEGEND = 12  # points; more would leave no room for the picture: they are named when pointed at
 ABOVE = {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0}
 Figure = dict[str, Any]
 
@@ -42,7 +43,8 @@ def _literal(text: str) -> str:
 
 def accounts(found: Sequence[RankAccount]) -> Figure:
     """A bar a rank, worst first: where its steady steps go."""
-    shown = [one for one in found if one.parts][:MOST_RANKS]
+    known = [one for one in found if one.parts]
+    shown = known[:MOST_RANKS]
     longest = max((one.step.value or 0.0 for one in shown), default=0.0)
     scale, unit = (1e3, "ms") if longest < 1 else (1.0, "s")
     names = [plain(one.rank) for one in shown]
@@ -61,11 +63,14 @@ def accounts(found: Sequence[RankAccount]) -> Figure:
                 "marker": {"color": style.account_colour(part)},
             }
         )
+    title = f"mean of a steady step ({unit})"
+    if len(known) > len(shown):
+        title += f"; the worst {len(shown)} of {len(known):,} ranks"
     layout = {
         "barmode": "stack",
         "height": max(380, 130 + 26 * len(shown)),  # that of the roofline next to it
         "bargap": 0.2 if len(shown) > 5 else 0.5,
-        "xaxis": {"title": {"text": f"mean of a steady step ({unit})"}, "rangemode": "tozero"},
+        "xaxis": {"title": {"text": title}, "rangemode": "tozero"},
         "yaxis": {"autorange": "reversed", "automargin": True},
         "legend": {**ABOVE, "traceorder": "normal"},
     }
@@ -85,14 +90,22 @@ def _history(value: Value) -> str:
 
 def accounts_table(found: Sequence[RankAccount]) -> Columns:
     """The same as text."""
-    shown = [one for one in found if one.parts][:MOST_RANKS]
+    known = [one for one in found if one.parts]
+    shown = known[:MOST_RANKS]
     parts = list(dict.fromkeys(part.part for one in shown for part in one.parts))
     heads = [Column("rank"), Column("step", right=True)]
     table = Columns("", [*heads, *(Column(wording.part(part), right=True) for part in parts)])
     for one in shown:
         times = {part.part: part.time for part in one.parts}
         table.add(one.rank, units.show(one.step), *(units.show(times.get(part)) for part in parts))
+    _say_left_out(table, len(known))
     return table
+
+
+def _say_left_out(table: Columns, known: int) -> None:
+    """known: how many rows there would be."""
+    if (left_out := known - len(table.rows)) > 0:
+        table.add(wording.more_ranks(left_out), *("" for _ in table.columns[1:]))
 
 
 def roofline_table(found: Roofline) -> Columns:
@@ -102,6 +115,7 @@ def roofline_table(found: Roofline) -> Columns:
     for point in found.points[:MOST_RANKS]:
         values = (point.flops_per_second, point.intensity, point.attainable)
         table.add(point.label, *map(units.show, values), point.bound or "-")
+    _say_left_out(table, len(found.points))
     return table
 
 
@@ -130,6 +144,7 @@ def plane(data: Sequence[Figure], height: int) -> Figure:
         "xaxis": {**AXIS, **_decades(data, "x"), "title": {"text": "arithmetic intensity (FLOP/byte)"}},
         "yaxis": {**AXIS, **_decades(data, "y"), "title": {"text": "FLOP/s"}},
         "legend": ABOVE,
+        "showlegend": sum(one.get("showlegend", True) for one in data) <= MOST_IN_LEGEND,
         "annotations": _roof_labels([one for one in data if one["mode"] == "lines"]),
     }
 

@@ -70,14 +70,15 @@ class JobList:
 
     def look(self, client: Client) -> Shown:
         """What is to be shown now. Raises ClientError."""
-        jobs = sorted(client.jobs(), key=lambda job: (not job.running, -job.end_ns))[:MOST]
+        known = client.jobs()
+        jobs = sorted(known, key=lambda job: (not job.running, -job.end_ns))[:MOST]
         first = jobs[:WITH_VERDICT]
         self._running = {job.job: self._running[job.job] for job in first if job.job in self._running}
         self._ended = {key: self._ended[key] for key in map(_key, first) if key in self._ended}
         self._due = self._next([job.job for job in first if job.running and job.job in self._running])
         self._left_s = LOOK_S * (client.granted_share or SHARE)
         lines = [self._line(client, job, at < WITH_VERDICT) for at, job in enumerate(jobs)]
-        return json.dumps({"jobs": [line._asdict() for line in lines]}), True
+        return json.dumps({"jobs": [line._asdict() for line in lines], "known": len(known)}), True
 
     def _next(self, running: list[str]) -> str:
         """The job that is to be asked for first, if it is time: all at once would hold up others."""

@@ -38,6 +38,8 @@ def write(found: Published, uri: str, experiment: str, files: Iterable[Path], ru
             client.set_terminated(run, "FAILED" if failed else "FINISHED", found.end_ns // 1_000_000)
     except MlflowException as error:
         raise ClientError(f"MLflow at {uri} did not accept job {found.job}: {error.message}") from None
+    except ModuleNotFoundError as error:  # of what its client alone, which the extra installs, does not have
+        raise ClientError(f"MLflow at {uri} needs {error.name}: pip install mlflow") from None
     return str(run)
 
 

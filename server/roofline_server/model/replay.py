@@ -278,9 +278,10 @@ class Replay:
         others = np.delete(self._arrival, rank, axis=1)
         return float(others.max(axis=1).mean()) if others.size else 0.0
 
-    def without_part(self, part: str) -> Floats:
-        """Steps without a part of the account on any rank, during the communication, too; (steps,)."""
-        return self.without([part]) - self.held_up(range(len(self.job.ranks)), part)
+    def without_parts(self, parts: Sequence[str]) -> Floats:
+        """Steps without these parts of the account on any rank, during the communication, too; (steps,)."""
+        held = sum(self.held_up(range(len(self.job.ranks)), part) for part in parts)
+        return self.without(parts) - held
 
     def without(self, parts: Sequence[str], share: Floats | float = 1.0) -> Floats:
         """Steps without these parts on any rank, or without a share of them; (steps,). share: by rank."""

@@ -122,6 +122,18 @@ ALONE = (
     "behind computation to nothing of it; what CPU time it takes is not known"
 )
 
+
+def part_shown(part: str) -> str:
+    """ "input or host" of "input|host", as tables have it."""
+    return part.replace("|", " or ")
+
+
+def stands_for(what: str, parts: Sequence[str]) -> str:
+    """what: a name that only parts have in which it is not told apart from others."""
+    shown = " and ".join(f"{part_shown(part)!r}" for part in parts)
+    return f"how much of {shown} is {what} is not known: all of it is taken away, so less may be gained"
+
+
 # -- why it cannot be told --------------------------------------------------------------------------------
 
 NO_STEPS = "too few steady steps were seen"

@@ -43,3 +43,9 @@ def test_jobs_to_compare_have_commas_between_them_and_may_have_blanks(text: str,
     with pytest.raises(Compared) as error:
         answers.ALL["compare"].ask(server, {"first": "40", "second": text, "steps": ""})
     assert error.value.args == ("40", named[0])
+
+
+def test_a_name_of_a_job_keeps_its_blanks_and_others_lose_what_was_typed_around_them() -> None:
+    asked = {"first": " 42", "second": "41 ", "steps": " 10:90 ", "other": "x"}
+    expected = {"first": " 42", "second": "41 ", "steps": "10:90"}
+    assert answers.given(answers.ALL["compare"], asked) == expected

@@ -224,11 +224,16 @@ def test_answers_are_pages(page: Page, path: str, words: str) -> None:
 
 @pytest.mark.parametrize(
     ("path", "status", "words"),
-    [("/stragglers?job=9", 404, "no job nine"), ("/full?job=41&steps=9:3", 400, "the first comes after")],
+    [
+        ("/stragglers?job=9", 404, "no job nine"),
+        ("/full?job=41&steps=9:3", 400, "the first comes after"),
+        ("/compare?first=41&second=,", 400, "names no job to compare with"),
+    ],
 )
 def test_an_answer_that_cannot_be_says_why(page: Page, path: str, status: int, words: str) -> None:
     found, text, _ = page.ask(path)
     assert (found, words in text) == (status, True), text
+    assert "/static/answer.js" not in text, "there is nothing for it to fill"
 
 
 @pytest.mark.parametrize(

@@ -27,6 +27,21 @@ def test_no_accounts_are_an_empty_picture() -> None:
     assert figures.accounts([])["data"] == []
 
 
+def test_ranks_that_are_not_shown_are_counted() -> None:
+    found = [verdicts.account(f"worker:{number}", 0.1, compute=1.0) for number in range(80)]
+    figure, table = figures.accounts(found), figures.accounts_table(found)
+    assert figure["layout"]["xaxis"]["title"]["text"].endswith("; the worst 64 of 80 ranks")
+    assert table.rows[-1][0] == ["  and 16 more", "", ""]
+    assert "worst" not in figures.accounts(found[:64])["layout"]["xaxis"]["title"]["text"]
+    assert len(figures.accounts_table(found[:64]).rows) == 64
+
+
+def test_points_that_are_not_in_the_table_are_counted() -> None:
+    found = roofline()
+    table = figures.roofline_table(found._replace(points=found.points[:1] * 66))
+    assert table.rows[-1][0] == ["  and 2 more", "", "", "", ""]
+
+
 def roofline() -> Roofline:
     return from_message(Roofline, models.roofline())  # type: ignore[no-any-return]
 
@@ -47,6 +62,13 @@ def test_a_trail_ends_where_the_point_is() -> None:
     (trail,) = [one for one in figure["data"] if one["mode"] == "lines+markers"]
     assert trail["x"] == [2.0, 3.0, point.intensity.value]
     assert trail["customdata"] == ["60 s ago", "10 s ago", "now"]
+
+
+def test_a_legend_of_many_points_would_leave_no_room_for_them() -> None:
+    found = roofline()
+    point = next(one for one in found.points if one.intensity.value and one.flops_per_second.value)
+    layouts = [figures.roofline(found._replace(points=[point] * n), {}, "")["layout"] for n in (12, 13)]
+    assert [layout["showlegend"] for layout in layouts] == [True, False]
 
 
 def test_without_points_the_picture_says_why() -> None:

@@ -12,7 +12,7 @@ from roofline.answers.report import Report
 from roofline.convert import from_message
 from roofline.v1 import query_pb2 as pb
 from roofline_client.errors import Refused
-from roofline_client.page.job_list import RUNNING_S, WITH_VERDICT, JobList, shortened
+from roofline_client.page.job_list import MOST, RUNNING_S, WITH_VERDICT, JobList, shortened
 
 from .. import reports, verdicts
 from .overviews import line, overview
@@ -181,3 +181,11 @@ def test_a_job_that_ends_is_asked_for_and_those_that_ended_before_are_not() -> N
     for _ in range(3):
         lines(watch, server)
     assert server.asked == WITH_VERDICT + 1
+
+
+def test_how_many_jobs_there_are_is_said_though_the_newest_alone_are_listed() -> None:
+    server = Server(*(job(str(number), end_ns=number) for number in range(MOST + 3)))
+    server.takes_s = 10.0
+    found = json.loads(JobList().look(server)[0])  # type: ignore[arg-type]
+    assert found["known"] == MOST + 3
+    assert [len(found["jobs"]), found["jobs"][-1]["job"]] == [MOST, "3"]

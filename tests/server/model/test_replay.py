@@ -59,7 +59,7 @@ def test_two_late_ranks_are_mended_only_together() -> None:
 def test_stops_amid_the_communication_are_gone_with_the_rank_or_the_part_that_is_mended() -> None:
     replay = replayed(job(transfer=0.035, columns={"stopped": {1: 0.020}}))
     played = replay.job.played.mean()
-    gain = played - replay.without_part("stopped").mean()
+    gain = played - replay.without_parts(["stopped"]).mean()
     assert gain == pytest.approx(0.019, abs=0.002)
     assert played - replay.all_like_others(1).mean() == pytest.approx(gain, abs=0.002)
     assert played - replay.all_like_others(0).mean() < 0.002

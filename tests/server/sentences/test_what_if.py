@@ -39,6 +39,11 @@ from roofline_server.sentences import what_if as texts
             "busy time of the servers per worker step: ps:0 2 ms, ps:1 30 ms",
         ),
         (
+            texts.stands_for("input", ["input|host", "input|blocked"]),
+            "how much of 'input or host' and 'input or blocked' is input is not known: all of it is taken "
+            "away, so less may be gained",
+        ),
+        (
             texts.no_such("x", ["ddp:0", "input"]),
             "'x' is no rank of the job and no part of its steps; these are: ddp:0, input",
         ),

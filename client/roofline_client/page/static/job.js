@@ -6,8 +6,12 @@ const job = verdict.dataset.job;
 const NAMES = ["account", "roofline", "steps", "late"];
 const form = document.getElementById("pick");
 const now = document.getElementById("now");  // of the newest steps: not beside a pick
+const OF_A_PICK = ["verdict", "account", "roofline", "late"];
+const OF_FEED = { verdict: ["verdict", "account"], roofline: ["roofline"], late: ["late"], refused: OF_A_PICK };
 let pictures = {};
 let picked = read();
+let picks = 0;  // so far, also those that could not be
+let missing = new Set(OF_A_PICK);  // of what is picked: what is there is of something else
 
 function read() {
   const asked = new URLSearchParams(location.search);
@@ -61,7 +65,7 @@ function drawAll(names) {
     const [name] = due;
     if (!pressed && due.delete(name) && pictures[name]) {
       // Another pick begins with all of what is picked in sight.
-      const revision = job + (name === "late" ? picked.steps + picked.ranks : "");
+      const revision = name === "late" ? `${job} ${picks}` : job;
       draw(name, name === "steps" ? band(pictures[name]) : pictures[name], revision).then(listen);
     }
     drawAll([]);
@@ -77,6 +81,8 @@ function pick(change) {
 // At once what the browser knows, the rest when the server has answered.
 function ask() {
   due.clear();  // of what was picked before; all of it comes again
+  missing = new Set(OF_A_PICK);
+  picks += 1;
   verdict.setAttribute("aria-busy", "true");
   // Plotly measures texts: what else of the page has changed before would be laid out then.
   if (pictures.steps && document.getElementById("steps").on) {
@@ -91,7 +97,8 @@ function ask() {
 
 function zoomLate() {
   const found = edges();
-  if (!pictures.late || !found || found[0] === "" || found[1] === "") return;
+  const isDrawn = pictures.late && document.getElementById("late").on;
+  if (!isDrawn || !found || found[0] === "" || found[1] === "") return;
   Plotly.relayout("late", { "xaxis.range": [+found[0] - 0.5, +found[1] + 0.5] });
 }
 
@@ -116,6 +123,37 @@ function quoted(word) {
   return /^[\w./:@-]+$/.test(word) ? word : "'" + word.replaceAll("'", "'\\''") + "'";
 }
 
+function showsPick(name) {
+  missing.delete(name);
+  awaitsNoMore(name);
+  if (name !== "verdict") sayInstead(name, "");
+}
+
+function fails(name, problem) {
+  awaitsNoMore(name);
+  if (name === "verdict") {
+    verdict.textContent = document.getElementById("headline").textContent = problem;
+    return;
+  }
+  delete pictures[name];
+  document.getElementById(`${name}-table`).replaceChildren();
+  sayInstead(name, problem);
+}
+
+function awaitsNoMore(name) {
+  const place = document.getElementById(name);
+  place.removeAttribute("aria-busy");
+  place.closest(".of-steps")?.classList.remove("waits");
+}
+
+// In place of a picture.
+function sayInstead(name, problem) {
+  const words = document.getElementById(`${name}-problem`);
+  words.textContent = problem;
+  words.hidden = !problem;
+  document.getElementById(name).hidden = problem !== "";
+}
+
 const reopen = follow(() => "/events/job?" + query(), (shown) => {
   for (const of of ["of", "roofline_of"]) {
     if (of in shown && shown[of] !== picked.steps) return;  // of what was picked before
@@ -125,21 +163,18 @@ const reopen = follow(() => "/events/job?" + query(), (shown) => {
     const headline = document.getElementById("headline");
     if (headline.textContent !== shown.headline) headline.textContent = shown.headline;
     document.getElementById("state").textContent = shown.state;
-    verdict.removeAttribute("aria-busy");
-    verdict.classList.remove("waits");
+    showsPick("verdict");
   }
   if ("now" in shown) {
     if (now.innerHTML !== shown.now) now.innerHTML = shown.now;  // escaped by the server
     now.hidden = !shown.now || picked.steps !== "";
-  }
-  for (const name of Object.keys(shown.pictures)) {
-    document.getElementById(name).closest(".of-steps")?.classList.remove("waits");
   }
   if ("groups" in shown) offerGroups(shown.groups);
   if ("late_of" in shown && shown.late_of !== `${picked.steps}/${picked.ranks}`) {
     delete shown.pictures.late;
     delete shown.tables.late;
   }
+  Object.keys(shown.pictures).forEach(showsPick);
   pictures = { ...pictures, ...shown.pictures };
   for (const [name, table] of Object.entries(shown.tables)) {
     document.getElementById(`${name}-table`).innerHTML = table;  // escaped by the server
@@ -147,10 +182,15 @@ const reopen = follow(() => "/events/job?" + query(), (shown) => {
   drawAll(Object.keys(shown.pictures));
   document.body.classList.add("known");
   document.body.classList.remove("unknown");
-}, (problem) => {
-  if (document.body.classList.contains("known")) return;  // what was seen last stays
-  verdict.textContent = problem;
+  form.hidden = false;
+}, (problem, feed) => {
+  const known = document.body.classList.contains("known");
+  for (const name of known ? OF_FEED[feed] || [] : OF_A_PICK) {
+    if (missing.has(name)) fails(name, problem);  // elsewhere what was seen last stays
+  }
+  if (known) return;
   document.body.classList.add("unknown");
+  form.hidden = !picked.steps && !picked.ranks;  // an impossible pick can be made another one
   document.getElementById("link").textContent = "";
 });
 

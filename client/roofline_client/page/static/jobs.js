@@ -2,6 +2,7 @@
 "use strict";
 
 const SVG = "http://www.w3.org/2000/svg";
+const MOST_NAMES = 3;
 const form = document.querySelector("form.filter");
 const { find, experiment, tag, running } = form.elements;
 let jobs = [];
@@ -50,26 +51,34 @@ function row(job) {
   name.append(linked(job.job, "/job?job=" + encodeURIComponent(job.job)));
   const verdict = cell(job.verdict, "said " + job.kind);
   verdict.title = job.headline;
+  const hosts = cell(few(job.hosts));
+  hosts.title = job.hosts;
   const speed = cell(job.speed, "number");
   const course = cell("", "sparks");
   const line = sparkline(job.sparks);
   if (line.hasChildNodes()) course.append(line);
   made.append(
     name, cell(job.state, job.running ? "running" : ""), verdict, speed, course, cell(job.roles),
-    cell(job.hosts), cell(job.user), cell(job.begun), cell(job.lasted, "number"), cell(tags(job), "tags"));
+    hosts, cell(job.user), cell(job.begun), cell(job.lasted, "number"), cell(tagsOf(job).join(", "), "tags"));
   return made;
 }
 
-function tags(job) {
-  return Object.entries(job.tags).map(([name, value]) => `${name}=${value}`).join(", ");
+// A thousand names in one line would put all columns behind them out of sight.
+function few(names) {
+  const all = names.split(", ");
+  return all.length > MOST_NAMES ? `${all.slice(0, MOST_NAMES - 1).join(", ")} and ${all.length - MOST_NAMES + 1} more` : names;
+}
+
+function tagsOf(job) {
+  return Object.entries(job.tags).map(([name, value]) => `${name}=${value}`);
 }
 
 function matches(job) {
-  const text = [...Object.values(job), tags(job)].join(" ").toLowerCase();
+  const text = [...Object.values(job), ...tagsOf(job)].join(" ").toLowerCase();
   const wanted = find.value.toLowerCase().split(/\s+/);
   return (job.running || !running.checked)
     && (!experiment.value || job.tags.experiment === experiment.value)
-    && (!tag.value || tags(job).split(", ").includes(tag.value))
+    && (!tag.value || tagsOf(job).includes(tag.value))
     && wanted.every((word) => text.includes(word));
 }
 
@@ -84,7 +93,7 @@ function offer(select, values) {
 
 function show() {
   offer(experiment, jobs.map((job) => job.tags.experiment));
-  offer(tag, jobs.flatMap((job) => Object.entries(job.tags).map(([name, value]) => `${name}=${value}`)));
+  offer(tag, jobs.flatMap(tagsOf));
   const at = document.activeElement && document.activeElement.href;
   const found = jobs.filter(matches).map(row);
   const none = document.createElement("tr");
@@ -116,4 +125,11 @@ find.value = asked.get("find") || "";
 running.checked = asked.get("running") === "1";
 form.addEventListener("input", keep);
 form.addEventListener("submit", (event) => event.preventDefault());
-follow(() => "/events/jobs", (shown) => { jobs = shown.jobs; show(); });
+follow(() => "/events/jobs", (shown) => {
+  jobs = shown.jobs;
+  const count = (number) => number.toLocaleString("en");
+  const left = document.getElementById("left-out");
+  left.hidden = shown.known <= jobs.length;
+  left.textContent = `The newest ${count(jobs.length)} of ${count(shown.known)} jobs; others are not searched.`;
+  show();
+});

@@ -1,7 +1,8 @@
 // Follows the events of the server, says when it is away, and goes on by itself when it is back.
 "use strict";
 
-// address: a function, so that another question can be asked: call what is returned. fail: told why there is no answer.
+// address: a function, so that another question can be asked: call what is returned. fail: told why there is no
+// answer, and of which feed.
 function follow(address, show, fail) {
   const link = document.getElementById("link");
   let source;
@@ -23,7 +24,7 @@ function follow(address, show, fail) {
       errors[event.lastEventId] = shown.error;
       link.textContent = [...new Set(Object.values(errors))].filter(Boolean).join("; ");
       if (!shown.error) show(shown);
-      else if (fail) fail(shown.error);
+      else if (fail) fail(shown.error, event.lastEventId);
     };
   };
   document.addEventListener("visibilitychange", open);

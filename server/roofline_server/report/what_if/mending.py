@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from roofline.answers.values import Value
 
 from ...errors import UnknownRank
@@ -23,8 +25,8 @@ MOST_GAINED = 0.99  # of a step
 def mend(
     view: JobView, gathered: Gathered, serving: Served, what: str
 ) -> tuple[Range | None, list[str], list[str]]:
-    """(seconds a step, what it is based on, what to know). what: "ddp:1", "ps:0" or "input". Raises
-    UnknownRank for anything else."""
+    """(seconds a step, what it is based on, what to know). what: "ddp:1", "ps:0", "input" or "input or host".
+    Raises UnknownRank for anything else."""
     known = accounts_of(view, gathered)
     if (named := _as_named(known, serving, what)) is not None:
         return named
@@ -35,9 +37,11 @@ def mend(
     ranks = [one.rank for one in accounts]
     every = dict.fromkeys(part for one in accounts for part in one.parts)
     parts = [part for part in every if part == "transfer" or part not in NOT_ITS_OWN]
-    if what not in ranks and what not in parts:
-        raise UnknownRank(texts.no_such(what, [*ranks, *(s.rank for s in serving.servers.values()), *parts]))
-    alone = len(numbers) == 1 and what in parts
+    fixed = [] if what in ranks else _meant(what, parts)
+    if what not in ranks and not fixed:
+        servers = [signals.rank for signals in serving.servers.values()]
+        raise UnknownRank(texts.no_such(what, [*ranks, *servers, *map(texts.part_shown, parts)]))
+    alone = len(numbers) == 1 and bool(fixed)
     grid = align([gathered.evidence[n].steps for n in numbers]) if alone else gathered.barriers.grid
     job = job_of(signals, accounts, grid)
     if job is None or len(job.measured) < LEAST_STEPS or (gathered.mode == "asynchronous" and not alone):
@@ -49,17 +53,29 @@ def mend(
     if what in ranks:
         place = job.ranks.index(what)
         then, least = replay.all_like_others(place), replay.least_without(place)
-    elif what == "transfer":
+    elif fixed == ["transfer"]:
         then = replay.without_transfer()
     else:
-        then = replay.without_part(what)
+        then = replay.without_parts(fixed)
     gain = interval(played - then)
     step = float(played.mean())
     basis = [
         texts.steady_steps(len(played), len(job.ranks)),
         texts.replayed(float(job.measured.mean()), step),
     ]
-    return _shorter(step, gain.mean, gain.low, gain.high, basis, [], least)
+    notes = [texts.stands_for(what, fixed)] if fixed and fixed != [_as_part(what)] else []
+    return _shorter(step, gain.mean, gain.low, gain.high, basis, notes, least)
+
+
+def _meant(what: str, parts: Sequence[str]) -> list[str]:
+    """The part that is called so; else those in which it is not told apart from others."""
+    name = _as_part(what)
+    return [name] if name in parts else [part for part in parts if name in part.split("|")]
+
+
+def _as_part(shown: str) -> str:
+    """ "input|host" of "input or host", as tables have it."""
+    return shown.replace("Python gc", "gc").replace(" or ", "|").replace(" ", "_")
 
 
 def _as_named(
@@ -88,7 +104,7 @@ def _shorter(
     need anyway."""
     gain, low, high = (max(0.0, seconds) for seconds in (gain, low, high))
     if gain > MOST_GAINED * step:
-        return None, basis, [texts.NOTHING_LEFT]
+        return None, basis, [texts.NOTHING_LEFT, *notes]
     best, worst = of_another_run(step - gain, step - high, step - low, step)
     best = max(best, (1 - MOST_GAINED) * step, (1 - OF_ANOTHER_RUN) * least)
     return Range(step - gain, min(step - gain, best), worst), basis, notes

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from roofline.answers.what_if import WhatIf
 from roofline_server.errors import BadRequest, UnknownRank
-from roofline_server.report.what_if.mending import _shorter
+from roofline_server.report.what_if.mending import _meant, _shorter
 from roofline_server.report.what_if.what_if import WhatIfQuery, what_if
 from roofline_server.sentences import waits
 from roofline_server.sentences import what_if as texts
@@ -54,6 +54,28 @@ def test_a_rank_with_more_work_than_the_others_has_no_rate_without_it(
 def test_a_rank_that_is_not_there_is_not_known(tmp_path: Path) -> None:
     with pytest.raises(UnknownRank, match="'ddp:7' is no rank of the job"):
         mended(tmp_path, "ddp:7", [Odd("ddp", MANY)])
+
+
+@pytest.mark.parametrize("what", ["compute|host", "compute or host", "host"])
+def test_a_part_is_called_as_tables_call_it_or_by_one_of_its_names(tmp_path: Path, what: str) -> None:
+    found = mended(tmp_path, what, [Odd("ddp", MANY, spanned=False, readings=9)])
+    assert found.step.now.value == pytest.approx(0.020)
+    assert found.step.then.value is not None and found.step.then.value < 0.019
+    assert found.change == f"{what} fixed"
+    assert found.notes == ([texts.stands_for("host", ["compute|host"])] if what == "host" else [])
+
+
+@pytest.mark.parametrize(
+    ("what", "meant"),
+    [("input", ["input|host", "input|blocked"]), ("Python gc", ["gc"]), ("input or h", []), ("or", [])],
+)
+def test_a_name_stands_for_all_parts_that_have_it(what: str, meant: list[str]) -> None:
+    assert _meant(what, ["compute", "input|host", "gc", "input|blocked"]) == meant
+
+
+def test_parts_that_are_there_are_named_as_tables_have_them(tmp_path: Path) -> None:
+    with pytest.raises(UnknownRank, match="these are: ddp:0, compute or host, "):
+        mended(tmp_path, "input", [Odd("ddp", MANY, spanned=False, readings=9)])
 
 
 def test_links_of_servers_are_not_known_however_they_are_asked_about(tmp_path: Path) -> None:
