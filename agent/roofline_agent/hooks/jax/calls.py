@@ -18,7 +18,7 @@ from typing import Any, Callable, Optional
 from .. import Marker
 from .beside import CallsBeside, SharedSteps
 from .programs import JaxExecutable, JaxFunction
-from .steps import JaxCall, JaxSteps
+from .steps import JaxCall, JaxSteps, held
 
 ORIGIN, CALLS = "_roofline_origin", "_roofline_calls"  # attributes of JAX's objects
 # The wrapper sets all of these; a user sets one.
@@ -99,7 +99,7 @@ class JaxWatch:
                 if found is not None:
                     now = _now()
                     program, result = found
-                    call = JaxCall(program, begin, now if compiled else begin, result)
+                    call = JaxCall(program, begin, now if compiled else begin, held(result))
                     if self.thread and self.thread != me:
                         self._called_beside(call._replace(result=None), me)
                         return out

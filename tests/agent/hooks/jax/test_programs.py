@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from roofline_agent.hooks.jax import calls
 from roofline_agent.hooks.jax.programs import LOOKS, JaxExecutable, JaxFunction
+from roofline_agent.hooks.jax.steps import MOST_HELD
 
 from .test_costs import array as variable
 from .test_costs import program
@@ -93,6 +94,29 @@ def test_program_is_forgotten_once_no_results_have_come_back(function: JaxFuncti
         assert not function.look((batch,), {})
         function.returned(None, (batch,), {}, out)
     assert gone() is None
+
+
+@pytest.mark.parametrize(("elements", "kept"), [(MOST_HELD, True), (MOST_HELD + 1, False)])
+def test_large_results_of_calls_in_flight_are_the_trainings_to_free(
+    monkeypatch: pytest.MonkeyPatch, elements: int, kept: bool
+) -> None:
+    class Pending(Array):
+        def __init__(self) -> None:
+            super().__init__(elements)
+            self.size = elements
+
+        def is_ready(self) -> bool:
+            return False
+
+    monkeypatch.setattr(calls.atexit, "register", lambda *_: None)
+    monkeypatch.setattr(calls.os, "register_at_fork", lambda **_: None)
+    watch = calls.JaxWatch(JAX, Marker())  # type: ignore[arg-type]
+    function = JaxFunction(JAX, watch.marker, "train")
+    out = watch.call(function, Pending, (), {}, compiled(Array(8)))
+    gone = weakref.ref(out)
+    assert watch.steps.queue
+    del out
+    assert (gone() is not None) == kept
 
 
 def test_arguments_of_the_last_compilation_are_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
