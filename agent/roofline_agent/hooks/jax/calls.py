@@ -262,13 +262,19 @@ def _watch_ahead_of_time(watch: JaxWatch) -> None:
     @functools.wraps(lower)
     def lowered(self: Any, *args: Any, **kwargs: Any) -> Any:
         found = lower(self, *args, **kwargs)
-        _attach(found._lowering, self.jaxpr, self.fun_name)
+        try:
+            _attach(found._lowering, self.jaxpr, self.fun_name)
+        except Exception:
+            watch.marker.failed("jax_calls")
         return found
 
     @functools.wraps(compile_)
     def compiled(self: Any, *args: Any, **kwargs: Any) -> Any:
         found = compile_(self, *args, **kwargs)
-        _attach(found, *getattr(self._lowering, ORIGIN, (None, "compiled")))
+        try:
+            _attach(found, *getattr(self._lowering, ORIGIN, (None, "compiled")))
+        except Exception:
+            watch.marker.failed("jax_calls")
         return found
 
     @functools.wraps(call)

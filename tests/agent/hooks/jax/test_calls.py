@@ -156,3 +156,21 @@ def test_training_beside_a_thread_that_calls_more_often(process: Process) -> Non
     end.set()
     go.release()
     thread.join()
+
+
+def test_stages_of_another_version_of_jax_work_all_the_same(process: Process) -> None:
+    class Lowered:
+        def compile(self) -> str:
+            return "compiled"
+
+    class Traced:
+        def lower(self) -> Lowered:
+            return Lowered()
+
+    failed: list[str] = []
+    process.marker.failed = failed.append  # type: ignore[method-assign]
+    stages = Made(Traced=Traced, Lowered=Lowered, Compiled=type("Compiled", (), {"__call__": len}))
+    process.watch.jax = Made(stages=stages)
+    calls._watch_ahead_of_time(process.watch)
+    assert Traced().lower().compile() == "compiled"
+    assert failed == ["jax_calls"] * 2
