@@ -147,6 +147,9 @@ class JaxWatch:
 class JittedFunction:
     """A compiled function of JAX as it was, whose calls are seen."""
 
+    # What is ours is not in __dict__, which functools.wraps copies into functions of the user's.
+    __slots__ = ("__dict__", "__weakref__", "_roofline")
+
     def __init__(self, watch: JaxWatch, inner: Any, function: JaxFunction) -> None:
         for name in ("__name__", "__qualname__", "__doc__", "__module__", "__wrapped__"):
             if hasattr(inner, name):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 import threading
 from collections.abc import Callable
@@ -174,3 +175,14 @@ def test_stages_of_another_version_of_jax_work_all_the_same(process: Process) ->
     calls._watch_ahead_of_time(process.watch)
     assert Traced().lower().compile() == "compiled"
     assert failed == ["jax_calls"] * 2
+
+
+def test_decorated_function_has_nothing_of_ours(process: Process) -> None:
+    function = JaxFunction(JAX, process.marker, "train")  # type: ignore[arg-type]
+    jitted = calls.JittedFunction(process.watch, lambda one: one, function)
+
+    @functools.wraps(jitted)
+    def timed(*args: Any) -> Any:
+        return jitted(*args)
+
+    assert "_roofline" not in vars(timed)
