@@ -7,6 +7,7 @@ everything on (JittedFunction). What XLA compiled is seen where JAX's Python run
 from __future__ import annotations
 
 import atexit
+import copy
 import functools
 import os
 import sys
@@ -193,6 +194,14 @@ class JittedFunction:
     def __reduce_ex__(self, protocol: Any) -> Any:
         # A copy in another process, where these hooks may not be, is JAX's own.
         return self._roofline[1].__reduce_ex__(protocol)
+
+    def __copy__(self) -> JittedFunction:
+        watch, inner, function = self._roofline
+        return JittedFunction(watch, copy.copy(inner), function)
+
+    def __deepcopy__(self, memo: Any) -> JittedFunction:
+        watch, inner, function = self._roofline
+        return JittedFunction(watch, copy.deepcopy(inner, memo), function)
 
     def __repr__(self) -> str:
         return repr(self._roofline[1])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import sys
 import threading
@@ -186,3 +187,18 @@ def test_decorated_function_has_nothing_of_ours(process: Process) -> None:
         return jitted(*args)
 
     assert "_roofline" not in vars(timed)
+
+
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy])
+def test_calls_of_a_copy_are_seen(process: Process, copied: Callable[[Any], Any]) -> None:
+    def step(state: Array) -> Array:
+        return Array(100, 100)
+
+    function = JaxFunction(JAX, process.marker, "train")  # type: ignore[arg-type]
+    jitted = copied(calls.JittedFunction(process.watch, step, function))
+    process.watch.of_thread.compiled = JaxExecutable(None, program(invars=[variable(100, 100)]), ())
+    state = Array(100, 100)
+    for _ in range(5):
+        state = jitted(state)
+    assert process.steps() == 5
+    assert jitted.__name__ == "step"
