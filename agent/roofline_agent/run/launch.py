@@ -10,7 +10,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import NoReturn
+from typing import NamedTuple, NoReturn
 
 FORWARDED = (
     signal.SIGHUP,
@@ -28,7 +28,12 @@ GROUP_KILL_S = 0.02
 PR_SET_PDEATHSIG = 1
 NOT_EXECUTABLE, NOT_FOUND = 126, 127  # exit codes of a shell
 
-Mask = set[int | signal.Signals]
+
+class Signals(NamedTuple):
+    """How this process was started, and the command is."""
+
+    mask: set[int | signal.Signals]
+    ignores_children: bool
 
 
 class StartError(Exception):
@@ -40,13 +45,15 @@ class StartError(Exception):
 
 
 def start(
-    command: Sequence[str], env: Mapping[str, str], stdout: int, stderr: int | None, mask: Mask
+    command: Sequence[str], env: Mapping[str, str], stdout: int, stderr: int | None, signals: Signals
 ) -> subprocess.Popen[bytes]:
-    """Start the command with these ends of its output (None: ours) and signal mask. Raises StartError."""
+    """Start the command with these ends of its output (None: ours) and these signals. Raises StartError."""
     parent, libc = os.getpid(), ctypes.CDLL(None)
 
     def in_child() -> None:
-        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        if signals.ignores_children:
+            signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+        signal.pthread_sigmask(signal.SIG_SETMASK, signals.mask)
         # kill -9 of this wrapper is meant for the command.
         libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
         if os.getppid() != parent:
@@ -72,9 +79,12 @@ def become(command: Sequence[str], env: Mapping[str, str]) -> NoReturn:
         raise StartError(f"{command[0]}: {error.strerror}", NOT_EXECUTABLE) from None
 
 
-def hold_signals() -> Mask:
-    """Block the signals that are to be forwarded; returns the mask that the command gets."""
-    return signal.pthread_sigmask(signal.SIG_BLOCK, FORWARDED)
+def hold_signals() -> Signals:
+    """Block the signals that are to be forwarded, and have the kernel keep the command's exit status for us;
+    returns what the command gets."""
+    ignores_children = signal.getsignal(signal.SIGCHLD) is signal.SIG_IGN
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    return Signals(signal.pthread_sigmask(signal.SIG_BLOCK, FORWARDED), ignores_children)
 
 
 def forward_signals(

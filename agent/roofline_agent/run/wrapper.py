@@ -161,7 +161,7 @@ class _WrappedCommand:
         self._command, self._naming, self._environ, self._notify = command, naming, environ, notify
         self._watchers = list(watchers)
         self._log = log
-        self._mask = launch.hold_signals()
+        self._signals = launch.hold_signals()
         self._session: Session | None = None
         self._recording = False
         self._page = RankPage()
@@ -197,7 +197,7 @@ class _WrappedCommand:
         self.tracing.has_hooks = steps and self._log is None and session is None
         self._reading = LineReading(kernels.overhead) if kernels.which == "sampled" else None
         self._recording = kernels.which != "none" and records_everything(env)
-        self.child = launch.start(words, env, stdout.child_end, stderr, self._mask)
+        self.child = launch.start(words, env, stdout.child_end, stderr, self._signals)
         give_way()  # the command must not inherit that
         for output in self._outputs:
             os.close(output.child_end)

@@ -84,6 +84,21 @@ def test_exit_status_is_the_commands(environ: dict[str, str], status: int) -> No
     assert run(environ, "sh", "-c", f"exit {status}").returncode == status
 
 
+@pytest.mark.parametrize("signals", [signal.SIG_IGN, signal.SIG_DFL])
+def test_wrapper_whose_starter_ignores_its_children(
+    environ: dict[str, str], signals: signal.Handlers
+) -> None:
+    code = "import signal, sys; print(signal.getsignal(signal.SIGCHLD).name); sys.exit(3)"
+    done = subprocess.run(
+        [*RUN, "--", PYTHON, "-c", code],
+        env=environ,
+        capture_output=True,
+        preexec_fn=lambda: signal.signal(signal.SIGCHLD, signals),
+        timeout=60,
+    )
+    assert (done.returncode, done.stdout) == (3, signals.name.encode() + b"\n")
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL, signal.SIGSEGV, signal.SIGINT])
 def test_death_by_a_signal_is_seen_by_the_parent(environ: dict[str, str], number: int) -> None:
     assert run(environ, "sh", "-c", f"kill -{int(number)} $$").returncode == -number
