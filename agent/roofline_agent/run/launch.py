@@ -9,7 +9,7 @@ import resource
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import NamedTuple, NoReturn
 
 FORWARDED = (
@@ -21,6 +21,13 @@ FORWARDED = (
     signal.SIGUSR2,
     signal.SIGALRM,
     signal.SIGWINCH,
+    signal.SIGXCPU,
+    signal.SIGABRT,
+    signal.SIGPWR,
+    signal.SIGIO,
+    signal.SIGPROF,
+    signal.SIGVTALRM,
+    *range(signal.SIGRTMIN, signal.SIGRTMAX + 1),
 )
 ENDING = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM)
 SI_KERNEL = 0x80  # sent by a key at the terminal: to the whole process group
@@ -30,8 +37,9 @@ NOT_EXECUTABLE, NOT_FOUND = 126, 127  # exit codes of a shell
 
 
 class Signals(NamedTuple):
-    """How this process was started, and the command is."""
+    """How this process was started, and the command is; and which signals are forwarded to it."""
 
+    forwarded: frozenset[int]
     mask: set[int | signal.Signals]
     ignores_children: bool
 
@@ -79,20 +87,24 @@ def become(command: Sequence[str], env: Mapping[str, str]) -> NoReturn:
         raise StartError(f"{command[0]}: {error.strerror}", NOT_EXECUTABLE) from None
 
 
-def hold_signals() -> Signals:
+def hold_signals(own: Collection[int] = ()) -> Signals:
     """Block the signals that are to be forwarded, and have the kernel keep the command's exit status for us;
-    returns what the command gets."""
+    returns what the command gets. own: those that this process uses itself."""
     ignores_children = signal.getsignal(signal.SIGCHLD) is signal.SIG_IGN
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-    return Signals(signal.pthread_sigmask(signal.SIG_BLOCK, FORWARDED), ignores_children)
+    forwarded = frozenset(FORWARDED).difference(own)
+    return Signals(forwarded, signal.pthread_sigmask(signal.SIG_BLOCK, forwarded), ignores_children)
 
 
 def forward_signals(
-    send: Callable[[int], None], resize: Callable[[], None], ending: Callable[[], None]
+    forwarded: Collection[int],
+    send: Callable[[int], None],
+    resize: Callable[[], None],
+    ending: Callable[[], None],
 ) -> None:
     """Forward signals forever: for a thread of its own. ending: called before one that ends a command."""
     while True:
-        got = signal.sigwaitinfo(FORWARDED)
+        got = signal.sigwaitinfo(forwarded)
         if got.si_signo == signal.SIGWINCH:
             resize()
             continue

@@ -227,11 +227,46 @@ def test_signal_reaches_the_command_once(environ: dict[str, str], number: int) -
         assert wrapper.wait(20) == 0
 
 
-def test_command_that_dies_of_a_forwarded_signal(environ: dict[str, str]) -> None:
+OTHER_SIGNALS = [
+    *(signal.SIGXCPU, signal.SIGABRT, signal.SIGPWR, signal.SIGIO, signal.SIGPROF, signal.SIGVTALRM),
+    *(signal.SIGRTMIN, signal.SIGRTMIN + 7, signal.SIGRTMAX),
+]
+ECHO = f"""
+import signal, sys
+for number in {[int(number) for number in OTHER_SIGNALS]}:
+    signal.signal(number, lambda n, _: print(n, flush=True))
+print("ready", flush=True)
+sys.stdin.read()
+sys.exit(3)
+"""
+
+
+def test_signals_that_end_most_programs_reach_one_that_handles_them(environ: dict[str, str]) -> None:
+    with ended(start(environ, PYTHON, "-c", ECHO)) as wrapper:
+        assert wrapper.stdout.readline() == b"ready\n"
+        for number in OTHER_SIGNALS:
+            wrapper.send_signal(number)
+            assert wrapper.stdout.readline() == b"%d\n" % number
+        wrapper.stdin.close()
+        assert wrapper.wait(20) == 3
+
+
+def test_timer_of_the_step_log_reaches_no_command(environ: dict[str, str]) -> None:
+    code = "import signal; print(signal.pthread_sigmask(signal.SIG_BLOCK, [])); signal.pause()"
+    command = [*RUN, "--step-regex", "step (?P<step>[0-9]+)", "--", PYTHON, "-u", "-c", code]
+    with ended(subprocess.Popen(command, env=environ, stdout=subprocess.PIPE)) as wrapper:
+        assert wrapper.stdout.readline() == b"set()\n"
+        wrapper.send_signal(signal.SIGVTALRM)
+        wrapper.send_signal(signal.SIGXCPU)
+        assert wrapper.wait(20) == -signal.SIGXCPU
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGXCPU, signal.SIGABRT, signal.SIGRTMIN])
+def test_command_that_dies_of_a_forwarded_signal(environ: dict[str, str], number: int) -> None:
     with ended(start(environ, "sh", "-c", "echo ready; exec sleep 60")) as wrapper:
         wrapper.stdout.readline()
-        wrapper.terminate()
-        assert wrapper.wait(20) == -signal.SIGTERM
+        wrapper.send_signal(number)
+        assert wrapper.wait(20) == -number
 
 
 def test_killed_wrapper_takes_the_command_along(environ: dict[str, str]) -> None:
