@@ -30,6 +30,9 @@ _SAMPLE = re.compile(
     rb"roofline_verbose,kernels,([0-9]{1,10}),(sampled|on|through|off),([0-9]{1,19}),([0-9]{1,19})\s*"
 )
 
+_ESCAPE = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*)?\Z")  # a terminal's escape sequence without its last byte
+_LONGEST_ESCAPE = 32
+
 _BEHIND_TOKEN = 11  # past the first one, where a search for a second can begin
 _MAX_CALLS = 262144  # calls kept until they are taken; taken once a second, this is never reached
 
@@ -214,5 +217,6 @@ def _undecided_from(data: bytes) -> int:
             return token.start()
     for start in range(max(line_start, len(data) - _LONGEST_PARTIAL), len(data)):
         if data[start:] in _PARTIAL_TOKENS:
-            return start
+            # The m of a colour begins no token, and whoever prints to a terminal wants it shown at once.
+            return len(data) if _ESCAPE.search(data, max(0, start - _LONGEST_ESCAPE), start) else start
     return len(data)

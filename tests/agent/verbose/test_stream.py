@@ -106,6 +106,14 @@ def test_only_what_may_be_a_token_is_held() -> None:
     assert verbose.finish() == b""
 
 
+@pytest.mark.parametrize("escape", [b"\x1b[0m", b"\x1b[1;31m", b"\x1b[38;2;255;100;0m", b"\x1bM", b"\x1b[5d"])
+def test_escape_sequences_go_through_whole(escape: bytes) -> None:
+    verbose = VerboseFilter()
+    assert verbose.feed(b"ok" + escape, NOW) == b"ok" + escape
+    assert verbose.feed(escape, NOW) == escape
+    assert verbose.feed(b"mkldnn_verbose,exec", NOW) == b""
+
+
 def test_a_token_that_was_shown_in_part_is_still_a_token() -> None:
     verbose = VerboseFilter()
     assert verbose.feed(GEMM[:6], NOW) == b""
