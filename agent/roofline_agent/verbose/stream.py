@@ -21,8 +21,17 @@ _LONGEST_PARTIAL = max(map(len, _PARTIAL_TOKENS))
 _MAX_BODY = 65536  # a "verbose line" that goes on for longer is something else
 _TOKEN_PATTERN = rb"(?:((?:one|mkl)dnn_verbose,|dnnl_verbose,)|(MKL_VERBOSE )|roofline_verbose,)"
 _TOKEN = re.compile(_TOKEN_PATTERN)
-_LINE = re.compile(_TOKEN_PATTERN + rb"[^\n]{0,%d}\n" % _MAX_BODY)
-_LAST_LINE = re.compile(_TOKEN_PATTERN + rb"[^\n]*")
+# What follows a token in a line of oneDNN's, and of MKL's; without it the line is the user's, unless another
+# token in it is a library's or ours.
+_ONEDNN = rb"[0-9a-z_:.+]+,"
+_MKL = rb"(?:Intel\(R\) |oneMKL |MKL |oneAPI |Detected |[A-Za-z_][A-Za-z0-9_]*\()"
+_LATER = rb"[^\n]{0,4096}?(?:(?:(?:one|mkl)dnn|dnnl)_verbose,%b|MKL_VERBOSE %b|roofline_verbose,)" % (
+    _ONEDNN,
+    _MKL,
+)
+_BEGIN = _TOKEN_PATTERN + rb"(?=(?(1)%b|(?(2)%b))|%b)" % (_ONEDNN, _MKL, _LATER)
+_LINE = re.compile(_BEGIN + rb"[^\n]{0,%d}\n" % _MAX_BODY)
+_LAST_LINE = re.compile(_BEGIN + rb"[^\n]*")
 _MARK = re.compile(rb"roofline_verbose,mark,([0-9]{1,19})\s*")
 # process, what, moment (monotonic ns), the same moment on the clock of oneDNN's lines (epoch ns)
 _SAMPLE_NOTE = b"roofline_verbose,kernels,"
