@@ -498,9 +498,44 @@ SET_BY_US = sorted(name.lower() for name in (*ONEDNN_SWITCHES, *TIMESTAMP_SWITCH
 def test_switches_are_not_for_what_prints_into_a_file(environ: dict[str, str], tmp_path: Path) -> None:
     (tmp_path / "show.py").write_text(SHOW)
     show = f"{PYTHON} {tmp_path}/show.py"
-    done = run(environ, "sh", "-c", f"{show}; {show} >{tmp_path}/log; {show} | cat; {show} >&-; {show}")
+    done = run(
+        environ, "sh", "-c", f"{show}; {show} >{tmp_path}/log; RANK=0 {show} | cat; {show} >&-; {show}"
+    )
     assert [line.split() for line in done.stdout.decode().splitlines()] == [SET_BY_US] * 3
     assert (tmp_path / "log").read_text() == "\n", "nobody would take the lines out of it"
+
+
+@pytest.mark.parametrize(
+    ("command", "switch"),
+    [
+        ("exec {python}", b"1"),
+        ("{python} | cat", b"-"),
+        ("echo $({python})", b"-"),
+        ("RANK=0 {python} | cat", b"1"),
+        ("SLURM_STEP_ID=3 {python} | cat", b"-"),
+        ("RANK=0 {python} >file; cat file", b"-"),
+    ],
+)
+def test_switches_are_for_what_prints_to_the_wrapper(
+    environ: dict[str, str], tmp_path: Path, command: str, switch: bytes
+) -> None:
+    (tmp_path / "code.py").write_text("import os; print(os.environ.get('MKL_VERBOSE', '-'))")
+    command = f"cd {tmp_path}; {command.format(python=f'{PYTHON} code.py')}"
+    assert run({**environ, "SLURM_STEP_ID": "2"}, "sh", "-c", command).stdout == switch + b"\n"
+
+
+def test_switches_are_not_for_a_training_that_moves_its_stdout(
+    environ: dict[str, str], tmp_path: Path
+) -> None:
+    (tmp_path / "torch.py").touch()
+    code = f"""
+import os, sys
+sys.path.append({str(tmp_path)!r})
+os.dup2(os.open({str(tmp_path / "log")!r}, os.O_CREAT | os.O_WRONLY), 1)
+import torch
+print(os.environ.get("MKL_VERBOSE"), file=sys.stderr)
+"""
+    assert run(environ, PYTHON, "-c", code, options=["--kernels", "all"]).stderr == NOTICE + b"None\n"
 
 
 def test_switches_are_for_what_prints_to_the_terminal(environ: dict[str, str]) -> None:

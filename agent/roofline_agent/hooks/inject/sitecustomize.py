@@ -49,6 +49,7 @@ class _RooflineWaiting:
         except ValueError:  # another thread's import was first, and has loaded them or is at it
             return None
         try:
+            _silence_elsewhere()  # the training may have moved its stdout since it started
             hooks = _load_hooks(self._folder)
             if name == "roofline_step":
                 # The hooks have loaded it, for programs in whose environment it is not installed.
@@ -140,19 +141,25 @@ def _import_users_own(here: str) -> None:
             sys.modules["sitecustomize"] = ours
 
 
-def _silence_elsewhere() -> None:
-    # The wrapper has libraries print what they execute, and takes that out of its stream again. Out of a
-    # file (`python train.py >log` in a wrapped script) nobody would. A pipe may be that of a launcher, which
-    # passes on to the wrapper what its ranks print.
-    names = os.environ.get("ROOFLINE_SWITCHES")
-    if not names:
-        return
+def _prints_to_wrapper() -> bool:
     try:
         status = os.fstat(1)
-        if not stat.S_ISREG(status.st_mode):
-            return
-    except OSError:
-        pass  # it is closed, and may become any file
+    except OSError:  # it is closed, and may become any file
+        return False
+    if "%d:%d" % (status.st_dev, status.st_ino) == os.environ.get("ROOFLINE_STDOUT"):
+        return True
+    # A launcher in the wrapper passes on what its ranks print, to a pipe or a terminal of its own.
+    launched = os.environ.get("ROOFLINE_LAUNCHED", "").split(",")
+    passed_on = stat.S_ISFIFO(status.st_mode) or stat.S_ISSOCK(status.st_mode) or os.isatty(1)
+    return passed_on and any(name in os.environ for name in launched)
+
+
+def _silence_elsewhere() -> None:
+    # The wrapper has libraries print what they execute, and takes that out of its stream again. Out of a
+    # file or another pipe (`python train.py >log`, `x=$(python ...)` in a wrapped script) nobody would.
+    names = os.environ.get("ROOFLINE_SWITCHES")
+    if not names or _prints_to_wrapper():
+        return
     for name in ("ROOFLINE_SWITCHES", *names.split(",")):
         os.environ.pop(name, None)
 
