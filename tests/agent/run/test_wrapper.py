@@ -639,6 +639,20 @@ def test_other_pythons_start_with_hooks_and_marks(
     assert any(d[:1] == b"M" for _, d in agent.poll(0.5))
 
 
+OLD = [path for old in ("2.7", "3.6") for path in Path.home().glob(f".pyenv/versions/{old}*/bin/python")]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("old", OLD, ids=lambda p: p.parts[-3])
+def test_old_pythons_start_without_hooks(environ: dict[str, str], tmp_path: Path, old: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text("print('own')\n")
+    (tmp_path / "torch.py").write_text("print('torch')\n")
+    # Only for the command: the wrapper is another Python, which would print it, too.
+    script = f"PYTHONPATH=$PYTHONPATH:{tmp_path} exec {old} -c 'import torch'"
+    done = run(environ, "sh", "-c", script)
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"own\ntorch\n", NOTICE)
+
+
 def test_hooks_that_cannot_load_are_not_noticed(environ: dict[str, str], tmp_path: Path) -> None:
     (tmp_path / "roofline_step.py").write_text("raise RuntimeError\n")
     # Only for the command: the wrapper needs its own.
