@@ -26,7 +26,17 @@ KINDS = (
         "strategy_loop",
         "by_hand",
     ),
-    *("accumulate", "gan", "fit", "fit_several", "fit_with_breaks", "fit_custom", "fit_eagerly"),
+    *(
+        "accumulate",
+        "accumulating",
+        "fit_accumulating",
+        "gan",
+        "fit",
+        "fit_several",
+        "fit_with_breaks",
+        "fit_custom",
+        "fit_eagerly",
+    ),
     *("train_on_batch", "breaks"),
 )
 CLOSE_NS = 5_000_000  # between an event by the training's clock and by ours

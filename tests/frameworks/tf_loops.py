@@ -74,6 +74,13 @@ def compiled(**options: Any) -> Any:
     return model
 
 
+def accumulation() -> tuple[int, dict[str, int]]:
+    """Of so many gradients the optimizer of these options makes an update: in Keras 3 of four."""
+    if getattr(tf.keras, "__version__", "2") < "3":
+        return 1, {}
+    return 4, {"gradient_accumulation_steps": 4}
+
+
 def updating(model: Any, optimizer: Any) -> Any:
     """One update, as people write it."""
 
@@ -261,6 +268,30 @@ def fit(clock: Clock) -> None:
     _fit(clock, compiled(), STEPS, epochs=2)
 
 
+def fit_accumulating(clock: Clock) -> None:
+    """With Keras 3 four batches are one update."""
+    each, more = accumulation()
+    model = network()
+    model.compile(tf.keras.optimizers.SGD(0.001, **more), "mse")
+    _fit(clock, model, 4 * STEPS, epochs=2)
+    clock.calls = [
+        (last[0], 1, sum(size for _, _, size in four))
+        for at in range(0, len(clock.calls), each)
+        if (last := (four := clock.calls[at : at + each])[-1])
+    ]
+
+
+def accumulating(clock: Clock) -> None:
+    """As `fit_accumulating`, in functions and eager."""
+    each, more = accumulation()
+    for wrap in (tf.function, lambda update: update):
+        step = wrap(updating(network(), tf.keras.optimizers.SGD(0.001, **more)))
+        for number, (x, y) in enumerate(dataset(STEPS * each)):
+            step(x, y)
+            if number % each == each - 1:
+                clock.called(1, each * BATCH)
+
+
 def fit_several(clock: Clock) -> None:
     """The last call of an epoch makes fewer updates."""
     _fit(clock, compiled(steps_per_execution=INSIDE), 4 * INSIDE + 2, INSIDE, epochs=2)
@@ -344,7 +375,17 @@ KINDS = {
     f.__name__: f
     for f in (
         *(function, eager, loop_in_python, loop_in_graph, loop_of_one_batch, strategy_loop, by_hand),
-        *(accumulate, gan, fit, fit_several, fit_with_breaks, fit_custom, fit_eagerly),
+        *(
+            accumulate,
+            accumulating,
+            fit_accumulating,
+            gan,
+            fit,
+            fit_several,
+            fit_with_breaks,
+            fit_custom,
+            fit_eagerly,
+        ),
         *(train_on_batch, breaks),
     )
 }

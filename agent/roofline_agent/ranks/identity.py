@@ -41,6 +41,19 @@ REPORTABLE = frozenset(
         "HOROVOD_SIZE",
     ]
 )
+# Each launcher sets one of these for its ranks, and has none itself; but a pod may have RANK before torchrun.
+OF_RANKS = (
+    "TF_CONFIG",
+    "HOROVOD_RANK",
+    "OMPI_COMM_WORLD_RANK",
+    "RANK",
+    "LOCAL_RANK",
+    "PMIX_RANK",
+    "PMI_RANK",
+    "MV2_COMM_WORLD_RANK",
+    "SLURM_STEP_ID",
+    "JAX_PROCESS_ID",
+)
 # Without one of these an environment names no rank.
 _NAMING = tuple(
     f"{name}=".encode()

@@ -9,8 +9,8 @@ import resource
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Mapping, Sequence
-from typing import NoReturn
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import NamedTuple, NoReturn
 
 FORWARDED = (
     signal.SIGHUP,
@@ -21,6 +21,13 @@ FORWARDED = (
     signal.SIGUSR2,
     signal.SIGALRM,
     signal.SIGWINCH,
+    signal.SIGXCPU,
+    signal.SIGABRT,
+    signal.SIGPWR,
+    signal.SIGIO,
+    signal.SIGPROF,
+    signal.SIGVTALRM,
+    *range(signal.SIGRTMIN, signal.SIGRTMAX + 1),
 )
 ENDING = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM)
 SI_KERNEL = 0x80  # sent by a key at the terminal: to the whole process group
@@ -28,7 +35,13 @@ GROUP_KILL_S = 0.02
 PR_SET_PDEATHSIG = 1
 NOT_EXECUTABLE, NOT_FOUND = 126, 127  # exit codes of a shell
 
-Mask = set[int | signal.Signals]
+
+class Signals(NamedTuple):
+    """How this process was started, and the command is; and which signals are forwarded to it."""
+
+    forwarded: frozenset[int]
+    mask: set[int | signal.Signals]
+    ignores_children: bool
 
 
 class StartError(Exception):
@@ -40,13 +53,15 @@ class StartError(Exception):
 
 
 def start(
-    command: Sequence[str], env: Mapping[str, str], stdout: int, stderr: int | None, mask: Mask
+    command: Sequence[str], env: Mapping[str, str], stdout: int, stderr: int | None, signals: Signals
 ) -> subprocess.Popen[bytes]:
-    """Start the command with these ends of its output (None: ours) and signal mask. Raises StartError."""
+    """Start the command with these ends of its output (None: ours) and these signals. Raises StartError."""
     parent, libc = os.getpid(), ctypes.CDLL(None)
 
     def in_child() -> None:
-        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        if signals.ignores_children:
+            signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+        signal.pthread_sigmask(signal.SIG_SETMASK, signals.mask)
         # kill -9 of this wrapper is meant for the command.
         libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
         if os.getppid() != parent:
@@ -72,17 +87,24 @@ def become(command: Sequence[str], env: Mapping[str, str]) -> NoReturn:
         raise StartError(f"{command[0]}: {error.strerror}", NOT_EXECUTABLE) from None
 
 
-def hold_signals() -> Mask:
-    """Block the signals that are to be forwarded; returns the mask that the command gets."""
-    return signal.pthread_sigmask(signal.SIG_BLOCK, FORWARDED)
+def hold_signals(own: Collection[int] = ()) -> Signals:
+    """Block the signals that are to be forwarded, and have the kernel keep the command's exit status for us;
+    returns what the command gets. own: those that this process uses itself."""
+    ignores_children = signal.getsignal(signal.SIGCHLD) is signal.SIG_IGN
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    forwarded = frozenset(FORWARDED).difference(own)
+    return Signals(forwarded, signal.pthread_sigmask(signal.SIG_BLOCK, forwarded), ignores_children)
 
 
 def forward_signals(
-    send: Callable[[int], None], resize: Callable[[], None], ending: Callable[[], None]
+    forwarded: Collection[int],
+    send: Callable[[int], None],
+    resize: Callable[[], None],
+    ending: Callable[[], None],
 ) -> None:
     """Forward signals forever: for a thread of its own. ending: called before one that ends a command."""
     while True:
-        got = signal.sigwaitinfo(FORWARDED)
+        got = signal.sigwaitinfo(forwarded)
         if got.si_signo == signal.SIGWINCH:
             resize()
             continue

@@ -8,10 +8,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ..hooks.kernel_switch import OVERHEAD, SAMPLED, SWITCHES
+from ..ranks.identity import OF_RANKS
 
 HOOKS = Path(__file__).parents[1] / "hooks" / "inject"
 ONEDNN_SWITCHES = SWITCHES[1:]
 SET = "ROOFLINE_SWITCHES"  # names of those that are ours (hooks/inject/sitecustomize.py)
+LAUNCHED = "ROOFLINE_LAUNCHED"  # names of variables that only a launcher within the command can have set
 TIMESTAMP_SWITCHES = ("ONEDNN_VERBOSE_TIMESTAMP", "DNNL_VERBOSE_TIMESTAMP")
 
 
@@ -68,6 +70,7 @@ def rank_environment(
     env.update(dict.fromkeys(ours, "1"))
     if steps and ours:
         env[SET] = ",".join(ours)
+        env[LAUNCHED] = ",".join(name for name in OF_RANKS if name not in environ)
     return env
 
 

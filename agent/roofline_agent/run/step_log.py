@@ -111,6 +111,9 @@ class StepSpreader:
         ]
 
 
+SIGNALS = (signal.SIGVTALRM,)  # that a StepLog uses itself
+
+
 class StepLog:
     """Looks for steps in the streams of one command. Make and feed it in the main thread."""
 

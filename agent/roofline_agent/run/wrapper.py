@@ -99,7 +99,7 @@ def run(
     wrapped.start(kernels, steps, session)
     if traced and (why := wrapped.tracing.ask(traced)):
         show(f"roofline-agent: the command runs without a trace: {why}")
-    forward = (wrapped.send_signal, wrapped.resize, wrapped.ending.set)
+    forward = (wrapped.signals.forwarded, wrapped.send_signal, wrapped.resize, wrapped.ending.set)
     threading.Thread(target=launch.forward_signals, args=forward, daemon=True).start()
     words = "" if quiet else announcement(command, wrapped.environ)
     if not wrapped.link.connected:
@@ -161,7 +161,7 @@ class _WrappedCommand:
         self._command, self._naming, self._environ, self._notify = command, naming, environ, notify
         self._watchers = list(watchers)
         self._log = log
-        self._mask = launch.hold_signals()
+        self.signals = launch.hold_signals(step_log.SIGNALS if log is not None else ())
         self._session: Session | None = None
         self._recording = False
         self._page = RankPage()
@@ -197,7 +197,7 @@ class _WrappedCommand:
         self.tracing.has_hooks = steps and self._log is None and session is None
         self._reading = LineReading(kernels.overhead) if kernels.which == "sampled" else None
         self._recording = kernels.which != "none" and records_everything(env)
-        self.child = launch.start(words, env, stdout.child_end, stderr, self._mask)
+        self.child = launch.start(words, env, stdout.child_end, stderr, self.signals)
         give_way()  # the command must not inherit that
         for output in self._outputs:
             os.close(output.child_end)

@@ -21,14 +21,26 @@ _LONGEST_PARTIAL = max(map(len, _PARTIAL_TOKENS))
 _MAX_BODY = 65536  # a "verbose line" that goes on for longer is something else
 _TOKEN_PATTERN = rb"(?:((?:one|mkl)dnn_verbose,|dnnl_verbose,)|(MKL_VERBOSE )|roofline_verbose,)"
 _TOKEN = re.compile(_TOKEN_PATTERN)
-_LINE = re.compile(_TOKEN_PATTERN + rb"[^\n]{0,%d}\n" % _MAX_BODY)
-_LAST_LINE = re.compile(_TOKEN_PATTERN + rb"[^\n]*")
+# What follows a token in a line of oneDNN's, and of MKL's; without it the line is the user's, unless another
+# token in it is a library's or ours.
+_ONEDNN = rb"[0-9a-z_:.+]+,"
+_MKL = rb"(?:Intel\(R\) |oneMKL |MKL |oneAPI |Detected |[A-Za-z_][A-Za-z0-9_]*\()"
+_LATER = rb"[^\n]{0,4096}?(?:(?:(?:one|mkl)dnn|dnnl)_verbose,%b|MKL_VERBOSE %b|roofline_verbose,)" % (
+    _ONEDNN,
+    _MKL,
+)
+_BEGIN = _TOKEN_PATTERN + rb"(?=(?(1)%b|(?(2)%b))|%b)" % (_ONEDNN, _MKL, _LATER)
+_LINE = re.compile(_BEGIN + rb"[^\n]{0,%d}\n" % _MAX_BODY)
+_LAST_LINE = re.compile(_BEGIN + rb"[^\n]*")
 _MARK = re.compile(rb"roofline_verbose,mark,([0-9]{1,19})\s*")
 # process, what, moment (monotonic ns), the same moment on the clock of oneDNN's lines (epoch ns)
 _SAMPLE_NOTE = b"roofline_verbose,kernels,"
 _SAMPLE = re.compile(
     rb"roofline_verbose,kernels,([0-9]{1,10}),(sampled|on|through|off),([0-9]{1,19}),([0-9]{1,19})\s*"
 )
+
+_ESCAPE = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*)?\Z")  # a terminal's escape sequence without its last byte
+_LONGEST_ESCAPE = 32
 
 _BEHIND_TOKEN = 11  # past the first one, where a search for a second can begin
 _MAX_CALLS = 262144  # calls kept until they are taken; taken once a second, this is never reached
@@ -214,5 +226,6 @@ def _undecided_from(data: bytes) -> int:
             return token.start()
     for start in range(max(line_start, len(data) - _LONGEST_PARTIAL), len(data)):
         if data[start:] in _PARTIAL_TOKENS:
-            return start
+            # The m of a colour begins no token, and whoever prints to a terminal wants it shown at once.
+            return len(data) if _ESCAPE.search(data, max(0, start - _LONGEST_ESCAPE), start) else start
     return len(data)

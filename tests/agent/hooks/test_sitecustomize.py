@@ -274,3 +274,17 @@ def test_copy_that_cannot_be_written_is_said(tmp_path: Path) -> None:
     place = tmp_path / "file" / "hooks"
     done = subprocess.run([*AGENT, "hooks", "--copy", str(place)], capture_output=True, timeout=60, text=True)
     assert done.returncode == 6 and str(place) in done.stderr
+
+
+def test_it_is_written_in_what_old_pythons_know() -> None:
+    source = (INJECT / "sitecustomize.py").read_text("ascii")
+    tree = ast.parse(source)
+    newer = (ast.AnnAssign, ast.JoinedStr, ast.Starred, ast.NamedExpr, ast.Nonlocal, ast.YieldFrom, ast.Await)
+    for node in ast.walk(tree):
+        assert not isinstance(node, newer), ast.unparse(node)
+        if isinstance(node, ast.FunctionDef):
+            assert node.returns is None
+            assert not node.args.kwonlyargs and not node.args.posonlyargs
+            assert not any(one.annotation for one in node.args.args)
+        assert not isinstance(node, ast.ImportFrom) or node.module == "typing"
+        assert not isinstance(node, ast.Raise) or node.cause is None

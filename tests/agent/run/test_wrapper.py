@@ -84,6 +84,21 @@ def test_exit_status_is_the_commands(environ: dict[str, str], status: int) -> No
     assert run(environ, "sh", "-c", f"exit {status}").returncode == status
 
 
+@pytest.mark.parametrize("signals", [signal.SIG_IGN, signal.SIG_DFL])
+def test_wrapper_whose_starter_ignores_its_children(
+    environ: dict[str, str], signals: signal.Handlers
+) -> None:
+    code = "import signal, sys; print(signal.getsignal(signal.SIGCHLD).name); sys.exit(3)"
+    done = subprocess.run(
+        [*RUN, "--", PYTHON, "-c", code],
+        env=environ,
+        capture_output=True,
+        preexec_fn=lambda: signal.signal(signal.SIGCHLD, signals),
+        timeout=60,
+    )
+    assert (done.returncode, done.stdout) == (3, signals.name.encode() + b"\n")
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL, signal.SIGSEGV, signal.SIGINT])
 def test_death_by_a_signal_is_seen_by_the_parent(environ: dict[str, str], number: int) -> None:
     assert run(environ, "sh", "-c", f"kill -{int(number)} $$").returncode == -number
@@ -212,11 +227,46 @@ def test_signal_reaches_the_command_once(environ: dict[str, str], number: int) -
         assert wrapper.wait(20) == 0
 
 
-def test_command_that_dies_of_a_forwarded_signal(environ: dict[str, str]) -> None:
+OTHER_SIGNALS = [
+    *(signal.SIGXCPU, signal.SIGABRT, signal.SIGPWR, signal.SIGIO, signal.SIGPROF, signal.SIGVTALRM),
+    *(signal.SIGRTMIN, signal.SIGRTMIN + 7, signal.SIGRTMAX),
+]
+ECHO = f"""
+import signal, sys
+for number in {[int(number) for number in OTHER_SIGNALS]}:
+    signal.signal(number, lambda n, _: print(n, flush=True))
+print("ready", flush=True)
+sys.stdin.read()
+sys.exit(3)
+"""
+
+
+def test_signals_that_end_most_programs_reach_one_that_handles_them(environ: dict[str, str]) -> None:
+    with ended(start(environ, PYTHON, "-c", ECHO)) as wrapper:
+        assert wrapper.stdout.readline() == b"ready\n"
+        for number in OTHER_SIGNALS:
+            wrapper.send_signal(number)
+            assert wrapper.stdout.readline() == b"%d\n" % number
+        wrapper.stdin.close()
+        assert wrapper.wait(20) == 3
+
+
+def test_timer_of_the_step_log_reaches_no_command(environ: dict[str, str]) -> None:
+    code = "import signal; print(signal.pthread_sigmask(signal.SIG_BLOCK, [])); signal.pause()"
+    command = [*RUN, "--step-regex", "step (?P<step>[0-9]+)", "--", PYTHON, "-u", "-c", code]
+    with ended(subprocess.Popen(command, env=environ, stdout=subprocess.PIPE)) as wrapper:
+        assert wrapper.stdout.readline() == b"set()\n"
+        wrapper.send_signal(signal.SIGVTALRM)
+        wrapper.send_signal(signal.SIGXCPU)
+        assert wrapper.wait(20) == -signal.SIGXCPU
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGXCPU, signal.SIGABRT, signal.SIGRTMIN])
+def test_command_that_dies_of_a_forwarded_signal(environ: dict[str, str], number: int) -> None:
     with ended(start(environ, "sh", "-c", "echo ready; exec sleep 60")) as wrapper:
         wrapper.stdout.readline()
-        wrapper.terminate()
-        assert wrapper.wait(20) == -signal.SIGTERM
+        wrapper.send_signal(number)
+        assert wrapper.wait(20) == -number
 
 
 def test_killed_wrapper_takes_the_command_along(environ: dict[str, str]) -> None:
@@ -448,9 +498,44 @@ SET_BY_US = sorted(name.lower() for name in (*ONEDNN_SWITCHES, *TIMESTAMP_SWITCH
 def test_switches_are_not_for_what_prints_into_a_file(environ: dict[str, str], tmp_path: Path) -> None:
     (tmp_path / "show.py").write_text(SHOW)
     show = f"{PYTHON} {tmp_path}/show.py"
-    done = run(environ, "sh", "-c", f"{show}; {show} >{tmp_path}/log; {show} | cat; {show} >&-; {show}")
+    done = run(
+        environ, "sh", "-c", f"{show}; {show} >{tmp_path}/log; RANK=0 {show} | cat; {show} >&-; {show}"
+    )
     assert [line.split() for line in done.stdout.decode().splitlines()] == [SET_BY_US] * 3
     assert (tmp_path / "log").read_text() == "\n", "nobody would take the lines out of it"
+
+
+@pytest.mark.parametrize(
+    ("command", "switch"),
+    [
+        ("exec {python}", b"1"),
+        ("{python} | cat", b"-"),
+        ("echo $({python})", b"-"),
+        ("RANK=0 {python} | cat", b"1"),
+        ("SLURM_STEP_ID=3 {python} | cat", b"-"),
+        ("RANK=0 {python} >file; cat file", b"-"),
+    ],
+)
+def test_switches_are_for_what_prints_to_the_wrapper(
+    environ: dict[str, str], tmp_path: Path, command: str, switch: bytes
+) -> None:
+    (tmp_path / "code.py").write_text("import os; print(os.environ.get('MKL_VERBOSE', '-'))")
+    command = f"cd {tmp_path}; {command.format(python=f'{PYTHON} code.py')}"
+    assert run({**environ, "SLURM_STEP_ID": "2"}, "sh", "-c", command).stdout == switch + b"\n"
+
+
+def test_switches_are_not_for_a_training_that_moves_its_stdout(
+    environ: dict[str, str], tmp_path: Path
+) -> None:
+    (tmp_path / "torch.py").touch()
+    code = f"""
+import os, sys
+sys.path.append({str(tmp_path)!r})
+os.dup2(os.open({str(tmp_path / "log")!r}, os.O_CREAT | os.O_WRONLY), 1)
+import torch
+print(os.environ.get("MKL_VERBOSE"), file=sys.stderr)
+"""
+    assert run(environ, PYTHON, "-c", code, options=["--kernels", "all"]).stderr == NOTICE + b"None\n"
 
 
 def test_switches_are_for_what_prints_to_the_terminal(environ: dict[str, str]) -> None:
@@ -552,6 +637,20 @@ def test_other_pythons_start_with_hooks_and_marks(
     done = run(environ, str(other), "-W", "error", "-c", code)
     assert (done.returncode, done.stdout, done.stderr) == (0, b"True\n", b"")
     assert any(d[:1] == b"M" for _, d in agent.poll(0.5))
+
+
+OLD = [path for old in ("2.7", "3.6") for path in Path.home().glob(f".pyenv/versions/{old}*/bin/python")]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("old", OLD, ids=lambda p: p.parts[-3])
+def test_old_pythons_start_without_hooks(environ: dict[str, str], tmp_path: Path, old: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text("print('own')\n")
+    (tmp_path / "torch.py").write_text("print('torch')\n")
+    # Only for the command: the wrapper is another Python, which would print it, too.
+    script = f"PYTHONPATH=$PYTHONPATH:{tmp_path} exec {old} -c 'import torch'"
+    done = run(environ, "sh", "-c", script)
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"own\ntorch\n", NOTICE)
 
 
 def test_hooks_that_cannot_load_are_not_noticed(environ: dict[str, str], tmp_path: Path) -> None:

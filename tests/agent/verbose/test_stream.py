@@ -91,6 +91,42 @@ def test_recorded_logs(log: Path) -> None:
     assert 0 < len(calls) <= seen
 
 
+@pytest.mark.parametrize("reads", [True, False])
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"Setting MKL_VERBOSE to 1\n",
+        b"see dnnl_verbose,info lines\n",
+        b"export MKL_VERBOSE =1, then look for onednn_verbose, or mkldnn_verbose,\n",
+    ],
+)
+def test_users_own_lines_about_verbose_output_are_theirs(line: bytes, reads: bool) -> None:
+    verbose = VerboseFilter()
+    verbose.reads = reads
+    passed = verbose.feed(b"a" + line[:20], NOW) + verbose.feed(line[20:] + GEMM + line, NOW)
+    assert passed + verbose.feed(line[:-1], NOW) + verbose.finish() == b"a" + line + line + line[:-1]
+    assert (verbose.lines_seen, verbose.lines_unparsed) == (1, 0)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"MKL_VERBOSE Intel(R) MKL 2020.0 Update 1 Product build 20200208 for Intel(R) 64 architecture\n",
+        b"MKL_VERBOSE oneMKL 2024.0 Update 2 Product build 20240605 for Intel(R) 64 architecture\n",
+        b"MKL_VERBOSE Detected GPU0 Intel(R)_Data_Center_GPU_Max\n",
+        b"onednn_verbose,v1,common,error,level0,errcode 5\n",
+        b"onednn_verbose,v1,1795202852749.5,primitive,create:check,gemm,unsupported\n",
+        b"onednn_verbose,v1,onednn_verbose,info,cpu\n",
+        b"MKL_VERBOSE onednn_verbose,info,cpu\n",
+        b"dnnl_verbose,create:cache_hit,cpu,reorder\n",
+        b"mkldnn_verbose,info,Intel MKL-DNN v0.19.0\n",
+    ],
+)
+def test_lines_of_the_libraries_that_are_no_calls_are_taken_out(line: bytes) -> None:
+    assert run(b"a" + line + b"b\n", [20])[0] == b"ab\n"
+    assert run(line[:-1], [])[0] == b""
+
+
 def test_user_text_goes_through_at_once() -> None:
     verbose = VerboseFilter()
     assert verbose.feed(b"Epoch 1: 50%\r", NOW) == b"Epoch 1: 50%\r"
@@ -104,6 +140,14 @@ def test_only_what_may_be_a_token_is_held() -> None:
     assert verbose.release() == b"MKL_"
     assert verbose.feed(b"x\n", NOW) == b"x\n"
     assert verbose.finish() == b""
+
+
+@pytest.mark.parametrize("escape", [b"\x1b[0m", b"\x1b[1;31m", b"\x1b[38;2;255;100;0m", b"\x1bM", b"\x1b[5d"])
+def test_escape_sequences_go_through_whole(escape: bytes) -> None:
+    verbose = VerboseFilter()
+    assert verbose.feed(b"ok" + escape, NOW) == b"ok" + escape
+    assert verbose.feed(escape, NOW) == escape
+    assert verbose.feed(b"mkldnn_verbose,exec", NOW) == b""
 
 
 def test_a_token_that_was_shown_in_part_is_still_a_token() -> None:

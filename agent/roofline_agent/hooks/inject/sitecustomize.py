@@ -6,9 +6,9 @@ nothing; it keeps libraries from printing our lines into the user's files; and i
 that would have been imported without us. Errors stay in here: the program starts as if nothing had happened.
 With ROOFLINE_DISABLE=1 it only imports that other sitecustomize, and has `roofline_step` found, which then
 sends nothing: a training that marks its steps still runs.
-"""
 
-from __future__ import annotations
+Any Python runs this, so it is written in what Python 2.7 knows, too. Before 3.7 there are no hooks.
+"""
 
 import os
 import stat
@@ -16,7 +16,7 @@ import sys
 
 TYPE_CHECKING = False  # importing typing would take longer than all of this
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Any  # noqa: F401 - in comments
 
 # The first part of each name in hooks.HOOKS, and what training code imports to mark steps itself.
 AWAITED = (
@@ -38,10 +38,12 @@ AWAITED = (
 class _RooflineWaiting:
     """A meta path finder that finds nothing; at the first import of a framework the hooks take its place."""
 
-    def __init__(self, folder: str) -> None:
+    def __init__(self, folder):
+        # type: (str) -> None
         self._folder = folder
 
-    def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
+    def find_spec(self, name, path=None, target=None):
+        # type: (str, Any, Any) -> Any
         if name not in AWAITED or self not in sys.meta_path:
             return None
         try:
@@ -49,6 +51,7 @@ class _RooflineWaiting:
         except ValueError:  # another thread's import was first, and has loaded them or is at it
             return None
         try:
+            _silence_elsewhere()  # the training may have moved its stdout since it started
             hooks = _load_hooks(self._folder)
             if name == "roofline_step":
                 # The hooks have loaded it, for programs in whose environment it is not installed.
@@ -63,10 +66,12 @@ class _RooflineWaiting:
 class _RooflineStepAlone:
     """A meta path finder of `roofline_step`, for programs in whose environment it is not installed."""
 
-    def __init__(self, folder: str) -> None:
+    def __init__(self, folder):
+        # type: (str) -> None
         self._folder = folder
 
-    def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
+    def find_spec(self, name, path=None, target=None):
+        # type: (str, Any, Any) -> Any
         if name != "roofline_step":
             return None
         import importlib.machinery
@@ -79,29 +84,34 @@ class _RooflineStepAlone:
 class _Loaded:
     """An import loader of a module that is loaded already."""
 
-    def __init__(self, module: Any) -> None:
+    def __init__(self, module):
+        # type: (Any) -> None
         self._module = module
 
-    def create_module(self, spec: Any) -> Any:
+    def create_module(self, spec):
+        # type: (Any) -> Any
         # The import system writes its own spec into what it gets.
         self._spec = self._module.__spec__
         return self._module
 
-    def exec_module(self, module: Any) -> None:
+    def exec_module(self, module):
+        # type: (Any) -> None
         module.__spec__, module.__loader__ = self._spec, self._spec.loader
 
 
-def _spec_of_loaded(name: str) -> Any:
+def _spec_of_loaded(name):
+    # type: (str) -> Any
     import importlib.machinery
 
     # Out of sys.modules, or the import system would load it again by its own spec, and the hooks would know
     # another module than the training. It puts back what the loader gives it.
     module = sys.modules.pop(name)
-    loader: Any = _Loaded(module)
+    loader = _Loaded(module)  # type: Any
     return importlib.machinery.ModuleSpec(name, loader, is_package=hasattr(module, "__path__"))
 
 
-def _load_hooks(folder: str) -> Any:
+def _load_hooks(folder):
+    # type: (str) -> Any
     """The finder of the hooks, on sys.meta_path."""
     import importlib.util
 
@@ -116,9 +126,12 @@ def _load_hooks(folder: str) -> Any:
     return module.install(os.path.dirname(os.path.dirname(folder)))
 
 
-def _wait_for_framework(folder: str) -> None:
+def _wait_for_framework(folder):
+    # type: (str) -> None
+    if sys.version_info < (3, 7):
+        return
     # Unless this was done already: the folder may be on the path twice, by two names.
-    finders: Any = sys.meta_path
+    finders = sys.meta_path  # type: Any
     ours = ("_RooflineWaiting", "_RooflineStepAlone")
     if "_roofline_hooks" in sys.modules or any(type(finder).__name__ in ours for finder in finders):
         return
@@ -128,32 +141,43 @@ def _wait_for_framework(folder: str) -> None:
         finders.append(_RooflineStepAlone(folder))
 
 
-def _import_users_own(here: str) -> None:
+def _import_users_own(here):
+    # type: (str) -> None
     sys.path[:] = [entry for entry in sys.path if os.path.realpath(entry or os.curdir) != here]
     ours = sys.modules.pop("sitecustomize", None)
     try:
         import sitecustomize  # type: ignore[import-not-found]  # noqa: F401 - the one without us
     except ImportError as error:
-        if error.name != "sitecustomize":
+        # Python 2 names it in the text only.
+        if getattr(error, "name", str(error).split()[-1]) != "sitecustomize":
             raise
         if ours is not None:
             sys.modules["sitecustomize"] = ours
 
 
-def _silence_elsewhere() -> None:
-    # The wrapper has libraries print what they execute, and takes that out of its stream again. Out of a
-    # file (`python train.py >log` in a wrapped script) nobody would. A pipe may be that of a launcher, which
-    # passes on to the wrapper what its ranks print.
-    names = os.environ.get("ROOFLINE_SWITCHES")
-    if not names:
-        return
+def _prints_to_wrapper():
+    # type: () -> bool
     try:
         status = os.fstat(1)
-        if not stat.S_ISREG(status.st_mode):
-            return
-    except OSError:
-        pass  # it is closed, and may become any file
-    for name in ("ROOFLINE_SWITCHES", *names.split(",")):
+    except OSError:  # it is closed, and may become any file
+        return False
+    if "%d:%d" % (status.st_dev, status.st_ino) == os.environ.get("ROOFLINE_STDOUT"):
+        return True
+    # A launcher in the wrapper passes on what its ranks print, to a pipe or a terminal of its own.
+    launched = os.environ.get("ROOFLINE_LAUNCHED", "").split(",")
+    passed_on = stat.S_ISFIFO(status.st_mode) or stat.S_ISSOCK(status.st_mode) or os.isatty(1)
+    return passed_on and any(name in os.environ for name in launched)
+
+
+def _silence_elsewhere():
+    # type: () -> None
+    # The wrapper has libraries print what they execute, and takes that out of its stream again. Out of a
+    # file or another pipe (`python train.py >log`, `x=$(python ...)` in a wrapped script) nobody would.
+    names = os.environ.get("ROOFLINE_SWITCHES")
+    if not names or _prints_to_wrapper():
+        return
+    os.environ.pop("ROOFLINE_SWITCHES")
+    for name in names.split(","):
         os.environ.pop(name, None)
 
 

@@ -7,6 +7,7 @@ everything on (JittedFunction). What XLA compiled is seen where JAX's Python run
 from __future__ import annotations
 
 import atexit
+import copy
 import functools
 import os
 import sys
@@ -18,7 +19,7 @@ from typing import Any, Callable, Optional
 from .. import Marker
 from .beside import CallsBeside, SharedSteps
 from .programs import JaxExecutable, JaxFunction
-from .steps import JaxCall, JaxSteps
+from .steps import JaxCall, JaxSteps, held
 
 ORIGIN, CALLS = "_roofline_origin", "_roofline_calls"  # attributes of JAX's objects
 # The wrapper sets all of these; a user sets one.
@@ -99,7 +100,7 @@ class JaxWatch:
                 if found is not None:
                     now = _now()
                     program, result = found
-                    call = JaxCall(program, begin, now if compiled else begin, result)
+                    call = JaxCall(program, begin, now if compiled else begin, held(result))
                     if self.thread and self.thread != me:
                         self._called_beside(call._replace(result=None), me)
                         return out
@@ -147,6 +148,9 @@ class JaxWatch:
 class JittedFunction:
     """A compiled function of JAX as it was, whose calls are seen."""
 
+    # What is ours is not in __dict__, which functools.wraps copies into functions of the user's.
+    __slots__ = ("__dict__", "__weakref__", "_roofline")
+
     def __init__(self, watch: JaxWatch, inner: Any, function: JaxFunction) -> None:
         for name in ("__name__", "__qualname__", "__doc__", "__module__", "__wrapped__"):
             if hasattr(inner, name):
@@ -190,6 +194,14 @@ class JittedFunction:
     def __reduce_ex__(self, protocol: Any) -> Any:
         # A copy in another process, where these hooks may not be, is JAX's own.
         return self._roofline[1].__reduce_ex__(protocol)
+
+    def __copy__(self) -> JittedFunction:
+        watch, inner, function = self._roofline
+        return JittedFunction(watch, copy.copy(inner), function)
+
+    def __deepcopy__(self, memo: Any) -> JittedFunction:
+        watch, inner, function = self._roofline
+        return JittedFunction(watch, copy.deepcopy(inner, memo), function)
 
     def __repr__(self) -> str:
         return repr(self._roofline[1])
@@ -262,13 +274,19 @@ def _watch_ahead_of_time(watch: JaxWatch) -> None:
     @functools.wraps(lower)
     def lowered(self: Any, *args: Any, **kwargs: Any) -> Any:
         found = lower(self, *args, **kwargs)
-        _attach(found._lowering, self.jaxpr, self.fun_name)
+        try:
+            _attach(found._lowering, self.jaxpr, self.fun_name)
+        except Exception:
+            watch.marker.failed("jax_calls")
         return found
 
     @functools.wraps(compile_)
     def compiled(self: Any, *args: Any, **kwargs: Any) -> Any:
         found = compile_(self, *args, **kwargs)
-        _attach(found, *getattr(self._lowering, ORIGIN, (None, "compiled")))
+        try:
+            _attach(found, *getattr(self._lowering, ORIGIN, (None, "compiled")))
+        except Exception:
+            watch.marker.failed("jax_calls")
         return found
 
     @functools.wraps(call)

@@ -4,13 +4,15 @@ each costs, on how many examples it works, and whether its results come back as 
 from __future__ import annotations
 
 import weakref
-from typing import Any, Dict, Hashable, List, NamedTuple, Optional, Set, Tuple
+from typing import Any, Callable, Dict, Hashable, List, NamedTuple, Optional, Set, Tuple
 
 from .. import Marker
 from .costs import NAMES, ProgramCost, cost_of, scanned_or_merged
 from .steps import CalledFunction, JaxProgram
 
-LOOKS = 8  # calls of a function in which it is looked whether its results come back as arguments
+# The calls of a function in which it is looked whether its results come back as arguments: so many, and later
+# the 16th, 32nd, 64th, ... because a training may begin with calls whose results are not used.
+LOOKS = 8
 MOST_PROGRAMS = 64  # executables of one function that are told apart
 LONGEST_PROBLEM = 120
 
@@ -31,9 +33,23 @@ class JaxExecutable:
 
     def __init__(self, executable: Any, jaxpr: Any, arguments: Any) -> None:
         """jaxpr: the traced program; None if it is not known."""
-        self.executable, self.jaxpr = executable, jaxpr
+        self.executable: Any = executable
+        self._jaxpr: Callable[[], Any] = lambda: jaxpr
         # Not the arrays themselves: their memory on the device would stay taken. None: it was no array.
         self.arguments = [_described(one) if _is_array(one) else None for one in arguments]
+
+    @property
+    def jaxpr(self) -> Any:
+        """The traced program; None if it is not known, or gone."""
+        return self._jaxpr()
+
+    def let_go(self) -> None:
+        """Keep the program only as long as JAX does."""
+        jaxpr, self.executable = self.jaxpr, None
+        try:
+            self._jaxpr = weakref.ref(jaxpr)
+        except TypeError:  # there is none, or it knows no weak references
+            self._jaxpr = lambda: None
 
     def cost(self, processes: int, mapped: bool) -> Tuple[ProgramCost, str]:
         """What a call costs this process, and on which platform. mapped: what was traced is the part of one
@@ -66,11 +82,11 @@ class JaxFunction:
         self._newest: Optional[JaxProgram] = None
         self._differing: Tuple[Hashable, ...] = ()  # arguments in which the known signatures differ
         self._programs: Dict[Hashable, JaxProgram] = {}  # by those
-        # Until it is known which arguments are state, or it was looked for in vain.
+        # Until it is known which arguments are state.
         self._compiled: Dict[JaxProgram, JaxExecutable] = {}
         self._path: Optional[Path] = None  # to a small result
         self._results: List[Any] = []  # weakly, of the last call
-        self._looks = 0
+        self._calls = 0  # until then
         self._state: Set[int] = set()  # which of the arrays among the arguments were results
 
     @property
@@ -80,18 +96,17 @@ class JaxFunction:
 
     def look(self, args: Any, kwargs: Any) -> bool:
         """Before a call: whether its arguments are results of the one before, if that is news."""
-        if self._looks >= LOOKS or not self._results:
+        if not self._results:
             return False
-        self._looks += 1
         results = {id(one) for one in [known() for known in self._results] if one is not None}
         self._results = []
         leaves = _arrays(self._jax, (args, kwargs))
         self._state = {at for at, leaf in enumerate(leaves) if id(leaf) in results}
         if not self._state:
-            if self._looks >= LOOKS:
-                self._compiled = {}
+            if self._calls >= LOOKS:
+                for compiled in self._compiled.values():
+                    compiled.let_go()
             return False
-        self._looks = LOOKS
         self.function.feeds_back = True
         for program, compiled in self._compiled.items():
             program.examples = self._examples(compiled, self._state)
@@ -114,9 +129,15 @@ class JaxFunction:
         result = None if self._path is None else _at(out, self._path)
         if result is not None and not hasattr(result, "is_ready"):
             return None
-        if self._looks < LOOKS:
-            self._results = [weakref.ref(one) for one in _arrays(self._jax, out)]
+        if not self.function.feeds_back:
+            self._count_call(out)
         return program, result
+
+    def _count_call(self, out: Any) -> None:
+        """Prepare for the look at the next call, if that is due."""
+        self._calls += 1
+        if self._calls <= LOOKS or not self._calls & (self._calls - 1):
+            self._results = [weakref.ref(one) for one in _arrays(self._jax, out)]
 
     def _learn(self, compiled: Optional[JaxExecutable], args: Any, kwargs: Any, out: Any) -> JaxProgram:
         """The program of a call with arguments of new shapes."""
@@ -136,8 +157,10 @@ class JaxFunction:
             pass
         elif self.function.feeds_back:
             program.examples = self._examples(compiled, self._state)
-        elif self._looks < LOOKS:
+        elif len(self._compiled) < MOST_PROGRAMS:
             self._compiled[program] = compiled
+            if self._calls >= LOOKS:
+                compiled.let_go()
         return program
 
     def _key(self, args: Any, kwargs: Any) -> Hashable:

@@ -19,6 +19,7 @@ function that is called alone for a while trains.
 
 from __future__ import annotations
 
+import weakref
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 from .. import Marker
@@ -29,6 +30,7 @@ MORE = 2  # times the FLOPs of a step are clearly more
 FEW = 4  # one that was called at the end less than a quarter as often as there are steps evaluates
 MOST_EARLY, MOST_QUEUED = 2048, 1024
 MOST_WAITED = 256  # calls that are waited for while nothing trains
+MOST_HELD = 1 << 17  # elements of a result that is kept until its call has ended: 1 MB of 8 bytes each
 HEAVY = 0.05  # of the FLOPs of a step
 SEND_CALLS, SEND_NS = 256, 200_000_000
 UNKNOWN = float("nan")  # FLOPs of a step: no comparison with it is true
@@ -81,7 +83,7 @@ class JaxCall(NamedTuple):
     program: JaxProgram
     begin_ns: int
     dispatched_ns: int
-    result: Any  # an array it returned, which has is_ready(); None: nothing to look at
+    result: Any  # what `held` made of an array it returned; None: nothing to look at
 
 
 class _EndedCall(NamedTuple):
@@ -428,8 +430,18 @@ class JaxSteps:
         return bool(layout) and self._marker.send_layout(layout, self._number, program.examples, times)
 
 
+def held(result: Any) -> Any:
+    """An array that has is_ready(), as a queued call may keep it: a large one only weakly, or its memory
+    would stay taken on the device after the training has let go of it."""
+    return result if result is None or result.size <= MOST_HELD else weakref.ref(result)
+
+
 def _is_ready(call: JaxCall) -> bool:
+    """Whether the call has ended; of one whose result is gone nobody can say more."""
+    result = call.result
+    if type(result) is weakref.ref:
+        result = result()
     try:
-        return call.result is None or call.result.is_ready()
+        return result is None or bool(result.is_ready())
     except Exception:
         return True  # it was given away to a later call (donated), which cannot be before it is there

@@ -16,6 +16,7 @@ from typing import Any, Callable, Dict, List, Optional, Tuple
 
 from .. import Marker
 from ..tf import between as tf_between
+from ..tf.accumulation import Accumulation
 from ..tf.iterators import Yields, yielded_by
 from ..tf.steps import TrainingCall, steps
 from ..tf.trained import MOST_KINDS, describe
@@ -129,6 +130,7 @@ class _Fit:
         self.counter: Optional[UpdateCounter] = None
         self.before = 0  # updates counted before
         self.updates: Optional[UpdatesOfCalls] = None
+        self.accumulation = Accumulation(None)
         self.singly = False  # each call makes one update
 
 
@@ -151,12 +153,17 @@ class _Fits:
         fit = self._fit = _Fit(model)
         self.running.append(fit)
         try:
-            each = _steps_per_execution(model)
-            fit.singly = each == 1 and not getattr(model, "autotune_steps_per_execution", False)
-            # Only where the data may end inside a call is it worth to wait for the counter.
-            if each > 1:
-                fit.counter = counters.of(getattr(model, "optimizer", None))
+            each, optimizer = _steps_per_execution(model), getattr(model, "optimizer", None)
+            accumulates = Accumulation(optimizer).each > 1
+            fit.singly = not (
+                each > 1 or accumulates or getattr(model, "autotune_steps_per_execution", False)
+            )
+            # Only where the data may end inside a call, or an update takes several, is it worth to wait for
+            # the counter.
+            if each > 1 or accumulates:
+                fit.counter = counters.of(optimizer)
                 fit.before = (fit.counter.read() or 0) if fit.counter is not None else 0
+                fit.accumulation = Accumulation(optimizer, fit.before)
         except Exception:
             self.failed()
 
@@ -176,8 +183,8 @@ class _Fits:
         if self.running and self._fit.source is None:
             self._fit.source, self._fit.cut = source, cut_of(adapter)
 
-    def updates(self, model: Any, call_ns: int) -> int:
-        """That the call made which has just ended."""
+    def batches(self, model: Any, call_ns: int) -> int:
+        """That the call took which has just ended."""
         fit = self._fit
         each = getattr(fit.source, "_step_increment", None)  # of Keras 2, for this very call
         if each is not None:
@@ -192,14 +199,18 @@ class _Fits:
             fit.updates = UpdatesOfCalls(fit.counter, fit.before, each, True)
         return fit.updates.made(call_ns)
 
-    def examples(self, updates: int, size: Optional[int], workers: int) -> Optional[int]:
+    def updates(self, batches: int) -> int:
+        """Of the call, which took so many."""
+        return self._fit.accumulation.updates(batches)
+
+    def examples(self, batches: int, size: Optional[int], workers: int) -> Optional[int]:
         """Of the call, which took so many batches of `size` examples (None: not known); else each worker has
         an equal part of what was cut."""
         fit = self._fit
-        first, fit.batches = fit.batches, fit.batches + updates
+        first, fit.batches = fit.batches, fit.batches + batches
         if size is not None:
-            return size * updates
-        total = fit.cut.examples(first, updates) if fit.cut is not None else None
+            return size * batches
+        total = fit.cut.examples(first, batches) if fit.cut is not None else None
         return total // workers if total is not None and total % workers == 0 else None
 
     def called(self, function: _MarkedFunction, model: Any, iterator: Any, call: TrainingCall) -> None:
@@ -228,8 +239,10 @@ class _Fits:
                 if _calm.add((batches, begin_ns, end, call)):
                     steps.calm_border(end)
                 return
-            self.ended(model, call._replace(begin_ns=begin_ns, end_ns=end))
-            steps.calm_down(self._marker, batches, None)
+            updates = batches.accumulation.updates(1)
+            self.ended(model, call._replace(begin_ns=begin_ns, end_ns=end, updates=updates))
+            if batches.accumulation.each == 1:
+                steps.calm_down(self._marker, batches, None)
         except Exception:
             self.failed()
 
@@ -291,17 +304,18 @@ class _MarkedFunction:
                 fits.held = self, None if self.batches.by_arguments else yielded_by(iterator)
                 return result
             steps.settle()
-            updates = fits.updates(model, end - begin)
+            batches = fits.batches(model, end - begin)
             self._yielded = self._yields.by(iterator)
-            fits.called(self, model, iterator, self._call(begin, end, updates))
+            fits.called(self, model, iterator, self._call(begin, end, batches))
         except Exception:
             fits.failed()
             return result
         return result
 
-    def _call(self, begin_ns: int, end_ns: int, updates: int) -> TrainingCall:
+    def _call(self, begin_ns: int, end_ns: int, batches: int) -> TrainingCall:
         size, fixed = self._yielded
-        examples = self._fits.examples(updates, size, self._workers or self._count_workers())
+        updates = self._fits.updates(batches)
+        examples = self._fits.examples(batches, size, self._workers or self._count_workers())
         signature = (self.number, size) if fixed else None
         return TrainingCall(begin_ns, end_ns, examples, updates=updates, signature=signature)
 
@@ -333,6 +347,7 @@ class _Batches:
         self._number, self._fits = number, fits
         self._model = weakref.ref(model)  # what was noted must not keep it from being freed
         self._kinds: Dict[Any, TrainingCall] = {}
+        self.accumulation = Accumulation(getattr(model, "optimizer", None))
         self.by_arguments = False  # arguments tell how many examples this process trains on
 
     def kind_of(self, arguments: Any, yielded: Optional[int]) -> TrainingCall:

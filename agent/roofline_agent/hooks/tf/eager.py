@@ -9,9 +9,11 @@ from __future__ import annotations
 import functools
 import sys
 import time
-from typing import Any, List, Tuple
+from typing import Any, List, MutableMapping, Tuple
+from weakref import WeakKeyDictionary
 
 from .. import Marker
+from .accumulation import Accumulation
 from .steps import TrainingCall, steps
 
 HELD = 16  # gradients without an update, after which training updates by hand
@@ -27,6 +29,7 @@ class EagerLoop:
     def __init__(self) -> None:
         self._held: List[Tuple[Any, TrainingCall]] = []
         self._by_hand = False
+        self._accumulations: MutableMapping[Any, Accumulation] = WeakKeyDictionary()
 
     def gradient(self, marker: Marker, variable: Any, call: TrainingCall, may_update: bool) -> None:
         """One was taken. may_update: there is an optimizer."""
@@ -50,8 +53,18 @@ class EagerLoop:
             return
         since = held[0][1].since_ns if held else None
         signature = ("eager", len(held))
-        call = TrainingCall(begin_ns, end_ns, None, OPTIMIZER, since, signature=signature)
+        updates = self._updates(optimizer)
+        call = TrainingCall(begin_ns, end_ns, None, OPTIMIZER, since, updates, signature)
         steps.ended(marker, optimizer, call)
+
+    def _updates(self, optimizer: Any) -> int:
+        """0: it has only added up the gradients."""
+        if not getattr(optimizer, "gradient_accumulation_steps", None):
+            return 1
+        accumulation = self._accumulations.get(optimizer)
+        if accumulation is None:
+            accumulation = self._accumulations[optimizer] = Accumulation(optimizer)
+        return accumulation.updates(1)
 
 
 eager_loop = EagerLoop()

@@ -8,6 +8,7 @@ from __future__ import annotations
 from itertools import count
 from typing import Any, Dict, FrozenSet, Hashable, List, NamedTuple, Optional, Tuple
 
+from .accumulation import Accumulation
 from .iterators import Yields
 from .steps import TrainingCall
 from .traced import Traced, traced_in
@@ -38,6 +39,7 @@ class Trained:
         self._traced: Dict[Hashable, Traced] = {}  # by the arguments of the calls that run it
         self._kinds: Dict[Hashable, _KindOfCall] = {}
         self._updates: Optional[UpdatesOfCalls] = None
+        self._accumulation = Accumulation(None)
 
     def learn(self, graph: Any) -> None:
         """It was traced, perhaps again."""
@@ -58,21 +60,23 @@ class Trained:
             return UpdatesOfCalls(
                 None, 0, 1 if traced.repeated else max(1, traced.gradients), traced.repeated
             )
+        self._accumulation = Accumulation(chosen[1].optimizer(), chosen[2])
         return UpdatesOfCalls(chosen[1], chosen[2], max(1, traced.gradients), traced.repeated)
 
     def call(self, begin_ns: int, end_ns: int, arguments: Any) -> TrainingCall:
         """A call with these arguments ended."""
-        updates = 1 if self._updates is None else self._updates.made(end_ns - begin_ns)
+        gradients = 1 if self._updates is None else self._updates.made(end_ns - begin_ns)
+        updates = self._accumulation.updates(gradients)
         try:
             size, key = describe(arguments)
         except Exception:  # it is a step all the same
             size, key = None, (UNKNOWN,)
-        kind = self._kinds.get((key, updates))
+        kind = self._kinds.get((key, gradients))
         if kind is None:
             if len(self._kinds) >= MOST_KINDS:
                 self._kinds.clear()
                 self._traced.clear()
-            kind = self._kinds[key, updates] = self._kind(size, key, updates)
+            kind = self._kinds[key, gradients] = self._kind(size, key, gradients)
         return TrainingCall(begin_ns, end_ns, kind.examples, "phase.call", None, updates, kind.signature)
 
     def _kind(self, size: Optional[int], key: Tuple[Hashable, ...], updates: int) -> _KindOfCall:

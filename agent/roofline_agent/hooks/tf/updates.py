@@ -1,9 +1,10 @@
 """How many updates the calls of one tf.function make: read from the counters of its optimizers.
 
-An optimizer of Keras counts its updates in a variable. Reading that waits for what the device computes, so it
-is read at a few calls only: at the first ones, then ever more rarely. Where the updates are made in a loop or
-under a condition of the graph, it is read as often as costs 0.2 % of the time, and in between it is
-computed from the calls so far. A sum that was read later corrects the computed one, so the numbers add up.
+An optimizer of Keras counts its updates in a variable; if it adds up several gradients for each of them
+(accumulation.py), that counts the gradients. Reading it waits for what the device computes, so it is read at
+a few calls only: at the first ones, then ever more rarely. Where the updates are made in a loop or under a
+condition of the graph, it is read as often as costs 0.2 % of the time, and in between it is computed from the
+calls so far. A sum that was read later corrects the computed one, so the numbers add up.
 """
 
 from __future__ import annotations

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import functools
 import sys
 import threading
 from collections.abc import Callable
@@ -156,3 +158,47 @@ def test_training_beside_a_thread_that_calls_more_often(process: Process) -> Non
     end.set()
     go.release()
     thread.join()
+
+
+def test_stages_of_another_version_of_jax_work_all_the_same(process: Process) -> None:
+    class Lowered:
+        def compile(self) -> str:
+            return "compiled"
+
+    class Traced:
+        def lower(self) -> Lowered:
+            return Lowered()
+
+    failed: list[str] = []
+    process.marker.failed = failed.append  # type: ignore[method-assign]
+    stages = Made(Traced=Traced, Lowered=Lowered, Compiled=type("Compiled", (), {"__call__": len}))
+    process.watch.jax = Made(stages=stages)
+    calls._watch_ahead_of_time(process.watch)
+    assert Traced().lower().compile() == "compiled"
+    assert failed == ["jax_calls"] * 2
+
+
+def test_decorated_function_has_nothing_of_ours(process: Process) -> None:
+    function = JaxFunction(JAX, process.marker, "train")  # type: ignore[arg-type]
+    jitted = calls.JittedFunction(process.watch, lambda one: one, function)
+
+    @functools.wraps(jitted)
+    def timed(*args: Any) -> Any:
+        return jitted(*args)
+
+    assert "_roofline" not in vars(timed)
+
+
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy])
+def test_calls_of_a_copy_are_seen(process: Process, copied: Callable[[Any], Any]) -> None:
+    def step(state: Array) -> Array:
+        return Array(100, 100)
+
+    function = JaxFunction(JAX, process.marker, "train")  # type: ignore[arg-type]
+    jitted = copied(calls.JittedFunction(process.watch, step, function))
+    process.watch.of_thread.compiled = JaxExecutable(None, program(invars=[variable(100, 100)]), ())
+    state = Array(100, 100)
+    for _ in range(5):
+        state = jitted(state)
+    assert process.steps() == 5
+    assert jitted.__name__ == "step"

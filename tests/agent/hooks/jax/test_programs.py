@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 from roofline_agent.hooks.jax import calls
-from roofline_agent.hooks.jax.programs import LOOKS, JaxExecutable, JaxFunction
+from roofline_agent.hooks.jax.programs import LOOKS, MOST_PROGRAMS, JaxExecutable, JaxFunction
+from roofline_agent.hooks.jax.steps import MOST_HELD
 
 from .test_costs import array as variable
 from .test_costs import program
@@ -93,6 +94,57 @@ def test_program_is_forgotten_once_no_results_have_come_back(function: JaxFuncti
         assert not function.look((batch,), {})
         function.returned(None, (batch,), {}, out)
     assert gone() is None
+
+
+@pytest.mark.parametrize("unused", [LOOKS, LOOKS + 5, 40])
+def test_training_that_begins_with_calls_whose_results_are_not_used(
+    function: JaxFunction, unused: int
+) -> None:
+    parameters, batch = Array(100, 100), Array(8, 100)
+    traced = Traced(jaxpr=Made(eqns=[], invars=[variable(100, 100), variable(8, 100)]))
+    found = function.returned(compiled(parameters, batch, jaxpr=traced), (parameters, batch), {}, Array())
+    assert found is not None
+    seen = []
+    for number in range(1, 100):
+        seen.append(function.look((parameters, batch), {}))
+        out = Array(100, 100)
+        function.returned(None, (parameters, batch), {}, out)
+        if number >= unused:
+            parameters = out
+    assert seen.count(True) == 1
+    assert function.function.feeds_back
+    assert found[0].examples == 8
+
+
+def test_programs_of_a_function_that_trains_nothing_are_bounded(function: JaxFunction) -> None:
+    for size in range(1, 2 * MOST_PROGRAMS):
+        batch = Array(size, 100)
+        function.look((batch,), {})
+        function.returned(compiled(batch), (batch,), {}, Array(size))
+    assert len(function._compiled) <= MOST_PROGRAMS
+
+
+@pytest.mark.parametrize(("elements", "kept"), [(MOST_HELD, True), (MOST_HELD + 1, False)])
+def test_large_results_of_calls_in_flight_are_the_trainings_to_free(
+    monkeypatch: pytest.MonkeyPatch, elements: int, kept: bool
+) -> None:
+    class Pending(Array):
+        def __init__(self) -> None:
+            super().__init__(elements)
+            self.size = elements
+
+        def is_ready(self) -> bool:
+            return False
+
+    monkeypatch.setattr(calls.atexit, "register", lambda *_: None)
+    monkeypatch.setattr(calls.os, "register_at_fork", lambda **_: None)
+    watch = calls.JaxWatch(JAX, Marker())  # type: ignore[arg-type]
+    function = JaxFunction(JAX, watch.marker, "train")
+    out = watch.call(function, Pending, (), {}, compiled(Array(8)))
+    gone = weakref.ref(out)
+    assert watch.steps.queue
+    del out
+    assert (gone() is not None) == kept
 
 
 def test_arguments_of_the_last_compilation_are_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:

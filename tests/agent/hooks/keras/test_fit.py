@@ -53,6 +53,22 @@ def test_call_of_several_steps_is_so_many_equal_ones(keras_2: Site) -> None:
     assert said.facts["steps.from"].startswith("calls of up to 5 updates")
 
 
+def test_step_of_a_model_that_accumulates_gradients_is_an_update(keras_2: Site) -> None:
+    marks, _ = keras_2.run(f"""
+        from {KERAS_2} import Model
+        class Optimizer: gradient_accumulation_steps = 4
+        model = Model()
+        model.optimizer = Optimizer()
+        model.fit(8)
+        for _ in range(4): model.train_on_batch()
+        several = Model(6)
+        several.optimizer = Optimizer()
+        several.fit(2)
+        """)
+    assert steps(marks) == windows(*range(6))
+    assert [m.examples for m in marks[1::2]] == [128, 128, 128, 192, 96, 96]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("shape", ["(None, 8)", "()", "'x'"])
 def test_batch_size_that_is_not_static_is_unknown(keras_2: Site, shape: str) -> None:
