@@ -54,6 +54,8 @@ class Totals:
                 feeds.append(one)
         self._hybrid = hybrid
         self._sums: dict[str, dict[str, float]] = {}  # by instance
+        # By instance the events that it has had: the PMU of another socket is not printed for it.
+        self._printed: dict[str, frozenset[str]] = {}
 
     def begun(self, time_ns: int, interval: Interval) -> list[CounterRow]:
         """Where counting starts, by its first interval: from 0; or again, after a gap that nobody counted."""
@@ -76,17 +78,22 @@ class Totals:
         rows = []
         for instance, readings in _by_instance(interval.readings).items():
             sums = self._sums.setdefault(instance, {})
+            printed = self._printed.get(instance, frozenset()) | readings.keys()
+            self._printed[instance] = printed
             if WITNESS in readings and not readings[WITNESS].value:
                 values = self._row(sums, None)  # it did not run: nothing to count is no count missed
             else:
-                values = self._added(sums, readings)
+                values = self._added(sums, readings, printed)
             rows.append(CounterRow(interval.time_ns, instance, values))
         return rows
 
-    def _added(self, sums: dict[str, float], readings: Mapping[str, Reading]) -> Values:
+    def _added(
+        self, sums: dict[str, float], readings: Mapping[str, Reading], printed: frozenset[str]
+    ) -> Values:
         """The row of the sums, once these readings are added to them."""
         values: list[int | float | None] = []
-        for metric, feeds in self._feeds.items():
+        for metric, all_feeds in self._feeds.items():
+            feeds = [one for one in all_feeds if one.name in printed]
             amounts, shares = [], []
             for one in feeds:
                 reading = readings.get(one.name)
@@ -114,6 +121,8 @@ def _by_instance(readings: Iterable[Reading]) -> dict[str, dict[str, Reading]]:
     """Readings by socket and event; several of one event are added up, and absent where one of them is."""
     found: dict[str, dict[str, Reading]] = {}
     for reading in readings:
+        if reading.elsewhere:
+            continue
         events = found.setdefault(f"socket {reading.socket}" if reading.socket else "", {})
         other = events.get(reading.event)
         if other is not None:

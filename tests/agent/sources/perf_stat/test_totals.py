@@ -88,6 +88,27 @@ def test_controllers_of_a_socket_add_up_and_sockets_stay_apart() -> None:
     assert rows == [CounterRow(5, "socket 0", (128, 1.0)), CounterRow(5, "socket 1", (12800, 1.0))]
 
 
+def test_controllers_that_belong_to_one_socket_each_are_counted_on_theirs() -> None:
+    two = Counted("imc_1/r/", READ.event._replace(perf="imc_1/r/"))
+    totals = Totals([READ, two])
+    lines = reading("imc/r/", 1, socket="0"), reading("imc_1/r/", 100, socket="1")
+    expected = [CounterRow(5, "socket 0", (64, 1.0)), CounterRow(5, "socket 1", (6400, 1.0))]
+    assert totals.add(interval(5, *lines)) == expected
+    missed = reading("imc/r/", None, socket="0"), reading("imc_1/r/", 100, socket="1")
+    rows = totals.add(interval(6, *missed))
+    assert [row.values for row in rows] == [(None, 0.0), (12800, 1.0)]
+    foreign = reading("imc_1/r/", None, socket="0")._replace(elsewhere=True)
+    assert Totals([READ, two]).add(interval(5, lines[0], foreign, lines[1])) == expected
+
+
+def test_first_interval_that_is_cut_short_does_not_say_what_a_socket_has() -> None:
+    two = Counted("imc_1/r/", READ.event._replace(perf="imc_1/r/"))
+    totals = Totals([READ, two])
+    for names in (["imc/r/"], ["imc/r/", "imc_1/r/"], ["imc/r/"]):
+        (row,) = totals.add(interval(1, *(reading(name, 1, socket="0") for name in names)))
+    assert row.values == (None, 0.0)
+
+
 def test_half_a_sum_is_no_sum() -> None:
     two = Counted("imc_1/r/", READ.event._replace(perf="imc_1/r/"))
     (row,) = Totals([READ, two]).add(interval(1, reading("imc/r/", 5), reading("imc_1/r/", None)))
