@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from ..records import CounterSet, Metric, MetricKind, Rank, Sample, Scope, SourceSettings, SourceStatus
 from .cgroup_tree import (
@@ -41,6 +42,18 @@ _MAX_NAME = 120
 _LONG_ID = re.compile(r"([0-9a-f]{12})[0-9a-f]{20,}")  # of a container
 
 
+class _Use(NamedTuple):
+    """A row: one value for each of METRICS."""
+
+    cpu_ns: int | None = None
+    throttled_ns: int | None = None
+    throttled_periods: int | None = None
+    cpu_limit: float | None = None
+    memory_bytes: int | None = None
+    memory_limit_bytes: int | None = None
+    oom_kills: int | None = None
+
+
 class _Group:
     """The files of one cgroup, or of one for CPU time and another for memory."""
 
@@ -56,12 +69,12 @@ class _Group:
         self._memory = _file(memory, "memory.current" if v2 else "memory.usage_in_bytes")
         self._kills = _file(memory, "memory.events" if v2 else "memory.oom_control")
 
-    def values(self) -> tuple[int | float | None, ...]:
+    def read(self) -> _Use:
         stat = numbers_by_word(self._stat.read() if self._stat else None)
         kills = numbers_by_word(self._kills.read() if self._kills else None)
         used = _times(stat.get(b"usage_usec"), 1000)
         throttled = _times(stat.get(b"throttled_usec"), 1000) if self._v2 else stat.get(b"throttled_time")
-        return (
+        return _Use(
             self._usage.number() if self._usage else used,
             throttled,
             stat.get(b"nr_throttled"),
@@ -85,16 +98,26 @@ def _times(number: int | None, factor: int) -> int | None:
     return None if number is None else within(number * factor)
 
 
-def _part_of(values: Sequence[int | float | None], ranks: int) -> tuple[int | float | None, ...]:
-    """What a rank has of a limit and of the time throttled, where so many share them. The kernel adds that
-    time up over CPUs, of which ranks that compute side by side have one each at least."""
-    names = [metric.name for metric in METRICS]
-    throttled, limit = (values[names.index(name)] for name in ("cgroup_throttled_ns", "cgroup_cpu_limit"))
-    part: dict[str, int | float | None] = {
-        "cgroup_throttled_ns": None if throttled is None else int(throttled) // ranks,
-        "cgroup_cpu_limit": None if limit is None else limit / ranks,
-    }
-    return tuple(part.get(name) for name in names)
+class _Throttled:
+    """One rank's part of the time throttled: what its cgroup adds, over the number of ranks that share it.
+
+    The kernel adds that time up over CPUs, of which ranks that compute side by side have one each at least.
+    """
+
+    def __init__(self) -> None:
+        self._ns = 0.0
+        self._last: tuple[str, int] | None = None  # directory and total of the cgroup
+
+    def add(self, directory: str, total_ns: int | None, ranks: int) -> int | None:
+        """The part so far; in another directory than before nothing is added yet."""
+        if total_ns is None:
+            return None
+        before, self._last = self._last, (directory, total_ns)
+        if before is None:
+            self._ns = total_ns / ranks
+        elif before[0] == directory:
+            self._ns += max(0, total_ns - before[1]) / ranks
+        return round(self._ns)
 
 
 class CgroupSource:
@@ -113,6 +136,7 @@ class CgroupSource:
         self._groups: dict[_Key, _Group] = {}
         self._group_of: dict[tuple[int, int], _Key] = {}  # by (pid, start)
         self._names: dict[_Key, str] = {}
+        self._throttled: dict[tuple[int, int], _Throttled] = {}  # by (pid, start)
         self._known: frozenset[tuple[int, int]] = frozenset()
         self._sampled_ns = self._looked_ns = -(1 << 62)
 
@@ -139,23 +163,37 @@ class CgroupSource:
         if now - self._looked_ns > _LOOK_EVERY_NS or alive != self._known:
             self._looked_ns, self._known = now, alive
             self._find_groups(ranks)
+            for gone in self._throttled.keys() - alive:
+                del self._throttled[gone]
         members: dict[_Key, list[Rank]] = {}
         for rank in ranks:
             key = self._group_of.get((rank.pid, rank.start_ns))
             if key is not None:
                 members.setdefault(key, []).append(rank)
-        rows = []
+        rows: list[Sample] = []
         for key, ranks_inside in members.items():
-            now, values = self._clock(), self._groups[key].values()
-            if all(value is None for value in values):
-                continue
-            if len(ranks_inside) == 1:
-                rows.append(Sample(ranks_inside[0], now, values))
-                continue
-            rows.append(Sample(None, now, values, self._names[key]))
-            if self._groups[key].cpu_limit is not None:
-                rows += [Sample(rank, now, _part_of(values, len(ranks_inside))) for rank in ranks_inside]
+            rows += self._rows(key, ranks_inside)
         return rows
+
+    def _rows(self, key: _Key, ranks: Sequence[Rank]) -> list[Sample]:
+        """Those of a cgroup with these ranks."""
+        now, use = self._clock(), self._groups[key].read()
+        if all(value is None for value in use):
+            return []
+        rows = [Sample(None, now, use, self._names[key])] if len(ranks) > 1 else []
+        if rows and use.cpu_limit is None:
+            return rows
+        parts = [self._part_of(use, rank, key[0], len(ranks)) for rank in ranks]
+        return rows + [Sample(rank, now, part) for rank, part in zip(ranks, parts, strict=True)]
+
+    def _part_of(self, use: _Use, rank: Rank, directory: str, ranks: int) -> _Use:
+        """What a rank has of its cgroup, which so many ranks share."""
+        known = self._throttled.setdefault((rank.pid, rank.start_ns), _Throttled())
+        throttled_ns = known.add(directory, use.throttled_ns, ranks)
+        if ranks == 1:
+            return use._replace(throttled_ns=throttled_ns)
+        limit = None if use.cpu_limit is None else use.cpu_limit / ranks
+        return _Use(throttled_ns=throttled_ns, cpu_limit=limit)
 
     def _find_groups(self, ranks: Sequence[Rank]) -> None:
         """Find the cgroups of the ranks again, for they may be moved, and read their limits."""
