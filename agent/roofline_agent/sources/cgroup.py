@@ -53,6 +53,9 @@ class _Use(NamedTuple):
     memory_limit_bytes: int | None = None
     oom_kills: int | None = None
 
+    def of_cpus(self) -> _Use:
+        return self._replace(memory_bytes=None, memory_limit_bytes=None, oom_kills=None)
+
 
 class _Group:
     """The files of one cgroup, or of one for CPU time and another for memory."""
@@ -62,6 +65,7 @@ class _Group:
         self.cpu_limit: float | None = None
         self.memory_limit: float | None = None
         self.path = max((level.path for level in (cpu, memory) if level), key=len, default="/")
+        self.cpu_path = cpu.path if cpu else "/"
         self._v2 = cpu is not None and cpu.unified
         self._stat = _file(cpu, "cpu.stat")
         self._usage = KeptFile(f"{accounts}/cpuacct.usage", 32) if accounts else None
@@ -171,29 +175,38 @@ class CgroupSource:
             if key is not None:
                 members.setdefault(key, []).append(rank)
         rows: list[Sample] = []
-        for key, ranks_inside in members.items():
-            rows += self._rows(key, ranks_inside)
-        return rows
+        # Ranks in cgroups of their own may share the CPU limit of one further up.
+        sharing = Counter(key[0] for key, inside in members.items() if key[0] for _ in inside)
+        for key, inside in members.items():
+            rows += self._rows(key, inside, max(len(inside), sharing[key[0]]))
+        seen = {key[0] for key, inside in members.items() if len(inside) > 1}
+        shared = {key[0]: key for key in members if sharing[key[0]] > 1 and key[0] not in seen}
+        rows += [self._row_of_cpus(key) for key in shared.values()]
+        return [row for row in rows if any(value is not None for value in row.values)]
 
-    def _rows(self, key: _Key, ranks: Sequence[Rank]) -> list[Sample]:
-        """Those of a cgroup with these ranks."""
+    def _rows(self, key: _Key, ranks: Sequence[Rank], sharing: int) -> list[Sample]:
+        """Those of a cgroup with these ranks. sharing: how many ranks are below its CPU limit."""
         now, use = self._clock(), self._groups[key].read()
-        if all(value is None for value in use):
-            return []
         rows = [Sample(None, now, use, self._names[key])] if len(ranks) > 1 else []
         if rows and use.cpu_limit is None:
             return rows
-        parts = [self._part_of(use, rank, key[0], len(ranks)) for rank in ranks]
-        return rows + [Sample(rank, now, part) for rank, part in zip(ranks, parts, strict=True)]
+        for rank in ranks:
+            part = self._part_of(use, rank, key[0], sharing)
+            rows.append(Sample(rank, now, part if len(ranks) == 1 else part.of_cpus()))
+        return rows
 
     def _part_of(self, use: _Use, rank: Rank, directory: str, ranks: int) -> _Use:
-        """What a rank has of its cgroup, which so many ranks share."""
+        """What a rank has of its cgroup, where so many share its CPU limit."""
         known = self._throttled.setdefault((rank.pid, rank.start_ns), _Throttled())
         throttled_ns = known.add(directory, use.throttled_ns, ranks)
         if ranks == 1:
             return use._replace(throttled_ns=throttled_ns)
         limit = None if use.cpu_limit is None else use.cpu_limit / ranks
-        return _Use(throttled_ns=throttled_ns, cpu_limit=limit)
+        return use._replace(cpu_ns=None, throttled_ns=throttled_ns, throttled_periods=None, cpu_limit=limit)
+
+    def _row_of_cpus(self, key: _Key) -> Sample:
+        """The node's row of a cgroup whose CPU limit is shared by ranks in cgroups of their own."""
+        return Sample(None, self._clock(), self._groups[key].read().of_cpus(), self._names[key[0], ""])
 
     def _find_groups(self, ranks: Sequence[Rank]) -> None:
         """Find the cgroups of the ranks again, for they may be moved, and read their limits."""
@@ -212,7 +225,8 @@ class CgroupSource:
                 self._group_of[rank.pid, rank.start_ns] = key
         for key in self._groups.keys() - set(found.values()):
             self._groups.pop(key).close()
-        self._names = _short_names({key: group.path for key, group in self._groups.items()})
+        paths = {(key[0], ""): group.cpu_path for key, group in self._groups.items()}
+        self._names = _short_names(paths | {key: group.path for key, group in self._groups.items()})
 
     def _open_group(self, text: bytes) -> _Key | None:
         """The group that a /proc/PID/cgroup speaks of, with its limits read; None without one."""
@@ -246,7 +260,7 @@ _Key = tuple[str, str]  # directories for CPU time and for memory
 def _short_names(paths: dict[_Key, str]) -> dict[_Key, str]:
     """The last two words of each path; more where that would name two alike."""
     short = {key: "/".join(path.strip("/").split("/")[-2:]) or "/" for key, path in paths.items()}
-    count = Counter(short.values())
+    count = Counter(short[key] for key in {path: key for key, path in paths.items()}.values())
     names = {}
     for key, name in short.items():
         unique = name if count[name] == 1 else paths[key]

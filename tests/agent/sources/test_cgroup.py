@@ -120,6 +120,28 @@ def test_of_a_limit_that_ranks_share_each_has_its_part(source: CgroupSource, tre
         assert known == {"cgroup_throttled_ns": 35_000, "cgroup_cpu_limit": 0.75}
 
 
+def test_cpu_limit_above_cgroups_with_memory_of_their_own_is_shared_too(
+    source: CgroupSource, tree: Path
+) -> None:
+    write(
+        tree, v2("train.slice", "200000 100000") | v2("train.slice/w0", used=5) | v2("train.slice/w1", used=6)
+    )
+    write(tree, home(WORKERS[0], "/train.slice/w0") | home(WORKERS[1], "/train.slice/w1"))
+    found = look(source, WORKERS[:2])
+    assert set(found) == {(None, "train.slice"), ("worker:0", ""), ("worker:1", "")}
+    node = found[None, "train.slice"]
+    assert (node["cgroup_cpu_ns"], node["cgroup_cpu_limit"], node["cgroup_throttled_ns"]) == (
+        500_000,
+        2,
+        70_000,
+    )
+    assert node["cgroup_memory_bytes"] is None
+    for used, rank in ((5, "worker:0"), (6, "worker:1")):
+        row = found[rank, ""]
+        assert (row["cgroup_cpu_limit"], row["cgroup_throttled_ns"]) == (1.0, 35_000)
+        assert (row["cgroup_memory_bytes"], row["cgroup_cpu_ns"]) == (used, None)
+
+
 def test_throttling_of_the_past_is_not_shared_out_anew_when_a_rank_ends(
     source: CgroupSource, tree: Path
 ) -> None:
