@@ -1,4 +1,4 @@
-"""Lines of `perf stat -I -x ';'` as readings; values as perf prints them, already scaled up when multiplexed.
+"""Lines of `perf stat -I -x ';'` as readings; values as perf prints them, so scaled up when multiplexed.
 
 A line is `time;[socket;CPUs;]value;unit;event;runtime;percent;...`: the two fields in the middle only with
 --per-socket.

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from ...records import CounterSet, Metric, MetricKind, Provenance, Scope
+from . import hybrid as two_kinds
 from .child import Interval
 from .output import Reading
 from .probe import WITNESS, Counted
@@ -45,7 +46,7 @@ class Totals:
     """Sums of what was counted, over every perf process that counted it."""
 
     def __init__(self, counted: Sequence[Counted], hybrid: bool = False) -> None:
-        """hybrid: events of one metric share the time between them (two kinds of core), unscaled."""
+        """hybrid: of two kinds of core, with a PMU each, and not scaled by perf."""
         self._feeds: dict[str, list[Counted]] = {}
         for one in counted:
             feeds = self._feeds.setdefault(one.event.metric, [])
@@ -92,20 +93,14 @@ class Totals:
     ) -> Values:
         """The row of the sums, once these readings are added to them."""
         values: list[int | float | None] = []
-        for metric, all_feeds in self._feeds.items():
-            feeds = [one for one in all_feeds if one.name in printed]
-            amounts, shares = [], []
-            for one in feeds:
-                reading = readings.get(one.name)
-                if reading is not None and reading.value is not None:
-                    amounts.append(reading.value * _UNITS.get(reading.unit, one.event.factor))
-                    shares.append(reading.running)
-            complete = len(amounts) == len(feeds) or self._hybrid
-            if not amounts or not complete:
-                values += (None, 0.0)
+        of_two_kinds = two_kinds.growths(self._feeds, readings) if self._hybrid else {}
+        for metric, feeds in self._feeds.items():
+            asked = [one for one in feeds if one.name in printed]
+            amount, coverage = of_two_kinds.get(metric) or _growth(asked, readings)
+            if amount is None:
+                values += (None, coverage)
                 continue
-            sums[metric] = sums.get(metric, 0.0) + sum(amounts)
-            coverage = min(1.0, sum(shares)) if self._hybrid else min(shares)
+            sums[metric] = sums.get(metric, 0.0) + amount
             values += (round(sums[metric]), coverage)
         return self._with_bound(values)
 
@@ -115,6 +110,18 @@ class Totals:
             misses = values[at]
             values += (None if misses is None else misses * CACHE_LINE, values[at + 1])
         return tuple(values)
+
+
+def _growth(feeds: Sequence[Counted], readings: Mapping[str, Reading]) -> two_kinds.Growth:
+    """Of a metric: the sum over its events, unless one of them was not counted."""
+    amounts, shares = [], []
+    for one in feeds:
+        reading = readings.get(one.name)
+        if reading is None or reading.value is None:
+            return None, 0.0
+        amounts.append(reading.value * _UNITS.get(reading.unit, one.event.factor))
+        shares.append(reading.running)
+    return (sum(amounts), min(shares)) if amounts else (None, 0.0)
 
 
 def _by_instance(readings: Iterable[Reading]) -> dict[str, dict[str, Reading]]:

@@ -133,6 +133,38 @@ def test_two_kinds_of_core_share_the_time_between_them() -> None:
     assert row.values == (None, 0.0)
 
 
+def test_cores_of_the_other_kind_did_nothing_where_the_process_did_not_run_on_them() -> None:
+    wide = Counted("cpu_core/f/", HardwareEvent("cpu_core/f/", "flops.f32.256"))
+    every = Counted("cpu_atom/f/", HardwareEvent("cpu_atom/f/", "flops.f32.all"))
+    totals = Totals([wide, every], hybrid=True)
+    ran = reading("task-clock", 100.0)
+    rows = []
+    for core, atom in ((6, 4), (10, None), (None, 10)):
+        of_core = reading("cpu_core/f/", core, (core or 0) / 10)
+        rows += totals.add(interval(1, ran, of_core, reading("cpu_atom/f/", atom, (atom or 0) / 10)))
+    assert [row.values for row in rows] == [(6, 1.0, 4, 1.0), (16, 1.0, 4, 1.0), (16, 1.0, 14, 1.0)]
+
+
+def test_time_on_cores_that_count_nothing_of_a_kind_is_not_known() -> None:
+    flops = Counted("cpu_core/f/", HardwareEvent("cpu_core/f/", "flops.f32.256"))
+    cycles = Counted("cpu_atom/c/", HardwareEvent("cpu_atom/c/", "cycles"))
+    totals = Totals([flops, cycles], hybrid=True)
+    (row,) = totals.add(interval(1, reading("cpu_core/f/", None), reading("cpu_atom/c/", 9)))
+    assert row.values == (None, 0.0, 9, 1.0)
+    (row,) = totals.add(interval(2, reading("cpu_core/f/", 5, 0.25), reading("cpu_atom/c/", 9, 0.75)))
+    assert row.values == (5, 0.25, 18, 0.75)
+
+
+def test_events_of_one_kind_of_core_that_take_turns_are_scaled_to_the_time_on_it() -> None:
+    names = ("cpu_core/f/", "cpu_core/g/", "cpu_atom/i/")
+    totals = Totals([Counted(name, HardwareEvent(name, name[-2])) for name in names], hybrid=True)
+    counted = reading(names[0], 50, 0.5), reading(names[1], 500, 0.5), reading(names[2], None)
+    assert totals.add(interval(1, *counted))[0].values[:4] == (100, 0.5, 1000, 0.5)
+    counted = reading(names[0], 30, 0.3), reading(names[1], 60, 0.3), reading(names[2], 7, 0.3)
+    (row,) = totals.add(interval(2, *counted))
+    assert row.values == (150, 0.3, 1100, 0.3, 12, 0.3), "half of the time on each kind of core"
+
+
 def test_cache_misses_give_a_lower_bound_of_traffic() -> None:
     misses = Counted("m", HardwareEvent("m", "llc_misses"))
     metrics = counter_set("perf", [misses, B]).metrics
