@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from roofline_agent.events import HardwareEvent, UncoreEvent
-from roofline_agent.records import Rank, Sample, Scope, SourceSettings
+from roofline_agent.records import Provenance, Rank, Sample, Scope, SourceSettings
 from roofline_agent.sources.perf_stat.probe import PER_SOCKET, Counted, tried
 from roofline_agent.sources.perf_system import PerfSystemSource, matching, named
 
@@ -151,6 +151,23 @@ def test_zen4_takes_its_memory_controllers_or_else_the_fabric_never_both(tmp_pat
     source = on(fabric, amd(0x19, 0x11), "amd_df")
     assert source.probe().works
     assert len(asked(source)) == 24 and {event.split("/")[0] for event in asked(source)} == {"amd_df"}
+
+
+@pytest.mark.parametrize(
+    ("family", "pmu", "provenance"),
+    [
+        (0x19, "amd_df", Provenance.ESTIMATED),
+        (0x19, "amd_umc_0", Provenance.MEASURED),
+        (0x1A, "amd_df", Provenance.MEASURED),
+    ],
+)
+def test_zen4s_fabric_does_not_see_the_other_socket_and_says_so(
+    tmp_path: Path, family: int, pmu: str, provenance: Provenance
+) -> None:
+    source = on(tmp_path, amd(family, 0x11), pmu)
+    assert source.probe().works
+    counts = [metric for metric in source.counter_set.metrics if not metric.coverage_of]
+    assert [metric.provenance for metric in counts] == [provenance] * 2
 
 
 def test_kind_of_controller_that_does_not_count_is_passed_over(tmp_path: Path) -> None:
