@@ -49,6 +49,7 @@ class UncoreEvent(NamedTuple):
     metric: str
     unit: str = "byte"
     factor: int = 64
+    estimated: bool = False
 
 
 class Family(NamedTuple):

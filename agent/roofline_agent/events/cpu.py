@@ -32,6 +32,9 @@ INTEL: Mapping[str, tuple[int, ...]] = {
     "intel_meteor_lake": (0xAA, 0xAC, 0xB5, 0xBD, 0xC5, 0xC6),
 }
 
+# Xeon Phi: AVX-512 without the events that the other CPUs with it have.
+_XEON_PHI = (0x57, 0x85)
+
 # MIDR_EL1 part numbers of implementer 0x41, Arm (linux arch/arm64/include/asm/cputype.h).
 ARM: Mapping[str, tuple[int, ...]] = {
     "arm_neoverse_n1": (0xD0C,),
@@ -67,7 +70,8 @@ def _number(text: str) -> int:
 def family_of(cpu: Cpu) -> str:
     """The name of the CPU's file; "generic" for one that nobody wrote a file for."""
     if cpu.vendor == "GenuineIntel" and cpu.family == 6:
-        return _listed(INTEL, cpu.model) or ("intel_avx512" if "avx512f" in cpu.flags else "generic")
+        is_later = "avx512f" in cpu.flags and cpu.model not in _XEON_PHI
+        return _listed(INTEL, cpu.model) or ("intel_avx512" if is_later else "generic")
     if cpu.vendor == "AuthenticAMD":
         # Linux distinguishes Zen generations by the same ranges (arch/x86/kernel/cpu/amd.c).
         if cpu.family == 0x17:

@@ -36,6 +36,7 @@ log = logging.getLogger(__name__)
 LIBRARY_NOT_FOUND, DRIVER_NOT_LOADED = 12, 9  # nvml.h
 NO_DRIVER, LOAD_DRIVER = "no NVIDIA driver is loaded here", "only where there are GPUs: load the driver"
 WHO_EVERY_NS = 5_000_000_000
+LEAST_APART_NS = 90_000_000  # of two questions to GPM; a little less than 0.1 s lets 10 Hz through
 NEW_EVERY_NS = 1_000_000_000  # while some rank uses no GPU: it may be about to
 
 
@@ -98,6 +99,7 @@ class NvmlSource:
         self._gpus: list[Gpu] = []
         self._users: dict[str, frozenset[Rank]] = {}
         self._totals = GpuTotals()
+        self._activity_ns = -(1 << 62)  # when GPM was last asked
         self._asked: tuple[int, frozenset[Rank]] | None = None  # when users were asked for, of which ranks
 
     def probe(self) -> SourceStatus:
@@ -132,11 +134,14 @@ class NvmlSource:
 
     def sample(self, ranks: Sequence[Rank]) -> list[Sample]:
         self._refresh_users(ranks)
+        # GPM is asked about all GPUs or none, and totals are counted when it is: both speak of the same time.
+        began = self._clock()
+        activity = began - self._activity_ns >= LEAST_APART_NS
         rows = []
         gauges: dict[str, dict[str, int | float]] = {}
         for gpu in list(self._gpus):
             try:
-                now, values = gpu.read()
+                now, values = gpu.read(activity)
             except Lost as error:
                 self._drop(gpu, error)
                 continue
@@ -144,9 +149,10 @@ class NvmlSource:
             alone = next(iter(users)) if len(users) == 1 else None
             rows.append(Sample(alone, now, _row(values), gpu.name))
             gauges[gpu.name] = values
-        now = self._clock()
-        for rank, totals in self._totals.add(now, gauges, self._users).items():
-            rows.append(Sample(rank, now, _row(totals)))
+        if activity:
+            self._activity_ns = began
+            for rank, totals in self._totals.add(began, gauges, self._users).items():
+                rows.append(Sample(rank, began, _row(totals)))
         return rows
 
     def _drop(self, gpu: Gpu, error: Lost) -> None:

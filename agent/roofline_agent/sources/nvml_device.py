@@ -83,8 +83,8 @@ class Gpu:
         per_sm = 64 if self._capability == (8, 0) else CORES_PER_SM.get(self._capability[0])
         return cores / per_sm if per_sm else None
 
-    def read(self) -> tuple[int, dict[str, int | float]]:
-        """Node time and the values that are there. Raises Lost."""
+    def read(self, activity: bool) -> tuple[int, dict[str, int | float]]:
+        """Node time and the values that are there; activity: with what GPM has. Raises Lost."""
         if self._slow_ns is None or time.monotonic_ns() - self._slow_ns >= SLOW_EVERY_NS:
             memory = self._ask("nvmlDeviceGetMemoryInfo")
             self._slow = {
@@ -104,7 +104,8 @@ class Gpu:
         if "power_watts" not in self._fields:
             found["power_watts"] = _scaled(self._ask("nvmlDeviceGetPowerUsage"), 1e-3)
         now = time.monotonic_ns()
-        found.update(self._read_activity(now, found["utilization"], found["sm_clock_hz"]))
+        if activity:
+            found.update(self._read_activity(found["utilization"], found["sm_clock_hz"]))
         return now, {name: value for name, value in found.items() if value is not None}
 
     def _read_fields(self) -> dict[str, int | float]:
@@ -133,13 +134,13 @@ class Gpu:
         return number + more
 
     def _read_activity(
-        self, now_ns: int, utilization: float | None, sm_clock_hz: float | None
+        self, utilization: float | None, sm_clock_hz: float | None
     ) -> dict[str, int | float | None]:
         """GPM's gauges since the last reading, and the estimates that follow from them."""
         if self._gpm is None:
             return {}
         try:
-            gauges = without_silent_zeros(self._gpm.read(now_ns), utilization)
+            gauges = without_silent_zeros(self._gpm.read(), utilization)
         except self._nvml.NVMLError as error:
             self._raise_if_lost(error)
             return {}

@@ -11,8 +11,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 MIB = 1 << 20
-# Snapshots closer together than this give an error or noise; a little less than 0.1 s lets 10 Hz through.
-LEAST_APART_NS = 90_000_000
 BUSY = 0.5
 
 # Name of our gauge -> (nvmlGpmMetricId_t, factor to its base unit); ids as nvml.h numbers them.
@@ -63,18 +61,16 @@ class Gpm:
             raise nvml.NVMLError(nvml.NVML_ERROR_NOT_SUPPORTED)
         self._older = nvml.nvmlGpmSampleAlloc()
         self._newer = nvml.nvmlGpmSampleAlloc()
-        self._older_ns: int | None = None
+        self._has_older = False
 
-    def read(self, now_ns: int) -> dict[str, float]:
-        """Gauges since the last call, in base units; empty the first time and when it was too short ago.
+    def read(self) -> dict[str, float]:
+        """Gauges since the last call, in base units; empty the first time.
 
-        Raises nvml.NVMLError.
+        Of calls closer together than 0.1 s the result is an error or noise. Raises nvml.NVMLError.
         """
-        if self._older_ns is not None and now_ns - self._older_ns < LEAST_APART_NS:
-            return {}
         self._nvml.nvmlGpmSampleGet(self._handle, self._newer)
         found = {}
-        if self._older_ns is not None:
+        if self._has_older:
             difference = self._nvml.c_nvmlGpmMetricsGet_t()
             difference.version = self._nvml.NVML_GPM_METRICS_GET_VERSION
             difference.numMetrics = len(GPM_METRICS)
@@ -85,7 +81,7 @@ class Gpm:
             for at, (name, (_, factor)) in enumerate(GPM_METRICS.items()):
                 if answers[at].nvmlReturn == self._nvml.NVML_SUCCESS:
                     found[name] = answers[at].value * factor
-        self._older, self._newer, self._older_ns = self._newer, self._older, now_ns
+        self._older, self._newer, self._has_older = self._newer, self._older, True
         return found
 
     def close(self) -> None:

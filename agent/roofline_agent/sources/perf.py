@@ -1,9 +1,10 @@
 """Hardware counters of each rank through `perf stat -p`: FLOPs by precision and width, cycles, cache misses.
 
 One perf process per rank counts all threads it has and all it starts later, its child processes included,
-in groups that fit the CPU's counters. A multiplexed value is already scaled by perf; the share of time it
-really counted is kept next to it as a coverage gauge. Counts are sums of perf's intervals; their times are
-off by what perf_stat/child.py explains.
+in groups that fit the CPU's counters. A multiplexed value is already scaled by perf, or by
+perf_stat/hybrid.py where there are two kinds of core; the share of time it really counted is kept next to it
+as a coverage gauge. Counts are sums of perf's intervals; their times are off by what perf_stat/child.py
+explains.
 """
 
 from __future__ import annotations

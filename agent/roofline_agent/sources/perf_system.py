@@ -145,7 +145,9 @@ def matching(present: Sequence[str], pattern: str) -> list[str]:
 
 def named(event: UncoreEvent, pmu: str) -> HardwareEvent:
     """The event of one PMU, as perf wants it."""
-    return HardwareEvent(f"{pmu}/{event.event}/", event.metric, event.unit, event.factor)
+    return HardwareEvent(
+        f"{pmu}/{event.event}/", event.metric, event.unit, event.factor, estimated=event.estimated
+    )
 
 
 def pmu_of(perf: str) -> str:

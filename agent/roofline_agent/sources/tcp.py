@@ -106,7 +106,8 @@ class RankTraffic:
             # The number of a closed socket may come again with another one.
             same = before is not None and before.ends == now.ends and before.sent <= now.sent
             self.peers.setdefault(peer, _PeerTraffic()).add(now, before if same else None)
-        self._last = mine
+        # A list may miss a connection that is open: its bytes do not come anew with the next one.
+        self._last = {inode: one for inode, one in self._last.items() if inode in self.inodes} | mine
 
     def total(self) -> Values:
         """Over all peers."""

@@ -15,7 +15,7 @@ KERNEL_TIMES = "summed over kernels, as the library timed them"
 PROFILED_FLOPS = "FLOPs of profiled steps over the mean time of the others"
 BY_PROFILER = "as the profiler counted it, kernel by kernel"
 AMX_NOT_COUNTED = "the matrix unit (AMX) ran, and no event counts its FLOPs: too few"
-MULTIPLEXED = "multiplexed: scaled up by perf"
+MULTIPLEXED = "scaled up where multiplexed, not for cores that have no event for it"
 WORKERS_WINDOWS = "windows of the workers it serves"
 LARGEST_OF_RANKS = "largest of the ranks"
 # Of a rate of ranks.

@@ -153,7 +153,8 @@ def no_flops_of(lacking: int, ranks: int) -> str:
 
 
 def multiplexed(share: float) -> str:
-    return f"its counters counted {share:.0%} of the time (multiplexed) and are scaled up"
+    scaled = "scaled up where multiplexed, not for cores that have no event for it"
+    return f"its counters counted {share:.0%} of the time: {scaled}"
 
 
 def no_traffic_of(lacking: int, ranks: int) -> str:

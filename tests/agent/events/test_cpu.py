@@ -76,6 +76,8 @@ def test_intel_models(model: int, expected: str) -> None:
 def test_unknown_intel_model_is_trusted_with_avx512_only() -> None:
     assert family_of(Cpu("GenuineIntel", 6, 0xF0, flags=frozenset({"avx512f"}))) == "intel_avx512"
     assert family_of(Cpu("GenuineIntel", 6, 0xF0, flags=frozenset({"avx2"}))) == "generic"
+    for xeon_phi in (0x57, 0x85):
+        assert family_of(Cpu("GenuineIntel", 6, xeon_phi, flags=frozenset({"avx512f"}))) == "generic"
     assert family_of(Cpu("GenuineIntel", 18, 0x55, flags=frozenset({"avx512f"}))) == "generic"
 
 

@@ -7,6 +7,7 @@ import re
 import pytest
 from roofline_agent.events import Family, HardwareEvent, UncoreEvent, families, load, parse
 from roofline_agent.events.cpu import ARM, INTEL
+from roofline_agent.sources.perf_stat.groups import pmu_of
 
 FAMILIES = families()
 METRIC = re.compile(
@@ -134,6 +135,12 @@ def test_memory_controllers_go_before_the_data_fabric(name: str, read: str, writ
         ("dram_read_bytes", read),
         ("dram_write_bytes", write),
     }
+
+
+@pytest.mark.parametrize("family", [one for one in FAMILIES.values() if one.hybrid], ids=lambda one: one.name)
+def test_each_kind_of_core_has_one_event_of_a_metric(family: Family) -> None:
+    fed = [(event.metric, pmu_of(event)) for event in family.events]
+    assert len(fed) == len(set(fed))
 
 
 def test_grace_counts_reads_in_beats_of_32_bytes_and_writes_in_bytes() -> None:

@@ -120,6 +120,51 @@ def test_of_a_limit_that_ranks_share_each_has_its_part(source: CgroupSource, tre
         assert known == {"cgroup_throttled_ns": 35_000, "cgroup_cpu_limit": 0.75}
 
 
+def test_cpu_limit_above_cgroups_with_memory_of_their_own_is_shared_too(
+    source: CgroupSource, tree: Path
+) -> None:
+    write(
+        tree, v2("train.slice", "200000 100000") | v2("train.slice/w0", used=5) | v2("train.slice/w1", used=6)
+    )
+    write(tree, home(WORKERS[0], "/train.slice/w0") | home(WORKERS[1], "/train.slice/w1"))
+    found = look(source, WORKERS[:2])
+    assert set(found) == {(None, "train.slice"), ("worker:0", ""), ("worker:1", "")}
+    node = found[None, "train.slice"]
+    assert (node["cgroup_cpu_ns"], node["cgroup_cpu_limit"], node["cgroup_throttled_ns"]) == (
+        500_000,
+        2,
+        70_000,
+    )
+    assert node["cgroup_memory_bytes"] is None
+    for used, rank in ((5, "worker:0"), (6, "worker:1")):
+        row = found[rank, ""]
+        assert (row["cgroup_cpu_limit"], row["cgroup_throttled_ns"]) == (1.0, 35_000)
+        assert (row["cgroup_memory_bytes"], row["cgroup_cpu_ns"]) == (used, None)
+
+
+def test_throttling_of_the_past_is_not_shared_out_anew_when_a_rank_ends(
+    source: CgroupSource, tree: Path
+) -> None:
+    write(tree, v2("pod/a", "150000 100000"))
+    for rank in WORKERS:
+        write(tree, home(rank, "/pod/a"))
+    seen = []
+    for usec, ranks in ((60, 3), (90, 3), (90, 2), (110, 2), (110, 1), (115, 1)):
+        write(tree, {f"{ROOT}/pod/a/cpu.stat": f"usage_usec 5\nthrottled_usec {usec}\n"})
+        seen.append(look(source, WORKERS[:ranks])["worker:0", ""]["cgroup_throttled_ns"])
+    assert seen == [20_000, 30_000, 30_000, 40_000, 40_000, 45_000]
+
+
+def test_rank_that_is_moved_has_no_throttling_of_the_past(source: CgroupSource, tree: Path) -> None:
+    write(tree, v2("a", "150000 100000") | v2("b", "150000 100000") | home(WORKERS[0], "/a"))
+    write(tree, {f"{ROOT}/b/cpu.stat": "throttled_usec 9000\n"})
+    assert only(look(source, WORKERS[:1]))["cgroup_throttled_ns"] == 70_000
+    write(tree, home(WORKERS[0], "/b"))
+    assert only(look(source, WORKERS[:1]))["cgroup_throttled_ns"] == 70_000
+    write(tree, {f"{ROOT}/b/cpu.stat": "throttled_usec 9001\n"})
+    assert only(look(source, WORKERS[:1]))["cgroup_throttled_ns"] == 71_000
+
+
 def test_lowest_limit_counts_and_each_resource_has_its_own(source: CgroupSource, tree: Path) -> None:
     write(tree, v2("pod", "max 100000", "1000", 900) | v2("pod/c", "50000 100000", "5000", 800))
     write(tree, home(WORKERS[0], "/pod/c"))

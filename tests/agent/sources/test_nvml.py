@@ -16,17 +16,18 @@ from typing import Any
 
 import pytest
 from roofline_agent.records import MetricKind, Provenance, Rank, Sample, Scope, SourceSettings
-from roofline_agent.sources import SOURCES, nvml_device, nvml_gpm
+from roofline_agent.sources import SOURCES, nvml, nvml_device
 from roofline_agent.sources.gpu_users import users_of
 from roofline_agent.sources.nvml import METRICS, NvmlSource
 
 from .fake_nvml import FakeGpu, FakeNvml, NVMLError, field
+from .trees import Clock
 
 
 @pytest.fixture(autouse=True)
 def close_together(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two samples may follow at once."""
-    monkeypatch.setattr(nvml_gpm, "LEAST_APART_NS", 0)
+    monkeypatch.setattr(nvml, "LEAST_APART_NS", 0)
     monkeypatch.setattr(nvml_device, "SLOW_EVERY_NS", 0)
 
 
@@ -118,7 +119,7 @@ def test_zeros_of_all_pipes_on_a_busy_gpu_are_no_values(tmp_path: Path) -> None:
 
 
 def test_snapshots_too_close_together_tell_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(nvml_gpm, "LEAST_APART_NS", 10**12)
+    monkeypatch.setattr(nvml, "LEAST_APART_NS", 10**12)
     gpu = FakeGpu()
     made = source(tmp_path, gpu)
     rows = [values(made.sample([])[0]) for _ in range(3)]
@@ -271,6 +272,25 @@ def test_busy_time_of_a_gpu_without_gpm_is_by_its_utilization(tmp_path: Path) ->
     assert values(row) == {"gpus": 1, "gpu_busy_ns": pytest.approx(0.97 * 2e9)}
 
 
+def test_totals_go_on_where_a_sample_comes_too_soon_for_gpm(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(nvml, "LEAST_APART_NS", 90_000_000)
+    process(tmp_path, 10)
+    gpu = FakeGpu()
+    gpu.answers["nvmlDeviceGetComputeRunningProcesses"] = [Pid(10)]
+    clock, library = Clock(), FakeNvml(gpu)
+    made = NvmlSource(SourceSettings(proc=str(tmp_path), clock=clock), lambda: library)
+    made.probe()
+    tensor_ms = []
+    for seconds in (0, 0.1, 0.1, 0.085, 0.115, 0.1):
+        clock.advance(seconds)
+        rows = [values(row) for row in made.sample([rank(10)])]
+        tensor_ms.append([round(row["gpu_tensor_ns"] / 1e6) for row in rows if "gpu_tensor_ns" in row])
+    assert tensor_ms == [[], [50], [100], [], [200], [250]]
+    assert gpu.calls["nvmlGpmSampleGet"] == 5
+
+
 class Pid:
     def __init__(self, pid: int) -> None:
         self.pid, self.usedGpuMemory = pid, None
@@ -371,9 +391,9 @@ def test_real_package_has_what_is_asked_of_it() -> None:
 
 SAMPLE_TWICE = """
 from roofline_agent.records import SourceSettings
-from roofline_agent.sources import nvml_gpm
+from roofline_agent.sources import nvml
 from roofline_agent.sources.nvml import METRICS, NvmlSource
-nvml_gpm.LEAST_APART_NS = 0
+nvml.LEAST_APART_NS = 0
 source = NvmlSource(SourceSettings())
 assert source.probe().works
 source.sample([])

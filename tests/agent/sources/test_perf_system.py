@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
 from pathlib import Path
 
 import pytest
 from roofline_agent.events import HardwareEvent, UncoreEvent
-from roofline_agent.records import Rank, Sample, Scope, SourceSettings
+from roofline_agent.records import Provenance, Rank, Sample, Scope, SourceSettings
 from roofline_agent.sources.perf_stat.probe import PER_SOCKET, Counted, tried
 from roofline_agent.sources.perf_system import PerfSystemSource, matching, named
 
@@ -111,6 +112,35 @@ exec sleep 60"""
     ]
 
 
+OF_ONE_SOCKET_EACH = """#!{python} -IS
+import re, sys, time
+arguments = sys.argv[1:]
+events = re.findall(r"[^,/]+/[^/]*/", arguments[arguments.index("-e") + 1])
+intervals = ("1.0;", "2.0;") if "-I" in arguments else ("",)
+for seconds in intervals:
+    for socket in (0, 1):
+        for event in events:
+            if int(event[len("amd_umc_")]) % 2 == socket:
+                sys.stderr.write(f"{{seconds}}S{{socket}};1;10;;{{event}};1000;100.00;;\\n")
+            elif {prints_all}:
+                sys.stderr.write(f"{{seconds}}S{{socket}};0;<not counted>;;{{event}};0;100.00;;\\n")
+sys.stderr.flush()
+if len(intervals) > 1:
+    time.sleep(600)
+"""
+
+
+@pytest.mark.parametrize("prints_all", [False, True], ids=["newer perf", "older perf"])
+def test_controllers_of_two_sockets_are_counted_on_theirs(tmp_path: Path, prints_all: bool) -> None:
+    source = on(tmp_path, amd(0x1A, 0x02), *(f"amd_umc_{n}" for n in range(4)))
+    (tmp_path / "perf").write_text(OF_ONE_SOCKET_EACH.format(python=sys.executable, prints_all=prints_all))
+    assert source.probe().works
+    rows = collect(source, 6)
+    expected = [(0, None, 0, None), (1280, 1.0, 1280, 1.0), (2560, 1.0, 2560, 1.0)]
+    for socket in ("socket 0", "socket 1"):
+        assert [row.values for row in rows if row.instance == socket] == expected
+
+
 def test_zen4_takes_its_memory_controllers_or_else_the_fabric_never_both(tmp_path: Path) -> None:
     both, fabric = tmp_path / "both", tmp_path / "fabric"
     both.mkdir(), fabric.mkdir()
@@ -121,6 +151,23 @@ def test_zen4_takes_its_memory_controllers_or_else_the_fabric_never_both(tmp_pat
     source = on(fabric, amd(0x19, 0x11), "amd_df")
     assert source.probe().works
     assert len(asked(source)) == 24 and {event.split("/")[0] for event in asked(source)} == {"amd_df"}
+
+
+@pytest.mark.parametrize(
+    ("family", "pmu", "provenance"),
+    [
+        (0x19, "amd_df", Provenance.ESTIMATED),
+        (0x19, "amd_umc_0", Provenance.MEASURED),
+        (0x1A, "amd_df", Provenance.MEASURED),
+    ],
+)
+def test_zen4s_fabric_does_not_see_the_other_socket_and_says_so(
+    tmp_path: Path, family: int, pmu: str, provenance: Provenance
+) -> None:
+    source = on(tmp_path, amd(family, 0x11), pmu)
+    assert source.probe().works
+    counts = [metric for metric in source.counter_set.metrics if not metric.coverage_of]
+    assert [metric.provenance for metric in counts] == [provenance] * 2
 
 
 def test_kind_of_controller_that_does_not_count_is_passed_over(tmp_path: Path) -> None:

@@ -259,6 +259,19 @@ def test_nothing_is_lost_whatever_opens_and_closes(rounds: list[dict[int, int]])
         assert traffic.total()[:3] == (moved, 2 * moved, len(open_now))
 
 
+def test_connection_that_one_list_misses_is_not_counted_anew() -> None:
+    traffic = RankTraffic()
+    traffic.inodes = {5}
+    for live in ({5: made(5, 1000)}, {}, {5: made(5, 1003)}):
+        traffic.update(live, lambda _: "x")
+    assert traffic.total()[:3] == (1003, 0, 1)
+    traffic.inodes = set()
+    traffic.update({}, lambda _: "x")
+    traffic.inodes = {5}
+    traffic.update({5: made(5, 2000)}, lambda _: "x")
+    assert traffic.total()[0] == 3003, "it was closed: another socket has its number"
+
+
 def test_number_of_a_closed_socket_used_again_is_another_connection() -> None:
     traffic = RankTraffic()
     traffic.inodes = {5}

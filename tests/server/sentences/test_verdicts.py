@@ -132,7 +132,8 @@ from roofline_server.sentences import verdicts as texts
         ),
         (
             texts.multiplexed(0.5),
-            "its counters counted 50% of the time (multiplexed) and are scaled up",
+            "its counters counted 50% of the time: scaled up where multiplexed, not for cores that have "
+            "no event for it",
         ),
         (
             texts.no_traffic_of(1, 4),

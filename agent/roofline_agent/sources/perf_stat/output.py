@@ -1,4 +1,4 @@
-"""Lines of `perf stat -I -x ';'` as readings; values as perf prints them, already scaled up when multiplexed.
+"""Lines of `perf stat -I -x ';'` as readings; values as perf prints them, so scaled up when multiplexed.
 
 A line is `time;[socket;CPUs;]value;unit;event;runtime;percent;...`: the two fields in the middle only with
 --per-socket.
@@ -10,6 +10,7 @@ import re
 from typing import NamedTuple
 
 _SOCKET = re.compile(r"S(\d+)(?:-D\d+)?$")
+_NO_CPUS = "0"  # an older perf prints the PMUs of other sockets too, which newer ones leave out
 _NUMBER_OR_NOT = re.compile(r"\s*(?:[\d.]+|<not (?:counted|supported)>)\s*$")
 
 
@@ -22,6 +23,7 @@ class Reading(NamedTuple):
     event: str
     running: float  # share of the time that the event was on a counter, 0..1
     socket: str = ""  # its number; "" where perf was not asked per socket
+    elsewhere: bool = False  # the event's PMU belongs to another socket: nothing is to be counted on this one
 
 
 def parse_line(line: str) -> Reading | None:
@@ -33,10 +35,10 @@ def parse_line(line: str) -> Reading | None:
         seconds = float(fields[0])
     except ValueError:
         return None
-    socket = ""
+    socket, elsewhere = "", False
     found = _SOCKET.match(fields[1]) if fields[1][:1] == "S" else None
     if found:
-        socket = found.group(1)
+        socket, elsewhere = found.group(1), fields[2] == _NO_CPUS
         del fields[1:3]
     if len(fields) < 6 or not fields[3]:
         return None
@@ -48,7 +50,7 @@ def parse_line(line: str) -> Reading | None:
     except ValueError:
         # <not counted> and <not supported> print 100 % next to no value: the text decides.
         value, running = None, 0.0
-    return Reading(seconds, value, unit, plain(event), running, socket)
+    return Reading(seconds, value, unit, plain(event), running, socket, elsewhere)
 
 
 def plain(event: str) -> str:
@@ -59,11 +61,16 @@ def plain(event: str) -> str:
 
 
 def printed(text: str) -> list[tuple[str, str]]:
-    """(value, event as named) of each line of `perf stat -x ';'` without intervals, all sockets alike."""
+    """(value, event as named) of each line of `perf stat -x ';'` without intervals, all sockets alike.
+
+    A line of a socket that does not have the event's PMU is left out.
+    """
     found = []
     for line in text.splitlines():
         fields = line.split(";")
         if len(fields) > 5 and _SOCKET.match(fields[0]):
+            if fields[1] == _NO_CPUS:
+                continue
             del fields[:2]
         if len(fields) > 4 and _NUMBER_OR_NOT.match(fields[0]):
             found.append((fields[0].strip(), fields[2]))

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from ...records import CounterSet, Metric, MetricKind, Provenance, Scope
+from . import hybrid as two_kinds
 from .child import Interval
 from .output import Reading
 from .probe import WITNESS, Counted
@@ -45,7 +46,7 @@ class Totals:
     """Sums of what was counted, over every perf process that counted it."""
 
     def __init__(self, counted: Sequence[Counted], hybrid: bool = False) -> None:
-        """hybrid: events of one metric share the time between them (two kinds of core), unscaled."""
+        """hybrid: of two kinds of core, with a PMU each, and not scaled by perf."""
         self._feeds: dict[str, list[Counted]] = {}
         for one in counted:
             feeds = self._feeds.setdefault(one.event.metric, [])
@@ -54,6 +55,8 @@ class Totals:
                 feeds.append(one)
         self._hybrid = hybrid
         self._sums: dict[str, dict[str, float]] = {}  # by instance
+        # By instance the events that it has had: the PMU of another socket is not printed for it.
+        self._printed: dict[str, frozenset[str]] = {}
 
     def begun(self, time_ns: int, interval: Interval) -> list[CounterRow]:
         """Where counting starts, by its first interval: from 0; or again, after a gap that nobody counted."""
@@ -76,29 +79,28 @@ class Totals:
         rows = []
         for instance, readings in _by_instance(interval.readings).items():
             sums = self._sums.setdefault(instance, {})
+            printed = self._printed.get(instance, frozenset()) | readings.keys()
+            self._printed[instance] = printed
             if WITNESS in readings and not readings[WITNESS].value:
                 values = self._row(sums, None)  # it did not run: nothing to count is no count missed
             else:
-                values = self._added(sums, readings)
+                values = self._added(sums, readings, printed)
             rows.append(CounterRow(interval.time_ns, instance, values))
         return rows
 
-    def _added(self, sums: dict[str, float], readings: Mapping[str, Reading]) -> Values:
+    def _added(
+        self, sums: dict[str, float], readings: Mapping[str, Reading], printed: frozenset[str]
+    ) -> Values:
         """The row of the sums, once these readings are added to them."""
         values: list[int | float | None] = []
+        of_two_kinds = two_kinds.growths(self._feeds, readings) if self._hybrid else {}
         for metric, feeds in self._feeds.items():
-            amounts, shares = [], []
-            for one in feeds:
-                reading = readings.get(one.name)
-                if reading is not None and reading.value is not None:
-                    amounts.append(reading.value * _UNITS.get(reading.unit, one.event.factor))
-                    shares.append(reading.running)
-            complete = len(amounts) == len(feeds) or self._hybrid
-            if not amounts or not complete:
-                values += (None, 0.0)
+            asked = [one for one in feeds if one.name in printed]
+            amount, coverage = of_two_kinds.get(metric) or _growth(asked, readings)
+            if amount is None:
+                values += (None, coverage)
                 continue
-            sums[metric] = sums.get(metric, 0.0) + sum(amounts)
-            coverage = min(1.0, sum(shares)) if self._hybrid else min(shares)
+            sums[metric] = sums.get(metric, 0.0) + amount
             values += (round(sums[metric]), coverage)
         return self._with_bound(values)
 
@@ -110,10 +112,24 @@ class Totals:
         return tuple(values)
 
 
+def _growth(feeds: Sequence[Counted], readings: Mapping[str, Reading]) -> two_kinds.Growth:
+    """Of a metric: the sum over its events, unless one of them was not counted."""
+    amounts, shares = [], []
+    for one in feeds:
+        reading = readings.get(one.name)
+        if reading is None or reading.value is None:
+            return None, 0.0
+        amounts.append(reading.value * _UNITS.get(reading.unit, one.event.factor))
+        shares.append(reading.running)
+    return (sum(amounts), min(shares)) if amounts else (None, 0.0)
+
+
 def _by_instance(readings: Iterable[Reading]) -> dict[str, dict[str, Reading]]:
     """Readings by socket and event; several of one event are added up, and absent where one of them is."""
     found: dict[str, dict[str, Reading]] = {}
     for reading in readings:
+        if reading.elsewhere:
+            continue
         events = found.setdefault(f"socket {reading.socket}" if reading.socket else "", {})
         other = events.get(reading.event)
         if other is not None:

@@ -10,21 +10,18 @@ from ...model.evidence import NS, CounterEvidence, RankEvidence
 from ...sentences import origins
 from ...store.view import JobView
 
-# Counter set -> its metric of the energy of a GPU; the first that has one counts.
-METRICS = {"gpu": "energy_joules", "dcgm": "gpu.energy_joules"}
+# Counter set and metric. DCGM counts energy too, but does not know which processes use a GPU.
+METRIC = ("gpu", "energy_joules")
 
 
 def with_gpus(view: JobView, evidence: Mapping[int, RankEvidence]) -> dict[int, RankEvidence]:
     """The same with the energy of GPUs whose counters carry a rank: no other rank used them."""
     by_gpu: dict[tuple[int, str], float] = {}  # mean power over the job, W, by rank and GPU
-    for counter_set, name in METRICS.items():
-        for part in view.parts:
-            key = (part.rank, part.instance)
-            metric = part.metric
-            if part.rank not in view.ranks or key in by_gpu or metric.counter_set != counter_set:
-                continue
-            if metric.name == name and part.grown is not None and part.seconds > 0:
-                by_gpu[key] = part.grown / part.seconds
+    for part in view.parts:
+        if part.rank not in view.ranks or (part.metric.counter_set, part.metric.name) != METRIC:
+            continue
+        if part.grown is not None and part.seconds > 0:
+            by_gpu.setdefault((part.rank, part.instance), part.grown / part.seconds)
     power: dict[int, float] = {}
     for (number, _), watts in by_gpu.items():
         power[number] = power.get(number, 0.0) + watts

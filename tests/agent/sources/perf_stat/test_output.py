@@ -44,6 +44,13 @@ def test_not_counted_is_absent_though_it_says_100_percent(text: str, socket: str
     assert reading == Reading(0.201468777, None, "", "page-faults", 0.0, "0" if socket else "")
 
 
+def test_controller_of_another_socket_is_elsewhere() -> None:
+    event = "amd_umc_3/event=0x0a,rdwrmask=0x1/"
+    reading = parse_line(f"1.0;S1;0;<not counted>;;{event};0;100.00;;")
+    assert reading == Reading(1.0, None, "", event, 0.0, "1", elsewhere=True)
+    assert printed(f"S0;1;5;;{event};10;100.00;;\nS1;0;<not counted>;;{event};0;100.00;;") == [("5", event)]
+
+
 @pytest.mark.parametrize(
     "line",
     [

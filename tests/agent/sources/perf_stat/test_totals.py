@@ -88,6 +88,27 @@ def test_controllers_of_a_socket_add_up_and_sockets_stay_apart() -> None:
     assert rows == [CounterRow(5, "socket 0", (128, 1.0)), CounterRow(5, "socket 1", (12800, 1.0))]
 
 
+def test_controllers_that_belong_to_one_socket_each_are_counted_on_theirs() -> None:
+    two = Counted("imc_1/r/", READ.event._replace(perf="imc_1/r/"))
+    totals = Totals([READ, two])
+    lines = reading("imc/r/", 1, socket="0"), reading("imc_1/r/", 100, socket="1")
+    expected = [CounterRow(5, "socket 0", (64, 1.0)), CounterRow(5, "socket 1", (6400, 1.0))]
+    assert totals.add(interval(5, *lines)) == expected
+    missed = reading("imc/r/", None, socket="0"), reading("imc_1/r/", 100, socket="1")
+    rows = totals.add(interval(6, *missed))
+    assert [row.values for row in rows] == [(None, 0.0), (12800, 1.0)]
+    foreign = reading("imc_1/r/", None, socket="0")._replace(elsewhere=True)
+    assert Totals([READ, two]).add(interval(5, lines[0], foreign, lines[1])) == expected
+
+
+def test_first_interval_that_is_cut_short_does_not_say_what_a_socket_has() -> None:
+    two = Counted("imc_1/r/", READ.event._replace(perf="imc_1/r/"))
+    totals = Totals([READ, two])
+    for names in (["imc/r/"], ["imc/r/", "imc_1/r/"], ["imc/r/"]):
+        (row,) = totals.add(interval(1, *(reading(name, 1, socket="0") for name in names)))
+    assert row.values == (None, 0.0)
+
+
 def test_half_a_sum_is_no_sum() -> None:
     two = Counted("imc_1/r/", READ.event._replace(perf="imc_1/r/"))
     (row,) = Totals([READ, two]).add(interval(1, reading("imc/r/", 5), reading("imc_1/r/", None)))
@@ -110,6 +131,38 @@ def test_two_kinds_of_core_share_the_time_between_them() -> None:
     assert row.values == (105, 1.0)
     (row,) = totals.add(interval(3, reading("cpu_core/i/", None), reading("cpu_atom/i/", None)))
     assert row.values == (None, 0.0)
+
+
+def test_cores_of_the_other_kind_did_nothing_where_the_process_did_not_run_on_them() -> None:
+    wide = Counted("cpu_core/f/", HardwareEvent("cpu_core/f/", "flops.f32.256"))
+    every = Counted("cpu_atom/f/", HardwareEvent("cpu_atom/f/", "flops.f32.all"))
+    totals = Totals([wide, every], hybrid=True)
+    ran = reading("task-clock", 100.0)
+    rows = []
+    for core, atom in ((6, 4), (10, None), (None, 10)):
+        of_core = reading("cpu_core/f/", core, (core or 0) / 10)
+        rows += totals.add(interval(1, ran, of_core, reading("cpu_atom/f/", atom, (atom or 0) / 10)))
+    assert [row.values for row in rows] == [(6, 1.0, 4, 1.0), (16, 1.0, 4, 1.0), (16, 1.0, 14, 1.0)]
+
+
+def test_time_on_cores_that_count_nothing_of_a_kind_is_not_known() -> None:
+    flops = Counted("cpu_core/f/", HardwareEvent("cpu_core/f/", "flops.f32.256"))
+    cycles = Counted("cpu_atom/c/", HardwareEvent("cpu_atom/c/", "cycles"))
+    totals = Totals([flops, cycles], hybrid=True)
+    (row,) = totals.add(interval(1, reading("cpu_core/f/", None), reading("cpu_atom/c/", 9)))
+    assert row.values == (None, 0.0, 9, 1.0)
+    (row,) = totals.add(interval(2, reading("cpu_core/f/", 5, 0.25), reading("cpu_atom/c/", 9, 0.75)))
+    assert row.values == (5, 0.25, 18, 0.75)
+
+
+def test_events_of_one_kind_of_core_that_take_turns_are_scaled_to_the_time_on_it() -> None:
+    names = ("cpu_core/f/", "cpu_core/g/", "cpu_atom/i/")
+    totals = Totals([Counted(name, HardwareEvent(name, name[-2])) for name in names], hybrid=True)
+    counted = reading(names[0], 50, 0.5), reading(names[1], 500, 0.5), reading(names[2], None)
+    assert totals.add(interval(1, *counted))[0].values[:4] == (100, 0.5, 1000, 0.5)
+    counted = reading(names[0], 30, 0.3), reading(names[1], 60, 0.3), reading(names[2], 7, 0.3)
+    (row,) = totals.add(interval(2, *counted))
+    assert row.values == (150, 0.3, 1100, 0.3, 12, 0.3), "half of the time on each kind of core"
 
 
 def test_cache_misses_give_a_lower_bound_of_traffic() -> None:

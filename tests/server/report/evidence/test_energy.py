@@ -16,7 +16,7 @@ from ...model.test_summary import NONE, evidence, kernels, number
 
 
 def joules(rank: int, instance: str, grown: float | None, counter_set: str = "gpu") -> PartTotal:
-    name = {"gpu": "energy_joules", "dcgm": "gpu.energy_joules"}.get(counter_set, "power_watts")
+    name = "energy_joules" if counter_set == "gpu" else "power_watts"
     return PartTotal(
         rank,
         1,
@@ -51,11 +51,6 @@ def test_energy_of_the_cpus_is_added() -> None:
     assert number(found["power"]) == pytest.approx(400)
     assert number(found["energy_per_step"]) == pytest.approx(90 + 270)
     assert GPU_AND_CPUS in found["power"].reason
-
-
-def test_gpu_that_two_sources_read_counts_once() -> None:
-    found = summed([joules(1, "gpu 0", 3000.0, "dcgm"), joules(1, "gpu 0", 2900.0)])
-    assert number(found["power"]) == pytest.approx(290)
 
 
 def test_gpus_of_one_rank_add_up() -> None:
