@@ -2,7 +2,8 @@
 
 Without a DataLoader, step 0 begins with that call. Between two steps `model.eval()` begins an evaluation.
 The hook on all modules is removed then. torch.compile warns of such hooks, so it removes ours before, and the
-first code that dynamo compiles is taken instead.
+first code that dynamo compiles is taken instead. It refuses code that calls a function of ours, so once
+anything is compiled modes are followed no more.
 """
 
 from __future__ import annotations
@@ -72,7 +73,7 @@ def _compiles() -> None:
 
 def _call_at_compile() -> None:
     compiles[0] = True
-    for call in at_compile:
+    for call in at_compile[:]:  # some remove themselves
         call()
 
 
@@ -106,7 +107,12 @@ def _follow_modes(module: Any, record: Recorder) -> None:
             inside[0] = False
             _mode_changed(record, mode)
 
+    def stop() -> None:
+        if owner.train is followed:
+            owner.train = train
+
     owner.train = followed
+    at_compile.append(stop)
 
 
 def _mode_changed(record: Recorder, mode: bool) -> None:
