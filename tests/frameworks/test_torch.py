@@ -131,7 +131,7 @@ def test_nothing_is_computed_differently(alone: Trainings, together: Trainings) 
     assert computed(together.own) == computed(together.bare)
 
 
-@pytest.mark.parametrize("kind", ["compiled"])
+@pytest.mark.parametrize("kind", ["compiled", "exported"])
 def test_what_is_compiled_as_a_whole_is_with_hooks(torch_python: str, kind: str) -> None:
     finish(run(torch_python, wrapping("--no-kernels"), COMPILED, kind), clean_environ())
 

@@ -25,7 +25,12 @@ def compiled() -> None:
     model(torch.randn(4, 8)).sum().backward()
 
 
-KINDS = {f.__name__: f for f in (compiled,)}
+def exported() -> None:
+    """Before any module is called."""
+    torch.export.export(Frozen(), (torch.randn(4, 8),), strict=True)
+
+
+KINDS = {f.__name__: f for f in (compiled, exported)}
 
 if __name__ == "__main__":
     KINDS[sys.argv[1]]()

@@ -33,15 +33,22 @@ def patch(module: Any, marker: Marker) -> None:
             module.add(package)
     elif hasattr(module, "CatchErrorsWrapper"):
         _wait_for_compiler(module, marker)
+        if hasattr(module, "fullgraph_capture"):  # torch.export's way in
+            _give_way_before(module, "fullgraph_capture")
     else:
-        compiling = module._TorchDynamoContext.__call__
+        _give_way_before(module._TorchDynamoContext, "__call__")
 
-        @functools.wraps(compiling)
-        def __call__(self: Any, *args: Any, **kwargs: Any) -> Any:
-            _compiles()
-            return compiling(self, *args, **kwargs)
 
-        module._TorchDynamoContext.__call__ = __call__
+def _give_way_before(place: Any, name: str) -> None:
+    """Have no hook of ours in what this function compiles."""
+    compiling = getattr(place, name)
+
+    @functools.wraps(compiling)
+    def compiled(*args: Any, **kwargs: Any) -> Any:
+        _compiles()
+        return compiling(*args, **kwargs)
+
+    setattr(place, name, compiled)
 
 
 def _wait_for_call(module: Any, marker: Marker) -> None:

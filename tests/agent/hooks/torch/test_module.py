@@ -59,6 +59,26 @@ def test_what_is_compiled_may_change_modes(modules: Any, compiler: Any) -> None:
     assert modules.hooks == []
 
 
+def test_what_is_exported_has_no_hook(modules: Any, marker: RecordingMarker) -> None:
+    called = []
+
+    def fullgraph_capture(*args: Any, **kwargs: Any) -> str:
+        called.append((args, kwargs, [*modules.hooks]))
+        return "captured"
+
+    class CatchErrorsWrapper:
+        def __call__(self) -> None: ...
+
+    older: Any = SimpleNamespace(CatchErrorsWrapper=CatchErrorsWrapper)
+    torch_module.patch(older, marker)  # type: ignore[arg-type]
+    assert modules.hooks and not hasattr(older, "fullgraph_capture")
+    found: Any = SimpleNamespace(CatchErrorsWrapper=CatchErrorsWrapper, fullgraph_capture=fullgraph_capture)
+    torch_module.patch(found, marker)  # type: ignore[arg-type]
+    assert found.fullgraph_capture("model", (1,), constraints=None) == "captured"
+    assert called == [(("model", (1,)), {"constraints": None}, [])]
+    assert modules.Module.train is modules.train
+
+
 def test_train_that_somebody_has_wrapped_stays(modules: Any, compiler: Any) -> None:
     modules.Module.train = wrapped = lambda self, mode=True: self
     compiler._TorchDynamoContext()("function")
