@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import functools
 import os
 import socket
 import sys
@@ -347,6 +348,7 @@ def _before_exit_at_once(end: Callable[[], None]) -> None:
         return
     leave = os._exit
 
+    @functools.wraps(leave)
     def _exit(status: int) -> None:
         for process, call in _ends:
             if process == os.getpid():
@@ -356,4 +358,5 @@ def _before_exit_at_once(end: Callable[[], None]) -> None:
                     continue
         leave(status)
 
+    _exit.__module__ = "os"  # where pickle finds this one
     os._exit = _exit  # type: ignore[assignment]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import os
+import pickle
 import subprocess
 import sys
 import threading
@@ -707,6 +708,11 @@ if __name__ == "__main__":
     environ = clean_environ(ROOFLINE_SOCKET=str(path), PYTHONPATH=str(AGENT_FOLDER))
     subprocess.run([sys.executable, script], env=environ, capture_output=True, timeout=60)
     assert step_ends(agent, 1) == [7]
+
+
+def test_end_at_once_can_be_pickled(sender: Sender, agent: FakeAgent) -> None:
+    roofline_step.mark(1)
+    assert pickle.loads(pickle.dumps(os._exit)) is os._exit
 
 
 def test_steps_that_are_held_can_be_sent_before_an_end_that_python_does_not_see(
