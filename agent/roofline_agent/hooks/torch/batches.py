@@ -8,13 +8,15 @@ does, by one) still gives each step its own batch. What is fetched and never tra
 from __future__ import annotations
 
 import weakref
-from collections import deque
+from collections import Counter, UserDict, deque
 from collections.abc import Mapping
 from operator import attrgetter
-from typing import Any, Callable, Deque, Dict, Hashable, List, Optional, Sequence, Tuple
+from types import MappingProxyType
+from typing import Any, Callable, Deque, Dict, Hashable, Iterable, List, Optional, Sequence, Tuple
 
 MOST_READY = 4096  # batches of one iterator; endless ones may be read without a backward ever
 MOST_SHAPES = 64  # of one batch
+MOST_CELLS = 512  # of lists in a batch that are compared
 MOST_KNOWN = 1024  # shapes of whole batches
 
 shape_of = attrgetter("shape")
@@ -95,7 +97,7 @@ class Batches:
     def passed_arguments(self, args: Any, kwargs: Any) -> None:
         """A wrapped module was called with these."""
         if not self.queues:  # else it does not count, and to look through them takes 20 us
-            self.passed(examples_in(args) or examples_in(kwargs), shapes_in([args, kwargs]))
+            self.passed(examples_in_call(args, kwargs), shapes_in([args, kwargs]))
 
     def training(self, iterator: Any) -> bool:
         """Whether a backward has used a batch of this iterator."""
@@ -169,7 +171,7 @@ class Batches:
 
 class BatchSizes:
     """How many examples are in a batch, and of which shapes (examples_in, shapes_in). Most batches are lists
-    of tensors and like the last one, or one before, and looked up."""
+    or mappings of tensors and like the last one, or one before, and looked up."""
 
     __slots__ = ("_known",)
 
@@ -182,8 +184,11 @@ class BatchSizes:
     def noted(self, batch: Any) -> Any:
         """What is noted of a batch, to be known() later. Raises nothing: the training takes batches here."""
         try:
-            if type(batch) is list:
+            kind = type(batch)
+            if kind is list or kind is tuple:
                 return list(map(shape_of, batch))
+            if kind is dict or isinstance(batch, UserDict):  # as those of transformers
+                return list(map(shape_of, batch.values()))
         except Exception:  # something in it is no tensor
             pass
         try:
@@ -203,7 +208,7 @@ class BatchSizes:
         key = tuple(shapes)
         found = self._known.get(key)
         if found is None:
-            found = next((int(shape[0]) for shape in key if len(shape)), None), hash(key)
+            found = _first_dimension(key), hash(key)
             if len(self._known) >= MOST_KNOWN:
                 self._known.clear()
             self._known[key] = found
@@ -211,7 +216,8 @@ class BatchSizes:
 
 
 def examples_in(batch: Any, depth: int = 4) -> Optional[int]:
-    """The first dimension of the first tensor in a batch of nested lists and mappings; None without one."""
+    """How many examples are in a batch of nested lists and mappings: the first dimension of most of its
+    outermost tensors, or in lists of one length this length. None: unknown."""
     if not isinstance(batch, (list, tuple)):
         shape = getattr(batch, "shape", None)
         if shape is not None:
@@ -219,13 +225,55 @@ def examples_in(batch: Any, depth: int = 4) -> Optional[int]:
         if not isinstance(batch, Mapping):
             return None
         batch = batch.values()
+    elif hasattr(batch, "batch_sizes"):  # a PackedSequence: all lengths in one tensor
+        return int(batch.batch_sizes[0])
     if depth == 0:
         return None
-    for part in batch:
+    parts = list(batch)
+    shapes = [shape for shape in [getattr(part, "shape", None) for part in parts] if shape is not None]
+    found = _first_dimension(shapes)
+    if found is not None or any(map(len, shapes)):
+        return found
+    if len(parts) > 1 and {type(part) for part in parts} <= {list, tuple} and len({*map(len, parts)}) == 1:
+        return _examples_in_table(parts)
+    for part in parts:
         size = examples_in(part, depth - 1)
         if size is not None:
             return size
     return None
+
+
+def _first_dimension(shapes: Sequence[Any]) -> Optional[int]:
+    """That of most of these, at least of two if they differ."""
+    sizes = [int(shape[0]) for shape in shapes if len(shape)]
+    if not sizes or sizes.count(sizes[0]) == len(sizes):
+        return sizes[0] if sizes else None
+    size, times = Counter(sizes).most_common(1)[0]
+    return size if times > 1 else None
+
+
+def _examples_in_table(rows: Sequence[Sequence[Any]]) -> Optional[int]:
+    """Of lists of one length: of tensors of batches, or one for each example, or for each of its parts."""
+    if not 0 < len(rows) * len(rows[0]) <= MOST_CELLS:
+        return None
+    shapes = [getattr(cell, "shape", None) for row in rows for cell in row]
+    if all(shapes) and len({shape[0] for shape in shapes if shape}) == 1:
+        return int(rows[0][0].shape[0])
+    by_example = all(map(_are_alike, zip(*rows)))  # noqa: B905 - Python 3.8
+    by_part = all(map(_are_alike, rows))
+    if by_example == by_part:
+        return None
+    return len(rows) if by_example else len(rows[0])
+
+
+def _are_alike(cells: Iterable[Any]) -> bool:
+    return len({(type(cell), len(getattr(cell, "shape", ()))) for cell in cells}) == 1
+
+
+def examples_in_call(args: Sequence[Any], kwargs: Mapping[str, Any] = MappingProxyType({})) -> Optional[int]:
+    """Of the first argument that has examples: masks and the like come behind it."""
+    sizes = map(examples_in, [*args, *kwargs.values()])
+    return next((size for size in sizes if size is not None), None)
 
 
 def shapes_in(batch: Any) -> Optional[int]:
