@@ -2,7 +2,8 @@
 torch.
 
 Each iterator is a queue: a backward uses up the oldest batch of each. So one that fetches ahead (accelerate
-does, by one) still gives each step its own batch. What is fetched and never trained on is no step's.
+does, by one) still gives each step its own batch. What is fetched and never trained on is no step's. How far
+another thread is ahead says nothing of the step that goes on, and its iterator may end before it is used.
 """
 
 from __future__ import annotations
@@ -23,11 +24,13 @@ shape_of = attrgetter("shape")
 
 
 class _Queue:
-    __slots__ = ("ahead", "first_ns", "sizes", "used")
+    __slots__ = ("ahead", "ended", "first_ns", "sizes", "thread", "used")
 
-    def __init__(self, first_ns: int) -> None:
+    def __init__(self, first_ns: int, thread: int) -> None:
         self.sizes: Deque[Tuple[Optional[int], Hashable]] = deque(maxlen=MOST_READY)  # examples, shapes
         self.first_ns = first_ns
+        self.thread = thread  # that fetches its batches
+        self.ended = False  # they come from another thread than the one that trains, and there are no more
         self.used = False  # a backward has used a batch of it
         self.ahead: Optional[int] = None  # batches that lie ready at the end of a step
 
@@ -35,16 +38,21 @@ class _Queue:
 class Batches:
     """Fetched batches until a backward uses them."""
 
-    __slots__ = ("_all", "_examples", "_gone", "_passed", "_shapes", "_unknown", "holds", "queues", "shapes")
+    __slots__ = (
+        *("_all", "_examples", "_gone", "_passed", "_shapes", "_unknown", "holds", "queues", "shapes"),
+        *("beside", "trainer"),
+    )
 
     def __init__(self, gone: Callable[[int], None] = lambda key: None) -> None:
         """gone: called with the id of an iterator that has ended its life."""
         self._gone = gone
+        self.trainer = 0  # the thread that trains
         self.clear()
 
     def clear(self) -> None:
         self.queues: Dict[int, _Queue] = {}
         self._all: Tuple[_Queue, ...] = ()
+        self.beside = False  # some were fetched by another thread than the one that trains
         self.holds = False  # also those whose iterators have ended: what was fetched is yet to be worked out
         self._examples: Optional[int] = None
         self._unknown = False
@@ -53,30 +61,65 @@ class Batches:
         # Of the batches of the step that take() was called for: its shapes; None if not all are known.
         self.shapes: Hashable = None
 
-    def fetched(self, iterator: Any, size: Optional[int], now: int, shapes: Hashable = None) -> None:
-        """`iterator` yielded a batch of `size` examples with tensors of these shapes (None: unknown)."""
+    def trains(self, thread: int) -> None:
+        """This thread trains."""
+        self.trainer = thread
+        self.beside = any(queue.thread != thread for queue in list(self.queues.values()))
+
+    def fetched(
+        self,
+        iterator: Any,
+        size: Optional[int],
+        now: int,
+        shapes: Hashable = None,
+        thread: Optional[int] = None,
+    ) -> None:
+        """`iterator` yielded a batch of `size` examples with tensors of these shapes (None: unknown) to this
+        thread (None: the one that trains)."""
         key = id(iterator)
         queue = self.queues.get(key)
+        thread = self.trainer if thread is None else thread
         if queue is None:
-            queue = self.queues[key] = _Queue(now)
+            self._drop_ended()
+            queue = self.queues[key] = _Queue(now, thread)
             self._all = tuple(self.queues.values())
             weakref.finalize(iterator, self._forget, key, queue).atexit = False
+        queue.thread = thread
+        if thread != self.trainer:
+            self.beside = True
         queue.sizes.append((size, shapes))
 
     def ended(self, iterator: Any) -> Optional[int]:
         """`iterator` has no more. If nothing of it was trained on, drop its batches and return the time of
         its first fetch."""
         queue = self.queues.get(id(iterator))
-        if queue is None or queue.used:
+        if queue is None:
+            return None
+        queue.ended = queue.thread != self.trainer
+        if queue.used or (queue.ended and not self._another_goes_on()):
             return None
         queue.sizes.clear()
-        return queue.first_ns
+        return None if queue.ended else queue.first_ns
+
+    def _another_goes_on(self) -> bool:
+        """Whether there is training on batches that are still fetched: those of another one are evaluated."""
+        return any(queue.used and not queue.ended for queue in list(self.queues.values()))
+
+    def _drop_ended(self) -> None:
+        """Another iterator begins: what is left of those that ended before is never trained on."""
+        for key, queue in list(self.queues.items()):
+            if queue.ended:
+                queue.sizes.clear()
+                self.queues.pop(key, None)
 
     def _forget(self, key: int, queue: _Queue) -> None:
         # Garbage collection may end iterators at any time: `_all` is replaced, so a loop over it goes on.
         self._gone(key)
         if self.queues.get(key) is queue:
             del self.queues[key]
+            if queue.sizes and queue.thread != self.trainer:  # they wait in a queue of the training's own
+                queue.ended = True
+                self.queues[~key] = queue
             if not self.holds:
                 self._all = tuple(self.queues.values())
 
@@ -143,7 +186,7 @@ class Batches:
     def take(self) -> Optional[int]:
         """Examples of the step that is over; None if unknown."""
         for queue in self._all:
-            if queue.sizes and queue.used:
+            if queue.sizes and queue.used and queue.thread == self.trainer:
                 # More is ready than at the end of the first step: this step fetched several for one backward.
                 ready = len(queue.sizes)
                 if queue.ahead is None:

@@ -118,7 +118,7 @@ def _evaluating(record: Recorder, fetch: Any, iterator: Any, begin: int) -> Any:
 def _fetched(record: Recorder, iterator: Any, here: bool, begin: int, end: int, sizes: Any) -> None:
     size, shapes = sizes
     try:
-        record.batches.fetched(iterator, size, begin, shapes)
+        record.batches.fetched(iterator, size, begin, shapes, threading.get_ident())
     finally:
         if here:
             record.note(FETCHED, record.account.ends(end) if record.account.on else end)

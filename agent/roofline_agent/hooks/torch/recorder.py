@@ -100,7 +100,8 @@ class Recorder(_Calm):
 
     def _reset(self) -> None:
         # A forked child that trains has steps of its own; one that loads data has none.
-        self.thread = threading.main_thread().ident
+        self.batches.clear()
+        self._train_in(threading.main_thread().ident or 0)
         self.waits = 0  # backwards to come that end with waiting for other ranks
         self.started = False
         self._first: Dict[str, int] = {}
@@ -132,8 +133,11 @@ class Recorder(_Calm):
         self._short = False  # the last step was
         self.steps.reset()
         self.between = self.steps.between
-        self.batches.clear()
         self.turns.reset()
+
+    def _train_in(self, thread: int) -> None:
+        self.thread = thread
+        self.batches.trains(thread)
 
     def in_training_thread(self) -> bool:
         """Whether the caller runs in the thread that trains."""
@@ -228,7 +232,14 @@ class Recorder(_Calm):
     def _calm_down(self) -> None:
         """After a border: if what follows will be as what was before, the next steps are calm."""
         unusual = self._held or self.between.stretches or self._disturbed >= MOST_DISTURBED
-        if unusual or not self._short or self.turns.alone is None or self.capturing is not None:
+        # What another thread fetches meanwhile would come before what was only noted.
+        if (
+            unusual
+            or self.batches.beside
+            or not self._short
+            or self.turns.alone is None
+            or self.capturing is not None
+        ):
             return
         if self._at_border and not all(getattr(call, "may_wait", False) for call in self._at_border):
             return
@@ -356,7 +367,7 @@ class Recorder(_Calm):
     def begun(self, now: int) -> None:
         """The first backward begins: this thread trains, and now it is known where step 0 began."""
         self.started = True
-        self.thread = _identity()
+        self._train_in(_identity())
         self._marker.traces_with("torch")
         fetch = self.batches.first_ns()
         begin = fetch if fetch is not None else self._first.get("wrapped", self._first.get("module", now))

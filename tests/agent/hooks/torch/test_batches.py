@@ -46,6 +46,56 @@ def test_fetching_ahead_gives_each_step_its_own_batch() -> None:
     assert [*found, use(batches)] == [8, 7, 6, 5]
 
 
+OTHER = 7  # a thread that does not train
+
+
+def test_another_thread_may_be_ahead_by_any_number_of_batches() -> None:
+    batches, one = Batches(), DataIterator()
+    found: list[int | None] = []
+    for fetched in ((8, 7, 6), (5,), (), (4, 3, 2), (), (), (), ()):
+        for size in fetched:
+            batches.fetched(one, size, 0, thread=OTHER)
+        found.append(use(batches))
+    assert found == [8, 7, 6, 5, 4, 3, 2, None]
+
+
+@pytest.mark.parametrize("ends", [True, False], ids=["read to its end", "cut off"])
+def test_iterator_of_another_thread_may_end_before_its_batches_are_used(ends: bool) -> None:
+    batches, one = Batches(), DataIterator()
+    for size in (8, 7, 6):
+        batches.fetched(one, size, 0, thread=OTHER)
+    assert not ends or batches.ended(one) is None
+    del one
+    gc.collect()
+    assert [use(batches) for _ in range(4)] == [8, 7, 6, None]
+
+
+@pytest.mark.parametrize("goes_on", [True, False], ids=["in the middle", "behind the last"])
+def test_validation_in_another_thread_counts_nowhere(goes_on: bool) -> None:
+    batches, train, validation = Batches(), DataIterator(), DataIterator()
+    batches.fetched(train, 8, 0, thread=OTHER)
+    assert use(batches) == 8
+    if not goes_on:
+        assert batches.ended(train) is None
+        train = DataIterator()
+    for _ in range(3):
+        batches.fetched(validation, 5, 0, thread=OTHER + 1)
+    assert batches.ended(validation) is None, "which of the time it took is not known"
+    batches.fetched(train, 8, 0, thread=OTHER)
+    assert use(batches) == 8
+
+
+def test_thread_that_trains_is_known_when_it_does() -> None:
+    batches, one = Batches(), DataIterator()
+    found = []
+    for _ in range(3):
+        for _ in range(4):
+            batches.fetched(one, 8, 0, thread=OTHER)
+        batches.trains(OTHER)
+        found.append(use(batches))
+    assert found == [32, 32, 32]
+
+
 def test_accumulated_fetches_add_up() -> None:
     batches, one = Batches(), DataIterator()
     for size in (8, 8, 8, 8):  # transformers: all fetches of a step, then its backwards, and one ahead
