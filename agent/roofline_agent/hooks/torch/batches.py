@@ -24,11 +24,12 @@ shape_of = attrgetter("shape")
 
 
 class _Queue:
-    __slots__ = ("ahead", "ended", "first_ns", "sizes", "thread", "used")
+    __slots__ = ("ahead", "ended", "first_ns", "forget", "sizes", "thread", "used")
 
     def __init__(self, first_ns: int, thread: int) -> None:
         self.sizes: Deque[Tuple[Optional[int], Hashable]] = deque(maxlen=MOST_READY)  # examples, shapes
         self.first_ns = first_ns
+        self.forget: Any = None  # called when the iterator ends its life
         self.thread = thread  # that fetches its batches
         self.ended = False  # they come from another thread than the one that trains, and there are no more
         self.used = False  # a backward has used a batch of it
@@ -83,7 +84,8 @@ class Batches:
             self._drop_ended()
             queue = self.queues[key] = _Queue(now, thread)
             self._all = tuple(self.queues.values())
-            weakref.finalize(iterator, self._forget, key, queue).atexit = False
+            queue.forget = weakref.finalize(iterator, self._forget, key, queue)
+            queue.forget.atexit = False
         queue.thread = thread
         if thread != self.trainer:
             self.beside = True
@@ -99,7 +101,19 @@ class Batches:
         if queue.used or (queue.ended and not self._another_goes_on()):
             return None
         queue.sizes.clear()
-        return None if queue.ended else queue.first_ns
+        if queue.ended:
+            return None
+        self.restarted(iterator)
+        return queue.first_ns
+
+    def restarted(self, iterator: Any) -> None:
+        """`iterator` begins anew, as persistent ones do; what is left of before is never trained on."""
+        queue = self.queues.pop(id(iterator), None)
+        if queue is not None:
+            queue.sizes.clear()
+            queue.forget.detach()
+            self._gone(id(iterator))
+            self.let_go()
 
     def _another_goes_on(self) -> bool:
         """Whether there is training on batches that are still fetched: those of another one are evaluated."""

@@ -151,6 +151,32 @@ def test_validation_counts_nowhere() -> None:
     assert use(batches) == 8
 
 
+def test_iterator_that_validates_again_has_another_begin() -> None:
+    gone: list[int] = []
+    batches, validation = Batches(gone.append), DataIterator()
+    for begin in (70, 90):
+        for now in (begin, begin + 5):
+            batches.fetched(validation, 5, now)
+        assert batches.ended(validation) == begin
+    key = id(validation)
+    batches.fetched(validation, 5, 99)
+    del validation
+    gc.collect()
+    assert gone == [key] * 3, "once for each time"
+
+
+def test_what_is_left_when_an_iterator_begins_anew_is_no_steps() -> None:
+    batches, one = Batches(), DataIterator()
+    for size in (8, 7):
+        batches.fetched(one, size, 0)
+    batches.backward()
+    batches.restarted(one)
+    batches.fetched(one, 6, 0)
+    assert batches.take() == 8
+    assert use(batches) == 6
+    batches.restarted(DataIterator())
+
+
 def test_batch_of_unknown_size_makes_the_step_unknown() -> None:
     batches, one = Batches(), DataIterator()
     batches.fetched(one, 8, 0)
