@@ -41,13 +41,14 @@ class Batches:
 
     __slots__ = (
         *("_all", "_examples", "_gone", "_passed", "_shapes", "_unknown", "holds", "queues", "shapes"),
-        *("beside", "trainer"),
+        *("beside", "other", "trainer"),
     )
 
     def __init__(self, gone: Callable[[int], None] = lambda key: None) -> None:
         """gone: called with the id of an iterator that has ended its life."""
         self._gone = gone
         self.trainer = 0  # the thread that trains
+        self.other = -1  # one that trains something else next to it
         self.clear()
 
     def clear(self) -> None:
@@ -64,7 +65,7 @@ class Batches:
 
     def trains(self, thread: int) -> None:
         """This thread trains."""
-        self.trainer = thread
+        self.trainer, self.other = thread, -1
         self.beside = any(queue.thread != thread for queue in list(self.queues.values()))
 
     def fetched(
@@ -186,7 +187,7 @@ class Batches:
         """A backward uses one batch of each queue."""
         used = False
         for queue in self._all:
-            if queue.sizes:
+            if queue.sizes and queue.thread != self.other:
                 used = queue.used = True
                 batch = queue.sizes.popleft()
                 if self._examples is None and batch[0] is not None:
@@ -196,6 +197,16 @@ class Batches:
         if not used and not self.queues and self._passed is not None:
             self._count(self._passed)
         self._passed = None
+
+    def backward_of_other(self) -> List[Tuple[Optional[int], Hashable]]:
+        """A backward of the other thread uses these."""
+        queues = [queue for queue in self._all if queue.sizes and queue.thread == self.other]
+        return [queue.sizes.popleft() for queue in queues]
+
+    def add(self, batches: List[Tuple[Optional[int], Hashable]]) -> None:
+        """The step that goes on used these, too."""
+        for batch in batches:
+            self._count(batch)
 
     def take(self) -> Optional[int]:
         """Examples of the step that is over; None if unknown."""

@@ -51,6 +51,7 @@ __all__ = [
     "thinned",
 ]
 
+SURE = 4  # steps of another thread, while the one that trains does nothing, until it is taken for that
 MOST_EVENTS = 2048  # that are kept; a process may fetch and communicate without ever stepping
 SEEN_BY = "steps.seen_by"  # the fact that says so where it isn't optimizers all the time
 
@@ -77,6 +78,7 @@ class Recorder(_Calm):
         *("steps", "updated_in_backward"),
         *("_at_border", "_costed", "_costs", "_defer_to", "_deferred", "_events", "_first"),
         *("_handed_ns", "_held", "_marker", "_may_defer"),
+        *("_other_batches", "_other_saw", "_other_steps", "other"),
     )
 
     def __init__(self, marker: Marker) -> None:
@@ -101,6 +103,10 @@ class Recorder(_Calm):
     def _reset(self) -> None:
         # A forked child that trains has steps of its own; one that loads data has none.
         self.batches.clear()
+        # Of another thread, while the one that trains did nothing: its updates, and batches used since.
+        self._other_steps: List[Any] = []
+        self._other_batches: List[Any] = []
+        self._other_saw: Any = None  # what the one that trains had done until then
         self._train_in(threading.main_thread().ident or 0)
         self.waits = 0  # backwards to come that end with waiting for other ranks
         self.started = False
@@ -137,7 +143,39 @@ class Recorder(_Calm):
 
     def _train_in(self, thread: int) -> None:
         self.thread = thread
+        self.other = 0  # a thread that trains something else
         self.batches.trains(thread)
+
+    def another_trains(self) -> bool:
+        """A backward begins in another thread than the one that trains; whether that is now the one: after
+        some steps of it meanwhile the other did nothing, or has ended."""
+        thread, saw = _identity(), self._saw()
+        if thread != self.other or saw != self._other_saw:
+            self.other = self.batches.other = thread
+            self._other_saw, self._other_steps, self._other_batches = saw, [], []
+        if len(self._other_steps) < SURE and any(one.ident == self.thread for one in threading.enumerate()):
+            self._other_batches += self.batches.backward_of_other()
+            return False
+        if self.calm is not None:
+            self.catch_up()
+        for key, now, batches in self._other_steps:
+            self.updating(key)
+            self.batches.add(batches)
+            self.updated(key, now)
+        if self.updates is not None:
+            self.updates.failed()  # what that thread began and did not end
+        self._train_in(thread)
+        return True
+
+    def other_updated(self, key: int, now: int) -> None:
+        """An update of the other thread is over."""
+        self._other_steps.append((key, now, self._other_batches))
+        del self._other_steps[:-SURE]
+        self._other_batches = []
+
+    def _saw(self) -> Any:
+        """What changes with all that the training thread does."""
+        return self.steps.sent, len(self._deferred), len(self._held), len(self.times), len(self._log)
 
     def in_training_thread(self) -> bool:
         """Whether the caller runs in the thread that trains."""
