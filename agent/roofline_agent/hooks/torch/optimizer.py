@@ -32,17 +32,24 @@ def patch(module: Any, marker: Marker) -> None:
     record.updates = updates
     module.register_optimizer_step_pre_hook(updates.begin)
     module.register_optimizer_step_post_hook(updates.end)
-    init = module.Optimizer.__init__
+    _notice_new(module.Optimizer, "__init__", record)
+    if hasattr(module.Optimizer, "__setstate__"):  # of those that are copied or unpickled
+        _notice_new(module.Optimizer, "__setstate__", record)
 
-    @functools.wraps(init)
-    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
-        init(self, *args, **kwargs)
+
+def _notice_new(owner: Any, name: str, record: Recorder) -> None:
+    make = getattr(owner, name)
+
+    @functools.wraps(make)
+    def made(self: Any, *args: Any, **kwargs: Any) -> None:
+        make(self, *args, **kwargs)
         try:
-            record.optimizer_made(self)
+            if not record.turns.knows(self):  # as one that loads its state
+                record.optimizer_made(self)
         except Exception:
             record.failed("torch_optimizer")
 
-    module.Optimizer.__init__ = __init__
+    setattr(owner, name, made)
 
 
 class Updates:
