@@ -101,7 +101,8 @@ class Updates:
     def end_in_full(self, optimizer: Any) -> None:
         """An update is over that was not that of a calm step to its end."""
         try:
-            if _thread() == self._record.other:
+            other = self._record.other
+            if other and _thread() == other:
                 self._record.other_updated(id(optimizer), _now())
             else:
                 self._end(optimizer)
