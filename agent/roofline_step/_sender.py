@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import functools
 import os
 import socket
 import sys
@@ -11,6 +12,7 @@ import time
 from collections import deque
 from typing import Callable, Deque, Dict, List, Mapping, Optional, Sequence, Tuple
 
+from ._descriptor import File, file_of
 from ._packets import (
     CALLS_IN_PACKET,
     MAX_SPANS,
@@ -29,6 +31,7 @@ MAX_FACTS = 256  # of one process
 MAX_KERNELS = 4096  # likewise
 RETRY_NS = 1000000000
 HOLD_NS = 25000000  # so long short steps are held, to be sent together
+SURE_NS = 1000000  # so long after a look a descriptor is taken to be ours: a look takes 1 us
 CONNECT_WAIT_S = 0.05  # at most so long a thread waits while another one connects
 DROPPED_SPANS = "spans.dropped"  # the fact with their number
 
@@ -69,6 +72,8 @@ class Sender:
     def __init__(self, paths: Optional[List[str]] = None) -> None:
         self._paths = paths
         self._socket: Optional[socket.socket] = None
+        self._file: Optional[File] = None  # what its descriptor stands for
+        self._sure_ns = 0
         self.before_end: List[Callable[[], None]] = []  # called before the last of what is held is sent
         self._facts: Dict[str, str] = {}
         self._kernels: Dict[Tuple[object, ...], int] = {}
@@ -79,7 +84,7 @@ class Sender:
         # A forked child needs a connection of its own: the agent reads the peer's pid when it connects.
         inherited, self._socket = self._socket, None
         if inherited is not None:
-            inherited.close()
+            self._close(inherited)
         self._connecting = threading.Lock()
         self._connector = 0  # the thread that connects
         self._retry_ns = 0
@@ -142,6 +147,7 @@ class Sender:
                 continue
             if not self._was_connected:
                 self._send_at_exit()
+            self._file, self._sure_ns = file_of(connection.fileno()), _now() + SURE_NS
             self._socket = connection
             self._was_connected = True
             for name, value in list(self._facts.items()):
@@ -296,6 +302,8 @@ class Sender:
     def _put(self, packet: bytes, marks: int, spans: int) -> bool:
         """Send a packet; marks, spans: how many are dropped when that fails."""
         try:
+            if _now() >= self._sure_ns:
+                self._make_sure()
             self._socket.send(packet)  # type: ignore[union-attr]
             return True
         except BlockingIOError:
@@ -304,6 +312,27 @@ class Sender:
             self._count_dropped(marks, spans)
             self._close_if_broken()
         return False
+
+    def _make_sure(self) -> None:
+        """What the training has closed may be its own by now: then there is to be another connection."""
+        connection = self._socket
+        if connection is None:
+            return
+        if self._is_ours(connection):
+            self._sure_ns = _now() + SURE_NS
+            return
+        self._socket = None
+        self._close(connection)
+        self.off(0)
+
+    def _is_ours(self, connection: socket.socket) -> bool:
+        return self._file is not None and file_of(connection.fileno()) == self._file
+
+    def _close(self, connection: socket.socket) -> None:
+        if self._is_ours(connection):
+            connection.close()
+        else:
+            connection.detach()
 
     def _close_if_broken(self) -> None:
         connection = self._socket
@@ -322,7 +351,7 @@ class Sender:
             broken = True
         if broken:
             self._socket = None
-            connection.close()
+            self._close(connection)
 
 
 def _pack_those_that_can_be(form: StepForm, rows: Sequence[Tuple[int, ...]]) -> Tuple[bytes, int]:
@@ -347,6 +376,7 @@ def _before_exit_at_once(end: Callable[[], None]) -> None:
         return
     leave = os._exit
 
+    @functools.wraps(leave)
     def _exit(status: int) -> None:
         for process, call in _ends:
             if process == os.getpid():
@@ -356,4 +386,5 @@ def _before_exit_at_once(end: Callable[[], None]) -> None:
                     continue
         leave(status)
 
+    _exit.__module__ = "os"  # where pickle finds this one
     os._exit = _exit  # type: ignore[assignment]

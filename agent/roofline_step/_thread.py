@@ -21,6 +21,7 @@ try:
 except ImportError:  # a Python built without it
     getrusage = None  # type: ignore[assignment]
 
+from ._descriptor import File, file_of
 from ._packets import Span
 
 PREEMPTED_NS = 40000  # a reading that took longer lost its CPU meanwhile, and is taken again
@@ -94,6 +95,7 @@ class ThreadAccount:
         except ValueError:
             self._share = 0.0025
         self._file = -1
+        self._opened: Optional[File] = None
         self._reset()
         os.register_at_fork(after_in_child=self._reset)
 
@@ -117,15 +119,13 @@ class ThreadAccount:
         self._part: Optional[Tuple[str, int, int]] = None  # the one that goes on
         self._depth = 0  # parts inside it
         self._gc_ns = self._gc_since = self._spent = 0
-        try:
-            if self._file >= 0:
-                os.close(self._file)
-        except OSError:
-            pass  # the training has closed it
+        if self._file >= 0 and file_of(self._file) == self._opened:  # the training may have closed it
+            os.close(self._file)
         self._file = -1
         if thread:
             try:
                 self._file = os.open(self._path, os.O_RDONLY)
+                self._opened = file_of(self._file)
             except OSError:
                 pass  # a kernel without it: only the time on a CPU is known
 

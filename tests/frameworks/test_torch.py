@@ -17,6 +17,7 @@ from .torch_runs import DDP, LOOPS, Heard, finish, listened, said, torchrun, wra
 pytestmark = [pytest.mark.framework, pytest.mark.timeout(300)]
 
 TRAINING = Path(__file__).with_name("torch_training.py")
+COMPILED = Path(__file__).with_name("torch_compiled.py")
 FLOPS_PER_STEP = 1_969_471_488
 STEPS = 40
 ALONE = ("plain", "accumulate", "joined", "gan", "scaler", "lbfgs", "odd", "compiled")
@@ -128,6 +129,11 @@ def test_every_kind_of_loop_is_seen_to_the_last_step(alone: Trainings) -> None:
 def test_nothing_is_computed_differently(alone: Trainings, together: Trainings) -> None:
     assert computed(alone.own) == computed(alone.bare)
     assert computed(together.own) == computed(together.bare)
+
+
+@pytest.mark.parametrize("kind", ["compiled", "exported"])
+def test_what_is_compiled_as_a_whole_is_with_hooks(torch_python: str, kind: str) -> None:
+    finish(run(torch_python, wrapping("--no-kernels"), COMPILED, kind), clean_environ())
 
 
 @pytest.mark.parametrize("kind", list(NEEDS))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 import os
+import pickle
+import socket
 import subprocess
 import sys
 import threading
@@ -302,6 +304,54 @@ def test_forked_child_speaks_for_itself(agent: FakeAgent, path: Path) -> None:
     done = run(FORK, path)
     parent, child = map(int, done.stdout.split())
     assert sorted((m.step, m.pid) for m in agent.marks(3)) == [(1, parent), (2, child), (3, parent)]
+
+
+def closed(descriptor: int) -> bool:
+    try:
+        os.fstat(descriptor)
+    except OSError:
+        return True
+    return False
+
+
+@pytest.fixture
+def replaced(sender: Sender, agent: FakeAgent, monkeypatch: pytest.MonkeyPatch) -> Iterator[socket.socket]:
+    """The other end of a socket that the training has in the place of ours."""
+    monkeypatch.setattr(sys.modules["roofline_step._sender"], "SURE_NS", 0)
+    roofline_step.mark(1)
+    assert sender._socket is not None
+    ours = sender._socket.fileno()
+    end, other = socket.socketpair()
+    with end, other:
+        os.dup2(end.fileno(), ours)
+        yield other
+        os.close(ours)
+
+
+def test_socket_of_the_training_in_the_place_of_ours_gets_nothing(
+    sender: Sender, agent: FakeAgent, replaced: socket.socket
+) -> None:
+    roofline_step.mark(2)
+    assert [mark.step for mark in agent.marks(2)] == [1, 2], "over another connection"
+    assert sender.dropped == 0
+    with pytest.raises(BlockingIOError):
+        replaced.recv(1, socket.MSG_DONTWAIT)
+
+
+def test_forked_child_keeps_the_socket_of_the_training_open(sender: Sender, replaced: socket.socket) -> None:
+    assert sender._socket is not None
+    descriptor = sender._socket.fileno()
+    sender._reset()
+    assert not closed(descriptor)
+
+
+def test_socket_that_the_training_closed_is_followed_by_another(sender: Sender, agent: FakeAgent) -> None:
+    roofline_step.mark(1)
+    assert sender._socket is not None
+    os.close(sender._socket.fileno())
+    sender._sure_ns = 0
+    roofline_step.mark(2)
+    assert [mark.step for mark in agent.marks(2)] == [1, 2]
 
 
 def test_fork_prints_no_warning(agent: FakeAgent, path: Path) -> None:
@@ -707,6 +757,11 @@ if __name__ == "__main__":
     environ = clean_environ(ROOFLINE_SOCKET=str(path), PYTHONPATH=str(AGENT_FOLDER))
     subprocess.run([sys.executable, script], env=environ, capture_output=True, timeout=60)
     assert step_ends(agent, 1) == [7]
+
+
+def test_end_at_once_can_be_pickled(sender: Sender, agent: FakeAgent) -> None:
+    roofline_step.mark(1)
+    assert pickle.loads(pickle.dumps(os._exit)) is os._exit
 
 
 def test_steps_that_are_held_can_be_sent_before_an_end_that_python_does_not_see(

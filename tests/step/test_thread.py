@@ -198,6 +198,16 @@ def test_descriptor_that_the_training_closed_ends_it(account: ThreadAccount) -> 
     assert not account.on
 
 
+def test_file_that_the_training_has_in_its_place_stays_open(account: ThreadAccount, tmp_path: Path) -> None:
+    begin_step(account)
+    ours = account._file
+    with (tmp_path / "file").open("w") as file:
+        os.dup2(file.fileno(), ours)
+    account._reset()
+    os.fstat(ours)
+    os.close(ours)
+
+
 def test_reading_that_fails_ends_it_and_raises_nothing(account: ThreadAccount) -> None:
     begin_step(account)
     os.close(account._file)

@@ -12,7 +12,7 @@ import sys
 from typing import Any, Hashable, Optional, Tuple
 
 from ..torch import module as torch_module
-from ..torch.batches import examples_in, shapes_in
+from ..torch.batches import examples_in_call, shapes_in
 from ..torch.recorder import Recorder
 
 MODULES = "torch.nn.modules.module"
@@ -50,7 +50,7 @@ class PassedSizes:
         try:
             self._calls += 1
             if sys.modules["torch"].is_grad_enabled():
-                self._last = examples_in(arguments), shapes_in(arguments)
+                self._last = examples_in_call(arguments), shapes_in(arguments)
             elif self._calls < CALLS:
                 return
             self._remove()

@@ -86,7 +86,9 @@ class _BackwardPasses:
     def begin(self, args: Any, kwargs: Any) -> bool:
         """Whether this is an outermost pass of the training thread; end() must follow then."""
         record = self._record
-        if record.in_backward or (record.started and _thread() != record.thread):
+        if record.in_backward:
+            return False
+        if record.started and _thread() != record.thread and not self._takes_over():
             return False
         if record.calm is not None:
             record.disturb()
@@ -114,6 +116,13 @@ class _BackwardPasses:
         if record.sampled:
             record.spent += _now() - now
         return True
+
+    def _takes_over(self) -> bool:
+        try:
+            return self._record.another_trains()
+        except Exception:
+            self._record.failed("torch_autograd")
+            return False
 
     def end(self, roots: Any = None) -> None:
         record = self._record

@@ -2,30 +2,36 @@
 torch.
 
 Each iterator is a queue: a backward uses up the oldest batch of each. So one that fetches ahead (accelerate
-does, by one) still gives each step its own batch. What is fetched and never trained on is no step's.
+does, by one) still gives each step its own batch. What is fetched and never trained on is no step's. How far
+another thread is ahead says nothing of the step that goes on, and its iterator may end before it is used.
 """
 
 from __future__ import annotations
 
 import weakref
-from collections import deque
+from collections import Counter, UserDict, deque
 from collections.abc import Mapping
 from operator import attrgetter
-from typing import Any, Callable, Deque, Dict, Hashable, List, Optional, Sequence, Tuple
+from types import MappingProxyType
+from typing import Any, Callable, Deque, Dict, Hashable, Iterable, List, Optional, Sequence, Tuple
 
 MOST_READY = 4096  # batches of one iterator; endless ones may be read without a backward ever
 MOST_SHAPES = 64  # of one batch
+MOST_CELLS = 512  # of lists in a batch that are compared
 MOST_KNOWN = 1024  # shapes of whole batches
 
 shape_of = attrgetter("shape")
 
 
 class _Queue:
-    __slots__ = ("ahead", "first_ns", "sizes", "used")
+    __slots__ = ("ahead", "ended", "first_ns", "forget", "sizes", "thread", "used")
 
-    def __init__(self, first_ns: int) -> None:
+    def __init__(self, first_ns: int, thread: int) -> None:
         self.sizes: Deque[Tuple[Optional[int], Hashable]] = deque(maxlen=MOST_READY)  # examples, shapes
         self.first_ns = first_ns
+        self.forget: Any = None  # called when the iterator ends its life
+        self.thread = thread  # that fetches its batches
+        self.ended = False  # they come from another thread than the one that trains, and there are no more
         self.used = False  # a backward has used a batch of it
         self.ahead: Optional[int] = None  # batches that lie ready at the end of a step
 
@@ -33,16 +39,22 @@ class _Queue:
 class Batches:
     """Fetched batches until a backward uses them."""
 
-    __slots__ = ("_all", "_examples", "_gone", "_passed", "_shapes", "_unknown", "holds", "queues", "shapes")
+    __slots__ = (
+        *("_all", "_examples", "_gone", "_passed", "_shapes", "_unknown", "holds", "queues", "shapes"),
+        *("beside", "other", "trainer"),
+    )
 
     def __init__(self, gone: Callable[[int], None] = lambda key: None) -> None:
         """gone: called with the id of an iterator that has ended its life."""
         self._gone = gone
+        self.trainer = 0  # the thread that trains
+        self.other = -1  # one that trains something else next to it
         self.clear()
 
     def clear(self) -> None:
         self.queues: Dict[int, _Queue] = {}
         self._all: Tuple[_Queue, ...] = ()
+        self.beside = False  # some were fetched by another thread than the one that trains
         self.holds = False  # also those whose iterators have ended: what was fetched is yet to be worked out
         self._examples: Optional[int] = None
         self._unknown = False
@@ -51,30 +63,78 @@ class Batches:
         # Of the batches of the step that take() was called for: its shapes; None if not all are known.
         self.shapes: Hashable = None
 
-    def fetched(self, iterator: Any, size: Optional[int], now: int, shapes: Hashable = None) -> None:
-        """`iterator` yielded a batch of `size` examples with tensors of these shapes (None: unknown)."""
+    def trains(self, thread: int) -> None:
+        """This thread trains."""
+        self.trainer, self.other = thread, -1
+        self.beside = any(queue.thread != thread for queue in list(self.queues.values()))
+
+    def fetched(
+        self,
+        iterator: Any,
+        size: Optional[int],
+        now: int,
+        shapes: Hashable = None,
+        thread: Optional[int] = None,
+    ) -> None:
+        """`iterator` yielded a batch of `size` examples with tensors of these shapes (None: unknown) to this
+        thread (None: the one that trains)."""
         key = id(iterator)
         queue = self.queues.get(key)
+        thread = self.trainer if thread is None else thread
         if queue is None:
-            queue = self.queues[key] = _Queue(now)
+            self._drop_ended()
+            queue = self.queues[key] = _Queue(now, thread)
             self._all = tuple(self.queues.values())
-            weakref.finalize(iterator, self._forget, key, queue).atexit = False
+            queue.forget = weakref.finalize(iterator, self._forget, key, queue)
+            queue.forget.atexit = False
+        queue.thread = thread
+        if thread != self.trainer:
+            self.beside = True
         queue.sizes.append((size, shapes))
 
     def ended(self, iterator: Any) -> Optional[int]:
         """`iterator` has no more. If nothing of it was trained on, drop its batches and return the time of
         its first fetch."""
         queue = self.queues.get(id(iterator))
-        if queue is None or queue.used:
+        if queue is None:
+            return None
+        queue.ended = queue.thread != self.trainer
+        if queue.used or (queue.ended and not self._another_goes_on()):
             return None
         queue.sizes.clear()
+        if queue.ended:
+            return None
+        self.restarted(iterator)
         return queue.first_ns
+
+    def restarted(self, iterator: Any) -> None:
+        """`iterator` begins anew, as persistent ones do; what is left of before is never trained on."""
+        queue = self.queues.pop(id(iterator), None)
+        if queue is not None:
+            queue.sizes.clear()
+            queue.forget.detach()
+            self._gone(id(iterator))
+            self.let_go()
+
+    def _another_goes_on(self) -> bool:
+        """Whether there is training on batches that are still fetched: those of another one are evaluated."""
+        return any(queue.used and not queue.ended for queue in list(self.queues.values()))
+
+    def _drop_ended(self) -> None:
+        """Another iterator begins: what is left of those that ended before is never trained on."""
+        for key, queue in list(self.queues.items()):
+            if queue.ended:
+                queue.sizes.clear()
+                self.queues.pop(key, None)
 
     def _forget(self, key: int, queue: _Queue) -> None:
         # Garbage collection may end iterators at any time: `_all` is replaced, so a loop over it goes on.
         self._gone(key)
         if self.queues.get(key) is queue:
             del self.queues[key]
+            if queue.sizes and queue.thread != self.trainer:  # they wait in a queue of the training's own
+                queue.ended = True
+                self.queues[~key] = queue
             if not self.holds:
                 self._all = tuple(self.queues.values())
 
@@ -95,7 +155,7 @@ class Batches:
     def passed_arguments(self, args: Any, kwargs: Any) -> None:
         """A wrapped module was called with these."""
         if not self.queues:  # else it does not count, and to look through them takes 20 us
-            self.passed(examples_in(args) or examples_in(kwargs), shapes_in([args, kwargs]))
+            self.passed(examples_in_call(args, kwargs), shapes_in([args, kwargs]))
 
     def training(self, iterator: Any) -> bool:
         """Whether a backward has used a batch of this iterator."""
@@ -127,7 +187,7 @@ class Batches:
         """A backward uses one batch of each queue."""
         used = False
         for queue in self._all:
-            if queue.sizes:
+            if queue.sizes and queue.thread != self.other:
                 used = queue.used = True
                 batch = queue.sizes.popleft()
                 if self._examples is None and batch[0] is not None:
@@ -138,10 +198,20 @@ class Batches:
             self._count(self._passed)
         self._passed = None
 
+    def backward_of_other(self) -> List[Tuple[Optional[int], Hashable]]:
+        """A backward of the other thread uses these."""
+        queues = [queue for queue in self._all if queue.sizes and queue.thread == self.other]
+        return [queue.sizes.popleft() for queue in queues]
+
+    def add(self, batches: List[Tuple[Optional[int], Hashable]]) -> None:
+        """The step that goes on used these, too."""
+        for batch in batches:
+            self._count(batch)
+
     def take(self) -> Optional[int]:
         """Examples of the step that is over; None if unknown."""
         for queue in self._all:
-            if queue.sizes and queue.used:
+            if queue.sizes and queue.used and queue.thread == self.trainer:
                 # More is ready than at the end of the first step: this step fetched several for one backward.
                 ready = len(queue.sizes)
                 if queue.ahead is None:
@@ -169,7 +239,7 @@ class Batches:
 
 class BatchSizes:
     """How many examples are in a batch, and of which shapes (examples_in, shapes_in). Most batches are lists
-    of tensors and like the last one, or one before, and looked up."""
+    or mappings of tensors and like the last one, or one before, and looked up."""
 
     __slots__ = ("_known",)
 
@@ -182,8 +252,11 @@ class BatchSizes:
     def noted(self, batch: Any) -> Any:
         """What is noted of a batch, to be known() later. Raises nothing: the training takes batches here."""
         try:
-            if type(batch) is list:
+            kind = type(batch)
+            if kind is list or kind is tuple:
                 return list(map(shape_of, batch))
+            if kind is dict or isinstance(batch, UserDict):  # as those of transformers
+                return list(map(shape_of, batch.values()))
         except Exception:  # something in it is no tensor
             pass
         try:
@@ -203,7 +276,7 @@ class BatchSizes:
         key = tuple(shapes)
         found = self._known.get(key)
         if found is None:
-            found = next((int(shape[0]) for shape in key if len(shape)), None), hash(key)
+            found = _first_dimension(key), hash(key)
             if len(self._known) >= MOST_KNOWN:
                 self._known.clear()
             self._known[key] = found
@@ -211,7 +284,8 @@ class BatchSizes:
 
 
 def examples_in(batch: Any, depth: int = 4) -> Optional[int]:
-    """The first dimension of the first tensor in a batch of nested lists and mappings; None without one."""
+    """How many examples are in a batch of nested lists and mappings: the first dimension of most of its
+    outermost tensors, or in lists of one length this length. None: unknown."""
     if not isinstance(batch, (list, tuple)):
         shape = getattr(batch, "shape", None)
         if shape is not None:
@@ -219,13 +293,55 @@ def examples_in(batch: Any, depth: int = 4) -> Optional[int]:
         if not isinstance(batch, Mapping):
             return None
         batch = batch.values()
+    elif hasattr(batch, "batch_sizes"):  # a PackedSequence: all lengths in one tensor
+        return int(batch.batch_sizes[0])
     if depth == 0:
         return None
-    for part in batch:
+    parts = list(batch)
+    shapes = [shape for shape in [getattr(part, "shape", None) for part in parts] if shape is not None]
+    found = _first_dimension(shapes)
+    if found is not None or any(map(len, shapes)):
+        return found
+    if len(parts) > 1 and {type(part) for part in parts} <= {list, tuple} and len({*map(len, parts)}) == 1:
+        return _examples_in_table(parts)
+    for part in parts:
         size = examples_in(part, depth - 1)
         if size is not None:
             return size
     return None
+
+
+def _first_dimension(shapes: Sequence[Any]) -> Optional[int]:
+    """That of most of these, at least of two if they differ."""
+    sizes = [int(shape[0]) for shape in shapes if len(shape)]
+    if not sizes or sizes.count(sizes[0]) == len(sizes):
+        return sizes[0] if sizes else None
+    size, times = Counter(sizes).most_common(1)[0]
+    return size if times > 1 else None
+
+
+def _examples_in_table(rows: Sequence[Sequence[Any]]) -> Optional[int]:
+    """Of lists of one length: of tensors of batches, or one for each example, or for each of its parts."""
+    if not 0 < len(rows) * len(rows[0]) <= MOST_CELLS:
+        return None
+    shapes = [getattr(cell, "shape", None) for row in rows for cell in row]
+    if all(shapes) and len({shape[0] for shape in shapes if shape}) == 1:
+        return int(rows[0][0].shape[0])
+    by_example = all(map(_are_alike, zip(*rows)))  # noqa: B905 - Python 3.8
+    by_part = all(map(_are_alike, rows))
+    if by_example == by_part:
+        return None
+    return len(rows) if by_example else len(rows[0])
+
+
+def _are_alike(cells: Iterable[Any]) -> bool:
+    return len({(type(cell), len(getattr(cell, "shape", ()))) for cell in cells}) == 1
+
+
+def examples_in_call(args: Sequence[Any], kwargs: Mapping[str, Any] = MappingProxyType({})) -> Optional[int]:
+    """Of the first argument that has examples: masks and the like come behind it."""
+    sizes = map(examples_in, [*args, *kwargs.values()])
+    return next((size for size in sizes if size is not None), None)
 
 
 def shapes_in(batch: Any) -> Optional[int]:

@@ -56,6 +56,26 @@ def patch(module: Any, marker: Marker) -> None:
         return batch
 
     owner.__next__ = __next__
+    if hasattr(owner, "_reset"):
+        _follow_restarts(owner, record)
+
+
+def _follow_restarts(owner: Any, record: Recorder) -> None:
+    """Persistent workers have one iterator for all epochs."""
+    reset = owner._reset
+
+    @functools.wraps(reset)
+    def _reset(self: Any, *args: Any, **kwargs: Any) -> Any:
+        try:
+            if id(self) in record.batches.queues and record.in_training_thread():
+                if record.calm is not None:
+                    record.disturb()
+                record.batches.restarted(self)
+        except Exception:
+            record.failed("torch_data")
+        return reset(self, *args, **kwargs)
+
+    owner._reset = _reset
 
 
 def _note_fetch(record: Recorder, begin: int, end: int, queue: Any, sizes: Any) -> None:
@@ -118,7 +138,7 @@ def _evaluating(record: Recorder, fetch: Any, iterator: Any, begin: int) -> Any:
 def _fetched(record: Recorder, iterator: Any, here: bool, begin: int, end: int, sizes: Any) -> None:
     size, shapes = sizes
     try:
-        record.batches.fetched(iterator, size, begin, shapes)
+        record.batches.fetched(iterator, size, begin, shapes, threading.get_ident())
     finally:
         if here:
             record.note(FETCHED, record.account.ends(end) if record.account.on else end)

@@ -2,7 +2,8 @@
 
 Without a DataLoader, step 0 begins with that call. Between two steps `model.eval()` begins an evaluation.
 The hook on all modules is removed then. torch.compile warns of such hooks, so it removes ours before, and the
-first code that dynamo compiles is taken instead.
+first code that dynamo compiles is taken instead. It refuses code that calls a function of ours, so once
+anything is compiled modes are followed no more.
 """
 
 from __future__ import annotations
@@ -32,15 +33,22 @@ def patch(module: Any, marker: Marker) -> None:
             module.add(package)
     elif hasattr(module, "CatchErrorsWrapper"):
         _wait_for_compiler(module, marker)
+        if hasattr(module, "fullgraph_capture"):  # torch.export's way in
+            _give_way_before(module, "fullgraph_capture")
     else:
-        compiling = module._TorchDynamoContext.__call__
+        _give_way_before(module._TorchDynamoContext, "__call__")
 
-        @functools.wraps(compiling)
-        def __call__(self: Any, *args: Any, **kwargs: Any) -> Any:
-            _compiles()
-            return compiling(self, *args, **kwargs)
 
-        module._TorchDynamoContext.__call__ = __call__
+def _give_way_before(place: Any, name: str) -> None:
+    """Have no hook of ours in what this function compiles."""
+    compiling = getattr(place, name)
+
+    @functools.wraps(compiling)
+    def compiled(*args: Any, **kwargs: Any) -> Any:
+        _compiles()
+        return compiling(*args, **kwargs)
+
+    setattr(place, name, compiled)
 
 
 def _wait_for_call(module: Any, marker: Marker) -> None:
@@ -72,7 +80,7 @@ def _compiles() -> None:
 
 def _call_at_compile() -> None:
     compiles[0] = True
-    for call in at_compile:
+    for call in at_compile[:]:  # some remove themselves
         call()
 
 
@@ -106,7 +114,12 @@ def _follow_modes(module: Any, record: Recorder) -> None:
             inside[0] = False
             _mode_changed(record, mode)
 
+    def stop() -> None:
+        if owner.train is followed:
+            owner.train = train
+
     owner.train = followed
+    at_compile.append(stop)
 
 
 def _mode_changed(record: Recorder, mode: bool) -> None:

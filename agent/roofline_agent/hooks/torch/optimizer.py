@@ -32,17 +32,24 @@ def patch(module: Any, marker: Marker) -> None:
     record.updates = updates
     module.register_optimizer_step_pre_hook(updates.begin)
     module.register_optimizer_step_post_hook(updates.end)
-    init = module.Optimizer.__init__
+    _notice_new(module.Optimizer, "__init__", record)
+    if hasattr(module.Optimizer, "__setstate__"):  # of those that are copied or unpickled
+        _notice_new(module.Optimizer, "__setstate__", record)
 
-    @functools.wraps(init)
-    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
-        init(self, *args, **kwargs)
+
+def _notice_new(owner: Any, name: str, record: Recorder) -> None:
+    make = getattr(owner, name)
+
+    @functools.wraps(make)
+    def made(self: Any, *args: Any, **kwargs: Any) -> None:
+        make(self, *args, **kwargs)
         try:
-            record.optimizer_made(self)
+            if not record.turns.knows(self):  # as one that loads its state
+                record.optimizer_made(self)
         except Exception:
             record.failed("torch_optimizer")
 
-    module.Optimizer.__init__ = __init__
+    setattr(owner, name, made)
 
 
 class Updates:
@@ -69,7 +76,8 @@ class Updates:
                 record.disturb()
             if record.by_hand is not None:
                 record.leave_to_optimizers()
-            if not record.in_backward and _thread() != record.thread:
+            thread = _thread()
+            if thread == record.other or (not record.in_backward and thread != record.thread):
                 return
             if record.calm is None:
                 self._take_over()
@@ -93,34 +101,41 @@ class Updates:
     def end_in_full(self, optimizer: Any) -> None:
         """An update is over that was not that of a calm step to its end."""
         try:
-            record, now = self._record, _now()
-            sampled = record.sampled
-            if record.in_backward or (self._again and self._ends_around(optimizer)):
-                return
-            if _thread() == record.thread and record.calm is None:
-                self._take_over()
-            if self._inside and _thread() == record.thread:
-                self._inside.pop()
-                if record.account.on:
-                    now = record.account.read(now)
-                record.event(LEAVES)
-                record.at(now)
-                if self._inside and not record.by_horovod:
-                    return
-                if self._parts or self._wrapped:
-                    self._wrapped, self._parts = False, []
-            if record.capturing is not None:
-                record.captured()
-            elif record.by_horovod or (not record.started and "horovod.torch" in sys.modules):
-                record.flush()
+            other = self._record.other
+            if other and _thread() == other:
+                self._record.other_updated(id(optimizer), _now())
             else:
-                record.updated(id(optimizer), now)
-            if sampled:
-                record.spent += _now() - now
-            elif record.sampled:  # from here on
-                record.worked_ns += _now() - now
+                self._end(optimizer)
         except Exception:
-            record.failed("torch_optimizer")
+            self._record.failed("torch_optimizer")
+
+    def _end(self, optimizer: Any) -> None:
+        record, now = self._record, _now()
+        sampled = record.sampled
+        if record.in_backward or (self._again and self._ends_around(optimizer)):
+            return
+        if _thread() == record.thread and record.calm is None:
+            self._take_over()
+        if self._inside and _thread() == record.thread:
+            self._inside.pop()
+            if record.account.on:
+                now = record.account.read(now)
+            record.event(LEAVES)
+            record.at(now)
+            if self._inside and not record.by_horovod:
+                return
+            if self._parts or self._wrapped:
+                self._wrapped, self._parts = False, []
+        if record.capturing is not None:
+            record.captured()
+        elif record.by_horovod or (not record.started and "horovod.torch" in sys.modules):
+            record.flush()
+        else:
+            record.updated(id(optimizer), now)
+        if sampled:
+            record.spent += _now() - now
+        elif record.sampled:  # from here on
+            record.worked_ns += _now() - now
 
     def calm_border(self, now: int) -> None:
         """The update of a calm step was over at `now`, at whose border there is more to do."""

@@ -51,6 +51,7 @@ __all__ = [
     "thinned",
 ]
 
+SURE = 4  # steps of another thread, while the one that trains does nothing, until it is taken for that
 MOST_EVENTS = 2048  # that are kept; a process may fetch and communicate without ever stepping
 SEEN_BY = "steps.seen_by"  # the fact that says so where it isn't optimizers all the time
 
@@ -77,6 +78,7 @@ class Recorder(_Calm):
         *("steps", "updated_in_backward"),
         *("_at_border", "_costed", "_costs", "_defer_to", "_deferred", "_events", "_first"),
         *("_handed_ns", "_held", "_marker", "_may_defer"),
+        *("_other_batches", "_other_saw", "_other_steps", "other"),
     )
 
     def __init__(self, marker: Marker) -> None:
@@ -100,7 +102,12 @@ class Recorder(_Calm):
 
     def _reset(self) -> None:
         # A forked child that trains has steps of its own; one that loads data has none.
-        self.thread = threading.main_thread().ident
+        self.batches.clear()
+        # Of another thread, while the one that trains did nothing: its updates, and batches used since.
+        self._other_steps: List[Any] = []
+        self._other_batches: List[Any] = []
+        self._other_saw: Any = None  # what the one that trains had done until then
+        self._train_in(threading.main_thread().ident or 0)
         self.waits = 0  # backwards to come that end with waiting for other ranks
         self.started = False
         self._first: Dict[str, int] = {}
@@ -132,8 +139,43 @@ class Recorder(_Calm):
         self._short = False  # the last step was
         self.steps.reset()
         self.between = self.steps.between
-        self.batches.clear()
         self.turns.reset()
+
+    def _train_in(self, thread: int) -> None:
+        self.thread = thread
+        self.other = 0  # a thread that trains something else
+        self.batches.trains(thread)
+
+    def another_trains(self) -> bool:
+        """A backward begins in another thread than the one that trains; whether that is now the one: after
+        some steps of it meanwhile the other did nothing, or has ended."""
+        thread, saw = _identity(), self._saw()
+        if thread != self.other or saw != self._other_saw:
+            self.other = self.batches.other = thread
+            self._other_saw, self._other_steps, self._other_batches = saw, [], []
+        if len(self._other_steps) < SURE and any(one.ident == self.thread for one in threading.enumerate()):
+            self._other_batches += self.batches.backward_of_other()
+            return False
+        if self.calm is not None:
+            self.catch_up()
+        for key, now, batches in self._other_steps:
+            self.updating(key)
+            self.batches.add(batches)
+            self.updated(key, now)
+        if self.updates is not None:
+            self.updates.failed()  # what that thread began and did not end
+        self._train_in(thread)
+        return True
+
+    def other_updated(self, key: int, now: int) -> None:
+        """An update of the other thread is over."""
+        self._other_steps.append((key, now, self._other_batches))
+        del self._other_steps[:-SURE]
+        self._other_batches = []
+
+    def _saw(self) -> Any:
+        """What changes with all that the training thread does."""
+        return self.steps.sent, len(self._deferred), len(self._held), len(self.times), len(self._log)
 
     def in_training_thread(self) -> bool:
         """Whether the caller runs in the thread that trains."""
@@ -228,7 +270,14 @@ class Recorder(_Calm):
     def _calm_down(self) -> None:
         """After a border: if what follows will be as what was before, the next steps are calm."""
         unusual = self._held or self.between.stretches or self._disturbed >= MOST_DISTURBED
-        if unusual or not self._short or self.turns.alone is None or self.capturing is not None:
+        # What another thread fetches meanwhile would come before what was only noted.
+        if (
+            unusual
+            or self.batches.beside
+            or not self._short
+            or self.turns.alone is None
+            or self.capturing is not None
+        ):
             return
         if self._at_border and not all(getattr(call, "may_wait", False) for call in self._at_border):
             return
@@ -356,7 +405,7 @@ class Recorder(_Calm):
     def begun(self, now: int) -> None:
         """The first backward begins: this thread trains, and now it is known where step 0 began."""
         self.started = True
-        self.thread = _identity()
+        self._train_in(_identity())
         self._marker.traces_with("torch")
         fetch = self.batches.first_ns()
         begin = fetch if fetch is not None else self._first.get("wrapped", self._first.get("module", now))

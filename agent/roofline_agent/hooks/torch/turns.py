@@ -37,6 +37,10 @@ class Turns:
         self._made.add(optimizer)
         self.alone = None
 
+    def knows(self, optimizer: Any) -> bool:
+        """Whether it was made() and is no part()."""
+        return optimizer in self._made
+
     def part(self, optimizer: Any) -> None:
         """This optimizer is called by another one: it has no turns."""
         self._made.discard(optimizer)

@@ -5,12 +5,23 @@ from __future__ import annotations
 import gc
 import weakref
 from collections import deque
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from roofline_agent.hooks.torch.batches import Batches, BatchSizes, examples_in, shapes_in
 
 from ..doubles import DataIterator, tensor, use
+
+
+class PackedSequence(NamedTuple):
+    """As that of torch: the steps of all sequences behind one another, and how many have such a step."""
+
+    data: Any
+    batch_sizes: Any
+
+
+# Images of objects, each with what is in it.
+OBJECTS = [(tensor(3, 32 + at, 32), {"boxes": tensor(1 + at, 4)}) for at in range(4)]
 
 
 def test_examples_are_those_fetched_since_the_last_step() -> None:
@@ -33,6 +44,56 @@ def test_fetching_ahead_gives_each_step_its_own_batch() -> None:
     assert batches.waiting()
     assert batches.ended(one) is None
     assert [*found, use(batches)] == [8, 7, 6, 5]
+
+
+OTHER = 7  # a thread that does not train
+
+
+def test_another_thread_may_be_ahead_by_any_number_of_batches() -> None:
+    batches, one = Batches(), DataIterator()
+    found: list[int | None] = []
+    for fetched in ((8, 7, 6), (5,), (), (4, 3, 2), (), (), (), ()):
+        for size in fetched:
+            batches.fetched(one, size, 0, thread=OTHER)
+        found.append(use(batches))
+    assert found == [8, 7, 6, 5, 4, 3, 2, None]
+
+
+@pytest.mark.parametrize("ends", [True, False], ids=["read to its end", "cut off"])
+def test_iterator_of_another_thread_may_end_before_its_batches_are_used(ends: bool) -> None:
+    batches, one = Batches(), DataIterator()
+    for size in (8, 7, 6):
+        batches.fetched(one, size, 0, thread=OTHER)
+    assert not ends or batches.ended(one) is None
+    del one
+    gc.collect()
+    assert [use(batches) for _ in range(4)] == [8, 7, 6, None]
+
+
+@pytest.mark.parametrize("goes_on", [True, False], ids=["in the middle", "behind the last"])
+def test_validation_in_another_thread_counts_nowhere(goes_on: bool) -> None:
+    batches, train, validation = Batches(), DataIterator(), DataIterator()
+    batches.fetched(train, 8, 0, thread=OTHER)
+    assert use(batches) == 8
+    if not goes_on:
+        assert batches.ended(train) is None
+        train = DataIterator()
+    for _ in range(3):
+        batches.fetched(validation, 5, 0, thread=OTHER + 1)
+    assert batches.ended(validation) is None, "which of the time it took is not known"
+    batches.fetched(train, 8, 0, thread=OTHER)
+    assert use(batches) == 8
+
+
+def test_thread_that_trains_is_known_when_it_does() -> None:
+    batches, one = Batches(), DataIterator()
+    found = []
+    for _ in range(3):
+        for _ in range(4):
+            batches.fetched(one, 8, 0, thread=OTHER)
+        batches.trains(OTHER)
+        found.append(use(batches))
+    assert found == [32, 32, 32]
 
 
 def test_accumulated_fetches_add_up() -> None:
@@ -90,6 +151,32 @@ def test_validation_counts_nowhere() -> None:
     assert use(batches) == 8
 
 
+def test_iterator_that_validates_again_has_another_begin() -> None:
+    gone: list[int] = []
+    batches, validation = Batches(gone.append), DataIterator()
+    for begin in (70, 90):
+        for now in (begin, begin + 5):
+            batches.fetched(validation, 5, now)
+        assert batches.ended(validation) == begin
+    key = id(validation)
+    batches.fetched(validation, 5, 99)
+    del validation
+    gc.collect()
+    assert gone == [key] * 3, "once for each time"
+
+
+def test_what_is_left_when_an_iterator_begins_anew_is_no_steps() -> None:
+    batches, one = Batches(), DataIterator()
+    for size in (8, 7):
+        batches.fetched(one, size, 0)
+    batches.backward()
+    batches.restarted(one)
+    batches.fetched(one, 6, 0)
+    assert batches.take() == 8
+    assert use(batches) == 6
+    batches.restarted(DataIterator())
+
+
 def test_batch_of_unknown_size_makes_the_step_unknown() -> None:
     batches, one = Batches(), DataIterator()
     batches.fetched(one, 8, 0)
@@ -136,10 +223,31 @@ def test_iterator_may_be_collected_at_any_time(ask: Any, monkeypatch: pytest.Mon
     ("batch", "size"),
     [
         (tensor(8, 3), 8),
-        ([tensor(8, 3), tensor(9)], 8),
+        ([tensor(8, 3), tensor(9)], None),
+        ([tensor(8, 3), tensor(), tensor(8)], 8),
+        ([tensor(8, 80, 50), tensor(90), tensor(8), tensor(8)], 8),
+        ({"weights": tensor(3), "x": tensor(16, 8)}, None),
+        ({"input_ids": tensor(8, 20), "attention_mask": tensor(8, 20), "labels": tensor(8)}, 8),
+        (
+            {
+                "pixel_values": tensor(2, 3, 9, 9),
+                "labels": [{"boxes": tensor(5, 4)}, {"boxes": tensor(1, 4)}],
+            },
+            2,
+        ),
+        ([[tensor(8, 3), tensor(8, 3)], tensor(8)], 8),
+        ([[tensor(8, 3), tensor(8, 5)], [tensor(8), tensor(8)]], 8),
+        ([[tensor(8, 3), tensor(9, 3)], [tensor(8, 1), tensor(9, 1)]], None),
+        (tuple(zip(*OBJECTS, strict=True)), 4),
+        (OBJECTS, 4),
+        ([["a", "b"], [1, 2]], 2),
+        ([["a"] * 1000, [1] * 1000], None),
+        (PackedSequence(tensor(47, 4), [8, 8, 5]), 8),
+        ([PackedSequence(tensor(47, 4), [8, 8, 5]), tensor(8)], 8),
         (("name", {"x": [None, tensor(4)]}), 4),
         (tensor(), None),
         ([], None),
+        ([[], []], None),
         ("text", None),
         ([[[[[[tensor(8)]]]]]], None),
     ],
@@ -173,6 +281,8 @@ def test_arguments_of_a_wrapped_module_count_where_no_loader_is() -> None:
     batches, one = Batches(), DataIterator()
     batches.passed_arguments((), {"images": tensor(8, 3)})
     assert use(batches) == 8
+    batches.passed_arguments((tensor(8, 3), tensor(5, 5)), {"mask": tensor(3, 3)})
+    assert use(batches) == 8, "the first argument's"
     batches.fetched(one, 4, 0)
     batches.passed_arguments((tensor(8, 3),), {})
     assert use(batches) == 4

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import SimpleNamespace
@@ -400,6 +401,19 @@ def test_steps_whose_thread_is_measured_are_calm_too(usual: str) -> None:
     assert calm > 240
     reads = [name for spans in marker.steps for name, *_ in spans if name.startswith("read.")]
     assert len(reads) == 75, "of each fourth step, at its end"
+
+
+def test_steps_are_not_calm_where_another_thread_fetches() -> None:
+    training = Training(DeferringMarker())
+    for _ in range(100):
+        with training.clock():
+            thread = threading.Thread(target=training.fetch)
+            thread.start()
+            thread.join()
+            training.without_fetch()
+        assert training.record.calm is None
+    training.record.hand_over()
+    assert [size for _, size, _ in training.marker.borders[1:]] == [8] * 100
 
 
 def test_ddp_is_asked_behind_calm_steps() -> None:

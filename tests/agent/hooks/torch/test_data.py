@@ -48,6 +48,33 @@ def test_fetches_are_input_and_make_examples(marker: RecordingMarker, record: Re
         next(one)
 
 
+@pytest.mark.parametrize("beside", [False, True], ids=["here", "in another thread"])
+def test_iterator_that_begins_anew_has_nothing_left(
+    marker: RecordingMarker, record: Recorder, beside: bool
+) -> None:
+    def restart() -> None:
+        assert one._reset("loader", first_iter=False) == "as ever"
+
+    module = loader_module()
+    module._BaseDataLoaderIter._reset = lambda *_, first_iter: "as ever"
+    torch_data.patch(module, marker)  # type: ignore[arg-type]
+    one = module._BaseDataLoaderIter(8, 7, 6)
+    next(one)
+    record.batches.backward()
+    record.stepped(0)
+    next(one)  # its loop was left
+    if beside:
+        thread = threading.Thread(target=restart)
+        thread.start()
+        thread.join()
+    else:
+        restart()
+    next(one)
+    record.batches.backward()
+    record.stepped(1)
+    assert marker.borders[1][1] == (7 if beside else 6), "another thread may go on with it"
+
+
 def test_fetches_without_gradients_or_without_a_backward_are_no_input(
     marker: RecordingMarker, record: Recorder
 ) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 import sys
 from types import SimpleNamespace
 from typing import Any
@@ -46,6 +48,41 @@ def test_two_optimizers_are_one_step_that_ends_with_the_second(
     assert all(step[-1][2] == time for step, time in zip(marker.steps, times, strict=True)), (
         "each ends with its own update"
     )
+
+
+@pytest.mark.parametrize(
+    "copied", [copy.copy, lambda one: pickle.loads(pickle.dumps(one))], ids=["copy", "pickle"]
+)
+def test_copied_optimizer_takes_part_like_any_other(
+    copied: Any, marker: RecordingMarker, record: Recorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = optimizer_module()
+    module.Optimizer.__setstate__ = lambda self, state: vars(self).update(state)
+    module.Optimizer.__qualname__ = "Optimizer"
+    monkeypatch.setattr(
+        sys.modules[module.Optimizer.__module__], "Optimizer", module.Optimizer, raising=False
+    )
+    torch_optimizer.patch(module, marker)  # type: ignore[arg-type]
+    one = module.Optimizer()
+    one.rate = 0.1
+    two = copied(one)
+    for _ in range(3):
+        one.step()
+        two.step()
+    record.commit()
+    assert [number for number, *_ in marker.borders] == [0, 1, 2]
+
+
+def test_optimizer_that_loads_its_state_is_none_more(marker: RecordingMarker, record: Recorder) -> None:
+    module = optimizer_module()
+    module.Optimizer.__setstate__ = lambda self, state: vars(self).update(state)
+    torch_optimizer.patch(module, marker)  # type: ignore[arg-type]
+    one, two = module.Optimizer(), module.Optimizer()
+    one.step()
+    one.__setstate__({"rate": 0.1})
+    two.step()
+    record.commit()
+    assert [number for number, *_ in marker.borders] == [0]
 
 
 def test_held_border_is_sent_when_a_training_makes_another_optimizer(marker: RecordingMarker) -> None:

@@ -1,0 +1,104 @@
+"""Which thread is the one that trains, where several do."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from roofline_agent.hooks.torch import autograd as torch_autograd
+from roofline_agent.hooks.torch import data as torch_data
+from roofline_agent.hooks.torch import optimizer as torch_optimizer
+from roofline_agent.hooks.torch.recorder import BACKWARD, SURE, Recorder
+
+from ..doubles import RecordingMarker, optimizer_module
+from .test_autograd import Engine
+from .test_data import loader_module
+
+
+class Training:
+    """A model, an optimizer and batches of one size."""
+
+    def __init__(self, modules: tuple[Any, Any, Any], size: int) -> None:
+        loaders, optimizers, self.autograd = modules
+        self.batches = loaders._BaseDataLoaderIter(*[size] * 100)
+        self.optimizer = optimizers.Optimizer()
+
+    def step(self) -> None:
+        next(self.batches)
+        self.autograd.backward(None)
+        self.optimizer.step()
+
+
+@pytest.fixture
+def modules(marker: RecordingMarker) -> Any:
+    """Hooked parts of torch."""
+    found = loader_module(), optimizer_module(), Engine().module
+    for hooks, module in zip((torch_data, torch_optimizer, torch_autograd), found, strict=True):
+        hooks.patch(module, marker)  # type: ignore[attr-defined]
+    return found
+
+
+def in_thread(call: Callable[[], object]) -> None:
+    thread = threading.Thread(target=call)
+    thread.start()
+    thread.join()
+
+
+def seen(marker: RecordingMarker, record: Recorder) -> list[int | None]:
+    """Examples of the steps."""
+    record.commit()
+    assert not {"hook.torch_optimizer", "hook.torch_recorder", "hook.torch_data"} & marker.facts.keys()
+    assert [number for number, *_ in marker.borders] == list(range(-1, len(marker.borders) - 1))
+    return [size for _, size, _ in marker.borders[1:]]
+
+
+def test_training_next_to_the_first_is_in_none_of_its_steps(
+    modules: Any, marker: RecordingMarker, record: Recorder
+) -> None:
+    first = Training(modules, 8)
+    first.step()
+    second = Training(modules, 5)
+    for _ in range(20):
+        in_thread(second.step)
+        first.step()
+    assert seen(marker, record) == [8] * 21
+    assert all([name for name, *_ in step].count(BACKWARD) == 1 for step in marker.steps)
+
+
+def test_thread_that_trains_alone_is_the_one(modules: Any, marker: RecordingMarker, record: Recorder) -> None:
+    first = Training(modules, 8)
+    for _ in range(3):
+        first.step()
+    second = Training(modules, 5)
+
+    def train() -> None:
+        for _ in range(SURE + 6):
+            second.step()
+
+    in_thread(train)
+    assert seen(marker, record) == [8] * 3 + [5] * (SURE + 6)
+    backwards = [[name for name, *_ in step].count(BACKWARD) for step in marker.steps]
+    assert backwards[-6:] == [1] * 6
+
+
+def test_thread_takes_over_at_once_from_one_that_has_ended(
+    modules: Any, marker: RecordingMarker, record: Recorder
+) -> None:
+    first, second, over = Training(modules, 8), None, threading.Event()
+
+    def train() -> None:
+        over.wait(10)
+        assert second is not None
+        for _ in range(2):
+            second.step()
+
+    later = threading.Thread(target=train)
+    later.start()  # before the other ends, whose identity it would get
+    in_thread(lambda: [first.step() for _ in range(3)])
+    second = Training(modules, 5)
+    over.set()
+    later.join()
+    assert seen(marker, record) == [8] * 3 + [5] * 2
+    assert [name for name, *_ in marker.phases].count(BACKWARD) == 1
