@@ -26,7 +26,7 @@ def ranges(text: str) -> List[Tuple[int, int]]:
     found = []
     for part in text.split(","):
         first, _, last = part.partition("-")
-        if first.isdigit() and (last or first).isdigit():
+        if first.isdecimal() and (last or first).isdecimal():
             found.append((int(first), int(last or first)))
     return found
 

@@ -119,7 +119,7 @@ def _texts(report: Any, folder: Path) -> list[Path]:
         "report.json": screen.as_json(report),
     }
     for name, content in made.items():
-        (folder / name).write_text(content)
+        (folder / name).write_text(content, encoding="utf-8")
     return [folder / name for name in made]
 
 

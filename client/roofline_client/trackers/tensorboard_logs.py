@@ -28,7 +28,7 @@ def write(found: Published, folder: Path, files: Iterable[Path]) -> Path:
                 if file.suffix == ".png":
                     log.file_writer.add_summary(_picture(file), 0, when)
                 elif file.suffix == ".txt":
-                    fenced = f"```\n{file.read_text()}```"
+                    fenced = f"```\n{file.read_text(encoding='utf-8')}```"
                     log.add_text(f"roofline/{file.stem}", fenced, 0, walltime=when)
     except OSError as error:
         raise ClientError(f"TensorBoard's folder {place} cannot be written: {error.strerror}") from None

@@ -74,7 +74,7 @@ def prune(
 
 
 def _amount(text: str, units: dict[str, int], option: str) -> int:
-    found = re.fullmatch(r"(\d+(?:\.\d+)?) ?([A-Za-z]+)", text.strip())
+    found = re.fullmatch(r"(\d{1,18}(?:\.\d{1,18})?) ?([A-Za-z]+)", text.strip())
     unit = found and {name.lower(): size for name, size in units.items()}.get(found[2].lower())
     if not found or not unit:
         *some, last = units

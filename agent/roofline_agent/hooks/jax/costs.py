@@ -128,7 +128,7 @@ def _has_tf32(device: Any) -> bool:
     documentation, jax_default_matmul_precision)."""
     capability = str(getattr(device, "compute_capability", ""))
     told = os.environ.get("JAX_DEFAULT_MATMUL_PRECISION", "default")
-    return capability.partition(".")[0].isdigit() and float(capability) >= 8 and told in TF32_BY_DEFAULT
+    return capability.partition(".")[0].isdecimal() and float(capability) >= 8 and told in TF32_BY_DEFAULT
 
 
 def _known(size: float) -> Optional[int]:

@@ -88,7 +88,7 @@ class _NcclTests:
             self._comment(line)
             return
         words = _WORDS.findall(_STAMP.sub("", line))
-        if len(words) < 7 or not words[0].isdigit() or not words[1].isdigit():
+        if len(words) < 7 or not words[0].isdecimal() or not words[1].isdecimal():
             self._name(line)
             return
         cells = self._columns.cells(words) if self._columns else None

@@ -71,7 +71,7 @@ class NvprofTextTables:
 
     def _mean_row(self, parts: list[str]) -> None:
         # Metrics have a description and min, max, avg; events min, max, avg, of late total, no description.
-        if len(parts) < 5 or not parts[0].isdigit() or len(parts[0]) > 14 or not int(parts[0]):
+        if len(parts) < 5 or not parts[0].isdecimal() or len(parts[0]) > 14 or not int(parts[0]):
             return
         is_event = convert(parts[2])[0] is not None
         if len(parts) == 5 and not is_event:

@@ -98,7 +98,7 @@ def _place(fields: dict[str, str]) -> str:
             column = fields[key].strip()
             if key == "thread":
                 return f"thread {column}"
-            if key == "cpu" and column.isdigit():
+            if key == "cpu" and column.isdecimal():
                 return f"cpu {column}"
             return scope(column) or f"{key} {column}"
     return ""

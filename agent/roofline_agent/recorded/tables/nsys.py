@@ -137,7 +137,7 @@ class _NsysReader:
         if name == "warning":
             self._found.warn(value)
         elif name == "started_ns":
-            self._found.started_ns = int(value) if value.isdigit() and len(value) < 20 else None
+            self._found.started_ns = int(value) if value.isdecimal() and len(value) < 20 else None
         else:
             self._found.facts[name] = value[:200]
 

@@ -109,7 +109,7 @@ class KerasLog:
     def _progress(self, line: str) -> _Progress | None:
         bar = _bar(line)
         if bar:
-            total = int(bar.group(2)) if bar.group(2).isdigit() else None
+            total = int(bar.group(2)) if bar.group(2).isdecimal() else None
             done, rest = int(bar.group(1)), line[bar.end(2) :]
             is_whole = _DRAWN.search(line) is None
         elif self._inside and _VERBOSE_2.match(line):

@@ -216,7 +216,7 @@ def _payload(view: JobView, server: str) -> dict[str, Value]:
     for facts in view.facts.values():
         for size in SIZES:
             count, slash, held = facts.get(f"payload.{server}.{size}", "").partition("/")
-            if slash and count.isdigit() and held.isdigit():
+            if slash and count.isdecimal() and held.isdecimal():
                 variables = Value(float(count), "1", Provenance.REPORTED, Scope.PROCESS)
                 found[f"payload.{size}.variables"] = variables
                 found[f"payload.{size}.bytes"] = variables._replace(value=float(held), unit="byte")

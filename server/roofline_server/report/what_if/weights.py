@@ -17,7 +17,7 @@ TIMES = 3  # weights are read forward and backward, and written as gradients
 def gradient_bytes(view: JobView) -> float | None:
     """Bytes that a step reduces, or sends to parameter servers, as hooks of any rank reported them."""
     sizes = [facts.get("gradient.bytes", "") for facts in view.facts.values()]
-    return max((float(size) for size in sizes if size.isdigit()), default=None)
+    return max((float(size) for size in sizes if size.isdecimal()), default=None)
 
 
 def share_of_weights(view: JobView, signals: Mapping[int, RankSignals], numbers: Sequence[int]) -> float:

@@ -79,8 +79,9 @@ def test_nothing_says_how_long_an_update_took(tmp_path: Path) -> None:
     assert server.summary.values["flops_per_step"].provenance == "analytic"
 
 
-def test_without_a_known_rule_a_server_has_no_point(tmp_path: Path) -> None:
-    found = report(tmp_path, asynchronous=True, said="payload.ps:0.total=16/64")
+@pytest.mark.parametrize("said", ["payload.ps:0.total=16/64", "payload.ps:0.total=\N{SUPERSCRIPT TWO}/64"])
+def test_without_a_known_rule_a_server_has_no_point(tmp_path: Path, said: str) -> None:
+    found = report(tmp_path, asynchronous=True, said=said)
     values = values_of(found, "ps")
     assert values["flops_per_step"] is None and values["flops_per_second"] is None
     (server,) = [one for one in found.roles if one.role == "ps"]

@@ -172,7 +172,7 @@ def _index(at: int, uuid: str, visible: list[str], uuids: list[str]) -> int:
         return bare.index(uuid.lower().replace("gpu-", ""))
     if uuid and bare and all(bare):
         raise PartOfGpu(f"its UUID {uuid} is that of no GPU")
-    return int(visible[at]) if at < len(visible) and visible[at].isdigit() else at
+    return int(visible[at]) if at < len(visible) and visible[at].isdecimal() else at
 
 
 def clock_of(driver: Driver | None, index: int) -> Callable[[], float | None]:
