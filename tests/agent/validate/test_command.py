@@ -165,6 +165,7 @@ def test_interrupt_leaves_no_process_no_file_and_the_old_result(
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             start_new_session=True,
+            preexec_fn=lambda: signal.signal(number, signal.SIG_DFL),  # the tests may run under nohup
         )
     ) as running:
         wait_for(lambda: children_of(running.pid), "the working process")
