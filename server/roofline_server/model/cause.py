@@ -11,7 +11,7 @@ from ..records import Floats
 from .account import Account
 from .columns import mean_of
 from .intervals import Interval, beside_change, correlation_time
-from .kinds import COUNTED, GROUPS_OF_ROUNDS, MORE_WORK, OF_CONTENTION, work_of
+from .kinds import COUNTED, GROUPS_OF_ROUNDS, MORE_WORK, OF_CONTENTION, work_of_each
 from .signals import RankSignals
 
 LEAST_GAIN = 0.02  # of a step: what is sure to be less is not worth a name
@@ -104,11 +104,15 @@ def seconds_of(one: Account, parts: Sequence[str]) -> Floats:
 
 
 def chance_of(group: str, signals: Sequence[RankSignals], ranks: Sequence[int], looked_at: int) -> float:
-    """That a gain is not real, in one of so many places that are looked at. Ranks with more work, or that
+    """That a gain is not real, in one of so many places that are looked at. Ranks with more work each, or that
     were counted to be stopped or throttled, were not found by looking at their times: those are one place."""
-    if group in COUNTED or (group == "cpu" and (work_of(signals, ranks) or 1.0) > 1 + MORE_WORK):
+    if group in COUNTED or (group == "cpu" and _have_more_work(signals, ranks)):
         return OF_KNOWN
     return max(LEAST_CHANCE, CHANCE / min(looked_at, 10**9))
+
+
+def _have_more_work(signals: Sequence[RankSignals], ranks: Sequence[int]) -> bool:
+    return bool((work_of_each(signals)[list(ranks)] > 1 + MORE_WORK).all())
 
 
 def is_worth_a_name(cause: Cause, contention: float) -> bool:

@@ -648,7 +648,8 @@ def test_old_pythons_start_without_hooks(environ: dict[str, str], tmp_path: Path
     (tmp_path / "sitecustomize.py").write_text("print('own')\n")
     (tmp_path / "torch.py").write_text("print('torch')\n")
     # Only for the command: the wrapper is another Python, which would print it, too.
-    script = f"PYTHONPATH=$PYTHONPATH:{tmp_path} exec {old} -c 'import torch'"
+    own = f"PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=$PYTHONPATH:{tmp_path}"
+    script = f"{own} exec {old} -c 'import torch'"
     done = run(environ, "sh", "-c", script)
     assert (done.returncode, done.stdout, done.stderr) == (0, b"own\ntorch\n", NOTICE)
 
