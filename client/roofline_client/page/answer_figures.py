@@ -12,7 +12,8 @@ from roofline.answers.trajectory import Path, Stop, Trajectory
 
 from ..plots import style
 from ..tables import units, wording
-from .figures import ABOVE, Figure, has_place, placed_roofs, plain, plane, point_trace, roof_line
+from .plotly_parts import ABOVE, Figure, plain
+from .roofline_figure import has_place, placed_roofs, plane, point_trace, roof_line
 
 MOST_ENDS = 64  # ranks and peers of the matrix
 SENT = "tcp_sent_bytes"

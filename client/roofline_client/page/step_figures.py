@@ -15,7 +15,7 @@ from roofline.answers.step_overview import LatenessRow, StepLine, StepOverview
 from ..plots import style
 from ..tables import units
 from ..tables.columns import Column, Columns
-from .figures import ABOVE, Figure, instead, plain
+from .plotly_parts import ABOVE, Figure, instead, plain
 
 LATE_COLOURS = [[0, "#5E3C99"], [0.5, "#F7F7F7"], [1, "#E66101"]]
 BAND = 0.18  # opacity of what lies between the shortest and the longest step

@@ -19,15 +19,16 @@ from ..errors import ClientError, UsageError
 from ..results.page import html
 from ..step_range import parse_steps
 from ..tables import screen
-from . import figures, step_figures
+from . import account_figure, roofline_figure, step_figures
 from .live import Shown
+from .plotly_parts import Figure
 
 TRAIL_EVERY_S = 5.0
 MOST_TRAIL = 130  # places that are remembered
 RECENT_S = 20.0  # so old may be what is known of a job's newest steps
 FORGOTTEN_S = 60.0  # after so long without a look the server is asked again where roles were
 Place = tuple[float, float, float]  # when (s), intensity, FLOP/s
-Part = tuple[figures.Figure, str]  # a picture, and its table as HTML
+Part = tuple[Figure, str]  # a picture, and its table as HTML
 
 
 class Chosen(NamedTuple):
@@ -145,7 +146,8 @@ class VerdictWatch:
         parts: dict[str, Part] = {}
         if report.verdict is not None:
             accounts = report.verdict.accounts
-            parts["account"] = figures.accounts(accounts), html(figures.accounts_table(accounts))
+            picture, table = account_figure.accounts(accounts), account_figure.accounts_table(accounts)
+            parts["account"] = picture, html(table)
         words = {"state": report.state, "verdict": html(screen.as_text(report)), "of": asked.steps}
         words["headline"] = report.verdict.headline if report.verdict else ""
         return _message(parts, **words), report.running
@@ -188,8 +190,8 @@ class RooflineWatch:
         return found.recent
 
     def _shown(self, found: Roofline, steps: str) -> str:
-        picture = figures.roofline(found, self._trail(), steps)
-        table = html(figures.roofline_table(found))
+        picture = roofline_figure.roofline(found, self._trail(), steps)
+        table = html(roofline_figure.roofline_table(found))
         return _message({"roofline": (picture, table)}, roofline_of=self._chosen.steps)
 
     def _seed(self, client: Client, recent: Iterable[RecentSteps]) -> None:
@@ -222,7 +224,7 @@ def _points(client: Client, job: str, **steps: int | None) -> Roofline:
 def _so_long_ago(trail: Iterable[Place], now: float) -> list[Place]:
     """Of each of TRAIL_S the place then, oldest first."""
     found = []
-    for ago in reversed(figures.TRAIL_S):
+    for ago in reversed(roofline_figure.TRAIL_S):
         near = min(trail, key=lambda place: abs(now - place[0] - ago), default=None)
         if near is not None and abs(now - near[0] - ago) <= 0.3 * ago:
             found.append((ago, near[1], near[2]))

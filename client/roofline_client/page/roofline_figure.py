@@ -1,121 +1,34 @@
-"""The pictures of the page, as plotly reads them: data and layout, numbers and words. No I/O.
-
-Colours of roles and parts are those of `roofline-client plot`; those of steps are in `step_figures`.
-"""
+"""The roofline of the page: roles under the roofs of their nodes, as a picture and as a table."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from html import escape
-from textwrap import wrap
 from typing import Any
 
 from roofline.answers.roofline import Roof, Roofline, RoofPoint
-from roofline.answers.values import Value
-from roofline.answers.verdict import RankAccount
 
 from ..plots import style
-from ..tables import units, wording
+from ..tables import units
 from ..tables.columns import Column, Columns
+from .plotly_parts import ABOVE, MOST_RANKS, Figure, add_left_out, in_template, instead, origin, plain
 
-MOST_RANKS = 64  # bars; beyond these the worst are shown
 TRAIL_S = (10.0, 60.0, 600.0)  # where a role was so long ago
-ACCOUNT_FORMULA = "time of the part / steps; the parts of a rank add up to its step"
-POINT_FORMULA = "FLOP/s = FLOPs of the steps / their time; intensity = FLOPs / bytes"
+FORMULA = "FLOP/s = FLOPs of the steps / their time; intensity = FLOPs / bytes"
 AXIS = {"type": "log", "exponentformat": "SI", "dtick": 1}  # a line each decade: others' numbers overlap
 MARGIN = 0.1  # decades, so that numbers of both axes do not meet in the corner
 MOST_LABELS = 6  # roofs that are named in the picture, not only when they are pointed at
 MOST_IN_LEGEND = 12  # points; more would leave no room for the picture: they are named when pointed at
-ABOVE = {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0}
-Figure = dict[str, Any]
-
-
-def plain(text: str) -> str:
-    """plotly takes some HTML in texts: names from a training are none."""
-    return escape(text, quote=False)
-
-
-def _literal(text: str) -> str:
-    """In a template of plotly's, where %{...} stands for values."""
-    return plain(text).replace("%{", "% {")
-
-
-def accounts(found: Sequence[RankAccount]) -> Figure:
-    """A bar a rank, worst first: where its steady steps go."""
-    known = [one for one in found if one.parts]
-    shown = known[:MOST_RANKS]
-    longest = max((one.step.value or 0.0 for one in shown), default=0.0)
-    scale, unit = (1e3, "ms") if longest < 1 else (1.0, "s")
-    names = [plain(one.rank) for one in shown]
-    data = []
-    for part in dict.fromkeys(part.part for one in shown for part in one.parts):
-        parts = [next((p for p in one.parts if p.part == part), None) for one in shown]
-        data.append(
-            {
-                "type": "bar",
-                "orientation": "h",
-                "name": plain(wording.part(part)),
-                "y": names,
-                "x": [scale * (one.time.value or 0.0) if one else 0.0 for one in parts],
-                "customdata": [_hover(one.time, one.share) if one else "" for one in parts],
-                "hovertemplate": "%{y}, %{fullData.name}: %{customdata}<extra></extra>",
-                "marker": {"color": style.account_colour(part)},
-            }
-        )
-    title = f"mean of a steady step ({unit})"
-    if len(known) > len(shown):
-        title += f"; the worst {len(shown)} of {len(known):,} ranks"
-    layout = {
-        "barmode": "stack",
-        "height": max(380, 130 + 26 * len(shown)),  # that of the roofline next to it
-        "bargap": 0.2 if len(shown) > 5 else 0.5,
-        "xaxis": {"title": {"text": title}, "rangemode": "tozero"},
-        "yaxis": {"autorange": "reversed", "automargin": True},
-        "legend": {**ABOVE, "traceorder": "normal"},
-    }
-    return {"data": data, "layout": layout}
-
-
-def _hover(time: Value, share: Value) -> str:
-    parts = [f"{units.show(time)} a step", units.percent(share.value), _history(time), time.reason]
-    return f"{plain(', '.join(part for part in parts if part))}<br>{ACCOUNT_FORMULA}"
-
-
-def _history(value: Value) -> str:
-    """Where it comes from, and of how much."""
-    seen = "" if value.coverage is None else f"{value.coverage:.0%} covered"
-    return ", ".join(part for part in (str(value.provenance), seen) if part)
-
-
-def accounts_table(found: Sequence[RankAccount]) -> Columns:
-    """The same as text."""
-    known = [one for one in found if one.parts]
-    shown = known[:MOST_RANKS]
-    parts = list(dict.fromkeys(part.part for one in shown for part in one.parts))
-    heads = [Column("rank"), Column("step", right=True)]
-    table = Columns("", [*heads, *(Column(wording.part(part), right=True) for part in parts)])
-    for one in shown:
-        times = {part.part: part.time for part in one.parts}
-        table.add(one.rank, units.show(one.step), *(units.show(times.get(part)) for part in parts))
-    _say_left_out(table, len(known))
-    return table
-
-
-def _say_left_out(table: Columns, known: int) -> None:
-    """known: how many rows there would be."""
-    if (left_out := known - len(table.rows)) > 0:
-        table.add(wording.more_ranks(left_out), *("" for _ in table.columns[1:]))
 
 
 def roofline_table(found: Roofline) -> Columns:
-    """The same as text."""
+    """A row a point: FLOP/s, intensity, and the roof above it."""
     names = ("FLOP/s", "FLOP/byte", "attainable")
     table = Columns("", [Column("point"), *(Column(name, right=True) for name in names), Column("bound by")])
     for point in found.points[:MOST_RANKS]:
         values = (point.flops_per_second, point.intensity, point.attainable)
         table.add(point.label, *map(units.show, values), point.bound or "-")
-    _say_left_out(table, len(found.points))
+    add_left_out(table, len(found.points))
     return table
 
 
@@ -177,12 +90,6 @@ def placed_roofs(found: Roofline) -> list[Figure]:
     return [roof_line(roof.host, line) for roof in roofs for line in roof.lines if line.binding]
 
 
-def instead(words: str) -> Figure:
-    """What stands where nothing can be drawn."""
-    middle = {"xref": "paper", "yref": "paper", "x": 0.5, "y": 0.5}
-    return {**middle, "text": "<br>".join(wrap(escape(words), 60)), "showarrow": False}
-
-
 def has_place(point: RoofPoint) -> bool:
     return bool(point.intensity.value and point.flops_per_second.value)
 
@@ -206,7 +113,7 @@ def roof_line(host: str, line: Any) -> Figure:
         "x": line.intensity,
         "y": line.flops,
         "line": {"color": style.FAINT, "width": 1.5},
-        "hovertemplate": "%{fullData.name} of " + _literal(host) + f" ({line.provenance})<extra></extra>",
+        "hovertemplate": "%{fullData.name} of " + in_template(host) + f" ({line.provenance})<extra></extra>",
         "showlegend": False,
     }
 
@@ -216,11 +123,11 @@ def point_trace(point: RoofPoint, steps: str = "") -> Figure:
     intensity, flops = point.intensity, point.flops_per_second
     words = [
         steps,
-        f"{units.show(flops)} ({_history(flops)})",
-        f"{units.show(intensity)} FLOP/byte of {point.level} ({_history(intensity)})",
+        f"{units.show(flops)} ({origin(flops)})",
+        f"{units.show(intensity)} FLOP/byte of {point.level} ({origin(intensity)})",
         point.words,
         point.incomplete,
-        POINT_FORMULA,
+        FORMULA,
     ]
     return {
         "type": "scatter",
