@@ -21,35 +21,9 @@ from .borders import WaitingBorder, in_place_of
 from .by_hand import ByHand
 from .calm import MOST_DISTURBED, UPDATED, PlainSteps, work_out
 from .cost import HookCosts, is_before_sampled, next_before_sampled
-from .phases import (
-    BACKWARD,
-    BACKWARDS,
-    COMMUNICATE,
-    FETCHED,
-    FORWARD,
-    FORWARDS,
-    GRADIENTS_READY,
-    INPUT,
-    LEAVES,
-    MAX_SPANS,
-    OPTIMIZER,
-    PHASES,
-    thinned,
-)
+from .phases import BACKWARDS, COMMUNICATE, FETCHED, FORWARDS, GRADIENTS_READY, LEAVES, OPTIMIZER, PHASES
 from .steps import TorchSteps
 from .turns import Turns
-
-__all__ = [
-    "BACKWARD",
-    "COMMUNICATE",
-    "FORWARD",
-    "INPUT",
-    "MAX_SPANS",
-    "OPTIMIZER",
-    "Recorder",
-    "recorder",
-    "thinned",
-]
 
 SURE = 4  # steps of another thread, while the one that trains does nothing, until it is taken for that
 MOST_EVENTS = 2048  # that are kept; a process may fetch and communicate without ever stepping

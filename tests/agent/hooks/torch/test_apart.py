@@ -13,7 +13,8 @@ from roofline_agent.hooks.torch import deepspeed as torch_deepspeed
 from roofline_agent.hooks.torch import grad_mode as torch_grad_mode
 from roofline_agent.hooks.torch import module as torch_module
 from roofline_agent.hooks.torch.between import CHECKPOINT, EVALUATION, OTHER
-from roofline_agent.hooks.torch.recorder import BACKWARD, INPUT, Recorder
+from roofline_agent.hooks.torch.phases import BACKWARD, INPUT
+from roofline_agent.hooks.torch.recorder import Recorder
 
 from ..doubles import RecordingMarker, during, grad_is, optimizer_module, step, tensor
 

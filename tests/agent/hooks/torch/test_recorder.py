@@ -12,17 +12,16 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from roofline_agent.hooks import Marker
 from roofline_agent.hooks.torch.between import EVALUATION
-from roofline_agent.hooks.torch.recorder import (
+from roofline_agent.hooks.torch.phases import (
     BACKWARD,
     COMMUNICATE,
     FORWARD,
     INPUT,
     MAX_SPANS,
     OPTIMIZER,
-    Recorder,
-    recorder,
     thinned,
 )
+from roofline_agent.hooks.torch.recorder import Recorder, recorder
 from roofline_step._thread import StepCounts
 
 from ..doubles import DataIterator, RecordingMarker, during, step
