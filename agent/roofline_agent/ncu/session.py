@@ -130,10 +130,9 @@ class Session:
         choice: Sequence[str],
         steps: tuple[tuple[int, int], ...],
         notify: Callable[[str], None],
-        proc: str = "/proc",
     ) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="roofline-ncu-"))
-        self._ncu, self._metrics, self._steps, self._notify, self._proc = ncu, choice, steps, notify, proc
+        self._ncu, self._metrics, self._steps, self._notify = ncu, choice, steps, notify
         os.mkfifo(self.folder / "alive", 0o600)
         # Both ends, so that opening it waits for nobody; never written to.
         self._alive = os.open(self.folder / "alive", os.O_RDWR)
@@ -206,7 +205,7 @@ class Session:
             self._grown = time.monotonic()
         if size != self._size and not self._warned:
             text = _text(log, LOG_HEAD)
-            why = diagnosis.reason(text, self._proc) if "==ERROR==" in text else ""
+            why = diagnosis.reason(text) if "==ERROR==" in text else ""
             if why:
                 self._warned = True
                 self._notify(f"roofline-agent: ncu cannot profile: {why}")
@@ -255,7 +254,7 @@ class Session:
             )
             return []
         if not launches and not self._warned:
-            why = diagnosis.reason(_text(self.folder / "log"), self._proc) or "no kernel ran in these steps"
+            why = diagnosis.reason(_text(self.folder / "log")) or "no kernel ran in these steps"
             self._notify(f"roofline-agent: nothing was profiled in steps {asked}: {why}")
         to_epoch = time.time_ns() - time.monotonic_ns()
         shares = share_out(launches[:MAX_SHAPES], windows)

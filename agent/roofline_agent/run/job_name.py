@@ -18,11 +18,11 @@ from .rank_environment import Naming
 NOT_TRAINING = ("ps", "evaluator")
 
 
-def with_local_job(environ: Mapping[str, str], naming: Naming, pid: int = 0) -> dict[str, str]:
-    """Variables with the name that the job has if nothing else names it. pid: of the wrapper."""
+def with_local_job(environ: Mapping[str, str], naming: Naming) -> dict[str, str]:
+    """Variables with the name that the job has if nothing else names it."""
     by_hand = naming.role is not None or naming.rank is not None
     by_hand = by_hand or "ROOFLINE_ROLE" in environ or "ROOFLINE_RANK" in environ
-    return {**environ, LOCAL_JOB: job_of(Processes(), pid or os.getpid(), of_session=by_hand)}
+    return {**environ, LOCAL_JOB: job_of(Processes(), os.getpid(), of_session=by_hand)}
 
 
 def announcement(command: Sequence[str], environ: Mapping[str, str]) -> str:
