@@ -22,7 +22,7 @@ except ImportError:  # a Python built without it
     getrusage = None  # type: ignore[assignment]
 
 from ._descriptor import File, file_of
-from ._packets import Span
+from .packets import Span
 
 PREEMPTED_NS = 40000  # a reading that took longer lost its CPU meanwhile, and is taken again
 LATE_NS = 200000  # a reading so long before or after a moment stands for it, as if the thread ran meanwhile

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Sequence
 
 from roofline.texts import printable
-from roofline_step._packets import FACT, KERNEL, MAX_FACT, VARIABLES
+from roofline_step.packets import FACT, KERNEL, MAX_FACT, VARIABLES
 
 from ..ranks import slurm
 from ..ranks.discovery import Discovery
