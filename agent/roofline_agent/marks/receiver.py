@@ -19,7 +19,7 @@ from roofline_step.packets import FACT, KERNEL, MAX_FACT, VARIABLES
 from ..ranks import slurm
 from ..ranks.discovery import Discovery
 from ..records import Event, EventKind, Rank
-from ..traced.orders import STATE, TraceOrders
+from ..traces.orders import STATE, TraceOrders
 from .gathered import Received
 from .listener import MarkListener, PeerProcess
 from .packets import FEWER, SEEN, STEP_US, TRACE, WRAPPED, parse_calls, parse_shape, parse_variables

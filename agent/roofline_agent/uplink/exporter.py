@@ -22,7 +22,7 @@ from roofline.v1 import ingest_pb2 as pb
 
 from ..errors import Unavailable, Unreachable
 from ..netbench.bench import NetBench
-from ..traced.orders import TraceOrder
+from ..traces.orders import TraceOrder
 from .bounds import MAX_BATCH
 from .commands import Commands
 from .encoding import Greeting, encode_hello, extent_of, is_batch, lineage_of, renumbered
