@@ -46,7 +46,7 @@ def patch(module: Any, marker: Marker) -> None:
     _patch_batch(owner, fits)
     _patch_data(module, fits)
     for name in tf_between.EVALUATES:
-        tf_between.apart(owner, name, "evaluation", marker)
+        tf_between.mark_between(owner, name, "evaluation", marker)
     tf_between.patch(module, marker)
 
 

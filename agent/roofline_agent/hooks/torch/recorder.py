@@ -16,7 +16,7 @@ from typing import Any, Callable, Dict, List, Optional
 from .. import Marker
 from ..marker import CHARGED_NS, DEFERRED_NS, SHORT_NS
 from .batches import Batches, BatchSizes
-from .between import EVALUATION, TRACE
+from .between_steps import EVALUATION, TRACE
 from .borders import WaitingBorder, in_place_of
 from .by_hand import ByHand
 from .calm import MOST_DISTURBED, UPDATED, PlainSteps, work_out
@@ -247,7 +247,7 @@ class Recorder(_Calm):
         # What another thread fetches meanwhile would come before what was only noted.
         if (
             unusual
-            or self.batches.beside
+            or self.batches.from_other_thread
             or not self._short
             or self.turns.alone is None
             or self.capturing is not None
@@ -285,8 +285,8 @@ class Recorder(_Calm):
         since = self._head()
         return self._events.find(FETCHED, since) >= 0 or self._events.find(FORWARDS, since) >= 0
 
-    def apart(self, kind: str, begin: int, end: int, certain: bool = True) -> None:
-        """The training did something of this kind (of torch_between) that is no step, if no step goes on."""
+    def note_between(self, kind: str, begin: int, end: int, certain: bool = True) -> None:
+        """The training did something of this kind (of between_steps.py); it counts if no step goes on."""
         if self.in_head() and self.in_training_thread():
             self.between.add(kind, begin, end, certain)
             self._marker.note()
@@ -295,7 +295,7 @@ class Recorder(_Calm):
         """The evaluation that began when the model went into eval mode is over."""
         since, self.between.since = self.between.since, None
         if since is not None:
-            self.apart(EVALUATION, since, now, certain=False)
+            self.note_between(EVALUATION, since, now, certain=False)
 
     def trains_again(self) -> None:
         """A backward begins, and the model did not leave its eval mode: was there an evaluation?"""
