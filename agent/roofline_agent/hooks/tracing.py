@@ -230,7 +230,7 @@ class Tracing:
         # The device's work of these steps is waited for, then written.
         path = profiler.stop()
         ended = time.monotonic_ns()
-        self._say(
+        self._answer(
             asked,
             "done",
             {
@@ -255,11 +255,11 @@ class Tracing:
         asked, self._asked, self.at = self._asked, None, NEVER
         if asked is not None:
             try:
-                self._say(asked, "failed", why)
+                self._answer(asked, "failed", why)
             except Exception:
                 return
 
-    def _say(self, asked: Request, what: str, content: object) -> None:
+    def _answer(self, asked: Request, what: str, content: object) -> None:
         path = os.path.join(asked.folder, self._name)
         with open(path + ".new", "w", encoding="utf-8") as file:
             json.dump(content, file)

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from roofline.texts import printable
 
-from ..ranks.identity import LOCAL_JOB, identify, named_job, told_apart
+from ..ranks.identity import LOCAL_JOB, distinguished, identify, named_job
 from ..ranks.launchers import starts_all
 from ..ranks.names import job_of, user_of
 from ..ranks.processes import Processes
@@ -37,6 +37,6 @@ def announcement(command: Sequence[str], environ: Mapping[str, str]) -> str:
         return ""
     job = identity.job
     if not named_job(environ):
-        job = told_apart(job, socket.gethostname(), user_of(Processes(), os.getpid()))
+        job = distinguished(job, socket.gethostname(), user_of(Processes(), os.getpid()))
     job = printable(job)  # as it is sent
     return f"roofline-agent: recorded as job {job}; see `roofline-client report --job {shlex.quote(job)}`"

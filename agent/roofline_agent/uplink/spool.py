@@ -73,7 +73,7 @@ class Spool:
         self.dropped = 0
         self.damaged = 0  # lost with a file that was set aside, or unreadable; not among those dropped
         self.refused = 0  # by the server, for good
-        self._told: dict[str, int] = {}  # of all three, by why
+        self._reported: dict[str, int] = {}  # of all three, by why
         self.lineage = uuid.uuid4().hex  # of the batches that are made now
         self.in_order_through = 0  # no batch may overtake those up to here
         self.numbering = threading.RLock()  # held from next_sequence() to append()
@@ -352,8 +352,8 @@ class Spool:
                 "spool damaged": self.damaged,
                 "refused by the server": self.refused,
             }
-            new = [(count - self._told.get(why, 0), why) for why, count in lost.items()]
-            self._told = lost
+            new = [(count - self._reported.get(why, 0), why) for why, count in lost.items()]
+            self._reported = lost
         return [(count, why) for count, why in new if count]
 
     def remove(self, sequence: int) -> None:

@@ -362,7 +362,7 @@ class Recorder(_Calm):
         self._marker.leave_kernels()
 
     def failed(self, hook: str) -> None:
-        """For an `except`: tell the first error of a hook."""
+        """For an `except`: report the first error of a hook."""
         self._marker.failed(hook)
 
     def at_border(self, call: Callable[[int], None]) -> None:
