@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from roofline_step import BEGIN, BORDER, END
-from roofline_step._packets import ABSENT, MARK, SPAN_VALUES, SPANS, STEPS, Span, pack_mark, pack_spans
+from roofline_step.packets import ABSENT, MARK, SPAN_VALUES, SPANS, STEPS, Span, pack_mark, pack_spans
 
 PATIENCE_S = 60.0
 PORTS = (10_000, 32_000)

@@ -8,7 +8,7 @@ from enum import IntEnum
 from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
-from roofline_step._packets import StepForm
+from roofline_step.packets import StepForm
 
 ABSENT_INT = -(2**63)  # what an int64 column holds where nobody measured a value
 
@@ -130,7 +130,7 @@ class Span(NamedTuple):
 
 class StepRows(NamedTuple):
     """Steps of a rank that differ in numbers only: a mark or two and the same spans each. The numbers stay as
-    the rank packed them (roofline_step/_packets.py), for the agent has no use for them."""
+    the rank packed them (roofline_step/packets.py), for the agent has no use for them."""
 
     rank: Rank
     form: StepForm

@@ -21,9 +21,9 @@ from types import TracebackType
 from typing import Callable, Optional, Sequence, Tuple, Type
 
 from ._layout import Layout, layout
-from ._packets import Mark, Span
 from ._sender import Sender
 from ._thread import PARTS, ThreadAccount, thread_number
+from .packets import Mark, Span
 
 __all__ = ["BEGIN", "BORDER", "END", "mark", "phase", "step"]
 
@@ -59,7 +59,7 @@ def mark(
     """
     global _training_marks
     _training_marks = True
-    if of is not None or _agent._socket is None:
+    if of is not None or not _agent.connected:
         _send(kind, step, examples, time_ns, of, asynchronous, "")
         return
     now = _clock() if time_ns is None else time_ns

@@ -9,8 +9,8 @@ from __future__ import annotations
 from operator import itemgetter
 from typing import Callable, Optional, Sequence, Tuple
 
-from ._packets import ABSENT, StepForm
 from ._sender import Sender
+from .packets import ABSENT, StepForm
 
 MOST_HELD = 64
 
@@ -33,8 +33,8 @@ class Layout:
     def __call__(self, step: int, examples: Optional[int], times: Sequence[int]) -> bool:
         """Send a step, or hold it for a moment to send it with others."""
         sender = self._sender
-        if sender._socket is None or sender.dropped or sender.dropped_spans != sender._reported_spans:
-            return False  # there is no agent, or drops have to be reported
+        if not sender.can_hold:
+            return False
         held = sender.held
         held.append((self._form, (step, ABSENT if examples is None else examples, *self._pick(times))))
         if times[-1] - sender.sent_ns >= sender.hold_ns or len(held) >= MOST_HELD:
@@ -45,7 +45,7 @@ class Layout:
     def several(self, first: int, examples: Optional[int], steps: Sequence[Sequence[int]]) -> bool:
         """Send steps that followed on one another, the first of this number: of each its `times`."""
         sender = self._sender
-        if sender._socket is None or sender.dropped or sender.dropped_spans != sender._reported_spans:
+        if not sender.can_hold:
             return False
         known, pick = ABSENT if examples is None else examples, self._pick
         for at in range(0, len(steps), MOST_HELD):

@@ -10,10 +10,10 @@ import sys
 import threading
 import time
 from collections import deque
-from typing import Callable, Deque, Dict, List, Mapping, Optional, Sequence, Tuple
+from typing import Callable, Deque, Dict, List, Optional, Sequence, Tuple
 
 from ._descriptor import File, file_of
-from ._packets import (
+from .packets import (
     CALLS_IN_PACKET,
     MAX_SPANS,
     Mark,
@@ -26,6 +26,7 @@ from ._packets import (
     pack_spans,
     pack_steps,
 )
+from .sockets import socket_paths, trusted
 
 MAX_FACTS = 256  # of one process
 MAX_KERNELS = 4096  # likewise
@@ -38,32 +39,6 @@ DROPPED_SPANS = "spans.dropped"  # the fact with their number
 HeldStep = Tuple[StepForm, Tuple[int, ...]]  # and its numbers
 
 _now = time.monotonic_ns
-
-
-SYSTEM_SOCKET = "/run/roofline/agent.sock"
-
-
-def socket_paths(environ: Mapping[str, str] = os.environ, uid: Optional[int] = None) -> List[str]:
-    """Where an agent may listen, first choice first.
-
-    ROOFLINE_SOCKET overrides all. An agent of the same user comes before the system's.
-    """
-    if environ.get("ROOFLINE_SOCKET"):
-        return [environ["ROOFLINE_SOCKET"]]
-    uid = os.getuid() if uid is None else uid
-    runtime = environ.get("XDG_RUNTIME_DIR")
-    own = os.path.join(runtime, "roofline") if runtime else "/tmp/roofline-%d" % uid
-    return [os.path.join(own, "agent.sock"), SYSTEM_SOCKET]
-
-
-def trusted(path: str, uid: int) -> bool:
-    """Whether the socket at `path` belongs to this user, to root or to the system's agent, which may have a
-    user of its own: others may not read our marks."""
-    try:
-        # Nobody but root can make anything in /run, so who has the place there was given it.
-        return os.stat(path).st_uid in (0, uid) or path == SYSTEM_SOCKET
-    except OSError:
-        return False
 
 
 class Sender:
@@ -82,9 +57,7 @@ class Sender:
 
     def _reset(self) -> None:
         # A forked child needs a connection of its own: the agent reads the peer's pid when it connects.
-        inherited, self._socket = self._socket, None
-        if inherited is not None:
-            self._close(inherited)
+        self.close()
         self._connecting = threading.Lock()
         self._connector = 0  # the thread that connects
         self._retry_ns = 0
@@ -95,6 +68,26 @@ class Sender:
         self.held: Deque[HeldStep] = deque()  # steps that are sent together (_layout.py)
         self.sent_ns = 0  # when the last of those before had ended
         self.hold_ns = HOLD_NS
+
+    @property
+    def connected(self) -> bool:
+        """Whether there is an agent, as far as is known."""
+        return self._socket is not None
+
+    @property
+    def can_hold(self) -> bool:
+        """Whether steps may be held: there is an agent, and no drops have to be reported."""
+        return self._socket is not None and not self.dropped and self.dropped_spans == self._reported_spans
+
+    def close(self) -> None:
+        """Leave the agent; what is sent next looks for one again."""
+        connection, self._socket = self._socket, None
+        if connection is None:
+            return
+        if self._is_ours(connection):
+            connection.close()
+        else:
+            connection.detach()
 
     def off(self, marks: int = 1, spans: int = 0) -> bool:
         """True while there is no agent; tries to find one once a second. marks, spans: how many are dropped
@@ -321,18 +314,11 @@ class Sender:
         if self._is_ours(connection):
             self._sure_ns = _now() + SURE_NS
             return
-        self._socket = None
-        self._close(connection)
+        self.close()
         self.off(0)
 
     def _is_ours(self, connection: socket.socket) -> bool:
         return self._file is not None and file_of(connection.fileno()) == self._file
-
-    def _close(self, connection: socket.socket) -> None:
-        if self._is_ours(connection):
-            connection.close()
-        else:
-            connection.detach()
 
     def _close_if_broken(self) -> None:
         connection = self._socket
@@ -350,8 +336,7 @@ class Sender:
         except Exception:
             broken = True
         if broken:
-            self._socket = None
-            self._close(connection)
+            self.close()
 
 
 def _pack_those_that_can_be(form: StepForm, rows: Sequence[Tuple[int, ...]]) -> Tuple[bytes, int]:

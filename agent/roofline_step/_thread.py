@@ -22,7 +22,7 @@ except ImportError:  # a Python built without it
     getrusage = None  # type: ignore[assignment]
 
 from ._descriptor import File, file_of
-from ._packets import Span
+from .packets import Span
 
 PREEMPTED_NS = 40000  # a reading that took longer lost its CPU meanwhile, and is taken again
 LATE_NS = 200000  # a reading so long before or after a moment stands for it, as if the thread ran meanwhile
@@ -107,7 +107,7 @@ class ThreadAccount:
         self._cost_ns = 0.0  # of the readings in a step
         self._measured = 0
         self._number = -1
-        self._said_zero = False
+        self._sent_zero = False
 
     def _follow(self, thread: int) -> None:
         """From now on it is about this thread, the one that calls; 0: none."""
@@ -239,13 +239,13 @@ class ThreadAccount:
         counts = [end.run - begin.run, *((end.delay - begin.delay,) if delays else ()), self._gc_ns]
         for of in self._parts.values():
             counts += of if delays else of[:1]
-        # Nearly always none: said once, so that a step without is one without and not one unknown.
+        # Nearly always none: sent once, so that a step without is one without and not one unknown.
         storage = (end.faults - begin.faults, end.blocks - begin.blocks)
-        said = getrusage is not None and (not self._said_zero or any(storage))
-        if said:
+        with_storage = getrusage is not None and (not self._sent_zero or any(storage))
+        if with_storage:
             counts += storage
-            self._said_zero = True
-        names = _names(tuple(self._parts), delays, said)
+            self._sent_zero = True
+        names = _names(tuple(self._parts), delays, with_storage)
         counts = [count if count > 0 else 0 for count in counts]
         return StepCounts(names, tuple(counts), begin.time_ns + (end.time_ns - begin.time_ns) // 2)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from roofline_agent.config import SYSTEM_SOCKET, Config, default_socket, default_state, load
 from roofline_agent.errors import ConfigError
-from roofline_step._sender import socket_paths
+from roofline_step.sockets import socket_paths
 
 
 @pytest.fixture
@@ -145,8 +145,6 @@ def test_places_of_state_and_socket(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_agent_listens_where_marks_look_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    from roofline_step._sender import socket_paths
-
     for uid in (0, 5):
         monkeypatch.setattr(os, "getuid", lambda uid=uid: uid)
         for environ in ({}, {"XDG_RUNTIME_DIR": "/r"}):

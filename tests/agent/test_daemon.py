@@ -17,7 +17,7 @@ import grpc
 import pytest
 from roofline.v1 import ingest_pb2 as pb
 from roofline.v1 import ingest_pb2_grpc
-from roofline_step._packets import pack_mark
+from roofline_step.packets import pack_mark
 
 from tests.fakes import AGENT, clean_environ, ended, wait_for
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from roofline_step._packets import CALLS, KERNEL
+from roofline_step.packets import CALLS, KERNEL
 
 from ..end_to_end.conftest import Site, values, wait_until
 from ..fakes import FakeAgent, clean_environ, decode_mark, decode_spans, free_port

@@ -17,9 +17,10 @@ from typing import Any
 import pytest
 import roofline_step
 from roofline_step._layout import MOST_HELD, layout
-from roofline_step._packets import FACT, MARK, MAX_FACT, MAX_SPANS
-from roofline_step._sender import HOLD_NS, MAX_FACTS, Sender, socket_paths, trusted
+from roofline_step._sender import HOLD_NS, MAX_FACTS, Sender
 from roofline_step._thread import LATE_NS, ThreadAccount
+from roofline_step.packets import FACT, MARK, MAX_FACT, MAX_SPANS
+from roofline_step.sockets import socket_paths, trusted
 
 from tests.fakes import FakeAgent, clean_environ, decode_mark, decode_spans, wait_for
 
@@ -60,8 +61,7 @@ def sender(path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Sender]:
     monkeypatch.setattr(roofline_step, "_training_marks", False)
     monkeypatch.setattr(roofline_step, "thread_account", NothingKnown())
     yield made
-    if made._socket is not None:
-        made._socket.close()
+    made.close()
 
 
 def run(code: str, path: Path, *flags: str) -> subprocess.CompletedProcess[str]:
@@ -162,8 +162,7 @@ def test_an_absent_agent_is_looked_for_once_a_second_only(path: Path) -> None:
     with FakeAgent(path):
         assert sender.off()  # the next look is due in a second
         wait_for(lambda: not sender.off(), "the next look")
-    assert sender._socket is not None
-    sender._socket.close()
+    sender.close()
 
 
 def test_restarted_agent_gets_marks_and_the_number_dropped(sender: Sender, path: Path) -> None:
@@ -459,7 +458,7 @@ def test_place_of_the_system_is_trusted_whoever_has_it(
     if os.getuid() != 0:
         pytest.skip("needs root to give a file away")
     os.chown(path, 12345, -1)
-    monkeypatch.setattr("roofline_step._sender.SYSTEM_SOCKET", str(path))
+    monkeypatch.setattr("roofline_step.sockets.SYSTEM_SOCKET", str(path))
     assert trusted(str(path), 4321)
     assert not trusted(str(path) + "x", 4321)
 

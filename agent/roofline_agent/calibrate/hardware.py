@@ -70,8 +70,9 @@ class Hardware(NamedTuple):
         return "hypervisor" in self.flags
 
 
-def this_hardware(proc: Path = Path("/proc"), sys_root: Path = Path("/sys")) -> Hardware:
+def this_hardware() -> Hardware:
     """Raises CalibrationError where no kernels can run or /proc is unreadable."""
+    proc, sys_root = Path("/proc"), Path("/sys")
     require_64_bit_linux(sys.platform, platform.machine(), ctypes.sizeof(ctypes.c_void_p))
     limit = cpu_limit(proc, sys_root)
     cpus = tuple(sorted(os.sched_getaffinity(0)))

@@ -32,7 +32,7 @@ def slurm_epilog(context: typer.Context) -> None:
 def tell(environ: Mapping[str, str], agent: Path, show: Shown) -> None:
     """Send the end of an epilog's job to the agent. show: what `scontrol show job` says of a number. Raises
     OSError where no agent listens."""
-    from roofline_step._packets import pack_fact
+    from roofline_step.packets import pack_fact
 
     from ..ranks import slurm
 

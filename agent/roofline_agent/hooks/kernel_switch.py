@@ -155,7 +155,7 @@ class KernelSwitch:
         if not again:
             self._set(0)
             self._on = False
-        if not self._say("through" if again else "off", end_ns) and again:
+        if not self._report("through" if again else "off", end_ns) and again:
             self._set(0)
             self._on = False
 
@@ -168,7 +168,7 @@ class KernelSwitch:
         now = time.monotonic_ns()
         self._late = now - end_ns > LATE_NS
         # The note comes before the first line.
-        if self._say("on", now if self._late else end_ns):
+        if self._report("on", now if self._late else end_ns):
             self._set(1)
             self._on = True
 
@@ -189,7 +189,7 @@ class KernelSwitch:
         for switch in self._switches:
             switch(level)
 
-    def _say(self, what: str, moment_ns: int) -> bool:
+    def _report(self, what: str, moment_ns: int) -> bool:
         values = (os.getpid(), what, moment_ns, time.time_ns())
         return self._note(b"roofline_verbose,kernels,%s\n" % ",".join(map(str, values)).encode())
 

@@ -62,7 +62,7 @@ class Marker:
         self.stall: Optional[Tuple[int, int]] = None  # of the training for a trace, behind the last border
         self.more = False  # the border that is handed over is an older one, and others follow at once
         self._environ = environ
-        self._failed: Set[str] = set()  # hooks of which an error was told
+        self._failed: Set[str] = set()  # hooks of which an error was reported
         self.samples_kernels = False
         self._switch: Optional[kernel_switch.KernelSwitch] = None
         self._switch_at = kernel_switch.NEVER  # at the end of which step kernels are next switched on or off
@@ -267,7 +267,7 @@ class Marker:
             self._send_fact(name, value)
 
     def failed(self, hook: str) -> None:
-        """For an `except` around what `hook` does in the training: its first error is told, as what it
+        """For an `except` around what `hook` does in the training: its first error is reported, as what it
         measures may be missing from then on."""
         if hook in self._failed:
             return

@@ -49,10 +49,9 @@ def _nothing() -> None:
 class ProfilerRange:
     """Follows one rank's steps. Never raises."""
 
-    def __init__(self, steps: str, windows: str, maps: str = "/proc/self/maps") -> None:
+    def __init__(self, steps: str, windows: str) -> None:
         self._ranges = ranges(steps)
         self._windows = windows
-        self._maps = maps
         self._pid = os.getpid()
         self._open = None  # type: Optional[Tuple[int, int]]
         self._stop = None  # type: Any
@@ -102,7 +101,7 @@ class ProfilerRange:
     def _functions(self) -> Optional[Tuple[Any, Any]]:
         """The profiler's start and stop in the CUDA library that this process has loaded."""
         try:
-            with open(self._maps, encoding="utf-8", errors="replace") as file:
+            with open("/proc/self/maps", encoding="utf-8", errors="replace") as file:
                 paths = loaded(file.read())
             for name, start, stop in LIBRARIES:
                 if name in paths:

@@ -42,8 +42,9 @@ MOST_LATE_NUMBERED = 2
 MOST_NAMED = 200  # ranges in the fact
 NEVER = 1 << 62
 
+JAX = "jax"
 # The module that a framework's profiler is used from, once the framework itself is loaded.
-PROFILERS = {"torch": "torch.trace", "tensorflow": "tf.trace", "jax": "jax.trace"}
+PROFILERS = {"torch": "torch.profiler", "tensorflow": "tf.profiler", JAX: "jax.profiler"}
 
 Stall = Tuple[int, int]
 
@@ -86,6 +87,7 @@ class Tracing:
         self.serial = 0
         self._asked: Optional[Request] = None
         self._profiler: Any = None  # it runs
+        self._recorded_by = ""  # whose it is
         self._began_ns = self._since_ns = 0
         self._left = 0  # so many steps are wanted from its begin on
         self._late = 0  # borders in a row that were known late
@@ -209,7 +211,7 @@ class Tracing:
         module = importlib.import_module("." + PROFILERS[framework], __package__)
         profiler = module.PROFILER(os.path.join(asked.folder, self._name))
         profiler.start()
-        self._profiler, self._steps = profiler, []
+        self._profiler, self._recorded_by, self._steps = profiler, framework, []
         self._began_ns = self._since_ns = time.monotonic_ns()
 
     def _stop(self) -> Stall:
@@ -228,12 +230,12 @@ class Tracing:
         # The device's work of these steps is waited for, then written.
         path = profiler.stop()
         ended = time.monotonic_ns()
-        self._say(
+        self._answer(
             asked,
             "done",
             {
                 "trace": os.path.relpath(path, asked.folder),
-                "framework": called(type(profiler)),
+                "framework": self._recorded_by,
                 "steps": self._steps,
                 "unix_minus_node_ns": time.time_ns() - time.monotonic_ns(),
                 "start_ns": self._began_ns,
@@ -253,11 +255,11 @@ class Tracing:
         asked, self._asked, self.at = self._asked, None, NEVER
         if asked is not None:
             try:
-                self._say(asked, "failed", why)
+                self._answer(asked, "failed", why)
             except Exception:
                 return
 
-    def _say(self, asked: Request, what: str, content: object) -> None:
+    def _answer(self, asked: Request, what: str, content: object) -> None:
         path = os.path.join(asked.folder, self._name)
         with open(path + ".new", "w", encoding="utf-8") as file:
             json.dump(content, file)
@@ -281,8 +283,3 @@ def _looked_at_from(first: int) -> int:
 
 def _text(error: BaseException) -> str:
     return "%s: %s" % (type(error).__name__, error)
-
-
-def called(profiler: type) -> str:
-    """What a profiler is called where its trace is read: "jax_trace" for that of jax/trace.py."""
-    return "_".join(profiler.__module__.split(".")[-2:])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from roofline_step._packets import Span
+from roofline_step.packets import Span
 
 from .events import Activity, Collective, Cycle, Record, Started
 

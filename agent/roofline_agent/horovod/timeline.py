@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import IO, Protocol
 
-from roofline_step._packets import Span
+from roofline_step.packets import Span
 
 from .events import TimelineDecoder
 from .private_file import BLOCK, free_blocks, path, private_file

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from itertools import repeat
 from typing import NamedTuple
 
-from roofline_step._packets import StepForm
+from roofline_step.packets import StepForm
 
 from ..ranks.new_names import KERNELS, TOO_MANY_NAMES, NewNames
 from ..records import Call, Event, EventKind, KernelShape, Mark, MarkKind, Rank, Span, StepRows

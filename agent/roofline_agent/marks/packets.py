@@ -1,7 +1,7 @@
 """Parses and checks the packets of training processes and wrappers. No I/O.
 
 Marks, spans, steps, facts, descriptions of kernels and executed kernels have the formats of
-`roofline_step/_packets.py`. The wrapper (`run/agent_link.py`) also sends which process it wraps; to it alone
+`roofline_step/packets.py`. The wrapper (`run/agent_link.py`) also sends which process it wraps; to it alone
 the agent sends something.
 """
 
@@ -16,7 +16,7 @@ from operator import le
 from typing import NamedTuple
 
 from roofline.texts import printable
-from roofline_step._packets import CALLS, MARK, SPAN_VALUES, SPANS, STEPS, StepForm
+from roofline_step.packets import CALLS, MARK, SPAN_VALUES, SPANS, STEPS, StepForm
 
 from ..ranks.identity import REPORTABLE
 from ..records import KernelShape, MarkKind

@@ -14,12 +14,12 @@ import time
 from collections.abc import Callable, Sequence
 
 from roofline.texts import printable
-from roofline_step._packets import FACT, KERNEL, MAX_FACT, VARIABLES
+from roofline_step.packets import FACT, KERNEL, MAX_FACT, VARIABLES
 
 from ..ranks import slurm
 from ..ranks.discovery import Discovery
 from ..records import Event, EventKind, Rank
-from ..traced.orders import STATE, TraceOrders
+from ..traces.orders import STATE, TraceOrders
 from .gathered import Received
 from .listener import MarkListener, PeerProcess
 from .packets import FEWER, SEEN, STEP_US, TRACE, WRAPPED, parse_calls, parse_shape, parse_variables
@@ -94,7 +94,7 @@ class MarkReceiver:
                 self._receive_packet(self._connections[link], peer, data)
             else:
                 self._forget(link)
-        self._tell_seen()
+        self._send_seen()
         self._ask_for_fewer()
         if not self.traces.idle:
             self.traces.send(self._ask_for_trace)
@@ -147,13 +147,13 @@ class MarkReceiver:
                     link.send(packet, socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL)
         return len(wrapping) if known else None
 
-    def _tell_seen(self) -> None:
+    def _send_seen(self) -> None:
         for link, connection in self._connections.items():
             known = connection.seen or connection.rank is not None
-            if connection.wrapped_pid and known and not connection.seen_told:
+            if connection.wrapped_pid and known and not connection.seen_sent:
                 with contextlib.suppress(OSError):
                     link.send(SEEN.pack(b"R"), socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL)
-                connection.seen_told = True
+                connection.seen_sent = True
 
     def _ask_for_fewer(self) -> None:
         fewer = self.fewer  # set by another thread

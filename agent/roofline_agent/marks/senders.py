@@ -44,7 +44,7 @@ class MarkConnection:
         self.has_marked = False
         self.several: dict[int, Rank] = {}  # a wrapper's: by pid, the ranks that its command has started
         self.seen = False  # a wrapper's: its command was a rank as it began
-        self.seen_told = False
+        self.seen_sent = False
 
 
 class Senders:
@@ -88,7 +88,7 @@ class Senders:
             self._marked = {pid: at for pid, at in self._marked.items() if now - at < TOGETHER_NS}
         if claimed is None or sum(self._discovery.rivals.get(pid) == claimed for pid in self._marked) < 2:
             return rank
-        self._discovery.tell_apart(claimed)
+        self._discovery.distinguish(claimed)
         return self.rank_of(connection, peer)
 
     def wraps(self, connection: MarkConnection, peer: PeerProcess, pid: int) -> None:

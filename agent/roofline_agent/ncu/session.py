@@ -32,7 +32,7 @@ QUERY_S = 20.0
 STUCK_S = 120.0  # nothing new from ncu for so long after the command's end: it will not end by itself
 INTRODUCE_EVERY_S = 2.0
 STATUS_WAIT_S = 2.0
-TELL_EVERY_S = 20.0
+REPORT_EVERY_S = 20.0
 LOG_HEAD = 1 << 20  # errors come before the table
 MAX_SHAPES = 60_000  # below MAX_KERNELS of marks/receiver.py, with a margin
 
@@ -130,17 +130,16 @@ class Session:
         choice: Sequence[str],
         steps: tuple[tuple[int, int], ...],
         notify: Callable[[str], None],
-        proc: str = "/proc",
     ) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="roofline-ncu-"))
-        self._ncu, self._metrics, self._steps, self._notify, self._proc = ncu, choice, steps, notify, proc
+        self._ncu, self._metrics, self._steps, self._notify = ncu, choice, steps, notify
         os.mkfifo(self.folder / "alive", 0o600)
         # Both ends, so that opening it waits for nobody; never written to.
         self._alive = os.open(self.folder / "alive", os.O_RDWR)
         self._introduced, self._progress = time.monotonic(), (False, 0)
         self._size, self._grown = 0, time.monotonic()
         self._warned = False
-        self._tell_after = TELL_EVERY_S
+        self._report_after = REPORT_EVERY_S
 
     def command(self, words: Sequence[str]) -> list[str]:
         return command.whole(self._ncu, self._metrics, self.folder, words)
@@ -199,14 +198,14 @@ class Session:
     def check_progress(self, profiler: subprocess.Popen[bytes]) -> None:
         """Notify the user of errors at once, and now and then of a step that takes long; kill a profiler that
         does not end after its command."""
-        self._tell_of_long_step()
+        self._report_long_step()
         log = self.folder / "log"
         size = log.stat().st_size if log.exists() else 0
         if size != self._size or self.status is None:
             self._grown = time.monotonic()
         if size != self._size and not self._warned:
             text = _text(log, LOG_HEAD)
-            why = diagnosis.reason(text, self._proc) if "==ERROR==" in text else ""
+            why = diagnosis.reason(text) if "==ERROR==" in text else ""
             if why:
                 self._warned = True
                 self._notify(f"roofline-agent: ncu cannot profile: {why}")
@@ -215,14 +214,14 @@ class Session:
             self._notify(f"roofline-agent: ncu has not ended {STUCK_S:.0f} s after its command: it is killed")
             profiler.send_signal(signal.SIGKILL)
 
-    def _tell_of_long_step(self) -> None:
+    def _report_long_step(self) -> None:
         now = time.monotonic_ns()
         open_ = [one for one in parse_windows(_text(self.folder / "windows"), now) if not one.closed]
         if not open_ or self.status is not None:
             return
         lasted = (now - open_[-1].begin_ns) / 1e9
-        if lasted >= self._tell_after:
-            self._tell_after = lasted + TELL_EVERY_S
+        if lasted >= self._report_after:
+            self._report_after = lasted + REPORT_EVERY_S
             self._notify(
                 f"roofline-agent: ncu is at step {open_[-1].step}, for {lasted:.0f} s now: it runs each "
                 "kernel several times, which takes some 0.3 s a kernel"
@@ -255,7 +254,7 @@ class Session:
             )
             return []
         if not launches and not self._warned:
-            why = diagnosis.reason(_text(self.folder / "log"), self._proc) or "no kernel ran in these steps"
+            why = diagnosis.reason(_text(self.folder / "log")) or "no kernel ran in these steps"
             self._notify(f"roofline-agent: nothing was profiled in steps {asked}: {why}")
         to_epoch = time.time_ns() - time.monotonic_ns()
         shares = share_out(launches[:MAX_SHAPES], windows)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 
-from roofline_step._packets import VARIABLES, pack_fact
+from roofline_step.packets import VARIABLES, pack_fact
 
 from ..marks.listener import PeerProcess
 from ..marks.receiver import MarkReceiver

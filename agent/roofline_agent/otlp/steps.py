@@ -12,7 +12,7 @@ from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from roofline_step._packets import MAX_SPANS, Span, pack_mark, pack_spans
+from roofline_step.packets import MAX_SPANS, Span, pack_mark, pack_spans
 
 from ..records import MarkKind
 from ..uplink.bounds import MAX_COUNT, MAX_TIME_NS, is_time

@@ -229,7 +229,7 @@ class Discovery:
         found = self._ranks.get(rank.pid)
         return found if found is not None and found.start_ns == rank.start_ns else rank
 
-    def tell_apart(self, claimed: Claimed) -> None:
+    def distinguish(self, claimed: Claimed) -> None:
         """Several processes that claim this rank train at the same time: none follows on another. One that
         has just ended does not train."""
         rivals = [pid for pid, other in self.rivals.items() if other == claimed]

@@ -158,7 +158,7 @@ def named_job(environ: Mapping[str, str], default_job: str = "") -> str:
     return askable((environ.get("ROOFLINE_JOB") or _scheduler_job(environ) or default_job)[:MAX_NAME])
 
 
-def told_apart(job: str, host: str, user: str) -> str:
+def distinguished(job: str, host: str, user: str) -> str:
     """The name of a job that a launcher gave, with what tells it from those on other nodes or of other users
     that would have the same."""
     if job.startswith(_OF_LOCAL_CLUSTER):

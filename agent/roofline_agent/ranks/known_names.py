@@ -14,7 +14,7 @@ from typing import NamedTuple
 from ..records import Rank
 from .candidates import Candidate
 from .claims import Owned, owners_of
-from .identity import MAX_NAME, NO_JOB, Identity, told_apart
+from .identity import MAX_NAME, NO_JOB, Identity, distinguished
 from .names import job_of, launch_of, submitter, user_of
 from .new_names import PROCESSES, RANKS, NewNames
 from .processes import Processes
@@ -125,4 +125,4 @@ class KnownNames:
         if one.identity.job == NO_JOB:
             by_hand = one.identity.framework == "roofline"
             return job_of(self._processes, one.pid, of_session=by_hand)
-        return told_apart(one.identity.job, self._host, user_of(self._processes, one.pid))
+        return distinguished(one.identity.job, self._host, user_of(self._processes, one.pid))

@@ -1,8 +1,8 @@
 """Facts about ranks from their environment: tags, and settings that matter for speed, to compare runs by.
 
-Only variables that RELEVANT lists, and those that tags come from (tags.py, slurm.py, pods.py, tracing.py),
-leave the node: none of them holds a secret, an address or the rank's own number. What a program sets for
-itself after its start is not seen.
+Only variables that RELEVANT lists, and those that tags come from (tags.py, slurm.py, pods.py,
+traceparent.py), leave the node: none of them holds a secret, an address or the rank's own number. What a
+program sets for itself after its start is not seen.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from roofline.texts import printable
 
 from ..records import Event, EventKind, Rank
-from . import pods, slurm, tags, tracing
+from . import pods, slurm, tags, traceparent
 from .askable import problem_of
 
 log = logging.getLogger(__name__)
@@ -116,7 +116,7 @@ class RankFacts:
                 problems.append(f"ROOFLINE_JOB: {problem}")
             for problem in problems:
                 log.warning("%s of job %s: %s", rank.key, rank.job, problem)
-            by_others = slurm.attributes(environ) | pods.attributes(environ) | tracing.attributes(environ)
+            by_others = slurm.attributes(environ) | pods.attributes(environ) | traceparent.attributes(environ)
             self._keep(slurm.number_of(environ), rank)
             for name, value in (by_others | found.tags).items():
                 facts.append(fact_of(rank, f"{tags.FACT}{name}={value}", now))

@@ -14,8 +14,8 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from roofline_step._packets import CALLS, FACT, KERNEL, MAX_SPANS, Span, pack_fact, pack_mark, pack_spans
-from roofline_step._sender import trusted
+from roofline_step.packets import CALLS, FACT, KERNEL, MAX_SPANS, Span, pack_fact, pack_mark, pack_spans
+from roofline_step.sockets import trusted
 
 from ..marks.packets import FEWER, SEEN, STEP_US, TRACE, WRAPPED
 from ..records import KernelShape, MarkKind

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from roofline.texts import printable
 
-from ..ranks.identity import LOCAL_JOB, identify, named_job, told_apart
+from ..ranks.identity import LOCAL_JOB, distinguished, identify, named_job
 from ..ranks.launchers import starts_all
 from ..ranks.names import job_of, user_of
 from ..ranks.processes import Processes
@@ -18,11 +18,11 @@ from .rank_environment import Naming
 NOT_TRAINING = ("ps", "evaluator")
 
 
-def with_local_job(environ: Mapping[str, str], naming: Naming, pid: int = 0) -> dict[str, str]:
-    """Variables with the name that the job has if nothing else names it. pid: of the wrapper."""
+def with_local_job(environ: Mapping[str, str], naming: Naming) -> dict[str, str]:
+    """Variables with the name that the job has if nothing else names it."""
     by_hand = naming.role is not None or naming.rank is not None
     by_hand = by_hand or "ROOFLINE_ROLE" in environ or "ROOFLINE_RANK" in environ
-    return {**environ, LOCAL_JOB: job_of(Processes(), pid or os.getpid(), of_session=by_hand)}
+    return {**environ, LOCAL_JOB: job_of(Processes(), os.getpid(), of_session=by_hand)}
 
 
 def announcement(command: Sequence[str], environ: Mapping[str, str]) -> str:
@@ -37,6 +37,6 @@ def announcement(command: Sequence[str], environ: Mapping[str, str]) -> str:
         return ""
     job = identity.job
     if not named_job(environ):
-        job = told_apart(job, socket.gethostname(), user_of(Processes(), os.getpid()))
+        job = distinguished(job, socket.gethostname(), user_of(Processes(), os.getpid()))
     job = printable(job)  # as it is sent
     return f"roofline-agent: recorded as job {job}; see `roofline-client report --job {shlex.quote(job)}`"

@@ -17,14 +17,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..hooks.tracing import UNNUMBERED
-from ..traced.orders import ASKED, FAILED, READING, RECORDED, REFUSED, STATE
+from ..hooks.tracing import JAX, UNNUMBERED
+from ..traces.orders import ASKED, FAILED, READING, RECORDED, REFUSED, STATE
 from .agent_link import AgentLink
 from .rank_page import RankPage
 
 if TYPE_CHECKING:
-    from ..traced.handing import Done
-    from ..traced.steps import TracedSteps
+    from ..traces.handing import Done
+    from ..traces.steps import TracedSteps
 
 __all__ = ["STATE", "RankTraces"]
 
@@ -37,7 +37,6 @@ BESIDE_KERNELS = (
     "oneDNN's and MKL's kernels of all steps are recorded, beside which operators would count twice; start "
     "the rank with --no-kernels"
 )
-JAX = "jax_trace"  # the hooks that recorded it
 NO_HOOKS = "no hooks mark its steps (--no-steps, --step-regex, --ncu), or they cannot be asked (no /proc)"
 
 
@@ -147,7 +146,7 @@ class RankTraces:
         """What to say of it."""
         # One wrapper runs per rank: what only a trace needs is loaded with the first one.
         from ..child_process import ChildProcess, bare_environment
-        from ..traced.handing import load, parse_done
+        from ..traces.handing import load, parse_done
 
         done, out = parse_done(path), path.with_suffix(".read")
         steps = _named_of(done)
@@ -156,7 +155,7 @@ class RankTraces:
             return _not_recorded(
                 steps, f"the trace is larger than {MOST_BYTES >> 20} MiB: ask for fewer steps"
             )
-        command = [sys.executable, "-m", "roofline_agent.traced", str(path), str(out)]
+        command = [sys.executable, "-m", "roofline_agent.traces", str(path), str(out)]
         with ChildProcess(command, bare_environment("PYTHON")) as child:
             try:
                 for _ in child.lines(total_s=READ_S):

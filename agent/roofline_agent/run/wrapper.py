@@ -19,8 +19,8 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
-from roofline_step._packets import Span
-from roofline_step._sender import socket_paths
+from roofline_step.packets import Span
+from roofline_step.sockets import socket_paths
 
 from ..ranks import tags
 from ..schedule import give_way

@@ -10,7 +10,7 @@ from roofline.v1 import ingest_pb2 as pb
 
 from ..netbench import wire as net_wire
 from ..netbench.bench import NetBench
-from ..traced.orders import TraceOrder, TraceOutcome
+from ..traces.orders import TraceOrder, TraceOutcome
 from .encoding import Greeting
 
 MAX_STEP_US = 2**32 - 1

@@ -22,14 +22,15 @@ from roofline.v1 import ingest_pb2 as pb
 
 from ..errors import Unavailable, Unreachable
 from ..netbench.bench import NetBench
-from ..traced.orders import TraceOrder
+from ..traces.orders import TraceOrder
 from .bounds import MAX_BATCH
 from .commands import Commands
 from .encoding import Greeting, encode_hello, extent_of, is_batch, lineage_of, renumbered
 from .grpc_setup import FEWER_WAKEUPS, grpc, wait_longer
 from .membership import Membership
 from .order import Order, Wanted
-from .spool import MAX_SEQUENCE, Pending, Spool
+from .pending import MAX_SEQUENCE, Pending
+from .spool import Spool
 
 log = logging.getLogger(__name__)
 
@@ -189,7 +190,7 @@ class Exporter(threading.Thread):
             refused = message.rejection
             if not (refused.taken and self._send_anew(refused.sequence)):
                 log.error("the server refused batch %d: %s", refused.sequence, refused.reason)
-                self._spool.reject(refused.sequence)
+                self._spool.drop_refused(refused.sequence)
             with self._lock:
                 self._order.arrived([refused.sequence], time.monotonic())
             self.push()
@@ -232,12 +233,12 @@ class Exporter(threading.Thread):
         given up, for the server would end the stream, again and again."""
         if len(pending.data) > MAX_BATCH:
             log.error("batch %d is larger than the server takes and is lost", pending.sequence)
-            self._spool.reject(pending.sequence)
+            self._spool.drop_refused(pending.sequence)
             return False
         if is_batch(pending.data, pending.sequence):
             return True
         log.error("batch %d in the spool is damaged and is lost", pending.sequence)
-        self._spool.give_up(pending.sequence)
+        self._spool.drop_damaged(pending.sequence)
         return False
 
     def _take_ack(self, ack: Any) -> None:
@@ -250,7 +251,7 @@ class Exporter(threading.Thread):
                 return
             self._acked = max(self._acked, *kept)
             if self._exact:
-                self._spool.forget(kept)
+                self._spool.ack_single(kept)
             else:
                 self._spool.ack(max(kept))
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from ..records import Batch, EventKind, Rank
-from .spool import MAX_SEQUENCE
+from .pending import MAX_SEQUENCE
 
 WINDOW = 64  # batches on their way
 FIRST_OLD = 1  # of the backlog, at first: on a slow link a few take longer than new ones may wait

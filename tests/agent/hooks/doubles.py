@@ -7,7 +7,8 @@ from typing import Any
 
 from roofline_agent.hooks.marker import NoAccount
 from roofline_agent.hooks.torch.batches import Batches
-from roofline_agent.hooks.torch.recorder import BACKWARD, INPUT, OPTIMIZER, Recorder
+from roofline_agent.hooks.torch.phases import BACKWARD, INPUT, OPTIMIZER
+from roofline_agent.hooks.torch.recorder import Recorder
 
 
 class RecordingMarker:

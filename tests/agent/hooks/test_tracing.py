@@ -14,7 +14,7 @@ from roofline_agent.hooks import Marker, tracing
 from roofline_agent.hooks.kernel_switch import KernelSwitch
 from roofline_agent.hooks.tf.steps import Steps, TrainingCall
 from roofline_agent.run.rank_page import RankPage
-from roofline_agent.traced.handing import parse_done
+from roofline_agent.traces.handing import parse_done
 
 
 class FakeProfiler:
@@ -240,7 +240,8 @@ def test_training_that_marks_its_steps_itself_has_no_step_with_the_writing_of_a_
         ("between.trace", stopped),
     ]
     (path,) = rank.folder.glob("*.done")
-    assert parse_done(path).steps[0][1] == started
+    done = parse_done(path)
+    assert (done.framework, done.steps[0][1]) == ("torch", started)
 
 
 def test_step_that_a_training_may_not_mark_next_is_not_begun_for_it(rank: Rank) -> None:

@@ -11,7 +11,7 @@ from roofline_agent.kubernetes.patch import FOLDER, HOOKS, OPEN_MPI_EXPORTS, pat
 from roofline_agent.ranks import pods
 from roofline_agent.ranks.discovery import Discovery
 from roofline_agent.ranks.identity import may_name_a_rank
-from roofline_step._sender import SYSTEM_SOCKET
+from roofline_step.sockets import SYSTEM_SOCKET
 
 from tests.fakes import add_process
 

@@ -43,7 +43,8 @@ from roofline_agent.uplink.encoding import encode
 from roofline_server.ingest import columns, service
 from roofline_server.ingest import marks as server_marks
 from roofline_server.ingest import steps as server_steps
-from roofline_step._packets import (
+from roofline_step._sender import Sender
+from roofline_step.packets import (
     ABSENT,
     CALLS,
     FACT,
@@ -58,7 +59,6 @@ from roofline_step._packets import (
     pack_spans,
     pack_steps,
 )
-from roofline_step._sender import Sender
 
 from tests.fakes import add_process, ended, wait_for
 
@@ -131,8 +131,7 @@ def test_mark_of_a_rank(site: Site) -> None:
     assert marks == [Mark(rank, rank, 1, 5, 64, 99, "", True), Mark(rank, rank, 4, -1, None, 100, "input")]
     assert (calls, events) == ([], [])
     assert site.take() == ([], [], []), "handed over once"
-    assert sender._socket is not None
-    sender._socket.close()
+    sender.close()
 
 
 def test_two_trainings_with_one_rank_keep_their_own_steps(site: Site) -> None:
@@ -961,8 +960,7 @@ def test_rank_sends_its_kernels_itself(site: Site) -> None:
     rank = site.discovery.ranks[os.getpid()]
     assert calls == [Call(rank, SHAPE, 5, 10), Call(rank, SHAPE, 20, 7)]
     assert [(e.kind, e.begin_ns, e.end_ns) for e in events] == [(EventKind.KERNELS_COVERED, 0, 100)]
-    assert sender._socket is not None
-    sender._socket.close()
+    sender.close()
 
 
 def test_kernels_are_described_to_an_agent_that_comes_later(site: Site) -> None:
@@ -970,8 +968,7 @@ def test_kernels_are_described_to_an_agent_that_comes_later(site: Site) -> None:
     sender._kernels[tuple(SHAPE)] = 0
     sender.send_calls([(0, 5, 10)], 0, 100)
     assert [call.shape for call in site.take()[1]] == [SHAPE]
-    assert sender._socket is not None
-    sender._socket.close()
+    sender.close()
 
 
 def test_lines_of_a_library_are_no_kernels_beside_those_the_rank_sends(site: Site) -> None:

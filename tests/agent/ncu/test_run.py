@@ -19,7 +19,7 @@ import psutil
 import pytest
 from roofline_agent.marks.packets import WRAPPED
 from roofline_agent.run.wrapper import NO_AGENT
-from roofline_step._packets import CALLS, FACT, KERNEL
+from roofline_step.packets import CALLS, FACT, KERNEL
 
 from tests.fakes import AGENT, FakeAgent, clean_environ, decode_mark, ended, wait_for
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from roofline_agent.ncu import command, diagnosis
-from roofline_agent.ncu.session import TELL_EVERY_S, Session, Unusable, check, read_launches
+from roofline_agent.ncu.session import REPORT_EVERY_S, Session, Unusable, check, read_launches
 
 from tests.fakes import clean_environ, ended
 
@@ -196,7 +196,7 @@ def test_trial_without_a_gpu_has_its_own_exit_code() -> None:
 def test_user_is_told_of_a_step_that_takes_long() -> None:
     told: list[str] = []
     session = Session("ncu", (), ((20, 20),), told.append)
-    begun = time.monotonic_ns() - round((TELL_EVERY_S + 1) * 1e9)
+    begun = time.monotonic_ns() - round((REPORT_EVERY_S + 1) * 1e9)
     with ended(subprocess.Popen(["sleep", "60"])) as profiler:
         for line in (f"20 {begun}\n", f"20 {begun}\n", f"20 {begun} {begun + 1}\n"):
             (session.folder / "windows").write_text(line)

@@ -512,11 +512,11 @@ def test_restart_is_the_same_rank_though_both_marked_within_seconds(tmp_path: Pa
     discovery.scan()
     (claimed,) = set(discovery.rivals.values())
     (tmp_path / "11").rename(tmp_path / "gone")
-    discovery.tell_apart(claimed)
+    discovery.distinguish(claimed)
     assert [(rank.pid, rank.index) for rank in discovery.ranks.values()] == [(12, int(SLURM["SLURM_PROCID"]))]
     add_process(tmp_path, 13, SLURM, start_ticks=600)
     discovery.scan()
-    discovery.tell_apart(claimed)
+    discovery.distinguish(claimed)
     assert len({rank.index for rank in discovery.ranks.values()}) == 2, "both live"
 
 

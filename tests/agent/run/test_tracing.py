@@ -11,16 +11,14 @@ from typing import Any
 
 import pytest
 from roofline_agent.hooks import Marker
-from roofline_agent.hooks.jax.trace import JaxProfiler
-from roofline_agent.hooks.torch.trace import TorchProfiler
-from roofline_agent.hooks.tracing import LENGTH_AT, NEVER, REQUEST_AT, called
+from roofline_agent.hooks.tracing import LENGTH_AT, NEVER, REQUEST_AT
 from roofline_agent.run import tracing
 from roofline_agent.run.rank_page import RankPage
 from roofline_agent.run.tracing import RankTraces
 
 from tests.fakes import wait_for
 
-from ..traced.test_steps import BORDERS, LATER, LINEAR, PRODUCT, UNIX_MINUS_NODE, trace
+from ..traces.test_steps import BORDERS, LATER, LINEAR, PRODUCT, UNIX_MINUS_NODE, trace
 
 
 class FakeLink:
@@ -67,7 +65,7 @@ class Wrapper:
 
     def hooks_are_done(self) -> None:
         trace(self.folder, LINEAR, PRODUCT, LATER)
-        said = {"trace": "1-1.json", "framework": "torch_trace", "steps": BORDERS, "stop_ns": 10**8}
+        said = {"trace": "1-1.json", "framework": "torch", "steps": BORDERS, "stop_ns": 10**8}
         self.hooks_write("done", {**said, "unix_minus_node_ns": UNIX_MINUS_NODE})
 
     def until_over(self) -> str:
@@ -86,11 +84,6 @@ def wrapper(monkeypatch: pytest.MonkeyPatch) -> Iterator[Wrapper]:
     yield made
     made.traces.close()
     made.page.close()
-
-
-def test_hooks_say_whose_profiler_it_was_as_the_wrapper_reads_it() -> None:
-    assert called(JaxProfiler) == tracing.JAX
-    assert called(TorchProfiler) == "torch_trace"
 
 
 def test_trace_is_read_sent_by_step_and_removed(wrapper: Wrapper) -> None:

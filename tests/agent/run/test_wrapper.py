@@ -29,7 +29,7 @@ from roofline_agent.run.rank_environment import (
     rank_environment,
 )
 from roofline_agent.run.wrapper import NO_AGENT, NOT_SEEN
-from roofline_step._packets import CALLS, KERNEL
+from roofline_step.packets import CALLS, KERNEL
 
 from tests.fakes import AGENT, FakeAgent, clean_environ, ended, wait_for
 

@@ -18,7 +18,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from roofline_agent import __version__
 from roofline_agent.errors import Unavailable
-from roofline_agent.uplink.spool import FORMAT, MAX_SEQUENCE, MEMORY_BATCHES, Spool
+from roofline_agent.uplink.memory_queue import MEMORY_BATCHES
+from roofline_agent.uplink.pending import MAX_SEQUENCE
+from roofline_agent.uplink.spool import Spool
+from roofline_agent.uplink.spool_file import FORMAT
 
 
 class Disk:
@@ -132,7 +135,7 @@ def test_welcome_between_number_and_append_is_not_undone(spool: Spool) -> None:
 
 def test_rejected_batch_is_dropped_and_counted(spool: Spool) -> None:
     fill(spool, 3)
-    spool.reject(2)
+    spool.drop_refused(2)
     assert (sequences(spool), spool.refused, spool.bytes_waiting) == ([1, 3], 1, 2)
 
 
@@ -177,7 +180,7 @@ def test_memory_is_bounded_in_bytes_too(spool: Spool, disk: Disk) -> None:
 def test_rejection_survives_a_full_disk(spool: Spool, disk: Disk) -> None:
     fill(spool, 1)
     disk.refuse()
-    spool.reject(1)
+    spool.drop_refused(1)
     assert spool.refused == 1
 
 
@@ -231,7 +234,7 @@ def test_newest_is_returned_whatever_happened_before_it(spool: Spool, disk: Disk
     assert spool.pending(1, 10) == [(2, b"\2")]
     assert spool.pending(2, 10) == []
     assert spool.pending(1, 0) == []
-    spool.reject(2)
+    spool.drop_refused(2)
     assert spool.pending(1, 10) == []
     disk.refuse()
     fill(spool, 1)
@@ -288,14 +291,14 @@ def test_batch_that_waits_can_be_had_and_taken_away_uncounted(spool: Spool) -> N
 
 def test_single_batches_leave_at_once_and_the_disk_with_the_next_one(spool: Spool, disk: Disk) -> None:
     fill(spool, 5, 10)
-    spool.forget([2, 5])
+    spool.ack_single([2, 5])
     assert sequences(spool) == [1, 3, 4]
     assert sequences(spool, 1, 1) == [3]
     assert spool.bytes_waiting == 30
     assert disk.batches() == [1, 2, 3, 4, 5]
     fill(spool, 1, 10)
     assert disk.batches() == [1, 3, 4, 6]
-    spool.forget([1, 3, 4, 6])
+    spool.ack_single([1, 3, 4, 6])
     assert spool.bytes_waiting == 0
     assert spool.acked == 6
 
@@ -303,7 +306,7 @@ def test_single_batches_leave_at_once_and_the_disk_with_the_next_one(spool: Spoo
 def test_agent_killed_before_it_forgets_single_ones_sends_them_again(tmp_path: Path, disk: Disk) -> None:
     spool = Spool(tmp_path / "spool.db", 1000, disk.connect)
     fill(spool, 4)
-    spool.forget([3, 4])
+    spool.ack_single([3, 4])
     disk.close()
     again = Spool(tmp_path / "spool.db")
     assert sequences(again) == [1, 2, 3, 4]
@@ -335,7 +338,7 @@ class Model(NamedTuple):
 
 
 @given(
-    st.lists(st.tuples(st.sampled_from(("fill", "forget", "ack", "remove", "reopen")), st.integers(0, 40)))
+    st.lists(st.tuples(st.sampled_from(("fill", "single", "ack", "remove", "reopen")), st.integers(0, 40)))
 )
 def test_spool_holds_what_is_not_acknowledged_whatever_the_order_of_acks(
     tmp_path_factory: pytest.TempPathFactory, does: list[tuple[str, int]]
@@ -346,9 +349,9 @@ def test_spool_holds_what_is_not_acknowledged_whatever_the_order_of_acks(
         if what == "fill":
             model.waiting[spool.next_sequence()] = number + 1  # no batch is empty
             spool.append(spool.next_sequence(), bytes(number + 1))
-        elif what == "forget":
+        elif what == "single":
             some = [number, number + 2]
-            spool.forget([one for one in some if one < spool.next_sequence()])
+            spool.ack_single([one for one in some if one < spool.next_sequence()])
             for one in some:
                 model.waiting.pop(one, None)
         elif what == "ack":
@@ -518,7 +521,7 @@ def damage_while_open(path: Path, disk: Disk) -> None:
         file.write(b"\xa5" * (path.stat().st_size - 2 * PAGE))
 
 
-@pytest.mark.parametrize("does", ["pending", "ack", "forget", "remove", "append"])
+@pytest.mark.parametrize("does", ["pending", "ack", "ack_single", "remove", "append"])
 def test_damage_of_an_open_spool_costs_what_waits_and_nothing_later(
     tmp_path: Path, disk: Disk, does: str
 ) -> None:
@@ -529,8 +532,8 @@ def test_damage_of_an_open_spool_costs_what_waits_and_nothing_later(
     damage_while_open(path, disk)
     if does == "ack":
         spool.ack(3)
-    elif does == "forget":
-        spool.forget([3])
+    elif does == "ack_single":
+        spool.ack_single([3])
     elif does == "remove":
         spool.remove(3)
     elif does == "append":
@@ -635,18 +638,18 @@ def test_backlog_is_read_once(spool: Spool, monkeypatch: pytest.MonkeyPatch) -> 
     """What the server has of it, but what is still on disk, is not read with each of its acks."""
     fill(spool, 100)
     read: list[int] = []
-    on_disk = spool._on_disk
-    monkeypatch.setattr(spool, "_on_disk", lambda *asked: read.append(len(found := on_disk(*asked))) or found)
+    in_file = spool._in_file
+    monkeypatch.setattr(spool, "_in_file", lambda *asked: read.append(len(found := in_file(*asked))) or found)
     for first in range(0, 100, 10):
         spool.pending(first, 10)
-        spool.forget(range(first + 1, first + 11))
+        spool.ack_single(range(first + 1, first + 11))
     assert sum(read) <= 110
 
 
 def test_losses_are_told_by_what_they_come_from(spool: Spool) -> None:
     fill(spool, 5, 300)
-    spool.reject(4)
-    spool.give_up(5)
+    spool.drop_refused(4)
+    spool.drop_damaged(5)
     assert spool.take_losses() == [
         (2, "spool full"),
         (1, "spool damaged"),

@@ -16,7 +16,7 @@ from roofline_agent.ranks.discovery import Discovery
 from roofline_agent.records import Batch, EventKind
 from roofline_agent.uplink.encoding import encode
 from roofline_server.ingest.decode import decode, parse
-from roofline_step._packets import (
+from roofline_step.packets import (
     FACT,
     VARIABLES,
     StepForm,

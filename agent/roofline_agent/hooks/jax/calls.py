@@ -17,9 +17,9 @@ import types
 from typing import Any, Callable, Optional
 
 from .. import Marker
-from .beside import CallsBeside, SharedSteps
 from .programs import JaxExecutable, JaxFunction
 from .steps import JaxCall, JaxSteps, held
+from .threads import OtherThread, SharedSteps
 
 ORIGIN, CALLS = "_roofline_origin", "_roofline_calls"  # attributes of JAX's objects
 # The wrapper sets all of these; a user sets one.
@@ -32,7 +32,7 @@ _identity = threading.get_ident
 class _OfThread(threading.local):
     inside = False  # a compiled function is being called or traced
     compiled: Optional[JaxExecutable] = None
-    beside: Optional[CallsBeside] = None  # while another thread trains
+    other: Optional[OtherThread] = None  # while another one trains
 
 
 class JaxWatch:
@@ -102,7 +102,7 @@ class JaxWatch:
                     program, result = found
                     call = JaxCall(program, begin, now if compiled else begin, held(result))
                     if self.thread and self.thread != me:
-                        self._called_beside(call._replace(result=None), me)
+                        self._called_in_other(call._replace(result=None), me)
                         return out
                     steps = self._used
                     steps.called(call, now)
@@ -115,23 +115,23 @@ class JaxWatch:
         finally:
             thread.inside, thread.compiled = False, None
 
-    def _called_beside(self, call: JaxCall, me: int) -> None:
+    def _called_in_other(self, call: JaxCall, me: int) -> None:
         """In another thread than the one that trains: it may train now."""
-        beside = self.of_thread.beside
-        if beside is None:
-            beside = self.of_thread.beside = CallsBeside()
-        if beside.trains(call, self._called_ns, self.steps, self.thread):
+        other = self.of_thread.other
+        if other is None:
+            other = self.of_thread.other = OtherThread()
+        if other.trains(call, self._called_ns, self.steps, self.thread):
             # The other may be at work with the steps: this one begins to be with its next call.
             self.thread = -me
 
     def _joins(self, me: int) -> bool:
         """Whether this thread is the one that trains from here on."""
-        beside = self.of_thread.beside
-        if self.thread != -me or beside is None:
+        other = self.of_thread.other
+        if self.thread != -me or other is None:
             return False
-        self.thread, self.of_thread.beside = me, None
+        self.thread, self.of_thread.other = me, None
         try:
-            self.steps.move(beside.calls, beside.leads)
+            self.steps.move(other.calls, other.leads)
         except Exception:
             self.marker.failed("jax_calls")
         return True

@@ -95,8 +95,8 @@ class _EndedCall(NamedTuple):
     end_ns: int
 
 
-class _Apart(NamedTuple):
-    """A stretch of no step."""
+class _BetweenSteps(NamedTuple):
+    """A stretch between two steps."""
 
     name: str
     begin_ns: int
@@ -126,8 +126,8 @@ class JaxSteps:
         self._number = -1
         self._border_ns = 0
         self._usual_flops = 0  # of what belongs to the next step, but trains nothing
-        self._beside_flops = 0  # the most that this was in a step of this leader
-        self._apart: Optional[_Apart] = None  # since the last border
+        self._most_usual_flops = 0  # the most that this was in a step of this leader
+        self._between: Optional[_BetweenSteps] = None  # since the last border
         self._calls: List[Tuple[int, int, int]] = []
         self._covered_ns: Optional[int] = None
         self._sent_ns = 0
@@ -194,7 +194,9 @@ class JaxSteps:
         queue += calls
         if leads is not None and self.leader not in (None, leads):
             self._lead(leads)
-            self._apart = _Apart("between.other", self._border_ns, max(self._border_ns, calls[0].begin_ns))
+            self._between = _BetweenSteps(
+                "between.other", self._border_ns, max(self._border_ns, calls[0].begin_ns)
+            )
 
     def finish(self, now: int) -> None:
         """The process ends."""
@@ -281,7 +283,7 @@ class JaxSteps:
     def _lead(self, function: CalledFunction) -> None:
         self.leader, function.led = function, True
         self._others, self._others_flops, self._waiting = [], 0, []
-        self._usual_flops = self._beside_flops = 0
+        self._usual_flops = self._most_usual_flops = 0
         self._first = self._number + 1
         self._marker.fact("steps.of", function.name)
 
@@ -312,13 +314,13 @@ class JaxSteps:
         if function.usual:
             self._usual_flops += 0 if function.feeds_back else flops or 0
         elif flops is None or not flops < HEAVY * self.step_flops:
-            begin = self._apart.begin_ns if self._apart else max(ended.called_ns, self._border_ns)
-            self._apart = _Apart("between.evaluation", begin, ended.end_ns)
+            begin = self._between.begin_ns if self._between else max(ended.called_ns, self._border_ns)
+            self._between = _BetweenSteps("between.evaluation", begin, ended.end_ns)
 
     @property
     def step_flops(self) -> float:
         """Of the largest steps, as the last one of an epoch may be small; UNKNOWN."""
-        return UNKNOWN if self.leader is None else self.leader.flops + self._beside_flops
+        return UNKNOWN if self.leader is None else self.leader.flops + self._most_usual_flops
 
     def steps_led(self) -> int:
         """How many steps this leader has made."""
@@ -360,7 +362,7 @@ class JaxSteps:
         first = next(at for at, one in enumerate(self._others) if one.program.function is function)
         since = self._others[first:]
         self._lead(function)
-        self._apart = _Apart("between.other", self._border_ns, since[0].called_ns)
+        self._between = _BetweenSteps("between.other", self._border_ns, since[0].called_ns)
         self._place_all(since)
         return True
 
@@ -381,20 +383,20 @@ class JaxSteps:
         self._number += 1
         if self._usual_flops:
             # In the first two steps everything seems usual.
-            if self._usual_flops > self._beside_flops or self._number - self._first < 3:
-                self._beside_flops = self._usual_flops
+            if self._usual_flops > self._most_usual_flops or self._number - self._first < 3:
+                self._most_usual_flops = self._usual_flops
             self._usual_flops = 0
         counts = marker.over(self._number, end)
-        if self._apart is None and self._send_alike(program, max(begin, self._border_ns), end, counts):
+        if self._between is None and self._send_alike(program, max(begin, self._border_ns), end, counts):
             self._border_ns = end
             self._stand_still()
             return
         begin_ns: Optional[int] = None
         spans: List[Tuple[str, int, int, Optional[int], int]] = []
-        if self._apart is not None:
-            apart, self._apart = self._apart, None
-            begin_ns = max(apart.begin_ns, min(apart.end_ns, called))
-            spans.append((apart.name, apart.begin_ns, begin_ns, None, 1))
+        if self._between is not None:
+            between, self._between = self._between, None
+            begin_ns = max(between.begin_ns, min(between.end_ns, called))
+            spans.append((between.name, between.begin_ns, begin_ns, None, 1))
         elif counts is not None:
             spans += counts.spans()
         spans.append(("phase.call", max(begin, begin_ns or self._border_ns), end, None, 1))
@@ -407,7 +409,7 @@ class JaxSteps:
         """For a trace, behind the border that was handed over last."""
         stall = self._marker.take_stall()
         if stall is not None:
-            self._apart = _Apart("between.trace", *stall)
+            self._between = _BetweenSteps("between.trace", *stall)
 
     def _send_alike(self, program: JaxProgram, begin: int, end: int, counts: Any) -> bool:
         """Send a step that follows on the one before by a layout, in a fraction of the time."""

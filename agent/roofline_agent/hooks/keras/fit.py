@@ -19,7 +19,7 @@ from ..tf import between as tf_between
 from ..tf.accumulation import Accumulation
 from ..tf.iterators import Yields, yielded_by
 from ..tf.steps import TrainingCall, steps
-from ..tf.trained import MOST_KINDS, describe
+from ..tf.training_function import MOST_KINDS, describe
 from ..tf.updates import UpdateCounter, UpdatesOfCalls, counters
 from .batches import BatchCut, cut_of
 
@@ -46,7 +46,7 @@ def patch(module: Any, marker: Marker) -> None:
     _patch_batch(owner, fits)
     _patch_data(module, fits)
     for name in tf_between.EVALUATES:
-        tf_between.apart(owner, name, "evaluation", marker)
+        tf_between.mark_between(owner, name, "evaluation", marker)
     tf_between.patch(module, marker)
 
 

@@ -33,15 +33,15 @@ def patch(module: Any, marker: Marker) -> None:
         # What a module only imports is another module's to patch.
         if owner is not None and getattr(owner, "__module__", "") == module.__name__:
             for method in methods:
-                apart(owner, method, "checkpoint", marker)
+                mark_between(owner, method, "checkpoint", marker)
     if module.__name__.endswith("saved_model.save"):
-        apart(module, "save", "checkpoint", marker)
+        mark_between(module, "save", "checkpoint", marker)
 
 
-def apart(owner: Any, name: str, kind: str, marker: Marker) -> None:
+def mark_between(owner: Any, name: str, kind: str, marker: Marker) -> None:
     """Let what runs in this function be `kind`, and no part of a step."""
     function = vars(owner).get(name)
-    if function is None or hasattr(function, "_roofline_apart"):
+    if function is None or hasattr(function, "_roofline_between"):
         return
     main = threading.main_thread()
 
@@ -57,7 +57,7 @@ def apart(owner: Any, name: str, kind: str, marker: Marker) -> None:
             steps.away -= 1
             _over(kind, begin, marker)
 
-    called._roofline_apart = True  # type: ignore[attr-defined]
+    called._roofline_between = True  # type: ignore[attr-defined]
     setattr(owner, name, called)
 
 

@@ -2,9 +2,9 @@
 step.
 
 A gradient with respect to a variable, taken while a function is traced, makes that function a training step:
-this call of it and all later ones are marked, with as many steps as it makes updates (trained.py). A gradient
-taken with no function around (eager training) ends a step itself. Evaluation takes no gradient and so is no
-step. The hooks of Keras and of the coordinator mark their own steps.
+this call of it and all later ones are marked, with as many steps as it makes updates (training_function.py).
+A gradient taken with no function around (eager training) ends a step itself. Evaluation takes no gradient
+and so is no step. The hooks of Keras and of the coordinator mark their own steps.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from typing import Any, Callable, Iterator, Optional
 
 from .. import Marker
 from .eager import BACKWARD, eager_loop
+from .graph_contents import ATTRIBUTE, GraphContents, contents_of, outermost
 from .steps import TrainingCall, steps
-from .traced import Traced, outermost, traced_in
-from .trained import Trained
+from .training_function import TrainingFunction
 from .updates import counters
 
 
@@ -52,7 +52,7 @@ def _patch_function(function: Any, marker: Marker) -> None:
     def __call__(self: Any, *args: Any, **kwargs: Any) -> Any:
         if steps.quiet or thread.inside:
             return call(self, *args, **kwargs)
-        if not hasattr(self, "_roofline_trained"):
+        if not hasattr(self, "_roofline_training"):
             _meet(self)
         thread.inside, taken, begin = True, gradients.taken, _now()
         try:
@@ -65,11 +65,11 @@ def _patch_function(function: Any, marker: Marker) -> None:
         end = _now()
         if gradients.taken != taken:
             _learn(self)
-        trained = self._roofline_trained
-        if trained is not None and not (steps.coordinated or steps.away):
+        training = self._roofline_training
+        if training is not None and not (steps.coordinated or steps.away):
             try:
                 arguments = (*args, *kwargs.values()) if kwargs else args
-                steps.ended(marker, self, trained.call(begin, end, arguments))
+                steps.ended(marker, self, training.call(begin, end, arguments))
                 steps.measure(marker, end)
             except Exception:
                 marker.failed("tf_function")
@@ -86,7 +86,7 @@ def _patch_function(function: Any, marker: Marker) -> None:
 
 
 def _traced_beforehand(self: Any, concrete: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-    if not hasattr(self, "_roofline_trained"):
+    if not hasattr(self, "_roofline_training"):
         _meet(self)
     thread.inside, taken = True, gradients.taken
     try:
@@ -98,13 +98,13 @@ def _traced_beforehand(self: Any, concrete: Callable[..., Any], args: Any, kwarg
 
 
 def _failed(function: Any) -> None:
-    if getattr(function, "_roofline_trained", None) is not None:
+    if getattr(function, "_roofline_training", None) is not None:
         steps.broken()
 
 
 def _meet(function: Any) -> None:
     """It is about to be called for the first time."""
-    function._roofline_trained = None  # before all that may fail
+    function._roofline_training = None  # before all that may fail
     try:
         function._roofline_before = counters.values()
     except Exception:  # then all updates count as made since
@@ -114,10 +114,11 @@ def _meet(function: Any) -> None:
 def _learn(function: Any) -> None:
     """A gradient was taken while it was traced."""
     try:
-        trained = function._roofline_trained
-        if trained is None:
-            trained = function._roofline_trained = Trained(function.__dict__.pop("_roofline_before", {}))
-        trained.learn(gradients.graph)
+        training = function._roofline_training
+        if training is None:
+            before = function.__dict__.pop("_roofline_before", {})
+            training = function._roofline_training = TrainingFunction(before)
+        training.learn(gradients.graph)
         gradients.graph = None
     except Exception:
         return  # it is not taken for a training then; what is marked otherwise is
@@ -157,16 +158,16 @@ def _gradient_taken(
     if not eager:
         inner = default_graph()
         graph, repeated = outermost(inner)
-        traced = traced_in(graph)
-        traced.gradient(first, repeated, inner)
+        contents = contents_of(graph)
+        contents.gradient(first, repeated, inner)
         gradients.graph = graph
         # Other hooks know the size better: of the placed variables, of what Horovod reduces.
         if not steps.coordinated and "horovod.tensorflow" not in sys.modules:
             # Of all gradients together that one call of this function takes.
             for variable in _variables(sources):
-                traced.sizes[id(variable)] = int(variable.shape.num_elements()) * _bytes_of(variable.dtype)
-            marker.fact("gradient.bytes", sum(traced.sizes.values()))
-            marker.fact("gradient.tensors", len(traced.sizes))
+                contents.sizes[id(variable)] = int(variable.shape.num_elements()) * _bytes_of(variable.dtype)
+            marker.fact("gradient.bytes", sum(contents.sizes.values()))
+            marker.fact("gradient.tensors", len(contents.sizes))
     elif not (thread.inside or steps.quiet or steps.coordinated or steps.away):
         end = _now()
         call = TrainingCall(begin, end, None, BACKWARD, thread.tape_ns, signature=("by hand", id(first)))
@@ -194,5 +195,5 @@ def _bytes_of(dtype: Any) -> int:
 
 def trains(concrete_function: Any) -> bool:
     """Whether a gradient was taken while this was traced."""
-    traced = getattr(getattr(concrete_function, "graph", None), "_roofline_trains", None)
-    return isinstance(traced, Traced) and traced.gradients > 0
+    contents = getattr(getattr(concrete_function, "graph", None), ATTRIBUTE, None)
+    return isinstance(contents, GraphContents) and contents.gradients > 0

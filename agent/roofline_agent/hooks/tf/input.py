@@ -13,10 +13,10 @@ from typing import Any
 
 from .. import Marker
 from .function import thread
+from .graph_contents import contents_of, outermost
 from .iterators import yielded_by
 from .steps import steps
-from .traced import outermost, traced_in
-from .trained import UNKNOWN, describe
+from .training_function import UNKNOWN, describe
 
 _now, _thread = time.monotonic_ns, threading.get_ident
 
@@ -43,7 +43,7 @@ def _patch(iterator: Any, name: str, module: Any, marker: Marker) -> None:
         if _Fetching.now or _thread() != main:
             return take(self, *args, **kwargs)
         if not executing_eagerly() and (thread.inside or steps.quiet):  # traced, not taken
-            return _traced(self, take, default_graph, marker, args, kwargs)
+            return _take_in_graph(self, take, default_graph, marker, args, kwargs)
         _Fetching.now, begin = True, _now()
         try:
             batch = take(self, *args, **kwargs)
@@ -66,7 +66,9 @@ def _patch(iterator: Any, name: str, module: Any, marker: Marker) -> None:
     setattr(iterator, name, taken)
 
 
-def _traced(iterator: Any, take: Any, default_graph: Any, marker: Marker, args: Any, kwargs: Any) -> Any:
+def _take_in_graph(
+    iterator: Any, take: Any, default_graph: Any, marker: Marker, args: Any, kwargs: Any
+) -> Any:
     """Take a batch in a graph: what every call of its function will take."""
     _Fetching.now = True
     try:
@@ -75,7 +77,7 @@ def _traced(iterator: Any, take: Any, default_graph: Any, marker: Marker, args: 
         _Fetching.now = False
     try:
         graph, repeated = outermost(default_graph())
-        traced_in(graph).fetch(yielded_by(iterator), repeated)
+        contents_of(graph).fetch(yielded_by(iterator), repeated)
     except Exception:
         marker.failed("tf_input")
     return batch

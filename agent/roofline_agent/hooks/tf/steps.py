@@ -23,7 +23,7 @@ from .parts import Phase, borders, cut, share, uncovered
 PATIENCE = 8  # calls of others after which the first thing trained counts as no longer trained
 MAX_SPANS, ROOM = 128, 32  # kept of one step, and where the last is something else
 MOST_ALIKE, MOST_LAYOUTS = 8, 64  # phases of a step, and kinds of steps, that have a layout
-MOST_PAUSES = 64  # stretches between two steps that are kept
+MOST_BETWEEN = 64  # stretches between two steps that are kept
 INPUT = "phase.input"
 FROM_CALLS = "calls of up to %d updates: each is an equal part of its call, its own time is not known"
 COST_EVERY, COST_FROM = 32, 32  # of the steps, after the first ones, the time in these hooks is measured
@@ -66,7 +66,7 @@ class Steps:
         self._number = -1
         self._ended_ns: Optional[int] = None  # of the last step
         self._detached = True  # the next step begins with its own input or call
-        self._pauses: List[Tuple[str, int, int]] = []  # kind, begin and end of what lay there since
+        self._between: List[Tuple[str, int, int]] = []  # kind, begin and end of what lay there since
         self._phases: List[Phase] = []
         self._taken: Dict[int, _Taken] = {}  # by iterator, since the last step
         self._usual: FrozenSet[int] = frozenset()  # iterators that the last step took from
@@ -158,8 +158,8 @@ class Steps:
     def between(self, kind: str, begin_ns: int, end_ns: int) -> None:
         """An evaluation or a checkpoint, which belongs to no step."""
         self.settle()
-        if self._ended_ns is not None and len(self._pauses) < MOST_PAUSES:
-            self._pauses.append((kind, begin_ns, end_ns))
+        if self._ended_ns is not None and len(self._between) < MOST_BETWEEN:
+            self._between.append((kind, begin_ns, end_ns))
 
     def broken(self) -> None:
         """An epoch or an evaluation ended, or a call failed: the next step begins with its own input or
@@ -249,13 +249,13 @@ class Steps:
             inputs = [one[1] for one in self._phases if one[0] == INPUT and one[1] < call.begin_ns]
             if inputs:
                 begin = min(begin, inputs[-1])
-        if self._pauses:
-            begin = min(max(begin, self._pauses[-1][2]), call.begin_ns)
+        if self._between:
+            begin = min(max(begin, self._between[-1][2]), call.begin_ns)
         if self._ended_ns is not None:
-            pauses = [("between." + kind, first, last, None, 1) for kind, first, last in self._pauses]
-            rest = uncovered(self._ended_ns, begin, self._pauses)
-            marker.spans([*pauses, *(("between.other", first, last, None, 1) for first, last in rest)])
-        self._pauses, self._detached, self._ended_ns = [], False, begin
+            between = [("between." + kind, first, last, None, 1) for kind, first, last in self._between]
+            rest = uncovered(self._ended_ns, begin, self._between)
+            marker.spans([*between, *(("between.other", first, last, None, 1) for first, last in rest)])
+        self._between, self._detached, self._ended_ns = [], False, begin
         return begin
 
     def _find_evaluation(self) -> None:
@@ -311,7 +311,7 @@ class Steps:
         """Send a step by a layout, if it follows another one and all its input came before its call."""
         # Left by the guards are steps with their moments in a known order, as a layout needs them.
         phases, first, begin_ns, end_ns = self._phases, self._ended_ns, call.begin_ns, call.end_ns
-        if call.updates != 1 or self._pauses or self._detached or self._carried:
+        if call.updates != 1 or self._between or self._detached or self._carried:
             return False
         if first is None or begin_ns < first or len(phases) > MOST_ALIKE or end_ns <= begin_ns:
             return False
@@ -342,7 +342,7 @@ class Steps:
     def _send_plain(self, marker: Marker, calls: List[TrainingCall]) -> bool:
         """Send steps that differ in their times only, of which nothing but the calls was seen."""
         first, call = self._ended_ns, calls[0]
-        if first is None or self._detached or self._pauses or self._phases or self._taken or self._carried:
+        if first is None or self._detached or self._between or self._phases or self._taken or self._carried:
             return False
         ends = [one.end_ns for one in calls]
         begins = [first, *ends[:-1]]

@@ -108,7 +108,7 @@ class UpdatesOfCalls:
         """counter: None where there is none. before: its value before the first call. static: updates of a
         call as its graph has them. varies: they are made in a loop or under a condition of the graph."""
         self._counter, self._static, self._varies = counter, static, varies
-        self._calls, self._told = 0, before
+        self._calls, self._counted = 0, before
         self._at = (0, before)  # the newest call known to have updated, and the counter after it
         self._ratio: Optional[Tuple[int, int]] = (static, 1)  # updates in so many calls; None: not known
         self._next, self._apart, self._still = 1, 1, 0
@@ -131,7 +131,7 @@ class UpdatesOfCalls:
             self._learn(value, _now() - begin, call_ns)
         if value is None:
             value = self._expected()
-        made, self._told = max(0, value - self._told), max(self._told, value)
+        made, self._counted = max(0, value - self._counted), max(self._counted, value)
         return made
 
     def _expected(self) -> int:
@@ -143,9 +143,9 @@ class UpdatesOfCalls:
 
     def _start_anew(self, counter: UpdateCounter) -> int:
         """After a call of ours that follows calls of others: it is taken for one like those before it."""
-        made, value = max(0, self._expected() - self._told), counter.read()
+        made, value = max(0, self._expected() - self._counted), counter.read()
         if value is not None:
-            self._at, self._told = (self._calls, value), value
+            self._at, self._counted = (self._calls, value), value
             self._next, self._still = self._calls + 1, 0
         return made
 

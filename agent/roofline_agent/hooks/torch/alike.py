@@ -75,5 +75,5 @@ class AlikeSteps:
                     places = (len(events), *found.places)  # the border's own time comes after the events'
                     kind.layout = self._marker.layout(1, found.names, places, kind.like) or False
             except Exception:
-                return kind.like  # its steps are told one by one, at more cost
+                return kind.like  # its steps are sent one by one, at more cost
         return kind.like

@@ -41,7 +41,7 @@ class Batches:
 
     __slots__ = (
         *("_all", "_examples", "_gone", "_passed", "_shapes", "_unknown", "holds", "queues", "shapes"),
-        *("beside", "other", "trainer"),
+        *("from_other_thread", "other", "trainer"),
     )
 
     def __init__(self, gone: Callable[[int], None] = lambda key: None) -> None:
@@ -54,7 +54,7 @@ class Batches:
     def clear(self) -> None:
         self.queues: Dict[int, _Queue] = {}
         self._all: Tuple[_Queue, ...] = ()
-        self.beside = False  # some were fetched by another thread than the one that trains
+        self.from_other_thread = False  # some were fetched by another thread than the one that trains
         self.holds = False  # also those whose iterators have ended: what was fetched is yet to be worked out
         self._examples: Optional[int] = None
         self._unknown = False
@@ -66,7 +66,7 @@ class Batches:
     def trains(self, thread: int) -> None:
         """This thread trains."""
         self.trainer, self.other = thread, -1
-        self.beside = any(queue.thread != thread for queue in list(self.queues.values()))
+        self.from_other_thread = any(queue.thread != thread for queue in list(self.queues.values()))
 
     def fetched(
         self,
@@ -89,7 +89,7 @@ class Batches:
             queue.forget.atexit = False
         queue.thread = thread
         if thread != self.trainer:
-            self.beside = True
+            self.from_other_thread = True
         queue.sizes.append((size, shapes))
 
     def ended(self, iterator: Any) -> Optional[int]:

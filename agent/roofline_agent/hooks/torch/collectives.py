@@ -16,7 +16,7 @@ import weakref
 from typing import Any, Dict, Mapping, MutableMapping, Optional, Sequence, Tuple
 
 from .. import Marker
-from .groups import Groups, position_of
+from .groups import Groups, position_of_group
 from .recorder import Recorder, recorder
 
 # function -> kind, position and name of the argument whose bytes are moved
@@ -110,7 +110,7 @@ class _Collectives:
     def wrapped(self, function: Any, kind: str, position: Optional[int], argument: str) -> Any:
         inner, clock, done = self._inner, time.monotonic_ns, self._done
         account, waits_from = self.record.account, self.record.waits_from
-        suffix, place, whole = self._groups.suffix, position_of(function), WHOLE.get(kind)
+        suffix, place, whole = self._groups.suffix, position_of_group(function), WHOLE.get(kind)
 
         @functools.wraps(function)
         def collective(*args: Any, **kwargs: Any) -> Any:

@@ -31,14 +31,14 @@ class HookCosts:
 
     def __init__(self) -> None:
         self._costs: List[int] = []
-        self._told_ns = 0
+        self._reported_ns = 0
 
     def add(self, spent_ns: int, now: int) -> Optional[int]:
-        """Their hooks took so much; what they usually take, if that is to be told now."""
+        """Their hooks took so much; what they usually take, if that is to be reported now."""
         self._costs = [*self._costs[1 - MOST_COSTS :], spent_ns]
         # The first finds the code cold, and says little.
-        if len(self._costs) < FEWEST_COSTS or now - self._told_ns <= COST_EVERY_NS:
+        if len(self._costs) < FEWEST_COSTS or now - self._reported_ns <= COST_EVERY_NS:
             return None
-        self._told_ns = now
+        self._reported_ns = now
         # The median: a thread may lose its CPU anywhere, also in a hook.
         return sorted(self._costs)[len(self._costs) // 2]

@@ -13,7 +13,7 @@ from typing import Any, Optional
 
 from .. import Marker
 from .batches import shape_of
-from .between import EVALUATION
+from .between_steps import EVALUATION
 from .calm import work_out
 from .phases import FETCHED, INPUT, INPUTS
 from .recorder import Recorder, recorder
@@ -132,7 +132,7 @@ def _evaluating(record: Recorder, fetch: Any, iterator: Any, begin: int) -> Any:
     try:
         return fetch(iterator)
     finally:
-        record.apart(EVALUATION, begin, time.monotonic_ns())
+        record.note_between(EVALUATION, begin, time.monotonic_ns())
 
 
 def _fetched(record: Recorder, iterator: Any, here: bool, begin: int, end: int, sizes: Any) -> None:
@@ -170,7 +170,7 @@ def _fetch_failed(
         since = record.batches.ended(iterator) if at_its_end else None
         if since is not None:
             record.forget(INPUT, since)
-            record.apart(EVALUATION, since, time.monotonic_ns())
+            record.note_between(EVALUATION, since, time.monotonic_ns())
         elif at_its_end and here and record.batches.waiting():
             record.forward(time.monotonic_ns())
     except Exception:

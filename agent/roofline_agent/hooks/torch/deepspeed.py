@@ -11,13 +11,13 @@ import functools
 from typing import Any
 
 from .. import Marker
-from . import apart
+from . import between_calls
 from .recorder import recorder
 
 
 def patch(module: Any, marker: Marker) -> None:
     """module: deepspeed.runtime.engine."""
-    apart.patch(module, marker)
+    between_calls.patch(module, marker)
     owner, record = module.DeepSpeedEngine, recorder(marker)
     take = owner._take_model_step
 

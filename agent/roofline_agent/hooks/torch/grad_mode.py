@@ -11,7 +11,7 @@ import time
 from typing import Any
 
 from .. import Marker
-from .between import EVALUATION, SHORTEST_NS
+from .between_steps import EVALUATION, SHORTEST_NS
 from .recorder import Recorder, recorder
 
 
@@ -45,7 +45,7 @@ def _wrap(owner: Any, record: Recorder, outermost: Any) -> None:
                 if record.by_hand is not None:
                     record.by_hand.without_gradients(since[0], end)
                 if end - since[0] >= SHORTEST_NS and not record.forward_begun():
-                    record.apart(EVALUATION, since[0], end, certain=False)
+                    record.note_between(EVALUATION, since[0], end, certain=False)
             except Exception:
                 record.failed("torch_grad_mode")
         return leave(self, *error)

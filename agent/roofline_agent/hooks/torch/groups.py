@@ -43,9 +43,9 @@ class Groups:
         return ".%d-%d" % (size, sum(rank // local == own for rank in ranks(group)))
 
 
-def position_of(function: Any, argument: str = "group") -> Optional[int]:
-    """Position of an argument of a function; None: it has none, or that cannot be found out."""
+def position_of_group(function: Any) -> Optional[int]:
+    """Position of a function's argument `group`; None: it has none, or that cannot be found out."""
     try:
-        return list(inspect.signature(function).parameters).index(argument)
+        return list(inspect.signature(function).parameters).index("group")
     except (TypeError, ValueError):
         return None

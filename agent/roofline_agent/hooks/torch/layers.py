@@ -1,4 +1,4 @@
-"""PyTorch: names the layers, which are the modules of a model, in a trace (trace.py).
+"""PyTorch: names the layers, which are the modules of a model, in a trace (profiler.py).
 
 From start() to stop() each call of a module is a range of the profiler, which is called LAYER and its path
 in the model: "roofline.layer ResNet/layer1/0/conv1". Operators within are those of the layer; whose their

@@ -151,13 +151,13 @@ def plan(events: Sequence[int]) -> Optional[SpanPlan]:
     return SpanPlan(tuple(span[0] for span in spans), tuple(places))
 
 
-def thinned(spans: List[Span], limit: int = MAX_SPANS) -> List[Span]:
-    """At most `limit` spans, as long as leaving out the shortest waits inside other phases does it.
+def thinned(spans: List[Span]) -> List[Span]:
+    """At most MAX_SPANS spans, as long as leaving out the shortest waits inside other phases does it.
 
     A phase then goes on over a wait that was left out: the sum over all phases stays what it was.
     """
     shortest = SHORTEST_NS
-    while len(spans) > limit and shortest < 1000 * SHORTEST_NS:
+    while len(spans) > MAX_SPANS and shortest < 1000 * SHORTEST_NS:
         spans = _without_waits(spans, shortest)
         shortest *= 4
     return spans

@@ -16,40 +16,14 @@ from typing import Any, Callable, Dict, List, Optional
 from .. import Marker
 from ..marker import CHARGED_NS, DEFERRED_NS, SHORT_NS
 from .batches import Batches, BatchSizes
-from .between import EVALUATION, TRACE
+from .between_steps import EVALUATION, TRACE
 from .borders import WaitingBorder, in_place_of
 from .by_hand import ByHand
 from .calm import MOST_DISTURBED, UPDATED, PlainSteps, work_out
 from .cost import HookCosts, is_before_sampled, next_before_sampled
-from .phases import (
-    BACKWARD,
-    BACKWARDS,
-    COMMUNICATE,
-    FETCHED,
-    FORWARD,
-    FORWARDS,
-    GRADIENTS_READY,
-    INPUT,
-    LEAVES,
-    MAX_SPANS,
-    OPTIMIZER,
-    PHASES,
-    thinned,
-)
+from .phases import BACKWARDS, COMMUNICATE, FETCHED, FORWARDS, GRADIENTS_READY, LEAVES, OPTIMIZER, PHASES
 from .steps import TorchSteps
 from .turns import Turns
-
-__all__ = [
-    "BACKWARD",
-    "COMMUNICATE",
-    "FORWARD",
-    "INPUT",
-    "MAX_SPANS",
-    "OPTIMIZER",
-    "Recorder",
-    "recorder",
-    "thinned",
-]
 
 SURE = 4  # steps of another thread, while the one that trains does nothing, until it is taken for that
 MOST_EVENTS = 2048  # that are kept; a process may fetch and communicate without ever stepping
@@ -273,7 +247,7 @@ class Recorder(_Calm):
         # What another thread fetches meanwhile would come before what was only noted.
         if (
             unusual
-            or self.batches.beside
+            or self.batches.from_other_thread
             or not self._short
             or self.turns.alone is None
             or self.capturing is not None
@@ -311,8 +285,8 @@ class Recorder(_Calm):
         since = self._head()
         return self._events.find(FETCHED, since) >= 0 or self._events.find(FORWARDS, since) >= 0
 
-    def apart(self, kind: str, begin: int, end: int, certain: bool = True) -> None:
-        """The training did something of this kind (of torch_between) that is no step, if no step goes on."""
+    def note_between(self, kind: str, begin: int, end: int, certain: bool = True) -> None:
+        """The training did something of this kind (of between_steps.py); it counts if no step goes on."""
         if self.in_head() and self.in_training_thread():
             self.between.add(kind, begin, end, certain)
             self._marker.note()
@@ -321,7 +295,7 @@ class Recorder(_Calm):
         """The evaluation that began when the model went into eval mode is over."""
         since, self.between.since = self.between.since, None
         if since is not None:
-            self.apart(EVALUATION, since, now, certain=False)
+            self.note_between(EVALUATION, since, now, certain=False)
 
     def trains_again(self) -> None:
         """A backward begins, and the model did not leave its eval mode: was there an evaluation?"""
@@ -388,7 +362,7 @@ class Recorder(_Calm):
         self._marker.leave_kernels()
 
     def failed(self, hook: str) -> None:
-        """For an `except`: tell the first error of a hook."""
+        """For an `except`: report the first error of a hook."""
         self._marker.failed(hook)
 
     def at_border(self, call: Callable[[int], None]) -> None:

@@ -12,7 +12,7 @@ from typing import Any, List, Optional, Sequence
 
 from .. import Marker
 from .alike import AlikeSteps
-from .between import Between
+from .between_steps import Between
 from .borders import WaitingBorder
 from .calm import PlainSteps
 from .joined import JoinedCollectives

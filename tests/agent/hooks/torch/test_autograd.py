@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 from roofline_agent.hooks.torch import autograd as torch_autograd
-from roofline_agent.hooks.torch.recorder import BACKWARD, COMMUNICATE, Recorder
+from roofline_agent.hooks.torch.phases import BACKWARD, COMMUNICATE
+from roofline_agent.hooks.torch.recorder import Recorder
 
 from ..doubles import RecordingMarker
 

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from roofline_agent.hooks.torch import optimizer as torch_optimizer
 from roofline_agent.hooks.torch.by_hand import UNSURE
-from roofline_agent.hooks.torch.recorder import BACKWARD, OPTIMIZER, Recorder
+from roofline_agent.hooks.torch.phases import BACKWARD, OPTIMIZER
+from roofline_agent.hooks.torch.recorder import Recorder
 
 from ..doubles import RecordingMarker, during, optimizer_module
 

@@ -18,7 +18,7 @@ from roofline_agent.hooks.torch import grad_mode as torch_grad_mode
 from roofline_agent.hooks.torch import graphs as torch_graphs
 from roofline_agent.hooks.torch import module as torch_module
 from roofline_agent.hooks.torch import optimizer as torch_optimizer
-from roofline_agent.hooks.torch.between import EVALUATION
+from roofline_agent.hooks.torch.between_steps import EVALUATION
 from roofline_agent.hooks.torch.ddp import ALWAYS
 from roofline_agent.hooks.torch.recorder import recorder
 from roofline_step._thread import StepCounts
@@ -199,7 +199,7 @@ class Training:
             self.passes()
 
     def checkpoint(self) -> None:
-        self.record.apart("between.checkpoint", self.now, self.now + MS)
+        self.record.note_between("between.checkpoint", self.now, self.now + MS)
         self.passes(2)
 
     def collective(self) -> None:

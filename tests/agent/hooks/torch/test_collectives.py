@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 from roofline_agent.hooks.torch import collectives as torch_collectives
-from roofline_agent.hooks.torch.recorder import COMMUNICATE, Recorder
+from roofline_agent.hooks.torch.phases import COMMUNICATE
+from roofline_agent.hooks.torch.recorder import Recorder
 
 from ..doubles import RecordingMarker, Tensor
 

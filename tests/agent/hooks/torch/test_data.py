@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 from roofline_agent.hooks.torch import data as torch_data
-from roofline_agent.hooks.torch.phases import FETCHED, INPUTS
-from roofline_agent.hooks.torch.recorder import INPUT, Recorder
+from roofline_agent.hooks.torch.phases import FETCHED, INPUT, INPUTS
+from roofline_agent.hooks.torch.recorder import Recorder
 
 from ..doubles import RecordingMarker, grad_is, tensor
 

@@ -14,7 +14,8 @@ from roofline_agent.hooks.torch import autograd as torch_autograd
 from roofline_agent.hooks.torch import graphs as torch_graphs
 from roofline_agent.hooks.torch import optimizer as torch_optimizer
 from roofline_agent.hooks.torch import scaler as torch_scaler
-from roofline_agent.hooks.torch.recorder import BACKWARD, OPTIMIZER, Recorder, recorder
+from roofline_agent.hooks.torch.phases import BACKWARD, OPTIMIZER
+from roofline_agent.hooks.torch.recorder import Recorder, recorder
 
 from ..doubles import RecordingMarker, during, optimizer_module
 from .test_recorder import DeferringMarker

@@ -11,18 +11,17 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from roofline_agent.hooks import Marker
-from roofline_agent.hooks.torch.between import EVALUATION
-from roofline_agent.hooks.torch.recorder import (
+from roofline_agent.hooks.torch.between_steps import EVALUATION
+from roofline_agent.hooks.torch.phases import (
     BACKWARD,
     COMMUNICATE,
     FORWARD,
     INPUT,
     MAX_SPANS,
     OPTIMIZER,
-    Recorder,
-    recorder,
     thinned,
 )
+from roofline_agent.hooks.torch.recorder import Recorder, recorder
 from roofline_step._thread import StepCounts
 
 from ..doubles import DataIterator, RecordingMarker, during, step
@@ -437,7 +436,7 @@ def train(marker: RecordingMarker, acts: list[str]) -> Recorder:
     for act in acts:
         now += 1_000_000
         if act == "evaluation":
-            record.apart(EVALUATION, now, now + 500_000)
+            record.note_between(EVALUATION, now, now + 500_000)
         elif act == "forget":
             during(record, INPUT, now, now + 10)
             record.forget(INPUT, now)

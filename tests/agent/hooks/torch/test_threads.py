@@ -10,7 +10,8 @@ import pytest
 from roofline_agent.hooks.torch import autograd as torch_autograd
 from roofline_agent.hooks.torch import data as torch_data
 from roofline_agent.hooks.torch import optimizer as torch_optimizer
-from roofline_agent.hooks.torch.recorder import BACKWARD, SURE, Recorder
+from roofline_agent.hooks.torch.phases import BACKWARD
+from roofline_agent.hooks.torch.recorder import SURE, Recorder
 
 from ..doubles import RecordingMarker, optimizer_module
 from .test_autograd import Engine

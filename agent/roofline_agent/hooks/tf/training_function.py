@@ -9,9 +9,9 @@ from itertools import count
 from typing import Any, Dict, FrozenSet, Hashable, List, NamedTuple, Optional, Tuple
 
 from .accumulation import Accumulation
+from .graph_contents import GraphContents, contents_of
 from .iterators import Yields
 from .steps import TrainingCall
-from .traced import Traced, traced_in
 from .updates import UpdatesOfCalls, counters
 
 EAGER = "EagerTensor"
@@ -28,27 +28,27 @@ class _KindOfCall(NamedTuple):
     signature: Hashable
 
 
-class Trained:
+class TrainingFunction:
     """One function."""
 
     def __init__(self, before: Dict[int, int]) -> None:
         """before: values of the optimizers' counters when it was called for the first time."""
         self._before = before
         self._number = next(_numbers)
-        self._newest = Traced()
-        self._traced: Dict[Hashable, Traced] = {}  # by the arguments of the calls that run it
+        self._newest = GraphContents()
+        self._contents: Dict[Hashable, GraphContents] = {}  # by the arguments of the calls that run it
         self._kinds: Dict[Hashable, _KindOfCall] = {}
         self._updates: Optional[UpdatesOfCalls] = None
         self._accumulation = Accumulation(None)
 
     def learn(self, graph: Any) -> None:
         """It was traced, perhaps again."""
-        self._newest = traced_in(graph)
+        self._newest = contents_of(graph)
         if self._updates is None:
             self._updates = self._counting(graph)
 
     def _counting(self, graph: Any) -> UpdatesOfCalls:
-        traced, chosen = self._newest, None
+        contents, chosen = self._newest, None
         # The counters that have moved; of several optimizers, as in a GAN, the one with the fewest updates.
         for one in counters.captured(graph):
             before = self._before.get(id(one), 0)
@@ -57,11 +57,10 @@ class Trained:
             if chosen is None or key < chosen[0]:
                 chosen = (key, one, before)
         if chosen is None:
-            return UpdatesOfCalls(
-                None, 0, 1 if traced.repeated else max(1, traced.gradients), traced.repeated
-            )
+            gradients = 1 if contents.repeated else max(1, contents.gradients)
+            return UpdatesOfCalls(None, 0, gradients, contents.repeated)
         self._accumulation = Accumulation(chosen[1].optimizer(), chosen[2])
-        return UpdatesOfCalls(chosen[1], chosen[2], max(1, traced.gradients), traced.repeated)
+        return UpdatesOfCalls(chosen[1], chosen[2], max(1, contents.gradients), contents.repeated)
 
     def call(self, begin_ns: int, end_ns: int, arguments: Any) -> TrainingCall:
         """A call with these arguments ended."""
@@ -75,17 +74,17 @@ class Trained:
         if kind is None:
             if len(self._kinds) >= MOST_KINDS:
                 self._kinds.clear()
-                self._traced.clear()
+                self._contents.clear()
             kind = self._kinds[key, gradients] = self._kind(size, key, gradients)
         return TrainingCall(begin_ns, end_ns, kind.examples, "phase.call", None, updates, kind.signature)
 
     def _kind(self, size: Optional[int], key: Tuple[Hashable, ...], updates: int) -> _KindOfCall:
-        traced = self._traced.setdefault(key, self._newest)
-        if traced.fetched:
-            known = traced.examples(updates)
+        contents = self._contents.setdefault(key, self._newest)
+        if contents.fetched:
+            known = contents.examples(updates)
             size = known if known is not None or updates != 1 else size
         elif updates > 1 and size is not None:
-            size = _of_several(size, updates, traced.batches_computed())
+            size = _of_several(size, updates, contents.batches_computed())
         return _KindOfCall(size, None if UNKNOWN in key else (self._number, key))
 
 

@@ -10,7 +10,7 @@ import time
 from typing import Any
 
 from .. import Marker
-from .between import CHECKPOINT, EVALUATION
+from .between_steps import CHECKPOINT, EVALUATION
 from .recorder import Recorder, recorder
 
 # module -> functions of it, or of a class of it, and what they do
@@ -51,14 +51,14 @@ def _timed(call: Any, kind: str, record: Recorder) -> Any:
     clock = time.monotonic_ns
 
     @functools.wraps(call)
-    def apart(*args: Any, **kwargs: Any) -> Any:
+    def timed(*args: Any, **kwargs: Any) -> Any:
         begin = clock()
         try:
             return call(*args, **kwargs)
         finally:
             try:
-                record.apart(kind, begin, clock())
+                record.note_between(kind, begin, clock())
             except Exception:
-                record.failed("torch_apart")
+                record.failed("torch_between_calls")
 
-    return apart
+    return timed

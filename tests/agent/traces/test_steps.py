@@ -11,9 +11,9 @@ from roofline_agent.recorded import batches
 from roofline_agent.recorded.traces.tensorflow import WAITING, launches_of, waits_of
 from roofline_agent.recorded.traces.xplane_host import read_host
 from roofline_agent.records import TimedCall
-from roofline_agent.traced import steps as traced
-from roofline_agent.traced.handing import load, parse_done, write
-from roofline_agent.traced.steps import Unreadable, read
+from roofline_agent.traces import steps as traced
+from roofline_agent.traces.handing import load, parse_done, write
+from roofline_agent.traces.steps import Unreadable, read
 
 UNIX_MINUS_NODE = 1_700_000_000_000_000_000
 US = 1000
@@ -102,7 +102,7 @@ def test_wrapper_loads_what_the_reading_process_wrote(tmp_path: Path) -> None:
 
 def test_what_the_hooks_wrote_is_read(tmp_path: Path) -> None:
     path = tmp_path / "1-1.done"
-    said = {"trace": "1-1.json", "framework": "torch_trace", "steps": [[7, 1, 2]], "stop_ns": 3}
+    said = {"trace": "1-1.json", "framework": "torch", "steps": [[7, 1, 2]], "stop_ns": 3}
     path.write_text(json.dumps({**said, "unix_minus_node_ns": 4}))
     done = parse_done(path)
     assert (done.trace, done.steps, done.stop_ns) == (tmp_path / "1-1.json", [(7, 1, 2)], 3)

@@ -1,4 +1,4 @@
-"""Reads a trace: `python -m roofline_agent.traced DONE OUT`.
+"""Reads a trace: `python -m roofline_agent.traces DONE OUT`.
 
 DONE is what the hooks wrote when the trace was complete, OUT where what was read goes (handing.py). It is a
 process of its own, with a bound on its memory, as reading takes seconds and the wrapper has output to
@@ -12,8 +12,8 @@ import sys
 from pathlib import Path
 
 from roofline_agent.recorded.errors import RecordedError
-from roofline_agent.traced.handing import parse_done, write
-from roofline_agent.traced.steps import Unreadable, read
+from roofline_agent.traces.handing import parse_done, write
+from roofline_agent.traces.steps import Unreadable, read
 
 MEMORY_BYTES = 4 << 30
 

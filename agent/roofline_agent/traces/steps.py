@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from roofline_step._packets import Span
+from roofline_step.packets import Span
 
 from ..hooks.profilers import ANCHOR
 from ..recorded import batches

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 import pytest
-from roofline_agent.hooks.torch.between import CHECKPOINT, EVALUATION, OTHER, Between
+from roofline_agent.hooks.torch.between_steps import CHECKPOINT, EVALUATION, OTHER, Between
 
 MS = 10**6
 Said = list[tuple[str, int, int]]

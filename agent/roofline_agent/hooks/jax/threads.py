@@ -32,9 +32,10 @@ class SharedSteps:
             self._steps.read(now)
 
 
-class CallsBeside:
-    """Of one thread. It trains now if its calls are clearly more work than the steps, if they are what the
-    steps are of, or if they are as much work and the thread that trained calls nothing meanwhile."""
+class OtherThread:
+    """One that calls compiled functions while another trains. It trains now if its calls are clearly more
+    work than the steps, if they are what the steps are of, or if they are as much work and the thread that
+    trained calls nothing meanwhile."""
 
     def __init__(self) -> None:
         self.calls: List[JaxCall] = []  # since the other's last; their results are the training's to free

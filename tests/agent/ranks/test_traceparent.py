@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from roofline_agent.ranks.settings import RankFacts
-from roofline_agent.ranks.tracing import attributes
+from roofline_agent.ranks.traceparent import attributes
 from roofline_agent.records import Rank
 
 SPAN = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"

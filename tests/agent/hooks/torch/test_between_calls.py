@@ -7,13 +7,14 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from roofline_agent.hooks.torch import apart as torch_apart
+from roofline_agent.hooks.torch import between_calls as torch_between_calls
 from roofline_agent.hooks.torch import data as torch_data
 from roofline_agent.hooks.torch import deepspeed as torch_deepspeed
 from roofline_agent.hooks.torch import grad_mode as torch_grad_mode
 from roofline_agent.hooks.torch import module as torch_module
-from roofline_agent.hooks.torch.between import CHECKPOINT, EVALUATION, OTHER
-from roofline_agent.hooks.torch.recorder import BACKWARD, INPUT, Recorder
+from roofline_agent.hooks.torch.between_steps import CHECKPOINT, EVALUATION, OTHER
+from roofline_agent.hooks.torch.phases import BACKWARD, INPUT
+from roofline_agent.hooks.torch.recorder import Recorder
 
 from ..doubles import RecordingMarker, during, grad_is, optimizer_module, step, tensor
 
@@ -66,7 +67,7 @@ def torch(marker: RecordingMarker, record: Recorder) -> Any:
         __name__="torch.serialization",
     )
     fetch = Loader.__next__
-    for patch in (torch_data.patch, torch_grad_mode.patch, torch_module.patch, torch_apart.patch):
+    for patch in (torch_data.patch, torch_grad_mode.patch, torch_module.patch, torch_between_calls.patch):
         patch(made, marker)  # type: ignore[arg-type]
     record.begun(0)
     for at in (0, 100, 200):
@@ -182,7 +183,7 @@ def test_checkpoint_with_what_prepares_it(torch: Any, record: Recorder, marker: 
 
 def test_saving_that_fails_fails_as_ever(torch: Any, record: Recorder, marker: RecordingMarker) -> None:
     broken = SimpleNamespace(save=lambda: 1 / 0, __name__="torch.serialization")
-    torch_apart.patch(broken, marker)  # type: ignore[arg-type]
+    torch_between_calls.patch(broken, marker)  # type: ignore[arg-type]
     with pytest.raises(ZeroDivisionError):
         broken.save()
 

@@ -10,10 +10,11 @@ from typing import Any, Dict, FrozenSet, Optional, Set, Tuple
 
 REPEATED = ("While", "Cond")  # in the names of the types of graphs that run several times, or not at all
 PRODUCTS = ("MatMul", "BatchMatMulV2", "Conv2D", "Conv1D", "Conv3D", "Einsum", "ResourceGather", "GatherV2")
+ATTRIBUTE = "_roofline_contents"  # of a graph that has some
 ROOF = 64  # graphs inside one another, at most
 
 
-class Traced:
+class GraphContents:
     """Of one outermost graph."""
 
     def __init__(self) -> None:
@@ -73,10 +74,11 @@ def outermost(graph: Any) -> Tuple[Any, bool]:
     return graph, repeated
 
 
-def traced_in(graph: Any) -> Traced:
+def contents_of(graph: Any) -> GraphContents:
     """What is known of an outermost graph."""
-    found = getattr(graph, "_roofline_trains", None)
-    if isinstance(found, Traced):
+    found = getattr(graph, ATTRIBUTE, None)
+    if isinstance(found, GraphContents):
         return found
-    graph._roofline_trains = made = Traced()
+    made = GraphContents()
+    setattr(graph, ATTRIBUTE, made)
     return made

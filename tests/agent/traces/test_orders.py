@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 from roofline_agent.records import Rank
-from roofline_agent.traced import orders
-from roofline_agent.traced.orders import TraceOrder, TraceOrders, TraceOutcome
+from roofline_agent.traces import orders
+from roofline_agent.traces.orders import TraceOrder, TraceOrders, TraceOutcome
 
 RANK = Rank("42", "worker", 0, 77, 5)
 
