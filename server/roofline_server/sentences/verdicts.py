@@ -141,7 +141,8 @@ def not_modelled(calls: int) -> str:
 
 
 def cut_steps(cut: int, windows: int) -> str:
-    return f"{cut} of {windows} steps were not watched from begin to end and are left out"
+    were, are_ = ("was", "is") if cut == 1 else ("were", "are")
+    return f"{cut} of {many(windows, 'step')} {were} not watched from begin to end and {are_} left out"
 
 
 def one_step_of(ranks: Sequence[str]) -> str:

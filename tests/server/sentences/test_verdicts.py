@@ -119,6 +119,10 @@ from roofline_server.sentences import verdicts as texts
             "2 of 100 steps were not watched from begin to end and are left out",
         ),
         (
+            texts.cut_steps(1, 100),
+            "1 of 100 steps was not watched from begin to end and is left out",
+        ),
+        (
             texts.one_step_of(["worker:0", "worker:1"]),
             "of worker:0, worker:1 one step only",
         ),

@@ -136,7 +136,7 @@ def _aside_findings(known: Accounts, rate: Value) -> list[Finding]:
             gain=gain,
             rate=faster if inside else rate,
             doubts=["few_stretches"] if found.stretches < FEW_STRETCHES else [],
-            evidence=[texts.between_steps(found.kind, found.stretches, found.mean, bool(ranks))],
+            evidence=[texts.between_steps(found.kind, found.stretches, found.mean, len(ranks))],
             only=known.only,
         )
     ]
@@ -258,7 +258,7 @@ def _evidence(cause: Cause, known: Accounts) -> list[str]:
         part = "contention" if cause.part == LACKING else cause.part
         found.append(texts.amid_communication(part, cause.amid))
     if cause.work is not None and cause.kind in ("more_work", "slower", "host"):
-        found.append(texts.work(cause.work, others))
+        found.append(texts.work(cause.work, len(cause.ranks), others))
     if cause.kind in ("contention", "contention_own") and cause.host in known.foreign:
         found.append(texts.foreign(known.foreign[cause.host], cause.host))
     return found
