@@ -16,7 +16,7 @@ from typing import Generic, NamedTuple, TypeVar
 T = TypeVar("T")
 S = TypeVar("S", bound=Hashable)
 
-# Into so many the bytes are divided: a stream has one at most, and if it holds nothing, what is left of any.
+# Of the bytes, of which a stream holds one part at most; if it holds nothing, it gets whatever room is left.
 PARTS = 8
 
 

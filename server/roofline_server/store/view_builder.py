@@ -216,18 +216,18 @@ class ViewBuilder:
             lifetimes = self._tail.lifetimes_of(ranks)
         clocks = self._clocks.of_job(job, lifetimes)
         return RawData(
-            self._reader,
-            own.segments,
-            own.frames,
-            of_nodes.segments,
-            of_nodes.frames,
-            clocks,
-            ranks,
-            lifetimes,
-            self._name_ids.machines(),
-            self._name_ids.kernels(),
-            self._name_ids.metrics_by_set(job),
-            lease,
+            reader=self._reader,
+            segments=own.segments,
+            frames=own.frames,
+            node_segments=of_nodes.segments,
+            node_frames=of_nodes.frames,
+            clocks=clocks,
+            ranks=ranks,
+            process_lifetimes=lifetimes,
+            machines=self._name_ids.machines(),
+            kernels=self._name_ids.kernels(),
+            metrics=self._name_ids.metrics_by_set(job),
+            lease=lease,
         )
 
     def damaged_of(self, job: str) -> dict[str, int]:

@@ -100,7 +100,18 @@ def accounts_of(view: JobView, gathered: Gathered) -> Accounts:
     # What a coordinator does between the steps is in their accounts.
     alone = [n for n in concerned if signals[n].barrier != "join" and len(accounts[n].duration)]
     between = {number: beside(gathered.evidence[number].steps) for number in alone}
-    return Accounts(signals, accounts, foreign, found, slow, meet, concerned, unseen, aside, between)
+    return Accounts(
+        signals=signals,
+        accounts=accounts,
+        foreign=foreign,
+        conclusion=found,
+        slow_links=slow,
+        meet=meet,
+        concerned=concerned,
+        unseen=unseen,
+        aside=aside,
+        beside=between,
+    )
 
 
 def rate_of(ranks: Sequence[RankEvidence]) -> Value:

@@ -109,7 +109,15 @@ def _worker(rank: RankEvidence, mine: Mapping[str, Table]) -> WorkerSignals:
     share = None
     if kernels is not None and not np.isnan(kernels).all():
         share = min(1.0, float(np.nanmean(kernels)) * rate)
-    return WorkerSignals(rank.key, rate, share, busiest, delay, run, wait)
+    return WorkerSignals(
+        rank=rank.key,
+        steps_per_second=rate,
+        kernels=share,
+        run=busiest,
+        delay=delay,
+        threads_run=run,
+        threads_delay=wait,
+    )
 
 
 def _per_second(process: Table, name: str) -> float | None:
