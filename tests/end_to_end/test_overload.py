@@ -16,12 +16,12 @@ import grpc
 import pytest
 from roofline.v1 import query_pb2, query_pb2_grpc
 from roofline_agent.hooks import NOTES, kernel_switch
+from roofline_server.grpc_server import grpc_server
 from roofline_server.ingest.commands import Agents
 from roofline_server.ingest.committer import Committer
 from roofline_server.ingest.overload import ServerLoad
 from roofline_server.ingest.relieving import Relieving
 from roofline_server.records import DecodedBatch
-from roofline_server.serve import grpc_server
 from roofline_server.store.intake.inbox import Entry
 from roofline_server.store.store import Store
 
