@@ -14,7 +14,7 @@ from ...model.causes import Conclusion
 from ...model.intervals import of_another_run, of_changed_run
 from ...model.links import step_with
 from ...model.replay import LACKING
-from ...model.servers import ServerCause
+from ...model.server_causes import ServerCause
 from ...sentences import reasons
 from ...sentences import verdict as texts
 from ...store.view import JobView

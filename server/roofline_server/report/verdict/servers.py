@@ -12,14 +12,8 @@ from roofline.answers.waits import ServerLoad
 from ...correlate.parts import PartTotal
 from ...model import breakdown as model
 from ...model.evidence import NS, RankEvidence
-from ...model.servers import (
-    ServerCause,
-    ServerSignals,
-    ServerUse,
-    WorkerSignals,
-    server_causes,
-    use_of,
-)
+from ...model.server_causes import ServerCause, server_causes
+from ...model.server_use import ServerSignals, ServerUse, WorkerSignals, use_of
 from ...model.times import union_seconds
 from ...records import Table
 from ...sentences import waits as texts

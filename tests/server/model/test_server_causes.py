@@ -1,128 +1,15 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from roofline_server.model import servers as model
 from roofline_server.model.busy_node import BusyNode
-from roofline_server.model.servers import (
-    Bounds,
-    ServerSignals,
-    WorkerSignals,
-    at_best,
-    busy,
-    convoy,
-    mended,
-    predicted,
-    server_causes,
-    skewed,
-    think_times,
-    use_of,
-)
+from roofline_server.model.server_causes import server_causes
+from roofline_server.model.server_use import ServerSignals
 
-some = st.floats(min_value=0.001, max_value=10)
+from .servers import BUSY, HEALTHY_WORKERS, WAITED_FOR, server, worker
 
 
-def server(name: str = "ps:0", **known: float) -> ServerSignals:
-    defaults = {"run": 0.05, "delay": 0.01, "threads_run": 0.1, "threads_delay": 0.02, "cpus": 4}
-    return ServerSignals(name, "node", **{"received": 1e6, **defaults, **known})  # type: ignore[arg-type]
-
-
-def worker(rate: float = 10.0, name: str = "worker:0", **known: float) -> WorkerSignals:
-    defaults = {"run": 0.3, "delay": 0.0, "threads_run": 1.2, "threads_delay": 0.0}
-    return WorkerSignals(name, rate, **{**defaults, **known})
-
-
-BUSY = {"run": 0.8, "delay": 0.1, "threads_run": 0.9, "threads_delay": 0.1}
-WAITED_FOR = {"unread": 0.4, "unread_readings": 100}
-HEALTHY_WORKERS = [worker(), worker(name="worker:1")]
-
-
-# -- bounds ----------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("customers", "low", "high"),
-    # Z = 15 s, D = 5 s, worked out by hand from the asymptotic bounds.
-    [(1, 1 / 20, 1 / 20), (2, 2 / 25, 2 / 20), (4, 4 / 35, 1 / 5), (10, 10 / 65, 1 / 5)],
-)
-def test_asymptotic_bounds(customers: int, low: float, high: float) -> None:
-    assert convoy(customers, 15, 5) == pytest.approx(low)
-    assert at_best(customers, 15, 5) == pytest.approx(high)
-
-
-def test_bounds_meet_the_saturation_point() -> None:
-    """N* = (D + Z) / D is where the two upper asymptotes cross."""
-    assert at_best((5 + 15) / 5, 15, 5) == pytest.approx(1 / 5)
-
-
-def test_a_node_that_all_share_caps_the_rate() -> None:
-    assert at_best(10, 0.1, 0.01) == pytest.approx(10 / 0.11)
-    assert at_best(10, 0.1, 0.01, node=0.02) == pytest.approx(50)
-
-
-@given(st.integers(1, 50), some, some)
-def test_bounds_are_in_order(customers: int, think: float, demand: float) -> None:
-    assert convoy(customers, think, demand) <= at_best(customers, think, demand) * (1 + 1e-9)
-
-
-@given(st.integers(1, 20), some, some)
-def test_both_bounds_give_the_rate_that_was_measured(customers: int, think: float, demand: float) -> None:
-    for rate in (convoy(customers, think, demand), at_best(customers, think, demand)):
-        low, high = predicted(customers, rate, demand, customers, demand)
-        assert low == pytest.approx(rate, rel=1e-6)
-        assert high == pytest.approx(rate, rel=1e-6)
-
-
-@given(st.integers(1, 20), some, some, st.integers(1, 40))
-def test_a_prediction_is_a_range_and_holds_what_either_bound_would_do(
-    customers: int, think: float, demand: float, then: int
-) -> None:
-    rate = convoy(customers, think, demand)
-    low, high = predicted(customers, rate, demand, then, demand)
-    assert low <= convoy(then, think, demand) * (1 + 1e-9)
-    assert low <= high
-
-
-def test_think_time_is_never_negative() -> None:
-    assert think_times(2, 10, 0.2) == Bounds(0, 0)
-    assert think_times(2, 10, 0.05) == pytest.approx((0.1, 0.15))
-
-
-def test_mending_saves_the_demand_of_all_who_queue() -> None:
-    assert mended(0.1, 2, 0.04, 0.01) == pytest.approx(0.04)
-    assert mended(0.1, 4, 0.04, 0.01) == pytest.approx(0.01)  # not below the demand itself
-
-
-# -- use -------------------------------------------------------------------------------------------
-
-
-def test_use_lies_between_the_busiest_thread_and_the_sum_of_all() -> None:
-    assert busy(server(run=0.3, delay=0.1, threads_run=0.6, threads_delay=0.2)) == pytest.approx((0.4, 0.8))
-
-
-def test_without_the_busiest_thread_use_is_what_the_cpus_must_have_done() -> None:
-    found = busy(ServerSignals("ps:0", "node", threads_run=1.2, threads_delay=0.4, cpus=2))
-    assert found == pytest.approx((0.6, 1.0))
-
-
-def test_a_server_stopped_half_of_the_time_is_used_twice_as_much_while_it_runs() -> None:
-    half = busy(server(run=0.2, delay=0.0, threads_run=0.2, threads_delay=0.0, stopped=0.5))
-    assert half == pytest.approx((0.4, 0.4))
-
-
-def test_nothing_known_of_a_server_is_not_zero() -> None:
-    use = use_of(ServerSignals("ps:0", "node"), [], [WorkerSignals("worker:0", 10.0)])
-    assert (use.busy, use.demand, use.waiting, use.share) == (None, None, None, None)
+def test_server_of_which_nothing_is_known_is_not_named() -> None:
     assert server_causes([ServerSignals("ps:0", "node")], HEALTHY_WORKERS) == []
-
-
-def test_demand_is_the_use_of_each_worker_step() -> None:
-    use = use_of(server(run=0.3, delay=0.1), [server()], HEALTHY_WORKERS)
-    assert use.demand is not None and use.demand.low == pytest.approx(0.4 / 20)
-
-
-# -- who is named ----------------------------------------------------------------------------------
 
 
 def test_healthy_servers_are_not_named() -> None:
@@ -177,13 +64,6 @@ def test_idle_workers_wait_though_no_connection_tells() -> None:
     idle = [worker(run=0.1, threads_run=0.2), worker(name="worker:1", run=0.1, threads_run=0.2)]
     (found,) = server_causes([server(**BUSY)], idle)
     assert found.use.waiting == pytest.approx(0.8)
-
-
-def test_delays_of_threads_that_wake_together_do_not_add_up() -> None:
-    crowded = worker(run=0.05, delay=0.1, threads_run=0.2, threads_delay=0.9)
-    assert model.idle(crowded) == pytest.approx((1 - 0.2 * 3, 1 - 0.15))
-    assert model.idle(crowded._replace(run=None)) == pytest.approx((0, 1))
-    assert model.idle(WorkerSignals("worker:0", 10.0)) is None
 
 
 def test_nobody_waits_longer_than_the_kernels_leave() -> None:
@@ -319,14 +199,6 @@ def test_the_dearest_is_first() -> None:
     assert [found.rank for found in server_causes(servers, HEALTHY_WORKERS)] == ["ps:1", "ps:0"]
 
 
-def test_uneven_bytes_are_seen_without_naming_anybody() -> None:
+def test_uneven_bytes_alone_name_nobody() -> None:
     servers = [server("ps:0", received=1e6), server("ps:1", received=9e6)]
-    uses = [use_of(one, servers, HEALTHY_WORKERS) for one in servers]
-    assert [skewed(use, 2) for use in uses] == [False, True]
-    assert not skewed(uses[1], 1)
     assert server_causes(servers, HEALTHY_WORKERS) == []
-
-
-def test_a_few_readings_surely_mean_less_than_they_show() -> None:
-    assert model._surely(0.5, 10) < model._surely(0.5, 1000) < 0.5
-    assert model._surely(0.0, 1000) == pytest.approx(0.0, abs=1e-9)
