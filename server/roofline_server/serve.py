@@ -30,10 +30,10 @@ from .grpc_server import bind, grpc_server
 from .health.health import Health
 from .health.monitor import monitored, status_line
 from .health.routes import Door
+from .ingest.batch_control import BatchControl
 from .ingest.commands import Agents
 from .ingest.committer import Committer
-from .ingest.pacing import Pacing
-from .ingest.relieving import Relieving
+from .ingest.sampling_control import SamplingControl
 from .ingest.service import decode_entry
 from .listening import (
     ALL_ADDRESSES,
@@ -121,8 +121,8 @@ async def serve(options: Options) -> None:
                 collect_for_ever(),
                 retain_for_ever(store, options.data, options.keep),
                 health.jobs.run(),
-                Relieving(agents, committer.load).run(),
-                Pacing(committer).run(),
+                SamplingControl(agents, committer.load).run(),
+                BatchControl(committer).run(),
             ]
             if page:
                 log.info("the live page: http%s://%s", "" if is_private(page) else "s", page)

@@ -1,5 +1,5 @@
-"""Who sends large batches without a pause rests between them, while others send small ones: what comes in the
-middle of a large commit waits for its end. No I/O."""
+"""How long streams rest after large batches, while others send small ones: what comes in the middle of a
+large commit waits for its end. No I/O."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ LONGEST_S = 1.0  # of a rest: a disk that hung is not what the stream took
 LATELY_S = 1.0  # so long after small batches their senders are taken to send more
 
 
-class Resting(Generic[S]):
-    """Times are of any one clock, s."""
+class LargeBatches(Generic[S]):
+    """Which streams rest. Times are of any one clock, s."""
 
     def __init__(self) -> None:
         self._until: dict[S, float] = {}

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Sequence
 
 import pytest
-from roofline_server.ingest.together import Together
+from roofline_server.ingest.grouped_calls import GroupedCalls
 
 
 def test_those_that_come_meanwhile_are_one_group() -> None:
@@ -20,7 +20,7 @@ def test_those_that_come_meanwhile_are_one_group() -> None:
         return [2 * number for number in numbers]
 
     async def scenario() -> list[int]:
-        together = Together(double)
+        together = GroupedCalls(double)
         first = asyncio.create_task(together(1))
         while not groups:
             await asyncio.sleep(0.001)
@@ -44,7 +44,7 @@ def test_error_is_of_its_group_alone_and_who_has_gone_harms_nobody() -> None:
         return numbers
 
     async def scenario() -> None:
-        together = Together(fails_once)
+        together = GroupedCalls(fails_once)
         with pytest.raises(OSError, match="full"):
             await together(1)
         gone = asyncio.create_task(together(2))

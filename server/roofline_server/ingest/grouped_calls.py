@@ -10,7 +10,7 @@ A = TypeVar("A")
 B = TypeVar("B")
 
 
-class Together(Generic[A, B]):
+class GroupedCalls(Generic[A, B]):
     """`await together(argument)`: while one group is being worked on in a thread, the next one gathers."""
 
     def __init__(self, call: Callable[[Sequence[A]], Sequence[B]]) -> None:

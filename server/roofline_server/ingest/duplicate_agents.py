@@ -36,8 +36,8 @@ class Stream(Protocol):
     def ping_once(self) -> int: ...
 
 
-class Sharing:
-    """All streams that are open."""
+class DuplicateAgents:
+    """All streams that are open, and which agents were asked whether they are alive."""
 
     def __init__(self) -> None:
         self._open: dict[str, list[Any]] = {}  # agent -> its streams

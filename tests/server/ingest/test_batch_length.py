@@ -11,34 +11,34 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from roofline_server.ingest.holding import (
+from roofline_server.ingest.batch_control import LATELY, BatchControl
+from roofline_server.ingest.batch_length import (
     CALM_S,
     HOLD_S,
-    HOLDS_S,
+    LENGTHS_S,
     SETTLE_S,
+    BatchLength,
     BatchLoad,
-    Holding,
     gathered_s,
     least_level,
-    next_holding,
+    next_length,
 )
-from roofline_server.ingest.pacing import LATELY, Pacing
 
 from ..builders import rank, training
 from ..services import serving
 
 
-def holds(loads: Iterable[BatchLoad]) -> Iterator[Holding]:
-    holding = Holding()
+def holds(loads: Iterable[BatchLoad]) -> Iterator[BatchLength]:
+    length = BatchLength()
     for at, one in enumerate(loads):
-        holding = next_holding(holding, one, float(at))
-        yield holding
+        length = next_length(length, one, float(at))
+        yield length
 
 
 def changes(*phases: tuple[float, BatchLoad]) -> list[tuple[int, float]]:
     """(second, new seconds) where phases of so many seconds of a load follow each other."""
     loads = [one for seconds, one in phases for _ in range(int(seconds))]
-    found = [0.0, *(holding.seconds for holding in holds(loads))]
+    found = [0.0, *(length.seconds for length in holds(loads))]
     return [(at, new) for at, (old, new) in enumerate(pairwise(found)) if old != new]
 
 
@@ -47,7 +47,7 @@ def changes(*phases: tuple[float, BatchLoad]) -> list[tuple[int, float]]:
     [(0, 0.0), (1000, 0.0), (1001, 2.0), (2000, 2.0), (2001, 3.0), (4000, 4.0), (8000, 8.0), (9000, 8.0)],
 )
 def test_agents_together_send_so_many_batches_a_second_at_most(streams: int, expected: float) -> None:
-    assert HOLDS_S[least_level(streams)] == expected
+    assert LENGTHS_S[least_level(streams)] == expected
 
 
 def test_streams_are_enough_to_ask_at_once_and_calm_must_last() -> None:
@@ -85,15 +85,15 @@ def test_agents_that_follow_leave_time_and_the_wish_settles(streams: int, cost_s
     """Batches and, as on a real server, something that does not become less with them."""
 
     def following(seconds: int) -> Iterator[tuple[int, float]]:
-        holding = Holding()
+        length = BatchLength()
         for at in range(seconds):
-            share = min(1.0, 0.1 + cost_s * streams / gathered_s(holding.level))
-            holding = next_holding(holding, BatchLoad(streams, share), float(at))
-            yield holding.level, share
+            share = min(1.0, 0.1 + cost_s * streams / gathered_s(length.level))
+            length = next_length(length, BatchLoad(streams, share), float(at))
+            yield length.level, share
 
     found = list(following(400))
     (level,) = {level for level, _ in found[-200:]}
-    assert found[-1][1] < 0.6 or level == len(HOLDS_S) - 1
+    assert found[-1][1] < 0.6 or level == len(LENGTHS_S) - 1
     assert level == least_level(streams) or found[-1][1] * gathered_s(level) > 0.4 * gathered_s(level - 1)
 
 
@@ -109,9 +109,9 @@ def test_agents_that_follow_leave_time_and_the_wish_settles(streams: int, cost_s
     )
 )
 def test_less_is_asked_only_after_calm_and_more_only_as_needed(loads: list[BatchLoad]) -> None:
-    found = [Holding(), *holds(loads)]
+    found = [BatchLength(), *holds(loads)]
     for (at, old), new in zip(enumerate(found), found[1:], strict=False):
-        assert least_level(loads[at].weight) <= new.level < len(HOLDS_S)
+        assert least_level(loads[at].weight) <= new.level < len(LENGTHS_S)
         if new.level < old.level:
             assert at - old.changed_s >= CALM_S and new.level == old.level - 1
         if new.level > old.level + 1:
@@ -124,24 +124,24 @@ class Told:
     def __init__(self) -> None:
         self.now_s = self.cpu_s = 0.0
 
-    def pacing(self, server: Any) -> Pacing:
-        return Pacing(server.committer, lambda: self.now_s, lambda: self.cpu_s)
+    def control(self, server: Any) -> BatchControl:
+        return BatchControl(server.committer, lambda: self.now_s, lambda: self.cpu_s)
 
 
 def test_welcome_and_acks_say_it_as_long_as_it_holds(tmp_path: Path) -> None:
     async def work() -> None:
         told = Told()
         async with serving(tmp_path) as server:
-            pacing, counts = told.pacing(server), server.committer.counts
+            control, counts = told.control(server), server.committer.counts
             sent = training([rank()], batches=3)
             async with server.agent() as agent:
                 assert agent.all("welcome")[0].hold_ms == 0
                 counts.streams["others", 99] = 4000
-                pacing.look(0.0)
+                control.look(0.0)
                 assert server.committer.hold_s == 8.0  # all of them have just come
                 for _ in range(2 * LATELY + int(CALM_S)):
                     told.now_s += 1
-                    pacing.look(0.0)
+                    control.look(0.0)
                 assert server.committer.hold_s == 6.0
                 await agent.send(sent[0])
                 await agent.until(lambda: agent.all("ack"))
@@ -151,7 +151,7 @@ def test_welcome_and_acks_say_it_as_long_as_it_holds(tmp_path: Path) -> None:
                 counts.streams["others", 99] = 0
                 while server.committer.hold_s:
                     told.now_s += 1
-                    pacing.look(0.0)
+                    control.look(0.0)
                 await agent.send(sent[1])
                 await agent.until(lambda: len(agent.all("ack")) == 2)
                 assert agent.all("ack")[1].hold_ms == 0
@@ -163,12 +163,12 @@ def test_time_of_batches_is_that_of_the_event_loop_and_of_commits(tmp_path: Path
     async def work() -> None:
         told = Told()
         async with serving(tmp_path) as server:
-            pacing, counts = told.pacing(server), server.committer.counts
+            control, counts = told.control(server), server.committer.counts
             counts.streams["others", 99] = 600
             for second in range(1, 6):
                 told.now_s, told.cpu_s, counts.commit_cpu_s = second, 0.5 * second, 0.25 * second
-                pacing.look(0.0)
+                control.look(0.0)
             assert server.committer.hold_s == 2.0
-            assert pacing.holding.high_since_s == 1.0
+            assert control.length.high_since_s == 1.0
 
     asyncio.run(work())

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-HOLDS_S = (0.0, 2.0, 3.0, 4.0, 6.0, 8.0)  # at each level; 0: as long as they like
+LENGTHS_S = (0.0, 2.0, 3.0, 4.0, 6.0, 8.0)  # at each level; 0: as long as they like
 OWN_S = 1.0  # what they like, at the least
 MOST_PER_S = 1000.0  # batches of all agents
 FEWEST_PER_S = 100.0  # fewer are not why a server is busy
@@ -32,33 +32,33 @@ class BatchLoad(NamedTuple):
         return self.streams + self.newcomers
 
 
-class Holding(NamedTuple):
+class BatchLength(NamedTuple):
     """What agents are asked for. Times are of any clock that only grows, s."""
 
-    level: int = 0  # of HOLDS_S
+    level: int = 0  # of LENGTHS_S
     changed_s: float = float("-inf")
     high_since_s: float | None = None
     low_since_s: float | None = None  # since when the level below would do
 
     @property
     def seconds(self) -> float:
-        return HOLDS_S[self.level]
+        return LENGTHS_S[self.level]
 
 
-def next_holding(holding: Holding, load: BatchLoad, now_s: float) -> Holding:
+def next_length(length: BatchLength, load: BatchLoad, now_s: float) -> BatchLength:
     """What is asked for after a look: at once what the number of streams needs, a step more for a busy
     server, a step less only after calm."""
-    since = holding.high_since_s, holding.low_since_s
-    high_since = _since(since[0], is_high(load, holding.level), now_s)
-    low_since = _since(since[1], is_low(load, holding.level), now_s)
-    level = max(holding.level, least_level(load.weight))
-    if high_since is not None and now_s - high_since >= HOLD_S and now_s - holding.changed_s >= SETTLE_S:
-        level = max(level, min(holding.level + 1, len(HOLDS_S) - 1))
+    since = length.high_since_s, length.low_since_s
+    high_since = _since(since[0], is_high(load, length.level), now_s)
+    low_since = _since(since[1], is_low(load, length.level), now_s)
+    level = max(length.level, least_level(load.weight))
+    if high_since is not None and now_s - high_since >= HOLD_S and now_s - length.changed_s >= SETTLE_S:
+        level = max(level, min(length.level + 1, len(LENGTHS_S) - 1))
     elif low_since is not None and now_s - low_since >= CALM_S:
-        level = holding.level - 1
-    if level == holding.level:
-        return holding._replace(high_since_s=high_since, low_since_s=low_since)
-    return Holding(level, now_s, high_since)
+        level = length.level - 1
+    if level == length.level:
+        return length._replace(high_since_s=high_since, low_since_s=low_since)
+    return BatchLength(level, now_s, high_since)
 
 
 def _since(before_s: float | None, holds: bool, now_s: float) -> float | None:
@@ -69,7 +69,7 @@ def _since(before_s: float | None, holds: bool, now_s: float) -> float | None:
 
 def least_level(streams: int) -> int:
     """The lowest at which so many streams send no more than MOST_PER_S; the last where there is none."""
-    levels = range(len(HOLDS_S))
+    levels = range(len(LENGTHS_S))
     return next((level for level in levels if per_second(streams, level) <= MOST_PER_S), levels[-1])
 
 
@@ -94,4 +94,4 @@ def per_second(streams: int, level: int) -> float:
 
 def gathered_s(level: int) -> float:
     """How long an agent gathers."""
-    return max(OWN_S, HOLDS_S[level])
+    return max(OWN_S, LENGTHS_S[level])

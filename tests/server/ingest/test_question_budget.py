@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from roofline.answers.granted import SECONDS, SHARE
 from roofline.v1 import query_pb2
-from roofline_server.ingest.granting import BUSY, BUSY_SHARE, LATELY, QUIET, QUIET_SHARE, SOON, granted
+from roofline_server.ingest.question_budget import BUSY, BUSY_SHARE, LATELY, QUIET, QUIET_SHARE, SOON, granted
 
 from ..services import serving
 

@@ -11,18 +11,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from roofline.v1 import ingest_pb2 as pb
 from roofline_server.ingest.commands import Agents, Link
-from roofline_server.ingest.overload import (
+from roofline_server.ingest.sampling_control import MOST_AT_ONCE, REASON, SamplingControl
+from roofline_server.ingest.sampling_level import (
     CALM_S,
     FACTORS,
     HOLD_S,
     MOST_NS,
     SETTLE_S,
-    Relief,
+    SamplingLevel,
     ServerLoad,
     interval_ns,
-    next_relief,
+    next_level,
 )
-from roofline_server.ingest.relieving import MOST_AT_ONCE, REASON, Relieving
 
 from ..builders import S
 from ..services import serving
@@ -32,10 +32,10 @@ BETWEEN = ServerLoad(queue=0.3)
 
 
 def levels(loads: Iterable[ServerLoad], step_s: float = 1.0) -> Iterator[int]:
-    relief = Relief()
+    sampling = SamplingLevel()
     for at, load in enumerate(loads):
-        relief = next_relief(relief, load, at * step_s)
-        yield relief.level
+        sampling = next_level(sampling, load, at * step_s)
+        yield sampling.level
 
 
 def changes(*phases: tuple[float, ServerLoad]) -> list[tuple[int, int]]:
@@ -127,12 +127,12 @@ class Busy:
 
     def __init__(self) -> None:
         self.agents, self.load, self.now_s = Agents(), CALM, 0.0
-        self.relieving = Relieving(self.agents, lambda lag_s: self.load, lambda: self.now_s)
+        self.control = SamplingControl(self.agents, lambda lag_s: self.load, lambda: self.now_s)
 
     def look(self, seconds: float = 1) -> None:
         for _ in range(int(seconds)):
             self.now_s += 1
-            self.relieving.look(0.0)
+            self.control.look(0.0)
 
 
 def test_agents_are_asked_once_for_each_change() -> None:
@@ -147,7 +147,7 @@ def test_agents_are_asked_once_for_each_change() -> None:
     server.look(100)
     assert node.asked[2:] == [(2 * S, REASON), (0, "")]
     assert node.fewer == [2, 4, 2, 1]
-    assert server.relieving.changes == 4
+    assert server.control.changes == 4
 
 
 def test_agent_that_samples_seldom_is_asked_for_kernels_of_fewer_steps_alone() -> None:

@@ -4,41 +4,41 @@ import asyncio
 
 from pytest import approx
 from roofline_server.ingest.fair_queue import FairQueue
-from roofline_server.ingest.resting import LATELY_S, LONGEST_S, SHARE, Resting
+from roofline_server.ingest.large_batches import LATELY_S, LONGEST_S, SHARE, LargeBatches
 
 
 def test_large_batches_of_a_stream_take_their_share_of_the_time_beside_small_ones() -> None:
-    resting = Resting[str]()
-    resting.committed({"calm"}, False, 9.0, 9.5)
-    resting.committed({"greedy"}, True, 9.5, 9.51)
+    large = LargeBatches[str]()
+    large.committed({"calm"}, False, 9.0, 9.5)
+    large.committed({"greedy"}, True, 9.5, 9.51)
     pause = 0.01 / SHARE - 0.01
-    assert resting.rests("greedy", 9.51) and resting.rests("greedy", 9.51 + 0.99 * pause)
-    assert not resting.rests("greedy", 9.51 + 1.01 * pause)
-    assert not resting.rests("calm", 9.51)
-    assert resting.wait_s(9.6) == approx(9.51 + pause - 9.6)
-    assert resting.wait_s(9.51 + pause) == 0
+    assert large.rests("greedy", 9.51) and large.rests("greedy", 9.51 + 0.99 * pause)
+    assert not large.rests("greedy", 9.51 + 1.01 * pause)
+    assert not large.rests("calm", 9.51)
+    assert large.wait_s(9.6) == approx(9.51 + pause - 9.6)
+    assert large.wait_s(9.51 + pause) == 0
 
 
 def test_nobody_rests_where_nobody_sends_small_batches() -> None:
-    resting = Resting[str]()
-    resting.committed({"greedy"}, True, 9.0, 9.5)
-    assert not resting.rests("greedy", 9.5) and resting.wait_s(9.5) == 0
-    resting.committed({"calm"}, False, 9.5, 9.6)
-    assert resting.rests("greedy", 9.6)
-    assert not resting.rests("greedy", 9.6 + LATELY_S)
+    large = LargeBatches[str]()
+    large.committed({"greedy"}, True, 9.0, 9.5)
+    assert not large.rests("greedy", 9.5) and large.wait_s(9.5) == 0
+    large.committed({"calm"}, False, 9.5, 9.6)
+    assert large.rests("greedy", 9.6)
+    assert not large.rests("greedy", 9.6 + LATELY_S)
 
 
 def test_disk_that_hung_costs_nobody_a_long_rest() -> None:
-    resting = Resting[str]()
-    resting.committed({"calm"}, False, 9.0, 9.5)
-    resting.committed({"greedy"}, True, 9.5, 9.9)
-    assert resting.wait_s(9.9) == LONGEST_S
+    large = LargeBatches[str]()
+    large.committed({"calm"}, False, 9.0, 9.5)
+    large.committed({"greedy"}, True, 9.5, 9.9)
+    assert large.wait_s(9.9) == LONGEST_S
 
 
 def test_streams_of_one_group_share_its_time() -> None:
-    alone, shared = Resting[str](), Resting[str]()
-    for resting in (alone, shared):
-        resting.committed({"calm"}, False, 9.0, 9.5)
+    alone, shared = LargeBatches[str](), LargeBatches[str]()
+    for large in (alone, shared):
+        large.committed({"calm"}, False, 9.0, 9.5)
     alone.committed({"a"}, True, 9.5, 9.51)
     shared.committed({"a", "b"}, True, 9.5, 9.51)
     assert shared.wait_s(9.51) == approx(alone.wait_s(9.51) / 2)

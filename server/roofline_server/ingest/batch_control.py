@@ -8,17 +8,17 @@ import time
 from collections import deque
 from collections.abc import Callable
 
-from . import granting
+from . import question_budget
+from .batch_length import BatchLength, BatchLoad, next_length
 from .committer import Committer
-from .holding import BatchLoad, Holding, next_holding
-from .looks import every_second
+from .every_second import every_second
 
 log = logging.getLogger(__name__)
 
 LATELY = 15  # looks
 
 
-class Pacing:
+class BatchControl:
     """Runs in the server's event loop."""
 
     def __init__(
@@ -28,11 +28,11 @@ class Pacing:
         cpu: Callable[[], float] = time.thread_time,
     ) -> None:
         """cpu: CPU time of the event loop's thread, s."""
-        self.holding = Holding()
+        self.length = BatchLength()
         self._committer, self._clock, self._cpu = committer, clock, cpu
         self._looked_s, self._cpu_s = clock(), cpu()
         self._streams: deque[int] = deque([0], LATELY)
-        self._shares: deque[float] = deque(maxlen=granting.LATELY)
+        self._shares: deque[float] = deque(maxlen=question_budget.LATELY)
 
     async def run(self) -> None:
         await every_second(self.look, self._clock)
@@ -43,12 +43,12 @@ class Pacing:
         newcomers = max(0, streams - min(self._streams))
         self._streams.append(streams)
         self._shares.append(self._share())
-        self._committer.granted_share = granting.granted(list(self._shares))
-        before, load = self.holding, BatchLoad(streams, self._shares[-1], lag_s, newcomers)
-        self.holding = next_holding(before, load, self._looked_s)
-        if self.holding.level != before.level:
-            self._committer.hold_s = self.holding.seconds
-            self._say(load)
+        self._committer.granted_share = question_budget.granted(list(self._shares))
+        before, load = self.length, BatchLoad(streams, self._shares[-1], lag_s, newcomers)
+        self.length = next_length(before, load, self._looked_s)
+        if self.length.level != before.level:
+            self._committer.hold_s = self.length.seconds
+            self._log_length(load)
 
     def _share(self) -> float:
         """Of the time since the last call, that the threads took which take batches: of one core, as Python
@@ -58,14 +58,14 @@ class Pacing:
         self._looked_s, self._cpu_s = now_s, cpu_s
         return used_s / seconds if seconds > 0 else 0.0
 
-    def _say(self, load: BatchLoad) -> None:
-        if not self.holding.level:
+    def _log_length(self, load: BatchLoad) -> None:
+        if not self.length.level:
             log.info("agents are no longer asked to gather longer")
             return
         log.info(
             "agents are asked to gather for %g s before they send (%d streams, batches take %.0f %% of the "
             "time, event loop %.1f s late)",
-            self.holding.seconds,
+            self.length.seconds,
             load.streams,
             100 * load.share,
             load.lag_s,

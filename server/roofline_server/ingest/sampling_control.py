@@ -11,8 +11,8 @@ from weakref import WeakKeyDictionary
 from roofline.v1 import ingest_pb2 as pb
 
 from .commands import Agents, Link
-from .looks import every_second
-from .overload import FACTORS, Relief, ServerLoad, interval_ns, next_relief
+from .every_second import every_second
+from .sampling_level import FACTORS, SamplingLevel, ServerLoad, interval_ns, next_level
 
 log = logging.getLogger(__name__)
 
@@ -20,14 +20,14 @@ MOST_AT_ONCE = 200  # agents that are asked at one look: each answers with a Hel
 REASON = "the server was busy"
 
 
-class Relieving:
+class SamplingControl:
     """Runs in the server's event loop. An agent is asked only if it says which interval is its own."""
 
     def __init__(
         self, agents: Agents, load: Callable[[float], ServerLoad], clock: Callable[[], float] = time.monotonic
     ) -> None:
         """load: the load now, given by how many seconds the event loop was late."""
-        self.relief = Relief()
+        self.sampling = SamplingLevel()
         self.changes = 0  # of the level
         self._agents, self._load, self._clock = agents, load, clock
         self._asked: WeakKeyDictionary[Link, tuple[int, int]] = WeakKeyDictionary()
@@ -37,24 +37,24 @@ class Relieving:
 
     def look(self, lag_s: float) -> None:
         """Take the load into account, and ask the agents that do not sample as they should."""
-        load, before = self._load(lag_s), self.relief.level
-        self.relief = next_relief(self.relief, load, self._clock())
-        if self.relief.level != before:
+        load, before = self._load(lag_s), self.sampling.level
+        self.sampling = next_level(self.sampling, load, self._clock())
+        if self.sampling.level != before:
             self.changes += 1
-            self._say(load)
+            self._log_level(load)
         left = MOST_AT_ONCE
         for link in self._agents.links():
             if left and self._ask(link):
                 left -= 1
 
-    def _say(self, load: ServerLoad) -> None:
-        if not self.relief.level:
+    def _log_level(self, load: ServerLoad) -> None:
+        if not self.sampling.level:
             log.info("the server is calm again: agents sample as often as before")
             return
         log.warning(
             "agents sample %d times less often, and record kernels in as many times fewer steps "
             "(queue %.0f %%, unsealed %.0f %%, event loop %.1f s late)",
-            FACTORS[self.relief.level],
+            FACTORS[self.sampling.level],
             100 * load.queue,
             100 * load.unsealed,
             load.lag_s,
@@ -64,7 +64,7 @@ class Relieving:
         own_ns: int = link.hello.own_interval_ns
         if own_ns <= 0:
             return False
-        wanted_ns, fewer = interval_ns(own_ns, self.relief.level), FACTORS[self.relief.level]
+        wanted_ns, fewer = interval_ns(own_ns, self.sampling.level), FACTORS[self.sampling.level]
         if self._asked.get(link, (link.hello.interval_ns, 1)) == (wanted_ns, fewer):
             return False
         self._asked[link] = wanted_ns, fewer

@@ -40,7 +40,7 @@ class ServerLoad(NamedTuple):
         )
 
 
-class Relief(NamedTuple):
+class SamplingLevel(NamedTuple):
     """What agents are asked for. Times are of any clock that only grows, s."""
 
     level: int = 0  # of FACTORS
@@ -49,17 +49,19 @@ class Relief(NamedTuple):
     low_since_s: float | None = None
 
 
-def next_relief(relief: Relief, load: ServerLoad, now_s: float) -> Relief:
+def next_level(sampling: SamplingLevel, load: ServerLoad, now_s: float) -> SamplingLevel:
     """What is asked for after a look at the load."""
-    high_since = (relief.high_since_s if relief.high_since_s is not None else now_s) if load.is_high else None
-    low_since = (relief.low_since_s if relief.low_since_s is not None else now_s) if load.is_low else None
-    relief = relief._replace(high_since_s=high_since, low_since_s=low_since)
-    if high_since is not None and relief.level < len(FACTORS) - 1:
-        if now_s - high_since >= HOLD_S and now_s - relief.changed_s >= SETTLE_S:
-            return Relief(relief.level + 1, now_s, high_since)
-    elif low_since is not None and relief.level and now_s - low_since >= CALM_S:
-        return Relief(relief.level - 1, now_s, None, now_s)
-    return relief
+    high_since = (
+        (sampling.high_since_s if sampling.high_since_s is not None else now_s) if load.is_high else None
+    )
+    low_since = (sampling.low_since_s if sampling.low_since_s is not None else now_s) if load.is_low else None
+    sampling = sampling._replace(high_since_s=high_since, low_since_s=low_since)
+    if high_since is not None and sampling.level < len(FACTORS) - 1:
+        if now_s - high_since >= HOLD_S and now_s - sampling.changed_s >= SETTLE_S:
+            return SamplingLevel(sampling.level + 1, now_s, high_since)
+    elif low_since is not None and sampling.level and now_s - low_since >= CALM_S:
+        return SamplingLevel(sampling.level - 1, now_s, None, now_s)
+    return sampling
 
 
 def interval_ns(own_ns: int, level: int) -> int:
