@@ -13,7 +13,7 @@ from ..records import ABSENT, Floats, Ints
 from ..sentences import origins, reasons
 from ..sentences import rooflines as texts
 from ..sentences.wording import joined
-from . import verdicts
+from . import point_limits
 from .evidence import NS, KernelEvidence, RankEvidence, total_of
 from .rates import apart, over_counted, pool, ratio
 from .roofline import CACHES, MINIMUM, NETWORK, Limits, main_memory
@@ -296,7 +296,7 @@ def plain(
         spreads=(None, spread),
     )
     if not made.words and made.headroom.value is not None and x is not None:
-        made = made._replace(words=verdicts.of_work(made.headroom.value, x, level, limits[0], sharing))
+        made = made._replace(words=point_limits.of_work(made.headroom.value, x, level, limits[0], sharing))
     return of_its_part(made, sharing)
 
 

@@ -10,7 +10,7 @@ from roofline.answers.values import Provenance, Scope, Value, value
 
 from ..records import Ints
 from ..sentences import origins, reasons
-from ..sentences.verdicts import no_bytes_of
+from ..sentences.points import no_bytes_of
 from ..sentences.wording import joined
 from .compose import sampled, watched
 from .evidence import NS, KernelEvidence, RankEvidence, reason_of, total_of

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from roofline.texts import listed
 
-from .verdicts import ONE_STEP
+from .points import ONE_STEP
 from .wording import number, quantity, title
 
 # -- a path -------------------------------------------------------------------------------------------------

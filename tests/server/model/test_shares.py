@@ -5,11 +5,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from roofline.answers.values import Scope
 from roofline_server.model.evidence import CountedFlops, CounterEvidence, RankEvidence
+from roofline_server.model.point_gaps import incomplete
 from roofline_server.model.roofline import limits
 from roofline_server.model.summary import has_flops, placed
 from roofline_server.model.traffic_parts import traffic, work_and_memory
-from roofline_server.model.verdicts import incomplete
-from roofline_server.sentences import origins, reasons, verdicts
+from roofline_server.sentences import origins, points, reasons
 
 from ..builders import DRAM, PEAK_F32
 from .test_summary import NODE1, NONE, evidence, ints, kernels, number, of
@@ -91,11 +91,11 @@ def test_flops_are_those_of_the_ranks_whose_bytes_and_joules_are_known() -> None
 def test_point_over_the_traffic_of_some_ranks_says_so() -> None:
     one = evidence(kernels=kernels([10**10] * 10), dram=counted(1e9))
     other = evidence(key="worker:1", kernels=kernels([10**10] * 10))
-    said = verdicts.no_traffic_of(1, 2)
+    said = points.no_traffic_of(1, 2)
     assert incomplete([one, other], of(one, other), "dram") == said
     assert incomplete([one, one], of(one, one), "dram") == ""
     missed = one._replace(dram_is_bound=True)
-    lower = verdicts.CACHE_MISSES
+    lower = points.CACHE_MISSES
     assert incomplete([missed, other], of(missed, other), "dram") == f"{lower}; {said}"
 
 

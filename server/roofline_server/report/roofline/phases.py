@@ -17,7 +17,7 @@ from ...model.work import dominant_precision
 from ...records import ABSENT
 from ...sentences import rooflines as texts
 from ...sentences.breakdowns import no_phases_at_all
-from ...sentences.verdicts import alone
+from ...sentences.points import alone
 from ..ceilings.contention import sharing
 from ..ceilings.limits import everywhere
 from ..kernels.totals import kernel_totals

@@ -15,7 +15,7 @@ from ...model.summary import on_gpu
 from ...model.work import dominant_precision
 from ...records import ABSENT, Floats, Ints
 from ...sentences import rooflines as texts
-from ...sentences.verdicts import no_bytes_of_some, not_modelled
+from ...sentences.points import no_bytes_of_some, not_modelled
 from ...sentences.wording import joined
 from ...store.view import JobView
 from ..ceilings.contention import Contention, sharing

@@ -18,7 +18,7 @@ from ...records import ABSENT, Bools, KernelKind
 from ...sentences import time_rooflines as texts
 from ...sentences.breakdowns import mean_over
 from ...sentences.origins import left_out
-from ...sentences.verdicts import NO_AMX, no_bytes_of
+from ...sentences.points import NO_AMX, no_bytes_of
 from ...sentences.wording import joined
 from ...store.view import JobView
 from ..ceilings.places import Place, place_of

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from roofline_server.sentences import verdicts as texts
+from roofline_server.sentences import points as texts
 
 
 @pytest.mark.parametrize(

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 from roofline.answers.machines import Ceiling
 from roofline.answers.values import Scope, Value
-from roofline_server.model import verdicts
+from roofline_server.model import point_gaps, point_limits
 from roofline_server.model.evidence import CountedFlops, CounterEvidence, RankEvidence
 from roofline_server.model.roofline import Limits, limits
 from roofline_server.model.summary import summarize
-from roofline_server.sentences import verdicts as texts
+from roofline_server.sentences import points as texts
 
 from ..builders import DRAM, PEAK_F32, S
 from .test_summary import TEN, evidence, ints, kernels, of
@@ -34,7 +34,7 @@ def said(
     **more: Any,
 ) -> str:
     where: Limits = more.get("where", NODE)
-    return verdicts.sentence(headroom, intensity, level, where, ranks, values_of(*ranks), sharing)
+    return point_limits.sentence(headroom, intensity, level, where, ranks, values_of(*ranks), sharing)
 
 
 def counted(**by: float) -> RankEvidence:
@@ -140,13 +140,13 @@ def test_a_little_more_or_less_changes_what_is_said_a_little(headroom: float) ->
 def test_one_step_only_is_said() -> None:
     ten, one = evidence(kernels=kernels([10**9] * 10)), evidence(key="worker:1", kernels=kernels([10**9]))
     values = of(one)
-    assert verdicts.incomplete([one], values, "minimum") == "one step only"
-    assert verdicts.incomplete([ten], values, "minimum") == ""
-    assert verdicts.incomplete([ten, one], values, "minimum") == "of worker:1 one step only"
+    assert point_gaps.incomplete([one], values, "minimum") == "one step only"
+    assert point_gaps.incomplete([ten], values, "minimum") == ""
+    assert point_gaps.incomplete([ten, one], values, "minimum") == "of worker:1 one step only"
 
 
 def test_level_without_ceiling_has_the_reason_for_words() -> None:
-    assert "no L2 bandwidth of node1" in verdicts.of_work(2.0, 1.0, "l2", NODE)
+    assert "no L2 bandwidth of node1" in point_limits.of_work(2.0, 1.0, "l2", NODE)
 
 
 def test_shared_roof_is_said() -> None:
@@ -247,9 +247,9 @@ def test_what_the_rest_of_the_step_is_is_said(
 
 
 def test_kernels_side_by_side_do_not_fill_more_than_the_step() -> None:
-    assert verdicts.filled([busy(1.7)]) is None
-    assert verdicts.filled([busy(0.5)]) == pytest.approx(0.5)
-    assert verdicts.filled([evidence()]) is None
+    assert point_limits.filled([busy(1.7)]) is None
+    assert point_limits.filled([busy(0.5)]) == pytest.approx(0.5)
+    assert point_limits.filled([evidence()]) is None
     assert "compute-bound" in said(3.5, 2 * RIDGE, busy(1.7))
     assert "compute-bound" in said(1.05, 2 * RIDGE, busy(0.4))  # whatever it fills: it is at its roof
 
@@ -258,7 +258,7 @@ def test_kernels_side_by_side_do_not_fill_more_than_the_step() -> None:
 
 
 def lacks(*ranks: RankEvidence, level: str = "minimum") -> str:
-    return verdicts.incomplete(ranks, values_of(*ranks), level)
+    return point_gaps.incomplete(ranks, values_of(*ranks), level)
 
 
 def test_complete_counts_lack_nothing() -> None:
