@@ -138,10 +138,10 @@ def _largest_other_time(values: Mapping[str, Value]) -> str:
         return (found.value if found else None) or 0.0
 
     between = max(0.0, spent("forward") + spent("backward") - spent("kernel"))
-    largest = max(texts.ASIDE, key=spent)
+    largest = max(texts.APART_FROM_KERNELS, key=spent)
     if not spent(largest) > 0 or spent(largest) < spent("other") + between:
         return texts.BETWEEN_KERNELS
-    what = texts.ASIDE[largest]
+    what = texts.APART_FROM_KERNELS[largest]
     estimated = values[f"{largest}_time_per_step"].provenance == Provenance.ESTIMATED
     return texts.by_last_kernels(what) if estimated else what
 

@@ -9,7 +9,7 @@ from roofline.texts import listed
 
 from .wording import are, many, number, times, title
 
-ASIDE: Mapping[str, str] = {  # by what a step does apart from its kernels
+APART_FROM_KERNELS: Mapping[str, str] = {  # by what a step does apart from its kernels
     "input": "it waits for input: prefetch, or more loader workers",
     "communicate": "it waits for communication: larger batch, overlap, or fewer bytes",
     "wait": "it waits for other ranks: see its stragglers",

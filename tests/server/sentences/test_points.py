@@ -72,7 +72,7 @@ from roofline_server.sentences import points as texts
             ),
         ),
         (
-            texts.hardly_computing(0.2, 0.25, 2, False, texts.ASIDE["input"]),
+            texts.hardly_computing(0.2, 0.25, 2, False, texts.APART_FROM_KERNELS["input"]),
             (
                 "its kernels reach 20% of their part of the roof, and fill only 25% of the step: it waits "
                 "for input: prefetch, or more loader workers"
@@ -83,7 +83,7 @@ from roofline_server.sentences import points as texts
             "runnable but not scheduled for 85% of the step (CPU contention)",
         ),
         (
-            texts.by_last_kernels(texts.ASIDE["wait"]),
+            texts.by_last_kernels(texts.APART_FROM_KERNELS["wait"]),
             "by when its last kernels ended, it waits for other ranks: see its stragglers",
         ),
         (

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from roofline.answers.values import Provenance, Scope, Value, value
 from roofline.answers.verdict import Finding, Gain
 
-from ...model.aside import OF_ALL
+from ...model.between_cost import OF_ALL
 from ...model.cause import LEAST_GAIN, Cause
 from ...model.causes import Conclusion
 from ...model.intervals import of_another_run, of_changed_run
@@ -51,7 +51,7 @@ def findings_of(known: Accounts, servers: Served, rate: Value) -> Findings:
     named = [*slow, *(_finding(cause, found, known, rate) for cause in causes if cause.lasting)]
     if (cycle := servers.cycle) is not None:
         named += [_server_finding(cause, cycle, known, rate) for cause in servers.causes]
-    named += _aside_findings(known, rate) or _beside_findings(known, rate)
+    named += _between_findings(known, rate) or _beside_findings(known, rate)
     named.sort(key=lambda finding: -(finding.share.value or 0.0))
     doubted = [_finding(cause, found, known, rate) for cause in causes if not cause.lasting]
     return Findings(named[0].sentence if named else _headline(found, known.unseen), named, doubted)
@@ -109,10 +109,10 @@ def _link_findings(known: Accounts, rate: Value) -> list[Finding]:
     return found
 
 
-def _aside_findings(known: Accounts, rate: Value) -> list[Finding]:
+def _between_findings(known: Accounts, rate: Value) -> list[Finding]:
     """Of what ranks do between their steps, spread over all steps. Most of those in which others wait for it
     are left out of the rate and of the accounts."""
-    found = known.aside
+    found = known.between_cost
     if found is None or not known.step > 0:
         return []
     inside = found.inside * found.cost

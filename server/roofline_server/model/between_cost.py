@@ -15,7 +15,7 @@ MOST_OF = 0.5  # who does as much of it as the busiest rank is one of those that
 OF_ALL = 0.2  # of the time: what all ranks do is named from here on
 
 
-class RankBreaks(NamedTuple):
+class StepsAndBetween(NamedTuple):
     """All steps of a rank, and what lay between them: kind -> seconds of each stretch."""
 
     step: Ints
@@ -25,12 +25,12 @@ class RankBreaks(NamedTuple):
     counted: Bools  # steps that other numbers are of, too
 
     @property
-    def aside(self) -> float:
+    def between(self) -> float:
         """Seconds of all stretches."""
         return sum(float(some.sum()) for some in self.stretches.values())
 
 
-class Aside(NamedTuple):
+class BetweenCost(NamedTuple):
     """What some ranks do between their steps, or all of them."""
 
     places: list[int]  # of the ranks that do it while the others wait; []: all do
@@ -42,9 +42,9 @@ class Aside(NamedTuple):
     inside: float  # how much of what it costs lies in the steps that are counted, as a share
 
 
-def aside(ranks: Sequence[RankBreaks]) -> Aside | None:
+def between_cost(ranks: Sequence[StepsAndBetween]) -> BetweenCost | None:
     """None where nobody loses time by it, or all of them little."""
-    totals = np.array([one.aside for one in ranks])
+    totals = np.array([one.between for one in ranks])
     if not len(totals) or not totals.max() > 0:
         return None
     doing = totals > MOST_OF * totals.max()
@@ -52,7 +52,7 @@ def aside(ranks: Sequence[RankBreaks]) -> Aside | None:
     if doing.all():
         lost = float(totals.max())
         spent = lost + float(most.duration.sum())
-        return _aside([], most, lost, 0.0) if lost >= OF_ALL * spent else None
+        return _cost([], most, lost, 0.0) if lost >= OF_ALL * spent else None
     places = np.flatnonzero(doing).tolist()
     waits = np.unique(np.concatenate([ranks[place].step[ranks[place].apart] for place in places]))
     # The others' steps tell what it costs them: whoever goes on meanwhile loses nothing.
@@ -63,19 +63,21 @@ def aside(ranks: Sequence[RankBreaks]) -> Aside | None:
     if not lost > 0:
         return None
     inside = np.median([each[one.counted].sum() for one, each in zip(others, longer, strict=True)])
-    return _aside(places, most, lost, min(1.0, float(inside) / held))
+    return _cost(places, most, lost, min(1.0, float(inside) / held))
 
 
-def _aside(places: list[int], most: RankBreaks, lost: float, inside: float) -> Aside:
-    """most: the rank that does most of it; lost: seconds in the whole run; inside: as of `Aside`."""
+def _cost(places: list[int], most: StepsAndBetween, lost: float, inside: float) -> BetweenCost:
+    """most: the rank that does most of it; lost: seconds in the whole run; inside: as of `BetweenCost`."""
     steps = len(most.step)
     kind = max(most.stretches, key=lambda kind: float(most.stretches[kind].sum()))
     lengths = most.stretches[kind]
     varies = float(lengths.std(ddof=1)) * sqrt(len(lengths)) if len(lengths) > 1 else lost
-    return Aside(places, kind, len(lengths), float(lengths.mean()), lost / steps, varies / steps, inside)
+    return BetweenCost(
+        places, kind, len(lengths), float(lengths.mean()), lost / steps, varies / steps, inside
+    )
 
 
-def _beyond_usual(one: RankBreaks, some: Ints) -> Floats:
+def _beyond_usual(one: StepsAndBetween, some: Ints) -> Floats:
     """Seconds by which each of its steps that are among these took longer than most of the others; of these
     0."""
     which = np.isin(one.step, some)

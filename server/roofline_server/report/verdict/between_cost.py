@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ...correlate.steps import OWN
-from ...model.aside import Aside, RankBreaks, aside
+from ...model.between_cost import BetweenCost, StepsAndBetween, between_cost
 from ...model.evidence import NS
 from ...records import Bools, Table, rows, take
 from ...store.view import JobView
@@ -18,7 +18,7 @@ from ..evidence.tables import by_rank, where
 NOT_THE_TRAININGS = "trace"  # kind of what the product itself does between steps
 
 
-def aside_of(view: JobView, gathered: Gathered, numbers: Sequence[int]) -> Aside | None:
+def between_cost_of(view: JobView, gathered: Gathered, numbers: Sequence[int]) -> BetweenCost | None:
     """Among these ranks, which wait for each other in each step: in the steps that were asked for, with those
     that are left out of the others' numbers."""
     if not rows(view.between):
@@ -34,11 +34,11 @@ def aside_of(view: JobView, gathered: Gathered, numbers: Sequence[int]) -> Aside
         steps = own[number]["steps"]
         steps = take(steps, (steps["end_ns"] >= first) & (steps["end_ns"] <= last))
         counted = np.isin(steps["end_ns"], gathered.evidence[number].steps.end_ns)
-        known.append(_rank_steps(steps, counted, spans.get(number, {}).get("between", {})))
-    return aside(known)
+        known.append(_steps_and_between(steps, counted, spans.get(number, {}).get("between", {})))
+    return between_cost(known)
 
 
-def _rank_steps(steps: Table, counted: Bools, spans: Table) -> RankBreaks:
+def _steps_and_between(steps: Table, counted: Bools, spans: Table) -> StepsAndBetween:
     """What comes after the last step nobody waits for."""
     if rows(spans):
         spans = take(
@@ -46,4 +46,6 @@ def _rank_steps(steps: Table, counted: Bools, spans: Table) -> RankBreaks:
         )
     apart = steps["apart"] > 0 if "apart" in steps else np.zeros(rows(steps), np.bool_)
     stretches = {kind: some for kind, some in by_kind(spans).items() if kind != NOT_THE_TRAININGS}
-    return RankBreaks(steps["step"], (steps["end_ns"] - steps["begin_ns"]) / NS, apart, stretches, counted)
+    return StepsAndBetween(
+        steps["step"], (steps["end_ns"] - steps["begin_ns"]) / NS, apart, stretches, counted
+    )

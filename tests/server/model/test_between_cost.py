@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from roofline_server.model.aside import Aside, RankBreaks, aside
+from roofline_server.model.between_cost import BetweenCost, StepsAndBetween, between_cost
 from roofline_server.records import Bools, Ints
 
 STEPS = 100
 
 
-def waited_for(number: Ints, counted: Bools) -> Aside:
+def waited_for(number: Ints, counted: Bools) -> BetweenCost:
     """Two short saves and one long evaluation of one rank, before the steps at places 20, 40 and 60; the
     others wait for it in these. number: of each step."""
     step, usual = np.arange(STEPS), np.full(STEPS, 1.0)
     apart = np.isin(step, [20, 40, 60])
     waiting = usual + 0.05 * np.isin(step, [20, 40]) + 9.9 * (step == 60)
     stretches = {"checkpoint": np.full(2, 0.05), "evaluation": np.array([9.9])}
-    doing = RankBreaks(number, usual, apart, stretches, counted)
-    other = RankBreaks(number, waiting, np.zeros(STEPS, bool), {}, counted)
-    found = aside([doing, other, other])
+    doing = StepsAndBetween(number, usual, apart, stretches, counted)
+    other = StepsAndBetween(number, waiting, np.zeros(STEPS, bool), {}, counted)
+    found = between_cost([doing, other, other])
     assert found is not None
     assert (found.places, found.kind) == ([0], "evaluation")
     return found
@@ -45,7 +45,7 @@ def test_it_costs_each_step_as_much_however_these_are_numbered(number: Ints) -> 
 def test_what_all_do_lies_in_no_step() -> None:
     step = np.arange(STEPS)
     every = np.ones(STEPS, bool)
-    one = RankBreaks(step, np.ones(STEPS), step % 10 == 0, {"evaluation": np.full(9, 5.0)}, every)
-    found = aside([one, one])
+    one = StepsAndBetween(step, np.ones(STEPS), step % 10 == 0, {"evaluation": np.full(9, 5.0)}, every)
+    found = between_cost([one, one])
     assert found is not None and found.places == []
     assert found.inside == 0
