@@ -290,6 +290,23 @@ STORE = (
     ("check", "export", "recovery", "sealing", "view_builder"),
     ("backup", "store"),
 )
+MODEL = (
+    (
+        "__init__",
+        "columns",
+        "efficiency",
+        "evidence",
+        "exits",
+        "intervals",
+        "queueing",
+        "steady",
+        "stretches",
+    ),
+    ("barrier", "collectives", "times"),
+    ("between", "breakdown", "cost"),
+    ("account", "roofline"),
+    ("causes", "what_if"),
+)
 REPORT = (
     ("__init__", "questions"),
     ("ranks",),
@@ -309,6 +326,7 @@ REPORT = (
     [
         ("server/roofline_server", SERVER),
         ("server/roofline_server/store", STORE),
+        ("server/roofline_server/model", MODEL),
         ("server/roofline_server/report", REPORT),
     ],
 )
@@ -324,6 +342,11 @@ def test_layers_go_one_way(folder: str, order: tuple[tuple[str, ...], ...]) -> N
             if own != other and level[other] >= level[own]:
                 backwards.append(str(one))
     assert backwards == []
+
+
+def test_causes_and_rooflines_do_not_know_each_other() -> None:
+    causes = under("server/roofline_server/model/causes/")
+    assert [str(one) for one in all_imports(causes) if "model.roofline" in one.module] == []
 
 
 @pytest.mark.parametrize("package", OURS)

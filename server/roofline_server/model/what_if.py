@@ -18,8 +18,8 @@ from typing import NamedTuple
 import numpy as np
 
 from ..records import Floats, Ints
+from .account.replay import MOST_TIMES
 from .queueing import Bounds, predicted_rates
-from .replay import MOST_TIMES
 
 SHIFTS = 24
 

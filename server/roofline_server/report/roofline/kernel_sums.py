@@ -10,8 +10,8 @@ from roofline.answers.values import Provenance, Scope, Spread, Value, value
 
 from ...correlate.kernel_totals import KernelTotal
 from ...model.evidence import NS, RankEvidence
-from ...model.points import Level, Named, plain, point
-from ...model.roofline import MINIMUM, Limits, main_memory
+from ...model.roofline.points import Level, Named, plain, point
+from ...model.roofline.roofs import MINIMUM, Limits, main_memory
 from ...sentences import points, reasons
 from ...sentences import rooflines as texts
 from ...sentences.wording import joined

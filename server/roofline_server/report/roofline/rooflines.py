@@ -8,12 +8,12 @@ from roofline.answers.roofline import Roof, Roofline, RoofPoint
 from roofline.answers.values import Provenance, Value, value
 
 from ...errors import BadRequest
-from ...model import point_gaps, point_limits
 from ...model.evidence import RankEvidence
-from ...model.points import Level, flops_spread, intensity_spread, levels, nodes, of_its_part, point
-from ...model.roofline import MINIMUM, NETWORK
-from ...model.summary import placed
-from ...model.work import dominant_precision
+from ...model.roofline import point_gaps, point_limits
+from ...model.roofline.points import Level, flops_spread, intensity_spread, levels, nodes, of_its_part, point
+from ...model.roofline.roofs import MINIMUM, NETWORK
+from ...model.roofline.summary import placed
+from ...model.roofline.work import dominant_precision
 from ...sentences import reasons
 from ...sentences import rooflines as texts
 from ...store.store import Needed, Store

@@ -7,12 +7,12 @@ from typing import NamedTuple
 
 from roofline.answers.values import Scope, Value
 
-from ...model.account import Account, account_of_each, with_waits
-from ...model.between_cost import BetweenCost
-from ...model.causes import Conclusion, beside_idle_cpus, conclude
+from ...model.account.account import Account, account_of_each, with_waits
+from ...model.account.signals import RankSignals
+from ...model.causes.between_cost import BetweenCost
+from ...model.causes.conclusion import Conclusion, beside_idle_cpus, conclude
+from ...model.causes.links import SlowLink
 from ...model.evidence import RankEvidence
-from ...model.links import SlowLink
-from ...model.signals import RankSignals
 from ...model.times import beside, times
 from ...sentences import reasons
 from ...store.view import JobView

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ...correlate.steps import OWN
-from ...model.between_cost import BetweenCost, StepsAndBetween, between_cost
+from ...model.causes.between_cost import BetweenCost, StepsAndBetween, between_cost
 from ...model.evidence import NS
 from ...records import Bools, Table, rows, take
 from ...store.view import JobView

@@ -8,13 +8,13 @@ from typing import NamedTuple
 from roofline.answers.values import Provenance, Scope, Value, value
 from roofline.answers.verdict import Finding, Gain
 
-from ...model.between_cost import OF_ALL
-from ...model.cause import LEAST_GAIN, Cause
-from ...model.causes import Conclusion
+from ...model.account.replay import LACKING
+from ...model.causes.between_cost import OF_ALL
+from ...model.causes.cause import LEAST_GAIN, Cause
+from ...model.causes.conclusion import Conclusion
+from ...model.causes.links import step_with
+from ...model.causes.server_causes import ServerCause
 from ...model.intervals import of_another_run, of_changed_run
-from ...model.links import step_with
-from ...model.replay import LACKING
-from ...model.server_causes import ServerCause
 from ...sentences import reasons
 from ...sentences import verdict as texts
 from ...store.view import JobView

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
-from ...model.account import Account
+from ...model.account.account import Account
+from ...model.causes.links import LinkSignals, SlowLink, slow_links
 from ...model.evidence import NS, RankEvidence
-from ...model.links import LinkSignals, SlowLink, slow_links
 from ...sentences import network as texts
 from ...store.view import JobView, once
 from ..ceilings.network import of_network

@@ -11,9 +11,9 @@ from roofline.answers.waits import ServerLoad
 
 from ...correlate.parts import PartTotal
 from ...model import breakdown as model
+from ...model.causes.server_causes import ServerCause, server_causes
+from ...model.causes.server_use import ServerSignals, ServerUse, WorkerSignals, use_of
 from ...model.evidence import NS, RankEvidence
-from ...model.server_causes import ServerCause, server_causes
-from ...model.server_use import ServerSignals, ServerUse, WorkerSignals, use_of
 from ...model.times import union_seconds
 from ...records import Table
 from ...sentences import waits as texts

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from roofline.answers.values import Value
 
 from ...errors import UnknownRank
-from ...model.account import NOT_ITS_OWN
+from ...model.account.account import NOT_ITS_OWN
+from ...model.account.replay import Replay, job_of
 from ...model.barrier import align
 from ...model.intervals import LEAST_STEPS, OF_ANOTHER_RUN, interval, of_another_run
-from ...model.replay import Replay, job_of
 from ...model.what_if import Range
 from ...sentences import what_if as texts
 from ...store.view import JobView

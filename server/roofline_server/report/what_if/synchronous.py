@@ -7,11 +7,11 @@ from collections.abc import Sequence
 import numpy as np
 
 from ...model import what_if as model
-from ...model.account import Account
+from ...model.account.account import Account
+from ...model.account.replay import job_of
 from ...model.breakdown import phase
 from ...model.intervals import LEAST_STEPS, interval
-from ...model.replay import job_of
-from ...model.roofline import counts
+from ...model.roofline.roofs import counts
 from ...model.what_if import JobChange, LinkCost, Range, Synchronous
 from ...sentences import what_if as texts
 from ...store.view import JobView

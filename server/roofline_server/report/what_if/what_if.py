@@ -10,11 +10,11 @@ from roofline.answers.values import Provenance, Scope, Value
 from roofline.answers.what_if import Predicted, WhatIf
 
 from ...errors import BadRequest
+from ...model.account.replay import played_columns
+from ...model.causes.kinds import MORE_WORK, work_of_each
 from ...model.evidence import RankEvidence
 from ...model.intervals import OF_A_GAIN, of_changed_run
-from ...model.kinds import MORE_WORK, work_of_each
-from ...model.replay import played_columns
-from ...model.summary import summarize
+from ...model.roofline.summary import summarize
 from ...model.times import beside, durations
 from ...model.what_if import JobChange, Range
 from ...sentences import reasons
