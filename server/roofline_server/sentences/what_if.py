@@ -31,7 +31,7 @@ def links_of(bandwidth: float) -> str:
     return f"links of {quantity(bandwidth, 'B/s')}"
 
 
-def mended(what: str) -> str:
+def fixed(what: str) -> str:
     return f"{what} fixed"
 
 

@@ -18,15 +18,13 @@ from ..evidence.gathering import Gathered
 from ..verdict.accounts import Accounts, accounts_of
 from ..verdict.findings import findings_of
 from ..verdict.servers import Served
+from .prediction import Prediction, unknown
 
 MOST_GAINED = 0.99  # of a step
 
 
-def mend(
-    view: JobView, gathered: Gathered, serving: Served, what: str
-) -> tuple[Range | None, list[str], list[str]]:
-    """(seconds a step, what it is based on, what to know). what: "ddp:1", "ps:0", "input" or "input or host".
-    Raises UnknownRank for anything else."""
+def fix(view: JobView, gathered: Gathered, serving: Served, what: str) -> Prediction:
+    """what: "ddp:1", "ps:0", "input" or "input or host". Raises UnknownRank for anything else."""
     known = accounts_of(view, gathered)
     if (named := _as_named(known, serving, what)) is not None:
         return named
@@ -45,9 +43,9 @@ def mend(
     grid = align([gathered.evidence[n].steps for n in numbers]) if alone else gathered.barriers.grid
     job = job_of(signals, accounts, grid)
     if job is None or len(job.measured) < LEAST_STEPS or (gathered.mode == "asynchronous" and not alone):
-        return None, [], [_why_not(gathered, serving)]
+        return unknown(_why_not(gathered, serving))
     if what in ranks and what not in job.ranks:
-        return None, [], [texts.seldom_there(what)]
+        return unknown(texts.seldom_there(what))
     replay = Replay(job)
     played, least = job.played, 0.0
     if what in ranks:
@@ -78,16 +76,14 @@ def _as_part(shown: str) -> str:
     return shown.replace("Python gc", "gc").replace(" or ", "|").replace(" ", "_")
 
 
-def _as_named(
-    known: Accounts, serving: Served, what: str
-) -> tuple[Range | None, list[str], list[str]] | None:
+def _as_named(known: Accounts, serving: Served, what: str) -> Prediction | None:
     """What the report says that it would give, where no replay tells: of a slow link, and of a rank that
     steps on its own. None: it names nothing of that kind."""
     training = {known.accounts[number].rank for number in known.concerned}
     for one in findings_of(known, serving, Value(None, "examples/s")).named:
-        is_told = one.kind == "slow_link" or (what in training and not known.meet)
-        if one.rank == what and one.gain is not None and is_told:
-            return Range(one.gain.without, one.gain.low, one.gain.high), one.evidence, []
+        is_not_replayed = one.kind == "slow_link" or (what in training and not known.meet)
+        if one.rank == what and one.gain is not None and is_not_replayed:
+            return Prediction(Range(one.gain.without, one.gain.low, one.gain.high), one.evidence, [])
     return None
 
 
@@ -99,20 +95,20 @@ def _why_not(gathered: Gathered, serving: Served) -> str:
 
 def _shorter(
     step: float, gain: float, low: float, high: float, basis: list[str], notes: list[str], least: float = 0.0
-) -> tuple[Range | None, list[str], list[str]]:
+) -> Prediction:
     """Steps that are so much shorter, and never longer; something of them is left. least: seconds that others
     need anyway."""
     gain, low, high = (max(0.0, seconds) for seconds in (gain, low, high))
     if gain > MOST_GAINED * step:
-        return None, basis, [texts.NOTHING_LEFT, *notes]
+        return Prediction(None, basis, [texts.NOTHING_LEFT, *notes])
     best, worst = of_another_run(step - gain, step - high, step - low, step)
     best = max(best, (1 - MOST_GAINED) * step, (1 - OF_ANOTHER_RUN) * least)
-    return Range(step - gain, min(step - gain, best), worst), basis, notes
+    return Prediction(Range(step - gain, min(step - gain, best), worst), basis, notes)
 
 
-def _server(serving: Served, what: str) -> tuple[Range | None, list[str], list[str]]:
+def _server(serving: Served, what: str) -> Prediction:
     cause = next((cause for cause in serving.causes if what in cause.ranks), None)
     if cause is None or serving.cycle is None:
-        return None, [], [texts.not_a_cause(what)]
+        return unknown(texts.not_a_cause(what))
     basis = [texts.demands([use.rank], [use.demand.low]) for use in [cause.use] if use.demand is not None]
     return _shorter(serving.cycle, cause.cost, *cause.bounds, basis, [texts.BOUNDS])

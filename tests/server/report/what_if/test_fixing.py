@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from roofline.answers.what_if import WhatIf
 from roofline_server.errors import BadRequest, UnknownRank
-from roofline_server.report.what_if.mending import _meant, _shorter
+from roofline_server.report.what_if.fixing import _meant, _shorter
 from roofline_server.report.what_if.what_if import WhatIfQuery, what_if
 from roofline_server.sentences import waits
 from roofline_server.sentences import what_if as texts
@@ -22,20 +22,20 @@ from ..odd_jobs import Odd, stored
 MANY = range(60)
 
 
-def mended(folder: Path, what: str, ranks: Sequence[Odd], asynchronous: bool = False) -> WhatIf:
+def fixed(folder: Path, what: str, ranks: Sequence[Odd], asynchronous: bool = False) -> WhatIf:
     view = stored(folder, ranks, asynchronous).view("job")
     assert view is not None
     return what_if(view, WhatIfQuery(fix=what))
 
 
 def test_input_of_a_rank_that_trains_alone(tmp_path: Path) -> None:
-    found = mended(tmp_path, "input", [Odd("ddp", MANY)])
+    found = fixed(tmp_path, "input", [Odd("ddp", MANY)])
     assert found.step.now.value == pytest.approx(0.020)
     assert found.step.then.value == pytest.approx(0.010)  # half of its steps is input
 
 
 def test_a_rank_that_trains_alone_cannot_be_like_others(tmp_path: Path) -> None:
-    found = mended(tmp_path, "ddp:0", [Odd("ddp", MANY)])
+    found = fixed(tmp_path, "ddp:0", [Odd("ddp", MANY)])
     assert found.step.then.value is None and found.step.then.reason == waits.ALONE
 
 
@@ -44,7 +44,7 @@ def test_a_rank_with_more_work_than_the_others_has_no_rate_without_it(
     tmp_path: Path, examples: int, known: bool
 ) -> None:
     ranks = [Odd("ddp", MANY), Odd("ddp", MANY), Odd("ddp", MANY, examples=examples)]
-    found = mended(tmp_path, "ddp:2", ranks)
+    found = fixed(tmp_path, "ddp:2", ranks)
     assert found.step.then.value is not None and found.rate.now.value is not None
     assert (found.rate.then.value is not None) == known
     assert (texts.NO_RATE in found.notes, "examples/s" in found.sentence) == (not known, known)
@@ -53,12 +53,12 @@ def test_a_rank_with_more_work_than_the_others_has_no_rate_without_it(
 
 def test_a_rank_that_is_not_there_is_not_known(tmp_path: Path) -> None:
     with pytest.raises(UnknownRank, match="'ddp:7' is no rank of the job"):
-        mended(tmp_path, "ddp:7", [Odd("ddp", MANY)])
+        fixed(tmp_path, "ddp:7", [Odd("ddp", MANY)])
 
 
 @pytest.mark.parametrize("what", ["compute|host", "compute or host", "host"])
 def test_a_part_is_called_as_tables_call_it_or_by_one_of_its_names(tmp_path: Path, what: str) -> None:
-    found = mended(tmp_path, what, [Odd("ddp", MANY, spanned=False, readings=9)])
+    found = fixed(tmp_path, what, [Odd("ddp", MANY, spanned=False, readings=9)])
     assert found.step.now.value == pytest.approx(0.020)
     assert found.step.then.value is not None and found.step.then.value < 0.019
     assert found.change == f"{what} fixed"
@@ -75,7 +75,7 @@ def test_a_name_stands_for_all_parts_that_have_it(what: str, meant: list[str]) -
 
 def test_parts_that_are_there_are_named_as_tables_have_them(tmp_path: Path) -> None:
     with pytest.raises(UnknownRank, match="these are: ddp:0, compute or host, "):
-        mended(tmp_path, "input", [Odd("ddp", MANY, spanned=False, readings=9)])
+        fixed(tmp_path, "input", [Odd("ddp", MANY, spanned=False, readings=9)])
 
 
 def test_links_of_servers_are_not_known_however_they_are_asked_about(tmp_path: Path) -> None:
@@ -96,7 +96,7 @@ def test_a_number_that_cannot_be_is_named(tmp_path: Path) -> None:
 
 
 def test_a_rank_that_left_early_is_not_played(tmp_path: Path) -> None:
-    found = mended(tmp_path, "ddp:2", [Odd("ddp", MANY), Odd("ddp", MANY), Odd("ddp", range(20))])
+    found = fixed(tmp_path, "ddp:2", [Odd("ddp", MANY), Odd("ddp", MANY), Odd("ddp", range(20))])
     assert found.step.then.value is None and found.step.then.reason == texts.seldom_there("ddp:2")
 
 
@@ -114,22 +114,22 @@ def test_ranks_that_left_early_are_in_neither_the_words_nor_the_rate(tmp_path: P
 
 def test_ranks_that_step_independently_hold_nobody_up(tmp_path: Path) -> None:
     workers = [Odd("worker", MANY), Odd("worker", MANY)]
-    found = mended(tmp_path / "a", "worker:0", workers, asynchronous=True)
+    found = fixed(tmp_path / "a", "worker:0", workers, asynchronous=True)
     assert found.step.then.reason == texts.INDEPENDENT
-    found = mended(tmp_path / "b", "worker:0", [Odd("ps"), *workers], asynchronous=True)
+    found = fixed(tmp_path / "b", "worker:0", [Odd("ps"), *workers], asynchronous=True)
     assert found.step.then.reason == texts.NO_REPLAY
 
 
-def test_mending_a_rank_that_steps_on_its_own_gives_what_the_report_says(tmp_path: Path) -> None:
+def test_fixing_a_rank_that_steps_on_its_own_gives_what_the_report_says(tmp_path: Path) -> None:
     workers = [Odd("worker", MANY), Odd("worker", MANY), Odd("worker", MANY, lasting=60 * MS)]
-    found = mended(tmp_path, "worker:2", workers, asynchronous=True)
+    found = fixed(tmp_path, "worker:2", workers, asynchronous=True)
     assert found.step.then.value is not None and found.step.now.value is not None
     assert found.step.then.value < found.step.now.value
 
 
 @given(st.floats(-1, 1), st.floats(0, 1), st.floats(0, 1))
-def test_mending_makes_no_step_longer(gain: float, below: float, above: float) -> None:
-    found, *_ = _shorter(1.0, gain, gain - below, gain + above, [], [])
+def test_fixing_makes_no_step_longer(gain: float, below: float, above: float) -> None:
+    found = _shorter(1.0, gain, gain - below, gain + above, [], []).steps
     if found is not None:
         assert 0 <= found.low <= found.likely <= found.high <= 1.0
 
@@ -137,5 +137,5 @@ def test_mending_makes_no_step_longer(gain: float, below: float, above: float) -
 def test_more_than_all_of_a_step_is_not_gained(tmp_path: Path) -> None:
     """Its server was stopped in every reading."""
     ranks = [Odd("ps", readings=9, growth=S), Odd("worker", MANY, readings=9)]
-    found = mended(tmp_path, "ps:0", ranks, asynchronous=True)
+    found = fixed(tmp_path, "ps:0", ranks, asynchronous=True)
     assert found.step.then.value is None and found.step.then.reason == texts.NOTHING_LEFT
