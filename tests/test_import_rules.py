@@ -204,6 +204,7 @@ def test_wire_is_known_at_the_edges_only() -> None:
         "agent/roofline_agent/uplink/grpc_setup.py",
         "agent/roofline_agent/netbench/",
         "server/roofline_server/access/",
+        "server/roofline_server/grpc_server.py",
         "server/roofline_server/health/service.py",
         "server/roofline_server/ingest/",
         "server/roofline_server/query/",
@@ -266,7 +267,7 @@ def test_spool_uses_no_other_database() -> None:
 # Each part may import what is in the lines above its own, and nothing else of its package.
 SERVER = (
     ("__init__", "allocator", "counts", "errors", "lean", "records", "sentences", "server_time"),
-    ("clock", "later_release"),
+    ("clock", "data_directory", "later_release"),
     ("clock_samples",),
     ("correlate",),
     ("model",),
@@ -274,7 +275,7 @@ SERVER = (
     ("store",),
     ("access", "ingest", "page", "report"),
     ("health", "query"),
-    ("upkeep",),
+    ("background", "grpc_server", "listening", "upkeep"),
     ("serve",),
     ("commands",),
     ("cli",),
@@ -288,6 +289,23 @@ STORE = (
     ("retention",),
     ("check", "export", "recovery", "sealing", "view_builder"),
     ("backup", "store"),
+)
+MODEL = (
+    (
+        "__init__",
+        "columns",
+        "efficiency",
+        "evidence",
+        "exits",
+        "intervals",
+        "queueing",
+        "steady",
+        "stretches",
+    ),
+    ("barrier", "collectives", "times"),
+    ("between", "breakdown", "cost"),
+    ("account", "roofline"),
+    ("causes", "what_if"),
 )
 REPORT = (
     ("__init__", "questions"),
@@ -308,6 +326,7 @@ REPORT = (
     [
         ("server/roofline_server", SERVER),
         ("server/roofline_server/store", STORE),
+        ("server/roofline_server/model", MODEL),
         ("server/roofline_server/report", REPORT),
     ],
 )
@@ -323,6 +342,11 @@ def test_layers_go_one_way(folder: str, order: tuple[tuple[str, ...], ...]) -> N
             if own != other and level[other] >= level[own]:
                 backwards.append(str(one))
     assert backwards == []
+
+
+def test_causes_and_rooflines_do_not_know_each_other() -> None:
+    causes = under("server/roofline_server/model/causes/")
+    assert [str(one) for one in all_imports(causes) if "model.roofline" in one.module] == []
 
 
 @pytest.mark.parametrize("package", OURS)

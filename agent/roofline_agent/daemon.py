@@ -260,17 +260,17 @@ class Daemon:
 
     def _greeting(self) -> Greeting:
         return Greeting(
-            self._agent,
-            self._instance,
-            self._boot,
-            __version__,
-            self._machine,
-            self._ceilings.all(),
-            self._sampler.statuses,
-            self._sampling.period_ns,
-            time.monotonic_ns(),
-            self._spool.lineage,
-            self._wishes.own_interval_ns,
+            agent=self._agent,
+            instance=self._instance,
+            boot=self._boot,
+            version=__version__,
+            machine=self._machine,
+            ceilings=self._ceilings.all(),
+            sources=self._sampler.statuses,
+            interval_ns=self._sampling.period_ns,
+            node_ns=time.monotonic_ns(),
+            lineage=self._spool.lineage,
+            own_interval_ns=self._wishes.own_interval_ns,
         )
 
     def _set_interval(self, interval_ns: int, reason: str, fewer: int = 1) -> None:

@@ -16,12 +16,12 @@ import grpc
 import pytest
 from roofline.v1 import query_pb2, query_pb2_grpc
 from roofline_agent.hooks import NOTES, kernel_switch
+from roofline_server.grpc_server import grpc_server
 from roofline_server.ingest.commands import Agents
 from roofline_server.ingest.committer import Committer
-from roofline_server.ingest.overload import ServerLoad
-from roofline_server.ingest.relieving import Relieving
+from roofline_server.ingest.sampling_control import SamplingControl
+from roofline_server.ingest.sampling_level import ServerLoad
 from roofline_server.records import DecodedBatch
-from roofline_server.serve import grpc_server
 from roofline_server.store.intake.inbox import Entry
 from roofline_server.store.store import Store
 
@@ -43,14 +43,14 @@ class Server:
     def __init__(self, store: Store) -> None:
         self.load, self.now_s = ServerLoad(), 0.0
         self.agents = Agents()
-        self.relieving = Relieving(self.agents, lambda lag_s: self.load, lambda: self.now_s)
+        self.control = SamplingControl(self.agents, lambda lag_s: self.load, lambda: self.now_s)
         self.committer = Committer(store)
         self.grpc = grpc_server(store, self.committer, agents=self.agents)
 
     def look(self, seconds: int) -> None:
         for _ in range(seconds):
             self.now_s += 1
-            self.relieving.look(0.0)
+            self.control.look(0.0)
 
     def interval_ns(self) -> int:
         """Of the agent, as it says itself; 0: none is connected."""

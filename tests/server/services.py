@@ -12,8 +12,8 @@ from typing import Any
 import grpc
 from roofline.v1 import ingest_pb2 as pb
 from roofline.v1 import ingest_pb2_grpc, query_pb2_grpc
+from roofline_server.grpc_server import grpc_server
 from roofline_server.ingest.committer import Committer
-from roofline_server.serve import grpc_server
 from roofline_server.store.store import Store
 
 from .builders import UNIX, open_store

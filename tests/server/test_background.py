@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from roofline_server.serve import _say_why
+from roofline_server.background import started, stopped
 
 
 async def broken() -> None:
@@ -14,12 +14,9 @@ async def broken() -> None:
 
 def test_a_part_of_the_server_that_ends_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     async def ends() -> None:
-        tasks = [asyncio.create_task(broken()), asyncio.create_task(asyncio.sleep(60))]
-        for task in tasks:
-            task.add_done_callback(_say_why)
+        tasks = [started(broken()), started(asyncio.sleep(60))]
         await asyncio.sleep(0)
-        tasks[1].cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await stopped(tasks)
 
     asyncio.run(ends())
     (said,) = caplog.records

@@ -9,7 +9,7 @@ import socket
 from pathlib import Path
 
 import pytest
-from roofline_server import serve
+from roofline_server import grpc_server
 from roofline_server.ingest.committer import Committer
 
 from .builders import open_store
@@ -28,11 +28,11 @@ def taken(port: int, count: int) -> int:
 
 
 def test_connections_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(serve, "MOST_CONNECTIONS", 3)
+    monkeypatch.setattr(grpc_server, "MOST_CONNECTIONS", 3)
 
     async def scenario() -> None:
         store = open_store(tmp_path)
-        server = serve.grpc_server(store, Committer(store))
+        server = grpc_server.grpc_server(store, Committer(store))
         port = server.add_insecure_port("127.0.0.1:0")
         await server.start()
         assert await asyncio.to_thread(taken, port, 6) == 3
@@ -44,4 +44,4 @@ def test_connections_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 def test_half_of_the_descriptors_are_left(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(resource, "getrlimit", lambda what: (1024, 4096))
-    assert serve.most_connections() == 512
+    assert grpc_server.most_connections() == 512

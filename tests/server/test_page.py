@@ -7,7 +7,7 @@ import socket
 import threading
 
 import pytest
-from roofline_server import page, serve
+from roofline_server import listening, page
 from roofline_server.errors import ConfigError, Unavailable
 
 from tests.fakes import free_port
@@ -15,16 +15,16 @@ from tests.fakes import free_port
 
 @pytest.fixture(autouse=True)
 def _free(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(serve, "DEFAULT_PAGE", f"127.0.0.1:{free_port()}")
+    monkeypatch.setattr(listening, "DEFAULT_PAGE", f"127.0.0.1:{free_port()}")
 
 
 def test_the_page_is_on_by_default_and_at_loopback() -> None:
-    assert serve._page_place("", guarded=False) == serve.DEFAULT_PAGE
+    assert listening.page_place("", guarded=False) == listening.DEFAULT_PAGE
     assert page.DEFAULT_PAGE.startswith("127.0.0.1:")
 
 
 def test_it_can_be_turned_off() -> None:
-    assert serve._page_place("off", guarded=True) == ""
+    assert listening.page_place("off", guarded=True) == ""
 
 
 def test_without_what_it_needs_the_server_goes_on_and_says_how_to_get_it(
@@ -32,18 +32,18 @@ def test_without_what_it_needs_the_server_goes_on_and_says_how_to_get_it(
 ) -> None:
     monkeypatch.setattr(page, "NEEDS", ("no_such_package",))
     with caplog.at_level(logging.INFO):
-        assert serve._page_place("", guarded=False) == ""
+        assert listening.page_place("", guarded=False) == ""
     assert "no live page" in caplog.text and "pip install 'roofline-profiler[page]'" in caplog.text
     with pytest.raises(ConfigError, match="pip install"):
-        serve._page_place("127.0.0.1:1", guarded=False)
+        listening.page_place("127.0.0.1:1", guarded=False)
 
 
 def test_where_its_port_is_taken_the_server_goes_on(caplog: pytest.LogCaptureFixture) -> None:
-    host, _, port = serve.DEFAULT_PAGE.rpartition(":")
+    host, _, port = listening.DEFAULT_PAGE.rpartition(":")
     with socket.socket() as other, caplog.at_level(logging.INFO):
         other.bind((host, int(port)))
         other.listen()
-        assert serve._page_place("", guarded=False) == ""
+        assert listening.page_place("", guarded=False) == ""
     assert "no live page" in caplog.text and "--page HOST:PORT" in caplog.text
 
 
@@ -51,7 +51,7 @@ def test_where_its_port_is_taken_the_server_goes_on(caplog: pytest.LogCaptureFix
 def test_where_the_port_that_was_asked_for_is_taken_the_server_says_so(
     monkeypatch: pytest.MonkeyPatch, host: str
 ) -> None:
-    monkeypatch.setattr(serve, "FREE_S", 0.2)
+    monkeypatch.setattr(listening, "FREE_S", 0.2)
     with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as other:
         try:
             other.bind((host.strip("[]"), 0))
@@ -60,8 +60,8 @@ def test_where_the_port_that_was_asked_for_is_taken_the_server_says_so(
         other.listen()
         place = f"{host}:{other.getsockname()[1]}"
         with pytest.raises(Unavailable, match=r"in use; --page HOST:PORT chooses another"):
-            serve._page_place(place, guarded=False)
-    assert serve._page_place(place, guarded=False) == place
+            listening.page_place(place, guarded=False)
+    assert listening.page_place(place, guarded=False) == place
 
 
 def test_a_port_that_becomes_free_in_a_moment_is_waited_for() -> None:
@@ -77,23 +77,31 @@ def test_a_port_that_becomes_free_in_a_moment_is_waited_for() -> None:
 
 def test_a_port_that_nobody_knows_is_refused() -> None:
     with pytest.raises(ConfigError, match=r"--page 127\.0\.0\.1:0 must name a port"):
-        serve._page_place("127.0.0.1:0", guarded=False)
+        listening.page_place("127.0.0.1:0", guarded=False)
 
 
 def test_a_port_of_the_server_itself_is_refused(caplog: pytest.LogCaptureFixture) -> None:
-    own = f"0.0.0.0:{serve.DEFAULT_PAGE.rpartition(':')[2]}"
+    own = f"0.0.0.0:{listening.DEFAULT_PAGE.rpartition(':')[2]}"
     with pytest.raises(ConfigError, match="is where the server itself listens"):
-        serve._page_place(serve.DEFAULT_PAGE, False, ("", own))
+        listening.page_place(listening.DEFAULT_PAGE, False, ("", own))
     with caplog.at_level(logging.INFO):
-        assert serve._page_place("", False, (own, "")) == ""
+        assert listening.page_place("", False, (own, "")) == ""
     assert "no live page" in caplog.text
-    assert serve._page_place("", False, ("127.0.0.1:1", "")) == serve.DEFAULT_PAGE
+    assert listening.page_place("", False, ("127.0.0.1:1", "")) == listening.DEFAULT_PAGE
 
 
 def test_http_leaves_the_port_for_joining_alone() -> None:
-    assert serve._http_place("", True) == ("127.0.0.1:7643", False, True)
-    assert serve._http_place("", True, serve._joining("0.0.0.0:7642")) == ("127.0.0.1:7644", False, True)
-    assert serve._http_place("", True, serve._joining("0.0.0.0:8000")) == ("127.0.0.1:7643", False, True)
+    assert listening.http_place("", True) == ("127.0.0.1:7643", False, True)
+    assert listening.http_place("", True, listening.join_address("0.0.0.0:7642")) == (
+        "127.0.0.1:7644",
+        False,
+        True,
+    )
+    assert listening.http_place("", True, listening.join_address("0.0.0.0:8000")) == (
+        "127.0.0.1:7643",
+        False,
+        True,
+    )
 
 
 @pytest.mark.parametrize(
@@ -107,14 +115,14 @@ def test_http_leaves_the_port_for_joining_alone() -> None:
     ],
 )
 def test_http_at_the_port_for_joining_is_refused_with_the_reason(http: str, listen: str, clash: bool) -> None:
-    assert serve._http_place(http, True) == (http, True, http.startswith("127"))
+    assert listening.http_place(http, True) == (http, True, http.startswith("127"))
     if clash:
         with pytest.raises(ConfigError, match=r"is where agents and clients join.* as 7644"):
-            serve._http_place(http, True, serve._joining(listen))
+            listening.http_place(http, True, listening.join_address(listen))
     else:
-        assert serve._http_place(http, True, serve._joining(listen)) is not None
+        assert listening.http_place(http, True, listening.join_address(listen)) is not None
 
 
 def test_an_address_that_others_reach_needs_tokens() -> None:
     with pytest.raises(ConfigError, match="can be reached by others"):
-        serve._page_place("0.0.0.0:7645", guarded=False)
+        listening.page_place("0.0.0.0:7645", guarded=False)

@@ -81,17 +81,17 @@ def import_files(
         print(f"roofline-agent import: {text}", file=sys.stderr)
 
     request = ImportRequest(
-        tuple(files),
-        job or config.job,
-        role,
-        rank,
-        step_time_offset,
-        host,
-        dry_run,
-        output,
-        config.server,
-        known_servers(config.state_directory()).known.get(config.server),
-        launches,
+        files=tuple(files),
+        job=job or config.job,
+        role=role,
+        rank=rank,
+        offset_s=step_time_offset,
+        host=host,
+        dry_run=dry_run,
+        output=output,
+        server=config.server,
+        access=known_servers(config.state_directory()).known.get(config.server),
+        launches=launches,
     )
     try:
         failed = command.import_files(request, sys.stdout, report, line.show)

@@ -168,17 +168,17 @@ def run(
             # The path too, which loads no hooks then: the training may import roofline_step from it.
             launch.become(command, {**os.environ, "PYTHONPATH": with_hooks(os.environ)})
         status = wrapper.run(
-            command,
-            naming,
-            environ,
-            _notify,
-            recorded,
-            steps,
-            profiled,
-            watchers,
-            step_pattern,
-            quiet,
-            traced,
+            command=command,
+            naming=naming,
+            environ=environ,
+            notify=_notify,
+            kernels=recorded,
+            steps=steps,
+            profiled=profiled,
+            watchers=watchers,
+            step_pattern=step_pattern,
+            quiet=quiet,
+            traced=traced,
         )
     except launch.StartError as error:
         _notify(f"roofline-agent run: {error}")

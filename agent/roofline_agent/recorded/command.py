@@ -36,13 +36,13 @@ def import_files(
             keeps = not request.dry_run or request.launches
             shows_counters = not request.dry_run or request.output == "json"
             found = read(
-                path,
-                [*companions.values()],
-                keeps,
-                _reading(path, progress),
-                not request.dry_run,
-                shows_counters,
-                sum(other in before for other in companions),
+                path=path,
+                companions=[*companions.values()],
+                keep_launches=keeps,
+                progress=_reading(path, progress),
+                has_digest=not request.dry_run,
+                keep_counters=shows_counters,
+                earlier=sum(other in before for other in companions),
             )
         except RecordedError as error:
             report(printable(str(error)))

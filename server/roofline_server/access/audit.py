@@ -6,7 +6,6 @@ import json
 import logging
 import os
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 from .owner import open_private
@@ -21,15 +20,14 @@ REFUSALS_EVERY_S = 1.0  # one line; the others are counted in the next
 class Audit:
     """Appends to a file of the folder. Never raises: a full disk must not keep anybody out."""
 
-    def __init__(self, folder: Path, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, folder: Path) -> None:
         self._path = folder / FILE
-        self._clock = clock
         self._refused_at = 0.0
         self._untold = 0  # refusals since the last line
         self.refusals = 0  # since the start
 
     def add(self, event: str, **facts: object) -> None:
-        line = json.dumps({"time": round(self._clock(), 3), "event": event, **facts}) + "\n"
+        line = json.dumps({"time": round(time.time(), 3), "event": event, **facts}) + "\n"
         try:
             if self._path.exists() and self._path.stat().st_size > MOST_BYTES:
                 os.replace(self._path, self._path.with_name(f"{FILE}.1"))
@@ -41,7 +39,7 @@ class Audit:
     def refused(self, method: str, token: Token | None, why: str, peer: str) -> None:
         """A call was refused; a flood of them is one line a second. peer: where it came from."""
         self.refusals += 1
-        now = self._clock()
+        now = time.time()
         if now - self._refused_at < REFUSALS_EVERY_S:
             self._untold += 1
             return

@@ -11,6 +11,7 @@ from typing import Annotated
 
 import typer
 
+from ..data_directory import lock_directory
 from ..errors import Unavailable
 from ..store.check.findings import Checked, Finding, Repaired
 from .options import CatalogOption, DataOption, FormatOption, readable_data_of
@@ -38,7 +39,6 @@ def check(
     catalog: CatalogOption = "",
     data: DataOption = None,
 ) -> None:
-    from ..serve import lock_directory
     from ..store.backup import ELSEWHERE as BACKUP_ELSEWHERE
     from ..store.identity import catalog_is_elsewhere
 

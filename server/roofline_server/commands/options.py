@@ -11,6 +11,7 @@ from typing import Annotated, TypeVar
 import typer
 
 from .. import access
+from ..data_directory import default_data
 from ..errors import ConfigError, Unavailable
 
 CENTURY_DAYS, EXABYTE_GB = 36_500.0, 1e9
@@ -81,8 +82,6 @@ FormatOption = Annotated[str, typer.Option("--format", callback=_format, help=" 
 
 def data_of(data: Path | None, before: Path | None = None) -> Path:
     """The directory that is meant: `roofline-server --data BEFORE COMMAND --data DATA`."""
-    from ..serve import default_data
-
     return data or before or default_data(os.environ)
 
 

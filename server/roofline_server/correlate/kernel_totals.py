@@ -1,8 +1,7 @@
 """Kernel calls added up by kind: sums and the spread of time per call, in memory that follows the kinds.
 
 Calls come a piece at a time (`Adder.add`). What is kept of them are sums per group (rank, phase, kind), and
-how many of a group lasted how long, in bins a 32nd of an octave wide: quantiles are within 1.6 % of the true
-ones, and exact where all calls of a group took equally long.
+how many of a group lasted how long (`duration_bins`).
 """
 
 from __future__ import annotations
@@ -13,24 +12,18 @@ from typing import NamedTuple
 import numpy as np
 from roofline.answers.values import Spread
 
-from ..records import ABSENT, Bools, Floats, Ints, KernelKind, Table, concatenate, rows, take
+from ..records import ABSENT, Floats, Ints, KernelKind, Table, concatenate, rows, take
 from .counters import groups
-from .kernels import merge
+from .duration_bins import BINS, bin_of, quantiles
+from .stretch_index import Stretches, StretchIndex
 
 SUMMED = ("flops", "bytes", "dram", "l1", "l2")
-MIDDLE_BITS = 5  # of a duration's mantissa that tell its bin: 32 bins an octave
-BINS = 64 << MIDDLE_BITS
 ADDED = ("kernel", "duration_ns", *SUMMED, "on_gpu")
 KIND_BITS = 24  # of a group's number that tell the kind of kernel
 KEPT_ROWS = 1 << 18  # sums and bins that are kept before equal ones are put together
 UNKNOWN = KernelKind("", "unknown", "", "", "", "", "")
-NS = 1e9
 PHASE = "phase."
-QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 EXTREMES = {"shortest": np.minimum, "longest": np.maximum}
-
-# rank -> stretches of server time whose calls count (begin, end); None: all of the rank's calls.
-Stretches = Mapping[int, tuple[Ints, Ints] | None]
 
 
 class KernelTotal(NamedTuple):
@@ -59,60 +52,6 @@ class KernelTotal(NamedTuple):
     time: Spread
 
 
-class Within:
-    """Finds in which of many ranks' stretches of time a moment lies.
-
-    Ranks and moments are joined to one number, so that one search finds the stretch of any rank's moment.
-    """
-
-    def __init__(self, stretches: Stretches) -> None:
-        self._ranks = np.array(sorted(stretches), np.int64)
-        merged = {r: merge(s[0].astype(np.int64), s[1].astype(np.int64)) for r, s in stretches.items() if s}
-        found = [s for s in merged.values() if len(s[0])]
-        first = min((int(begin[0]) for begin, _ in found), default=0)
-        last = max((int(end[-1]) for _, end in found), default=0)
-        # Beyond both ends there is a moment for all that is outside.
-        self._origin, self._shift = first - 1, 0
-        while ((last - first + 3) >> self._shift) * (len(self._ranks) + 1) >= 2**62:
-            self._shift += 1
-        self._span = ((last - first + 2) >> self._shift) + 1
-        begins, ends = [], []
-        for place, rank in enumerate(self._ranks.tolist()):
-            whole = np.array([place * self._span], np.int64), np.array([(place + 1) * self._span], np.int64)
-            begin, end = whole if stretches[rank] is None else (self._of(place, b) for b in merged[rank])
-            begins.append(begin)
-            ends.append(end)
-        self._counts = [len(begin) for begin in begins]
-        self._begin, self._end = (np.concatenate(s) if s else np.zeros(0, np.int64) for s in (begins, ends))
-
-    def _of(self, place: int | Ints, moments: Ints) -> Ints:
-        within = np.clip((moments - self._origin) >> self._shift, 0, self._span - 1)
-        found: Ints = place * self._span + within
-        return found
-
-    def spread(self, numbers: Mapping[int, Floats]) -> Floats:
-        """One number per stretch, given of each rank in order of time; 1 for ranks without any.
-
-        Stretches of a rank that has numbers must lie apart.
-        """
-        each = zip(self._ranks.tolist(), self._counts, strict=True)
-        return np.concatenate([numbers.get(rank, np.ones(count)) for rank, count in each])
-
-    def know(self, rank: Ints) -> Bools:
-        """Which of these are ranks that stretches were given of."""
-        return np.isin(rank, self._ranks)
-
-    def find(self, rank: Ints, moments: Ints) -> tuple[Ints, Bools]:
-        """(number of the stretch, whether it is inside) of each; stretches count by rank, then by time."""
-        if not len(self._begin):
-            return np.zeros(len(rank), np.int64), np.zeros(len(rank), np.bool_)
-        place = np.minimum(np.searchsorted(self._ranks, rank), len(self._ranks) - 1)
-        keys = self._of(place, moments)
-        at = np.searchsorted(self._begin, keys, side="right") - 1
-        inside = (at >= 0) & (keys < self._end[at]) & (self._ranks[place] == rank)
-        return at, inside
-
-
 class Phases:
     """In which phase a rank was at a moment. Phases of a rank do not overlap."""
 
@@ -121,7 +60,7 @@ class Phases:
         names = spans["name"].tolist() if rows(spans) else []
         phases = sorted(name for name in dict.fromkeys(names) if name.startswith(PHASE))
         self.names = ["", *(name.removeprefix(PHASE) for name in phases)]
-        self._within: Within | None = None
+        self._stretches: StretchIndex | None = None
         if not phases:
             return
         codes = {name: code for code, name in enumerate(phases, 1)}
@@ -135,7 +74,7 @@ class Phases:
         apart = take({**some, "time_ns": begin, "end_ns": end}, end > begin + 1)
         self._code = apart["code"]
         # Neighbours that touch would become one stretch: each ends a moment before the next begins.
-        self._within = Within(
+        self._stretches = StretchIndex(
             {
                 int(apart["rank"][mine.start]): (apart["time_ns"][mine], apart["end_ns"][mine] - 1)
                 for mine in groups(apart["rank"])
@@ -144,9 +83,9 @@ class Phases:
 
     def of(self, rank: Ints, moments: Ints) -> Ints:
         """Position in `names` for each."""
-        if self._within is None:
+        if self._stretches is None:
             return np.zeros(len(rank), np.int64)
-        at, inside = self._within.find(rank, moments)
+        at, inside = self._stretches.find(rank, moments)
         return np.where(inside, self._code[at], 0)
 
 
@@ -154,14 +93,14 @@ class Adder:
     """Adds up pieces of calls.
 
     stretches: whose calls count, and when; a call belongs to the stretch that holds its middle. weights: for
-    how many such stretches each of a rank's stands, see `Within.spread`.
+    how many such stretches each of a rank's stands, see `StretchIndex.spread`.
     """
 
     def __init__(
         self, stretches: Stretches, phases: Phases | None = None, weights: Mapping[int, Floats] | None = None
     ) -> None:
-        self._within, self._phases = Within(stretches), phases
-        self._weights = self._within.spread(weights) if weights else None
+        self._stretches, self._phases = StretchIndex(stretches), phases
+        self._weights = self._stretches.spread(weights) if weights else None
         self._names = phases.names if phases is not None else [""]
         self._sums: list[Table] = []
         self._bins: list[Table] = []
@@ -173,9 +112,9 @@ class Adder:
         on_gpu; server time."""
         rank = calls["rank"].astype(np.int64)
         middle = calls["time_ns"] + calls["duration_ns"] // 2
-        at, inside = self._within.find(rank, middle)
+        at, inside = self._stretches.find(rank, middle)
         if not inside.all():
-            self.outside += int((self._within.know(rank) & ~inside).sum())
+            self.outside += int((self._stretches.know(rank) & ~inside).sum())
             added = {name: calls[name] for name in ADDED if name in calls}
             calls, rank, middle, at = take(added, inside), rank[inside], middle[inside], at[inside]
         if not rows(calls):
@@ -201,7 +140,7 @@ class Adder:
             return []
         self._put_together()
         sums, bins = self._sums[0], self._bins[0]
-        times = _spreads(bins, sums)
+        times = quantiles(bins, sums)
         plain = {name: column.tolist() for name, column in sums.items()}
         found = []
         for at, group in enumerate(plain["key"]):
@@ -230,7 +169,7 @@ class Adder:
 def _added(group: Ints, calls: Table, weight: Floats | None) -> tuple[Table, Table]:
     """Sums by group, and calls by group and bin (key: group x BINS + bin). weight: of each call; None: 1."""
     duration = calls["duration_ns"].astype(np.int64)
-    key = group * BINS + _bin_of(duration)
+    key = group * BINS + bin_of(duration)
     order = np.argsort(key)
     key = key[order]
     first = np.flatnonzero(np.append(True, key[1:] != key[:-1]))
@@ -290,33 +229,3 @@ def _by_key(table: Table) -> Table:
     for name in table.keys() - {"key"}:
         found[name] = EXTREMES.get(name, np.add).reduceat(table[name][order], at)
     return found
-
-
-def _bin_of(duration_ns: Ints) -> Ints:
-    """The exponent of a duration and the first bits of its mantissa, as one number."""
-    bits = np.maximum(duration_ns, 1).astype(np.float64).view(np.int64) >> (52 - MIDDLE_BITS)
-    found: Ints = np.minimum(bits - (1023 << MIDDLE_BITS), BINS - 1)
-    return found
-
-
-def _edge(number: Ints | Floats) -> Floats:
-    """Where a bin begins, ns."""
-    whole, part = np.divmod(np.asarray(number, np.float64), 1 << MIDDLE_BITS)
-    edge: Floats = np.exp2(whole) * (1 + part / (1 << MIDDLE_BITS))
-    return edge
-
-
-def _spreads(bins: Table, sums: Table) -> list[list[float]]:
-    """QUANTILES of each group, s: straight lines within a bin."""
-    first = np.searchsorted(bins["key"], sums["key"] * BINS)
-    last = np.append(first[1:], rows(bins)) - 1
-    behind = np.cumsum(bins["calls"])
-    before = behind[first] - bins["calls"][first]
-    wanted = before[:, None] + np.outer(sums["calls"], QUANTILES)
-    at = np.clip(np.searchsorted(behind, wanted), first[:, None], last[:, None])
-    part = (wanted - (behind - bins["calls"])[at]) / bins["calls"][at]
-    number = bins["key"][at] % BINS
-    low, high = _edge(number), _edge(number + 1)
-    found = np.clip(low + part * (high - low), sums["shortest"][:, None], sums["longest"][:, None]) / NS
-    plain: list[list[float]] = found.tolist()
-    return plain

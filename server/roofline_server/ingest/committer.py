@@ -14,9 +14,9 @@ from ..records import DecodedBatch, memory_of, rows
 from ..store.intake.inbox import Entry
 from ..store.store import Store
 from .fair_queue import FairQueue
-from .granting import granted
-from .overload import ServerLoad
-from .resting import Resting
+from .large_batches import LargeBatches
+from .question_budget import granted
+from .sampling_level import ServerLoad
 
 log = logging.getLogger(__name__)
 
@@ -56,7 +56,7 @@ class Committer:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._queue: FairQueue[Source, WaitingBatch] = FairQueue(lambda: QUEUE_BYTES)
-        self._resting: Resting[Source] = Resting()
+        self._large_batches: LargeBatches[Source] = LargeBatches()
         self.failure = ""  # why the inbox cannot be written now
         self.hold_s = 0.0  # so long agents are asked to gather a batch; 0: as long as they like
         self.granted_share = granted(())  # of a core, to questions that are asked again and again
@@ -106,9 +106,9 @@ class Committer:
                 await self._commit([queued.item for queued in group])
                 await self._queue.done(group)
                 streams = {queued.stream for queued in group}
-                self._resting.committed(streams, is_large, begin, time.monotonic())
+                self._large_batches.committed(streams, is_large, begin, time.monotonic())
                 self._holding = False
-            elif rest_s := self._resting.wait_s(time.monotonic()):
+            elif rest_s := self._large_batches.wait_s(time.monotonic()):
                 await self._queue.wait_for_more(min(rest_s, ROOM_LOOK_S))
             else:
                 if not self._holding:
@@ -118,7 +118,7 @@ class Committer:
 
     def _may_commit(self, stream: Source) -> bool:
         """Whether a node may add to what is not sealed: half of that is for those with less than others."""
-        if self._resting.rests(stream, time.monotonic()):
+        if self._large_batches.rests(stream, time.monotonic()):
             return False
         share = MAX_UNSEALED_BYTES // 2
         if self._store.unsealed_bytes <= share:

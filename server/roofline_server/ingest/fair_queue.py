@@ -16,6 +16,9 @@ from typing import Generic, NamedTuple, TypeVar
 T = TypeVar("T")
 S = TypeVar("S", bound=Hashable)
 
+# Of the bytes, of which a stream holds one part at most; if it holds nothing, it gets whatever room is left.
+PARTS = 8
+
 
 class Queued(NamedTuple, Generic[S, T]):
     """A batch that waits."""
@@ -28,10 +31,8 @@ class Queued(NamedTuple, Generic[S, T]):
 class FairQueue(Generic[S, T]):
     """Used in one event loop."""
 
-    def __init__(self, most_bytes: Callable[[], int], share: int = 8) -> None:
-        """share: into so many parts the bytes are divided, of which a stream has at most one. A stream that
-        holds nothing gets room as soon as anything is left."""
-        self._most_bytes, self._share = most_bytes, share
+    def __init__(self, most_bytes: Callable[[], int]) -> None:
+        self._most_bytes = most_bytes
         self._waiting: dict[S, deque[Queued[S, T]]] = {}  # in the order of their turns
         self._held: Counter[S] = Counter()  # bytes of each stream, waiting and being committed
         self._bytes = 0
@@ -60,7 +61,7 @@ class FairQueue(Generic[S, T]):
 
     def _has_room(self, stream: S) -> bool:
         most = self._most_bytes()
-        return self._bytes < most and self._held[stream] < max(1, most // self._share)
+        return self._bytes < most and self._held[stream] < max(1, most // PARTS)
 
     def _hold(self, stream: S, size: int) -> None:
         self._held[stream] += size

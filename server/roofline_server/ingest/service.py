@@ -24,11 +24,11 @@ from .addresses import address_of
 from .commands import Agents
 from .committer import TAKEN, Committer, WaitingBatch
 from .decode import decode, parse
+from .duplicate_agents import DuplicateAgents
+from .grouped_calls import GroupedCalls
 from .machine import decode_machine
 from .pings import Turns
-from .sharing import Sharing
 from .stream import AgentStream
-from .together import Together
 
 log = logging.getLogger(__name__)
 
@@ -59,10 +59,10 @@ class IngestService:
         self._committer = committer
         self._agents = agents
         self._streams: set[AgentStream] = set()
-        self._sharing = Sharing()
+        self._duplicates = DuplicateAgents()
         self._pings = Turns()
         self._decoding = asyncio.Semaphore(1)  # one large batch at a time
-        self._hellos = Together(store.hellos)  # all agents of a cluster may come at once
+        self._hellos = GroupedCalls(store.hellos)  # all agents of a cluster may come at once
 
     def handler(self) -> Any:
         """What a gRPC server adds. Requests come as bytes: a batch is stored as it came."""
@@ -75,7 +75,7 @@ class IngestService:
         """One agent, from Hello to the end of its stream."""
         stream = await self._greet(requests, context)
         self._streams.add(stream)
-        self._sharing.opened(stream)
+        self._duplicates.opened(stream)
         self._agents.add(stream.link)
         self._committer.counts.opened(stream.agent, stream.node)
         self._store.machines.stream_opened(stream.agent)
@@ -127,7 +127,7 @@ class IngestService:
             # Who knows when it comes back: what it brings then has step deltas rebuilt.
             self._store.expect(stream.node, 0, 0)
         self._committer.counts.closed(stream.agent, stream.node)
-        self._sharing.closed(stream)
+        self._duplicates.closed(stream)
         self._store.machines.stream_closed(stream.agent)
         log.info("agent %s has gone (%d streams)", stream.agent[:8], len(self._streams))
 
@@ -260,7 +260,7 @@ class IngestService:
         now = self._store.now_ns()
         sent_ns = stream.pings.pop(pong.id, None)
         if sent_ns is not None:
-            self._sharing.answered(stream, pong.id)
+            self._duplicates.answered(stream, pong.id)
         if sent_ns is None or not 0 < pong.received_ns <= pong.sent_ns < MAX_TIME_NS:
             return
         sample = exchange(sent_ns, pong.received_ns, pong.sent_ns, now)

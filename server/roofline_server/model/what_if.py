@@ -5,7 +5,7 @@ other numbers of ranks is an order statistic of the ranks' own times; the transf
 (alpha + S / (N beta)), or the tree, 2 log2 N (alpha + S / beta) (Thakur, Rabenseifner and Gropp, Optimization
 of Collective Communication Operations in MPICH, 2005; Patarasuk and Yuan, 2009), scaled to what was measured.
 Ranks of one node share its CPUs: what they need beyond these stretches them all. Jobs with parameter servers:
-the two bounds of `servers`, whose stations are the servers and their links.
+the two bounds of `queueing`, whose stations are the servers and their links.
 
 What cannot be known from one run is not guessed: it widens the range.
 """
@@ -18,8 +18,8 @@ from typing import NamedTuple
 import numpy as np
 
 from ..records import Floats, Ints
-from .replay import MOST_TIMES
-from .servers import Bounds, predicted
+from .account.replay import MOST_TIMES
+from .queueing import Bounds, predicted_rates
 
 SHIFTS = 24
 
@@ -245,7 +245,7 @@ def asynchronous(job: Asynchronous, change: JobChange) -> Bounds:
     node = job.cpu / job.cpus if job.cpus else 0.0
     ends = []
     for then in demands:
-        found = predicted(job.workers, job.rate, demand, workers, then, node)
+        found = predicted_rates(job.workers, job.rate, demand, workers, then, node)
         ends += list(found)
     if change.batch != 1.0:
         ends = [end for rate in ends for end in _with_batch(job, rate, workers, change.batch, demands)]

@@ -40,22 +40,36 @@ def _connected(link: Link, machine: Machine | None, clocks: Any, now_ns: int) ->
     if clock.is_measured:
         error = float(clock.error_at(clock.to_node(np.array([now_ns], np.int64)))[0]) / 1e9
     interval = link.hello.interval_ns / 1e9 or None
+    sources = machine.sources if machine is not None else ()
     return Agent(
-        link.host,
-        True,
-        link.hello.version[:64],
-        value(lag, "s", Provenance.MEASURED, Scope.NODE, missing=NO_BATCH),
-        value(error, "s", Provenance.MEASURED, Scope.NODE, missing=reasons.NO_PING),
-        value(interval, "s", Provenance.REPORTED, Scope.NODE),
-        received.batches,
-        received.lost,
-        received.refused,
-        received.behind,
-        link.busy_with,
-        [one for one in machine.sources if not one.works or one.caveat] if machine is not None else [],
+        host=link.host,
+        connected=True,
+        version=link.hello.version[:64],
+        lag=value(lag, "s", Provenance.MEASURED, Scope.NODE, missing=NO_BATCH),
+        clock_error=value(error, "s", Provenance.MEASURED, Scope.NODE, missing=reasons.NO_PING),
+        interval=value(interval, "s", Provenance.REPORTED, Scope.NODE),
+        batches=received.batches,
+        lost=received.lost,
+        refused=received.refused,
+        behind=received.behind,
+        busy_with=link.busy_with,
+        sources=[one for one in sources if not one.works or one.caveat],
     )
 
 
 def _gone(host: str) -> Agent:
     none = Value(None, "s", reason=GONE)
-    return Agent(host, False, "", none, none, none, 0, 0, 0, False, "", [])
+    return Agent(
+        host=host,
+        connected=False,
+        version="",
+        lag=none,
+        clock_error=none,
+        interval=none,
+        batches=0,
+        lost=0,
+        refused=0,
+        behind=False,
+        busy_with="",
+        sources=[],
+    )

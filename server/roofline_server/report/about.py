@@ -10,7 +10,7 @@ from roofline.answers.values import Provenance, Scope, Value, value
 
 from ..correlate.steps import OWN
 from ..model.evidence import NS
-from ..model.roofline import counts
+from ..model.roofline.roofs import counts
 from ..records import rows
 from ..sentences import reasons
 from ..store.view import JobView

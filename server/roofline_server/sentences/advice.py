@@ -10,6 +10,7 @@ from roofline.texts import listed
 
 from .advice_cases import CYCLE_TIME, FUSION, Case
 from .advice_table import ADVICE, Advice
+from .verdict import agreeing
 from .wording import duration, many, quantity
 
 SHOWN = 4
@@ -62,6 +63,9 @@ def _words(case: Case) -> dict[str, object]:
         "kernel": duration(case.kernel_s) if case.kernel_s is not None else "",
         "narrow_share": f"{case.narrow:.0%}" if case.narrow is not None else "",
         "part": f"{case.bytes_share:.0%}" if case.bytes_share is not None else "",
+        "it": agreeing(len(case.ranks))["it"],
+        "does": agreeing(len(case.ranks))["does"],
+        "s": agreeing(len(case.ranks))["s"],
         "even": f"{1 / max(1, case.servers):.0%}",
         "foreign_cpus": f"{case.foreign:.1f}" if case.foreign is not None else "",
     }

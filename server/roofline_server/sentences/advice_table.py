@@ -308,7 +308,7 @@ ADVICE: tuple[Advice, ...] = (
     ),
     Advice(
         ("slower", "host"),
-        "does {rank} do something the others do not: logging, metrics, checkpoints, a debugger?",
+        "{does} {rank} do something the others do not: logging, metrics, checkpoints, a debugger?",
         OURS,
         holds=of_some_ranks,
     ),
@@ -351,8 +351,8 @@ ADVICE: tuple[Advice, ...] = (
     ),
     Advice(
         ("contention_bound",),
-        "which CPUs may it use? taskset -cp PID of {rank}; bind each rank to CPUs of its own, or none to any "
-        "(srun --cpu-bind, OMP_PLACES, numactl, a cpuset)",
+        "which CPUs may {it} use? taskset -cp PID of {rank}; bind each rank to CPUs of its own, or none to "
+        "any (srun --cpu-bind, OMP_PLACES, numactl, a cpuset)",
         "Linux manual, taskset(1); Slurm documentation, srun: --cpu-bind",
     ),
     Advice(
@@ -420,7 +420,7 @@ ADVICE: tuple[Advice, ...] = (
     ),
     Advice(
         ("blocked", "input|blocked", "other"),
-        "see what it waits for: py-spy dump --pid PID of {rank}, several times (locks, sleeps, sockets)",
+        "see what {it} wait{s} for: py-spy dump --pid PID of {rank}, several times (locks, sleeps, sockets)",
         "py-spy documentation",
     ),
     Advice(

@@ -140,4 +140,5 @@ def left_out(ranks: Sequence[str], of: int) -> str:
 
 def no_peak_of(precisions: Sequence[str]) -> str:
     names = listed([title(one) for one in precisions])
-    return f"no peak was measured in {names}: their FLOPs count at the peak of the others"
+    whose = "its" if len(precisions) == 1 else "their"
+    return f"no peak was measured in {names}: {whose} FLOPs count at the peak of the others"

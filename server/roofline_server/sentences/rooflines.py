@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from roofline.texts import listed
 
-from .wording import duration, number, place, title
+from .wording import duration, many, number, place, title
 
 # -- ceilings that lack -------------------------------------------------------------------------------------
 
@@ -92,7 +92,7 @@ def roof_of_gpu(device: str, host: str, theory: bool) -> str:
 def roof_of_cpus(model: str, cpus: int, part: str) -> str:
     """part: of `some_cpus`; "": all."""
     what = f"measured on {part}" if part else "the whole node"
-    return f"{model}, {cpus} CPUs; {what}, shared by all its ranks"
+    return f"{model}, {many(cpus, 'CPU')}; {what}, shared by all its ranks"
 
 
 # -- what a share of a roof is of ---------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from roofline.texts import listed
 
-from .verdicts import ONE_STEP
+from .points import ONE_STEP
 from .wording import number, quantity, title
 
 # -- a path -------------------------------------------------------------------------------------------------
@@ -92,7 +92,7 @@ def other_unit(unit: str, first: str) -> str:
 
 
 def no_resource(over: str, resources: Iterable[str]) -> str:
-    return f"{over} is not known to be an amount of resources: {', '.join(sorted(resources))} are"
+    return f"{over} is not known to be an amount of resources; these are: {', '.join(sorted(resources))}"
 
 
 def no_number(over: str) -> str:
@@ -101,8 +101,8 @@ def no_number(over: str) -> str:
 
 # -- jobs ---------------------------------------------------------------------------------------------------
 
-STILL_RUNS = "it still runs: its numbers will change"
-NOTHING_KNOWN = "neither steps nor FLOPs of it are known"
+STILL_RUNS = "still running: the numbers will change"
+NOTHING_KNOWN = "neither steps nor FLOPs are known"
 
 
 def of_jobs(jobs: Sequence[str], note: str) -> str:
@@ -113,7 +113,7 @@ def of_jobs(jobs: Sequence[str], note: str) -> str:
 
 
 def no_role(role: str) -> str:
-    return f"it has no {role}"
+    return f"no rank is a {role}"
 
 
 def left_out(role: str, why: str) -> str:
@@ -122,23 +122,23 @@ def left_out(role: str, why: str) -> str:
 
 # -- the parameter ------------------------------------------------------------------------------------------
 
-NO_HOSTS = "no agent saw its ranks"
-NOBODY_TRAINS = "no rank of it trains"
+NO_HOSTS = "no agent saw the ranks"
+NOBODY_TRAINS = "no rank trains"
 NO_EXAMPLES = "the number of examples per step is not known"
-NO_THREADS = "its ranks were started without OMP_NUM_THREADS"
+NO_THREADS = "the ranks were started without OMP_NUM_THREADS"
 
 
 def different_threads(threads: Iterable[str]) -> str:
-    return f"its ranks have different OMP_NUM_THREADS: {', '.join(threads)}"
+    return f"the ranks have different OMP_NUM_THREADS: {', '.join(threads)}"
 
 
 def no_tag(tag: str) -> str:
-    return f"it has no tag {tag!r}"
+    return f"no tag {tag!r}"
 
 
 def tag_against_count(over: str, tag: str, counted: str) -> str:
     of = " examples a step and rank" if over == "batch" else ""
-    return f"its tag says {over} {tag}, the count is {counted}{of}: the tag is used"
+    return f"the tag says {over} {tag}, the count is {counted}{of}: the tag is used"
 
 
 def tag_of_some(over: str, without: Sequence[str]) -> str:

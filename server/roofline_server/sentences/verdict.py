@@ -19,7 +19,7 @@ _FINDINGS: Mapping[str, str] = {
     "memory_bandwidth": "memory bandwidth on {who}: kernels wait for DRAM",
     "host": "Python or framework code on {who}: CPU time outside kernels",
     "cpu_time": "more CPU time on {who}: in kernels or in Python, which are not told apart",
-    "gpu_idle": "GPU idle on {who}: {it} wait{s} for the host",
+    "gpu_idle": "GPU{plural} idle on {who}: {it} wait{s} for the host",
     "gc": "Python garbage collection on {who}",
     "contention": "CPU contention on {who}: other processes use {its} CPUs",
     "contention_unknown": "CPU contention on {who}: whose processes use {its} CPUs is not known",
@@ -32,7 +32,7 @@ _FINDINGS: Mapping[str, str] = {
     "transfer": "communication: data transfer takes long",
     "after_kernels": "{who} spend{s} long after {its} kernels: on communication, or on what is not traced",
     "network": "network: the links are at their limit",
-    "slow_link": "slow network link of {who}: what {it} send{s} is held up",
+    "slow_link": "slow network link{plural} of {who}: what {it} send{s} is held up",
     "input|blocked": (
         "{who} wait{s} for input, sleep{s} or {are} blocked: what {it} wait{s} for is not traced"
     ),
@@ -45,8 +45,8 @@ _FINDINGS: Mapping[str, str] = {
     "between": "{who} spend{s} much of the time between steps",
     "server_overloaded": "overloaded parameter server{plural} {who}",
     "server_skewed": "uneven parameter servers: {who} get{s} most of the bytes",
-    "server_slow": "slow parameter server {who}: {it} lack{s} CPUs",
-    "server_work": "more work on parameter server {who} than {its} variables need",
+    "server_slow": "slow parameter server{plural} {who}: {it} lack{s} CPUs",
+    "server_work": "more work on parameter server{plural} {who} than {its} variables need",
 }
 _OF_ONE = {"s": "s", "plural": "", "are": "is", "does": "does", "it": "it", "its": "its"}
 _OF_SEVERAL = {"s": "", "plural": "s", "are": "are", "does": "do", "it": "they", "its": "their"}
@@ -98,8 +98,12 @@ def who(ranks: Sequence[str]) -> str:
 
 def finding(kind: str, ranks: Sequence[str]) -> str:
     """ "slow input on ddp:1"; no ranks: it is about all."""
-    words = _OF_SEVERAL if len(ranks) > 1 else _OF_ONE
-    return _FINDINGS.get(kind, f"{{who}}: {kind}").format(who=who(ranks), **words)
+    return _FINDINGS.get(kind, f"{{who}}: {kind}").format(who=who(ranks), **agreeing(len(ranks)))
+
+
+def agreeing(ranks: int) -> Mapping[str, str]:
+    """What differs in a sentence about one or several; "every rank" is one."""
+    return _OF_SEVERAL if ranks > 1 else _OF_ONE
 
 
 def kind_of_break(what: str, alone: bool) -> str:
@@ -130,8 +134,8 @@ def unclear(lost: float, share: float) -> str:
 
 def uneven(part: str, share: float) -> str:
     """What most of the step goes to, though a job could do without it."""
-    varies = "varies too much to say what it costs"
-    return f"not certain: {parts_named(part)} is {share:.0%} of the step, but {varies}"
+    goes = f"{share:.0%} of the step goes to {parts_named(part)}"
+    return f"not certain: {goes}, but that varies too much to say what it costs"
 
 
 def doubted(headline: str, doubts: Sequence[str]) -> str:
@@ -189,13 +193,15 @@ def on_every_rank(part: str, seconds: float, ranks: int) -> str:
     return f"{duration(seconds)} a step of {parts_named(part)}{mean}"
 
 
-def between_steps(kind: str, stretches: int, seconds: float, alone: bool) -> str:
-    """kind: evaluation, checkpoint, other; seconds: of each."""
+def between_steps(kind: str, stretches: int, seconds: float, alone: int) -> str:
+    """kind: evaluation, checkpoint, other; seconds: of each; alone: how many ranks do this while the others
+    wait, 0: all ranks do."""
     each = f"{many(stretches, 'stretch' if kind == 'other' else kind)} of {duration(seconds)}"
     if stretches > 1:
         each = f"{each} each"
     if alone:
-        return f"{each} between its steps; the others spend at most half as much time between theirs"
+        steps = f"between {agreeing(alone)['its']} steps"
+        return f"{each} {steps}; the others spend at most half as much time between theirs"
     return f"{each} between steps"
 
 
@@ -211,11 +217,14 @@ def beside(ranks: Sequence[str], share: float, seconds: float) -> str:
     return f"{time} is between steps, where nothing is traced"
 
 
-def work(ratio: float, others: int) -> str:
-    """others: as of `more_than_others`."""
+def work(ratio: float, ranks: int, others: int) -> str:
+    """ranks: how many the finding names; others: as of `more_than_others`."""
+    of = agreeing(ranks)
     if abs(ratio - 1) < 0.05:
-        return f"it does the same work as the other {_ranks(others)} (examples, FLOPs, bytes)"
-    return f"its work is {times(ratio)} that of the other {_ranks(others)}"
+        do = f"{of['it']} {of['does']}"
+        return f"{do} the same work as the other {_ranks(others)} (examples, FLOPs, bytes)"
+    mean = ", in the mean," if ranks > 1 else ""
+    return f"{of['its']} work is{mean} {times(ratio)} that of the other {_ranks(others)}"
 
 
 def _ranks(count: int) -> str:

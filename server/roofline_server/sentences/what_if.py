@@ -31,7 +31,7 @@ def links_of(bandwidth: float) -> str:
     return f"links of {quantity(bandwidth, 'B/s')}"
 
 
-def mended(what: str) -> str:
+def fixed(what: str) -> str:
     return f"{what} fixed"
 
 
@@ -71,11 +71,12 @@ def link(latency: float, bandwidth: float) -> str:
 
 
 def cpu_of_rank(seconds: float, cpus: float) -> str:
-    return f"CPU time of a rank: {duration(seconds)} a step; its node has {number(cpus)} CPUs"
+    return f"CPU time of a rank: {duration(seconds)} a step; its node has {many(cpus, 'CPU')}"
 
 
 def cpu_of_all(seconds: float, cpus: float) -> str:
-    return f"CPU time of all ranks for a worker step: {duration(seconds)}; their node has {number(cpus)} CPUs"
+    node = f"their node has {many(cpus, 'CPU')}"
+    return f"CPU time of all ranks for a worker step: {duration(seconds)}; {node}"
 
 
 def kernels(seconds: float) -> str:
@@ -150,7 +151,7 @@ INDEPENDENT = "its ranks step independently of each other, and there are no para
 
 
 def not_a_cause(what: str) -> str:
-    return f"nothing was found that {what} costs"
+    return f"{what} was not found to cost anything"
 
 
 def seldom_there(rank: str) -> str:
@@ -162,4 +163,5 @@ def no_such(what: str, known: Sequence[str]) -> str:
 
 
 def left_out(ranks: Sequence[str]) -> str:
-    return f"left out, as they did less than half of the steps of the job: {first_of(list(ranks))}"
+    whom = "it" if len(ranks) == 1 else "they"
+    return f"left out, as {whom} did less than half of the steps of the job: {first_of(list(ranks))}"

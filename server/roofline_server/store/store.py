@@ -74,7 +74,13 @@ class Store:
             self._identity = agree(root, self._catalog, self._inbox)
             self._open()
             Recovery(
-                root, self._catalog, self._inbox, self._identity, self.name_ids, self._tail, self._remember
+                root=root,
+                catalog=self._catalog,
+                inbox=self._inbox,
+                identity=self._identity,
+                name_ids=self.name_ids,
+                tail=self._tail,
+                remember=self._remember,
             ).take_up(decode)
 
     def _open(self) -> None:
@@ -92,45 +98,45 @@ class Store:
         deltas = Deltas(self.name_ids, reader, self._members)
         steps = SealedSteps(self._catalog, reader, self.name_ids, self._clocks.settled, deltas, self._members)
         self._sealer = Sealer(
-            root,
-            self._catalog,
-            self._inbox,
-            self._tail,
-            self.name_ids,
-            self._clocks,
-            self._members,
-            leases,
-            self.damaged,
-            writer_of(root, self._process),
-            self._identity,
+            root=root,
+            catalog=self._catalog,
+            inbox=self._inbox,
+            tail=self._tail,
+            name_ids=self.name_ids,
+            clocks=self._clocks,
+            members=self._members,
+            leases=leases,
+            damaged=self.damaged,
+            writer=writer_of(root, self._process),
+            identity=self._identity,
         )
         self.retention = Retention(
-            root,
-            self._catalog,
-            self._tail,
-            self._clocks,
-            deltas,
-            steps,
-            leases,
-            self._tags,
-            self._sealing,
-            self.now_ns,
-            self.run_called,
-            lambda: self._sealer.keep_copy(always=True),
+            root=root,
+            catalog=self._catalog,
+            tail=self._tail,
+            clocks=self._clocks,
+            deltas=deltas,
+            steps=steps,
+            leases=leases,
+            tags=self._tags,
+            sealing=self._sealing,
+            now_ns=self.now_ns,
+            run_called=self.run_called,
+            keep_copy=lambda: self._sealer.keep_copy(always=True),
         )
         kept = KeptSteps()
         self.forget = kept.forget
         self._views = ViewBuilder(
-            self._catalog,
-            reader,
-            self._tail,
-            self.name_ids,
-            self._clocks,
-            deltas,
-            self.machines,
-            self._tags,
-            leases,
-            kept,
+            catalog=self._catalog,
+            reader=reader,
+            tail=self._tail,
+            name_ids=self.name_ids,
+            clocks=self._clocks,
+            deltas=deltas,
+            machines=self.machines,
+            tags=self._tags,
+            leases=leases,
+            kept=kept,
         )
 
     def _moment(self, node: int, node_ns: int) -> int | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
@@ -91,9 +90,19 @@ class ViewBuilder:
 
     def only(self, allows: Callable[[str], bool]) -> ViewBuilder:
         """The same for somebody who may not see all runs."""
-        found = copy.copy(self)
-        found._allows = allows
-        return found
+        return ViewBuilder(
+            catalog=self._catalog,
+            reader=self._reader,
+            tail=self._tail,
+            name_ids=self._name_ids,
+            clocks=self._clocks,
+            deltas=self._deltas,
+            machines=self._machines,
+            tags=self._tags,
+            leases=self._leases,
+            kept=self._kept,
+            allows=allows,
+        )
 
     def tags_of(self, job: str) -> dict[str, str]:
         """A job's tags by name."""
@@ -207,18 +216,18 @@ class ViewBuilder:
             lifetimes = self._tail.lifetimes_of(ranks)
         clocks = self._clocks.of_job(job, lifetimes)
         return RawData(
-            self._reader,
-            own.segments,
-            own.frames,
-            of_nodes.segments,
-            of_nodes.frames,
-            clocks,
-            ranks,
-            lifetimes,
-            self._name_ids.machines(),
-            self._name_ids.kernels(),
-            self._name_ids.metrics_by_set(job),
-            lease,
+            reader=self._reader,
+            segments=own.segments,
+            frames=own.frames,
+            node_segments=of_nodes.segments,
+            node_frames=of_nodes.frames,
+            clocks=clocks,
+            ranks=ranks,
+            process_lifetimes=lifetimes,
+            machines=self._name_ids.machines(),
+            kernels=self._name_ids.kernels(),
+            metrics=self._name_ids.metrics_by_set(job),
+            lease=lease,
         )
 
     def damaged_of(self, job: str) -> dict[str, int]:

@@ -10,9 +10,9 @@ import pytest
 from roofline_server.access.tokens import Tokens
 from roofline_server.cli import app
 from roofline_server.commands import tokens
+from roofline_server.data_directory import lock_directory
 from roofline_server.health import running
 from roofline_server.health.running import Running
-from roofline_server.serve import lock_directory
 from typer.testing import CliRunner
 
 

@@ -18,9 +18,9 @@ from roofline_server.access.audit import MOST_BYTES, Audit
 from roofline_server.access.credentials import credentials
 from roofline_server.access.guard import ALLOWED, BENCH_NET, ENROL, TRACE_JOB, Guard, refusal
 from roofline_server.access.tokens import ROLES, Token, Tokens
+from roofline_server.grpc_server import grpc_server
 from roofline_server.ingest.committer import Committer
 from roofline_server.query.service import QueryService
-from roofline_server.serve import grpc_server
 
 from ..builders import open_store
 from ..services import stopped

@@ -23,10 +23,10 @@ from roofline_server.access.certificates import Certificates
 from roofline_server.access.credentials import credentials
 from roofline_server.access.guard import BENCH_NET, ENROL, TRACE_JOB, Guard
 from roofline_server.access.tokens import Token, Tokens
+from roofline_server.grpc_server import grpc_server
 from roofline_server.ingest.committer import Committer
 from roofline_server.query.service import QueryService
 from roofline_server.records import Limit
-from roofline_server.serve import grpc_server
 
 from ..builders import open_store
 from ..services import stopped

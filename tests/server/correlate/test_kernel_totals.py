@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from roofline_server.correlate import kernel_totals
-from roofline_server.correlate.kernel_totals import Adder, KernelTotal, Phases, Stretches, Within
+from roofline_server.correlate.kernel_totals import Adder, KernelTotal, Phases
+from roofline_server.correlate.stretch_index import Stretches, StretchIndex
 from roofline_server.records import ABSENT, Ints, KernelKind, Table, take
 
 CONV, POOL = (
@@ -182,7 +183,7 @@ def test_pieces_add_up_to_what_each_call_says(
 def test_many_ranks_over_years_are_told_apart() -> None:
     year = 365 * 86_400 * 10**9
     stretches = {r: (ints(0, 9 * year), ints(year, 10 * year)) for r in range(0, 100, 2)}
-    at, inside = Within(stretches).find(
+    at, inside = StretchIndex(stretches).find(
         ints(0, 2, 2, 3, 98), ints(year // 2, 2 * year, 9 * year + 10**9, 5, 5)
     )
     assert inside.tolist() == [True, False, True, False, True]

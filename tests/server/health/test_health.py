@@ -25,6 +25,7 @@ from roofline_server.access.credentials import credentials
 from roofline_server.access.guard import Guard
 from roofline_server.access.tokens import Tokens
 from roofline_server.counts import SealingCounts
+from roofline_server.grpc_server import grpc_server
 from roofline_server.health import health as health_module
 from roofline_server.health import monitor, service
 from roofline_server.health.health import Health
@@ -34,7 +35,6 @@ from roofline_server.health.routes import Door, routes
 from roofline_server.ingest import committer as ingest
 from roofline_server.ingest.committer import Committer
 from roofline_server.records import Limit
-from roofline_server.serve import grpc_server
 from roofline_server.store.store import Store
 
 from ..builders import S, open_store, rank, training

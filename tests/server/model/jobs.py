@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from roofline_server.model.account import Account, account, with_waits
+from roofline_server.model.account.account import Account, account, with_waits
+from roofline_server.model.account.signals import RankSignals
 from roofline_server.model.barrier import Grid
-from roofline_server.model.signals import RankSignals
 from roofline_server.records import Floats, Ints
 
 INPUT, COMPUTE, HOST, DELAY, BLOCKED = 0.005, 0.060, 0.010, 0.0005, 0.0003

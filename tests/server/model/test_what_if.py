@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from roofline_server.model import what_if as model
-from roofline_server.model.servers import convoy
+from roofline_server.model.queueing import rate_if_all_queue
 from roofline_server.model.what_if import Asynchronous, JobChange, LinkCost, Synchronous
 from roofline_server.records import Floats, Ints
 
@@ -191,7 +191,7 @@ def test_the_same_workers_and_servers_do_what_they_did() -> None:
 def test_more_workers_lie_between_the_bounds() -> None:
     found = model.asynchronous(servers(), JobChange(ranks=4))
     think = 2 / 20 - 2 * 0.01
-    assert found.low == pytest.approx(convoy(4, think, 0.01))
+    assert found.low == pytest.approx(rate_if_all_queue(4, think, 0.01))
     assert found.high == pytest.approx(40)  # nobody queues: 4 / (0.09 + 0.01)
 
 

@@ -56,7 +56,7 @@ from roofline_server.sentences.trajectories import Change
         ),
         (
             texts.no_resource("optimizer", ["nodes", "gpus"]),
-            "optimizer is not known to be an amount of resources: gpus, nodes are",
+            "optimizer is not known to be an amount of resources; these are: gpus, nodes",
         ),
         (
             texts.no_number("nodes"),
@@ -64,35 +64,35 @@ from roofline_server.sentences.trajectories import Change
         ),
         (
             texts.of_jobs(["a"], texts.STILL_RUNS),
-            "job a: it still runs: its numbers will change",
+            "job a: still running: the numbers will change",
         ),
         (
             texts.of_jobs(["a", "b", "c", "d", "e"], texts.STILL_RUNS),
-            "jobs a, b, c, d and 1 more: it still runs: its numbers will change",
+            "jobs a, b, c, d and 1 more: still running: the numbers will change",
         ),
         (
             texts.no_role("ps"),
-            "it has no ps",
+            "no rank is a ps",
         ),
         (
             texts.left_out("worker", texts.NOTHING_KNOWN),
-            "left out for worker: neither steps nor FLOPs of it are known",
+            "left out for worker: neither steps nor FLOPs are known",
         ),
         (
             texts.different_threads(["1", "2"]),
-            "its ranks have different OMP_NUM_THREADS: 1, 2",
+            "the ranks have different OMP_NUM_THREADS: 1, 2",
         ),
         (
             texts.no_tag("optimizer"),
-            "it has no tag 'optimizer'",
+            "no tag 'optimizer'",
         ),
         (
             texts.tag_against_count("batch", "32", "64"),
-            "its tag says batch 32, the count is 64 examples a step and rank: the tag is used",
+            "the tag says batch 32, the count is 64 examples a step and rank: the tag is used",
         ),
         (
             texts.tag_against_count("nodes", "2", "1"),
-            "its tag says nodes 2, the count is 1: the tag is used",
+            "the tag says nodes 2, the count is 1: the tag is used",
         ),
         (
             texts.tag_of_some("nodes", ["a", "b"]),

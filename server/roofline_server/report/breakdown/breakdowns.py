@@ -10,10 +10,10 @@ from roofline.answers.values import Provenance, Scope, value
 
 from ...correlate.kernel_totals import KernelTotal
 from ...errors import BadRequest
-from ...model import compose, flop_parts, traffic_parts
-from ...model.compose import Part
 from ...model.evidence import RankEvidence, reason_of
-from ...model.flop_parts import Executed
+from ...model.roofline import compose, flop_parts, traffic_parts
+from ...model.roofline.compose import Part
+from ...model.roofline.flop_parts import Executed
 from ...sentences import breakdowns as texts
 from ...sentences import layers as layer_texts
 from ...sentences.reasons import NO_KERNELS

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from roofline.answers.values import Provenance, Scope, value
 
 from ...correlate.layers import LayerTotal, LayerTotals
-from ...model import compose
-from ...model.compose import Part
+from ...model.roofline import compose
+from ...model.roofline.compose import Part
 from ...sentences import layers as texts
 
 KIND = "layers_by_time"

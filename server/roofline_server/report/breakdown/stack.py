@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from roofline.answers.values import Scope, Value, value
 
 from ...correlate.steps import OWN
-from ...model import compose
-from ...model.account import Account
-from ...model.compose import Part
+from ...model.account.account import Account
+from ...model.account.stack import LAUNCHER, stack
 from ...model.evidence import NS
-from ...model.stack import LAUNCHER, stack
+from ...model.roofline import compose
+from ...model.roofline.compose import Part
 from ...records import rows
 from ...sentences import breakdowns as texts
 from ...store.view import JobView

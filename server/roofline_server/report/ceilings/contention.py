@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 
 from ...model.evidence import RankEvidence
-from ...model.roofline import Limits
-from ...model.shares import on_gpu
+from ...model.roofline.roofs import Limits
+from ...model.roofline.shares import on_gpu
 from ...store.view import JobView
 from ..evidence.training import training_ranks
 from .places import places, places_of

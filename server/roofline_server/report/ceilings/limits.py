@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from ...model.evidence import RankEvidence
-from ...model.roofline import Limits, limits
-from ...model.summary import has_flops, on_gpu
-from ...model.work import dominant_precision
+from ...model.roofline.roofs import Limits, limits
+from ...model.roofline.summary import has_flops, on_gpu
+from ...model.roofline.work import dominant_precision
 from ...sentences.wording import joined
 from ...store.view import JobView, once
 from ..ranks.members import host_of

@@ -8,7 +8,7 @@ from roofline.answers.machines import Ceiling
 from roofline.answers.roofline import RoofPoint
 from roofline.answers.values import Provenance
 
-from ...model.roofline import NETWORK, REVERSE, counts
+from ...model.roofline.roofs import NETWORK, REVERSE, counts
 from ...records import NODE_RANK
 from ...sentences import network as texts
 from ...store.view import JobView, once

@@ -9,8 +9,8 @@ from typing import NamedTuple
 from roofline.answers.values import Provenance
 
 from ...model.evidence import RankEvidence
-from ...model.roofline import counts
-from ...model.shares import on_gpu
+from ...model.roofline.roofs import counts
+from ...model.roofline.shares import on_gpu
 from ...sentences import rooflines as texts
 from ...store.view import JobView, once
 from ..ranks.members import host_of

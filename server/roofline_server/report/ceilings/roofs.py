@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from roofline.answers.roofline import Roof
 
-from ...model.roofline import (
+from ...model.roofline.roofs import (
     CACHES,
     NETWORK,
     counts,

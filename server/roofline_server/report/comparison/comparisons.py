@@ -11,10 +11,17 @@ from roofline.answers.comparison import Change, Comparison, SettingChange
 from roofline.answers.roofline import RoofPoint
 from roofline.answers.values import Provenance, Scope, Value, value
 
-from ...model.account import Account
-from ...model.comparison import Difference, comparable_parts, difference, part_times, ratio, step_times
+from ...model.account.account import Account
+from ...model.account.comparison import (
+    Difference,
+    comparable_parts,
+    difference,
+    part_times,
+    ratio,
+    step_times,
+)
+from ...model.account.ledger import place
 from ...model.evidence import RankEvidence
-from ...model.ledger import place
 from ...records import Floats
 from ...sentences import comparisons as texts
 from ...sentences import reasons

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from roofline.answers.values import Provenance
 
 from ...model.evidence import RankEvidence
-from ...model.roofline import Limits, counts, of_node
+from ...model.roofline.roofs import Limits, counts, of_node
 from ...sentences import efficiency as texts
 from ...store.view import JobView
 from ..ceilings.contention import Contention, sharing

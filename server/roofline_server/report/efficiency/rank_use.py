@@ -8,12 +8,12 @@ from typing import NamedTuple
 import numpy as np
 from roofline.answers.values import Provenance, Value
 
-from ...model.account import Account
+from ...model.account.account import Account
 from ...model.efficiency import Needs, RankSteps, Waterfall, exceeds_executed, waterfall
 from ...model.evidence import KernelEvidence, RankEvidence
-from ...model.roofline import MINIMUM
-from ...model.summary import placed
-from ...model.work import dominant_precision, mean_flops
+from ...model.roofline.roofs import MINIMUM
+from ...model.roofline.summary import placed
+from ...model.roofline.work import dominant_precision, mean_flops
 from ...records import ABSENT, Ints
 from ...sentences import efficiency as texts
 from ...store.view import JobView

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from roofline.answers.efficiency import Utilisation, UtilisationMeasure, WaterfallPart
 from roofline.answers.values import Provenance, Scope, Value, value
 
+from ...model.account.ledger import PARTS
 from ...model.efficiency import USEFUL, RankSteps, mean_waterfall, sparse_peak, utilisation_of
-from ...model.ledger import PARTS
-from ...model.roofline import NETWORK
-from ...model.summary import placed
+from ...model.roofline.roofs import NETWORK
+from ...model.roofline.summary import placed
 from ...sentences import efficiency as texts
 from ...sentences import reasons
 from ...sentences.wording import joined

@@ -12,8 +12,8 @@ import numpy as np
 
 from ...correlate.sampling import ESTIMATED, LIKE, RECORDED, SampledSteps
 from ...correlate.steps import OWN
-from ...model.compose import sampled
 from ...model.evidence import RankEvidence
+from ...model.roofline.compose import sampled
 from ...records import ABSENT, Floats, Ints, Table, rows
 from ...sentences.breakdowns import kernels_of_sample
 from ...store.view import JobView

@@ -13,8 +13,8 @@ from roofline.answers.values import Scope
 from ...model.between import between
 from ...model.evidence import RankEvidence
 from ...model.exits import RankEnd
-from ...model.summary import placed, summarize
-from ...model.work import dominant_precision
+from ...model.roofline.summary import placed, summarize
+from ...model.roofline.work import dominant_precision
 from ...sentences import notes as note_texts
 from ...sentences import verdict as texts
 from ...store.view import JobView

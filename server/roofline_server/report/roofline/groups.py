@@ -8,11 +8,11 @@ from typing import NamedTuple
 
 from roofline.answers.values import Scope, Value
 
-from ...model import network
 from ...model.evidence import RankEvidence
-from ...model.points import Named
-from ...model.roofline import Limits
-from ...model.summary import placing, summarize
+from ...model.roofline import network
+from ...model.roofline.points import Named
+from ...model.roofline.roofs import Limits
+from ...model.roofline.summary import placing, summarize
 from ...sentences import rooflines as texts
 from ...store.view import JobView
 from ..ceilings.contention import contention

@@ -10,9 +10,9 @@ from roofline.answers.values import Provenance, Scope, Spread, Value, value
 
 from ...correlate.kernel_totals import KernelTotal
 from ...model.evidence import NS, RankEvidence
-from ...model.points import Level, Named, plain, point
-from ...model.roofline import MINIMUM, Limits, main_memory
-from ...sentences import reasons, verdicts
+from ...model.roofline.points import Level, Named, plain, point
+from ...model.roofline.roofs import MINIMUM, Limits, main_memory
+from ...sentences import points, reasons
 from ...sentences import rooflines as texts
 from ...sentences.wording import joined
 from ...store.store import Store
@@ -80,8 +80,8 @@ def points_of(
         return []
     # Each kind of roofline wants other levels of the same sum; without any there is one point that says why.
     incomplete = joined(
-        verdicts.not_modelled_calls(round(found.unknown)) if found.unknown else "",
-        verdicts.no_bytes_of_calls(round(found.unsized)) if found.unsized else "",
+        points.not_modelled_calls(round(found.unknown)) if found.unknown else "",
+        points.no_bytes_of_calls(round(found.unsized)) if found.unsized else "",
     )
     seconds = found.time_ns / NS
     known = {level: moved for level, moved in found.bytes.items() if moved is not None}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from roofline.answers.roofline import RoofPoint
 
 from ...correlate.kernel_totals import KernelTotal
-from ...model.points import Named
+from ...model.roofline.points import Named
 from ...sentences import breakdowns
 from ...sentences import rooflines as texts
 from ..ceilings.limits import of_rank

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from roofline.answers.roofline import RoofPoint
 
 from ...correlate.layers import LayerTotal
-from ...model.points import Named
-from ...model.roofline import MINIMUM
+from ...model.roofline.points import Named
+from ...model.roofline.roofs import MINIMUM
 from ...records import PRECISIONS
 from ...sentences import layers as texts
 from ...sentences import rooflines as roof_texts

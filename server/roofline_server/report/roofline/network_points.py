@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from roofline.answers.roofline import Crossing, RoofPoint
 from roofline.answers.values import Value
 
-from ...model import network
 from ...model.evidence import RankEvidence
-from ...model.network_load import load
-from ...model.roofline import NETWORK
+from ...model.roofline import network
+from ...model.roofline.network_load import load
+from ...model.roofline.roofs import NETWORK
 from ...store.view import JobView
 from ..ceilings.limits import of_roles
 from .groups import PointGroup

@@ -10,14 +10,14 @@ from roofline.answers.roofline import RoofPoint
 from ...correlate.kernel_totals import KernelTotal
 from ...model.breakdown import why_phases_lack
 from ...model.evidence import RankEvidence
-from ...model.points import Named
-from ...model.roofline import Limits
-from ...model.summary import on_gpu
-from ...model.work import dominant_precision
+from ...model.roofline.points import Named
+from ...model.roofline.roofs import Limits
+from ...model.roofline.summary import on_gpu
+from ...model.roofline.work import dominant_precision
 from ...records import ABSENT
 from ...sentences import rooflines as texts
 from ...sentences.breakdowns import no_phases_at_all
-from ...sentences.verdicts import alone
+from ...sentences.points import alone
 from ..ceilings.contention import sharing
 from ..ceilings.limits import everywhere
 from ..kernels.totals import kernel_totals

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
 
-from ...model.network import Layout, LocalShare
+from ...model.roofline.network import Layout, LocalShare
 from ...records import NODE_RANK
 from ...sentences import network as texts
 from ...sentences.wording import joined

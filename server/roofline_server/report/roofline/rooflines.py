@@ -8,12 +8,12 @@ from roofline.answers.roofline import Roof, Roofline, RoofPoint
 from roofline.answers.values import Provenance, Value, value
 
 from ...errors import BadRequest
-from ...model import verdicts
 from ...model.evidence import RankEvidence
-from ...model.points import Level, flops_spread, intensity_spread, levels, nodes, of_its_part, point
-from ...model.roofline import MINIMUM, NETWORK
-from ...model.summary import placed
-from ...model.work import dominant_precision
+from ...model.roofline import point_gaps, point_limits
+from ...model.roofline.points import Level, flops_spread, intensity_spread, levels, nodes, of_its_part, point
+from ...model.roofline.roofs import MINIMUM, NETWORK
+from ...model.roofline.summary import placed
+from ...model.roofline.work import dominant_precision
 from ...sentences import reasons
 from ...sentences import rooflines as texts
 from ...store.store import Needed, Store
@@ -140,7 +140,7 @@ def points_of(group: PointGroup, kind: str) -> list[RoofPoint]:
             flops,
             group.limits,
             time,
-            incomplete=verdicts.incomplete(group.evidence, group.values, level.name),
+            incomplete=point_gaps.incomplete(group.evidence, group.values, level.name),
             spreads=(intensities, flops_spread(group.evidence)),
             flops_per_joule=group.values["flops_per_joule"],
         )
@@ -151,7 +151,7 @@ def points_of(group: PointGroup, kind: str) -> list[RoofPoint]:
             limits, mates = group.limits[0], group.sharing
             if made.level == NETWORK:
                 limits, mates = nodes(group.limits)[0], group.mates
-            words = verdicts.sentence(
+            words = point_limits.sentence(
                 made.headroom.value,
                 made.intensity.value,
                 made.level,

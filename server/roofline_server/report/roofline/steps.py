@@ -9,13 +9,13 @@ from roofline.answers.roofline import RoofPoint
 from roofline.answers.values import Provenance
 
 from ...model.evidence import NS, KernelEvidence, RankEvidence
-from ...model.points import Named, plain, step_rates
-from ...model.roofline import CACHES, MINIMUM, Limits, main_memory
-from ...model.summary import on_gpu
-from ...model.work import dominant_precision
+from ...model.roofline.points import Named, plain, step_rates
+from ...model.roofline.roofs import CACHES, MINIMUM, Limits, main_memory
+from ...model.roofline.summary import on_gpu
+from ...model.roofline.work import dominant_precision
 from ...records import ABSENT, Floats, Ints
 from ...sentences import rooflines as texts
-from ...sentences.verdicts import no_bytes_of_some, not_modelled
+from ...sentences.points import no_bytes_of_some, not_modelled
 from ...sentences.wording import joined
 from ...store.view import JobView
 from ..ceilings.contention import Contention, sharing

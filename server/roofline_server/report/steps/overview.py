@@ -55,18 +55,18 @@ def step_overview(
     extremes, late, mean = model.look(times, cut, len(numbers), which, lines, groups)
     names = [name_of(view, number) for number in shown]
     return StepOverview(
-        view.job,
-        mode_of(view),
-        len(numbers),
-        cut.first.tolist(),
-        cut.last.tolist(),
-        _left_out(view, cut, [left[number] for number in numbers]),
-        list(_lines(extremes, lines, names, roles)),
-        list(_rows(late, mean, groups, names, roles, which.start)),
-        recent,
-        is_running(view, now_ns),
-        [],
-        int(training["end_ns"].max()) if rows(training) else 0,
+        job=view.job,
+        mode=mode_of(view),
+        ranks=len(numbers),
+        firsts=cut.first.tolist(),
+        lasts=cut.last.tolist(),
+        left_out=_left_out(view, cut, [left[number] for number in numbers]),
+        lines=list(_lines(extremes, lines, names, roles)),
+        lateness=list(_rows(late, mean, groups, names, roles, which.start)),
+        recent=recent,
+        running=is_running(view, now_ns),
+        notes=[],
+        newest_ns=int(training["end_ns"].max()) if rows(training) else 0,
     )
 
 

@@ -9,9 +9,9 @@ from roofline.answers.machines import NO_CEILING
 from roofline.answers.time_roofline import Isocurve, OverheadBox, TimePanel, TimePoint
 from roofline.answers.values import Provenance, Scope, Value, value
 
-from ...model import time_roofline as plane
-from ...model.roofline import Limits
-from ...model.time_roofline import Peaks, Work
+from ...model.roofline import time_roofline as plane
+from ...model.roofline.roofs import Limits
+from ...model.roofline.time_roofline import Peaks, Work
 from ...sentences import time_rooflines as texts
 from .works import PointWork
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from roofline.answers.time_roofline import TimePanel, TimeRoofline
 
 from ...errors import BadRequest, unknown_job
-from ...model.trajectory import in_order
+from ...model.roofline.trajectory import in_order
 from ...sentences import time_rooflines as texts
 from ...sentences.breakdowns import kernels_of_sample
 from ...store.store import Needed, Store

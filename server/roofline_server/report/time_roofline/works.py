@@ -9,16 +9,16 @@ import numpy as np
 from roofline.answers.values import Provenance, Spread
 
 from ...correlate.kernel_totals import KernelTotal
-from ...model.compose import sampled
 from ...model.evidence import NS, KernelEvidence, RankEvidence
-from ...model.points import spread
-from ...model.roofline import MINIMUM, main_memory
-from ...model.work import dominant_precision, without_bytes
+from ...model.roofline.compose import sampled
+from ...model.roofline.points import spread
+from ...model.roofline.roofs import MINIMUM, main_memory
+from ...model.roofline.work import dominant_precision, without_bytes
 from ...records import ABSENT, Bools, KernelKind
 from ...sentences import time_rooflines as texts
 from ...sentences.breakdowns import mean_over
 from ...sentences.origins import left_out
-from ...sentences.verdicts import NO_AMX, no_bytes_of
+from ...sentences.points import NO_AMX, no_bytes_of
 from ...sentences.wording import joined
 from ...store.view import JobView
 from ..ceilings.places import Place, place_of

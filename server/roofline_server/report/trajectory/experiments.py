@@ -10,7 +10,7 @@ import numpy as np
 
 from ...errors import BadRequest, UnknownJob, unknown_job
 from ...model.evidence import RankEvidence
-from ...model.trajectory import number_of
+from ...model.roofline.trajectory import number_of
 from ...records import ABSENT
 from ...sentences import trajectories as texts
 from ...store.catalog.tags import EXPERIMENT

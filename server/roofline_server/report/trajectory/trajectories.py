@@ -11,12 +11,13 @@ from roofline.answers.values import Provenance, Scope, Value, value
 
 from ...errors import UnknownRank
 from ...model.evidence import RankEvidence
-from ...model.points import Level, Named, flops_spread, intensity_spread, levels, point
-from ...model.roofline import MINIMUM, Limits
-from ...model.summary import has_flops, placed, summarize
+from ...model.roofline.point_gaps import incomplete, one_step_only
+from ...model.roofline.point_limits import sentence
+from ...model.roofline.points import Level, Named, flops_spread, intensity_spread, levels, point
+from ...model.roofline.roofs import MINIMUM, Limits
+from ...model.roofline.summary import has_flops, placed, summarize
+from ...model.roofline.trajectory import STEPS, Reading, comparable, in_order, level_of, path
 from ...model.times import union_seconds
-from ...model.trajectory import STEPS, Reading, comparable, in_order, level_of, path
-from ...model.verdicts import incomplete, one_step_only, sentence
 from ...sentences import reasons
 from ...sentences import trajectories as texts
 from ...store.catalog.tags import EXPERIMENT

@@ -7,12 +7,12 @@ from typing import NamedTuple
 
 from roofline.answers.values import Scope, Value
 
-from ...model.account import Account, account_of_each, with_waits
-from ...model.aside import Aside
-from ...model.causes import Conclusion, beside_idle_cpus, conclude
+from ...model.account.account import Account, account_of_each, with_waits
+from ...model.account.signals import RankSignals
+from ...model.causes.between_cost import BetweenCost
+from ...model.causes.conclusion import Conclusion, beside_idle_cpus, conclude
+from ...model.causes.links import SlowLink
 from ...model.evidence import RankEvidence
-from ...model.links import SlowLink
-from ...model.signals import RankSignals
 from ...model.times import beside, times
 from ...sentences import reasons
 from ...store.view import JobView
@@ -20,7 +20,7 @@ from ..evidence import replays
 from ..evidence.gathering import Gathered
 from ..evidence.training import training_ranks
 from . import links
-from .aside import aside_of
+from .between_cost import between_cost_of
 from .foreign import busy_node, idle_nodes, node_uses
 from .signals import signals_of
 
@@ -36,7 +36,7 @@ class Accounts(NamedTuple):
     meet: bool  # the ranks wait for each other in each step
     concerned: list[int]  # ranks whose steps are the job's
     unseen: str = ""  # of synchronous ranks, why it is not known when they wait for each other
-    aside: Aside | None = None  # what ranks that meet do between their steps
+    between_cost: BetweenCost | None = None  # what ranks that meet do between their steps
     beside: Mapping[int, float] = {}  # of these ranks, seconds between two steps in a row, which are in none
 
     @property
@@ -96,11 +96,22 @@ def accounts_of(view: JobView, gathered: Gathered) -> Accounts:
         found = found._replace(confidence="low", why=(*found.why, "profiled"))
     slow = links.slow_links_of(view, gathered, {number: accounts[number] for number in concerned})
     meet = grid is not None or gathered.mode == "synchronous"
-    aside = aside_of(view, gathered, concerned) if meet else None
+    cost = between_cost_of(view, gathered, concerned) if meet else None
     # What a coordinator does between the steps is in their accounts.
     alone = [n for n in concerned if signals[n].barrier != "join" and len(accounts[n].duration)]
     between = {number: beside(gathered.evidence[number].steps) for number in alone}
-    return Accounts(signals, accounts, foreign, found, slow, meet, concerned, unseen, aside, between)
+    return Accounts(
+        signals=signals,
+        accounts=accounts,
+        foreign=foreign,
+        conclusion=found,
+        slow_links=slow,
+        meet=meet,
+        concerned=concerned,
+        unseen=unseen,
+        between_cost=cost,
+        beside=between,
+    )
 
 
 def rate_of(ranks: Sequence[RankEvidence]) -> Value:

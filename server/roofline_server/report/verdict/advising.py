@@ -11,7 +11,7 @@ from roofline.answers.verdict import Finding, RankAccount, Verdict
 from ...correlate.steps import SERVING_ROLES
 from ...model.evidence import RankEvidence, total_of
 from ...model.intervals import LEAST_STEPS
-from ...model.verdicts import widths_of
+from ...model.roofline.point_limits import widths_of
 from ...sentences import advice, advice_cases, reasons
 from ...sentences import verdict as texts
 from ...sentences.exits import FAILED

@@ -9,7 +9,7 @@ from roofline.answers.values import Provenance, Scope, Value, value
 from roofline.answers.verdict import AccountPart, Finding, LeftOut, RankAccount, Verdict
 
 from ...correlate.steps import OWN
-from ...model.account import Account
+from ...model.account.account import Account
 from ...model.columns import known_mean
 from ...model.evidence import NS, RankEvidence
 from ...model.steady import LeftOut as Left

@@ -8,13 +8,13 @@ from typing import NamedTuple
 from roofline.answers.values import Provenance, Scope, Value, value
 from roofline.answers.verdict import Finding, Gain
 
-from ...model.aside import OF_ALL
-from ...model.cause import LEAST_GAIN, Cause
-from ...model.causes import Conclusion
+from ...model.account.replay import LACKING
+from ...model.causes.between_cost import OF_ALL
+from ...model.causes.cause import LEAST_GAIN, Cause
+from ...model.causes.conclusion import Conclusion
+from ...model.causes.links import step_with
+from ...model.causes.server_causes import ServerCause
 from ...model.intervals import of_another_run, of_changed_run
-from ...model.links import step_with
-from ...model.replay import LACKING
-from ...model.servers import ServerCause
 from ...sentences import reasons
 from ...sentences import verdict as texts
 from ...store.view import JobView
@@ -51,7 +51,7 @@ def findings_of(known: Accounts, servers: Served, rate: Value) -> Findings:
     named = [*slow, *(_finding(cause, found, known, rate) for cause in causes if cause.lasting)]
     if (cycle := servers.cycle) is not None:
         named += [_server_finding(cause, cycle, known, rate) for cause in servers.causes]
-    named += _aside_findings(known, rate) or _beside_findings(known, rate)
+    named += _between_findings(known, rate) or _beside_findings(known, rate)
     named.sort(key=lambda finding: -(finding.share.value or 0.0))
     doubted = [_finding(cause, found, known, rate) for cause in causes if not cause.lasting]
     return Findings(named[0].sentence if named else _headline(found, known.unseen), named, doubted)
@@ -109,10 +109,10 @@ def _link_findings(known: Accounts, rate: Value) -> list[Finding]:
     return found
 
 
-def _aside_findings(known: Accounts, rate: Value) -> list[Finding]:
+def _between_findings(known: Accounts, rate: Value) -> list[Finding]:
     """Of what ranks do between their steps, spread over all steps. Most of those in which others wait for it
     are left out of the rate and of the accounts."""
-    found = known.aside
+    found = known.between_cost
     if found is None or not known.step > 0:
         return []
     inside = found.inside * found.cost
@@ -136,7 +136,7 @@ def _aside_findings(known: Accounts, rate: Value) -> list[Finding]:
             gain=gain,
             rate=faster if inside else rate,
             doubts=["few_stretches"] if found.stretches < FEW_STRETCHES else [],
-            evidence=[texts.between_steps(found.kind, found.stretches, found.mean, bool(ranks))],
+            evidence=[texts.between_steps(found.kind, found.stretches, found.mean, len(ranks))],
             only=known.only,
         )
     ]
@@ -258,7 +258,7 @@ def _evidence(cause: Cause, known: Accounts) -> list[str]:
         part = "contention" if cause.part == LACKING else cause.part
         found.append(texts.amid_communication(part, cause.amid))
     if cause.work is not None and cause.kind in ("more_work", "slower", "host"):
-        found.append(texts.work(cause.work, others))
+        found.append(texts.work(cause.work, len(cause.ranks), others))
     if cause.kind in ("contention", "contention_own") and cause.host in known.foreign:
         found.append(texts.foreign(known.foreign[cause.host], cause.host))
     return found

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from ...model.busy_node import BUSY, BusyNode
+from ...model.causes.busy_node import BUSY, BusyNode
 from ...model.evidence import NS, CounterEvidence, RankEvidence, StepEvidence
 from ...records import NODE_RANK, rows
 from ...store.view import JobView

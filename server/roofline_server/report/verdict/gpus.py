@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from ...model.evidence import GpuEvidence, RankEvidence
-from ...model.roofline import main_memory
+from ...model.roofline.roofs import main_memory
 from ...store.view import JobView
 from ..ceilings.limits import of_rank
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
-from ...model.account import Account
+from ...model.account.account import Account
+from ...model.causes.links import LinkSignals, SlowLink, slow_links
 from ...model.evidence import NS, RankEvidence
-from ...model.links import LinkSignals, SlowLink, slow_links
 from ...sentences import network as texts
 from ...store.view import JobView, once
 from ..ceilings.network import of_network
@@ -58,7 +58,15 @@ def slow_links_of(view: JobView, gathered: Gathered, accounts: Mapping[int, Acco
             for leaves in (False, True):
                 to = [way for peer, way in ways.items() if (hosts.get(peer) != rank.host) == leaves]
                 waits = late.get(number, 0.0) if counted else 0.0
-                link = _link(rank, leaves, to, whole, counted, shares.get(number, of_all), waits)
+                link = _link(
+                    rank=rank,
+                    leaves=leaves,
+                    to=to,
+                    whole=whole,
+                    counted=counted,
+                    held=shares.get(number, of_all),
+                    late=waits,
+                )
                 if link is not None:
                     links.append(link._replace(ceiling=_ceiling(view, rank.host) if leaves else None))
         for slow in slow_links(links):
@@ -120,7 +128,17 @@ def _link(
     moved = per_second * sum(way.sent for way in main)
     at_once = sum(way.rate or 0.0 for way in main)
     needed = per_second * seconds
-    return LinkSignals(rank.key, rank.role, rank.host, leaves, moved, needed, held, late, at_once=at_once)
+    return LinkSignals(
+        rank=rank.key,
+        role=rank.role,
+        host=rank.host,
+        leaves=leaves,
+        sent=moved,
+        on_their_way=needed,
+        held=held,
+        late=late,
+        at_once=at_once,
+    )
 
 
 def _share(one: Account, counts: Callable[[str], bool]) -> float:

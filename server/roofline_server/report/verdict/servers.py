@@ -11,15 +11,9 @@ from roofline.answers.waits import ServerLoad
 
 from ...correlate.parts import PartTotal
 from ...model import breakdown as model
+from ...model.causes.server_causes import ServerCause, server_causes
+from ...model.causes.server_use import ServerSignals, ServerUse, WorkerSignals, use_of
 from ...model.evidence import NS, RankEvidence
-from ...model.servers import (
-    ServerCause,
-    ServerSignals,
-    ServerUse,
-    WorkerSignals,
-    server_causes,
-    use_of,
-)
 from ...model.times import union_seconds
 from ...records import Table
 from ...sentences import waits as texts
@@ -109,7 +103,15 @@ def _worker(rank: RankEvidence, mine: Mapping[str, Table]) -> WorkerSignals:
     share = None
     if kernels is not None and not np.isnan(kernels).all():
         share = min(1.0, float(np.nanmean(kernels)) * rate)
-    return WorkerSignals(rank.key, rate, share, busiest, delay, run, wait)
+    return WorkerSignals(
+        rank=rank.key,
+        steps_per_second=rate,
+        kernels=share,
+        run=busiest,
+        delay=delay,
+        threads_run=run,
+        threads_delay=wait,
+    )
 
 
 def _per_second(process: Table, name: str) -> float | None:

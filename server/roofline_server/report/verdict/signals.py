@@ -7,14 +7,14 @@ from collections.abc import Mapping
 import numpy as np
 
 from ...correlate.sampling import RECORDED
+from ...model.account.signals import RankSignals
 from ...model.breakdown import phase, seconds
 from ...model.columns import spread_by
 from ...model.evidence import NS, RankEvidence, StepEvidence
-from ...model.roof_time import least_time
-from ...model.shares import on_gpu
-from ...model.signals import RankSignals
+from ...model.roofline.roof_time import least_time
+from ...model.roofline.shares import on_gpu
+from ...model.roofline.work import dominant_precision
 from ...model.times import durations
-from ...model.work import dominant_precision
 from ...records import ABSENT, Floats, Ints, Table, are_equal, constant_float, is_constant, rows
 from ...store.view import JobView
 from ..ceilings.contention import contention

@@ -10,8 +10,8 @@ from roofline.answers.waits import Cause, Imbalance, RankWaits, Stragglers
 
 from ...model import barrier
 from ...model.breakdown import BARRIERS, breakdown, seconds
+from ...model.causes.server_use import skewed
 from ...model.evidence import RankEvidence
-from ...model.servers import skewed
 from ...model.times import durations
 from ...records import Floats, Ints, Table
 from ...sentences import reasons

@@ -20,6 +20,7 @@ from ..evidence.gathering import Gathered
 from ..verdict.accounts import accounts_of
 from ..verdict.foreign import foreign_cpus
 from ..verdict.servers import Served
+from .prediction import Prediction, unknown
 from .weights import share_of_weights
 
 UNSURE = 0.1  # half of the interval of a rate, as a share, where too few steps tell
@@ -28,14 +29,14 @@ MOST_UNSURE = 0.5
 
 def with_servers(
     view: JobView, gathered: Gathered, serving: Served, change: JobChange, bandwidth: float | None
-) -> tuple[Range | None, list[str], list[str]]:
-    """(seconds a step of a worker, what it is based on, what to know). bandwidth: of the links, byte/s."""
+) -> Prediction:
+    """Of a step of a worker. bandwidth: of the links, byte/s."""
     rate, cycle = serving.rate, serving.cycle
     in_use = {n: use.demand.low for n, use in serving.uses.items() if use.demand is not None}
     if cycle is None or len(in_use) < len(serving.uses):
-        return None, [], [texts.NO_DEMAND]
+        return unknown(texts.NO_DEMAND)
     if bandwidth is not None or change.bandwidth != 1.0:
-        return None, [], [texts.SERVER_LINKS]
+        return unknown(texts.SERVER_LINKS)
     servers = {n: gathered.evidence[n] for n in in_use}
     training = [gathered.evidence[n] for n in serving.workers]
     places = {rank.host for rank in training}
@@ -73,7 +74,7 @@ def with_servers(
         notes.append(texts.SHARED_CPUS)
     if change.batch != 1.0 and not shares:
         notes.append(texts.NO_KERNELS)
-    return Range(then / sqrt(low * high), then / high, then / low), basis, notes
+    return Prediction(Range(then / sqrt(low * high), then / high, then / low), basis, notes)
 
 
 def link_use(view: JobView, server: RankEvidence, rate: float, workers: Collection[str]) -> float | None:

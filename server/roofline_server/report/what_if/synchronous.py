@@ -7,38 +7,37 @@ from collections.abc import Sequence
 import numpy as np
 
 from ...model import what_if as model
-from ...model.account import Account
+from ...model.account.account import Account
+from ...model.account.replay import job_of
 from ...model.breakdown import phase
 from ...model.intervals import LEAST_STEPS, interval
-from ...model.replay import job_of
-from ...model.roofline import counts
-from ...model.what_if import JobChange, LinkCost, Range, Synchronous
+from ...model.roofline.roofs import counts
+from ...model.what_if import JobChange, LinkCost, Synchronous
 from ...sentences import what_if as texts
 from ...store.view import JobView
 from ..ceilings.network import of_network
 from ..ceilings.nodes import ceilings, cpus_of, hosts
 from ..evidence.gathering import Gathered
 from ..verdict.accounts import Accounts, accounts_of
+from .prediction import Prediction, unknown
 from .weights import gradient_bytes, mean, share_of_weights
 
 
-def synchronous(
-    view: JobView, gathered: Gathered, change: JobChange, bandwidth: float | None
-) -> tuple[Range | None, list[str], list[str]]:
-    """(seconds a step, what it is based on, what to know). bandwidth: of the links, byte/s."""
+def synchronous(view: JobView, gathered: Gathered, change: JobChange, bandwidth: float | None) -> Prediction:
+    """bandwidth: of the links, byte/s."""
     known = accounts_of(view, gathered)
     job, steps = _job(view, gathered, known)
     if job is None:
         unseen = gathered.barriers.why_not if len(gathered.barriers.ranks) > 1 else ""
-        return None, [], [unseen or texts.NO_STEPS]
+        return unknown(unseen or texts.NO_STEPS)
     ranks = job.own.shape[1]
     exposed = max(0.0, job.step - float(job.own.max(axis=1).mean()))
     if bandwidth is not None:
         if job.link is None:
-            return None, [], [texts.NO_BANDWIDTH]
+            return unknown(texts.NO_BANDWIDTH)
         change = change._replace(bandwidth=bandwidth / job.link.bandwidth)
     if ranks == 1 < (change.ranks or 1) and (job.link is None or not job.payload):
-        return None, [], [texts.ALONE_WITHOUT_PAYLOAD if job.link is not None else texts.ALONE_WITHOUT_LINK]
+        return unknown(texts.ALONE_WITHOUT_PAYLOAD if job.link is not None else texts.ALONE_WITHOUT_LINK)
     basis = [texts.steady_steps(steps, ranks)]
     if ranks > 1:
         basis.append(texts.exposed_transfer(exposed, job.payload))
@@ -48,7 +47,7 @@ def synchronous(
         basis.append(texts.kernels(job.kernels))
     if job.cpu is not None and job.cpus:
         basis.append(texts.cpu_of_rank(job.cpu, job.cpus))
-    return model.synchronous(job, change), basis, _notes(job, change)
+    return Prediction(model.synchronous(job, change), basis, _notes(job, change))
 
 
 def _notes(job: Synchronous, change: JobChange) -> list[str]:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
-from ...model.signals import RankSignals
+from ...model.account.signals import RankSignals
 from ...records import Floats
 from ...store.view import JobView
 

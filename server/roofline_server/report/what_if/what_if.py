@@ -10,11 +10,11 @@ from roofline.answers.values import Provenance, Scope, Value
 from roofline.answers.what_if import Predicted, WhatIf
 
 from ...errors import BadRequest
+from ...model.account.replay import played_columns
+from ...model.causes.kinds import MORE_WORK, work_of_each
 from ...model.evidence import RankEvidence
 from ...model.intervals import OF_A_GAIN, of_changed_run
-from ...model.kinds import MORE_WORK, work_of_each
-from ...model.replay import played_columns
-from ...model.summary import summarize
+from ...model.roofline.summary import summarize
 from ...model.times import beside, durations
 from ...model.what_if import JobChange, Range
 from ...sentences import reasons
@@ -25,7 +25,8 @@ from ..evidence.ranks import NEEDED as NEEDED
 from ..evidence.training import training_ranks
 from ..verdict.servers import Served, served
 from ..verdict.signals import signals_of
-from .mending import mend
+from .fixing import fix
+from .prediction import Prediction, unknown
 from .servers import with_servers
 from .synchronous import synchronous
 
@@ -43,16 +44,6 @@ class WhatIfQuery(NamedTuple):
     bandwidth: float | None = None
     bandwidth_times: float | None = None
     fix: str = ""
-
-
-class Answer(NamedTuple):
-    """steps: seconds a step; None: `notes` begin with why it cannot be told. no_rate: why no examples/s
-    follow from them; "": they do."""
-
-    steps: Range | None
-    basis: list[str]
-    notes: list[str]
-    no_rate: str = ""
 
 
 class _Known(NamedTuple):
@@ -74,15 +65,15 @@ def what_if(view: JobView, asked: WhatIfQuery) -> WhatIf:
     now = _known(training, serving)
     change, words = _change(asked, now)
     if not now.step:
-        found = Answer(None, [], [texts.NO_STEPS])
+        found = unknown(texts.NO_STEPS)
     elif asked.fix:
-        found = Answer(*mend(view, gathered, serving, asked.fix))
+        found = fix(view, gathered, serving, asked.fix)
     elif serving.servers:
-        found = Answer(*with_servers(view, gathered, serving, change, asked.bandwidth))
+        found = with_servers(view, gathered, serving, change, asked.bandwidth)
     elif gathered.mode == "asynchronous":
-        found = Answer(None, [], [texts.INDEPENDENT])
+        found = unknown(texts.INDEPENDENT)
     else:
-        found = Answer(*synchronous(view, gathered, change, asked.bandwidth))
+        found = synchronous(view, gathered, change, asked.bandwidth)
     if found.steps is not None and now.step and not asked.fix:
         found = found._replace(steps=_of_another_run(found.steps, now, change))
     if asked.fix and found.steps is not None and _does_more(view, gathered, training, asked.fix):
@@ -143,9 +134,9 @@ def _check(asked: WhatIfQuery, now: _Known) -> None:
     """Raises BadRequest for a change that cannot be."""
     given = {name: value for name, value in asked._asdict().items() if value not in (None, "")}
     if not given:
-        raise BadRequest("what shall be different? ranks, servers, batch, bandwidth, or what is mended")
+        raise BadRequest("what shall be different? ranks, servers, batch, bandwidth, or what to fix")
     if asked.fix and len(given) > 1:
-        raise BadRequest("what is mended is asked for alone, not with other changes")
+        raise BadRequest("what to fix is asked for alone, not with other changes")
     if asked.servers is not None and not now.servers:
         raise BadRequest("the job has no parameter servers")
     if asked.bandwidth is not None and asked.bandwidth_times is not None:
@@ -173,12 +164,12 @@ def _change(asked: WhatIfQuery, now: _Known) -> tuple[JobChange, str]:
     if asked.bandwidth is not None:
         words.append(texts.links_of(asked.bandwidth))
     if asked.fix:
-        words.append(texts.mended(asked.fix))
+        words.append(texts.fixed(asked.fix))
     batch = asked.batch / now.batch if asked.batch is not None and now.batch else 1.0
     return JobChange(asked.ranks, asked.servers, batch, asked.bandwidth_times or 1.0), " and ".join(words)
 
 
-def _answer(job: str, mode: str, words: str, now: _Known, change: JobChange, found: Answer) -> WhatIf:
+def _answer(job: str, mode: str, words: str, now: _Known, change: JobChange, found: Prediction) -> WhatIf:
     step = Value(now.step, "s", Provenance.MEASURED, Scope.PROCESS)
     if found.steps is None or not now.step:
         why = found.notes[0]

@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 
 from ...correlate import spans
-from ...correlate.kernel_totals import Adder, KernelTotal, Phases, Stretches
+from ...correlate.kernel_totals import Adder, KernelTotal, Phases
+from ...correlate.stretch_index import Stretches
 from ...records import Floats, Table, concatenate, rows, take
 from ..raw_data import RawData
 from ..segments.files import ROWS_PER_GROUP

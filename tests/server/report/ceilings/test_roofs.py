@@ -7,7 +7,7 @@ import pytest
 from roofline.answers.machines import Ceiling
 from roofline.answers.values import Provenance, Scope
 from roofline_server.correlate.parts import PartTotal
-from roofline_server.model.roofline import Limits
+from roofline_server.model.roofline.roofs import Limits
 from roofline_server.records import NODE_RANK, Metric
 from roofline_server.report.ceilings import limits, places
 from roofline_server.report.ceilings.nodes import ceilings

@@ -13,7 +13,7 @@ from roofline.answers.machines import Ceiling
 from roofline.answers.values import Provenance, Value
 from roofline.v1 import ingest_pb2 as pb
 from roofline_server.errors import BadRequest
-from roofline_server.model.account import Account
+from roofline_server.model.account.account import Account
 from roofline_server.report.ceilings.contention import contention
 from roofline_server.report.efficiency.efficiency import NEEDED, _exceeding, efficiency
 from roofline_server.report.efficiency.model_flops import EfficiencyQuery

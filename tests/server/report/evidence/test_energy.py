@@ -6,13 +6,13 @@ import pytest
 from roofline.answers.values import Provenance, Scope, Value
 from roofline_server.correlate.parts import PartTotal
 from roofline_server.model.evidence import CounterEvidence
-from roofline_server.model.summary import summarize
+from roofline_server.model.roofline.summary import summarize
 from roofline_server.records import NODE_RANK, Metric, RankKey
 from roofline_server.report.evidence.energy import with_gpus
 from roofline_server.sentences.origins import GPU_AND_CPUS
 from roofline_server.store.view import JobView
 
-from ...model.test_summary import NONE, evidence, kernels, number
+from ...model.roofline.test_summary import NONE, evidence, kernels, number
 
 
 def joules(rank: int, instance: str, grown: float | None, counter_set: str = "gpu") -> PartTotal:

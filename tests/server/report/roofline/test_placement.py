@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from roofline.answers.values import Provenance, Scope
 from roofline_server.correlate.parts import PartTotal
-from roofline_server.model.network import Layout, LocalShare
+from roofline_server.model.roofline.network import Layout, LocalShare
 from roofline_server.records import NODE_RANK, Metric
 from roofline_server.report.roofline.placement import Peers
 from roofline_server.sentences import network as texts

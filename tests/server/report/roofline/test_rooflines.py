@@ -12,7 +12,7 @@ from roofline_server.records import ABSENT
 from roofline_server.report.job.build import build
 from roofline_server.report.questions import ALL_STEPS, Steps, Subject
 from roofline_server.report.roofline.rooflines import needed, roofline
-from roofline_server.sentences import network, reasons, verdicts
+from roofline_server.sentences import network, points, reasons
 from roofline_server.sentences import rooflines as texts
 from roofline_server.store.store import Store
 from roofline_server.store.view import JobView
@@ -209,7 +209,7 @@ def test_mixed_precisions_of_one_rank_are_said(store: Store) -> None:
     A.put(store, *more_calls(kernel_number=1))
     point = by_label(asked(store))["worker:0"]
     assert point.precision == "f32"
-    assert verdicts.mixed_precisions(0.7, "f32") in point.words
+    assert points.mixed_precisions(0.7, "f32") in point.words
 
 
 def more_calls(kernel_number: int, other: pb.Kernel | None = None) -> list[pb.Batch]:
@@ -436,8 +436,8 @@ def test_kernels_that_are_no_points_are_counted(store: Store) -> None:
 
 def test_job_without_kernels_says_what_to_do(store: Store) -> None:
     filled(store, stepping=())
-    for points in ("kernel", "phase"):
-        found = asked(store, points=points)
+    for kind in ("kernel", "phase"):
+        found = asked(store, points=kind)
         assert found.points == []
         assert texts.NO_KERNELS in found.notes
 
@@ -461,7 +461,7 @@ def test_flops_without_bytes_count_for_the_rate_of_a_phase(store: Store) -> None
     A.put(store, *more_calls(kernel_number=1, other=kernel(3 * 10**9, None, "f64")))
     point = by_label(asked(store, points="phase"))["worker:0 outside any phase"]
     assert same(point.intensity.value, 70) and same(point.flops_per_second.value, 1e10 / 0.63)
-    assert point.incomplete == verdicts.no_bytes_of_calls(57)
+    assert point.incomplete == points.no_bytes_of_calls(57)
 
 
 def l1_alone() -> pb.Kernel:

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from roofline.answers.values import Value
 from roofline.answers.verdict import Gain, Verdict
-from roofline_server.model.cause import Cause
-from roofline_server.model.causes import Conclusion
+from roofline_server.model.causes.cause import Cause
+from roofline_server.model.causes.conclusion import Conclusion
 from roofline_server.model.intervals import Interval
 from roofline_server.report.evidence.gathering import gather
 from roofline_server.report.evidence.no_steps import why_none

@@ -6,8 +6,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from roofline_server.model.causes.links import SlowLink
 from roofline_server.model.evidence import CounterEvidence
-from roofline_server.model.links import SlowLink
 from roofline_server.report.verdict.links import has_link, slow_links_of
 
 NS, SECONDS = 1_000_000_000, 20.0

@@ -65,14 +65,14 @@ def test_report_is_made(tmp_path: Path, name: str, asynchronous: bool) -> None:
             )
         assert find(view, steps).verdict
     assert compare(view, view).headline
-    for asked in (WhatIfQuery(ranks=3), WhatIfQuery(bandwidth_times=2.0), *map(mended, ("input", "ps:0"))):
+    for asked in (WhatIfQuery(ranks=3), WhatIfQuery(bandwidth_times=2.0), *map(fixed, ("input", "ps:0"))):
         try:
             assert what_if(view, asked).sentence
         except (BadRequest, UnknownRank) as refused:
             assert str(refused)
 
 
-def mended(what: str) -> WhatIfQuery:
+def fixed(what: str) -> WhatIfQuery:
     return WhatIfQuery(fix=what)
 
 

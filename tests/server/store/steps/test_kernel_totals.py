@@ -4,7 +4,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from roofline_server.correlate.kernel_totals import KernelTotal, Stretches
+from roofline_server.correlate.kernel_totals import KernelTotal
+from roofline_server.correlate.stretch_index import Stretches
 from roofline_server.records import Ints
 from roofline_server.store.steps import kernel_totals
 from roofline_server.store.store import Store

@@ -1,0 +1,1 @@
+"""Where the time of each step went, and what steps would have been without a part of it."""

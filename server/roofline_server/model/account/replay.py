@@ -1,0 +1,338 @@
+"""What fixing one thing would give: the steps of a synchronous job, played again without it.
+
+The time from the last arrival at the barrier of one step to that of the next is D = max over ranks of
+(transfer + own): a rank leaves the barrier some time after the last one came (transfer), and then takes its
+own time to get to the next one. This holds for every step, so a job played with nothing fixed is the job as
+it was. One thing is fixed by putting another rank's times in its place. These are taken from other steps,
+shifted at random: within one step ranks disturb each other, and the maximum over ranks that are made alike in
+it would be smaller than that of ranks that really are alike.
+
+The idea is that of Lin et al., Understanding Stragglers in Large Model Training Using What-if Analysis (OSDI
+2025), who replay traces of operations with the times of stragglers idealised, and of Liang et al., Lumos:
+Efficient Performance Modeling and Estimation for Large-scale LLM Training (MLSys 2025); here steps are made
+of the parts of accounts instead of operations, which needs no trace.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from ...records import Floats, Ints
+from ..barrier import Grid
+from ..columns import added, share_of, smooth, smoothed_steps, spread_by, spread_over_time
+from ..intervals import LEAST_STEPS
+from .account import NOT_ITS_OWN, Account
+from .signals import RankSignals
+
+SHIFTS = 24
+MOST_STEPS = 2000  # that are played, spread evenly over those there are
+MOST_TIMES = 600_000  # of steps x ranks
+PLACED_AT_ONCE = 16  # ranks
+GAP_S = 1e-3  # between two steps of a rank: more is something that belongs to neither
+PRESENT = 0.5  # of the steps that a rank must have taken part in
+KEPT_OFF = ("stopped", "throttled")  # signals and parts of that name: counted whatever the rank was at
+LACKING = "cpus_lacking"  # the group of waits for a CPU
+
+
+class _JobColumns(NamedTuple):
+    ranks: list[str]  # of the columns
+    hosts: list[str]
+    left: Floats  # (steps, ranks), from the last arrival at the barrier before until the rank left it
+    own: Floats  # (steps, ranks), from then until it came to the next
+    parts: dict[str, Floats]  # (steps, ranks) each, of the rank's own time
+    measured: Floats  # (steps,) durations, means over the ranks
+    aligned: int  # steps that all ranks did together, also those that are not played
+    exact: bool  # rows are from arrival to arrival; else transfer is the least time held in a step
+    # Group -> (steps, ranks), of `left` what a rank was kept from running in: that holds up all of them.
+    in_transfer: dict[str, Floats]
+
+
+class Job(_JobColumns):
+    """Steps of all ranks that meet at barriers, one row for each step that is played."""
+
+    @cached_property
+    def arrival(self) -> Floats:
+        """When each rank came, since the last arrival before; (steps, ranks). Not to be written to."""
+        return self.left + self.own
+
+    @cached_property
+    def played(self) -> Floats:
+        """Steps as they were, (steps,). Not to be written to."""
+        longest: Floats = self.arrival.max(axis=1)
+        return longest
+
+
+def played_columns(grid: Grid) -> Sequence[int]:
+    """Of which ranks steps are played: of those that took part in enough of them. grid: with steps."""
+    if grid.is_whole:
+        return range(grid.at.shape[1])
+    found: list[int] = np.flatnonzero((grid.at >= 0).mean(axis=0) >= PRESENT).tolist()
+    return found
+
+
+def job_of(signals: Sequence[RankSignals], accounts: Sequence[Account], grid: Grid) -> Job | None:
+    """What ranks did side by side; None where they share no steps. grid: over the steps of these signals."""
+    if not len(grid.at):
+        return None
+    columns = played_columns(grid)
+    signals, accounts = [signals[c] for c in columns], [accounts[c] for c in columns]
+    if not len(columns) or (len(columns) > 1 and any(one.held is None for one in signals)):
+        return None
+    at = grid.at if grid.is_whole else grid.at[:, columns]
+    whole = (at >= 0).all(axis=1)
+    following = np.flatnonzero(np.diff(grid.step) == 1) + 1 if grid.is_whole else _following(grid.step, at)
+    rows, left, own = _from_arrivals(signals, at, _spread(following, len(columns)))
+    exact = 2 * len(rows) >= min(int(whole.sum()), _most(len(columns))) and len(rows) >= LEAST_STEPS
+    if not exact:
+        rows, left, own = _from_windows(signals, accounts, at, _spread(np.flatnonzero(whole), len(columns)))
+    played = at[rows]
+    names = dict.fromkeys(name for one in accounts for name in one.parts if name not in NOT_ITS_OWN)
+    measured = _placed([one.duration for one in accounts], played).mean(axis=1)
+    if exact and signals[0].barrier == "join":
+        # What the coordinator does between a join and the next step is in no rank's step.
+        measured = (left + own).max(axis=1)
+    return Job(
+        ranks=[one.rank for one in accounts],
+        hosts=[one.host for one in accounts],
+        left=left,
+        own=own,
+        parts={name: _placed([one.parts.get(name) for one in accounts], played) for name in names},
+        measured=measured,
+        aligned=int(whole.sum()),
+        exact=exact,
+        in_transfer={
+            name: _in_transfer([getattr(one, name) for one in signals], accounts, name, left)
+            for name in KEPT_OFF
+        }
+        | {LACKING: _lacking_in_transfer(signals, accounts, played, left)},
+    )
+
+
+def _in_transfer(
+    counted: Sequence[Floats | None], accounts: Sequence[Account], part: str, left: Floats
+) -> Floats:
+    """What was counted of a rank beyond its own part of that name fell into what it was held; of this the
+    communication itself has its share. As it is read a few times a second only, steps have it in proportion
+    to their transfer."""
+    found = np.zeros_like(left)
+    transfer = left.clip(min=0)
+    for rank, (column, one) in enumerate(zip(counted, accounts, strict=True)):
+        if column is None or np.isnan(column).all() or not len(one.duration):
+            continue
+        usual = float(transfer[:, rank].mean()) if len(left) else 0.0
+        if not usual > 0:
+            continue
+        beyond = float(spread_over_time(column, one.duration).mean()) - one.mean(part)
+        held = sum(map(one.mean, NOT_ITS_OWN))
+        share = one.mean("transfer") / held if held > 0 else 0.0
+        found[:, rank] = transfer[:, rank] * min(1.0, max(0.0, beyond * share / usual))
+    return found
+
+
+def _lacking_in_transfer(
+    signals: Sequence[RankSignals], accounts: Sequence[Account], at: Ints, left: Floats
+) -> Floats:
+    """The same of waits for a CPU: what all threads of a rank waited beyond the contention in its own time,
+    its threads of communication waited. Foreign load comes and goes, so it is compared second by second."""
+    columns: list[Floats | None] = []
+    for one, mine in zip(signals, accounts, strict=True):
+        if one.threads_delay is None or np.isnan(one.threads_delay).all() or "transfer" not in mine.parts:
+            columns.append(None)
+            continue
+        transfer, steps = mine.parts["transfer"], smoothed_steps(mine.duration)
+        counted = [p for p in mine.parts if p == "throttled" or p.startswith("contention")]
+        own = added([mine.parts[p] for p in counted], mine.duration)
+        beyond = spread_by(mine.duration, one.threads_delay) - own
+        if one.throttled is not None:
+            beyond = beyond - np.maximum(0.0, spread_over_time(one.throttled, mine.duration) - own)
+        held = added([mine.parts[p] for p in NOT_ITS_OWN if p in mine.parts], mine.duration)
+        while_held = share_of(smooth(beyond.clip(min=0), steps), smooth(held, steps))
+        columns.append(transfer * while_held)
+    found: Floats = np.minimum(_placed(columns, at), left.clip(min=0))
+    return found
+
+
+def _following(step: Ints, at: Ints) -> Ints:
+    """Rows that all ranks took part in, after a row that is the step before for all of them."""
+    follows = np.zeros(len(at), np.bool_)
+    together = (at[1:] >= 0).all(axis=1) & (at[:-1] >= 0).all(axis=1)
+    follows[1:] = together & (np.diff(step) == 1) & (np.diff(at, axis=0) == 1).all(axis=1)
+    return np.flatnonzero(follows)
+
+
+def _from_windows(
+    signals: Sequence[RankSignals], accounts: Sequence[Account], at: Ints, rows: Ints
+) -> tuple[Ints, Floats, Floats]:
+    """(rows that are known, left, own), by durations alone: all leave the barrier at once."""
+    held = _placed([_held(one) for one in signals], at[rows])
+    known = ~np.isnan(held).any(axis=1)
+    rows, held = rows[known], held[known]
+    own = _placed([one.duration for one in accounts], at[rows]) - held
+    return rows, np.repeat(held.min(axis=1, keepdims=True, initial=np.inf), own.shape[1], axis=1), own
+
+
+def _held(one: RankSignals) -> Floats:
+    return np.zeros_like(one.duration) if one.held is None else one.held
+
+
+def _from_arrivals(signals: Sequence[RankSignals], at: Ints, rows: Ints) -> tuple[Ints, Floats, Floats]:
+    """(rows that are known, left, own), by the ends of steps on the server's clock."""
+    origin = int(min(one.end_ns[0] for one in signals))
+    ends = [(one.end_ns - origin) / 1e9 for one in signals]
+    begins = [(one.begin_ns - origin) / 1e9 for one in signals]
+    held = [_held(one) for one in signals]
+    # A coordinator's join holds ranks after their part of the step, a collective within it.
+    joined = signals[0].barrier == "join"
+    left_at = [end + h for end, h in zip(ends, held, strict=True)] if joined else ends
+    came_at = [end - h for end, h in zip(left_at, held, strict=True)]
+    these, ones_before = at[rows], at[rows - 1]
+    came, before, left = _placed(came_at, these), _placed(came_at, ones_before), _placed(left_at, ones_before)
+    known = ~np.isnan(came + before + left).any(axis=1)
+    if not joined:  # between a join and the next step lies what the coordinator does: a part of all steps
+        known &= (_placed(begins, these) - left <= GAP_S).all(axis=1)
+    since = before.max(axis=1, keepdims=True, initial=-np.inf)
+    return rows[known], (left - since)[known], (came - left)[known]
+
+
+def _spread(rows: Ints, ranks: int) -> Ints:
+    """At most so many of the rows as are played, evenly spread."""
+    most = _most(ranks)
+    return rows if len(rows) <= most else rows[np.linspace(0, len(rows) - 1, most).astype(np.int64)]
+
+
+def _most(ranks: int) -> int:
+    return min(MOST_STEPS, max(200, MOST_TIMES // max(1, ranks)))
+
+
+def _placed(columns: Sequence[Floats | None], at: Ints) -> Floats:
+    """Columns by rank as (steps, ranks); what a rank has no column of is 0 there."""
+    found = np.zeros(at.shape)
+    if not len(at):
+        return found
+    same = at[:, 0].copy() if (at == at[:, :1]).all() else None  # steps of all ranks, as is usual
+    # Times of some ranks go to their places together: those of one rank alone lie far apart in memory.
+    for first in range(0, len(columns), PLACED_AT_ONCE):
+        some = columns[first : first + PLACED_AT_ONCE]
+        rows = np.zeros((len(some), len(at)))
+        for rank, column in enumerate(some):
+            if column is not None:
+                rows[rank] = column.take(at[:, first + rank] if same is None else same)
+        found[:, first : first + PLACED_AT_ONCE] = rows.T
+    return found
+
+
+# -- fixing ------------------------------------------------------------------------------------------------
+
+
+class Replay:
+    """A job, to be played with things fixed. Seeded: the same job gives the same answer."""
+
+    def __init__(self, job: Job) -> None:
+        self.job = job
+        self._arrival = job.arrival
+        self._random = np.random.default_rng(0)
+
+    def like_others(self, ranks: Sequence[int], parts: Sequence[str]) -> Floats:
+        """Steps in which these parts of these ranks last as long as those of the other ranks; (steps,)."""
+        steps, count = self._arrival.shape
+        own = np.asarray(ranks, np.int64)
+        others = np.setdiff1d(np.arange(count), own)
+        if not len(others) or not steps:
+            return self.job.played
+        part = self.group(parts)
+        rest = self._arrival[:, own] - part[:, own]
+        latest_other = self._arrival[:, others].max(axis=1)
+        total = np.zeros(steps)
+        number = np.arange(steps)
+        for shift in self._random.integers(0, steps, SHIFTS):
+            donors = part[:, self._random.choice(others, len(own))]
+            latest = (rest + donors[(number + shift) % steps]).max(axis=1)
+            total += np.maximum(latest_other, latest)
+        return total / SHIFTS
+
+    def held_up(self, ranks: Sequence[int], group: str) -> Floats:
+        """How much less the communication would take all if these ranks were kept off it no longer than the
+        others, (steps,)."""
+        times = self.job.in_transfer.get(group)
+        if times is None or not len(times):
+            return np.zeros(len(self._arrival))
+        own: Floats = times[:, list(ranks)].max(axis=1)
+        if (own <= 0).all():  # as is usual
+            return np.zeros(len(own))
+        more: Floats = own - np.delete(times, list(ranks), axis=1).max(axis=1, initial=0.0)
+        return more.clip(min=0)
+
+    def all_like_others(self, rank: int) -> Floats:
+        """Steps in which this rank is as the others are in everything, (steps,)."""
+        then = self.like_others([rank], list(self.job.parts))
+        for group in self.job.in_transfer:
+            then = then - self.held_up([rank], group)
+        return then
+
+    def least_without(self, rank: int) -> float:
+        """Mean step of the other ranks, s; 0 where there are none."""
+        others = np.delete(self._arrival, rank, axis=1)
+        return float(others.max(axis=1).mean()) if others.size else 0.0
+
+    def without_parts(self, parts: Sequence[str]) -> Floats:
+        """Steps without these parts of the account on any rank, during the communication, too; (steps,)."""
+        held = sum(self.held_up(range(len(self.job.ranks)), part) for part in parts)
+        return self.without(parts) - held
+
+    def without(self, parts: Sequence[str], share: Floats | float = 1.0) -> Floats:
+        """Steps without these parts on any rank, or without a share of them; (steps,). share: by rank."""
+        left: Floats = (self._arrival - share * self.group(parts)).max(axis=1)
+        return left
+
+    def without_transfer(self) -> Floats:
+        """Steps in which nobody waits for the communication itself; (steps,)."""
+        if not len(self.job.own):
+            return self.job.played
+        # What a rank leaves the barrier after the last arrival is transfer, and how unevenly ranks leave it.
+        longest: Floats = (self._arrival - self.job.left.min(axis=1, keepdims=True).clip(min=0)).max(axis=1)
+        # While ranks are kept off it, it is not the communication that takes long.
+        for group, times in self.job.in_transfer.items():
+            # What all lack of CPUs alike is part of it.
+            late = [int(times.mean(axis=0).argmax())] if group == LACKING else range(len(self.job.ranks))
+            longest = longest + self.held_up(late, group)
+        return np.minimum(longest, self.job.played)
+
+    def group(self, parts: Sequence[str]) -> Floats:
+        """The sum of parts, (steps, ranks)."""
+        total: Floats = np.zeros_like(self._arrival)
+        for part in parts:
+            if part in self.job.parts:
+                total = total + self.job.parts[part]
+        return total
+
+    def lost(self) -> float:
+        """Seconds a step that ranks wait for each other, the mean over ranks."""
+        return float((self.job.played - self._arrival.mean(axis=1)).mean()) if len(self._arrival) else 0.0
+
+
+def differences(job: Job, parts: Sequence[str]) -> Floats:
+    """How much longer the sum of parts is on each rank than the median of the others', means; (ranks,)."""
+    means = np.zeros(len(job.ranks))
+    for part in parts:
+        if part in job.parts and len(job.parts[part]):
+            means = means + job.parts[part].mean(axis=0)
+    more: Floats = means - median_of_others(means)
+    return more
+
+
+def median_of_others(values: Floats) -> Floats:
+    """For each value the median of all but it."""
+    count = len(values)
+    if count < 2:
+        return values
+    order = np.argsort(values, kind="stable")
+    place = np.empty(count, np.int64)
+    place[order] = np.arange(count)
+    ordered = values[order]
+    low, high = (count - 2) // 2, (count - 1) // 2
+    middle: Floats = (ordered[low + (low >= place)] + ordered[high + (high >= place)]) / 2
+    return middle

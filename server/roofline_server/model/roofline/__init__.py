@@ -1,0 +1,1 @@
+"""Work, traffic and time as points under roofs, and what these show."""

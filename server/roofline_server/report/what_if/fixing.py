@@ -1,0 +1,114 @@
+"""What fixing one rank, one server or one part of the account would give, by the replay of the job."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from roofline.answers.values import Value
+
+from ...errors import UnknownRank
+from ...model.account.account import NOT_ITS_OWN
+from ...model.account.replay import Replay, job_of
+from ...model.barrier import align
+from ...model.intervals import LEAST_STEPS, OF_ANOTHER_RUN, interval, of_another_run
+from ...model.what_if import Range
+from ...sentences import what_if as texts
+from ...store.view import JobView
+from ..evidence.gathering import Gathered
+from ..verdict.accounts import Accounts, accounts_of
+from ..verdict.findings import findings_of
+from ..verdict.servers import Served
+from .prediction import Prediction, unknown
+
+MOST_GAINED = 0.99  # of a step
+
+
+def fix(view: JobView, gathered: Gathered, serving: Served, what: str) -> Prediction:
+    """what: "ddp:1", "ps:0", "input" or "input or host". Raises UnknownRank for anything else."""
+    known = accounts_of(view, gathered)
+    if (named := _as_named(known, serving, what)) is not None:
+        return named
+    if any(signals.rank == what for signals in serving.servers.values()):
+        return _server(serving, what)
+    numbers = [n for n in gathered.barriers.ranks if n in known.accounts]
+    signals, accounts = [known.signals[n] for n in numbers], [known.accounts[n] for n in numbers]
+    ranks = [one.rank for one in accounts]
+    every = dict.fromkeys(part for one in accounts for part in one.parts)
+    parts = [part for part in every if part == "transfer" or part not in NOT_ITS_OWN]
+    fixed = [] if what in ranks else _meant(what, parts)
+    if what not in ranks and not fixed:
+        servers = [signals.rank for signals in serving.servers.values()]
+        raise UnknownRank(texts.no_such(what, [*ranks, *servers, *map(texts.part_shown, parts)]))
+    alone = len(numbers) == 1 and bool(fixed)
+    grid = align([gathered.evidence[n].steps for n in numbers]) if alone else gathered.barriers.grid
+    job = job_of(signals, accounts, grid)
+    if job is None or len(job.measured) < LEAST_STEPS or (gathered.mode == "asynchronous" and not alone):
+        return unknown(_why_not(gathered, serving))
+    if what in ranks and what not in job.ranks:
+        return unknown(texts.seldom_there(what))
+    replay = Replay(job)
+    played, least = job.played, 0.0
+    if what in ranks:
+        place = job.ranks.index(what)
+        then, least = replay.all_like_others(place), replay.least_without(place)
+    elif fixed == ["transfer"]:
+        then = replay.without_transfer()
+    else:
+        then = replay.without_parts(fixed)
+    gain = interval(played - then)
+    step = float(played.mean())
+    basis = [
+        texts.steady_steps(len(played), len(job.ranks)),
+        texts.replayed(float(job.measured.mean()), step),
+    ]
+    notes = [texts.stands_for(what, fixed)] if fixed and fixed != [_as_part(what)] else []
+    return _shorter(step, gain.mean, gain.low, gain.high, basis, notes, least)
+
+
+def _meant(what: str, parts: Sequence[str]) -> list[str]:
+    """The part that is called so; else those in which it is not told apart from others."""
+    name = _as_part(what)
+    return [name] if name in parts else [part for part in parts if name in part.split("|")]
+
+
+def _as_part(shown: str) -> str:
+    """ "input|host" of "input or host", as tables have it."""
+    return shown.replace("Python gc", "gc").replace(" or ", "|").replace(" ", "_")
+
+
+def _as_named(known: Accounts, serving: Served, what: str) -> Prediction | None:
+    """What the report says that it would give, where no replay tells: of a slow link, and of a rank that
+    steps on its own. None: it names nothing of that kind."""
+    training = {known.accounts[number].rank for number in known.concerned}
+    for one in findings_of(known, serving, Value(None, "examples/s")).named:
+        is_not_replayed = one.kind == "slow_link" or (what in training and not known.meet)
+        if one.rank == what and one.gain is not None and is_not_replayed:
+            return Prediction(Range(one.gain.without, one.gain.low, one.gain.high), one.evidence, [])
+    return None
+
+
+def _why_not(gathered: Gathered, serving: Served) -> str:
+    if gathered.mode == "asynchronous":
+        return texts.NO_REPLAY if serving.servers else texts.INDEPENDENT
+    return gathered.barriers.why_not or texts.NO_STEPS
+
+
+def _shorter(
+    step: float, gain: float, low: float, high: float, basis: list[str], notes: list[str], least: float = 0.0
+) -> Prediction:
+    """Steps that are so much shorter, and never longer; something of them is left. least: seconds that others
+    need anyway."""
+    gain, low, high = (max(0.0, seconds) for seconds in (gain, low, high))
+    if gain > MOST_GAINED * step:
+        return Prediction(None, basis, [texts.NOTHING_LEFT, *notes])
+    best, worst = of_another_run(step - gain, step - high, step - low, step)
+    best = max(best, (1 - MOST_GAINED) * step, (1 - OF_ANOTHER_RUN) * least)
+    return Prediction(Range(step - gain, min(step - gain, best), worst), basis, notes)
+
+
+def _server(serving: Served, what: str) -> Prediction:
+    cause = next((cause for cause in serving.causes if what in cause.ranks), None)
+    if cause is None or serving.cycle is None:
+        return unknown(texts.not_a_cause(what))
+    basis = [texts.demands([use.rank], [use.demand.low]) for use in [cause.use] if use.demand is not None]
+    return _shorter(serving.cycle, cause.cost, *cause.bounds, basis, [texts.BOUNDS])
