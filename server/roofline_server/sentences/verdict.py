@@ -193,16 +193,22 @@ def on_every_rank(part: str, seconds: float, ranks: int) -> str:
     return f"{duration(seconds)} a step of {parts_named(part)}{mean}"
 
 
-def between_steps(kind: str, stretches: int, seconds: float, alone: int) -> str:
-    """kind: evaluation, checkpoint, other; seconds: of each; alone: how many ranks do this while the others
-    wait, 0: all ranks do."""
-    each = f"{many(stretches, 'stretch' if kind == 'other' else kind)} of {duration(seconds)}"
-    if stretches > 1:
-        each = f"{each} each"
+def between_steps(kinds: Sequence[tuple[str, int, float]], alone: int) -> str:
+    """kinds: evaluation, checkpoint or other, how many stretches, and seconds of each; alone: how many ranks
+    do this while the others wait, 0: all ranks do."""
+    other = "other stretch" if len(kinds) > 1 else "stretch"
+    each = ", ".join(
+        _stretches(other if kind == "other" else kind, count, seconds) for kind, count, seconds in kinds
+    )
     if alone:
         steps = f"between {agreeing(alone)['its']} steps"
         return f"{each} {steps}; the others spend at most half as much time between theirs"
     return f"{each} between steps"
+
+
+def _stretches(what: str, count: int, seconds: float) -> str:
+    some = f"{many(count, what)} of {duration(seconds)}"
+    return f"{some} each" if count > 1 else some
 
 
 def rate_of_some(which: str) -> str:

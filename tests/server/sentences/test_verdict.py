@@ -47,15 +47,22 @@ def test_finding_of_several_ranks_is_in_the_plural(kind: str, ranks: list[str], 
     ("made", "text"),
     [
         (
-            texts.between_steps("evaluation", 1, 0.5, alone=1),
+            texts.between_steps([("evaluation", 1, 0.5)], alone=1),
             "1 evaluation of 500 ms between its steps; the others spend at most half as much time between "
             "theirs",
         ),
-        (texts.between_steps("other", 3, 0.5, alone=0), "3 stretches of 500 ms each between steps"),
+        (texts.between_steps([("other", 3, 0.5)], alone=0), "3 stretches of 500 ms each between steps"),
         (
-            texts.between_steps("checkpoint", 2, 0.5, alone=2),
+            texts.between_steps([("checkpoint", 2, 0.5)], alone=2),
             "2 checkpoints of 500 ms each between their steps; the others spend at most half as much time "
             "between theirs",
+        ),
+        (
+            texts.between_steps(
+                [("evaluation", 4, 0.05), ("checkpoint", 1, 0.1), ("other", 2, 0.02)], alone=0
+            ),
+            "4 evaluations of 50 ms each, 1 checkpoint of 100 ms, 2 other stretches of 20 ms each "
+            "between steps",
         ),
         (
             texts.uneven("compute", 0.54),

@@ -13,6 +13,8 @@ from ...records import Bools, Floats, Ints
 
 MOST_OF = 0.5  # who does as much of it as the busiest rank is one of those that do it
 OF_ALL = 0.2  # of the time: what all ranks do is named from here on
+NEARLY_ALL = 0.8  # of the time between steps: so much of one kind names the whole
+NOTABLE = 0.1  # of it: kinds with less are not listed
 
 
 class StepsAndBetween(NamedTuple):
@@ -30,13 +32,20 @@ class StepsAndBetween(NamedTuple):
         return sum(float(some.sum()) for some in self.stretches.values())
 
 
+class Kind(NamedTuple):
+    """Stretches of one kind between the steps of one rank."""
+
+    name: str  # evaluation, checkpoint, other
+    stretches: int
+    mean: float  # s, of these
+
+
 class BetweenCost(NamedTuple):
     """What some ranks do between their steps, or all of them."""
 
     places: list[int]  # of the ranks that do it while the others wait; []: all do
-    kind: str  # of most of it: evaluation, checkpoint, other
-    stretches: int  # of that kind, of one of the ranks
-    mean: float  # s, of these
+    kind: str  # of nearly all of it; other where no kind is that
+    kinds: list[Kind]  # that take notable time of the rank that does most; longest in all first
     cost: float  # s a step, over all steps
     error: float  # of `cost`, s: by how much stretches differ
     inside: float  # how much of what it costs lies in the steps that are counted, as a share
@@ -68,13 +77,16 @@ def between_cost(ranks: Sequence[StepsAndBetween]) -> BetweenCost | None:
 
 def _cost(places: list[int], most: StepsAndBetween, lost: float, inside: float) -> BetweenCost:
     """most: the rank that does most of it; lost: seconds in the whole run; inside: as of `BetweenCost`."""
-    steps = len(most.step)
-    kind = max(most.stretches, key=lambda kind: float(most.stretches[kind].sum()))
-    lengths = most.stretches[kind]
+    steps, longest_first = len(most.step), sorted(most.stretches.items(), key=lambda item: -item[1].sum())
+    kind, lengths = longest_first[0]
     varies = float(lengths.std(ddof=1)) * sqrt(len(lengths)) if len(lengths) > 1 else lost
-    return BetweenCost(
-        places, kind, len(lengths), float(lengths.mean()), lost / steps, varies / steps, inside
-    )
+    kinds = [
+        Kind(name, len(some), float(some.mean()))
+        for name, some in longest_first
+        if some.sum() >= NOTABLE * most.between
+    ]
+    named = kind if lengths.sum() >= NEARLY_ALL * most.between else "other"
+    return BetweenCost(places, named, kinds, lost / steps, varies / steps, inside)
 
 
 def _beyond_usual(one: StepsAndBetween, some: Ints) -> Floats:

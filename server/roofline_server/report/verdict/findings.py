@@ -52,7 +52,8 @@ def findings_of(known: Accounts, servers: Served, rate: Value) -> Findings:
     if (cycle := servers.cycle) is not None:
         named += [_server_finding(cause, cycle, known, rate) for cause in servers.causes]
     named += _between_findings(known, rate) or _beside_findings(known, rate)
-    named.sort(key=lambda finding: -(finding.share.value or 0.0))
+    # By seconds a step: shares of breaks are of all the time, those of the others of the steps alone.
+    named.sort(key=lambda finding: -(finding.cost.value or 0.0))
     doubted = [_finding(cause, found, known, rate) for cause in causes if not cause.lasting]
     return Findings(named[0].sentence if named else _headline(found, known.unseen), named, doubted)
 
@@ -135,8 +136,8 @@ def _between_findings(known: Accounts, rate: Value) -> list[Finding]:
             origin=MEASURED,
             gain=gain,
             rate=faster if inside else rate,
-            doubts=["few_stretches"] if found.stretches < FEW_STRETCHES else [],
-            evidence=[texts.between_steps(found.kind, found.stretches, found.mean, len(ranks))],
+            doubts=["few_stretches"] if found.kinds[0].stretches < FEW_STRETCHES else [],
+            evidence=[texts.between_steps(found.kinds, len(ranks))],
             only=known.only,
         )
     ]

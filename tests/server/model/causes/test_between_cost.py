@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from roofline_server.model.causes.between_cost import BetweenCost, StepsAndBetween, between_cost
+from roofline_server.model.causes.between_cost import BetweenCost, Kind, StepsAndBetween, between_cost
 from roofline_server.records import Bools, Ints
 
 STEPS = 100
@@ -49,3 +49,14 @@ def test_what_all_do_lies_in_no_step() -> None:
     found = between_cost([one, one])
     assert found is not None and found.places == []
     assert found.inside == 0
+
+
+@pytest.mark.parametrize(("save", "kind"), [(0.1, "evaluation"), (1.5, "other")])
+def test_a_kind_names_the_whole_only_if_it_is_nearly_all_of_it(save: float, kind: str) -> None:
+    step, every = np.arange(STEPS), np.ones(STEPS, bool)
+    stretches = {"checkpoint": np.full(9, save), "evaluation": np.full(9, 5.0), "other": np.full(9, 0.01)}
+    one = StepsAndBetween(step, np.ones(STEPS), step % 10 == 0, stretches, every)
+    found = between_cost([one, one])
+    assert found is not None and found.kind == kind
+    notable = [Kind("evaluation", 9, 5.0), Kind("checkpoint", 9, save)]
+    assert found.kinds == (notable if save > 1 else notable[:1])

@@ -21,9 +21,12 @@ def verdict_of(
     steps: Steps = STEADY_STEPS,
     every: int = EVERY,
     epoch: int = STEPS,
+    slow_input: int = 0,
 ) -> Verdict:
     """Of two ranks of 90 steps with 8 examples each. doing: those that evaluate before every 20th, while the
-    others wait in that step. epoch: steps after which numbers begin anew."""
+    others wait in that step. epoch: steps after which numbers begin anew. slow_input: ns by which that of
+    rank 1 takes longer; longer than the 12 ms for which ranks communicate it makes all steps longer."""
+    usual = max(STEP, slow_input + INPUT + COMPUTE + MS)
     store, node = open_store(folder), Node("a")
     node.greet(store)
     said, found = [], []
@@ -37,9 +40,9 @@ def verdict_of(
                 begin += EVALUATION
                 found.append((one, "between.evaluation", now, begin, ABSENT, 1))
                 said.append((one, BEGIN, step % epoch, ABSENT, begin))
-            fetched = begin + INPUT
+            fetched = begin + INPUT + slow_input * one
             computed = fetched + COMPUTE
-            now += STEP + aside
+            now += usual + aside
             found.append((one, "phase.input", begin, fetched, ABSENT, 1))
             found.append((one, "phase.backward", fetched, computed, ABSENT, 1))
             found.append((one, "phase.communicate", computed, now, ABSENT, 1))
@@ -112,3 +115,13 @@ def test_what_all_ranks_do_for_much_of_the_time_is_named(tmp_path: Path) -> None
     assert named.cost.value == pytest.approx(4 * 0.4 / STEPS, rel=0.02)
     assert named.rate.value == pytest.approx(2 * 8 / 0.05, rel=0.02)
     assert named.evidence == ["4 evaluations of 400 ms each between steps"]
+
+
+def test_the_first_is_what_costs_most_in_a_step_and_not_most_of_its_own_steps(tmp_path: Path) -> None:
+    found = verdict_of(tmp_path, slow_input=16 * MS)
+    costs = [(one.kind, one.cost.value, one.share.value) for one in (found.bottleneck, *found.also) if one]
+    (first, cost, share), (second, less, more) = costs[:2]
+    assert (first, second) == ("evaluates", "input")
+    assert cost is not None and less is not None and share is not None and more is not None
+    assert cost > less
+    assert share < more, "its steps are longer: they have the breaks in them"
