@@ -12,15 +12,14 @@ from __future__ import annotations
 
 import os
 import time
-import weakref
 from typing import Any, Callable, Dict, FrozenSet, Hashable, List, NamedTuple, Optional, Tuple
 
 from .. import Marker
 from ..marker import SHORT_NS
 from .calm import CalmCalls
+from .leader import Leader
 from .parts import Phase, borders, cut, share, uncovered
 
-PATIENCE = 8  # calls of others after which the first thing trained counts as no longer trained
 MAX_SPANS, ROOM = 128, 32  # kept of one step, and where the last is something else
 MOST_ALIKE, MOST_LAYOUTS = 8, 64  # phases of a step, and kinds of steps, that have a layout
 MOST_BETWEEN = 64  # stretches between two steps that are kept
@@ -70,8 +69,7 @@ class Steps:
         self._phases: List[Phase] = []
         self._taken: Dict[int, _Taken] = {}  # by iterator, since the last step
         self._usual: FrozenSet[int] = frozenset()  # iterators that the last step took from
-        self._leader: Any = lambda: None  # what the steps are of, weakly
-        self._others = 0
+        self._leader = Leader()
         self._layouts: Dict[Hashable, Any] = {}  # by names of phases and `like`, of steps that are alike
         self._carried: List[Optional[int]] = []  # examples of the calls of this step that made no update
         self._each = 1  # the most updates that a call has made
@@ -172,12 +170,11 @@ class Steps:
     def lead(self, key: Any) -> None:
         """From now on a step is what `key` (a model, a function, a variable) does."""
         self.settle()
-        self._leader, self._others = weakref.ref(key), 0
+        self._leader.becomes(key)
         self.broken()
 
     def ended(self, marker: Marker, key: Any, call: TrainingCall) -> None:
-        """A call that trains `key` ended. Of several that take turns, as in a GAN, the first makes the
-        steps."""
+        """A call that trains `key` ended. Of several that take turns one makes the steps (leader.py)."""
         self.settle()
         self._end(marker, key, call, marker.over)
 
@@ -201,16 +198,10 @@ class Steps:
         stall = marker.take_stall()
         if stall is not None:  # behind the step before
             self.between("trace", *stall)
-        # The call is the leader's, another's in its turn, or that of a new leader.
-        leader = self._leader()
-        if leader is key:
-            self._others = 0
-        elif leader is not None and self._others < PATIENCE:
-            self._others += 1
+        led = self._leader.is_now(key)
+        if not self._leader.makes_steps(key):
             self._note_call(call.phase, call.begin_ns, call.end_ns)
             return
-        else:
-            self._leader, self._others = weakref.ref(key), 0
         if call.updates < 1:
             if self._detached:
                 self._begin(marker, call)
@@ -218,7 +209,7 @@ class Steps:
             self._carried.append(call.examples)
             return
         counts = over(self._number + call.updates, call.end_ns)
-        if leader is key and self._send_alike(marker, call, counts):
+        if led and self._send_alike(marker, call, counts):
             return
         before, first = self._ended_ns, self._begin(marker, call)
         self._note_call(call.phase, call.begin_ns, call.end_ns)

@@ -30,11 +30,16 @@ class HookCosts:
     """Of the newest steps that were measured."""
 
     def __init__(self) -> None:
+        self.worked_ns = 0  # by working out calm steps since the last one that was measured
+        self._number = 0  # of that
         self._costs: List[int] = []
         self._reported_ns = 0
 
-    def add(self, spent_ns: int, now: int) -> Optional[int]:
-        """Their hooks took so much; what they usually take, if that is to be reported now."""
+    def add(self, number: int, spent_ns: int, now: int) -> Optional[int]:
+        """In step `number` the hooks took so much; what they usually take, if that is to be reported now."""
+        steps, self._number = number - self._number, number
+        spent_ns += self.worked_ns // max(1, steps)
+        self.worked_ns = 0
         self._costs = [*self._costs[1 - MOST_COSTS :], spent_ns]
         # The first finds the code cold, and says little.
         if len(self._costs) < FEWEST_COSTS or now - self._reported_ns <= COST_EVERY_NS:

@@ -77,7 +77,7 @@ class Updates:
             if record.by_hand is not None:
                 record.leave_to_optimizers()
             thread = _thread()
-            if thread == record.other or (not record.in_backward and thread != record.thread):
+            if thread == record.other.thread or (not record.in_backward and thread != record.thread):
                 return
             if record.calm is None:
                 self._take_over()
@@ -102,8 +102,8 @@ class Updates:
         """An update is over that was not that of a calm step to its end."""
         try:
             other = self._record.other
-            if other and _thread() == other:
-                self._record.other_updated(id(optimizer), _now())
+            if other.thread and _thread() == other.thread:
+                other.updated(id(optimizer), _now())
             else:
                 self._end(optimizer)
         except Exception:
@@ -135,14 +135,14 @@ class Updates:
         if sampled:
             record.spent += _now() - now
         elif record.sampled:  # from here on
-            record.worked_ns += _now() - now
+            record.costs.worked_ns += _now() - now
 
     def calm_border(self, now: int) -> None:
         """The update of a calm step was over at `now`, at whose border there is more to do."""
         record = self._record
         try:
             record.calm_border(now)
-            record.worked_ns += _now() - now
+            record.costs.worked_ns += _now() - now
         except Exception:
             record.failed("torch_optimizer")
 

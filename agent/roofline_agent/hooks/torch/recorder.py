@@ -23,9 +23,9 @@ from .calm import MOST_DISTURBED, UPDATED, PlainSteps, work_out
 from .cost import HookCosts, is_before_sampled, next_before_sampled
 from .phases import BACKWARDS, COMMUNICATE, FETCHED, FORWARDS, GRADIENTS_READY, LEAVES, OPTIMIZER, PHASES
 from .steps import TorchSteps
+from .threads import OtherTraining
 from .turns import Turns
 
-SURE = 4  # steps of another thread, while the one that trains does nothing, until it is taken for that
 MOST_EVENTS = 2048  # that are kept; a process may fetch and communicate without ever stepping
 SEEN_BY = "steps.seen_by"  # the fact that says so where it isn't optimizers all the time
 
@@ -47,12 +47,11 @@ class Recorder(_Calm):
     __slots__ = (  # they lie together: between two steps the training pushes all of this out of the caches
         "__weakref__",
         *("account", "at", "batches", "between", "event", "graphs", "sizes", "times", "turns", "updates"),
-        *("_calm_end", "_calm_stop", "_disturbed", "_log", "_short", "worked_ns"),
+        *("_calm_end", "_calm_stop", "_disturbed", "_log", "_short"),
         *("by_hand", "by_horovod", "capturing", "gradient_came", "skipped", "started"),
         *("steps", "updated_in_backward"),
-        *("_at_border", "_costed", "_costs", "_defer_to", "_deferred", "_events", "_first"),
-        *("_handed_ns", "_held", "_marker", "_may_defer"),
-        *("_other_batches", "_other_saw", "_other_steps", "other"),
+        *("_at_border", "_defer_to", "_deferred", "_events", "_first"),
+        *("_handed_ns", "_marker", "_may_defer", "_uncertain", "costs", "other"),
     )
 
     def __init__(self, marker: Marker) -> None:
@@ -77,15 +76,12 @@ class Recorder(_Calm):
     def _reset(self) -> None:
         # A forked child that trains has steps of its own; one that loads data has none.
         self.batches.clear()
-        # Of another thread, while the one that trains did nothing: its updates, and batches used since.
-        self._other_steps: List[Any] = []
-        self._other_batches: List[Any] = []
-        self._other_saw: Any = None  # what the one that trains had done until then
+        self.other = OtherTraining()
         self._train_in(threading.main_thread().ident or 0)
         self.waits = 0  # backwards to come that end with waiting for other ranks
         self.started = False
         self._first: Dict[str, int] = {}
-        self._held: List[WaitingBorder] = []
+        self._uncertain: List[WaitingBorder] = []  # perhaps these are borders
         self._deferred: List[WaitingBorder] = []  # borders that are sure, handed over together
         self._defer_to: Optional[int] = None  # borders of steps from this on are handed over at once
         self._handed_ns = 0  # end of the last step that was
@@ -96,9 +92,7 @@ class Recorder(_Calm):
         self.waiting = False  # the rest of the backward that goes on
         self.sampled = False  # this step measures what the hooks cost
         self.spent = 0  # by them in this step, ns
-        self.worked_ns = 0  # by working out calm steps since the last one that measured it, ns
-        self._costed = 0  # which step that was
-        self._costs = HookCosts()
+        self.costs = HookCosts()
         # While steps are calm (calm.py): takes what happens. For so many borders, and until then.
         self.calm: Optional[Callable[[Any], None]] = None
         self.calm_left = self.calm_until_ns = 0
@@ -117,22 +111,20 @@ class Recorder(_Calm):
 
     def _train_in(self, thread: int) -> None:
         self.thread = thread
-        self.other = 0  # a thread that trains something else
+        self.other.forget()
         self.batches.trains(thread)
 
     def another_trains(self) -> bool:
-        """A backward begins in another thread than the one that trains; whether that is now the one: after
-        some steps of it meanwhile the other did nothing, or has ended."""
-        thread, saw = _identity(), self._saw()
-        if thread != self.other or saw != self._other_saw:
-            self.other = self.batches.other = thread
-            self._other_saw, self._other_steps, self._other_batches = saw, [], []
-        if len(self._other_steps) < SURE and any(one.ident == self.thread for one in threading.enumerate()):
-            self._other_batches += self.batches.backward_of_other()
+        """A backward begins in another thread than the one that trains; whether that is now the one."""
+        other, thread = self.other, _identity()
+        other.begins(thread, self._progress())
+        self.batches.other = thread
+        if not other.replaces(self.thread):
+            other.uses(self.batches.backward_of_other())
             return False
         if self.calm is not None:
             self.catch_up()
-        for key, now, batches in self._other_steps:
+        for key, now, batches in other.steps:
             self.updating(key)
             self.batches.add(batches)
             self.updated(key, now)
@@ -141,15 +133,9 @@ class Recorder(_Calm):
         self._train_in(thread)
         return True
 
-    def other_updated(self, key: int, now: int) -> None:
-        """An update of the other thread is over."""
-        self._other_steps.append((key, now, self._other_batches))
-        del self._other_steps[:-SURE]
-        self._other_batches = []
-
-    def _saw(self) -> Any:
+    def _progress(self) -> Any:
         """What changes with all that the training thread does."""
-        return self.steps.sent, len(self._deferred), len(self._held), len(self.times), len(self._log)
+        return self.steps.sent, len(self._deferred), len(self._uncertain), len(self.times), len(self._log)
 
     def in_training_thread(self) -> bool:
         """Whether the caller runs in the thread that trains."""
@@ -243,7 +229,7 @@ class Recorder(_Calm):
 
     def _calm_down(self) -> None:
         """After a border: if what follows will be as what was before, the next steps are calm."""
-        unusual = self._held or self.between.stretches or self._disturbed >= MOST_DISTURBED
+        unusual = self._uncertain or self.between.stretches or self._disturbed >= MOST_DISTURBED
         # What another thread fetches meanwhile would come before what was only noted.
         if (
             unusual
@@ -274,7 +260,7 @@ class Recorder(_Calm):
 
     def _head(self) -> int:
         """At which of the events the step that goes on begins."""
-        border = self._held[-1] if self._held else self._deferred[-1] if self._deferred else None
+        border = self._uncertain[-1] if self._uncertain else self._deferred[-1] if self._deferred else None
         return 0 if border is None else border.events
 
     def forward_begun(self) -> bool:
@@ -311,7 +297,7 @@ class Recorder(_Calm):
         if self._deferred:
             self.hand_over()
         self.steps.settle()
-        self._held = [border._replace(events=0) for border in self._held]
+        self._uncertain = [border._replace(events=0) for border in self._uncertain]
         if self.steps.has_many_spans:
             self.flush()
 
@@ -394,13 +380,13 @@ class Recorder(_Calm):
         """The update of an optimizer begins; key: of the optimizer."""
         if self.calm is not None:
             self.disturb()
-        if self._held and self.turns.again(key):
+        if self._uncertain and self.turns.again(key):
             self.commit()
 
     def updated(self, key: int, now: int) -> None:
         """It is over: the border between two steps, unless another optimizer has its turn in the step."""
         if key == self.turns.alone or self.turns.ended(key):
-            if self._held:
+            if self._uncertain:
                 self._hold(now)  # for its examples
                 self.commit()
             else:
@@ -417,14 +403,14 @@ class Recorder(_Calm):
         if self.calm is not None:
             self.disturb()
         self.turns.made(optimizer)
-        if self._held and self.by_hand is not None:
+        if self._uncertain and self.by_hand is not None:
             self.leave_to_optimizers()
-        elif self._held:
+        elif self._uncertain:
             self.commit()  # something new begins
 
     def leave_to_optimizers(self) -> None:
         """There is one, so what looked like updates by hand was none; those that were sent stay."""
-        self.by_hand, self._held = None, []
+        self.by_hand, self._uncertain = None, []
         if self.steps.sent:
             self.fact(SEEN_BY, "optimizer")
 
@@ -437,9 +423,11 @@ class Recorder(_Calm):
     def border_by_hand(self, now: int, sure: bool) -> None:
         """An update was made without an optimizer. If that is not sure yet, the border is held."""
         examples = self.batches.take()
-        self._held.append(WaitingBorder(bisect_right(self.times, now), now, examples, self.batches.shapes))
+        self._uncertain.append(
+            WaitingBorder(bisect_right(self.times, now), now, examples, self.batches.shapes)
+        )
         if sure:
-            if len(self._held) > 1:
+            if len(self._uncertain) > 1:
                 self.fact(SEEN_BY, "backward")
             self.commit()
 
@@ -448,7 +436,7 @@ class Recorder(_Calm):
         if self._deferred:
             self.hand_over()
         border = WaitingBorder(len(self._events), now, self.batches.take(), self.batches.shapes)
-        self._held = [in_place_of(self._held, border)]
+        self._uncertain = [in_place_of(self._uncertain, border)]
         self._marker.note()
 
     def _at_exit(self) -> None:
@@ -461,7 +449,7 @@ class Recorder(_Calm):
         """The borders that are held are borders."""
         if self._deferred:
             self.hand_over()
-        held, self._held = self._held, []
+        held, self._uncertain = self._uncertain, []
         if not held:
             return
         held[0] = held[0]._replace(spans=self.steps.joined.take())
@@ -524,7 +512,7 @@ class Recorder(_Calm):
         before = deferred[-1].time_ns if deferred else self.steps.border_ns
         self._short = now - before < SHORT_NS
         defers = self._short and now - self._handed_ns < DEFERRED_NS
-        if defers and (self.between.stretches or self._held):
+        if defers and (self.between.stretches or self._uncertain):
             defers = False
         if defers:
             if self._defer_to is None:  # not known since the last one was handed over
@@ -545,11 +533,8 @@ class Recorder(_Calm):
         return min(self._marker.deferred_to(), sampled)
 
     def _report_cost(self, number: int, now: int) -> None:
-        self.sampled = False
-        steps, self._costed = number - self._costed, number
-        spent = self.spent + self.worked_ns // max(1, steps)
-        self.spent = self.worked_ns = 0
-        cost = self._costs.add(spent, now)
+        cost = self.costs.add(number, self.spent, now)
+        self.sampled, self.spent = False, 0
         if cost is not None:
             self._marker.fact("cost.hooks_ns", cost)
 

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from roofline_agent.hooks.tf.steps import PATIENCE, Steps, TrainingCall
+from roofline_agent.hooks.tf.leader import PATIENCE
+from roofline_agent.hooks.tf.steps import Steps, TrainingCall
 
 
 class WindowMarker:

@@ -22,8 +22,21 @@ def test_next_step_before_a_measured_one(number: int) -> None:
 
 def test_median_is_told_now_and_then() -> None:
     costs, now = HookCosts(), COST_EVERY_NS
-    assert [costs.add(900, now + number) for number in range(FEWEST_COSTS - 1)] == [None] * (FEWEST_COSTS - 1)
+    for number in range(FEWEST_COSTS - 1):
+        assert costs.add(number, 900, now + number) is None
     now += FEWEST_COSTS
-    assert costs.add(5, now) == 900
-    assert costs.add(5, now + COST_EVERY_NS) is None
-    assert costs.add(5, now + COST_EVERY_NS + 1) == 5
+    assert costs.add(70, 5, now) == 900
+    assert costs.add(140, 5, now + COST_EVERY_NS) is None
+    assert costs.add(210, 5, now + COST_EVERY_NS + 1) == 5
+
+
+def test_working_out_calm_steps_is_shared_among_the_steps_since_the_last_measured_one() -> None:
+    costs = HookCosts()
+    costs.worked_ns = 6400
+    found = [costs.add(64 * number, 5, COST_EVERY_NS * 2 * number) for number in range(1, 4)]
+    assert found == [None, None, 5]
+    costs.worked_ns = 640
+    for number in range(4, 7):
+        costs.add(64 * number, 5, 0)
+        costs.worked_ns = 640
+    assert costs.add(64 * 7, 5, COST_EVERY_NS * 20) == 15

@@ -11,7 +11,8 @@ from roofline_agent.hooks.torch import autograd as torch_autograd
 from roofline_agent.hooks.torch import data as torch_data
 from roofline_agent.hooks.torch import optimizer as torch_optimizer
 from roofline_agent.hooks.torch.phases import BACKWARD
-from roofline_agent.hooks.torch.recorder import SURE, Recorder
+from roofline_agent.hooks.torch.recorder import Recorder
+from roofline_agent.hooks.torch.threads import SURE
 
 from ..doubles import RecordingMarker, optimizer_module
 from .test_autograd import Engine
