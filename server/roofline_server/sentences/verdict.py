@@ -138,8 +138,8 @@ def uneven(part: str, share: float) -> str:
     return f"not certain: {goes}, but that varies too much to say what it costs"
 
 
-def doubted(headline: str, doubts: Sequence[str]) -> str:
-    return f"{headline}; low confidence: {why_low(doubts)}"
+def with_low_confidence(headline: str, reasons: Sequence[str]) -> str:
+    return f"{headline}; low confidence: {why_low(reasons)}"
 
 
 def too_few_steps(steps: int) -> str:
