@@ -142,7 +142,7 @@ def test_one_step_only_is_said() -> None:
     values = of(one)
     assert point_gaps.incomplete([one], values, "minimum") == "one step only"
     assert point_gaps.incomplete([ten], values, "minimum") == ""
-    assert point_gaps.incomplete([ten, one], values, "minimum") == "of worker:1 one step only"
+    assert point_gaps.incomplete([ten, one], values, "minimum") == "one step only of worker:1"
 
 
 def test_level_without_ceiling_has_the_reason_for_words() -> None:
