@@ -33,7 +33,7 @@ def from_sampled(recorded: int, like: int, estimated: int) -> str:
     text = f"from sampled steps: kernels of {recorded:,} of {steps:,} steps were recorded"
     if like:
         text += f", {like:,} did the same work as one of these"
-    return f"{text}, {estimated:,} are estimated" if estimated else text
+    return f"{text}, {estimated:,} {'is' if estimated == 1 else 'are'} estimated" if estimated else text
 
 
 # -- shares of a node ---------------------------------------------------------------------------------------
