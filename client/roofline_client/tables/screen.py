@@ -245,7 +245,7 @@ def _verdict(verdict: Verdict, limits: Limits) -> Labelled:
     if found.gain is not None:
         block.add("  if fixed", _gain(found, found.gain))
     if found.why:
-        block.add("  doubt", _cut(found.why, limits))
+        block.add("  why low", _cut(found.why, limits))
     _several(block, "  evidence", found.evidence[: limits.lines], limits)
     tries = found.tries[: limits.lines]
     if len(tries) > 1:
@@ -290,8 +290,8 @@ def _also(verdict: Verdict, limits: Limits) -> Labelled:
     for found in shown:
         cost = f", {_cost(found)}" if found.cost.value is not None else ""
         gain = f"; if fixed {_gain(found, found.gain)}" if found.gain and verdict.bottleneck is None else ""
-        doubt = f"; doubt: {found.why}" if found.why and verdict.bottleneck is not None else ""
-        lines.append(f"{_where(found, verdict)}{cost}{gain}{doubt}")
+        unsure = f"; low confidence: {found.why}" if found.why and verdict.bottleneck is not None else ""
+        lines.append(f"{_where(found, verdict)}{cost}{gain}{unsure}")
     _several(block, label, lines, limits)
     if verdict.bottleneck is None and shown and shown[0].tries:
         block.add("  try", _cut(shown[0].tries[0], limits))

@@ -23,7 +23,7 @@ class Audit:
     def __init__(self, folder: Path) -> None:
         self._path = folder / FILE
         self._refused_at = 0.0
-        self._untold = 0  # refusals since the last line
+        self._unlogged = 0  # refusals since the last line
         self.refusals = 0  # since the start
 
     def add(self, event: str, **facts: object) -> None:
@@ -41,9 +41,9 @@ class Audit:
         self.refusals += 1
         now = time.time()
         if now - self._refused_at < REFUSALS_EVERY_S:
-            self._untold += 1
+            self._unlogged += 1
             return
         who = {} if token is None else {"token": token.id, "name": token.name}
-        more = {"more_before": self._untold} if self._untold else {}
-        self._refused_at, self._untold = now, 0
+        more = {"more_before": self._unlogged} if self._unlogged else {}
+        self._refused_at, self._unlogged = now, 0
         self.add("refused", method=method, why=why, peer=peer, **who, **more)

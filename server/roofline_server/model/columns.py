@@ -122,7 +122,7 @@ def spread_by(whole: Floats, part: Floats) -> Floats:
     return found
 
 
-def spread_over_time(seconds: Floats, duration: Floats) -> Floats:
+def spread_by_time(seconds: Floats, duration: Floats) -> Floats:
     """What is known of the steps in which a sample was taken, for all steps. Long steps have a sample more
     often, so that it is their shares of a step, and not the seconds, whose mean is that of the time."""
     known = ~np.isnan(seconds)

@@ -93,12 +93,12 @@ def beside_change(values: Floats) -> Floats:
     slope = max(0.0, float(at @ centred) / float(at @ at))
     of_line = slope**2 * float(at @ at)
     before = np.arange(1, steps)
-    told = np.minimum(0.0, np.cumsum(centred)[:-1]) ** 2 * steps / (before * (steps - before))
+    explained = np.minimum(0.0, np.cumsum(centred)[:-1]) ** 2 * steps / (before * (steps - before))
     edge = steps // FARTHEST
-    first = edge + int(np.argmax(told[edge - 1 : steps - edge]))  # step of the new level
-    if max(of_line, float(told[first - 1])) <= MOSTLY * spread:
+    first = edge + int(np.argmax(explained[edge - 1 : steps - edge]))  # step of the new level
+    if max(of_line, float(explained[first - 1])) <= MOSTLY * spread:
         return centred
-    if of_line >= told[first - 1]:
+    if of_line >= explained[first - 1]:
         return centred - slope * at
     return np.concatenate([level - level.mean() for level in (centred[:first], centred[first:])])
 

@@ -57,7 +57,7 @@ class QueryService:
     async def ListJobs(self, request: Any, context: Any) -> Any:
         took = Took(self._answers.jobs)
         found = await self._lists.answer(("jobs", self._limit()), took)
-        self._say_cost(context, took)
+        self._send_cost(context, took)
         return found
 
     async def GetReport(self, request: Any, context: Any) -> Any:
@@ -161,12 +161,12 @@ class QueryService:
             found = await (questions or self._questions).answer(key, took)
         except Exception as error:
             await _refuse(error, request, context, what)
-        self._say_cost(context, took)
+        self._send_cost(context, took)
         return found
 
-    def _say_cost(self, context: Any, took: Took) -> None:
-        said = {SHARE: self._granted_share(), SECONDS: took.seconds}
-        context.set_trailing_metadata(tuple((key, f"{value:.6f}") for key, value in said.items()))
+    def _send_cost(self, context: Any, took: Took) -> None:
+        cost = {SHARE: self._granted_share(), SECONDS: took.seconds}
+        context.set_trailing_metadata(tuple((key, f"{value:.6f}") for key, value in cost.items()))
 
     async def _stream(
         self, work: Callable[[Any], Iterator[Any]], request: Any, context: Any, what: str

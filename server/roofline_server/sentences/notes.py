@@ -126,8 +126,8 @@ def cannot_answer(job: str, day: str, what: str, left: str) -> str:
 def heavy_step(step: int, share: float, ranks: Sequence[str]) -> str:
     """share: of the time of all steps."""
     return (
-        f"step {step} took {share:.0%} of the time of all steps of {listed(ranks, 2)}: rates are over all of "
-        "them; --steps leaves it out"
+        f"step {step} took {share:.0%} of the time of all steps of {listed(ranks, 2)} and is included in all "
+        "rates; exclude it with --steps"
     )
 
 

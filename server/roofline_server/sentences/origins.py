@@ -33,7 +33,7 @@ def from_sampled(recorded: int, like: int, estimated: int) -> str:
     text = f"from sampled steps: kernels of {recorded:,} of {steps:,} steps were recorded"
     if like:
         text += f", {like:,} did the same work as one of these"
-    return f"{text}, {estimated:,} are estimated" if estimated else text
+    return f"{text}, {estimated:,} {'is' if estimated == 1 else 'are'} estimated" if estimated else text
 
 
 # -- shares of a node ---------------------------------------------------------------------------------------
@@ -51,7 +51,7 @@ SERVER_TIME = "server's UNIX time"
 INTERPOLATED = "read at both borders by interpolation between samples"
 ENGINE_TIME = "time in which it executed any collective"
 OVERLAP = "time in which the engine worked and the rank was not blocked by it"
-OF_LIKE = "of a step whose kernels were not recorded those of the steps that it is like"
+OF_LIKE = "for steps whose kernels were not recorded: taken from recorded steps that did the same work"
 OVER_TENSOR_BYTES = f"over {TENSOR_BYTES}"
 
 

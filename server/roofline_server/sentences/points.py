@@ -146,7 +146,7 @@ def cut_steps(cut: int, windows: int) -> str:
 
 
 def one_step_of(ranks: Sequence[str]) -> str:
-    return f"of {listed(ranks)} {ONE_STEP}"
+    return f"{ONE_STEP} of {listed(ranks)}"
 
 
 def no_flops_of(lacking: int, ranks: int) -> str:

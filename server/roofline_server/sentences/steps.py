@@ -30,8 +30,8 @@ def failed_hooks(hooks: Sequence[tuple[str, str]]) -> str:
 
 def idle_hooks(names: Sequence[str]) -> str:
     one = len(names) == 1
-    hooks = f"{'hook' if one else 'hooks'} {', '.join(names)} {'was' if one else 'were'}"
-    return f"{hooks} installed but no step happened that they see; {_MARK}"
+    hooks = f"hook {names[0]} was" if one else f"hooks {', '.join(names)} were"
+    return f"{hooks} installed but no step happened that {'it sees' if one else 'they see'}; {_MARK}"
 
 
 def no_steps_of(ranks: Sequence[str], why: str) -> str:

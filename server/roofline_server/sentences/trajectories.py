@@ -11,8 +11,7 @@ from typing import NamedTuple
 
 from roofline.texts import listed
 
-from .points import ONE_STEP
-from .wording import number, quantity, title
+from .wording import enumerated, number, quantity, title
 
 # -- a path -------------------------------------------------------------------------------------------------
 
@@ -82,8 +81,8 @@ NO_FIRST_THROUGHPUT = "the first job has no throughput"
 STEPS_ONLY = "throughput is in steps, and the number of examples per step is not known: it may be more work"
 NO_EFFICIENCY: Mapping[str, str] = {  # by parameter
     "ps": "adding parameter servers adds no compute",
-    "batch": "a larger batch is no more of the machine: see speedup and FLOP/s per node",
-    "ranks_per_node": "ranks of one node share its cores: more of them are no more of the machine",
+    "batch": "a larger batch uses no more hardware: see speedup and FLOP/s per node",
+    "ranks_per_node": "ranks of one node share its cores: more of them use no more hardware",
 }
 
 
@@ -155,8 +154,8 @@ def differing_tag(tag: str, values: Iterable[str]) -> str:
 def pooled(over: str, at: str, jobs: Sequence[str], differ: Sequence[str]) -> str:
     """differ: of `differing_tag`."""
     return (
-        f"{over} {at}: {', '.join(jobs)} are pooled, which differ in {', '.join(differ)}: name jobs that are "
-        "alike"
+        f"{over} {at}: jobs {enumerated(jobs)} are pooled though they differ in {', '.join(differ)}: name "
+        "jobs that are alike"
     )
 
 
@@ -183,14 +182,18 @@ def mixed_precisions(role: str, over: str, at: str, precisions: Sequence[tuple[s
 
 
 def single_steps(role: str, over: str, at: str, jobs: Sequence[str]) -> str:
-    return f"{role} at {over} {at}: of {', '.join(jobs)} {ONE_STEP} is pooled with others"
+    if len(jobs) == 1:
+        contribute = f"job {jobs[0]} contributes a single step"
+    else:
+        contribute = f"jobs {enumerated(jobs)} contribute a single step each"
+    return f"{role} at {over} {at}: {contribute} to the pooled numbers"
 
 
 def other_roof(host: str, lines: Sequence[str], drawn: str, drawn_job: str) -> str:
     """lines: labels of the ceilings that differ; drawn: whose roof is drawn."""
     return (
-        f"the roof of {host} has {', '.join(lines)}; drawn is that of {drawn} in job {drawn_job}, attainable "
-        "FLOP/s of a stop are by its own"
+        f"the roof drawn is that of {drawn} in job {drawn_job}, but {host} has {', '.join(lines)}: "
+        "attainable FLOP/s use each job's own roof"
     )
 
 

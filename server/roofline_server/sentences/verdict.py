@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from roofline.texts import listed
 
-from .wording import are, duration, many, times
+from .wording import are, duration, enumerated, many, times
 
 EVERY_RANK = "every rank"
 NAMED = 3  # ranks of a finding
@@ -18,7 +18,7 @@ _FINDINGS: Mapping[str, str] = {
     "slower": "slower computing on {who}: no more work, but it takes longer",
     "memory_bandwidth": "memory bandwidth on {who}: kernels wait for DRAM",
     "host": "Python or framework code on {who}: CPU time outside kernels",
-    "cpu_time": "more CPU time on {who}: in kernels or in Python, which are not told apart",
+    "cpu_time": "more CPU time on {who}: in kernels or in Python, which cannot be separated",
     "gpu_idle": "GPU{plural} idle on {who}: {it} wait{s} for the host",
     "gc": "Python garbage collection on {who}",
     "contention": "CPU contention on {who}: other processes use {its} CPUs",
@@ -91,9 +91,9 @@ _WHY: Mapping[str, str] = {
 
 def who(ranks: Sequence[str]) -> str:
     """ "ddp:1", "ddp:0 and ddp:1", "ddp:0, ddp:1, ddp:2 and 5 more"."""
-    if 1 < len(ranks) <= NAMED:
-        return f"{', '.join(ranks[:-1])} and {ranks[-1]}"
-    return listed(ranks, NAMED) if ranks else EVERY_RANK
+    if not ranks:
+        return EVERY_RANK
+    return enumerated(ranks) if len(ranks) <= NAMED else listed(ranks, NAMED)
 
 
 def finding(kind: str, ranks: Sequence[str]) -> str:
@@ -138,8 +138,8 @@ def uneven(part: str, share: float) -> str:
     return f"not certain: {goes}, but that varies too much to say what it costs"
 
 
-def doubted(headline: str, doubts: Sequence[str]) -> str:
-    return f"{headline}; low confidence: {why_low(doubts)}"
+def with_low_confidence(headline: str, reasons: Sequence[str]) -> str:
+    return f"{headline}; low confidence: {why_low(reasons)}"
 
 
 def too_few_steps(steps: int) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from .reasons import LESS_WORK
-from .wording import duration, first_of, many, number, quantity
+from .wording import duration, enumerated, first_of, many, number, quantity
 
 # -- the change -------------------------------------------------------------------------------------------
 
@@ -103,8 +103,8 @@ def replayed(measured: float, played: float) -> str:
 
 NO_RATE = f"examples/s are not predicted: {LESS_WORK}"
 NO_LINK = (
-    "latency and bandwidth of the links are not known: the range goes from all bandwidth to all latency "
-    "(roofline-client bench net measures them)"
+    "latency and bandwidth of the links are not known (roofline-client bench net measures them): the range "
+    "goes from communication that only bandwidth limits to communication that only latency limits"
 )
 ONE_NODE = "all ranks are on one node: what they exchange goes through its memory, over no link"
 SHARED_CPUS = "the ranks share the CPUs of one node: with others each has more or fewer for itself"
@@ -115,12 +115,13 @@ NO_SERVER_LINKS = (
 NODES_ALIKE = "the number of ranks on each node is kept: other ranks come with other nodes"
 NO_KERNELS = "the time of kernels is not known: how much of a step grows with the batch is a guess"
 BOUNDS = (
-    "the range is that of the bounds of a queueing network; where in it depends on how workers fall into step"
+    "the range is the lower and upper bound of a queueing model; the true value depends on how the workers' "
+    "steps line up"
 )
 ONE_LARGE_VARIABLE = "how the variables would be shared out is not known: a large one stays on one server"
 ALONE = (
-    "it has one rank, so no collective was measured: the range goes from all of the communication hidden "
-    "behind computation to nothing of it; what CPU time it takes is not known"
+    "it has one rank, so no collective was measured: the range goes from communication that is entirely "
+    "hidden behind computation to communication that is not hidden at all; its CPU time is not known"
 )
 
 
@@ -130,9 +131,13 @@ def part_shown(part: str) -> str:
 
 
 def stands_for(what: str, parts: Sequence[str]) -> str:
-    """what: a name that only parts have in which it is not told apart from others."""
-    shown = " and ".join(f"{part_shown(part)!r}" for part in parts)
-    return f"how much of {shown} is {what} is not known: all of it is taken away, so less may be gained"
+    """what: a name that only parts have in which it is not separated from others."""
+    shown = [f"{part_shown(part)!r}" for part in parts]
+    removed = "that part" if len(shown) == 1 else "these parts"
+    return (
+        f"{what!r} is known only as a part of {enumerated(shown)}: the prediction removes {removed} "
+        "entirely, so the real gain may be smaller"
+    )
 
 
 # -- why it cannot be told --------------------------------------------------------------------------------

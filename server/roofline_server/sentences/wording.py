@@ -48,6 +48,11 @@ def first_of(names: Sequence[str], most: int = 8) -> str:
     return ", ".join(names[:most]) + (", ..." if len(names) > most else "")
 
 
+def enumerated(names: Sequence[str]) -> str:
+    """ "a", "a and b", "a, b and c"."""
+    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
+
+
 def joined(*parts: str) -> str:
     """The parts that are not empty, one after another."""
     return "; ".join(part for part in parts if part)

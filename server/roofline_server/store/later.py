@@ -25,14 +25,14 @@ def refuse_later(root: Path) -> None:
     What cannot be read says nothing here: who opens it next says why.
     """
     for name, table, what, known in _FILES:
-        said = _said(root / name, table)
-        found = said.get("format", "")
+        about = _names_and_values(root / name, table)
+        found = about.get("format", "")
         if found.isdecimal() and int(found) > known:
-            raise Unavailable(of_later_release(f"{what} of {root}", found, known, said.get(RELEASE, "")))
+            raise Unavailable(of_later_release(f"{what} of {root}", found, known, about.get(RELEASE, "")))
 
 
-def _said(path: Path, table: str) -> dict[str, str]:
-    """Names and values of a table of two columns."""
+def _names_and_values(path: Path, table: str) -> dict[str, str]:
+    """Of a table of these two columns."""
     if not path.exists():
         return {}
     try:

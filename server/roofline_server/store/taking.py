@@ -23,12 +23,12 @@ def begin_taking(catalog: Catalog, placed: Mapping[str, str], done_with: Sequenc
 
 def end_taking(root: Path, catalog: Catalog) -> None:
     """After the transaction, or when the store is opened. Raises OSError."""
-    said = catalog.state(TAKING)
-    if not said:
+    state = catalog.state(TAKING)
+    if not state:
         return
-    placed, known = json.loads(said)["placed"], catalog.paths()
+    placed, known = json.loads(state)["placed"], catalog.paths()
     if not placed or any(path in known for path in placed):  # the transaction was made
-        for path in set(json.loads(said)["done_with"]) - set(known):
+        for path in set(json.loads(state)["done_with"]) - set(known):
             (root / path).unlink(missing_ok=True)
     else:
         for path, made_of in placed.items():

@@ -89,13 +89,13 @@ def test_stop_without_flops_is_named() -> None:
 
 @pytest.mark.slow
 def test_where_efficiency_has_no_meaning_speedup_is_drawn_and_the_reason_given() -> None:
-    why = absent("1", "a larger batch is no more of the machine")
+    why = absent("1", "a larger batch uses no more hardware")
     stops = [models.stop(f"{n}", point(), 120.0 * n, None)._replace(efficiency=why) for n in (1, 4)]
     figure, texts = drawn(models.trajectory(Path("worker", stops, ""), over="batch"))
     assert [axis.get_ylabel() for axis in figure.axes[1:]] == ["Throughput (examples/s)", "Speedup"]
     assert list(figure.axes[2].lines[0].get_ydata()) == [1.0, 4.0]  # type: ignore[arg-type]
     assert "ideal scaling" not in texts
-    assert seen_text(texts, "No scaling efficiency: a larger batch is no more of the machine.")
+    assert seen_text(texts, "No scaling efficiency: a larger batch uses no more hardware.")
     alone = [stop._replace(speedup=why) for stop in stops]
     figure, texts = drawn(models.trajectory(Path("worker", alone, ""), over="batch"))
     assert len(figure.axes) == 2 and figure.axes[1].get_xlabel() == "batch"

@@ -102,11 +102,9 @@ def test_rate_of_the_whole_run_is_said_where_it_is_another() -> None:
         assert "whole run" not in rendered(screen.as_text(made(examples_per_second_of_run=same)))
 
 
-def test_what_else_costs_time_says_its_doubt() -> None:
-    doubted = finding(sentence="it sleeps", why="seen in only part of the run")
-    assert line(made(also=[doubted]), "ALSO").endswith(
-        "(48% of the step); doubt: seen in only part of the run"
-    )
+def test_what_else_costs_time_says_why_its_confidence_is_low() -> None:
+    unsure = finding(sentence="it sleeps", why="few steady steps")
+    assert line(made(also=[unsure]), "ALSO").endswith("(48% of the step); low confidence: few steady steps")
 
 
 def test_confidence_is_not_broken_where_it_does_not_fit_at_the_edge() -> None:
@@ -184,7 +182,7 @@ def test_names_with_blanks_stand_in_quotes_in_commands() -> None:
 
 def test_low_confidence_says_why() -> None:
     found = made(bottleneck=finding(confidence="low", why="only 12 steady steps"))
-    assert "confidence: low" in line(found, "BOTTLENECK") and "only 12" in line(found, "doubt")
+    assert "confidence: low" in line(found, "BOTTLENECK") and "only 12" in line(found, "why low")
 
 
 def test_full_has_the_screen_first_and_the_old_sentences_only_without_a_verdict() -> None:

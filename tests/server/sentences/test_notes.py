@@ -51,8 +51,8 @@ TIMES = ["12:00:00 to 12:05:00"]
         (
             texts.heavy_step(0, 0.4, ["worker:0", "worker:1"]),
             (
-                "step 0 took 40% of the time of all steps of worker:0, worker:1: rates are over all of "
-                "them; --steps leaves it out"
+                "step 0 took 40% of the time of all steps of worker:0, worker:1 and is included in all "
+                "rates; exclude it with --steps"
             ),
         ),
         (
@@ -107,8 +107,8 @@ def test_text(made: str, text: str) -> None:
         (texts.steps_from(MANY, "its output"), f"steps of {FOUR} are from its output"),
         (
             texts.heavy_step(0, 0.4, MANY),
-            "step 0 took 40% of the time of all steps of worker:0, worker:1 and 998 more: rates are over all "
-            "of them; --steps leaves it out",
+            "step 0 took 40% of the time of all steps of worker:0, worker:1 and 998 more and is included in "
+            "all rates; exclude it with --steps",
         ),
         (texts.replayed("5", MANY), f"steps 5 of {FOUR}"),
         (

@@ -124,11 +124,11 @@ from roofline_server.sentences import points as texts
         ),
         (
             texts.one_step_of(["worker:0", "worker:1"]),
-            "of worker:0, worker:1 one step only",
+            "one step only of worker:0, worker:1",
         ),
         (
             texts.one_step_of([f"ddp:{number}" for number in range(1000)]),
-            "of ddp:0, ddp:1, ddp:2, ddp:3 and 996 more one step only",
+            "one step only of ddp:0, ddp:1, ddp:2, ddp:3 and 996 more",
         ),
         (
             texts.no_flops_of(1, 4),

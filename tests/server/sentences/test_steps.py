@@ -21,7 +21,7 @@ from roofline_server.sentences import steps as texts
         (
             texts.idle_hooks(["torch"]),
             (
-                "hook torch was installed but no step happened that they see; mark steps with "
+                "hook torch was installed but no step happened that it sees; mark steps with "
                 "roofline_step.step(k) or give `roofline-agent run --step-regex`"
             ),
         ),

@@ -104,7 +104,7 @@ from roofline_server.sentences.trajectories import Change
         ),
         (
             texts.pooled("nodes", "2", ["a", "b"], ["batch (32, 64)"]),
-            "nodes 2: a, b are pooled, which differ in batch (32, 64): name jobs that are alike",
+            "nodes 2: jobs a and b are pooled though they differ in batch (32, 64): name jobs that are alike",
         ),
         (
             texts.over_tensor_bytes("worker"),
@@ -123,13 +123,17 @@ from roofline_server.sentences.trajectories import Change
         ),
         (
             texts.single_steps("worker", "nodes", "2", ["a"]),
-            "worker at nodes 2: of a one step only is pooled with others",
+            "worker at nodes 2: job a contributes a single step to the pooled numbers",
+        ),
+        (
+            texts.single_steps("worker", "nodes", "2", ["a", "b"]),
+            "worker at nodes 2: jobs a and b contribute a single step each to the pooled numbers",
         ),
         (
             texts.other_roof("n2", ["DRAM triad 100.0 GB/s"], "n1", "a"),
             (
-                "the roof of n2 has DRAM triad 100.0 GB/s; drawn is that of n1 in job a, attainable FLOP/s "
-                "of a stop are by its own"
+                "the roof drawn is that of n1 in job a, but n2 has DRAM triad 100.0 GB/s: attainable FLOP/s "
+                "use each job's own roof"
             ),
         ),
     ],

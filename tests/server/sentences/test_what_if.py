@@ -40,8 +40,13 @@ from roofline_server.sentences import what_if as texts
         ),
         (
             texts.stands_for("input", ["input|host", "input|blocked"]),
-            "how much of 'input or host' and 'input or blocked' is input is not known: all of it is taken "
-            "away, so less may be gained",
+            "'input' is known only as a part of 'input or host' and 'input or blocked': the prediction "
+            "removes these parts entirely, so the real gain may be smaller",
+        ),
+        (
+            texts.stands_for("input", ["input|host"]),
+            "'input' is known only as a part of 'input or host': the prediction removes that part entirely, "
+            "so the real gain may be smaller",
         ),
         (
             texts.no_such("x", ["ddp:0", "input"]),

@@ -23,7 +23,7 @@ import numpy as np
 
 from ...records import Floats, Ints
 from ..barrier import Grid
-from ..columns import added, share_of, smooth, smoothed_steps, spread_by, spread_over_time
+from ..columns import added, share_of, smooth, smoothed_steps, spread_by, spread_by_time
 from ..intervals import LEAST_STEPS
 from .account import NOT_ITS_OWN, Account
 from .signals import RankSignals
@@ -126,7 +126,7 @@ def _in_transfer(
         usual = float(transfer[:, rank].mean()) if len(left) else 0.0
         if not usual > 0:
             continue
-        beyond = float(spread_over_time(column, one.duration).mean()) - one.mean(part)
+        beyond = float(spread_by_time(column, one.duration).mean()) - one.mean(part)
         held = sum(map(one.mean, NOT_ITS_OWN))
         share = one.mean("transfer") / held if held > 0 else 0.0
         found[:, rank] = transfer[:, rank] * min(1.0, max(0.0, beyond * share / usual))
@@ -148,7 +148,7 @@ def _lacking_in_transfer(
         own = added([mine.parts[p] for p in counted], mine.duration)
         beyond = spread_by(mine.duration, one.threads_delay) - own
         if one.throttled is not None:
-            beyond = beyond - np.maximum(0.0, spread_over_time(one.throttled, mine.duration) - own)
+            beyond = beyond - np.maximum(0.0, spread_by_time(one.throttled, mine.duration) - own)
         held = added([mine.parts[p] for p in NOT_ITS_OWN if p in mine.parts], mine.duration)
         while_held = share_of(smooth(beyond.clip(min=0), steps), smooth(held, steps))
         columns.append(transfer * while_held)

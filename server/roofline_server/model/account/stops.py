@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ...records import Floats
-from ..columns import added, alone, same, share_of, smooth, smoothed_steps, spread_by, spread_over_time
+from ..columns import added, alone, same, share_of, smooth, smoothed_steps, spread_by, spread_by_time
 from .ledger import ESTIMATED, HELD, UNSEEN, Ledger
 from .signals import RankSignals
 
@@ -62,7 +62,7 @@ def _in_proportion(seconds: Floats, exact: Floats, duration: Floats) -> Floats:
     """What a signal that is read a few times a second says, divided among the steps about that moment as
     these times are."""
     alone(duration)
-    known = np.maximum(spread_over_time(seconds, duration), 0.0)
+    known = np.maximum(spread_by_time(seconds, duration), 0.0)
     steps = smoothed_steps(duration)
     got = exact * share_of(smooth(known, steps), smooth(exact, steps))
     # Long steps are in the middle of their own windows, which takes too little from them.

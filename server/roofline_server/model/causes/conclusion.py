@@ -160,9 +160,9 @@ def _conclusion(
 ) -> Conclusion:
     ordered = sorted(causes, key=lambda cause: (not cause.lasting, -cause.gain.mean))
     shares = _shares(accounts)
-    doubts = list(why)
+    low_confidence = list(why)
     if shares.get("other", 0.0) > UNATTRIBUTED:
-        doubts.append("unattributed")
+        low_confidence.append("unattributed")
     bottleneck = ordered[0] if ordered and ordered[0].lasting else None
     also = [cause for cause in ordered if cause is not bottleneck]
     bound = _bound(accounts, shares)
@@ -171,18 +171,18 @@ def _conclusion(
         kind = "bottleneck"
         left = lost - sum(cause.gain.mean for cause in ordered)
         if left > max(UNCLEAR * step, UNEXPLAINED * lost):
-            doubts.append("more_is_lost")
+            low_confidence.append("more_is_lost")
     elif also or lost > UNCLEAR * step:
         kind = "unclear"
         if also and not also[0].lasting:
-            doubts.append("passing")
+            low_confidence.append("passing")
     elif bound is not None and bound.share >= _held_up_by(signals).get(bound.part, np.inf):
         kind = "unclear"  # the job could do without it
-        doubts.append("uneven")
+        low_confidence.append("uneven")
     elif bound is not None and bound.part == "other" and bound.share > NOT_EXPLAINED:
         kind = "unknown"
-    confidence = "low" if doubts else "high"
-    return Conclusion(kind, bottleneck, also, bound, steps, step, lost, confidence, tuple(doubts))
+    confidence = "low" if low_confidence else "high"
+    return Conclusion(kind, bottleneck, also, bound, steps, step, lost, confidence, tuple(low_confidence))
 
 
 def beside_idle_cpus(found: Conclusion, idle: Collection[str], hosts: Collection[str]) -> Conclusion:

@@ -57,7 +57,7 @@ def verdict(
         headline=_headline(found, known, steps),
         kind="bottleneck" if found.named else known.conclusion.kind,
         bottleneck=found.named[0] if found.named else None,
-        also=[*found.named[1:], *found.doubted],
+        also=[*found.named[1:], *found.passing],
         examples_per_second=rate,
         step_median=whole.get("step_time_median", absent),
         step_mean=seconds_a_step(float(lasted.mean()) if len(lasted) else None, MEASURED),
@@ -71,16 +71,16 @@ def verdict(
 
 
 def _headline(found: Findings, known: Accounts, steps: Steps) -> str:
-    """With its doubts where nothing is named: a finding says its own. Of the newest steps there are always
-    few."""
-    doubts = [
+    """With the reasons for low confidence where nothing is named: a finding has its own. Of the newest steps
+    there are always few."""
+    low_confidence = [
         why
         for why in known.conclusion.why
         if why == "waits_in_kernels" or (why == "few_steps" and steps.since_ns is None)
     ]
-    if found.named or known.conclusion.kind == "unknown" or not doubts:
+    if found.named or known.conclusion.kind == "unknown" or not low_confidence:
         return found.headline
-    return texts.doubted(found.headline, doubts)
+    return texts.with_low_confidence(found.headline, low_confidence)
 
 
 def _rate_notes(rate: Value) -> list[str]:

@@ -29,11 +29,11 @@ MEASURED, ESTIMATED = Provenance.MEASURED, Provenance.ESTIMATED
 
 
 class Findings(NamedTuple):
-    """named: the most expensive first; doubted: what was seen in only part of the run."""
+    """named: the most expensive first; passing: what was seen in only part of the run."""
 
     headline: str
     named: list[Finding]
-    doubted: list[Finding]
+    passing: list[Finding]
 
 
 def findings(view: JobView, gathered: Gathered, servers: Served) -> Findings:
@@ -48,14 +48,14 @@ def findings_of(known: Accounts, servers: Served, rate: Value) -> Findings:
     slow = _link_findings(known, rate)
     if slow:  # that is why the communication takes long
         causes = [cause for cause in causes if cause.part != "transfer"]
-    named = [*slow, *(_finding(cause, found, known, rate) for cause in causes if cause.lasting)]
+    named = [*slow, *(_cause_finding(cause, found, known, rate) for cause in causes if cause.lasting)]
     if (cycle := servers.cycle) is not None:
         named += [_server_finding(cause, cycle, known, rate) for cause in servers.causes]
     named += _between_findings(known, rate) or _beside_findings(known, rate)
     # By seconds a step: shares of breaks are of all the time, those of the others of the steps alone.
     named.sort(key=lambda finding: -(finding.cost.value or 0.0))
-    doubted = [_finding(cause, found, known, rate) for cause in causes if not cause.lasting]
-    return Findings(named[0].sentence if named else _headline(found, known.unseen), named, doubted)
+    passing = [_cause_finding(cause, found, known, rate) for cause in causes if not cause.lasting]
+    return Findings(named[0].sentence if named else _headline(found, known.unseen), named, passing)
 
 
 def _server_finding(cause: ServerCause, step: float, known: Accounts, rate: Value) -> Finding:
@@ -63,15 +63,14 @@ def _server_finding(cause: ServerCause, step: float, known: Accounts, rate: Valu
     bounds = max(0.0, step - cause.bounds.high), step - cause.bounds.low
     unsure = "few_steps" in known.conclusion.why
     gain = _gain(step, max(0.0, step - cause.cost), *bounds)
-    return _made(
+    return _finding(
         cause.kind,
         cause.ranks,
         cause.host,
         cost=cause.cost,
-        share=cause.cost / step,
         gain=gain,
         rate=_rate_with(gain, rate, 0.0),  # a cycle has all of a worker's time
-        doubts=["few_steps"] if unsure else [],
+        low_confidence=["few_steps"] if unsure else [],
         evidence=evidence_of(cause),
     )
 
@@ -93,17 +92,16 @@ def _link_findings(known: Accounts, rate: Value) -> list[Finding]:
         if step - high < LEAST_GAIN * step:
             continue
         gain = _gain(step, without, low, high)
-        doubts = ["few_steps"] if "few_steps" in known.conclusion.why else []
+        low_confidence = ["few_steps"] if "few_steps" in known.conclusion.why else []
         found.append(
-            _made(
+            _finding(
                 "slow_link",
                 [link.rank],
                 link.host,
                 cost=step - without,
-                share=(step - without) / step,
                 gain=gain,
                 rate=_rate_with(gain, rate, known.most_beside),
-                doubts=doubts,
+                low_confidence=low_confidence,
                 evidence=links.evidence_of(link, step),
             )
         )
@@ -127,16 +125,15 @@ def _between_findings(known: Accounts, rate: Value) -> list[Finding]:
     gain = _gain_of_break(step, without, found.error)
     faster = _rate_with(Gain(known.step, without, without, without), rate, known.most_beside)
     return [
-        _made(
+        _finding(
             kind,
             ranks,
             hosts.pop() if len(hosts) == 1 else "",
             cost=found.cost,
-            share=found.cost / step,
             origin=MEASURED,
             gain=gain,
             rate=faster if inside else rate,
-            doubts=["few_stretches"] if found.kinds[0].stretches < FEW_STRETCHES else [],
+            low_confidence=["few_stretches"] if found.kinds[0].stretches < FEW_STRETCHES else [],
             evidence=[texts.between_steps(found.kinds, len(ranks))],
             only=known.only,
         )
@@ -154,12 +151,11 @@ def _beside_findings(known: Accounts, rate: Value) -> list[Finding]:
     step = seconds / shares[most]
     gain = _gain_of_break(step, step - seconds, 0.0)
     return [
-        _made(
+        _finding(
             "between",
             [],
             "",
             cost=seconds,
-            share=shares[most],
             origin=MEASURED,
             gain=gain,
             rate=_rate_with(gain, rate, 0.0),
@@ -189,50 +185,48 @@ def _rate_with(gain: Gain, rate: Value, beside: float, step: float = 0.0) -> Val
     return value(faster, "examples/s", ESTIMATED, Scope.ROLE, missing=rate.reason or reasons.NO_EXAMPLES)
 
 
-def _finding(cause: Cause, found: Conclusion, known: Accounts, rate: Value) -> Finding:
+def _cause_finding(cause: Cause, found: Conclusion, known: Accounts, rate: Value) -> Finding:
     step, bounds = cause.step, cause.gain
     gain = _gain(step, step - bounds.mean, step - bounds.high, step - bounds.low)
-    return _made(
+    return _finding(
         cause.kind,
         cause.ranks,
         cause.host,
         cost=cause.gain.mean,
-        share=cause.share,
         gain=gain,
         rate=_rate_of_cause(cause, gain, rate, known),
-        doubts=[*found.why] + ([] if cause.lasting or "passing" in found.why else ["passing"]),
+        low_confidence=[*found.why] + ([] if cause.lasting or "passing" in found.why else ["passing"]),
         evidence=_evidence(cause, known),
         only=known.only,
     )
 
 
-def _made(
+def _finding(
     kind: str,
     ranks: Sequence[str],
     host: str,
     *,
     cost: float,
-    share: float,
     gain: Gain,
     rate: Value,
     evidence: list[str],
-    doubts: Sequence[str] = (),
+    low_confidence: Sequence[str] = (),
     origin: Provenance = ESTIMATED,
     only: Sequence[str] = (),
 ) -> Finding:
-    """ranks: whose it is; none: of all. cost: seconds a step; share: of it; rate: with the gain; doubts:
-    names of what makes the finding unsure; only: the rank of a job that has one."""
+    """ranks: whose it is; none: of all. cost: seconds a step; rate: with the gain; low_confidence: names of
+    the reasons for it; only: the rank of a job that has one."""
     return Finding(
         kind=kind,
         rank=", ".join(ranks),
         host=host,
         sentence=texts.finding(kind, ranks or only),
         cost=seconds_a_step(cost, origin),
-        share=value(share, "1", origin, Scope.ROLE),
+        share=value(cost / gain.step if gain.step > 0 else 0.0, "1", origin, Scope.ROLE),
         gain=gain,
         rate=rate,
-        confidence="low" if doubts else "high",
-        why=texts.why_low(doubts),
+        confidence="low" if low_confidence else "high",
+        why=texts.why_low(low_confidence),
         evidence=evidence,
         tries=[],
     )

@@ -283,7 +283,7 @@ class _Adoption:
         for path in old_steps:
             if (self._root / path).exists():
                 set_apart(self._root, path)
-        return _said(job, name, segments) if segments else ""
+        return _taken_in(job, name, segments) if segments else ""
 
     def _place_of(self, name: str, one: Waiting) -> str:
         """Where the file of a segment will be."""
@@ -352,7 +352,7 @@ def _pieces(root: Path, file: Segment, ids: Ids) -> Iterator[Piece]:
         yield Piece(ids.table(table), file.begin_ns, file.end_ns)
 
 
-def _said(job: str, name: str, segments: Sequence[Segment]) -> str:
+def _taken_in(job: str, name: str, segments: Sequence[Segment]) -> str:
     count = sum(segment.rows for segment in segments)
     what = f"job {job!r}" if job else "what concerns nodes"
     where = f" as {name!r}, since there is another job of its name" if name != job else ""

@@ -111,8 +111,8 @@ class DamagedRow(NamedTuple):
 
 def checksum(entry: Entry) -> int:
     """CRC-32 of all that a row says but its id."""
-    said = f"{entry.agent} {entry.sequence} {entry.node} {entry.received_ns} {entry.lineage} "
-    return zlib.crc32(entry.data or b"", zlib.crc32(said.encode("utf-8", "surrogateescape")))
+    row = f"{entry.agent} {entry.sequence} {entry.node} {entry.received_ns} {entry.lineage} "
+    return zlib.crc32(entry.data or b"", zlib.crc32(row.encode("utf-8", "surrogateescape")))
 
 
 class Inbox:

@@ -110,10 +110,10 @@ def origin_of(metadata: Mapping[bytes, bytes] | None) -> Origin | None:
     text = (metadata or {}).get(ORIGIN)
     if text is None:
         return None
-    said = json.loads(text)
-    if not isinstance(said, dict):
+    found = json.loads(text)
+    if not isinstance(found, dict):
         raise ValueError("what it says of itself is not as it was written")
-    return Origin(**{name: said[name] for name in Origin._fields if name in said})
+    return Origin(**{name: found[name] for name in Origin._fields if name in found})
 
 
 def write(

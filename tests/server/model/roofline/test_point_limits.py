@@ -8,7 +8,7 @@ import pytest
 from roofline.answers.machines import Ceiling
 from roofline.answers.values import Scope, Value
 from roofline_server.model.evidence import CountedFlops, CounterEvidence, RankEvidence
-from roofline_server.model.roofline import point_gaps, point_limits
+from roofline_server.model.roofline import point_limits
 from roofline_server.model.roofline.roofs import Limits, limits
 from roofline_server.model.roofline.summary import summarize
 from roofline_server.sentences import points as texts
@@ -137,14 +137,6 @@ def test_a_little_more_or_less_changes_what_is_said_a_little(headroom: float) ->
     assert not words.startswith("compute-bound")
 
 
-def test_one_step_only_is_said() -> None:
-    ten, one = evidence(kernels=kernels([10**9] * 10)), evidence(key="worker:1", kernels=kernels([10**9]))
-    values = of(one)
-    assert point_gaps.incomplete([one], values, "minimum") == "one step only"
-    assert point_gaps.incomplete([ten], values, "minimum") == ""
-    assert point_gaps.incomplete([ten, one], values, "minimum") == "of worker:1 one step only"
-
-
 def test_level_without_ceiling_has_the_reason_for_words() -> None:
     assert "no L2 bandwidth of node1" in point_limits.of_work(2.0, 1.0, "l2", NODE)
 
@@ -252,41 +244,6 @@ def test_kernels_side_by_side_do_not_fill_more_than_the_step() -> None:
     assert point_limits.filled([evidence()]) is None
     assert "compute-bound" in said(3.5, 2 * RIDGE, busy(1.7))
     assert "compute-bound" in said(1.05, 2 * RIDGE, busy(0.4))  # whatever it fills: it is at its roof
-
-
-# -- what the counts lack ---------------------------------------------------------------------------------
-
-
-def lacks(*ranks: RankEvidence, level: str = "minimum") -> str:
-    return point_gaps.incomplete(ranks, values_of(*ranks), level)
-
-
-def test_complete_counts_lack_nothing() -> None:
-    assert lacks(evidence(kernels=kernels([100] * 10))) == ""
-
-
-def test_amx_and_multiplexing_are_named_where_counters_tell_the_flops() -> None:
-    total = CounterEvidence(100.0, 10.0, 10, 10.0)
-    rank = evidence(counted_flops=CountedFlops(total, coverage=0.4, amx_busy=True))
-    assert lacks(rank) == (f"{texts.NO_AMX}; {texts.multiplexed(0.4)}")
-    assert lacks(rank._replace(kernels=kernels([100] * 10))) == ""  # kernels tell them
-
-
-def test_unmodelled_kernels_and_cut_steps_are_named() -> None:
-    k = kernels([100] * 10, unmodelled=ints(*[3] * 10))
-    k.complete[:2] = False
-    assert lacks(evidence(kernels=k)) == (f"{texts.not_modelled(30)}; {texts.cut_steps(2, 10)}")
-
-
-def test_ranks_of_which_nothing_is_known_are_named() -> None:
-    ranks = [evidence(kernels=kernels([100, 100])), evidence()]
-    assert lacks(*ranks) == "no FLOPs are known for 1 of 2 ranks"
-
-
-def test_lower_bound_of_dram_bytes_is_named_at_that_level() -> None:
-    rank = evidence(kernels=kernels([100, 100]), dram=CounterEvidence(10, 1, 1, 10), dram_is_bound=True)
-    assert lacks(rank, level="dram") == texts.CACHE_MISSES
-    assert lacks(rank) == ""
 
 
 def test_mixed_precisions_are_said() -> None:

@@ -338,8 +338,8 @@ def test_one_roof_per_machine_model_in_all_precisions(scaled: Store) -> None:
     (roof,) = ask(scaled, "kind", "new", "old").roofs
     assert roof.host == "host-new"
     assert (
-        "job old: the roof of host-old has FP32 512-bit 1000.0 GFLOP/s; drawn is that of host-new in "
-        "job new, attainable FLOP/s of a stop are by its own"
+        "job old: the roof drawn is that of host-new in job new, but host-old has FP32 512-bit 1000.0 "
+        "GFLOP/s: attainable FLOP/s use each job's own roof"
     ) in ask(scaled, "kind", "new", "old").notes
     assert {line.precision for line in roof.lines if line.kind == "compute"} == {"f32", "f64"}
 
