@@ -117,7 +117,7 @@ def batches(found: Collector, target: Target) -> Iterator[Batch]:
         found.warn("it does not say how long it ran: totals have no place in time and are not sent")
     started = Event(EventKind.RANK_STARTED, begin, begin, rank)
     ended = [Event(EventKind.RANK_EXITED, end, end, rank)]
-    if any(True for _ in _launches(found)):
+    if _covers(found):
         ended.append(Event(EventKind.KERNELS_COVERED, begin, end, rank))
     # The first batch covers the whole time; the others hold more of the same time.
     yield Batch(begin, end, events=[started], ranks=[rank])
@@ -128,6 +128,16 @@ def batches(found: Collector, target: Target) -> Iterator[Batch]:
     for marks in _groups(_marks(found, rank, begin)):
         yield Batch(end, end, marks=marks, ranks=[rank])
     yield Batch(end, end, events=ended, ranks=[rank])
+
+
+def _covers(found: Collector) -> bool:
+    """Whether its kernels are all there were at any time. Those laid one behind the other are so as a whole
+    only: they tell nothing of one step."""
+    if any(step.t_s is not None and step.step_time_s is not None for step in found.steps):
+        laid = (one for one in _launches(found) if one.start_s is None and one.time_s is not None)
+        if any(laid):
+            return False
+    return any(True for _ in _launches(found))
 
 
 def _groups(things: Iterator[T]) -> Iterator[list[T]]:

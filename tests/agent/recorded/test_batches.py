@@ -78,6 +78,20 @@ def test_whole_time_is_watched_and_the_rank_ends() -> None:
     assert {rank.key for batch in sent for rank in batch.ranks} == {"worker:3"}
 
 
+def test_kernels_without_a_time_stamp_are_all_of_the_run_but_of_no_step() -> None:
+    def covered(*launches: Launch) -> bool:
+        found = collected(*launches)
+        found.steps.append(StepLine(1, None, t_s=0.0, step_time_s=1.0))
+        kinds = [event.kind for batch in made(found) for event in batch.events]
+        return EventKind.KERNELS_COVERED in kinds
+
+    placed, laid = Launch("a", 1.0, start_s=0.0), Launch("b", 1.0)
+    assert covered(placed)
+    assert not covered(placed, laid)
+    assert covered(placed, Launch("c", None, 5.0)), "it is not sent"
+    assert not covered()
+
+
 def test_batches_stay_small() -> None:
     found = collected(*(Launch("k" * 900, 1e-6) for _ in range(2 * THINGS_PER_BATCH + 1)))
     for at in range(3000):
