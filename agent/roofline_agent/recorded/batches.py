@@ -225,6 +225,8 @@ def _launches(found: Collector) -> Iterator[Launch]:
             precision=kernel.precision,
             note="; ".join(filter(None, (kernel.note, note))),
             count=kernel.launches,
+            on_gpu=kernel.on_gpu,
+            counted=kernel.counted,
         )
 
 
@@ -258,6 +260,8 @@ def shape_of(launch: Launch, placed: str = "") -> KernelShape:
         "; ".join(filter(None, (launch.note, placed)))[:MAX_TEXT],
         **{f"{level}_bytes": _count(launch.bytes.get(level)) for level in LEVELS},
         layer=launch.layer[:MAX_TEXT],
+        on_gpu=launch.on_gpu,
+        counted=launch.counted,
     )
 
 

@@ -67,6 +67,14 @@ def test_kernels_summed_by_their_tool_are_sent_too() -> None:
     (call,) = [call for batch in made(found) for call in batch.calls]
     assert (call.shape.operation, call.shape.flops, call.duration_ns) == ("gemm", 600, 3 * SECOND)
     assert "sum of 6 launches" in call.shape.note
+    assert (call.shape.on_gpu, call.shape.counted) == (None, None)
+
+
+def test_where_kernels_ran_and_whether_their_flops_were_counted_is_sent() -> None:
+    found = collected(Launch("a", 1.0, 5.0, on_gpu=True, counted=False))
+    found.kernel(Kernel("region", 1, 1.0, 5.0, {}, counted=True))
+    first, second = (call.shape for batch in made(found) for call in batch.calls)
+    assert ((first.on_gpu, first.counted), (second.on_gpu, second.counted)) == ((True, False), (None, True))
 
 
 def test_whole_time_is_watched_and_the_rank_ends() -> None:

@@ -46,6 +46,8 @@ def test_kernel_is_joined_by_the_id_of_its_operator() -> None:
     assert by_name(got)["sgemm"].note == "aten::mm: FLOPs by its shapes"
     assert by_name(got)["relu"].flops is None
     assert got.warnings == []
+    got = found_in(trace([operator("aten::mm", 0, 10, 5, **_MM), kernel("k", 20, 4, 5)]), kineto.read, True)
+    assert [(one.library, one.counted) for one in got.launches or []] == [("cuda", False)]
 
 
 def test_kernels_that_stand_before_their_operators_are_joined_too() -> None:

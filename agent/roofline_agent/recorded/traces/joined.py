@@ -165,6 +165,7 @@ def _shared(kernel: Launch, call: OperatorCall, share: _Share) -> Launch:
         bytes={} if work.bytes is None else {"minimum": work.bytes * part},
         precision=work.precision,
         note=f"{call.name}: {work.note}",
+        counted=False,
     )
 
 
