@@ -41,7 +41,6 @@ _FIELDS = (
 )
 
 _FPMATH = re.compile(r"attr-fpmath(?:_mode)?:(bf16|f16|tf32|any)(:true)?")
-
 _DISTINCT_LINES = 8192  # a training run repeats some hundreds; sequences of changing length make more
 _LONG_LINE = 4096  # characters; not remembered, lest hostile ones fill the memory
 _MAX_MILLISECONDS = 1e9
@@ -106,6 +105,7 @@ def _shape(body: str, order: tuple[int, ...]) -> KernelShape | None:
     note = ""
     if fpmath:
         note = f"{'integers' if fpmath[2] else 'f32'} may be computed as {fpmath[1]} (fpmath mode)"
+    on_gpu = _ENGINE.fullmatch(fields[0]) is not None and "gpu" in fields[0]
     return KernelShape(
         library="onednn",
         operation=primitive.operation,
@@ -116,6 +116,8 @@ def _shape(body: str, order: tuple[int, ...]) -> KernelShape | None:
         flops=_countable(work.flops),
         bytes=_countable(work.bytes),
         note="; ".join(filter(None, (work.note, note))),
+        on_gpu=True if on_gpu else None,
+        counted=False if on_gpu else None,
     )
 
 
