@@ -41,6 +41,7 @@ _FIELDS = (
 )
 
 _FPMATH = re.compile(r"attr-fpmath(?:_mode)?:(bf16|f16|tf32|any)(:true)?")
+
 _DISTINCT_LINES = 8192  # a training run repeats some hundreds; sequences of changing length make more
 _LONG_LINE = 4096  # characters; not remembered, lest hostile ones fill the memory
 _MAX_MILLISECONDS = 1e9
