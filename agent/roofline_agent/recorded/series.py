@@ -105,18 +105,22 @@ class Series:
         if name not in self._names:
             return
         instance = "" if self._rank is not None else one.scope
-        if one.coverage is not None:
-            key = (instance, name)
-            self._coverage[key] = min(one.coverage, self._coverage.get(key, 1.0))
         if one.t_s is None:
+            self._note_coverage(instance, name, one.coverage)
             _add(self._totals.setdefault(instance, {}), name, one.value, one.kind)
             return
         if one.t_s != self._t_s:
             yield from self._moment()
             self._t_s = one.t_s
+        self._note_coverage(instance, name, one.coverage)
         if one.kind == "total":
             self._read.add(name)
         _add(self._now.setdefault(instance, {}), name, one.value, one.kind)
+
+    def _note_coverage(self, instance: str, name: str, coverage: float | None) -> None:
+        if coverage is not None:
+            key = (instance, name)
+            self._coverage[key] = min(coverage, self._coverage.get(key, 1.0))
 
     def finish(self) -> Iterator[Sample]:
         """The rows that were still open, and those of totals."""

@@ -87,6 +87,18 @@ def test_coverage_stands_beside_its_metric_least_first() -> None:
     assert (metric.kind, share.name, share.coverage_of) == (MetricKind.CUMULATIVE, "a.coverage", "a")
 
 
+def test_coverage_is_that_of_its_own_interval() -> None:
+    shares = [(0.25, 0.3), (0.5, 0.6), (1.0, 0.9)]
+    made = rows(
+        *(
+            counter(name, 1, float(at), coverage=share)
+            for at, pair in enumerate(shares, 1)
+            for name, share in zip("ab", pair, strict=True)
+        )
+    )
+    assert [r.values[1::2] for r in made[1:]] == shares
+
+
 def test_what_was_never_counted_makes_no_column() -> None:
     assert columns([counter("a", None)], process=True) == ([], 0)
 
