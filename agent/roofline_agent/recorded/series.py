@@ -155,11 +155,22 @@ class Series:
                 if zeros := self._zeros({name: values[name] for name in values if name in summed}):
                     yield self._row(instance, min(self._begin_ns, time_ns), zeros)
             for name, value in values.items():
-                if value is not None and name in summed:
-                    key = (instance, name)
-                    values[name] = self._sums[key] = self._sums.get(key, 0.0) + value
+                if name in summed:
+                    values[name] = self._sum(instance, name, value)
             yield self._row(instance, time_ns, values)
         self._now, self._coverage = {}, {}
+
+    def _sum(self, instance: str, name: str, value: float | None) -> float | None:
+        """The counter's reading behind an increment. One that nobody knows is a gap, behind which it goes on:
+        the coverage of 0 says so, else it begins again."""
+        key = (instance, name)
+        sum_so_far = self._sums.get(key, 0.0)
+        if value is None and key in self._sums and self._coverage.get(key) != 0:
+            if not sum_so_far:
+                return None  # a counter that has counted nothing yet cannot fall
+            sum_so_far = 0.0
+        self._sums[key] = sum_so_far + (value or 0.0)
+        return self._sums[key]
 
     def _row(self, instance: str, time_ns: int, values: dict[str, float | None]) -> Sample:
         row: list[float | None] = []
