@@ -172,3 +172,9 @@ def test_names_of_helpers_may_have_template_arguments() -> None:
     )
     got = found(operator("aten::mm", 0, 10, 5, **_MM), kernel(helper, 20, 4, 5), kernel("sgemm", 30, 4, 5))
     assert (by_name(got)[helper].flops, by_name(got)["sgemm"].flops) == (None, _MM_FLOPS)
+
+
+def test_pointwise_part_of_a_recurrent_layer_has_no_flops_of_its_products() -> None:
+    pointwise = kernel("void elemWiseRNNcell<float, float, 0>(int)", 30, 9, 5)
+    got = found(operator("aten::mm", 0, 10, 5, **_MM), kernel("sgemm", 20, 4, 5), pointwise)
+    assert [one.flops for one in got.kernels] == [None, _MM_FLOPS]

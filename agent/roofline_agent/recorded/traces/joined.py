@@ -22,7 +22,7 @@ from .trace import thread_of
 
 _HELPS = re.compile(
     r"^void epilogue::|split_?k_?reduce|reduce_kernel|To(?:Nhwc|Nchw)"
-    r"|transpose|elementwise|copy|fill|convert|memset|im2col",
+    r"|transpose|elem(?:ent)?wise|copy|fill|convert|memset|im2col",
     re.I,
 )
 _TEMPLATE_ARGUMENTS = re.compile(r"<[^<>]*>")
