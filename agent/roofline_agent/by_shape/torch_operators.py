@@ -9,6 +9,7 @@ flash_attn 2.7 and 2.8.
 from __future__ import annotations
 
 import re
+from math import prod
 from typing import Any, Callable, NamedTuple, Sequence  # noqa: UP035  # hooks may import this on Python 3.8
 
 from .types import ElementType, element_type
@@ -60,6 +61,13 @@ class Arguments(NamedTuple):
     def is_sparse(self, at: int) -> bool:
         """A sparse tensor has a shape and no strides."""
         return bool(self.shape(at)) and at < len(self.strides) and not self.strides[at]
+
+    def elements(self, at: int) -> int:
+        """Those that a tensor has in memory, 0 of what is none: along strides of 0 there is one alone."""
+        shape, strides = self.shape(at), self.strides[at] if at < len(self.strides) else ()
+        if len(strides) == len(shape):
+            shape = [size for size, stride in zip(shape, strides) if stride]  # noqa: B905  # Python 3.8
+        return prod(shape) if self.shape(at) else 0
 
     def value(self, at: int) -> str:
         return str(self.values[at]) if at < len(self.values) else ""
@@ -121,9 +129,19 @@ def _product(a: int, b: int) -> Formula:
     def formula(given: Arguments) -> ShapeWork | None:
         if given.is_sparse(a) or given.is_sparse(b):
             return None
-        return product(given.shape(a), given.shape(b))
+        return _reading(_added(given) if a else 0, product(given.shape(a), given.shape(b)))
 
     return formula
+
+
+def _added(given: Arguments) -> int:
+    """Elements of what a product is added to, which comes before its factors; times 0 it is not read."""
+    return 0 if given.value(3) in ("0", "0.", "0.0") else given.elements(0)
+
+
+def _reading(more: int, work: ShapeWork | None) -> ShapeWork | None:
+    """With so many elements more that are read."""
+    return work and work._replace(elements=work.elements + more)
 
 
 def _int32(given: Arguments, read: ElementType) -> ElementType | None:
@@ -173,12 +191,15 @@ def _convolution_backward(given: Arguments) -> ShapeWork | None:
     return convolution_backward(given.shape(0), given.shape(1), given.shape(2), is_transposed, mask)
 
 
-def _attention(causal: int, first: int = 0, factor: float = FORWARD) -> Formula:
+def _attention(causal: int, first: int = 0, factor: float = FORWARD, bias: int = -1) -> Formula:
+    """bias: position of what is added to the scores; one of another type, as a mask of bits, is small."""
+
     def formula(given: Arguments) -> ShapeWork | None:
         query, key, value = (given.shape(first + i) for i in range(3))
         is_causal = given.flag(causal)
         mask = None if is_causal is None else AttentionMask(ahead=0 if is_causal else None)
-        return attention(query, key, value, mask, factor)
+        has_bias = bias >= 0 and given.kind(bias) == given.kind(first)
+        return _reading(given.elements(bias) if has_bias else 0, attention(query, key, value, mask, factor))
 
     return formula
 
@@ -281,13 +302,13 @@ FORMULAS: dict[str, Formula] = {
     "aten::miopen_convolution": _convolution(4, 3, 5),
     "aten::convolution_backward": _convolution_backward,
     "aten::_scaled_dot_product_flash_attention": _attention(4),
-    "aten::_scaled_dot_product_flash_attention_for_cpu": _attention(4),
-    "aten::_scaled_dot_product_efficient_attention": _attention(6),
-    "aten::_scaled_dot_product_cudnn_attention": _attention(6),
+    "aten::_scaled_dot_product_flash_attention_for_cpu": _attention(4, bias=5),
+    "aten::_scaled_dot_product_efficient_attention": _attention(6, bias=3),
+    "aten::_scaled_dot_product_cudnn_attention": _attention(6, bias=3),
     "aten::_scaled_dot_product_flash_attention_backward": _attention(11, 1, ATTENTION_BACKWARD),
-    "aten::_scaled_dot_product_flash_attention_for_cpu_backward": _attention(7, 1, ATTENTION_BACKWARD),
-    "aten::_scaled_dot_product_efficient_attention_backward": _attention(11, 1, ATTENTION_BACKWARD),
-    "aten::_scaled_dot_product_cudnn_attention_backward": _attention(14, 1, ATTENTION_BACKWARD),
+    "aten::_scaled_dot_product_flash_attention_for_cpu_backward": _attention(7, 1, ATTENTION_BACKWARD, 8),
+    "aten::_scaled_dot_product_efficient_attention_backward": _attention(11, 1, ATTENTION_BACKWARD, 4),
+    "aten::_scaled_dot_product_cudnn_attention_backward": _attention(14, 1, ATTENTION_BACKWARD, 8),
     "flash_attn::_flash_attn_forward": _flash_attention(5),
     "flash_attn::_flash_attn_backward": _flash_attention(11, 1, ATTENTION_BACKWARD),
     "flash_attn::_flash_attn_varlen_forward": _flash_attention_varlen(3),

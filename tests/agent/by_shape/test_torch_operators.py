@@ -31,9 +31,9 @@ def work_if_known(
     ("name", "shapes", "flops", "elements"),
     [
         ("aten::mm", [[64, 16], [16, 48]], 2 * 64 * 16 * 48, 64 * 16 + 16 * 48 + 64 * 48),
-        ("aten::addmm", [[48], [32, 16], [16, 48]], 2 * 32 * 16 * 48, 32 * 16 + 16 * 48 + 32 * 48),
+        ("aten::addmm", [[48], [32, 16], [16, 48]], 2 * 32 * 16 * 48, 48 + 32 * 16 + 16 * 48 + 32 * 48),
         ("aten::bmm", [[5, 4, 3], [5, 3, 2]], 2 * 5 * 4 * 3 * 2, 5 * (4 * 3 + 3 * 2 + 4 * 2)),
-        ("aten::baddbmm", [[5, 4, 2], [5, 4, 3], [5, 3, 2]], 240, 130),
+        ("aten::baddbmm", [[5, 4, 2], [5, 4, 3], [5, 3, 2]], 240, 130 + 40),
         ("aten::mv", [[7, 3], [3]], 42, 21 + 3 + 7),
         ("aten::dot", [[9], [9]], 18, 9 + 9 + 1),
         ("aten::mkldnn_linear", [[2, 5, 3], [4, 3]], 2 * 10 * 3 * 4, 30 + 12 + 40),
@@ -42,6 +42,14 @@ def work_if_known(
 def test_products(name: str, shapes: list[Any], flops: float, elements: int) -> None:
     found = work(name, shapes)
     assert (found.flops, found.bytes, found.precision) == (flops, 4.0 * elements, "f32")
+
+
+def test_what_a_product_is_added_to_is_read_unless_it_is_taken_times_zero() -> None:
+    shapes = [[5, 4, 2], [5, 4, 3], [5, 3, 2]]
+    assert work("aten::baddbmm", shapes, {3: "0."}).bytes == 4 * 130
+    expanded = Arguments(shapes, ["float"] * 3, ["", "", "", "1"], [[0, 2, 1], [12, 3, 1], [6, 2, 1]])
+    found = work_of("aten::baddbmm", expanded)
+    assert found is not None and found.bytes == 4 * (130 + 8), "one matrix for all five"
 
 
 @pytest.mark.parametrize(
@@ -193,6 +201,26 @@ def test_attention_counts_what_the_mask_leaves() -> None:
     assert work(f"{_SDPA}efficient_attention", _QKV, {6: "True"}).flops == whole * 129 / 256
     unknown = work(f"{_SDPA}cudnn_attention", _QKV)
     assert (unknown.flops, unknown.note) == (whole, MASK_UNKNOWN)
+
+
+@pytest.mark.parametrize(
+    ("name", "first", "bias"),
+    [
+        ("efficient_attention", 0, 3),
+        ("cudnn_attention", 0, 3),
+        ("flash_attention_for_cpu", 0, 5),
+        ("efficient_attention_backward", 1, 4),
+        ("cudnn_attention_backward", 1, 8),
+        ("flash_attention_for_cpu_backward", 1, 8),
+    ],
+)
+def test_bias_of_attention_is_read(name: str, first: int, bias: int) -> None:
+    shapes: list[Any] = [[]] * first + [*_QKV] + [[]] * (bias - first - 3)
+    plain, biased = work(_SDPA + name, shapes), work(_SDPA + name, [*shapes, [2, 8, 128, 128]])
+    assert (biased.flops, biased.bytes) == (plain.flops, (plain.bytes or 0) + 4 * 2 * 8 * 128 * 128)
+    kinds = ["float"] * bias + ["bool"]
+    masked = work_of(_SDPA + name, Arguments([*shapes, [2, 8, 128, 128]], kinds))
+    assert masked is not None and masked.bytes == plain.bytes
 
 
 def test_heads_may_share_keys_and_lengths_may_differ() -> None:
