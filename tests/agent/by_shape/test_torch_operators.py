@@ -34,6 +34,13 @@ def work_if_known(
         ("aten::addmm", [[48], [32, 16], [16, 48]], 2 * 32 * 16 * 48, 48 + 32 * 16 + 16 * 48 + 32 * 48),
         ("aten::bmm", [[5, 4, 3], [5, 3, 2]], 2 * 5 * 4 * 3 * 2, 5 * (4 * 3 + 3 * 2 + 4 * 2)),
         ("aten::baddbmm", [[5, 4, 2], [5, 4, 3], [5, 3, 2]], 240, 130 + 40),
+        ("aten::addmm_", [[4, 2], [4, 3], [3, 2]], 48, 8 + 12 + 6 + 8),
+        ("aten::baddbmm_", [[5, 4, 2], [5, 4, 3], [5, 3, 2]], 240, 130 + 40),
+        ("aten::addbmm", [[4, 2], [5, 4, 3], [5, 3, 2]], 240, 8 + 60 + 30 + 8),
+        ("aten::_grouped_mm", [[9, 4], [3, 4, 5], [3]], 2 * 9 * 4 * 5, 36 + 60 + 45),
+        ("aten::_grouped_mm", [[3, 9, 4], [4, 5], [3]], 2 * 9 * 4 * 5, 108 + 20 + 45),
+        ("aten::_grouped_mm", [[9, 4], [4, 5], [3]], 2 * 9 * 4 * 5, 36 + 20 + 3 * 45),
+        ("aten::_grouped_mm", [[3, 9, 4], [3, 4, 5]], 2 * 3 * 9 * 4 * 5, 3 * (36 + 20 + 45)),
         ("aten::mv", [[7, 3], [3]], 42, 21 + 3 + 7),
         ("aten::dot", [[9], [9]], 18, 9 + 9 + 1),
         ("aten::mkldnn_linear", [[2, 5, 3], [4, 3]], 2 * 10 * 3 * 4, 30 + 12 + 40),
@@ -247,6 +254,50 @@ def test_package_of_flash_attention_has_lengths_before_heads() -> None:
     shapes = [[2, 128, 8, 64]] * 3
     found = work("flash_attn::_flash_attn_forward", shapes, {5: "False", 6: "-1", 7: "-1"})
     assert found.flops == work(f"{_SDPA}flash_attention", _QKV, {4: "False"}).flops
+
+
+@pytest.mark.parametrize(
+    ("name", "first", "off", "causal", "at_end", "begins"),
+    [
+        ("flash_attention_forward", 0, {8: "False"}, {8: "True"}, True, 3),
+        ("flash_attention_backward", 1, {11: "False"}, {11: "True"}, True, 6),
+        ("efficient_attention_forward", 0, {9: "0"}, {9: "1"}, False, 4),
+        ("efficient_attention_forward", 0, {9: "0"}, {9: "2"}, True, 4),
+        ("efficient_attention_backward", 1, {14: "0"}, {14: "1"}, False, 6),
+    ],
+)
+def test_what_torch_calls_for_attention(
+    name: str, first: int, off: dict[int, str], causal: dict[int, str], at_end: bool, begins: int
+) -> None:
+    whole = 2 * 2 * 8 * 100 * 128 * (64 + 64) * (2.5 if first else 1)
+    shapes: list[Any] = [[2, 100, 8, 64]] * (first + 1) + [[2, 128, 8, 64]] * 2
+    assert work(f"aten::_{name}", shapes, off).flops == whole
+    seen = sum(range(29, 129)) if at_end else sum(range(1, 101))
+    assert work(f"aten::_{name}", shapes, causal).flops == whole * seen / (100 * 128)
+    assert work(f"aten::_{name}", shapes).note == MASK_UNKNOWN
+    many = shapes + [[]] * (begins - len(shapes)) + [[3]]
+    assert work_if_known(f"aten::_{name}", many, off) is None, "how long each is, is not in the trace"
+
+
+def test_what_torch_calls_for_attention_may_have_a_window_and_a_bias() -> None:
+    shapes = [[2, 128, 8, 64]] * 3
+    window = work("aten::_flash_attention_forward", shapes, {8: "False", 11: "9", 12: "0"})
+    assert window.flops == 2 * 2 * 8 * (sum(range(1, 10)) + 119 * 10) * 128
+    plain = work("aten::_efficient_attention_forward", shapes, {9: "0"})
+    biased = work("aten::_efficient_attention_forward", [*shapes, [2, 8, 128, 128]], {9: "0"})
+    assert (biased.bytes or 0) - (plain.bytes or 0) == 4 * 2 * 8 * 128 * 128
+    assert work("aten::_efficient_attention_forward", shapes, {9: "1", 13: "9"}).note == MASK_UNKNOWN
+
+
+def test_convolutions_with_what_is_fused_to_them() -> None:
+    shapes = [[1, 8, 16, 16], [8, 8, 3, 3], [8]]
+    plain = work("aten::cudnn_convolution_relu", shapes, {3: "[1, 1]", 4: "[1, 1]", 5: "[1, 1]"})
+    assert plain.flops == 2 * 16 * 16 * 8 * 8 * 9
+    onednn = work("mkldnn::_convolution_pointwise", shapes, {3: "[1, 1]", 4: "[1, 1]", 5: "[1, 1]"})
+    assert onednn == plain
+    added = [shapes[0], [1, 8, 16, 16], *shapes[1:]]
+    binary = work("mkldnn::_convolution_pointwise", added, {4: "[1, 1]", 5: "[1, 1]", 6: "[1, 1]"})
+    assert (binary.flops, binary.bytes) == (plain.flops, (plain.bytes or 0) + 4 * 8 * 16 * 16)
 
 
 _FLASH = "flash_attn::_flash_attn"
