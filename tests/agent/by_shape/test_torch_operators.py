@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 import pytest
+from roofline.answers.precisions import KNOWN
 from roofline_agent.by_shape.torch_operators import FORMULAS, Arguments, OperatorWork, why_unknown, work_of
 from roofline_agent.by_shape.work import MASK_UNKNOWN
 
@@ -87,9 +88,14 @@ def _typed(name: str, types: list[str], values: list[str] | None = None) -> Oper
 _F8, _SCALES = ["c10::Float8_e4m3fn"] * 2, ["float", "float"]
 
 
+@pytest.mark.parametrize("kind", ["double", "float", "half", "bfloat16", "float8_e5m2", "int8", "uint8"])
+def test_precisions_are_those_that_ceilings_have(kind: str) -> None:
+    assert work("aten::mm", [[2, 2], [2, 2]], kind=kind).precision in KNOWN
+
+
 def test_product_of_integers_is_written_as_int32() -> None:
     found = _typed("aten::_int_mm", ["signed char", "signed char"])
-    assert (found.bytes, found.precision) == (32 + 8 + 4 * 16, "i8")
+    assert (found.bytes, found.precision) == (32 + 8 + 4 * 16, "s8")
 
 
 @pytest.mark.parametrize(("code", "size"), [("15", 2), ("6", 4), ("5", 2), ("24", 1)])
@@ -98,7 +104,7 @@ def test_scaled_product_is_written_in_the_type_asked_for(code: str, size: int) -
     assert _typed("aten::_scaled_mm", new, [*[""] * 6, code, "False"]).bytes == 40 + size * 16
     old = [*_F8, "", "Scalar", *_SCALES, "", "Scalar"]  # before torch 2.5
     found = _typed("aten::_scaled_mm", old, [*[""] * 3, code, *[""] * 3, "False"])
-    assert (found.bytes, found.precision) == (40 + size * 16, "f8")
+    assert (found.bytes, found.precision) == (40 + size * 16, "f8_e4m3")
 
 
 def test_scaled_product_without_a_type_has_that_of_its_factors() -> None:
