@@ -158,6 +158,8 @@ class KernelShape(NamedTuple):
     l1_bytes: int | None = None  # likewise
     l2_bytes: int | None = None
     layer: str = ""  # of the model, that it was executed for; "": not known
+    on_gpu: bool | None = None  # or another accelerator; None: as the library says
+    counted: bool | None = None  # whether a profiler or counters counted `flops`; None: on a GPU they were
 
 
 class KernelCall(NamedTuple):

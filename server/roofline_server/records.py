@@ -104,7 +104,11 @@ class KernelKind(NamedTuple):
     note: str
 
 
-PRECISIONS = ("", "f32", "f64", "bf16", "f16", "s8", "u8", "tf32", "f8_e4m3", "f8_e5m2", "s4", "u4")
+# By their number in stored columns: new ones are appended.
+PRECISIONS = (
+    *("", "f32", "f64", "bf16", "f16", "s8", "u8", "tf32", "f8_e4m3", "f8_e5m2", "s4", "u4"),
+    *("f8", "f4"),
+)
 
 
 def precision_code(name: str) -> int:

@@ -20,7 +20,8 @@ from .types import element_type
 
 _INPUT = re.compile(r"(\w+)\[([\d,]*)\]")
 _VARIANT = re.compile(r"^_?(?:Mkl)?(?:Native)?(?:Fused)?|WithBias$")
-_MATMUL, _GRADIENT = "MatMul", "gradient_tape/"
+_MATMUL = "MatMul"
+_GRADIENT = re.compile(r"gradient_tape/|(?:^|/)gradients(?:_\d+)?/.*_grad/")  # of a tape; of tf.gradients
 _FORWARD = ("Conv2D", "Conv3D", "DepthwiseConv2dNative")
 _OF_INPUT, _OF_WEIGHTS = re.compile(r"BackpropInput(?:V2)?$"), re.compile(r"BackpropFilter(?:V2)?$")
 
@@ -145,9 +146,12 @@ class TensorFlowWork:
         both, that of the weights, X' x dY, over the first of both; TensorFlow appends "_1" to the name of
         the latter where it makes both.
         """
-        if _GRADIENT not in name:
-            return a[1] if a[1] in b else 0
         of_weights, of_input = a[0] == b[0], a[1] == b[1]
+        if not _GRADIENT.search(name):
+            if a[1] == b[0]:
+                return a[1]
+            # X x W' or, by a gradient of another name, X' x dY of a layer as wide as its input.
+            return a[1] if of_input and not of_weights else 0
         if of_weights and of_input:
             of_weights = f"{name}_1" not in self._names
         return a[0] if of_weights else a[1] if of_input else 0

@@ -9,6 +9,7 @@ flash_attn 2.7 and 2.8.
 from __future__ import annotations
 
 import re
+from math import prod
 from typing import Any, Callable, NamedTuple, Sequence  # noqa: UP035  # hooks may import this on Python 3.8
 
 from .types import ElementType, element_type
@@ -22,6 +23,7 @@ from .work import (
     attention,
     convolution,
     convolution_backward,
+    grouped_product,
     linear,
     product,
     recurrent,
@@ -60,6 +62,13 @@ class Arguments(NamedTuple):
     def is_sparse(self, at: int) -> bool:
         """A sparse tensor has a shape and no strides."""
         return bool(self.shape(at)) and at < len(self.strides) and not self.strides[at]
+
+    def elements(self, at: int) -> int:
+        """Those that a tensor has in memory, 0 of what is none: along strides of 0 there is one alone."""
+        shape, strides = self.shape(at), self.strides[at] if at < len(self.strides) else ()
+        if len(strides) == len(shape):
+            shape = [size for size, stride in zip(shape, strides) if stride]  # noqa: B905  # Python 3.8
+        return prod(shape) if self.shape(at) else 0
 
     def value(self, at: int) -> str:
         return str(self.values[at]) if at < len(self.values) else ""
@@ -121,9 +130,32 @@ def _product(a: int, b: int) -> Formula:
     def formula(given: Arguments) -> ShapeWork | None:
         if given.is_sparse(a) or given.is_sparse(b):
             return None
-        return product(given.shape(a), given.shape(b))
+        return _reading(_added(given) if a else 0, product(given.shape(a), given.shape(b)))
 
     return formula
+
+
+def _added(given: Arguments) -> int:
+    """Elements of what a product is added to, which comes before its factors; times 0 it is not read."""
+    return 0 if given.value(3) in ("0", "0.", "0.0") else given.elements(0)
+
+
+def _reading(more: int, work: ShapeWork | None) -> ShapeWork | None:
+    """With so many elements more that are read."""
+    return work and work._replace(elements=work.elements + more)
+
+
+def _product_sum(given: Arguments) -> ShapeWork | None:
+    """A sum over all products of a batch."""
+    work = product(given.shape(1), given.shape(2))
+    if work is None:
+        return None
+    out = work.outputs // given.shape(1)[0]
+    return _reading(_added(given), work._replace(elements=work.elements - work.outputs + out, outputs=out))
+
+
+def _grouped_product(given: Arguments) -> ShapeWork | None:
+    return grouped_product(given.shape(0), given.shape(1), *given.shape(2)[:1] or (1,))
 
 
 def _int32(given: Arguments, read: ElementType) -> ElementType | None:
@@ -137,6 +169,13 @@ def _scaled_output(given: Arguments, read: ElementType) -> ElementType | None:
     if not given.kind(at):
         return read  # the default
     return element_type(_SCALAR_TYPES.get(given.value(at), ""))
+
+
+def _written_as(at: int) -> Callable[[Arguments, ElementType], ElementType | None]:
+    """The type is the argument there, by default that which is read."""
+    return lambda given, read: (
+        element_type(_SCALAR_TYPES.get(given.value(at), "")) if given.kind(at) else read
+    )
 
 
 def _linear(given: Arguments) -> ShapeWork | None:
@@ -165,6 +204,17 @@ def _convolution(
     return formula
 
 
+def _pointwise_convolution(given: Arguments) -> ShapeWork | None:
+    """Behind the weights come bias, padding, stride and dilation; with a tensor that is added to the output,
+    which is as large, before the weights."""
+    if len(given.shape(2)) < 3:
+        return _convolution(4, 3, 5)(given)
+    without = given._replace(
+        **{name: [column[0], *column[2:]] for name, column in given._asdict().items() if column}
+    )
+    return _reading(given.elements(1), _convolution(4, 3, 5)(without))
+
+
 def _convolution_backward(given: Arguments) -> ShapeWork | None:
     is_transposed = given.flag(7)
     mask = [one == "True" for one in re.findall("True|False", given.value(10))]
@@ -173,33 +223,64 @@ def _convolution_backward(given: Arguments) -> ShapeWork | None:
     return convolution_backward(given.shape(0), given.shape(1), given.shape(2), is_transposed, mask)
 
 
-def _attention(causal: int, first: int = 0, factor: float = FORWARD) -> Formula:
+def _attention(causal: int, first: int = 0, factor: float = FORWARD, bias: int = 0) -> Formula:
+    """bias: position of what is added to the scores."""
+
     def formula(given: Arguments) -> ShapeWork | None:
         query, key, value = (given.shape(first + i) for i in range(3))
         is_causal = given.flag(causal)
         mask = None if is_causal is None else AttentionMask(ahead=0 if is_causal else None)
-        return attention(query, key, value, mask, factor)
+        return _reading(_bias(given, first, bias), attention(query, key, value, mask, factor))
 
     return formula
 
 
-def _flash_mask(given: Arguments, causal: int) -> AttentionMask | None:
-    """How far queries see back and ahead follows `causal`, -1: to the end. None: not recorded."""
-    is_causal, back, ahead = given.flag(causal), given.numbers(causal + 1), given.numbers(causal + 2)
+def _bias(given: Arguments, query: int, at: int) -> int:
+    """Elements of what is added to the scores; a mask of bits is small."""
+    return given.elements(at) if at and given.kind(at) == given.kind(query) else 0
+
+
+def _flash_mask(given: Arguments, causal: int, window: int = 0) -> AttentionMask | None:
+    """How far queries see back and ahead follows `causal`, or is at `window` where there is one; -1: to the
+    end. None: not recorded."""
+    is_causal = given.flag(causal)
+    back, ahead = (given.numbers((window or causal + 1) + i) or [-1] * bool(window) for i in range(2))
     if is_causal is None or not (back and ahead):
         return None
     seen = 0 if is_causal else ahead[0]
     return AttentionMask(back[0] if back[0] >= 0 else None, seen if seen >= 0 else None, is_at_end=True)
 
 
-def _flash_attention(causal: int, first: int = 0, factor: float = FORWARD) -> Formula:
-    """The flash_attn package's own operators have (batch, length, heads, width), and since 2.1, longer than
-    they are operators of torch, masks that end with the last key."""
+def _flash_attention(
+    causal: int, first: int = 0, factor: float = FORWARD, window: int = 0, begins: int = 0
+) -> Formula:
+    """Of flash_attn, and what torch calls for it: (batch, length, heads, width), masks that end with the last
+    key, as since 2.1. begins: position of the begins of sequences in a tensor, which are not recorded."""
 
     def formula(given: Arguments) -> ShapeWork | None:
         shapes = (given.shape(first + i) for i in range(3))
         query, key, value = ([s[0], s[2], s[1], s[3]] for s in shapes)
-        return attention(query, key, value, _flash_mask(given, causal), factor)
+        if begins and given.shape(begins):
+            return None
+        return attention(query, key, value, _flash_mask(given, causal, window), factor)
+
+    return formula
+
+
+def _efficient_attention(
+    mask: int, window: int, begins: int, first: int = 0, factor: float = FORWARD
+) -> Formula:
+    """(batch, length, heads, width). mask: position of its kind, 0 none, 1 the first query sees the first
+    key, 2 the last all keys; window: of how far back they see; begins: as of `_flash_attention`."""
+
+    def formula(given: Arguments) -> ShapeWork | None:
+        query, key, value = ([s[0], s[2], s[1], s[3]] for s in (given.shape(first + i) for i in range(3)))
+        if given.shape(begins):
+            return None
+        kind, seen = given.numbers(mask), None
+        if kind and not given.numbers(window):
+            seen = AttentionMask(ahead=0 if kind[0] else None, is_at_end=kind[0] == 2)
+        return _reading(_bias(given, first, first + 3), attention(query, key, value, seen, factor))
 
     return formula
 
@@ -252,23 +333,31 @@ def _onednn_recurrent(factor: float = FORWARD) -> Formula:
 PRODUCTS = {
     "aten::mm": (0, 1),
     "aten::addmm": (1, 2),
+    "aten::addmm_": (1, 2),
     "aten::_addmm_activation": (1, 2),
     "aten::bmm": (0, 1),
     "aten::baddbmm": (1, 2),
+    "aten::baddbmm_": (1, 2),
     "aten::mv": (0, 1),
     "aten::addmv": (1, 2),
     "aten::dot": (0, 1),
     "aten::vdot": (0, 1),
     "aten::_int_mm": (0, 1),
     "aten::_scaled_mm": (0, 1),
+    "aten::_scaled_mm_v2": (0, 1),
 }
 # Of products that are written in another type than the first factor's, which is given too.
 OUTPUT_TYPES: dict[str, Callable[[Arguments, ElementType], ElementType | None]] = {
     "aten::_int_mm": _int32,
     "aten::_scaled_mm": _scaled_output,
+    "aten::_scaled_mm_v2": _written_as(9),
+    "aten::_grouped_mm": _written_as(4),
 }
 FORMULAS: dict[str, Formula] = {
     **{name: _product(*factors) for name, factors in PRODUCTS.items()},
+    "aten::addbmm": _product_sum,
+    "aten::addbmm_": _product_sum,
+    "aten::_grouped_mm": _grouped_product,
     "aten::mkldnn_linear": _linear,
     "mkldnn::_linear_pointwise": _linear,
     "mkl::_mkl_linear": _linear,
@@ -277,17 +366,23 @@ FORMULAS: dict[str, Formula] = {
     "aten::convolution_overrideable": _convolution(3, 4, 5, transposed=6, output_padding=7, groups=8),
     "aten::mkldnn_convolution": _convolution(4, 3, 5),
     "aten::cudnn_convolution": _convolution(3, 2, 4),
+    "aten::cudnn_convolution_relu": _convolution(3, 4, 5),
+    "mkldnn::_convolution_pointwise": _pointwise_convolution,
     "aten::cudnn_convolution_transpose": _convolution(4, 2, 5, transposed=True, output_padding=3, groups=6),
     "aten::miopen_convolution": _convolution(4, 3, 5),
     "aten::convolution_backward": _convolution_backward,
     "aten::_scaled_dot_product_flash_attention": _attention(4),
-    "aten::_scaled_dot_product_flash_attention_for_cpu": _attention(4),
-    "aten::_scaled_dot_product_efficient_attention": _attention(6),
-    "aten::_scaled_dot_product_cudnn_attention": _attention(6),
+    "aten::_scaled_dot_product_flash_attention_for_cpu": _attention(4, bias=5),
+    "aten::_scaled_dot_product_efficient_attention": _attention(6, bias=3),
+    "aten::_scaled_dot_product_cudnn_attention": _attention(6, bias=3),
     "aten::_scaled_dot_product_flash_attention_backward": _attention(11, 1, ATTENTION_BACKWARD),
-    "aten::_scaled_dot_product_flash_attention_for_cpu_backward": _attention(7, 1, ATTENTION_BACKWARD),
-    "aten::_scaled_dot_product_efficient_attention_backward": _attention(11, 1, ATTENTION_BACKWARD),
-    "aten::_scaled_dot_product_cudnn_attention_backward": _attention(14, 1, ATTENTION_BACKWARD),
+    "aten::_scaled_dot_product_flash_attention_for_cpu_backward": _attention(7, 1, ATTENTION_BACKWARD, 8),
+    "aten::_scaled_dot_product_efficient_attention_backward": _attention(11, 1, ATTENTION_BACKWARD, 4),
+    "aten::_scaled_dot_product_cudnn_attention_backward": _attention(14, 1, ATTENTION_BACKWARD, 8),
+    "aten::_flash_attention_forward": _flash_attention(8, window=11, begins=3),
+    "aten::_flash_attention_backward": _flash_attention(11, 1, ATTENTION_BACKWARD, window=15, begins=6),
+    "aten::_efficient_attention_forward": _efficient_attention(9, 13, 4),
+    "aten::_efficient_attention_backward": _efficient_attention(14, 18, 6, 1, ATTENTION_BACKWARD),
     "flash_attn::_flash_attn_forward": _flash_attention(5),
     "flash_attn::_flash_attn_backward": _flash_attention(11, 1, ATTENTION_BACKWARD),
     "flash_attn::_flash_attn_varlen_forward": _flash_attention_varlen(3),

@@ -36,6 +36,18 @@ def product(a: Sequence[int], b: Sequence[int], times: float = 1.0) -> ShapeWork
     return ShapeWork(times * 2.0 * out * a[-1], prod(a) + prod(b) + out, outputs=out)
 
 
+def grouped_product(a: Sequence[int], b: Sequence[int], groups: int) -> ShapeWork | None:
+    """Products of different size that lie in a tensor one behind the other (torch.nn.functional.grouped_mm):
+    a (m, k) or (groups, m, k) times b (k, n) or (groups, k, n), each row or column in one group."""
+    if len(a) == len(b) == 3:
+        return product(a, b)
+    if not 2 <= min(len(a), len(b)) <= max(len(a), len(b)) <= 3 or a[-1] != b[-2]:
+        return None
+    # Groups along k make a product each, together as many FLOPs as one.
+    out = a[-2] * b[-1] * (groups if len(a) == len(b) else 1)
+    return ShapeWork(2.0 * a[-2] * a[-1] * b[-1], prod(a) + prod(b) + out, outputs=out)
+
+
 def linear(x: Sequence[int], weight: Sequence[int]) -> ShapeWork | None:
     """x (..., k) times the transpose of weight (n, k)."""
     if not x or len(weight) != 2 or x[-1] != weight[1]:

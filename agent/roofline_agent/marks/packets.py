@@ -33,6 +33,7 @@ SEEN = struct.Struct("<sxxx")  # b"R", to a wrapper: the rank that its command i
 FEWER = struct.Struct("<sxxxI")  # b"N", to a wrapper: record kernels of so many times fewer steps
 SPAN_NAME = re.compile(r"[a-z]+(\.[a-z0-9_-]+)+")
 COUNTS = ("flops", "bytes", "dram_bytes", "l1_bytes", "l2_bytes")
+FLAGS = ("on_gpu", "counted")  # true, false or not known
 
 
 class ParsedMark(NamedTuple):
@@ -205,6 +206,8 @@ def parse_shape(data: bytes) -> KernelShape:
     """A kernel's description from a wrapper. Raises ValueError or TypeError for anything else."""
     shape = KernelShape(*json.loads(data))
     for name, value in shape._asdict().items():
+        if name in FLAGS and (value is None or isinstance(value, bool)):
+            continue
         allowed = (int, type(None)) if name in COUNTS else (str,)
         if not isinstance(value, allowed) or isinstance(value, bool):
             raise ValueError(f"{name} of a kernel is {type(value).__name__}")

@@ -30,6 +30,7 @@ from .series import Series, columns, counter_set, is_of_process, scope_of
 RECORDED = "recorded"  # a rank's `framework`: it was a file
 VALUES_PER_BATCH = 25_000
 THINGS_PER_BATCH = 1000
+MOST_PARTS = 200_000  # calls that all sums of a file are sent as
 MAX_TEXT = 1000
 _MAX_COUNT = 2**62
 LONGEST_S = 50 * 366 * 86400.0  # nothing is recorded for half a century: a larger number is no time
@@ -117,7 +118,7 @@ def batches(found: Collector, target: Target) -> Iterator[Batch]:
         found.warn("it does not say how long it ran: totals have no place in time and are not sent")
     started = Event(EventKind.RANK_STARTED, begin, begin, rank)
     ended = [Event(EventKind.RANK_EXITED, end, end, rank)]
-    if any(True for _ in _launches(found)):
+    if _covers(found):
         ended.append(Event(EventKind.KERNELS_COVERED, begin, end, rank))
     # The first batch covers the whole time; the others hold more of the same time.
     yield Batch(begin, end, events=[started], ranks=[rank])
@@ -128,6 +129,16 @@ def batches(found: Collector, target: Target) -> Iterator[Batch]:
     for marks in _groups(_marks(found, rank, begin)):
         yield Batch(end, end, marks=marks, ranks=[rank])
     yield Batch(end, end, events=ended, ranks=[rank])
+
+
+def _covers(found: Collector) -> bool:
+    """Whether its kernels are all there were at any time. Those laid one behind the other are so as a whole
+    only: they tell nothing of one step."""
+    if any(step.t_s is not None and step.step_time_s is not None for step in found.steps):
+        laid = (one for one in _launches(found) if one.start_s is None and one.time_s is not None)
+        if any(laid):
+            return False
+    return any(True for _ in _launches(found))
 
 
 def _groups(things: Iterator[T]) -> Iterator[list[T]]:
@@ -206,21 +217,23 @@ def _launches(found: Collector) -> Iterator[Launch]:
     """Every launch; of kernels that the tool summed up itself, one for all their launches."""
     yield from found.launches or ()
     for kernel in found.summed:
-        note = f"sum of {kernel.launches} launches" if kernel.launches > 1 else ""
         yield Launch(
             kernel.name,
             kernel.time_s,
             kernel.flops,
             kernel.bytes,
             precision=kernel.precision,
-            note="; ".join(filter(None, (kernel.note, note))),
+            note=kernel.note,
             count=kernel.launches,
+            on_gpu=kernel.on_gpu,
+            counted=kernel.counted,
         )
 
 
 def _calls(found: Collector, rank: Rank, begin: int) -> Iterator[Call]:
     """Launches in time; those without a start are laid one behind the other."""
     laid = 0.0
+    most_parts = MOST_PARTS // max(1, sum(launch.count > 1 for launch in _launches(found)))
     for launch in _launches(found):
         if launch.time_s is None:
             found.warn("kernels without a time cannot be placed and are not sent")
@@ -231,7 +244,23 @@ def _calls(found: Collector, rank: Rank, begin: int) -> Iterator[Call]:
             continue
         laid = start + launch.time_s
         placed = "" if launch.start_s is not None else "placed behind the kernel before it"
-        yield Call(rank, shape_of(launch, placed), begin + round(start * 1e9), round(launch.time_s * 1e9))
+        parts = max(1, min(launch.count, most_parts))
+        if parts < launch.count:
+            found.warn("of kernels that were launched very often, a call that is sent stands for several")
+        shape, lasted = shape_of(_part(launch, parts), placed), launch.time_s / parts
+        for at in range(parts):
+            yield Call(rank, shape, begin + round((start + at * lasted) * 1e9), round(lasted * 1e9))
+
+
+def _part(launch: Launch, parts: int) -> Launch:
+    """One of so many equal parts of a sum."""
+    if launch.count == 1:
+        return launch
+    return launch._replace(
+        flops=None if launch.flops is None else launch.flops / parts,
+        bytes={level: moved / parts for level, moved in launch.bytes.items()},
+        note="; ".join(filter(None, (launch.note, f"sum of {launch.count} launches in equal parts"))),
+    )
 
 
 def shape_of(launch: Launch, placed: str = "") -> KernelShape:
@@ -248,6 +277,8 @@ def shape_of(launch: Launch, placed: str = "") -> KernelShape:
         "; ".join(filter(None, (launch.note, placed)))[:MAX_TEXT],
         **{f"{level}_bytes": _count(launch.bytes.get(level)) for level in LEVELS},
         layer=launch.layer[:MAX_TEXT],
+        on_gpu=launch.on_gpu,
+        counted=launch.counted,
     )
 
 

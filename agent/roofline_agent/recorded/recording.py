@@ -25,6 +25,8 @@ class Launch(NamedTuple):
     note: str = ""
     count: int = 1  # type: ignore[assignment]
     layer: str = ""  # of the model, as a framework's profiler was told; "" not known
+    on_gpu: bool | None = None  # or another accelerator; None: as the library says
+    counted: bool | None = None  # whether the FLOPs were counted; None: on a GPU they were
 
 
 class LaunchColumns(NamedTuple):
@@ -65,6 +67,8 @@ class Kernel(NamedTuple):
     bytes: Mapping[str, float]
     precision: str = ""
     note: str = ""
+    on_gpu: bool | None = None  # as of Launch
+    counted: bool | None = None
 
     @property
     def flops_per_s(self) -> float | None:

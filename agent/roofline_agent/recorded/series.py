@@ -105,18 +105,22 @@ class Series:
         if name not in self._names:
             return
         instance = "" if self._rank is not None else one.scope
-        if one.coverage is not None:
-            key = (instance, name)
-            self._coverage[key] = min(one.coverage, self._coverage.get(key, 1.0))
         if one.t_s is None:
+            self._note_coverage(instance, name, one.coverage)
             _add(self._totals.setdefault(instance, {}), name, one.value, one.kind)
             return
         if one.t_s != self._t_s:
             yield from self._moment()
             self._t_s = one.t_s
+        self._note_coverage(instance, name, one.coverage)
         if one.kind == "total":
             self._read.add(name)
         _add(self._now.setdefault(instance, {}), name, one.value, one.kind)
+
+    def _note_coverage(self, instance: str, name: str, coverage: float | None) -> None:
+        if coverage is not None:
+            key = (instance, name)
+            self._coverage[key] = min(coverage, self._coverage.get(key, 1.0))
 
     def finish(self) -> Iterator[Sample]:
         """The rows that were still open, and those of totals."""
@@ -151,11 +155,22 @@ class Series:
                 if zeros := self._zeros({name: values[name] for name in values if name in summed}):
                     yield self._row(instance, min(self._begin_ns, time_ns), zeros)
             for name, value in values.items():
-                if value is not None and name in summed:
-                    key = (instance, name)
-                    values[name] = self._sums[key] = self._sums.get(key, 0.0) + value
+                if name in summed:
+                    values[name] = self._sum(instance, name, value)
             yield self._row(instance, time_ns, values)
         self._now, self._coverage = {}, {}
+
+    def _sum(self, instance: str, name: str, value: float | None) -> float | None:
+        """The counter's reading behind an increment. One that nobody knows is a gap, behind which it goes on:
+        the coverage of 0 says so, else it begins again."""
+        key = (instance, name)
+        sum_so_far = self._sums.get(key, 0.0)
+        if value is None and key in self._sums and self._coverage.get(key) != 0:
+            if not sum_so_far:
+                return None  # a counter that has counted nothing yet cannot fall
+            sum_so_far = 0.0
+        self._sums[key] = sum_so_far + (value or 0.0)
+        return self._sums[key]
 
     def _row(self, instance: str, time_ns: int, values: dict[str, float | None]) -> Sample:
         row: list[float | None] = []

@@ -212,4 +212,6 @@ def _prepare(shape: KernelShape) -> Launch:
         variant=shape.variant,
         problem=problem,
         note=shape.note,
+        on_gpu=shape.on_gpu,
+        counted=shape.counted,
     )

@@ -255,7 +255,7 @@ class AgentLink:
             for call in some:
                 if call.shape not in self._kernels:
                     number = len(self._kernels)
-                    self._socket.send(KERNEL.pack(b"K", number) + json.dumps(call.shape).encode())
+                    self._socket.send(KERNEL.pack(b"K", number) + _described(call.shape))
                     self._kernels[call.shape] = number
             kernels = [self._kernels[call.shape] for call in some]
             starts = [call.start_ns + to_node_time for call in some]
@@ -266,3 +266,9 @@ class AgentLink:
             self._covered_ns = until
             if last:
                 return
+
+
+def _described(shape: KernelShape) -> bytes:
+    """As JSON. An agent of an earlier release does not know the last two fields, which are rarely set."""
+    is_plain = shape.on_gpu is None and shape.counted is None
+    return json.dumps(shape[:-2] if is_plain else shape).encode()

@@ -66,7 +66,7 @@ def read(path: Path, borders: Sequence[tuple[int, int, int]], unix_minus_node_ns
     with contextlib.closing(Collector(keep_launches=True)) as found:
         with open_binary(str(path)) as stream:
             text = Text(path.name, stream)
-            kineto.read(text, found, each=True)
+            kineto.read(text, found, with_layers=True)
         if found.started_ns is None or not found.launches:
             raise Unreadable("the trace holds no operator and no kernel")
         return _by_step(found.launches, found.started_ns, borders, unix_minus_node_ns)

@@ -106,6 +106,7 @@ def _shape(body: str, order: tuple[int, ...]) -> KernelShape | None:
     note = ""
     if fpmath:
         note = f"{'integers' if fpmath[2] else 'f32'} may be computed as {fpmath[1]} (fpmath mode)"
+    on_gpu = _ENGINE.fullmatch(fields[0]) is not None and "gpu" in fields[0]
     return KernelShape(
         library="onednn",
         operation=primitive.operation,
@@ -116,6 +117,8 @@ def _shape(body: str, order: tuple[int, ...]) -> KernelShape | None:
         flops=_countable(work.flops),
         bytes=_countable(work.bytes),
         note="; ".join(filter(None, (work.note, note))),
+        on_gpu=True if on_gpu else None,
+        counted=False if on_gpu else None,
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-KNOWN = ("f64", "f32", "tf32", "f16", "bf16", "f8", "f8_e4m3", "f8_e5m2", "s8", "u8", "s4", "u4")
+KNOWN = ("f64", "f32", "tf32", "f16", "bf16", "f8", "f8_e4m3", "f8_e5m2", "f4", "s8", "u8", "s4", "u4")
 _KINDS = {
     "f": ("f", "fp", "float"),
     "bf": ("bf", "bfloat"),

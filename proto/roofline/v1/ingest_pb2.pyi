@@ -292,7 +292,7 @@ class Steps(_message.Message):
     def __init__(self, rank: _Optional[int] = ..., marks: _Optional[int] = ..., like: _Optional[int] = ..., names: _Optional[_Iterable[str]] = ..., counted: _Optional[int] = ..., numbers: _Optional[bytes] = ...) -> None: ...
 
 class Kernel(_message.Message):
-    __slots__ = ("library", "operation", "variant", "precision", "implementation", "problem", "flops", "bytes", "note", "dram_bytes", "l1_bytes", "l2_bytes", "layer")
+    __slots__ = ("library", "operation", "variant", "precision", "implementation", "problem", "flops", "bytes", "note", "dram_bytes", "l1_bytes", "l2_bytes", "layer", "on_gpu", "counted")
     LIBRARY_FIELD_NUMBER: _ClassVar[int]
     OPERATION_FIELD_NUMBER: _ClassVar[int]
     VARIANT_FIELD_NUMBER: _ClassVar[int]
@@ -306,6 +306,8 @@ class Kernel(_message.Message):
     L1_BYTES_FIELD_NUMBER: _ClassVar[int]
     L2_BYTES_FIELD_NUMBER: _ClassVar[int]
     LAYER_FIELD_NUMBER: _ClassVar[int]
+    ON_GPU_FIELD_NUMBER: _ClassVar[int]
+    COUNTED_FIELD_NUMBER: _ClassVar[int]
     library: str
     operation: str
     variant: str
@@ -319,7 +321,9 @@ class Kernel(_message.Message):
     l1_bytes: int
     l2_bytes: int
     layer: str
-    def __init__(self, library: _Optional[str] = ..., operation: _Optional[str] = ..., variant: _Optional[str] = ..., precision: _Optional[str] = ..., implementation: _Optional[str] = ..., problem: _Optional[str] = ..., flops: _Optional[int] = ..., bytes: _Optional[int] = ..., note: _Optional[str] = ..., dram_bytes: _Optional[int] = ..., l1_bytes: _Optional[int] = ..., l2_bytes: _Optional[int] = ..., layer: _Optional[str] = ...) -> None: ...
+    on_gpu: bool
+    counted: bool
+    def __init__(self, library: _Optional[str] = ..., operation: _Optional[str] = ..., variant: _Optional[str] = ..., precision: _Optional[str] = ..., implementation: _Optional[str] = ..., problem: _Optional[str] = ..., flops: _Optional[int] = ..., bytes: _Optional[int] = ..., note: _Optional[str] = ..., dram_bytes: _Optional[int] = ..., l1_bytes: _Optional[int] = ..., l2_bytes: _Optional[int] = ..., layer: _Optional[str] = ..., on_gpu: bool = ..., counted: bool = ...) -> None: ...
 
 class Calls(_message.Message):
     __slots__ = ("rank", "kernel", "start_ns", "duration_ns")

@@ -18,7 +18,8 @@ from .duration_bins import BINS, bin_of, quantiles
 from .stretch_index import Stretches, StretchIndex
 
 SUMMED = ("flops", "bytes", "dram", "l1", "l2")
-ADDED = ("kernel", "duration_ns", *SUMMED, "on_gpu")
+FLAGS = ("on_gpu", "counted")
+ADDED = ("kernel", "duration_ns", *SUMMED, *FLAGS)
 KIND_BITS = 24  # of a group's number that tell the kind of kernel
 KEPT_ROWS = 1 << 18  # sums and bins that are kept before equal ones are put together
 UNKNOWN = KernelKind("", "unknown", "", "", "", "", "")
@@ -50,6 +51,7 @@ class KernelTotal(NamedTuple):
     l2: float | None
     on_gpu: bool
     time: Spread
+    counted: bool = False  # its FLOPs, by a profiler
 
 
 class Phases:
@@ -109,7 +111,7 @@ class Adder:
 
     def add(self, calls: Table) -> None:
         """calls: rank, kernel (number), time_ns, duration_ns, and where there are flops, bytes, dram, l1, l2,
-        on_gpu; server time."""
+        on_gpu, counted; server time."""
         rank = calls["rank"].astype(np.int64)
         middle = calls["time_ns"] + calls["duration_ns"] // 2
         at, inside = self._stretches.find(rank, middle)
@@ -151,6 +153,7 @@ class Adder:
                 if plain[f"{name}_calls"][at] == calls:
                     known[name] = plain[name][at]
             p5, p25, p50, p75, p95 = times[at]
+            on_gpu, counted = (plain[name][at] > 0 for name in FLAGS)
             found.append(
                 KernelTotal(
                     rank,
@@ -159,8 +162,9 @@ class Adder:
                     calls,
                     plain["time_ns"][at],
                     **known,
-                    on_gpu=plain["on_gpu"][at] > 0,
+                    on_gpu=on_gpu,
                     time=Spread(p5, p25, p50, p75, p95, plain["recorded"][at]),
+                    counted=counted if plain["counted_calls"][at] else on_gpu,
                 )
             )
         return sorted(found, key=lambda total: (total.rank, -total.time_ns))
@@ -187,7 +191,7 @@ def _added(group: Ints, calls: Table, weight: Floats | None) -> tuple[Table, Tab
         "shortest": np.minimum.reduceat(ordered, at),
         "longest": np.maximum.reduceat(ordered, at),
     }
-    for name in (*SUMMED, "on_gpu"):
+    for name in (*SUMMED, *FLAGS):
         sums[name], sums[f"{name}_calls"] = _sum_of(calls.get(name), order, at, weight)
     return sums, bins
 

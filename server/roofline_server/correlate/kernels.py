@@ -35,11 +35,13 @@ def total(windows: Table, calls: Table, coverage: Table) -> Table:
     """One row per window of a rank that has coverage or calls.
 
     windows: rank, window, step, begin_ns, end_ns. calls: rank, time_ns (start), duration_ns, flops, bytes,
-    precision (code); dram, l1, l2 (bytes) where a profiler counted them, on_gpu (1 or 0).
+    precision (code); dram, l1, l2 (bytes) where a profiler counted them, on_gpu (1 or 0), and counted
+    (1 or 0), whether a call's FLOPs were counted, where it is not as on_gpu.
     coverage: rank, begin_ns, end_ns. A call belongs to the window that holds its middle. Sums are exact
     int64; calls whose FLOPs or bytes are not known are counted in `unmodelled`, not as zero. A sum
     of FLOPs or bytes is over the `flop_calls`, `byte_calls`, `dram_calls`, `l1_calls`, ... that have them.
     l1, l2, and FLOPs of a precision (`flops_bf16`) are absent where no call of the rank has any.
+    `counted_calls` are those with counted FLOPs, absent where they are the `gpu_calls`.
     `unsized_flops` are those of calls without bytes, `idle_bytes` those of calls without FLOPs: absent alike.
     `first_ns` is when the first of a window's calls began, `last_ns` when the last had ended; ABSENT if none.
     """
@@ -84,6 +86,13 @@ def _total_of(windows: Table, calls: Table, coverage: Table, together: InARow) -
     return result
 
 
+def counted_calls(sums: Table) -> Ints:
+    """Of each window how many calls have counted FLOPs: those of a GPU where the sums say nothing else."""
+    on_gpu = sums.get("gpu_calls", np.zeros(rows(sums), np.int64))
+    counted = sums.get("counted_calls", on_gpu)
+    return np.where(counted == ABSENT, on_gpu, counted)
+
+
 def _numbers(calls: Table) -> tuple[dict[str, Ints], dict[str, Bools]]:
     """What is summed, a number a call; and of what is absent where a rank has none of it, which calls are."""
     no_flops, no_bytes = calls["flops"] == ABSENT, calls["bytes"] == ABSENT
@@ -106,6 +115,10 @@ def _numbers(calls: Table) -> tuple[dict[str, Ints], dict[str, Bools]]:
         known["unsized_flops"], rare["unsized_flops"] = np.where(unsized, calls["flops"], 0), unsized
     if idle.any():
         known["idle_bytes"], rare["idle_bytes"] = np.where(idle, calls["bytes"], 0), idle
+    if "counted" in calls:
+        on_gpu = known["gpu_calls"] > 0
+        counted = ~no_flops & np.where(calls["counted"] == ABSENT, on_gpu, calls["counted"] > 0)
+        known["counted_calls"], rare["counted_calls"] = counted.astype(np.int64), counted != on_gpu
     for name in LEVELS:
         if name in calls:
             counted = calls[name] != ABSENT

@@ -35,6 +35,7 @@ class LayerTotal(NamedTuple):
     unsized: int
     precision: int
     on_gpu: bool
+    counted: bool  # of some the FLOPs, by a profiler
 
 
 class LayerTotals(NamedTuple):
@@ -52,8 +53,8 @@ WAITING = "waiting"  # column: 1 for what only waits
 def by_layer(calls: Table, begin: Ints, end: Ints, nested: Collection[int]) -> LayerTotals:
     """The layers that took most of the steps first.
 
-    calls: kernel, time_ns, duration_ns, flops, bytes, precision, layer, and on_gpu and WAITING where some
-    are; a call is of the step that holds its middle. begin, end: of the steps, in order of time, apart.
+    calls: kernel, time_ns, duration_ns, flops, bytes, precision, layer, and on_gpu, counted, WAITING where
+    some are; a call is of the step that holds its middle. begin, end: of the steps, in order of time, apart.
     nested: kernels of which the duration is what they spend outside those they call, so that they do not run
     side by side.
     """
@@ -116,6 +117,8 @@ def _total(layer: str, calls: Table, of_step: Floats) -> LayerTotal:
     computes = flops > 0
     by_precision = np.bincount(calls["precision"].astype(np.int64), flops)
     on_gpu = calls.get("on_gpu", np.zeros(rows(calls), np.int64))
+    by_profiler = calls.get("counted", on_gpu)
+    by_profiler = counted & (np.where(by_profiler == ABSENT, on_gpu, by_profiler) > 0)
     both = computes & sized
     return LayerTotal(
         layer,
@@ -129,4 +132,5 @@ def _total(layer: str, calls: Table, of_step: Floats) -> LayerTotal:
         int((computes & ~sized).sum()),
         int(by_precision.argmax()),
         bool((on_gpu > 0).any()),
+        bool(by_profiler.any()),
     )

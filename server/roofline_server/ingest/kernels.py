@@ -44,6 +44,11 @@ def calls_of(batch: Any, ranks: Ranks) -> Table | None:
     return table if len(durations) else None
 
 
+def _is_on_gpu(kernel: Any) -> bool:
+    known: bool = kernel.on_gpu if kernel.HasField("on_gpu") else kernel.library in GPU_LIBRARIES
+    return known
+
+
 def by_work(calls: Table) -> dict[str, Table]:
     """dataset -> calls: what is work, and what only waits."""
     if WAITS not in calls:
@@ -62,9 +67,12 @@ def with_kernels(calls: Table, kernels: Sequence[Any], name_ids: NameIds, node: 
         known = [getattr(k, field) if k.HasField(field) else ABSENT for k in kernels]
         if name in ("flops", "bytes") or any(size != ABSENT for size in known):
             calls[name] = np.array(known, np.int64)[at]
-    on_gpu = np.array([k.library in GPU_LIBRARIES for k in kernels], np.int64)
+    on_gpu = np.array([_is_on_gpu(k) for k in kernels], np.int64)
     if on_gpu.any():
         calls["on_gpu"] = on_gpu[at]
+    counted = np.array([k.counted if k.HasField("counted") else _is_on_gpu(k) for k in kernels], np.int64)
+    if (counted != on_gpu).any():  # else who reads them takes the one for the other
+        calls["counted"] = counted[at]
     calls["precision"] = np.array([precision_code(k.precision) for k in kernels], np.int64)[at]
     waiting = np.array([k.variant == WAITING for k in kernels], np.bool_)
     if waiting.any():

@@ -64,7 +64,8 @@ class _KernelColumns(NamedTuple):
     by_precision: Mapping[str, Ints]  # FLOPs of each precision that any has
     has_flops: bool = True  # of any call the FLOPs are known
     has_bytes: bool = True
-    on_gpu: bool = False  # of some the kernels ran on a GPU, where a profiler counted their FLOPs
+    on_gpu: bool = False  # some of the kernels ran on a GPU
+    counted: bool = False  # of some kernels a profiler counted the FLOPs
     step: Ints | None = None  # number of the window's step; None: not known
     levels: Mapping[str, Ints] = {}  # as `dram`, of levels that a profiler counted somewhere: "l1", "l2"
     calls: Ints | None = None  # how many kernels; None: not known

@@ -59,6 +59,19 @@ def test_gradients_of_a_square_layer_are_told_apart_by_their_names() -> None:
     assert flops(both[0]) == 2 * N * IN * IN, "the only one is that of the weights: the input needs none"
 
 
+def test_gradients_of_a_graph_are_told_apart_as_those_of_a_tape() -> None:
+    shapes = f"(float[{N},{IN}];float[{N},{IN}])"
+    name = "train/gradients/model/dense/MatMul_grad/MatMul"
+    both = operation(name, "MatMul", shapes), operation(f"{name}_1", "MatMul", shapes)
+    assert [flops(one, *both) for one in both] == [2 * N * N * IN, 2 * N * IN * IN]
+
+
+def test_product_that_may_be_a_gradient_or_have_a_transposed_factor_is_unknown() -> None:
+    assert flops(operation("MatMul", "MatMul", f"(float[{N},{IN}];float[{N},{IN}])")) is None
+    assert flops(operation("MatMul", "MatMul", f"(float[{N},{IN}];float[{OUT},{IN}])")) == 2 * N * IN * OUT
+    assert flops(operation("MatMul", "MatMul", f"(float[{N},{N}];float[{N},{N}])")) == 2 * N**3
+
+
 def test_convolution_has_the_output_that_its_gradients_show() -> None:
     """Stride 2: 16 x 16 outputs of a 32 x 32 image."""
     expected = 2 * N * 16 * 16 * 64 * 3 * 3 * 8

@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 import pytest
+from roofline.answers.precisions import KNOWN
 from roofline_agent.by_shape.torch_operators import FORMULAS, Arguments, OperatorWork, why_unknown, work_of
 from roofline_agent.by_shape.work import MASK_UNKNOWN
 
@@ -31,9 +32,16 @@ def work_if_known(
     ("name", "shapes", "flops", "elements"),
     [
         ("aten::mm", [[64, 16], [16, 48]], 2 * 64 * 16 * 48, 64 * 16 + 16 * 48 + 64 * 48),
-        ("aten::addmm", [[48], [32, 16], [16, 48]], 2 * 32 * 16 * 48, 32 * 16 + 16 * 48 + 32 * 48),
+        ("aten::addmm", [[48], [32, 16], [16, 48]], 2 * 32 * 16 * 48, 48 + 32 * 16 + 16 * 48 + 32 * 48),
         ("aten::bmm", [[5, 4, 3], [5, 3, 2]], 2 * 5 * 4 * 3 * 2, 5 * (4 * 3 + 3 * 2 + 4 * 2)),
-        ("aten::baddbmm", [[5, 4, 2], [5, 4, 3], [5, 3, 2]], 240, 130),
+        ("aten::baddbmm", [[5, 4, 2], [5, 4, 3], [5, 3, 2]], 240, 130 + 40),
+        ("aten::addmm_", [[4, 2], [4, 3], [3, 2]], 48, 8 + 12 + 6 + 8),
+        ("aten::baddbmm_", [[5, 4, 2], [5, 4, 3], [5, 3, 2]], 240, 130 + 40),
+        ("aten::addbmm", [[4, 2], [5, 4, 3], [5, 3, 2]], 240, 8 + 60 + 30 + 8),
+        ("aten::_grouped_mm", [[9, 4], [3, 4, 5], [3]], 2 * 9 * 4 * 5, 36 + 60 + 45),
+        ("aten::_grouped_mm", [[3, 9, 4], [4, 5], [3]], 2 * 9 * 4 * 5, 108 + 20 + 45),
+        ("aten::_grouped_mm", [[9, 4], [4, 5], [3]], 2 * 9 * 4 * 5, 36 + 20 + 3 * 45),
+        ("aten::_grouped_mm", [[3, 9, 4], [3, 4, 5]], 2 * 3 * 9 * 4 * 5, 3 * (36 + 20 + 45)),
         ("aten::mv", [[7, 3], [3]], 42, 21 + 3 + 7),
         ("aten::dot", [[9], [9]], 18, 9 + 9 + 1),
         ("aten::mkldnn_linear", [[2, 5, 3], [4, 3]], 2 * 10 * 3 * 4, 30 + 12 + 40),
@@ -42,6 +50,14 @@ def work_if_known(
 def test_products(name: str, shapes: list[Any], flops: float, elements: int) -> None:
     found = work(name, shapes)
     assert (found.flops, found.bytes, found.precision) == (flops, 4.0 * elements, "f32")
+
+
+def test_what_a_product_is_added_to_is_read_unless_it_is_taken_times_zero() -> None:
+    shapes = [[5, 4, 2], [5, 4, 3], [5, 3, 2]]
+    assert work("aten::baddbmm", shapes, {3: "0."}).bytes == 4 * 130
+    expanded = Arguments(shapes, ["float"] * 3, ["", "", "", "1"], [[0, 2, 1], [12, 3, 1], [6, 2, 1]])
+    found = work_of("aten::baddbmm", expanded)
+    assert found is not None and found.bytes == 4 * (130 + 8), "one matrix for all five"
 
 
 @pytest.mark.parametrize(
@@ -72,9 +88,14 @@ def _typed(name: str, types: list[str], values: list[str] | None = None) -> Oper
 _F8, _SCALES = ["c10::Float8_e4m3fn"] * 2, ["float", "float"]
 
 
+@pytest.mark.parametrize("kind", ["double", "float", "half", "bfloat16", "float8_e5m2", "int8", "uint8"])
+def test_precisions_are_those_that_ceilings_have(kind: str) -> None:
+    assert work("aten::mm", [[2, 2], [2, 2]], kind=kind).precision in KNOWN
+
+
 def test_product_of_integers_is_written_as_int32() -> None:
     found = _typed("aten::_int_mm", ["signed char", "signed char"])
-    assert (found.bytes, found.precision) == (32 + 8 + 4 * 16, "i8")
+    assert (found.bytes, found.precision) == (32 + 8 + 4 * 16, "s8")
 
 
 @pytest.mark.parametrize(("code", "size"), [("15", 2), ("6", 4), ("5", 2), ("24", 1)])
@@ -83,7 +104,7 @@ def test_scaled_product_is_written_in_the_type_asked_for(code: str, size: int) -
     assert _typed("aten::_scaled_mm", new, [*[""] * 6, code, "False"]).bytes == 40 + size * 16
     old = [*_F8, "", "Scalar", *_SCALES, "", "Scalar"]  # before torch 2.5
     found = _typed("aten::_scaled_mm", old, [*[""] * 3, code, *[""] * 3, "False"])
-    assert (found.bytes, found.precision) == (40 + size * 16, "f8")
+    assert (found.bytes, found.precision) == (40 + size * 16, "f8_e4m3")
 
 
 def test_scaled_product_without_a_type_has_that_of_its_factors() -> None:
@@ -195,6 +216,26 @@ def test_attention_counts_what_the_mask_leaves() -> None:
     assert (unknown.flops, unknown.note) == (whole, MASK_UNKNOWN)
 
 
+@pytest.mark.parametrize(
+    ("name", "first", "bias"),
+    [
+        ("efficient_attention", 0, 3),
+        ("cudnn_attention", 0, 3),
+        ("flash_attention_for_cpu", 0, 5),
+        ("efficient_attention_backward", 1, 4),
+        ("cudnn_attention_backward", 1, 8),
+        ("flash_attention_for_cpu_backward", 1, 8),
+    ],
+)
+def test_bias_of_attention_is_read(name: str, first: int, bias: int) -> None:
+    shapes: list[Any] = [[]] * first + [*_QKV] + [[]] * (bias - first - 3)
+    plain, biased = work(_SDPA + name, shapes), work(_SDPA + name, [*shapes, [2, 8, 128, 128]])
+    assert (biased.flops, biased.bytes) == (plain.flops, (plain.bytes or 0) + 4 * 2 * 8 * 128 * 128)
+    kinds = ["float"] * bias + ["bool"]
+    masked = work_of(_SDPA + name, Arguments([*shapes, [2, 8, 128, 128]], kinds))
+    assert masked is not None and masked.bytes == plain.bytes
+
+
 def test_heads_may_share_keys_and_lengths_may_differ() -> None:
     shapes = [[1, 32, 10, 128], [1, 8, 1000, 128], [1, 8, 1000, 128]]
     assert work(f"{_SDPA}flash_attention", shapes, {4: "False"}).flops == 2 * 32 * 10 * 1000 * 256
@@ -219,6 +260,50 @@ def test_package_of_flash_attention_has_lengths_before_heads() -> None:
     shapes = [[2, 128, 8, 64]] * 3
     found = work("flash_attn::_flash_attn_forward", shapes, {5: "False", 6: "-1", 7: "-1"})
     assert found.flops == work(f"{_SDPA}flash_attention", _QKV, {4: "False"}).flops
+
+
+@pytest.mark.parametrize(
+    ("name", "first", "off", "causal", "at_end", "begins"),
+    [
+        ("flash_attention_forward", 0, {8: "False"}, {8: "True"}, True, 3),
+        ("flash_attention_backward", 1, {11: "False"}, {11: "True"}, True, 6),
+        ("efficient_attention_forward", 0, {9: "0"}, {9: "1"}, False, 4),
+        ("efficient_attention_forward", 0, {9: "0"}, {9: "2"}, True, 4),
+        ("efficient_attention_backward", 1, {14: "0"}, {14: "1"}, False, 6),
+    ],
+)
+def test_what_torch_calls_for_attention(
+    name: str, first: int, off: dict[int, str], causal: dict[int, str], at_end: bool, begins: int
+) -> None:
+    whole = 2 * 2 * 8 * 100 * 128 * (64 + 64) * (2.5 if first else 1)
+    shapes: list[Any] = [[2, 100, 8, 64]] * (first + 1) + [[2, 128, 8, 64]] * 2
+    assert work(f"aten::_{name}", shapes, off).flops == whole
+    seen = sum(range(29, 129)) if at_end else sum(range(1, 101))
+    assert work(f"aten::_{name}", shapes, causal).flops == whole * seen / (100 * 128)
+    assert work(f"aten::_{name}", shapes).note == MASK_UNKNOWN
+    many = shapes + [[]] * (begins - len(shapes)) + [[3]]
+    assert work_if_known(f"aten::_{name}", many, off) is None, "how long each is, is not in the trace"
+
+
+def test_what_torch_calls_for_attention_may_have_a_window_and_a_bias() -> None:
+    shapes = [[2, 128, 8, 64]] * 3
+    window = work("aten::_flash_attention_forward", shapes, {8: "False", 11: "9", 12: "0"})
+    assert window.flops == 2 * 2 * 8 * (sum(range(1, 10)) + 119 * 10) * 128
+    plain = work("aten::_efficient_attention_forward", shapes, {9: "0"})
+    biased = work("aten::_efficient_attention_forward", [*shapes, [2, 8, 128, 128]], {9: "0"})
+    assert (biased.bytes or 0) - (plain.bytes or 0) == 4 * 2 * 8 * 128 * 128
+    assert work("aten::_efficient_attention_forward", shapes, {9: "1", 13: "9"}).note == MASK_UNKNOWN
+
+
+def test_convolutions_with_what_is_fused_to_them() -> None:
+    shapes = [[1, 8, 16, 16], [8, 8, 3, 3], [8]]
+    plain = work("aten::cudnn_convolution_relu", shapes, {3: "[1, 1]", 4: "[1, 1]", 5: "[1, 1]"})
+    assert plain.flops == 2 * 16 * 16 * 8 * 8 * 9
+    onednn = work("mkldnn::_convolution_pointwise", shapes, {3: "[1, 1]", 4: "[1, 1]", 5: "[1, 1]"})
+    assert onednn == plain
+    added = [shapes[0], [1, 8, 16, 16], *shapes[1:]]
+    binary = work("mkldnn::_convolution_pointwise", added, {4: "[1, 1]", 5: "[1, 1]", 6: "[1, 1]"})
+    assert (binary.flops, binary.bytes) == (plain.flops, (plain.bytes or 0) + 4 * 8 * 16 * 16)
 
 
 _FLASH = "flash_attn::_flash_attn"

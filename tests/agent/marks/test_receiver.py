@@ -219,6 +219,7 @@ def wrapped(site: Site, pid: int | None = None) -> socket.socket:
         pytest.param(kernel(body=["\ud800", "b", "c", "d", "e", "f", 1, 2]), id="half-a-pair"),
         pytest.param(kernel(body=[*SHAPE[:9], 1, 2, "many"]), id="level-of-wrong-type"),
         pytest.param(kernel(body=[*SHAPE[:9], 1, -2, 3]), id="level-below-zero"),
+        pytest.param(kernel(body=[*SHAPE[:13], 1, None]), id="flag-of-wrong-type"),
     ],
 )
 def test_hostile_kernel_is_refused(site: Site, packet: bytes) -> None:
@@ -389,11 +390,12 @@ def test_mark_of_a_process_already_gone_is_refused(tmp_path: Path) -> None:
 def test_kernel_calls_of_a_wrapped_rank(site: Site) -> None:
     link = wrapped(site)
     link.send(kernel(0))
-    link.send(kernel(1, SHAPE._replace(operation="matmul")))
+    on_gpu = SHAPE._replace(operation="matmul", on_gpu=True, counted=False)
+    link.send(kernel(1, on_gpu))
     link.send(calls_packet((0, 10, 5), (1, 20, 6), begin=5, through=50))
     _, calls, events = site.take()
     rank = site.discovery.ranks[os.getpid()]
-    assert calls == [Call(rank, SHAPE, 10, 5), Call(rank, SHAPE._replace(operation="matmul"), 20, 6)]
+    assert calls == [Call(rank, SHAPE, 10, 5), Call(rank, on_gpu, 20, 6)]
     assert events == [Event(EventKind.KERNELS_COVERED, 5, 50, rank)]
 
 

@@ -64,9 +64,32 @@ def test_launches_without_a_time_stamp_lie_behind_each_other() -> None:
 def test_kernels_summed_by_their_tool_are_sent_too() -> None:
     found = collected()
     found.kernel(Kernel("gemm", 6, 3.0, 600.0, {"dram": 60.0}))
-    (call,) = [call for batch in made(found) for call in batch.calls]
-    assert (call.shape.operation, call.shape.flops, call.duration_ns) == ("gemm", 600, 3 * SECOND)
+    calls = [call for batch in made(found) for call in batch.calls]
+    assert [(call.start_ns - BEGIN, call.duration_ns) for call in calls] == [
+        (at * SECOND // 2, SECOND // 2) for at in range(6)
+    ]
+    (call,) = {call._replace(start_ns=0) for call in calls}
+    assert (call.shape.operation, call.shape.flops, call.shape.dram_bytes) == ("gemm", 100, 10)
     assert "sum of 6 launches" in call.shape.note
+    assert (call.shape.on_gpu, call.shape.counted) == (None, None)
+
+
+def test_kernels_launched_very_often_are_sent_in_fewer_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("roofline_agent.recorded.batches.MOST_PARTS", 10)
+    found = collected(Launch("often", 1.0, 1e6, count=1000), Launch("seldom", 1.0, 9.0, count=3))
+    calls = [call for batch in made(found) for call in batch.calls]
+    assert [(call.shape.operation, call.shape.flops) for call in calls] == [
+        *[("often", 200_000)] * 5,
+        *[("seldom", 3)] * 3,
+    ]
+    assert any("stands for several" in one.text for one in found.warnings)
+
+
+def test_where_kernels_ran_and_whether_their_flops_were_counted_is_sent() -> None:
+    found = collected(Launch("a", 1.0, 5.0, on_gpu=True, counted=False))
+    found.kernel(Kernel("region", 1, 1.0, 5.0, {}, counted=True))
+    first, second = (call.shape for batch in made(found) for call in batch.calls)
+    assert ((first.on_gpu, first.counted), (second.on_gpu, second.counted)) == ((True, False), (None, True))
 
 
 def test_whole_time_is_watched_and_the_rank_ends() -> None:
@@ -76,6 +99,20 @@ def test_whole_time_is_watched_and_the_rank_ends() -> None:
     kinds = [event.kind for batch in sent for event in batch.events]
     assert kinds == [EventKind.RANK_STARTED, EventKind.RANK_EXITED, EventKind.KERNELS_COVERED]
     assert {rank.key for batch in sent for rank in batch.ranks} == {"worker:3"}
+
+
+def test_kernels_without_a_time_stamp_are_all_of_the_run_but_of_no_step() -> None:
+    def covered(*launches: Launch) -> bool:
+        found = collected(*launches)
+        found.steps.append(StepLine(1, None, t_s=0.0, step_time_s=1.0))
+        kinds = [event.kind for batch in made(found) for event in batch.events]
+        return EventKind.KERNELS_COVERED in kinds
+
+    placed, laid = Launch("a", 1.0, start_s=0.0), Launch("b", 1.0)
+    assert covered(placed)
+    assert not covered(placed, laid)
+    assert covered(placed, Launch("c", None, 5.0)), "it is not sent"
+    assert not covered()
 
 
 def test_batches_stay_small() -> None:

@@ -46,6 +46,8 @@ def test_kernel_is_joined_by_the_id_of_its_operator() -> None:
     assert by_name(got)["sgemm"].note == "aten::mm: FLOPs by its shapes"
     assert by_name(got)["relu"].flops is None
     assert got.warnings == []
+    got = found_in(trace([operator("aten::mm", 0, 10, 5, **_MM), kernel("k", 20, 4, 5)]), kineto.read, True)
+    assert [(one.library, one.counted) for one in got.launches or []] == [("cuda", False)]
 
 
 def test_kernels_that_stand_before_their_operators_are_joined_too() -> None:
@@ -150,3 +152,29 @@ def test_products_of_sparse_matrices_are_named_and_do_not_get_the_flops_that_tor
     got = found(operator("aten::mm", 0, 10, 5, **_MM), operator("aten::mm", 20, 10, 6, **given))
     assert sum(one.flops or 0.0 for one in got.kernels) == _MM_FLOPS
     assert warned(got, "aten::mm of sparse matrices")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "void cutlass::device_kernel<GemmUniversal<Tile<1>, cute::Copy_Atom<SM90, half_t>, void> >(Params)",
+        "void cutlass::device_kernel<GemmUniversal<Tile<1>, cute::Copy_Atom<SM90, ha",
+    ],
+)
+def test_template_arguments_make_no_helper_of_a_product(name: str) -> None:
+    got = found(operator("aten::mm", 0, 10, 5, **_MM), kernel(name, 20, 4, 5))
+    assert by_name(got)[name].flops == _MM_FLOPS
+
+
+def test_names_of_helpers_may_have_template_arguments() -> None:
+    helper = (
+        "void at::native::vectorized_elementwise_kernel<4, FillFunctor<gemm_t>, at::Array<char*, 1> >(int)"
+    )
+    got = found(operator("aten::mm", 0, 10, 5, **_MM), kernel(helper, 20, 4, 5), kernel("sgemm", 30, 4, 5))
+    assert (by_name(got)[helper].flops, by_name(got)["sgemm"].flops) == (None, _MM_FLOPS)
+
+
+def test_pointwise_part_of_a_recurrent_layer_has_no_flops_of_its_products() -> None:
+    pointwise = kernel("void elemWiseRNNcell<float, float, 0>(int)", 30, 9, 5)
+    got = found(operator("aten::mm", 0, 10, 5, **_MM), kernel("sgemm", 20, 4, 5), pointwise)
+    assert [one.flops for one in got.kernels] == [None, _MM_FLOPS]

@@ -119,6 +119,18 @@ def test_operator_with_flops_here_and_none_there_loses_neither() -> None:
     assert got["aten::mul (with FLOPs)"][1:4] == (1, pytest.approx(5e-6), 100)
 
 
+def test_operators_of_a_cpu_are_sent_each_at_its_time() -> None:
+    """So that each step has its own FLOPs."""
+    events = [operator("aten::mm", 1e6 * step, 5e5, flops=100 + step) for step in range(3)]
+    got = found([*events, operator("aten::mm", 3e6, 10)], keep_launches=True)
+    launches = [(one.name, one.start_s, one.flops, one.count) for one in got.launches or []]
+    assert launches == [
+        *(("aten::mm (with FLOPs)", pytest.approx(step), 100 + step, 1) for step in range(3)),
+        ("aten::mm", pytest.approx(3), None, 1),
+    ]
+    assert by_name(got) == by_name(found([*events, operator("aten::mm", 3e6, 10)]))
+
+
 @given(
     st.lists(st.tuples(st.integers(0, 50), st.integers(0, 50)), min_size=1, max_size=30), st.integers(1, 40)
 )

@@ -172,6 +172,12 @@ def test_tensor_instructions_count_by_architecture(cc: str, metric: str, factor:
     assert kernel_of((metric, "inst", "10"), cc=cc).flops == 10 * factor
 
 
+def test_integers_of_tensor_cores_have_the_precision_that_ceilings_have() -> None:
+    assert kernel_of(("sm__inst_executed_pipe_tensor_op_imma.sum", "inst", "10"), cc="8.0").precision == "s8"
+    counted = ("sm__ops_path_tensor_src_int8.sum", "", "1,000")
+    assert kernel_of(counted, cc="9.0").precision == "s8"
+
+
 def test_tensor_instructions_of_hopper_say_nothing() -> None:
     one = kernel_of(*ops(ffma="1"), ("sm__inst_executed_pipe_tensor.sum", "inst", "10"), cc="9.0")
     assert one.flops is None

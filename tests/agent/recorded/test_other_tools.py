@@ -301,6 +301,8 @@ def test_table_with_steps_is_no_metrics_of_lightning_unless_it_has_epochs(tmp_pa
 def test_hpl_on_a_gpu_is_no_ceiling_of_the_cpus() -> None:
     (ceiling,) = read(str(OURS / "hpl" / "nvidia_one_gpu.out")).ceilings
     assert ceiling.device == "gpu 0"
+    assert read(str(OURS / "hpl" / "nvidia_one_gpu.out")).kernels[0].on_gpu
+    assert not read(str(OURS / "hpl" / "one_process.out")).kernels[0].on_gpu
     (ceiling,) = read(str(OURS / "hpl" / "one_process.out")).ceilings
     assert ceiling.device == ""
 

@@ -48,9 +48,22 @@ def test_total_of_a_run_of_unknown_length_has_no_place() -> None:
 def test_events_of_one_metric_are_added_and_one_that_is_missing_leaves_no_sum() -> None:
     imc = [counter("dram_read_bytes", v, 1.0, scope="socket 0") for v in (10, 20)]
     assert rows(*imc, rank=None)[-1].values == (30.0,)
-    assert rows(*imc, counter("dram_read_bytes", None, 1.0, scope="socket 0"), rank=None)[-1].values == (
-        None,
-    )
+    (begun,) = rows(*imc, counter("dram_read_bytes", None, 1.0, scope="socket 0"), rank=None)
+    assert (begun.time_ns, begun.values) == (BEGIN + SECOND, (0.0,)), "from here on it counts"
+
+
+def test_counter_that_was_not_counted_goes_on_behind_the_gap() -> None:
+    shown = [counter("a", 5, 1.0), counter("a", None, 2.0), counter("a", 7, 3.0)]
+    assert [r.values for r in rows(*shown)] == [(0.0,), (5.0,), (0.0,), (7.0,)], "it falls: it began again"
+    covered = [one._replace(coverage=0.0 if one.value is None else 1.0) for one in shown]
+    assert [r.values for r in rows(*covered)] == [(0.0, 1.0), (5.0, 1.0), (5.0, 0.0), (12.0, 1.0)]
+    first = [counter("a", None, 1.0), counter("a", 7, 2.0)]
+    assert [(r.time_ns, r.values) for r in rows(*first)] == [
+        (BEGIN + SECOND, (0.0,)),
+        (BEGIN + 2 * SECOND, (7.0,)),
+    ]
+    idle = [counter("a", 0, 1.0), counter("a", None, 2.0), counter("a", 7, 3.0)]
+    assert [r.values for r in rows(*idle)] == [(0.0,), (0.0,), (None,), (7.0,)]
 
 
 def test_counter_that_is_cumulative_in_the_file_grows_by_its_differences() -> None:
@@ -85,6 +98,18 @@ def test_coverage_stands_beside_its_metric_least_first() -> None:
     found, _ = columns([counter("a", 5, 1.0, coverage=0.5)], process=True)
     metric, share = counter_set("perf", found, Scope.PROCESS).metrics
     assert (metric.kind, share.name, share.coverage_of) == (MetricKind.CUMULATIVE, "a.coverage", "a")
+
+
+def test_coverage_is_that_of_its_own_interval() -> None:
+    shares = [(0.25, 0.3), (0.5, 0.6), (1.0, 0.9)]
+    made = rows(
+        *(
+            counter(name, 1, float(at), coverage=share)
+            for at, pair in enumerate(shares, 1)
+            for name, share in zip("ab", pair, strict=True)
+        )
+    )
+    assert [r.values[1::2] for r in made[1:]] == shares
 
 
 def test_what_was_never_counted_makes_no_column() -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 
 import pytest
+from roofline_agent.recorded import reader
 from roofline_agent.recorded.collector import Collector
 
 from .traces import read
@@ -64,6 +66,12 @@ def test_loops_nest_and_lines_do_not(tmp_path: Path) -> None:
     found = found_in(tmp_path, nested, line("Sparse Core Ops", (3, 0, 9)))
     times = {one.name: one.time_s for one in found.kernels}
     assert times == pytest.approx({"%while.5": 4e-3, "%fusion.1": 3e-3, "%dot.2": 12e-3})
+
+
+def test_operations_of_a_device_are_not_the_cpus(tmp_path: Path) -> None:
+    found_in(tmp_path, line("XLA Ops", (2, 0, 5)))
+    with contextlib.closing(reader.read(str(tmp_path / "made.xplane.pb"), keep_launches=True)) as found:
+        assert [(one.on_gpu, one.counted) for one in found.launches or []] == [(True, False)]
 
 
 def test_transfers_beside_the_operations_are_phases_and_no_kernels(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import socket
 import subprocess
@@ -12,13 +13,14 @@ from pathlib import Path
 
 import pytest
 from roofline_agent.marks.listener import MarkListener
-from roofline_agent.marks.packets import parse_calls
+from roofline_agent.marks.packets import parse_calls, parse_shape
 from roofline_agent.marks.receiver import MarkReceiver
 from roofline_agent.ranks.discovery import Discovery
 from roofline_agent.records import KernelShape
 from roofline_agent.run import agent_link
 from roofline_agent.run.agent_link import DROPPED, AgentLink, Border
 from roofline_agent.verbose import KernelStretch, TimedCall
+from roofline_step._packets import KERNEL
 
 from tests.fakes import FakeAgent, clean_environ, ended
 
@@ -80,6 +82,17 @@ def test_times_that_cannot_be_cost_only_themselves(link: AgentLink, path: Path) 
         link.send_calls([TimedCall(shape, 10**30, 1)], 10)
         link.send_calls([TimedCall(shape, 1, 1)], 20)
         assert sum(data[:1] == b"C" for _, data in agent.poll(0.2)) == 1
+
+
+def test_agent_of_an_earlier_release_understands_kernels_of_cpus(link: AgentLink, path: Path) -> None:
+    shape = KernelShape("onednn", "convolution", "", "f32", "jit", "mb1", 10, 20)
+    on_gpu = shape._replace(on_gpu=True, counted=False)
+    with FakeAgent(path) as agent:
+        assert connect(link)
+        link.send_calls([TimedCall(shape, 1, 1), TimedCall(on_gpu, 2, 1)], 10)
+        kernels = [data[KERNEL.size :] for _, data in agent.poll(0.2) if data[:1] == b"K"]
+    assert [len(json.loads(data)) for data in kernels] == [13, 15]
+    assert [parse_shape(data) for data in kernels] == [shape, on_gpu]
 
 
 def test_only_the_time_of_stretches_is_claimed(link: AgentLink, path: Path) -> None:

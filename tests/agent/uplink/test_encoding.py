@@ -155,6 +155,13 @@ def test_bytes_of_levels_that_a_profiler_counted() -> None:
     assert not sent.HasField("dram_bytes"), "missing is not zero"
 
 
+def test_where_a_kernel_ran_is_sent_where_its_library_does_not_say_so() -> None:
+    calls = [Call(ONE, SHAPE, 1, 2), Call(ONE, SHAPE._replace(on_gpu=True, counted=False), 3, 4)]
+    first, second = decode(Batch(0, 9, calls=calls)).kernels
+    assert not first.HasField("on_gpu") and not first.HasField("counted")
+    assert (second.on_gpu, second.HasField("counted"), second.counted) == (True, True, False)
+
+
 def test_events() -> None:
     events = [Event(EventKind.LOST, 1, 2, None, 3, "marks"), Event(EventKind.RANK_EXITED, 4, 4, TWO)]
     batch = decode(Batch(0, 9, events=events))

@@ -75,6 +75,13 @@ def test_all_of_a_line() -> None:
     )
 
 
+def test_engine_says_where_it_ran() -> None:
+    for engine, flags in (("cpu", (None, None)), ("gpu:1", (True, False)), ("cpu2gpu", (True, False))):
+        call = onednn.parse("onednn_verbose,v1," + V3_CONVOLUTION.replace("exec,cpu", f"exec,{engine}"))
+        assert call is not None
+        assert (call.shape.on_gpu, call.shape.counted) == flags
+
+
 @pytest.mark.parametrize(
     "line",
     [

@@ -91,6 +91,13 @@ def test_gpu_and_unknown_kinds() -> None:
     assert (cpu.on_gpu, gpu.on_gpu, gpu.kind.operation) == (False, True, "unknown")
 
 
+def test_flops_of_a_gpu_are_counted_unless_it_is_said_otherwise() -> None:
+    plain = calls((7, 1, 0, 2), (7, 2, 0, 1), on_gpu=(0, 1))
+    assert [t.counted for t in added(plain, {7: None})] == [False, True]
+    other = calls((7, 1, 0, 2), (7, 2, 0, 1), on_gpu=(0, 1), counted=(1, 0))
+    assert [t.counted for t in added(other, {7: None})] == [True, False]
+
+
 def test_call_is_in_the_phase_that_holds_its_middle() -> None:
     phases = Phases(
         spans(

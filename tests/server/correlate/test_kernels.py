@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
-from roofline_server.correlate.kernels import covered, merge, total
+from roofline_server.correlate.kernels import counted_calls, covered, merge, total
 from roofline_server.records import ABSENT, Ints, Table, precision_code, rows
 
 from ..builders import MS, table, window_table
@@ -135,6 +135,18 @@ def test_traffic_of_caches_is_summed_over_the_calls_that_have_it() -> None:
     assert (found["l1"].tolist(), found["l1_calls"].tolist()) == ([7, 5], [1, 1])
     assert (found["l2"].tolist(), found["l2_calls"].tolist()) == ([3, 3], [2, 1])
     assert "l1" not in total(window_table([(1, 1, 0, 100)]), calls((1, 5, 1)), coverage())
+
+
+def test_windows_have_counted_flops_where_a_gpu_has_unless_it_is_said_otherwise() -> None:
+    windows = window_table([(1, 1, 0, 100), (2, 1, 0, 100)])
+    made = {**calls((1, 5, 1), (1, 6, 1), (2, 7, 1)), "on_gpu": ints(1, 1, 1)}
+    plain = total(windows, made, coverage())
+    assert ("counted_calls" in plain, counted_calls(plain).tolist()) == (False, [2, 1])
+    made["flops"][1] = ABSENT  # of a kernel that helps
+    found = total(windows, made | {"counted": ints(0, ABSENT, 1)}, coverage())
+    assert counted_calls(found).tolist() == [0, 1]
+    on_cpu = made | {"on_gpu": ints(0, 0, 0), "counted": ints(1, 0, ABSENT)}
+    assert counted_calls(total(windows, on_cpu, coverage())).tolist() == [1, 0]
 
 
 def test_window_is_complete_when_all_of_it_was_watched() -> None:

@@ -112,6 +112,17 @@ def test_samples_carry_rank_number_node_and_incarnation() -> None:
     }
 
 
+def test_kernel_is_on_a_gpu_if_its_agent_says_so_else_by_its_library() -> None:
+    b = full_batch()
+    b.kernels[0].library = "cuda"
+    calls = frames(b)["job", "calls"]
+    assert (calls["on_gpu"].tolist(), "counted" in calls) == ([1, 0], False)
+    b.kernels[0].counted = False
+    b.kernels[1].on_gpu = True
+    calls = frames(b)["job", "calls"]
+    assert (calls["on_gpu"].tolist(), calls["counted"].tolist()) == ([1, 1], [0, 1])
+
+
 def test_absent_values_survive() -> None:
     found = frames(full_batch())
     assert found["job", "samples_process"]["cpu_ns"].tolist()[1] == ABSENT
@@ -121,6 +132,7 @@ def test_absent_values_survive() -> None:
     assert np.isnan(load[1])
     assert found["job", "calls"]["flops"].tolist() == [1000, ABSENT]
     assert found["job", "calls"]["bytes"].tolist() == [100, ABSENT]
+    assert not {"on_gpu", "counted"} & found["job", "calls"].keys()
     assert found["job", "marks"]["examples"].tolist() == [ABSENT, 32]
 
 

@@ -38,7 +38,7 @@ class _Run(NamedTuple):
     def kernel(self) -> Kernel:
         flops = 2 / 3 * self.size**3 + 1.5 * self.size**2
         name = f"HPL N={self.size} NB={self.block} P={self.grid[0]} Q={self.grid[1]}"
-        return Kernel(name, 1, self.seconds, flops, {}, "f64", "FLOPs as HPL counts them")
+        return Kernel(name, 1, self.seconds, flops, {}, "f64", "FLOPs as HPL counts them", counted=False)
 
 
 def sniff(head: str) -> int:
@@ -68,7 +68,7 @@ def read(text: Text, found: Collector) -> None:
     if last is not None:
         runs.append(last)
     for run in runs:
-        found.kernel(run.kernel)
+        found.kernel(run.kernel._replace(on_gpu=is_of_gpus or None))
     if runs:
         _add_ceiling(found, max(runs, key=lambda run: run.gflops), is_of_gpus)
 

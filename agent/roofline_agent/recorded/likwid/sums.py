@@ -124,4 +124,4 @@ class GroupSums:
         if self.time_s is None and flops is None and not moved:
             return None
         note = f"group {self.group}" if self.group else ""
-        return Kernel(name, max(self.calls, 1), self.time_s, flops, moved, precision, note)
+        return Kernel(name, max(self.calls, 1), self.time_s, flops, moved, precision, note, counted=True)

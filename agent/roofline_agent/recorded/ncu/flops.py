@@ -34,7 +34,7 @@ _OP = "sass_thread_inst_executed_op_{}_pred_on.sum"
 _OPS = "sass_thread_inst_executed_ops_{0}add_{0}mul_{0}fma_pred_on.sum"
 _PRECISIONS = {"f": "f32", "d": "f64", "h": "f16"}
 _FLOPS_OF = {"add": 1.0, "mul": 1.0, "fma": 2.0}
-_PIPES = {"hmma": "f16", "imma": "i8", "dmma": "f64"}
+_PIPES = {"hmma": "f16", "imma": "s8", "dmma": "f64"}
 _VOLTA, _TURING, _AMPERE = 512.0, 2048.0, 4096.0
 _SHAPE = re.compile(
     r"(?:^|[_a-z])[a-z](16816|16832|1688|884|161616)(?:gemm|cudnn|fprop|dgrad|wgrad|conv|_|$)"

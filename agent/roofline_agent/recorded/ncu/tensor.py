@@ -15,7 +15,7 @@ _PATH = re.compile(
     r"sm(?:sp)?__(?P<count>ops_path_tensor_(?:op_(?P<op>[a-z]+)_)?src_(?P<src>[a-z0-9_]+?)(?:_dst_(?P<dst>[a-z0-9]+))?"
     r"(?:_sparsity_(?P<sparsity>on|off))?\.sum)(?:\.per_second|\.per_cycle_elapsed)?"
 )
-_TYPES = {"fp": "f", "bf": "bf", "tf": "tf", "int": "i"}
+_TYPES = {"fp": "f", "bf": "bf", "tf": "tf", "int": "s"}
 
 
 def operations(found: LaunchMetrics, elapsed: Elapsed) -> dict[str, float] | None:

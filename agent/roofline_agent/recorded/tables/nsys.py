@@ -171,7 +171,7 @@ class _NsysReader:
         time_s, count, name = _seconds(row, "total time"), row.number("instances"), row.text("name")
         if time_s is None or not count or not name:
             return False
-        self._kernels.append(Kernel(name, int(count), time_s, None, {}))
+        self._kernels.append(Kernel(name, int(count), time_s, None, {}, on_gpu=True))
         return True
 
     def _activity(self, row: TableRow) -> bool:
@@ -334,7 +334,7 @@ class _NsysReader:
             if self._kinds & _OWN_REPORTS.get(category, set()):
                 continue
             if category == "CUDA_KERNEL":
-                self._found.kernel(Kernel(name, count, time_s, None, {}))
+                self._found.kernel(Kernel(name, count, time_s, None, {}, on_gpu=True))
             elif category == "MEMORY_OPER":
                 self._copies[name] = (count, time_s)
             else:

@@ -22,9 +22,10 @@ from .trace import thread_of
 
 _HELPS = re.compile(
     r"^void epilogue::|split_?k_?reduce|reduce_kernel|To(?:Nhwc|Nchw)"
-    r"|transpose|elementwise|copy|fill|convert|memset|im2col",
+    r"|transpose|elem(?:ent)?wise|copy|fill|convert|memset|im2col",
     re.I,
 )
+_TEMPLATE_ARGUMENTS = re.compile(r"<[^<>]*>")
 _COMPUTES = re.compile(
     r"gemm|gemv|conv|mma|cutlass|wgrad|dgrad|fprop|winograd|Cijk_|flash|attention|attn|rnn|lstm|gru|matmul",
     re.I,
@@ -142,7 +143,12 @@ def _owners_of(launches: RecordLog[_TracedLaunch], calls: OperatorCalls) -> dict
 @lru_cache(maxsize=8192)
 def _role(kernel: str) -> str:
     """What a kernel's name shows that it does for its operator: "helps", "computes", "" nothing."""
-    return "helps" if _HELPS.search(kernel) else "computes" if _COMPUTES.search(kernel) else ""
+    # Types of a product's copies ("Copy_Atom") and of what is fused to it are among its arguments.
+    function, before = kernel, ""
+    while function != before:
+        function, before = _TEMPLATE_ARGUMENTS.sub("", function), function
+    function = function.partition("<")[0]  # of a name that was cut off
+    return "helps" if _HELPS.search(function) else "computes" if _COMPUTES.search(kernel) else ""
 
 
 def _shared(kernel: Launch, call: OperatorCall, share: _Share) -> Launch:
@@ -165,6 +171,7 @@ def _shared(kernel: Launch, call: OperatorCall, share: _Share) -> Launch:
         bytes={} if work.bytes is None else {"minimum": work.bytes * part},
         precision=work.precision,
         note=f"{call.name}: {work.note}",
+        counted=False,
     )
 
 

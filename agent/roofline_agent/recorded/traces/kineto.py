@@ -60,14 +60,14 @@ def sniff(head: str) -> int:
     return 90 if '"traceEvents"' in head or '"ph"' in head else 40
 
 
-def read(text: Text, found: Collector, each: bool = False) -> None:
+def read(text: Text, found: Collector, with_layers: bool = False) -> None:
     """Adds kernels, phases and steps; facts: events, rank, world_size, backend, devices, span_s.
 
-    each: of a trace without GPU kernels every call of an operator is a launch, else their sums by name; and
-    launches have the layers that our hooks named."""
+    with_layers: launches have the layers that our hooks named. Of a trace without GPU kernels every call of
+    an operator is a launch if these are kept, else their sums by name are."""
     found.tool = "pytorch profiler"
     trace = Trace(text, found)
-    profile = _Profile(found, trace, each)
+    profile = _Profile(found, trace, with_layers)
     for event in trace.events():
         profile.add(event)
     profile.finish()
@@ -76,12 +76,12 @@ def read(text: Text, found: Collector, each: bool = False) -> None:
 class _Profile:
     """The events of one trace, in their order."""
 
-    def __init__(self, found: Collector, trace: Trace, each: bool) -> None:
+    def __init__(self, found: Collector, trace: Trace, with_layers: bool) -> None:
         self._found = found
         self._trace = trace
         self._activities = Activities()
         self._collectives = Collectives()
-        self._layers = TracedLayers() if each else None
+        self._layers = TracedLayers() if with_layers else None
         self._operators = Operators(found, self._layers)
         self._log = KernelLog()
         self._streams = Streams()

@@ -117,9 +117,9 @@ class Operators:
     """The operators of one trace."""
 
     def __init__(self, found: Collector, layers: TracedLayers | None = None) -> None:
-        """layers: without a GPU's kernels every call is listed with its time, shapes and layer, not their
-        sums by name."""
-        self._each: RecordLog[_EachCall] | None = None if layers is None else RecordLog(_EachCall)
+        """Without a GPU's kernels calls are summed by name; where launches are kept, each is listed with its
+        time and shapes, and with its layer if layers are given."""
+        self._each: RecordLog[_EachCall] | None = None if found.launches is None else RecordLog(_EachCall)
         self._layers = layers
         self.calls = OperatorCalls()
         self.owners: dict[int, int] = {}  # External id of an operator -> the call that owns it
@@ -174,20 +174,33 @@ class Operators:
             self._finish_without_kernels(joined)
 
     def _finish_on_cpu(self) -> None:
-        for call, thread, begin_us in self._each or ():
-            layer = "" if self._layers is None else self._layers.of(thread, begin_us)
-            self._found.launch(Launch(*call)._replace(layer=layer))
         if not self._known and not self._plain:
             return
         self._found.warn(
             "the trace has no GPU kernel: the kernels listed are operators on the CPU, each with the "
             "time it spends outside the operators it calls"
         )
+        if self._each is not None:
+            self._list_each(self._each)
+            return
         for name, one in self._plain.items():
             self._found.launch(one.launch(name, has_time=True, has_flops=False))
         for name, one in self._known.items():
-            label = f"{name} (with FLOPs)" if name in self._plain else name
-            self._found.launch(one.launch(label, has_time=True, has_flops=True))
+            self._found.launch(one.launch(self._label(name), has_time=True, has_flops=True))
+
+    def _list_each(self, calls: RecordLog[_EachCall]) -> None:
+        for fields, thread, begin_us in calls:
+            one = Launch(*fields)
+            if one.flops is not None:
+                one = one._replace(name=self._label(one.name))
+            if self._layers is not None:
+                one = one._replace(layer=self._layers.of(thread, begin_us))
+            self._found.launch(one)
+        calls.close()
+
+    def _label(self, name: str) -> str:
+        """Of calls with FLOPs: those without have a sum of their own."""
+        return f"{name} (with FLOPs)" if name in self._plain else name
 
     def _finish_without_kernels(self, joined: set[int]) -> None:
         """Calls whose kernels the trace does not show keep their FLOPs, without a time."""
@@ -234,7 +247,6 @@ class Operators:
         if self._each is not None:
             launch = tuple(_launch(one))  # as the log keeps it
             self._each.append(_EachCall(launch, thread, one.begin_us))  # type: ignore[arg-type]
-            return
         sums = self._plain if one.work is None else self._known
         name = one.name if one.name in sums or len(sums) < MAX_KERNELS else OTHERS
         if name not in sums:

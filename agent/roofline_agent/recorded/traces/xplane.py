@@ -64,6 +64,8 @@ def _kernel(event: dict[str, Any], found: Collector) -> None:
             library="xla",
             problem=str(event.get("hlo_module", ""))[:80],
             note=_NOTE if flops else "",
+            on_gpu=event.get("on_device"),
+            counted=False,
         )
     )
 

@@ -230,5 +230,5 @@ def _event(event: memoryview, tables: Tables, zero_ns: int, is_device: bool) -> 
         return None
     else:
         known = {one: values[one] for one in (*_COUNTS, "hlo_module") if one in values}
-        made = {"kernel": name, **times, **known}
+        made = {"kernel": name, **times, **known} | ({"on_device": True} if is_device else {})
     return _Event(offset_ps, offset_ps + duration_ps, duration_ps, made)

@@ -73,7 +73,7 @@ def by_precision(ranks: Sequence[RankEvidence], scope: Scope) -> list[Part]:
     if abs(rest) > 1e-9 * abs(whole):
         flops[NOT_TOLD] = rest
     origin, how = sampled([k for _, k in kernels])
-    if any(k.on_gpu for _, k in kernels):
+    if any(k.counted for _, k in kernels):
         origin = Provenance.MEASURED
     share = watched(kernels)
     found = {name: value(count, "FLOP", origin, scope, share, how) for name, count in flops.items() if count}

@@ -274,23 +274,25 @@ def plain(
     moved: float,
     lasted: float,
     limits: Sequence[Limits],
-    gpu: bool,
+    counted: bool,
     spread: Spread | None = None,
     more: float = 0.0,
     sharing: int = 1,
 ) -> RoofPoint:
-    """A point of bare numbers: FLOP, bytes, seconds. gpu: a profiler counted its FLOPs; spread: of FLOP/s.
+    """A point of bare numbers: FLOP, bytes, seconds. counted: a profiler counted its FLOPs; spread: of
+    FLOP/s.
 
     limits: as of `against`, at least one. more: FLOPs done in this time whose bytes are not known: they count
     for the rate alone. sharing: how many like it compute in these places at once."""
-    counted = Provenance.MEASURED if gpu else Provenance.ANALYTIC
-    over_bytes = counted if level == MINIMUM or gpu else Provenance.ESTIMATED
+    origin = Provenance.MEASURED if counted else Provenance.ANALYTIC
+    over_counted = Provenance.MEASURED if counted else Provenance.ESTIMATED
+    over_bytes = Provenance.ANALYTIC if level == MINIMUM else over_counted
     x = flops / moved if moved else None
     rate = (flops + more) / lasted if lasted else None
     made = point(
         who,
         Level(level, value(x, "FLOP/byte", over_bytes, Scope.PROCESS, missing=reasons.NO_BYTES)),
-        value(rate, "FLOP/s", counted, Scope.PROCESS, missing=reasons.TOOK_NO_TIME),
+        value(rate, "FLOP/s", origin, Scope.PROCESS, missing=reasons.TOOK_NO_TIME),
         limits,
         value(lasted, "s", Provenance.MEASURED, Scope.PROCESS),
         spreads=(None, spread),

@@ -74,7 +74,7 @@ def _together(ranks: Sequence[RankEvidence], rates: Sequence[float | None]) -> f
 
 def over_counted(known: Iterable[KernelEvidence]) -> Provenance:
     """What FLOPs over counted bytes are: an estimate where the FLOPs are those of shapes."""
-    return Provenance.MEASURED if all(k.on_gpu for k in known) else Provenance.ESTIMATED
+    return Provenance.MEASURED if all(k.counted for k in known) else Provenance.ESTIMATED
 
 
 def counter_rate(ranks: Sequence[RankEvidence], counter: Counter, scale: float) -> float | None:

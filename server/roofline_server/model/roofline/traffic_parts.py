@@ -106,7 +106,7 @@ def _flops(ranks: Sequence[RankEvidence], scope: Scope) -> Value:
     kernels, how = _with_flops(ranks), ""
     if kernels:
         origin, how = sampled([k for _, k in kernels])
-        origin = Provenance.MEASURED if any(k.on_gpu for _, k in kernels) else origin
+        origin = Provenance.MEASURED if any(k.counted for _, k in kernels) else origin
         number, share = per_step(kernels, lambda k: k.flops), watched(kernels)
     else:
         counted = [r.counted_flops for r in ranks if r.counted_flops is not None]

@@ -36,12 +36,13 @@ def work(ranks: Sequence[RankEvidence], scope: Scope) -> dict[str, Value]:
     counted = [k for _, k in kernels if k.has_flops]
     stepping = [k for r, k in kernels if len(r.steps.step) or k.profiled]
     missing = _why_missing(ranks, [k for _, k in kernels], bool(stepping))
-    # All five share their kernels, coverage and origin: apart, each would gather them again.
+    # All five share their kernels and coverage: apart, each would gather them again.
     share = watched(kernels)
     how_known, of_sample = sampled([k for _, k in kernels])
-    origin = _MEASURED if any(k.on_gpu for k in counted) else how_known
+    of_flops = _MEASURED if any(k.counted for k in counted) else how_known
 
     def known(number: float | None, unit: str, how: str, why_not: str) -> Value:
+        origin = of_flops if unit.startswith("FLOP") and not unit.endswith("byte") else how_known
         return value(number, unit, origin, scope, share, how, why_not)
 
     note = joined(

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 from roofline.answers.values import Provenance
 
-from ...correlate.kernels import LEVELS
+from ...correlate.kernels import LEVELS, counted_calls
 from ...correlate.sampling import ESTIMATED, LIKE
 from ...correlate.spans import AMOUNTS
 from ...correlate.steps import OWN
@@ -68,7 +68,7 @@ NEEDED = {
     "steps_kernels": [
         *("flops", "bytes", "kernel_ns", "unmodelled", "calls", "complete", *OF_PRECISIONS),
         *("dram", "dram_calls", "flop_calls", "byte_calls", "gpu_calls", "first_ns", "last_ns"),
-        *("l1", "l1_calls", "l2", "l2_calls", "unsized_flops", "idle_bytes"),
+        *("l1", "l1_calls", "l2", "l2_calls", "unsized_flops", "idle_bytes", "counted_calls"),
     ],
     "steps_process": ["rss_bytes", *_borders("cpu_ns", "cpu_wait_ns", "stopped_ns", *BUSIEST)],
     "steps_tcp": _borders("tcp_sent_bytes", "tcp_received_bytes"),
@@ -238,6 +238,7 @@ def _kernel_evidence(table: Table) -> KernelEvidence | None:
         complete=complete,
         unmodelled=column("unmodelled"),
         on_gpu=bool(np.count_nonzero(column("gpu_calls"))),
+        counted=bool((counted_calls(table) > 0).any()),
         has_flops="flop_calls" not in table or bool(np.count_nonzero(table["flop_calls"])),
         has_bytes="byte_calls" not in table or bool(np.count_nonzero(table["byte_calls"])),
         dram=level("dram"),

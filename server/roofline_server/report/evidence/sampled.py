@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ...correlate.kernels import counted_calls
 from ...correlate.sampling import ESTIMATED, LIKE, RECORDED, SampledSteps
 from ...correlate.steps import OWN
 from ...model.evidence import RankEvidence
@@ -147,7 +148,9 @@ def _aligned(steps: Table, kernels: Table, name: str) -> Ints:
 
 def _filled(sampled: _Sampled) -> Table:
     table, steps = dict(sampled.table), sampled.steps
-    for name, column in sampled.table.items():
+    if "counted_calls" in table:
+        table["counted_calls"] = counted_calls(table)
+    for name, column in list(table.items()):
         if name in MOMENTS:
             table[name] = np.where(steps.origin == RECORDED, column, ABSENT)
         elif name not in KEYS:

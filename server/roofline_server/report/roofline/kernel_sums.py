@@ -40,6 +40,7 @@ class KernelSum(NamedTuple):
     flops: float | None
     bytes: Mapping[str, float | None]  # by level
     on_gpu: bool
+    counted: bool  # of some the FLOPs, by a profiler
     spread: Spread | None  # of a call's time, s; None: of several kinds or ranks
     unknown: float = 0  # calls whose FLOPs are not known, of kernels that were left out of the sums
     more: float = 0.0  # FLOPs of kernels whose bytes are not known, in addition to `flops`
@@ -60,6 +61,7 @@ def summed(totals: Sequence[KernelTotal]) -> KernelSum:
         flops=_add(t.flops for t in totals),
         bytes=levels,
         on_gpu=gpu,
+        counted=any(t.counted and t.flops is not None for t in totals),
         spread=totals[0].time if len(totals) == 1 else None,
     )
 
@@ -93,7 +95,7 @@ def points_of(
         rate = value(
             found.flops / seconds if found.time_ns else None,
             "FLOP/s",
-            Provenance.MEASURED if found.on_gpu else Provenance.ANALYTIC,
+            Provenance.MEASURED if found.counted else Provenance.ANALYTIC,
             Scope.PROCESS,
             missing=reasons.TOOK_NO_TIME,
         )
@@ -110,7 +112,7 @@ def points_of(
             known[name],
             seconds,
             limits,
-            found.on_gpu,
+            found.counted,
             rates,
             found.more,
             mates,

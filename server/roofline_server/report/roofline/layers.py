@@ -56,6 +56,7 @@ def _sum_of(totals: Sequence[LayerTotal]) -> KernelSum:
         flops=sized if moved else flops,
         bytes={MINIMUM: sum(moved) if moved else None},
         on_gpu=any(one.on_gpu for one in totals),
+        counted=any(one.counted for one in totals),
         spread=None,
         unknown=sum(one.unknown for one in totals),
         more=flops - sized if moved else 0.0,

@@ -72,7 +72,7 @@ def _points_of_steps(
                 int(column[row]),
                 k.duration_ns[row] / NS,
                 limits,
-                k.on_gpu,
+                k.counted,
                 more=more,
                 sharing=mates,
             )

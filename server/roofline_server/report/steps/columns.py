@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from roofline.answers.values import Provenance
 
 from ...chunks import Column
+from ...correlate.kernels import counted_calls
 from ...correlate.sampling import ESTIMATED, LIKE
 from ...correlate.spans import BUSY, EXPOSED
 from ...correlate.steps import OWN, TIME_WINDOW
@@ -121,19 +122,19 @@ def _flop_columns(table: Table, duration: Ints, metrics: Sequence[Metric]) -> li
     with np.errstate(divide="ignore", invalid="ignore"):
         rate = np.where(duration > 0, flops / (duration / NS), np.nan)
         intensity = np.where(traffic > 0, (flops - unsized) / traffic, np.nan)
-    on_gpu = "gpu_calls" in table and bool((table["gpu_calls"] > 0).any())
-    origin = _MEASURED if on_gpu else Provenance.ANALYTIC
+    least = Provenance.ANALYTIC  # what tensors need if each moves once is never measured
     how = origins.UNMODELLED if (table["unmodelled"] > 0).any() else ""
     if ORIGIN in table:
         found.append(Column("kernels", HOW_KNOWN[np.maximum(0, table[ORIGIN])]))
         how = joined(origins.OF_LIKE, how)
         if not (table[ORIGIN] == LIKE).any() and (table[ORIGIN] == ESTIMATED).any():
-            origin = Provenance.ESTIMATED
+            least = Provenance.ESTIMATED
+    origin = _MEASURED if (counted_calls(table) > 0).any() else least
     found += [
         Column("flops", flops, "FLOP", origin, how),
         Column("flops_per_second", rate, "FLOP/s", origin, how),
-        Column("bytes.minimum", traffic, "byte", origin, origins.TENSOR_BYTES),
-        Column("intensity.minimum", intensity, "FLOP/byte", origin, origins.OVER_TENSOR_BYTES),
+        Column("bytes.minimum", traffic, "byte", least, origins.TENSOR_BYTES),
+        Column("intensity.minimum", intensity, "FLOP/byte", least, origins.OVER_TENSOR_BYTES),
     ]
     return found
 

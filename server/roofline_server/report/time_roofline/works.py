@@ -112,7 +112,7 @@ def _kernel(
         seconds=mean([t.time_ns for t in totals], NS) or 0.0,
         launches=mean([t.calls for t in totals]) or 0.0,
         spread=Spread(p5, p25, p50, p75, p95, sum(weights)),
-        flops_origin=Provenance.MEASURED if on_gpu else Provenance.ANALYTIC,
+        flops_origin=Provenance.MEASURED if any(t.counted for t in totals) else Provenance.ANALYTIC,
         bytes_origin=Provenance.MEASURED if profiled else Provenance.ANALYTIC,
         per=mean_over(len(ranks), sum(steps.get(number, 0) for number in ranks)),
         ranks=len(ranks),
@@ -159,7 +159,7 @@ def _step_by_kernels(view: JobView, number: int, rank: RankEvidence) -> PointWor
         seconds=float(np.mean(seconds)),
         launches=float(np.mean(k.calls[k.complete])) if k.calls is not None else 0.0,
         spread=spread(seconds),
-        flops_origin=Provenance.MEASURED if k.on_gpu else how_known,
+        flops_origin=Provenance.MEASURED if k.counted else how_known,
         bytes_origin=origin,
         per=joined(texts.replayed(per) if k.profiled else per, of_sample),
         incomplete=joined(

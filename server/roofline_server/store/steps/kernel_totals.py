@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 
 from ...correlate import spans
-from ...correlate.kernel_totals import Adder, KernelTotal, Phases
+from ...correlate.kernel_totals import ADDED, Adder, KernelTotal, Phases
 from ...correlate.stretch_index import Stretches
 from ...records import Floats, Table, concatenate, rows, take
 from ..raw_data import RawData
@@ -17,9 +17,7 @@ from ..segments.reader import on_server_clock
 
 PIECE_ROWS = 1 << 17
 BATCH_ROWS = ROWS_PER_GROUP // 2  # of a file at a time: across its row groups would cost three times as much
-COLUMNS = frozenset(
-    ("rank", "node", "kernel", "time_ns", "duration_ns", "flops", "bytes", "dram", "l1", "l2", "on_gpu")
-)
+COLUMNS = frozenset(("rank", "node", "time_ns", *ADDED))
 SPANS = frozenset(("rank", "node", "time_ns", "end_ns", "name", "bytes", "count"))
 MARKS = frozenset(("rank", "node", "kind", "time_ns", "phase"))
 SLACK_NS = 60_000_000_000  # a call of a segment may last beyond its end; clocks are known better later

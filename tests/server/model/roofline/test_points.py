@@ -287,16 +287,18 @@ def test_point_of_nonsense_says_what_is_wrong(flops: float, moved: float, lasted
 
 
 def test_point_of_numbers_has_its_roof_and_words() -> None:
-    found = plain(WHO, "dram", 1e10, 1e10, 1.0, [NODE1], gpu=True)
+    found = plain(WHO, "dram", 1e10, 1e10, 1.0, [NODE1], counted=True)
     assert (found.intensity.value, found.flops_per_second.value, found.attainable.value) == (1, 1e10, 1e11)
     assert (found.precision, found.bound, found.level) == ("f32", "dram.triad", "dram")
     assert found.words.startswith("at best memory-bound on DRAM, 10x below the roof: ")
     assert found.flops_per_second.provenance == Provenance.MEASURED
-    shapes = plain(WHO, "dram", 1e10, 1e10, 1.0, [NODE1], gpu=False)
+    shapes = plain(WHO, "dram", 1e10, 1e10, 1.0, [NODE1], counted=False)
     assert (shapes.flops_per_second.provenance, shapes.intensity.provenance) == (
         Provenance.ANALYTIC,
         Provenance.ESTIMATED,
     )
-    least = plain(WHO, "minimum", 1e10, 1e10, 1.0, [NODE1], gpu=False)
+    least = plain(WHO, "minimum", 1e10, 1e10, 1.0, [NODE1], counted=False)
     assert least.intensity.provenance == Provenance.ANALYTIC
+    least_of_counted = plain(WHO, "minimum", 1e10, 1e10, 1.0, [NODE1], counted=True)
+    assert least_of_counted.intensity.provenance == Provenance.ANALYTIC, "nobody measured the bytes"
     assert "if its tensors come from there, 10x below" in least.words

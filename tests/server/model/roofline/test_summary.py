@@ -451,7 +451,7 @@ def test_profiled_traffic_is_measured_and_puts_the_rank_on_the_roof() -> None:
     assert number(found["intensity.dram"]) == 10
     assert found["bytes_per_step.dram"].provenance == Provenance.MEASURED
     assert found["intensity.dram"].provenance == Provenance.ESTIMATED
-    on_gpu = of(evidence(kernels=kernels([1000, 3000], dram=ints(100, 300), on_gpu=True)))
+    on_gpu = of(evidence(kernels=kernels([1000, 3000], dram=ints(100, 300), on_gpu=True, counted=True)))
     assert on_gpu["intensity.dram"].provenance == Provenance.MEASURED
     assert placed([profiled], found)[0] == "dram"
 
@@ -491,9 +491,12 @@ def test_flops_over_bytes_and_joules_are_means_as_these_are() -> None:
 
 
 def test_kernels_of_a_gpu_are_measured_and_held_against_its_memory() -> None:
-    on_gpu = evidence(kernels=kernels([10**10], dram=ints(10**9), on_gpu=True))
+    on_gpu = evidence(kernels=kernels([10**10], dram=ints(10**9), on_gpu=True, counted=True))
     found = of(on_gpu)
     assert found["flops_per_second"].provenance == Provenance.MEASURED
+    assert found["bytes_per_step.minimum"].provenance == Provenance.ANALYTIC
+    by_shapes = of(evidence(kernels=kernels([10**10], on_gpu=True)))
+    assert by_shapes["flops_per_second"].provenance == Provenance.ANALYTIC
     assert placed([on_gpu], found)[0] == "hbm"
     assert found["roof_share"].value is None
     assert "no HBM bandwidth of node1" in found["roof_share"].reason
