@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -112,9 +112,11 @@ def set_apart(root: Path, relative: str) -> str:
     raise AssertionError("there is always another place")
 
 
-def free_place(root: Path, relative: str) -> str:
-    """This path below root, or one like it where nothing is yet."""
-    places = (place for place in _places(relative) if not (root / place).exists())
+def free_place(root: Path, relative: str, ends: Sequence[str] = ("",)) -> str:
+    """This path below root, or one like it where nothing is yet, nor at the same with one of these ends."""
+    places = (
+        place for place in _places(relative) if not any((root / f"{place}{end}").exists() for end in ends)
+    )
     return next(places)
 
 
