@@ -117,6 +117,7 @@ class Store:
             self.now_ns,
             self.run_called,
             lambda: self._sealer.keep_copy(always=True),
+            self._identity,
         )
         kept = KeptSteps()
         self.forget = kept.forget

@@ -1,8 +1,8 @@
 """Removes what a plan says. It can be killed at any point, and nothing that is being read is removed.
 
 Steps that exist only as raw data are turned into step deltas first. A removal is one transaction of the
-catalog, which remembers the files that are to go: they are deleted when the last earlier reader has gone,
-or at the next start.
+catalog, which remembers the files that are to go: they are deleted when its copy knows of the removal and the
+last earlier reader has gone, or at the next start.
 """
 
 from __future__ import annotations
@@ -10,10 +10,12 @@ from __future__ import annotations
 import contextlib
 import logging
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import compress
 from pathlib import Path
 from typing import NamedTuple
+
+from sqlalchemy.exc import SQLAlchemyError
 
 from ...errors import BadRequest, unknown_job
 from ...records import MAX_TIME_NS, NODE_JOB, CutLevel, Removed, Table
@@ -21,9 +23,10 @@ from ..catalog.catalog import Catalog, Progress
 from ..catalog.clocks import ClockRegistry
 from ..catalog.removals import Removal
 from ..catalog.tags import Tags
+from ..catalog.versions import COPY
 from ..intake.tail import Tail
-from ..segments.files import STEPS, Piece, Segment, path_of, write
-from ..segments.leases import Leases
+from ..segments.files import STEPS, Piece, Segment, StoreIdentity, path_of, write
+from ..segments.leases import Lease, Leases
 from ..steps.deltas import Deltas
 from ..steps.sealed import NewData, NewSteps, SealedSteps
 from .plan import DAY_NS, Cut, Policy, StoredJob, Stretch, plan, useless
@@ -61,16 +64,19 @@ class Retention:
         sealing: threading.Lock,
         now_ns: Callable[[], int],
         run_called: Callable[[str], str | None],
-        keep_copy: Callable[[], None],
+        keep_copy: Callable[[], bool],
+        identity: StoreIdentity,
     ) -> None:
         """sealing: held while segments change. run_called: see `Store.run_called`. keep_copy: called when the
-        catalog has changed and before files go, so that its copy knows of none that are not there."""
+        catalog has changed and before files go, so that its copy knows of none that are not there; False: it
+        failed, and they stay."""
         self._root, self._catalog, self._tail, self._clocks = root, catalog, tail, clocks
         self._deltas, self._steps, self._leases, self._tags = deltas, steps, leases, tags
         self._failed: set[Cut] = set()
         self._applying, self._closed = threading.Lock(), False
         self._sealing, self._now_ns, self._run_called = sealing, now_ns, run_called
-        self._keep_copy = keep_copy
+        self._keep_copy, self._identity = keep_copy, identity
+        self._held: Lease | None = None  # of files that the copy of the catalog still knows
 
     def plan(self, policy: Policy) -> list[Cut]:
         """What `apply` would do now. Raises UnknownJob, and BadRequest for a job that is not over."""
@@ -97,7 +103,8 @@ class Retention:
     def apply(self, policy: Policy, make_report: MakeReport) -> Done:
         """Cut what is to be cut. A job that cannot be cut is logged and stays as it is."""
         most = policy.most_bytes
-        if policy.older_ns is None and (most is None or self._catalog.stored_bytes() <= most):
+        fits = policy.older_ns is None and (most is None or self._catalog.stored_bytes() <= most)
+        if fits and self._held is None:
             return Done([], 0)  # as on most servers most of the time
         with self._applying:
             return self._apply(policy, make_report)
@@ -109,11 +116,26 @@ class Retention:
             pass
 
     def _apply(self, policy: Policy, make_report: MakeReport) -> Done:
-        cuts: list[Cut] = []
         stored = {job.job: job for job in self._stored()}
-        for cut in self._plan(policy, list(stored.values())):
+        plan = self._plan(policy, list(stored.values()))
+        failed_before = self._held is not None
+        self._held = self._held or self._leases.take()
+        cuts = self._cut_all(plan, stored, make_report)
+        if self._closed:
+            return Done(cuts, 0)
+        events = 0 if policy.job else self._cut_node_events()
+        if not (cuts or events or failed_before) or self._keep_copy():
+            self._held = None
+        self._delete_free()
+        return Done(cuts, events)
+
+    def _cut_all(
+        self, plan: Sequence[Cut], stored: Mapping[str, StoredJob], make_report: MakeReport
+    ) -> list[Cut]:
+        cuts: list[Cut] = []
+        for cut in plan:
             if self._closed:
-                return Done(cuts, 0)
+                break
             try:
                 if not self._cut(cut, stored[cut.job], make_report):
                     log.warning("job %s: it has changed since it was to be cut; it stays for now", cut.job)
@@ -125,13 +147,7 @@ class Retention:
                 continue
             log.info("job %s: %s removed (%.1f MB)", cut.job, WORDS[cut.level], cut.bytes / 1e6)
             cuts.append(cut)
-        if self._closed:
-            return Done(cuts, 0)
-        events = 0 if policy.job else self._cut_node_events()
-        if cuts or events:
-            self._keep_copy()
-        self._delete_free()
-        return Done(cuts, events)
+        return cuts
 
     # -- one job -----------------------------------------------------------------------------------
 
@@ -182,7 +198,7 @@ class Retention:
             self._catalog.add_unwanted([str(path_of(job, dataset, number, number))])
             begin = table["time_ns"] if "time_ns" in table else table["begin_ns"]
             piece = Piece(table, int(begin.min()), int(table.get("end_ns", begin).max()))
-            return write(self._root, job, dataset, number, [piece], number)
+            return write(self._root, job, dataset, number, [piece], number, self._identity)
 
         through = max(s.end_ns for s in segments) + SLACK_NS
         made = self._steps.make(NewData(job, [], {}, clocks, {}, {}), put, through)
@@ -250,6 +266,11 @@ def finish(root: Path, catalog: Catalog) -> int:
     else looks at the files of a directory."""
     unwanted, known = catalog.unwanted(), catalog.paths()
     count = 0
+    if unwanted:
+        try:
+            catalog.copy(root / COPY)  # if the catalog is lost, its copy must not know files that are gone
+        except (OSError, SQLAlchemyError) as error:
+            log.warning("cannot copy the catalog (%s)", error)
     for path in unwanted:
         if path not in known and (root / path).exists():
             (root / path).unlink()

@@ -100,20 +100,21 @@ class Sealer:
             if self._catalog.sealed_through() != sealing.through_id:
                 remove_unfinished(self._root, {one.job for one in sealing.segments}, sealing.through_id)
 
-    def keep_copy(self, always: bool = False) -> None:
+    def keep_copy(self, always: bool = False) -> bool:
         """Have a copy of the catalog, from which a lost or damaged one is rebuilt. Of a large one not each
-        time, so that it takes little time and disk."""
+        time, so that it takes little time and disk. False: that failed."""
         begin = time.monotonic()
         if begin < self._next_copy and not always:
-            return
+            return True
         try:
             if not self._catalog.copy(self._root / COPY):
-                return
+                return True
         except (OSError, SQLAlchemyError) as error:
             log.warning("cannot copy the catalog (%s); trying again after the next sealing", error)
-            return
+            return False
         if (self._root / COPY).stat().st_size > SMALL_CATALOG:
             self._next_copy = begin + COPY_REST * (time.monotonic() - begin)
+        return True
 
     def _write(self, unsealed: Unsealed) -> Sealing:
         """Everything on disk, nothing of it true yet."""

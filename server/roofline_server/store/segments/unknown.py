@@ -1,8 +1,9 @@
 """Files below `segments` that the catalog does not know.
 
 Some are known to be of no use, and are deleted: what was never finished, what comes again from the inbox,
-what a merged segment has replaced, and step deltas that newer ones have replaced. Everything else may be the
-last copy of somebody's data, from a catalog that is lost or was replaced: it is set aside, and never deleted.
+what a merged segment has replaced, and step deltas that newer ones have replaced, if all known files of their
+job are there. Everything else may be the last copy of somebody's data, from a catalog that is lost or was
+replaced: it is set aside, and never deleted.
 """
 
 from __future__ import annotations
@@ -54,8 +55,16 @@ def unknown_files(
         relative = str(path.relative_to(root))
         if not path.is_file() or relative in known:
             continue
-        was_replaced = path.parent.name.startswith(STEPS) and os.path.dirname(relative) in folders
+        is_steps = path.parent.name.startswith(STEPS) and os.path.dirname(relative) in folders
+        was_replaced = is_steps and _is_whole(root, path.parent.parent, known)
         yield path, path.suffix == ".tmp" or was_replaced or _is_rubbish(path, relative, merged, in_inbox)
+
+
+def _is_whole(root: Path, folder: Path, known: Collection[str]) -> bool:
+    """Whether all known files of a job are there: else the catalog may be from before a removal, and steps
+    that it does not know may be the last copy of what was removed."""
+    begin = f"{folder.relative_to(root)}/"
+    return all((root / path).exists() for path in known if path.startswith(begin))
 
 
 def _is_rubbish(

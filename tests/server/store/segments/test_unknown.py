@@ -60,6 +60,15 @@ def test_step_deltas_are_rubbish_once_others_stand_for_them(tmp_path: Path) -> N
     assert len(tidy(tmp_path, set(), set()).set_apart) == 1
 
 
+def test_step_deltas_stay_if_a_known_file_is_gone(tmp_path: Path) -> None:
+    """The catalog is from before a removal of raw data, whose last steps are in files it does not know."""
+    folder = "segments/job-42/steps_process"
+    (tmp_path / folder).mkdir(parents=True)
+    (tmp_path / folder / "000000000009.parquet").write_text("deltas")
+    known = {f"{folder}/000000000007.parquet", f"{FOLDER}/000000000007.parquet"}
+    assert tidy(tmp_path, known, set()).removed == 0
+
+
 @pytest.mark.parametrize("name", ["notes.txt", "7.parquet.gz", "a-b.parquet", "000000000009.parquet"])
 def test_what_else_lies_there_is_kept(tmp_path: Path, name: str) -> None:
     put(tmp_path, name)
