@@ -37,6 +37,8 @@ log = logging.getLogger(__name__)
 # Times of segments are those of the clocks as they were known then.
 SLACK_NS = 60_000_000_000
 
+WAIT = "ages wait"  # name of a state of the catalog
+
 # The report of a job as it is to be kept, encoded; b"": there is nothing to say.
 MakeReport = Callable[[str], bytes]
 
@@ -108,6 +110,19 @@ class Retention:
             return Done([], 0)  # as on most servers most of the time
         with self._applying:
             return self._apply(policy, make_report)
+
+    def newest_ns(self) -> int | None:
+        """End of the newest data that are sealed, server time; None: there are none."""
+        return self._catalog.newest_ns()
+
+    def noted_wait(self) -> int:
+        """See `note_wait`; 0: nothing was noted."""
+        return int(self._catalog.state(WAIT) or 0)
+
+    def note_wait(self, until_ns: int) -> None:
+        """Keep until when nothing is to be removed because of its age, server time."""
+        if until_ns != self.noted_wait():
+            self._catalog.put_state(WAIT, str(until_ns))
 
     def close(self) -> None:
         """Wait until the job that is being cut is done, and cut no other."""
