@@ -100,12 +100,14 @@ class Retention:
                     "end of all its processes, or a day after its last data"
                 )
             policy = policy._replace(job=run)
-        return plan(jobs, policy, now_ns)
+        return plan(jobs, policy, now_ns, self._bytes_of_needed_events(jobs) if self._is_over(policy) else 0)
+
+    def _is_over(self, policy: Policy) -> bool:
+        return policy.most_bytes is not None and self._catalog.stored_bytes() > policy.most_bytes
 
     def apply(self, policy: Policy, make_report: MakeReport) -> Done:
         """Cut what is to be cut. A job that cannot be cut is logged and stays as it is."""
-        most = policy.most_bytes
-        fits = policy.older_ns is None and (most is None or self._catalog.stored_bytes() <= most)
+        fits = policy.older_ns is None and not self._is_over(policy)
         if fits and self._held is None:
             return Done([], 0)  # as on most servers most of the time
         with self._applying:
@@ -133,12 +135,12 @@ class Retention:
     def _apply(self, policy: Policy, make_report: MakeReport) -> Done:
         stored = {job.job: job for job in self._stored()}
         plan = self._plan(policy, list(stored.values()))
-        failed_before = self._held is not None
+        is_over, failed_before = self._is_over(policy), self._held is not None
         self._held = self._held or self._leases.take()
         cuts = self._cut_all(plan, stored, make_report)
         if self._closed:
             return Done(cuts, 0)
-        events = 0 if policy.job else self._cut_node_events()
+        events = 0 if policy.job else self._cut_node_events(is_over)
         if not (cuts or events or failed_before) or self._keep_copy():
             self._held = None
         self._delete_free()
@@ -224,21 +226,30 @@ class Retention:
 
     # -- events of nodes ---------------------------------------------------------------------------
 
-    def _cut_node_events(self) -> int:
-        """Remove events of nodes that no report can ask for any more; returns how many bytes."""
+    def _bytes_of_needed_events(self, jobs: Sequence[StoredJob]) -> int:
+        gone = sum(s.bytes for s in self._useless_events(jobs))
+        return sum(s.bytes for s in self._catalog.segments(NODE_JOB)) - gone
+
+    def _useless_events(self, jobs: Sequence[StoredJob]) -> list[Segment]:
+        """Events of nodes that no report can ask for any more."""
         removed = self._catalog.all_removed()
-        if not removed:
-            return 0
         before = self._now_ns() - DAY_NS  # younger ones may be of jobs that have not reported yet
+        whole = [
+            Stretch(job.begin_ns, MAX_TIME_NS if job.unsealed else job.end_ns)
+            for job in jobs
+            if job.job not in removed or removed[job.job].level < CutLevel.STEPS
+        ]
+        segments = self._catalog.segments(NODE_JOB)
+        stretches = [Stretch(s.begin_ns, s.end_ns) for s in segments]
+        return list(compress(segments, useless(stretches, whole, before, SLACK_NS)))
+
+    def _cut_node_events(self, is_over: bool) -> int:
+        """Remove those; returns how many bytes. is_over: all data take too much room, so that they go also if
+        no job was cut yet."""
+        if not is_over and not self._catalog.all_removed():
+            return 0
         with self._sealing:
-            whole = [
-                Stretch(job.begin_ns, MAX_TIME_NS if job.unsealed else job.end_ns)
-                for job in self._stored()
-                if job.job not in removed or removed[job.job].level < CutLevel.STEPS
-            ]
-            segments = self._catalog.segments(NODE_JOB)
-            stretches = [Stretch(s.begin_ns, s.end_ns) for s in segments]
-            gone = list(compress(segments, useless(stretches, whole, before, SLACK_NS)))
+            gone = self._useless_events(self._stored())
             if gone:
                 size, paths = sum(s.bytes for s in gone), [s.path for s in gone]
                 end_ns, rows = max(s.end_ns for s in gone), sum(s.rows for s in gone)

@@ -69,6 +69,17 @@ def datasets(store: Store) -> set[str]:
     return {segment.dataset for segment in segments(store)}
 
 
+def test_events_of_nodes_count_for_the_size(tmp_path: Path) -> None:
+    store = filled(tmp_path)
+    with_job = store._catalog.stored_bytes()
+    A.put(store, *(batch(100 + at, (9000 + at) * S, (9001 + at) * S) for at in range(50)))
+    store.seal()
+    assert store._catalog.stored_bytes() > with_job
+    store.retention.apply(Policy(most_bytes=with_job), report)
+    assert store._catalog.stored_bytes() <= with_job
+    store.close()
+
+
 def test_catalog_that_is_lost_amid_a_removal_costs_no_step(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
