@@ -1048,3 +1048,27 @@ def test_step_deltas_wait_until_as_much_is_new_as_is_read_again(store: Store) ->
     # Batches of a second, a margin of five: at every fifth sealing.
     assert [int(after > before) for before, after in pairwise(stored)] == [0, 0, 0, 0, 1] * 2
     assert steps(store) == all_at_once(store, [(A, one) for one in sent])
+
+
+def test_one_copy_of_the_catalog_is_made_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A sealing and a removal each keep one, under the same name."""
+    store = open_store(tmp_path)
+    under_way, most = [], []
+    real = Catalog.copy
+
+    def copy(catalog: Catalog, target: Path) -> bool:
+        under_way.append(1)
+        most.append(len(under_way))
+        try:
+            return real(catalog, target)
+        finally:
+            under_way.pop()
+
+    monkeypatch.setattr(Catalog, "copy", copy)
+    threads = [threading.Thread(target=store._sealer.keep_copy, kwargs={"always": True}) for _ in range(8)]
+    for one in threads:
+        one.start()
+    for one in threads:
+        one.join()
+    assert most == [1] * 8
+    store.close()

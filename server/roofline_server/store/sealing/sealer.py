@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -62,6 +63,7 @@ class Sealer:
         self._root, self._catalog, self._inbox, self._tail = root, catalog, inbox, tail
         self._name_ids, self._clocks, self._members, self._leases = name_ids, clocks, members, leases
         self._next_copy = 0.0
+        self._copying = threading.Lock()  # a removal keeps a copy too
         self._unfinished: dict[str, _Unfinished] = {}
 
     def seal(self) -> int:
@@ -107,8 +109,9 @@ class Sealer:
         if begin < self._next_copy and not always:
             return True
         try:
-            if not self._catalog.copy(self._root / COPY):
-                return True
+            with self._copying:
+                if not self._catalog.copy(self._root / COPY):
+                    return True
         except (OSError, SQLAlchemyError) as error:
             log.warning("cannot copy the catalog (%s); trying again after the next sealing", error)
             return False
