@@ -114,11 +114,24 @@ def set_apart(root: Path, relative: str) -> str:
         target = root / place
         target.parent.mkdir(parents=True, exist_ok=True)
         with contextlib.suppress(FileExistsError):  # of an earlier time
-            os.link(root / relative, target)
-            os.unlink(root / relative)
+            _move(root / relative, target)
             (root / QUARANTINE / NOTE).write_text(_EXPLAINED)
             return place
     raise AssertionError("there is always another place")
+
+
+def _move(source: Path, target: Path) -> None:
+    """Raises FileExistsError and changes nothing where there is a target."""
+    try:
+        os.link(source, target)
+    except FileExistsError:
+        raise
+    except OSError:  # a file system without links; nobody else moves files here
+        if target.exists():
+            raise FileExistsError(target) from None
+        os.rename(source, target)
+    else:
+        os.unlink(source)
 
 
 def free_place(root: Path, relative: str, ends: Sequence[str] = ("",)) -> str:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import errno
+import os
 from pathlib import Path
 
 import pytest
@@ -33,6 +35,14 @@ def test_another_of_the_same_name_does_not_replace_it(tmp_path: Path) -> None:
         tidy(tmp_path, set(), set())
     apart = tmp_path / QUARANTINE / FOLDER
     assert sorted(path.read_text() for path in apart.iterdir()) == ["first", "second", "third"]
+
+
+def test_file_is_set_apart_where_there_are_no_links(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def link(*_: Path) -> None:
+        raise OSError(errno.EPERM, "Operation not permitted")
+
+    monkeypatch.setattr(os, "link", link)
+    test_another_of_the_same_name_does_not_replace_it(tmp_path)
 
 
 @pytest.mark.parametrize(
