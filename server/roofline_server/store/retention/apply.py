@@ -25,6 +25,7 @@ from ..catalog.removals import Removal
 from ..catalog.tags import Tags
 from ..catalog.versions import COPY
 from ..intake.tail import Tail
+from ..segments.backup_links import remove_abandoned
 from ..segments.files import STEPS, Piece, Segment, StoreIdentity, path_of, write
 from ..segments.leases import Lease, Leases
 from ..steps.deltas import Deltas
@@ -137,6 +138,8 @@ class Retention:
         plan = self._plan(policy, list(stored.values()))
         is_over, failed_before = self._is_over(policy), self._held is not None
         self._held = self._held or self._leases.take()
+        if plan:
+            remove_abandoned(self._root)  # else what is removed would stay on the disk
         cuts = self._cut_all(plan, stored, make_report)
         if self._closed:
             return Done(cuts, 0)
