@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from pathlib import Path
 from typing import Annotated
 
@@ -38,6 +39,8 @@ def backup(
     from ..store.backup import ELSEWHERE, back_up
 
     os.umask(0o077)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _stop)  # else its links would keep removed data on the disk
     root = readable_data_of(data, context.obj)
     if catalog:  # of the server, as its environment says
         raise Unavailable(ELSEWHERE.format(root=root))
@@ -49,3 +52,7 @@ def backup(
         )
         raise typer.Exit(1)
     print(f"backup of {root} in {made.place}; to restore, start `roofline-server --data {made.place}`")
+
+
+def _stop(number: int, frame: object) -> None:
+    raise SystemExit(128 + number)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import os
@@ -37,6 +38,7 @@ GOES = {
 }
 UNITS_NS = {"h": DAY_NS // 24, "d": DAY_NS, "w": 7 * DAY_NS}
 UNITS_BYTES = {"MB": 10**6, "GB": 10**9, "TB": 10**12}
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 ANSWER_S = 3600.0  # of much data the removal takes long
 
 
@@ -117,6 +119,13 @@ def _asked(data: Path, request: PruneRequest) -> list[Cut]:
         cuts = ask(data, request, runs, ANSWER_S)
     except ValueError as error:
         raise BadRequest(f"the server removed nothing: {error}") from None
+    except OSError as error:
+        if error.errno not in NO_ROOM:
+            raise
+        raise Unavailable(
+            f"the disk of {data} is full: a removal has to write a little before it frees anything. Free "
+            "some MB there, or make the file system larger, then run this again"
+        ) from None
     if cuts is None:
         raise Unavailable(f"the server that works with {data} did not answer; see its log, and try again")
     return cuts

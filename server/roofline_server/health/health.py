@@ -109,6 +109,7 @@ class Health:
             self._sealings.failure,
             None if since is None else time.monotonic() - since,
             not self.stopping and any(worker.done() for worker in self._workers),
+            self._committer.catalog_failure,
         )
 
     async def _gathered(self) -> Condition:

@@ -17,6 +17,7 @@ class Facts(NamedTuple):
     seal_failure: str
     committing_s: float | None  # how long the commit that is under way has taken; None: none is
     ended: bool  # what commits or seals has ended, and should not have
+    catalog_failure: str = ""  # why the catalog takes no nodes
 
 
 def reasons(facts: Facts) -> tuple[str, ...]:
@@ -30,6 +31,8 @@ def reasons(facts: Facts) -> tuple[str, ...]:
         found.append("it is starting")
     if facts.inbox_failure:
         found.append(f"the inbox cannot be written ({facts.inbox_failure}); agents keep their data and wait")
+    if facts.catalog_failure:
+        found.append(f"the catalog cannot be written ({facts.catalog_failure}); agents that connect wait")
     if facts.is_full:
         why = f" (it fails: {facts.seal_failure})" if facts.seal_failure else ""
         found.append(f"sealing is behind{why}; agents keep their data and wait")

@@ -27,6 +27,7 @@ STREAM_BYTES = 1 << 20  # of one stream in a group; what takes more is committed
 QUEUE_BYTES = 64 << 20
 MAX_UNSEALED_BYTES = 384 << 20  # until they are sealed; a few times what a sealing waits for
 DISK_RETRY_S = 1.0
+RECENT_S = 60.0  # agents that cannot connect try again within 15 s
 ROOM_LOOK_S = 0.05
 TAKEN = (
     "another batch with this number was kept: two agents share one numbering (a copied state "
@@ -58,6 +59,7 @@ class Committer:
         self._queue: FairQueue[Source, WaitingBatch] = FairQueue(lambda: QUEUE_BYTES)
         self._large_batches: LargeBatches[Source] = LargeBatches()
         self.failure = ""  # why the inbox cannot be written now
+        self._catalog_failure = "", 0.0  # why the catalog took no node, and when
         self.hold_s = 0.0  # so long agents are asked to gather a batch; 0: as long as they like
         self.granted_share = granted(())  # of a core, to questions that are asked again and again
         self.is_full = False  # agents wait for a sealing
@@ -71,6 +73,16 @@ class Committer:
         """How busy the server is now; lag_s: by how much its event loop is late."""
         queue = self._queue.bytes / QUEUE_BYTES
         return ServerLoad(self.is_full, queue, self._store.unsealed_bytes / MAX_UNSEALED_BYTES, lag_s)
+
+    @property
+    def catalog_failure(self) -> str:
+        """Why the catalog takes no nodes now; "": it does, or no agent wanted to connect of late."""
+        why, at = self._catalog_failure
+        return why if time.monotonic() - at < RECENT_S else ""
+
+    def note_catalog(self, failure: str) -> None:
+        """The catalog took a node, or not, and why."""
+        self._catalog_failure = failure, time.monotonic()
 
     @property
     def hold_ms(self) -> int:

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Generic, TypeVar
 
+MOST_FAILURES = 3  # one after the other, after which the others fail too: it is not because of one of them
 A = TypeVar("A")
 B = TypeVar("B")
 
@@ -14,7 +15,8 @@ class GroupedCalls(Generic[A, B]):
     """`await together(argument)`: while one group is being worked on in a thread, the next one gathers."""
 
     def __init__(self, call: Callable[[Sequence[A]], Sequence[B]]) -> None:
-        """call: gives as many results as it gets arguments, or raises for all of them."""
+        """call: gives as many results as it gets arguments, or raises for all of them: then they are tried
+        one by one, as one may be why."""
         self._call = call
         self._waiting: list[tuple[A, asyncio.Future[B]]] = []
         self._worker: asyncio.Task[None] | None = None
@@ -29,13 +31,26 @@ class GroupedCalls(Generic[A, B]):
     async def _work(self) -> None:
         while self._waiting:
             group, self._waiting = self._waiting, []
-            try:
-                results = await asyncio.to_thread(self._call, [argument for argument, _ in group])
-            except Exception as error:
-                for _, future in group:
-                    if not future.done():  # whoever asked may have gone
-                        future.set_exception(error)
-                continue
+            results = await asyncio.to_thread(self._results, [argument for argument, _ in group])
             for (_, future), result in zip(group, results, strict=True):
-                if not future.done():
+                if future.done():  # whoever asked may have gone
+                    continue
+                if isinstance(result, Exception):
+                    future.set_exception(result)
+                else:
                     future.set_result(result)
+
+    def _results(self, arguments: Sequence[A]) -> Sequence[B | Exception]:
+        try:
+            return self._call(arguments)
+        except Exception as error:
+            if len(arguments) == 1:
+                return [error]
+        found: list[B | Exception] = []
+        for argument in arguments:
+            last = found[-MOST_FAILURES:]
+            if len(last) == MOST_FAILURES and all(isinstance(one, Exception) for one in last):
+                found.append(last[-1])
+            else:
+                found.extend(self._results([argument]))
+        return found

@@ -15,7 +15,8 @@ from ..store.catalog.runs import RankTable, ReportedRank
 from .columns import ints, printable, within
 
 MAX_RANKS = 4096
-MAX_RANK_TABLES = 8192
+MAX_RANK_TABLES = 2  # of a node: its newest, and that of its backlog
+MAX_NODES = 8192  # of which tables are kept
 
 
 @lru_cache(maxsize=65536)
@@ -119,9 +120,13 @@ class Ranks:
 
 def ranks_of(node: int, ranks: tuple[bytes, ...], name_ids: NameIds) -> Ranks:
     """The rank table of these messages; an agent sends the same one until a rank comes or goes."""
-    found: Ranks | None = name_ids.rank_tables.get((node, ranks))
-    if found is None:
-        if len(name_ids.rank_tables) >= MAX_RANK_TABLES:
-            name_ids.rank_tables.clear()
-        found = name_ids.rank_tables[node, ranks] = Ranks(node, ranks)
+    tables = name_ids.rank_tables
+    if node not in tables and len(tables) >= MAX_NODES:
+        tables.clear()
+    mine: dict[tuple[bytes, ...], Ranks] = tables.setdefault(node, {})
+    found = mine.pop(ranks, None) or Ranks(node, ranks)
+    # A list, as another stream of the node may be read in another thread.
+    for oldest in list(mine)[: 1 - MAX_RANK_TABLES]:
+        mine.pop(oldest, None)
+    mine[ranks] = found
     return found

@@ -22,7 +22,7 @@ SET_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
 RESERVED_SETS = ("kernels", "spans")
 RESERVED_COLUMNS = frozenset(
     ("rank_at", "rank", "node", "start_ns", "time_ns", "end_ns", "begin_ns", "window", "step", "samples")
-) | {"instance"}
+) | {"instance", "host", "node_ns"}  # the last two are columns of an export
 MAX_INSTANCES = 65_536
 
 

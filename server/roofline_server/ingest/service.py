@@ -14,7 +14,7 @@ from roofline.v1 import ingest_pb2 as pb
 
 from .. import __version__
 from ..clock_samples import exchange
-from ..errors import BadBatch
+from ..errors import BadBatch, Unavailable
 from ..records import MAX_TIME_NS, DecodedBatch, NodeKey
 from ..store.catalog.name_ids import MAX_BROUGHT, NameIds
 from ..store.catalog.runs import Unclear
@@ -35,6 +35,7 @@ log = logging.getLogger(__name__)
 PROTOCOLS = 1, 2  # since 2 batches may hold Steps
 MAX_BATCH_BYTES = 8 << 20
 MAX_STREAMS = 8192
+NOT_NOW = grpc.StatusCode.RESOURCE_EXHAUSTED  # of UNAVAILABLE, agents show no text
 MAX_IDENTITY = 64  # characters
 IN_LOOP_BYTES = (
     128 << 10
@@ -108,6 +109,8 @@ class IngestService:
             await tasks[0]
         except BadBatch as error:
             await context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))
+        except Unavailable as error:
+            await context.abort(NOT_NOW, str(error))
         finally:
             self._closed(stream, tasks)
             ended = asyncio.gather(*tasks, return_exceptions=True)
@@ -149,14 +152,25 @@ class IngestService:
             node = await self._node(NodeKey(hello.agent, hello.boot), hello)
         except BadBatch as error:
             await context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))
+        except Unavailable as error:
+            await context.abort(NOT_NOW, str(error))
         if 0 < hello.node_ns < MAX_TIME_NS:
             self._store.add_arrival(node, hello.node_ns, received_ns)
         acked = self._store.acked(hello.agent, hello.lineage)
         return AgentStream(hello, node, acked, address_of(context.peer()))
 
     async def _node(self, key: NodeKey, hello: Any) -> int:
-        """The id of a node. Raises BadBatch for what no node reports of itself, and for too many boots."""
-        node = await self._hellos((key, decode_machine(hello)))
+        """The id of a node. Raises BadBatch for what no node reports of itself, and for too many boots, and
+        Unavailable where it cannot be stored now."""
+        report = key, decode_machine(hello)
+        try:
+            node = await self._hellos(report)
+        except Unavailable as error:
+            if not self._committer.catalog_failure:
+                log.error("cannot store what nodes report (%s); agents wait, trying again", error)
+            self._committer.note_catalog(str(error))
+            raise Unavailable(f"the server cannot store what this node reports: {error}") from None
+        self._committer.note_catalog("")
         if node is None:
             log.warning("agent %s is refused: its node boots too often", key.agent[:8])
             raise BadBatch(

@@ -15,7 +15,7 @@ import os
 import shutil
 import sqlite3
 from collections.abc import Iterable
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -27,11 +27,11 @@ from .check.reading import CATALOG, INBOX, check
 from .identity import BEFORE, catalog_is_elsewhere, identity_of_catalog, new_identity, put_identity
 from .intake.inbox import Inbox
 from .later import refuse_later
+from .segments.backup_links import links_of_backup
 from .segments.files import fsync
 from .usable import usable
 
 PARTIAL = ".partial"
-LINKS = "backup.links"  # in the data directory, while segments are copied
 MOST_TRIES = 100  # a sealing would have to come in between each time
 ACCESS = "access"  # keys and tokens
 ELSEWHERE = (
@@ -67,13 +67,9 @@ def back_up(root: Path, target: Path, copies: bool = False) -> Backup:
     partial = target.with_name(f"{target.name}{PARTIAL}")
     with usable(partial if root.exists() else root):
         partial.mkdir(parents=True, exist_ok=True, mode=0o700)
-        links = root / LINKS
-        shutil.rmtree(links, ignore_errors=True)  # of a backup that was killed
-        try:
+        with links_of_backup(root) as links:
             paths = _take_databases(root, partial, links)
             _take_segments(links, partial, paths, copies)
-        finally:
-            shutil.rmtree(links, ignore_errors=True)
         if (root / ACCESS).is_dir():
             shutil.copytree(root / ACCESS, partial / ACCESS, dirs_exist_ok=True)
         _begin_epoch(partial)
@@ -95,7 +91,7 @@ def _take_databases(root: Path, partial: Path, links: Path) -> set[str]:
         catalog = Catalog(sqlite_url(partial / CATALOG))
         paths = catalog.paths()
         catalog.close()
-        gone = {path for path in sorted(paths) if not _link(root / path, links / path)}
+        gone = {path for path in sorted(paths) if not _hold(root / path, links / path, partial / path)}
         if gone <= missing:  # also in the earlier catalog: these are missing, not replaced
             return paths - gone
         missing = gone
@@ -125,16 +121,35 @@ def _copy_together(root: Path, partial: Path) -> bool:
     return True
 
 
-def _link(source: Path, target: Path) -> bool:
-    """False: there is no such file any more."""
-    target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+def _hold(source: Path, link: Path, target: Path) -> bool:
+    """Have a link to a segment, or its copy in the backup. False: there is no such file any more."""
+    link.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     try:
-        os.link(source, target)
+        os.link(source, link)
     except FileExistsError:
         return True  # of the try before: segments never change
     except FileNotFoundError:
         return False
+    except OSError:  # a file system without links
+        with suppress(FileNotFoundError):
+            if not _is_there(source, target):
+                _copy(source, target)
+            return True
+        return False
     return True
+
+
+def _is_there(source: Path, target: Path) -> bool:
+    """One of the same size is of a backup that was interrupted: all are read in the end."""
+    size = source.stat().st_size
+    return target.exists() and target.stat().st_size == size
+
+
+def _copy(source: Path, target: Path) -> None:
+    target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    target.unlink(missing_ok=True)
+    shutil.copyfile(source, target)
+    target.chmod(0o600)
 
 
 def _take_segments(links: Path, partial: Path, paths: Iterable[str], copies: bool) -> None:
@@ -144,17 +159,18 @@ def _take_segments(links: Path, partial: Path, paths: Iterable[str], copies: boo
             old.unlink()  # of a backup that was interrupted
     for name in sorted(wanted):
         path, target = links / name, partial / name
-        target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        # One of the same size is of a backup that was interrupted: all are read in the end.
-        if target.exists() and target.stat().st_size == path.stat().st_size:
+        if not path.exists():
+            continue  # it was copied at once
+        # What is there may be a link, of a backup that was not to make copies.
+        if _is_there(path, target) and not (copies and os.path.samefile(path, target)):
             continue
-        target.unlink(missing_ok=True)
         if copies or not _try_link(path, target):
-            shutil.copyfile(path, target)
-            target.chmod(0o600)
+            _copy(path, target)
 
 
 def _try_link(source: Path, target: Path) -> bool:
+    target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    target.unlink(missing_ok=True)
     try:
         os.link(source, target)
     except OSError:  # another file system, or one without links

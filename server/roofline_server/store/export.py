@@ -147,18 +147,20 @@ def _columns(raw: RawData, dataset: str, table: Table) -> list[Column]:
         found["begin_ns"] = found.pop("time_ns")
     hosts = {node: machine.host for node, machine in raw.machines.items()}
     found["host"] = _texts(found.pop("node"), hosts)
+    is_samples, counter_set = dataset.startswith("samples_"), dataset.removeprefix("samples_")
+    metrics = {m.name: m for m in raw.metrics.get(counter_set, ())} if is_samples else {}
+    ids = found.keys() - metrics.keys()  # a metric may have such a name too
     for name in ("rank", "sender"):
-        if name in found:
+        if name in ids:
             found[name] = _texts(found[name], _rank_names(raw))
-    if "kind" in found:
+    if "kind" in ids:
         kinds = MarkKind if dataset == "marks" else EventKind
         found["kind"] = _texts(found["kind"], {int(kind): kind.name.lower() for kind in kinds})
-    if "kernel" in found:
+    if "kernel" in ids:
         found.pop("precision", None)  # its code; the kernel has the word
         kernel = found.pop("kernel")
         for at, name in enumerate(KernelKind._fields[:-1]):
             found[name] = _texts(kernel, {n: str(kind[at]) for n, kind in raw.kernels.items()})
-    metrics = {m.name: m for m in raw.metrics.get(dataset.removeprefix("samples_"), ())}
     between = [name for name in found if name not in (*FIRST, LAST)]
     names = [name for name in (*FIRST, *between, LAST) if name in found]
     return [_column(name, found[name], metrics.get(name)) for name in names]

@@ -15,6 +15,7 @@ from .intake.inbox import Entry, Inbox
 from .intake.lost import lost_batch
 from .intake.tail import Tail
 from .retention.apply import finish
+from .segments.backup_links import remove_abandoned
 from .segments.files import StoreIdentity
 from .segments.unknown import QUARANTINE, tidy
 from .taking import end_taking
@@ -53,6 +54,7 @@ class Recovery:
                 self._root,
                 apart,
             )
+        remove_abandoned(self._root)
         finish(self._root, self._catalog)
         end_taking(self._root, self._catalog)
         unknown = tidy(self._root, self._catalog.paths(), set(self._inbox.ids()))

@@ -123,6 +123,7 @@ class Store:
             now_ns=self.now_ns,
             run_called=self.run_called,
             keep_copy=lambda: self._sealer.keep_copy(always=True),
+            identity=self._identity,
         )
         kept = KeptSteps()
         self.forget = kept.forget
@@ -161,10 +162,12 @@ class Store:
         return node
 
     def hellos(self, reports: Sequence[tuple[NodeKey, Machine]]) -> list[int | None]:
-        """The same of several nodes, which takes hardly longer; None: it has booted too often."""
-        nodes = self.name_ids.node_ids(dict(reports))
-        known = [(key, nodes[key], machine) for key, machine in reports if key in nodes]
-        self.machines.add_reports(known, self.now_ns())
+        """The same of several nodes, which takes hardly longer; None: it has booted too often. Raises
+        Unavailable where the catalog cannot be written."""
+        with usable(self._root):
+            nodes = self.name_ids.node_ids(dict(reports))
+            known = [(key, nodes[key], machine) for key, machine in reports if key in nodes]
+            self.machines.add_reports(known, self.now_ns())
         return [nodes.get(key) for key, _ in reports]
 
     def acked(self, agent: str, lineage: str = "") -> int:

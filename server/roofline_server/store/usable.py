@@ -10,6 +10,7 @@ from pathlib import Path
 import sqlalchemy.exc
 
 from ..errors import Unavailable
+from .catalog.integrity import cause_of
 from .catalog.versions import REPAIR
 
 
@@ -22,7 +23,7 @@ def usable(root: Path) -> Iterator[None]:
     except (OSError, ImportError, sqlite3.Error, sqlalchemy.exc.SQLAlchemyError, UnicodeDecodeError) as error:
         # SQLAlchemy's own texts have many lines, and the driver's error in `orig`.
         origin = getattr(error, "orig", None) or error
-        cause = str(origin).partition("\n")[0]
+        cause = cause_of(origin, root)
         if isinstance(origin, UnicodeDecodeError):
             cause = f"its inbox or catalog is damaged: {REPAIR}"
         if isinstance(origin, sqlite3.DatabaseError) and not isinstance(origin, sqlite3.OperationalError):

@@ -22,6 +22,7 @@ def test_server_that_serves_is_ready() -> None:
         ({"serving": False}, "starting"),
         ({"stopping": True}, "stopping"),
         ({"inbox_failure": "disk full"}, "disk full"),
+        ({"catalog_failure": "no room"}, "no room"),
         ({"is_full": True}, "sealing is behind"),
         ({"is_full": True, "seal_failure": "no room"}, "no room"),
         ({"committing_s": 31.0}, "31 s"),

@@ -11,7 +11,7 @@ from roofline.v1 import ingest_pb2 as pb
 from roofline_server.errors import BadBatch
 from roofline_server.ingest.decode import decode, parse
 from roofline_server.ingest.machine import decode_machine
-from roofline_server.ingest.ranks import MAX_RANKS
+from roofline_server.ingest.ranks import MAX_RANKS, ranks_of
 from roofline_server.records import ABSENT, NODE_JOB, EventKind, Frame, KernelKind, Metric, RankKey, Table
 from roofline_server.store.catalog.runs import RankTable, ReportedRank
 
@@ -622,3 +622,16 @@ def test_names_that_are_too_many_for_a_job_become_other() -> None:
 
 def test_message_without_any_span_is_no_table() -> None:
     assert ("job", "spans") not in frames(with_spans())
+
+
+def test_rank_tables_that_no_node_sends_any_more_are_not_kept() -> None:
+    """One rank of a sweep ends and another begins: each time that is a table of all ranks."""
+    ids: Any = Numbering()
+    tables = [tuple(rank(index=at, pid=at).SerializeToString() for at in range(n, n + 4)) for n in range(50)]
+    for one in tables:
+        ranks_of(1, one, ids)
+    assert list(ids.rank_tables[1]) == tables[-2:]
+    live, backlog = (ranks_of(1, one, ids) for one in tables[-2:])
+    assert ranks_of(1, tables[-2], ids) is live
+    assert ranks_of(1, tables[-1], ids) is backlog
+    assert ranks_of(2, tables[-1], ids) is not backlog

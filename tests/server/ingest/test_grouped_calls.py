@@ -54,3 +54,33 @@ def test_error_is_of_its_group_alone_and_who_has_gone_harms_nobody() -> None:
         assert await stays == 3
 
     asyncio.run(scenario())
+
+
+def test_one_of_a_group_that_fails_costs_the_others_nothing() -> None:
+    def halve(numbers: Sequence[int]) -> list[int]:
+        if any(number % 2 for number in numbers):
+            raise ValueError("odd")
+        return [number // 2 for number in numbers]
+
+    async def scenario() -> list[int | BaseException]:
+        together = Together(halve)
+        return await asyncio.gather(*(together(number) for number in (2, 3, 4, 6)), return_exceptions=True)
+
+    first, failed, *others = asyncio.run(scenario())
+    assert (first, others) == (1, [2, 3])
+    assert isinstance(failed, ValueError)
+
+
+def test_group_of_which_all_fail_is_given_up_soon() -> None:
+    calls: list[int] = []
+
+    def fail(numbers: Sequence[int]) -> list[int]:
+        calls.append(len(numbers))
+        raise OSError("no room")
+
+    async def scenario() -> list[int | BaseException]:
+        together = Together(fail)
+        return await asyncio.gather(*(together(number) for number in range(1000)), return_exceptions=True)
+
+    assert all(isinstance(one, OSError) for one in asyncio.run(scenario()))
+    assert calls == [1000, 1, 1, 1]

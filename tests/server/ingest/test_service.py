@@ -16,6 +16,7 @@ from roofline_server.clock import NodeClock
 from roofline_server.ingest import committer, service
 from roofline_server.ingest.stream import AgentStream
 from roofline_server.records import NODE_JOB, rows
+from roofline_server.store.catalog.catalog import Catalog
 
 from ..builders import S, batch, catalog_of, full_batch, rank, training
 from ..services import PATIENCE_S, Agent, Served, serving
@@ -610,3 +611,25 @@ def test_large_batch_is_decoded_like_a_small_one(tmp_path: Path, monkeypatch: py
             assert steps_seen(server) == 57
 
     run(work, tmp_path)
+
+
+def test_agent_that_connects_while_the_catalog_fails_is_told_why(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(nodes: object, new: object) -> None:
+        raise sqlite3.OperationalError("database or disk is full")
+
+    async def work(server: Served) -> None:
+        hello = pb.AgentMessage(hello=pb.Hello(agent="a", protocol=2, boot="boot", machine={"host": "node1"}))
+        with monkeypatch.context() as failing:
+            failing.setattr(Catalog, "add_nodes", fail)
+            for _ in range(3):
+                error = await refusal(server, hello)
+                assert "cannot store what this node reports" in (error.details() or "")
+                assert "is full" in (error.details() or "")
+        async with server.agent():
+            pass
+
+    run(work, tmp_path)
+    assert [record.levelname for record in caplog.records if "cannot store" in record.message] == ["ERROR"]
+    assert not any(record.exc_info for record in caplog.records)

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import errno
+import os
 import shutil
 import threading
 from pathlib import Path
@@ -9,8 +11,10 @@ import pytest
 from roofline_server.errors import Unavailable
 from roofline_server.ingest.service import decode_entry
 from roofline_server.store import backup
-from roofline_server.store.backup import LINKS, back_up
+from roofline_server.store.backup import back_up
 from roofline_server.store.check.reading import check
+from roofline_server.store.retention.plan import Policy
+from roofline_server.store.segments.backup_links import LINKS, links_of_backup
 from roofline_server.store.store import Store
 
 from ..builders import crash, open_store, rank, training
@@ -158,6 +162,65 @@ def test_interrupted_backup_looks_like_none_and_goes_on(
     assert not (tmp_path / "copy.partial").exists()
     restored = open_store(tmp_path / "copy")
     assert raw_rows(restored) == whole
+    restored.close()
+
+
+def interrupted(data: Path, target: Path, copies: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    def stop(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(backup, "check", stop)
+        with pytest.raises(KeyboardInterrupt):
+            back_up(data, target, copies)
+
+
+def test_backup_that_goes_on_with_copies_has_no_links(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    filled(tmp_path / "data").close()
+    interrupted(tmp_path / "data", tmp_path / "copy", False, monkeypatch)
+    assert back_up(tmp_path / "data", tmp_path / "copy", True).is_whole
+    assert inodes(tmp_path / "copy").isdisjoint(inodes(tmp_path / "data"))
+
+
+def test_two_backups_at_once_are_not_made(tmp_path: Path) -> None:
+    filled(tmp_path / "data").close()
+    with links_of_backup(tmp_path / "data") as links:
+        (links / "held").mkdir()
+        with pytest.raises(Unavailable, match="another backup"):
+            back_up(tmp_path / "data", tmp_path / "copy")
+        open_store(tmp_path / "data").close()
+        assert (links / "held").exists(), "a server leaves them to the backup"
+    assert back_up(tmp_path / "data", tmp_path / "copy").is_whole
+
+
+@pytest.mark.parametrize("when", ["start", "removal"])
+def test_links_of_a_killed_backup_keep_no_removed_data(tmp_path: Path, when: str) -> None:
+    links = tmp_path / LINKS
+    store = filled(tmp_path)
+    (links / "segments").mkdir(parents=True)
+    if when == "removal":
+        store.seal()
+        store.retention.apply(Policy(0), lambda job: b"")
+        assert not links.exists()
+    store.close()
+    open_store(tmp_path).close()
+    assert not links.exists()
+
+
+def test_file_system_without_links_has_copies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def link(*_: Any) -> None:
+        raise OSError(errno.EPERM, "Operation not permitted")
+
+    store = filled(tmp_path / "data")
+    before = steps(store)
+    store.close()
+    monkeypatch.setattr(os, "link", link)
+    assert back_up(tmp_path / "data", tmp_path / "copy").is_whole
+    assert inodes(tmp_path / "copy").isdisjoint(inodes(tmp_path / "data"))
+    restored = open_store(tmp_path / "copy")
+    assert steps(restored) == before
     restored.close()
 
 

@@ -534,6 +534,42 @@ def test_catalog_that_fails_as_it_takes_a_sealing_loses_and_doubles_nothing(
     store.close()
 
 
+@pytest.mark.parametrize("took", [False, True], ids=["before it has", "when it has"])
+def test_catalog_that_is_away_after_a_sealing_loses_and_doubles_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, took: bool
+) -> None:
+    """Whether it has taken the sealing is known only when it is back."""
+    real = Catalog.prepared
+
+    def fail(*_: Any) -> Any:
+        raise sqlalchemy.exc.OperationalError("commit", None, Exception("connection lost"))
+
+    @contextlib.contextmanager
+    def prepared(self: Catalog, sealing: Any) -> Iterator[Callable[[], None]]:
+        with real(self, sealing) as commit:
+
+            def take_and_go() -> None:
+                if took:
+                    commit()
+                away.setattr(Catalog, "sealed_through", fail)
+                fail()
+
+            yield take_and_go
+
+    store = open_store(tmp_path)
+    greet(store)
+    A.put(store, *OF_A[:2])
+    with monkeypatch.context() as away:
+        away.setattr(Catalog, "prepared", prepared)
+        with pytest.raises(sqlalchemy.exc.OperationalError):
+            store.seal()
+    A.put(store, *OF_A[2:])
+    assert store.seal() == len(OF_A) - (2 if took else 0)
+    assert files(tmp_path) == known_files(tmp_path)
+    assert raw_rows(store) == marks_in([(A, one) for one in OF_A])
+    store.close()
+
+
 def test_batches_are_kept_while_the_catalog_is_written(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     greet(store)
     A.put(store, *OF_A[:2])
@@ -1048,3 +1084,27 @@ def test_step_deltas_wait_until_as_much_is_new_as_is_read_again(store: Store) ->
     # Batches of a second, a margin of five: at every fifth sealing.
     assert [int(after > before) for before, after in pairwise(stored)] == [0, 0, 0, 0, 1] * 2
     assert steps(store) == all_at_once(store, [(A, one) for one in sent])
+
+
+def test_one_copy_of_the_catalog_is_made_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A sealing and a removal each keep one, under the same name."""
+    store = open_store(tmp_path)
+    under_way, most = [], []
+    real = Catalog.copy
+
+    def copy(catalog: Catalog, target: Path) -> bool:
+        under_way.append(1)
+        most.append(len(under_way))
+        try:
+            return real(catalog, target)
+        finally:
+            under_way.pop()
+
+    monkeypatch.setattr(Catalog, "copy", copy)
+    threads = [threading.Thread(target=store._sealer.keep_copy, kwargs={"always": True}) for _ in range(8)]
+    for one in threads:
+        one.start()
+    for one in threads:
+        one.join()
+    assert most == [1] * 8
+    store.close()

@@ -26,3 +26,8 @@ class Allowances:
             return False
         self._left[who] = left - new, now
         return True
+
+    def give_back(self, who: Hashable) -> None:
+        """One that was taken was not brought after all."""
+        left, since = self._left[who]
+        self._left[who] = left + 1, since

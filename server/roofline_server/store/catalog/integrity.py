@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 import sqlite3
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 
 from ...errors import Unavailable
@@ -11,15 +12,33 @@ from .sums import wrong_sums
 from .versions import REPAIR
 
 EMPTY = "it is empty"
+DISK_FULL = "the disk is full"
+FULL_BYTES = 1 << 20  # where less is free, SQLite fails to make its files, and does not always say why
+# What SQLite says of a database that may be sound, and that it cannot open or read now: wrong rights, a full
+# or failing disk, another program.
+_NOT_NOW = ("unable to open", "disk I/O", "is full", "locked", "readonly", "denied", "memory")
 
 
 def integrity(path: Path) -> str:
     """What is wrong with an SQLite database; empty: nothing. Nothing is changed but its log, which is applied
-    as every opening does."""
+    as every opening does. Raises Unavailable for one that cannot be read now: it may be sound."""
     try:
         return _problem_of(path)
     except sqlite3.OperationalError as error:
-        return str(error)
+        if not any(words in str(error) for words in _NOT_NOW):
+            return str(error)
+        raise Unavailable(
+            f"{path} cannot be read now ({cause_of(error, path.parent)}), which does not mean that it is "
+            "damaged: see to its owner, its rights and its disk, and try again"
+        ) from None
+
+
+def cause_of(error: Exception, folder: Path) -> str:
+    """What an error of SQLite says, or that the disk of its database is full, which it often does not."""
+    with suppress(OSError):
+        if isinstance(error, sqlite3.OperationalError) and shutil.disk_usage(folder).free < FULL_BYTES:
+            return DISK_FULL
+    return str(error).partition("\n")[0]
 
 
 def refuse_damaged(path: Path) -> None:

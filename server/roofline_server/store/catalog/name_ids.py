@@ -64,7 +64,13 @@ class NameIds:
         many are left out."""
         with self._lock:
             new = {key: machine for key, machine in reports.items() if self._is_new(key, machine)}
-            for key, node in self._catalog.add_nodes(new).items() if new else ():
+            try:
+                added = self._catalog.add_nodes(new) if new else {}
+            except Exception:
+                for key in new.keys() - self._nodes.keys():
+                    self._allowances.give_back((key.agent, "boots"))  # it comes again until it is kept
+                raise
+            for key, node in added.items():
                 self._nodes[key], self._machines[node] = node, new[key]
                 self._agents[node] = key.agent
                 if key.boot == RECORDING:

@@ -52,6 +52,11 @@ class Removals:
         with self._engine.connect() as db:
             return sum(int(db.execute(sa.select(sa.func.sum(size))).scalar() or 0) for size in sizes)
 
+    def newest_ns(self) -> int | None:
+        """The end of the newest segment; None: there are none."""
+        with self._engine.connect() as db:
+            return db.execute(sa.select(sa.func.max(SEGMENT.c.end_ns))).scalar()
+
     def job_of_ranks(self, job: str = "") -> dict[int, str]:
         """The job of each rank, by its id."""
         query = sa.select(RANK.c.id, RANK.c.job).where(_is(RANK.c.job, job))

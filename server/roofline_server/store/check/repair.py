@@ -5,6 +5,7 @@ Only what is known to be in the store, or can be rebuilt from what is there, is 
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 from pathlib import Path
@@ -90,13 +91,10 @@ def _mend_catalog(root: Path, found: Repaired) -> None:
         if not why:
             return
     copy = sound_copy(root)
-    if path.exists():
-        place = free_place(root, f"{CATALOGS}/{CATALOG}")
-        (root / place).parent.mkdir(parents=True, exist_ok=True)
-        path.rename(root / place)
+    was_there = path.exists()
+    place = _move_apart(root)
+    if was_there:
         found.done.append(f"{CATALOG} is damaged ({why}): it is set apart as {place}")
-    for end in ("-wal", "-shm"):  # of the one that is gone
-        path.with_name(f"{CATALOG}{end}").unlink(missing_ok=True)
     if copy is None or not _belongs(root, copy):
         found.left.append(NOT_MADE_ANEW)
         return
@@ -109,6 +107,18 @@ def _mend_catalog(root: Path, found: Repaired) -> None:
     found.done.append(
         f"{CATALOG} is made anew of {copy.name}, as it was at batch {copy_of(copy).sealed_through}"
     )
+
+
+def _move_apart(root: Path) -> str:
+    """Move what is there of a catalog to quarantine, with its log: both are needed to read it. Returns where
+    it is now."""
+    (root / CATALOGS).mkdir(parents=True, exist_ok=True)
+    place = free_place(root, f"{CATALOGS}/{CATALOG}", ("", "-wal"))
+    for end in ("", "-wal"):
+        with contextlib.suppress(FileNotFoundError):
+            (root / f"{CATALOG}{end}").rename(root / f"{place}{end}")
+    (root / f"{CATALOG}-shm").unlink(missing_ok=True)
+    return place
 
 
 def _join(root: Path, catalog: Catalog, inbox: Inbox, found: Repaired) -> None:

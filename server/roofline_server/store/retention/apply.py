@@ -1,8 +1,8 @@
 """Removes what a plan says. It can be killed at any point, and nothing that is being read is removed.
 
 Steps that exist only as raw data are turned into step deltas first. A removal is one transaction of the
-catalog, which remembers the files that are to go: they are deleted when the last earlier reader has gone,
-or at the next start.
+catalog, which remembers the files that are to go: they are deleted when its copy knows of the removal and the
+last earlier reader has gone, or at the next start.
 """
 
 from __future__ import annotations
@@ -10,10 +10,12 @@ from __future__ import annotations
 import contextlib
 import logging
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import compress
 from pathlib import Path
 from typing import NamedTuple
+
+from sqlalchemy.exc import SQLAlchemyError
 
 from ...errors import BadRequest, unknown_job
 from ...records import MAX_TIME_NS, NODE_JOB, CutLevel, Removed, Table
@@ -21,9 +23,11 @@ from ..catalog.catalog import Catalog, Progress
 from ..catalog.clocks import ClockRegistry
 from ..catalog.removals import Removal
 from ..catalog.tags import Tags
+from ..catalog.versions import COPY
 from ..intake.tail import Tail
-from ..segments.files import STEPS, Piece, Segment, path_of, write
-from ..segments.leases import Leases
+from ..segments.backup_links import remove_abandoned
+from ..segments.files import STEPS, Piece, Segment, StoreIdentity, path_of, write
+from ..segments.leases import Lease, Leases
 from ..steps.deltas import Deltas
 from ..steps.sealed import NewData, NewSteps, SealedSteps
 from .plan import DAY_NS, Cut, Policy, StoredJob, Stretch, plan, useless
@@ -33,6 +37,8 @@ log = logging.getLogger(__name__)
 
 # Times of segments are those of the clocks as they were known then.
 SLACK_NS = 60_000_000_000
+
+WAIT = "ages wait"  # name of a state of the catalog
 
 # The report of a job as it is to be kept, encoded; b"": there is nothing to say.
 MakeReport = Callable[[str], bytes]
@@ -61,16 +67,19 @@ class Retention:
         sealing: threading.Lock,
         now_ns: Callable[[], int],
         run_called: Callable[[str], str | None],
-        keep_copy: Callable[[], None],
+        keep_copy: Callable[[], bool],
+        identity: StoreIdentity,
     ) -> None:
         """sealing: held while segments change. run_called: see `Store.run_called`. keep_copy: called when the
-        catalog has changed and before files go, so that its copy knows of none that are not there."""
+        catalog has changed and before files go, so that its copy knows of none that are not there; False: it
+        failed, and they stay."""
         self._root, self._catalog, self._tail, self._clocks = root, catalog, tail, clocks
         self._deltas, self._steps, self._leases, self._tags = deltas, steps, leases, tags
         self._failed: set[Cut] = set()
         self._applying, self._closed = threading.Lock(), False
         self._sealing, self._now_ns, self._run_called = sealing, now_ns, run_called
-        self._keep_copy = keep_copy
+        self._keep_copy, self._identity = keep_copy, identity
+        self._held: Lease | None = None  # of files that the copy of the catalog still knows
 
     def plan(self, policy: Policy) -> list[Cut]:
         """What `apply` would do now. Raises UnknownJob, and BadRequest for a job that is not over."""
@@ -92,15 +101,31 @@ class Retention:
                     "end of all its processes, or a day after its last data"
                 )
             policy = policy._replace(job=run)
-        return plan(jobs, policy, now_ns)
+        return plan(jobs, policy, now_ns, self._bytes_of_needed_events(jobs) if self._is_over(policy) else 0)
+
+    def _is_over(self, policy: Policy) -> bool:
+        return policy.most_bytes is not None and self._catalog.stored_bytes() > policy.most_bytes
 
     def apply(self, policy: Policy, make_report: MakeReport) -> Done:
         """Cut what is to be cut. A job that cannot be cut is logged and stays as it is."""
-        most = policy.most_bytes
-        if policy.older_ns is None and (most is None or self._catalog.stored_bytes() <= most):
+        fits = policy.older_ns is None and not self._is_over(policy)
+        if fits and self._held is None:
             return Done([], 0)  # as on most servers most of the time
         with self._applying:
             return self._apply(policy, make_report)
+
+    def newest_ns(self) -> int | None:
+        """End of the newest data that are sealed, server time; None: there are none."""
+        return self._catalog.newest_ns()
+
+    def noted_wait(self) -> int:
+        """See `note_wait`; 0: nothing was noted."""
+        return int(self._catalog.state(WAIT) or 0)
+
+    def note_wait(self, until_ns: int) -> None:
+        """Keep until when nothing is to be removed because of its age, server time."""
+        if until_ns != self.noted_wait():
+            self._catalog.put_state(WAIT, str(until_ns))
 
     def close(self) -> None:
         """Wait until the job that is being cut is done, and cut no other."""
@@ -109,11 +134,28 @@ class Retention:
             pass
 
     def _apply(self, policy: Policy, make_report: MakeReport) -> Done:
-        cuts: list[Cut] = []
         stored = {job.job: job for job in self._stored()}
-        for cut in self._plan(policy, list(stored.values())):
+        plan = self._plan(policy, list(stored.values()))
+        is_over, failed_before = self._is_over(policy), self._held is not None
+        self._held = self._held or self._leases.take()
+        if plan:
+            remove_abandoned(self._root)  # else what is removed would stay on the disk
+        cuts = self._cut_all(plan, stored, make_report)
+        if self._closed:
+            return Done(cuts, 0)
+        events = 0 if policy.job else self._cut_node_events(is_over)
+        if not (cuts or events or failed_before) or self._keep_copy():
+            self._held = None
+        self._delete_free()
+        return Done(cuts, events)
+
+    def _cut_all(
+        self, plan: Sequence[Cut], stored: Mapping[str, StoredJob], make_report: MakeReport
+    ) -> list[Cut]:
+        cuts: list[Cut] = []
+        for cut in plan:
             if self._closed:
-                return Done(cuts, 0)
+                break
             try:
                 if not self._cut(cut, stored[cut.job], make_report):
                     log.warning("job %s: it has changed since it was to be cut; it stays for now", cut.job)
@@ -125,13 +167,7 @@ class Retention:
                 continue
             log.info("job %s: %s removed (%.1f MB)", cut.job, WORDS[cut.level], cut.bytes / 1e6)
             cuts.append(cut)
-        if self._closed:
-            return Done(cuts, 0)
-        events = 0 if policy.job else self._cut_node_events()
-        if cuts or events:
-            self._keep_copy()
-        self._delete_free()
-        return Done(cuts, events)
+        return cuts
 
     # -- one job -----------------------------------------------------------------------------------
 
@@ -182,7 +218,7 @@ class Retention:
             self._catalog.add_unwanted([str(path_of(job, dataset, number, number))])
             begin = table["time_ns"] if "time_ns" in table else table["begin_ns"]
             piece = Piece(table, int(begin.min()), int(table.get("end_ns", begin).max()))
-            return write(self._root, job, dataset, number, [piece], number)
+            return write(self._root, job, dataset, number, [piece], number, self._identity)
 
         through = max(s.end_ns for s in segments) + SLACK_NS
         made = self._steps.make(NewData(job, [], {}, clocks, {}, {}), put, through)
@@ -193,21 +229,30 @@ class Retention:
 
     # -- events of nodes ---------------------------------------------------------------------------
 
-    def _cut_node_events(self) -> int:
-        """Remove events of nodes that no report can ask for any more; returns how many bytes."""
+    def _bytes_of_needed_events(self, jobs: Sequence[StoredJob]) -> int:
+        gone = sum(s.bytes for s in self._useless_events(jobs))
+        return sum(s.bytes for s in self._catalog.segments(NODE_JOB)) - gone
+
+    def _useless_events(self, jobs: Sequence[StoredJob]) -> list[Segment]:
+        """Events of nodes that no report can ask for any more."""
         removed = self._catalog.all_removed()
-        if not removed:
-            return 0
         before = self._now_ns() - DAY_NS  # younger ones may be of jobs that have not reported yet
+        whole = [
+            Stretch(job.begin_ns, MAX_TIME_NS if job.unsealed else job.end_ns)
+            for job in jobs
+            if job.job not in removed or removed[job.job].level < CutLevel.STEPS
+        ]
+        segments = self._catalog.segments(NODE_JOB)
+        stretches = [Stretch(s.begin_ns, s.end_ns) for s in segments]
+        return list(compress(segments, useless(stretches, whole, before, SLACK_NS)))
+
+    def _cut_node_events(self, is_over: bool) -> int:
+        """Remove those; returns how many bytes. is_over: all data take too much room, so that they go also if
+        no job was cut yet."""
+        if not is_over and not self._catalog.all_removed():
+            return 0
         with self._sealing:
-            whole = [
-                Stretch(job.begin_ns, MAX_TIME_NS if job.unsealed else job.end_ns)
-                for job in self._stored()
-                if job.job not in removed or removed[job.job].level < CutLevel.STEPS
-            ]
-            segments = self._catalog.segments(NODE_JOB)
-            stretches = [Stretch(s.begin_ns, s.end_ns) for s in segments]
-            gone = list(compress(segments, useless(stretches, whole, before, SLACK_NS)))
+            gone = self._useless_events(self._stored())
             if gone:
                 size, paths = sum(s.bytes for s in gone), [s.path for s in gone]
                 end_ns, rows = max(s.end_ns for s in gone), sum(s.rows for s in gone)
@@ -250,6 +295,11 @@ def finish(root: Path, catalog: Catalog) -> int:
     else looks at the files of a directory."""
     unwanted, known = catalog.unwanted(), catalog.paths()
     count = 0
+    if unwanted:
+        try:
+            catalog.copy(root / COPY)  # if the catalog is lost, its copy must not know files that are gone
+        except (OSError, SQLAlchemyError) as error:
+            log.warning("cannot copy the catalog (%s)", error)
     for path in unwanted:
         if path not in known and (root / path).exists():
             (root / path).unlink()

@@ -55,10 +55,11 @@ class Cut(NamedTuple):
     bytes: int
 
 
-def plan(jobs: Sequence[StoredJob], policy: Policy, now_ns: int) -> list[Cut]:
-    """The cuts in the order in which they are to be made, one a job."""
+def plan(jobs: Sequence[StoredJob], policy: Policy, now_ns: int, other_bytes: int = 0) -> list[Cut]:
+    """The cuts in the order in which they are to be made, one a job. other_bytes: what is stored besides the
+    jobs, and stays."""
     levels: dict[str, CutLevel] = {}
-    total = sum(sum(job.bytes.values()) for job in jobs)
+    total = other_bytes + sum(sum(job.bytes.values()) for job in jobs)
     for job, level in _candidates(jobs, policy, now_ns):
         too_much = policy.most_bytes is not None and total > policy.most_bytes
         if too_much or _is_old(job, level, policy, now_ns):

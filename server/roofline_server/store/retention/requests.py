@@ -43,9 +43,20 @@ def waits(data: Path) -> bool:
 
 
 def forget(data: Path) -> None:
-    """Of a time before this server: whoever asked has long gone."""
-    for name in (ASKED, ANSWERED):
-        (data / name).unlink(missing_ok=True)
+    """What is of a time before this server. Who asked while it was starting waits still, and has the lock."""
+    folder = _folder(data)
+    try:
+        with contextlib.suppress(BlockingIOError):
+            fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            for name in (ASKED, ANSWERED):
+                (data / name).unlink(missing_ok=True)
+    finally:
+        os.close(folder)
+
+
+def _folder(data: Path) -> int:
+    """The folder itself is locked by who asks: another user could not open a file that root has made."""
+    return os.open(data, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
 
 
 def answer(data: Path, retention: Retention, make_report: MakeReport) -> None:
@@ -79,8 +90,7 @@ def ask(data: Path, request: PruneRequest, runs: Callable[[], bool], seconds: fl
 @contextlib.contextmanager
 def _turn(data: Path, waits: Callable[[], bool]) -> Iterator[bool]:
     """One asks after another: there is one file to ask with. False: it was in vain to wait."""
-    # The folder itself is locked: another user could not open a file that root has made.
-    folder = os.open(data, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    folder = _folder(data)
     try:
         while waits():
             with contextlib.suppress(BlockingIOError):
@@ -126,5 +136,9 @@ def _request(fields: dict[str, Any]) -> PruneRequest:
 
 def _write(path: Path, fields: dict[str, Any]) -> None:
     temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
-    temporary.write_text(json.dumps(fields))
-    temporary.rename(path)
+    try:
+        temporary.write_text(json.dumps(fields))
+        temporary.rename(path)
+    except OSError:
+        temporary.unlink(missing_ok=True)
+        raise

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,7 +19,7 @@ from ..catalog.name_ids import NameIds
 from ..catalog.process_lifetimes import changed
 from ..catalog.versions import COPY
 from ..intake.inbox import Inbox
-from ..intake.tail import Tail, Unsealed
+from ..intake.tail import Tail, TailBatch, Unsealed
 from ..segments.files import UNKNOWN_STORE, StoreIdentity
 from ..segments.leases import Leases
 from ..segments.unknown import remove_unfinished
@@ -62,10 +63,13 @@ class Sealer:
         self._root, self._catalog, self._inbox, self._tail = root, catalog, inbox, tail
         self._name_ids, self._clocks, self._members, self._leases = name_ids, clocks, members, leases
         self._next_copy = 0.0
+        self._copying = threading.Lock()  # a removal keeps a copy too
         self._unfinished: dict[str, _Unfinished] = {}
+        self._open: tuple[Sealing, Sequence[TailBatch]] | None = None  # that failed: see `_end_open`
 
     def seal(self) -> int:
         """Seal the tail as it is now; returns how many batches. Safe to be killed anywhere."""
+        self._end_open()
         unsealed = self._tail.now()
         if not unsealed.batches:
             self._leases.remove()
@@ -77,13 +81,19 @@ class Sealer:
                 self._commit(commit, sealing)
                 self._tail.forget(unsealed.batches)
         except Exception:
-            self._undo(sealing)
+            self._open = sealing, unsealed.batches
+            with contextlib.suppress(SQLAlchemyError):
+                self._end_open()
             raise
+        self._tidy(sealing)
+        return len(unsealed.batches)
+
+    def _tidy(self, sealing: Sealing) -> None:
+        """What the catalog has taken is not needed elsewhere."""
         self._leases.replaced(sealing.replaced)
         self.keep_copy()
         self._inbox.delete(sealing.through_id)
         self._leases.remove()
-        return len(unsealed.batches)
 
     def _commit(self, commit: Callable[[], None], sealing: Sealing) -> None:
         """A database may fail when it has committed already, as when its answer is lost."""
@@ -94,26 +104,36 @@ class Sealer:
                 raise
             log.warning("the catalog has taken what was sealed, and then failed: %s", error)
 
-    def _undo(self, sealing: Sealing) -> None:
-        """Another sealing will have these batches, under another number: nothing would know these files."""
-        with contextlib.suppress(SQLAlchemyError):
-            if self._catalog.sealed_through() != sealing.through_id:
-                remove_unfinished(self._root, {one.job for one in sealing.segments}, sealing.through_id)
+    def _end_open(self) -> None:
+        """End a sealing that failed, once the catalog says whether it has taken it: another one will have the
+        same batches, under another number, and nothing would know the files of this one."""
+        if self._open is None:
+            return
+        sealing, batches = self._open
+        was_taken = self._catalog.sealed_through() == sealing.through_id
+        self._open = None
+        if was_taken:
+            self._tail.forget(batches)
+            self._tidy(sealing)
+        else:
+            remove_unfinished(self._root, {one.job for one in sealing.segments}, sealing.through_id)
 
-    def keep_copy(self, always: bool = False) -> None:
+    def keep_copy(self, always: bool = False) -> bool:
         """Have a copy of the catalog, from which a lost or damaged one is rebuilt. Of a large one not each
-        time, so that it takes little time and disk."""
+        time, so that it takes little time and disk. False: that failed."""
         begin = time.monotonic()
         if begin < self._next_copy and not always:
-            return
+            return True
         try:
-            if not self._catalog.copy(self._root / COPY):
-                return
+            with self._copying:
+                if not self._catalog.copy(self._root / COPY):
+                    return True
         except (OSError, SQLAlchemyError) as error:
             log.warning("cannot copy the catalog (%s); trying again after the next sealing", error)
-            return
+            return False
         if (self._root / COPY).stat().st_size > SMALL_CATALOG:
             self._next_copy = begin + COPY_REST * (time.monotonic() - begin)
+        return True
 
     def _write(self, unsealed: Unsealed) -> Sealing:
         """Everything on disk, nothing of it true yet."""

@@ -1,15 +1,16 @@
 """Files below `segments` that the catalog does not know.
 
 Some are known to be of no use, and are deleted: what was never finished, what comes again from the inbox,
-what a merged segment has replaced, and step deltas that newer ones have replaced. Everything else may be the
-last copy of somebody's data, from a catalog that is lost or was replaced: it is set aside, and never deleted.
+what a merged segment has replaced, and step deltas that newer ones have replaced, if all known files of their
+job are there. Everything else may be the last copy of somebody's data, from a catalog that is lost or was
+replaced: it is set aside, and never deleted.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -54,8 +55,16 @@ def unknown_files(
         relative = str(path.relative_to(root))
         if not path.is_file() or relative in known:
             continue
-        was_replaced = path.parent.name.startswith(STEPS) and os.path.dirname(relative) in folders
+        is_steps = path.parent.name.startswith(STEPS) and os.path.dirname(relative) in folders
+        was_replaced = is_steps and _is_whole(root, path.parent.parent, known)
         yield path, path.suffix == ".tmp" or was_replaced or _is_rubbish(path, relative, merged, in_inbox)
+
+
+def _is_whole(root: Path, folder: Path, known: Collection[str]) -> bool:
+    """Whether all known files of a job are there: else the catalog may be from before a removal, and steps
+    that it does not know may be the last copy of what was removed."""
+    begin = f"{folder.relative_to(root)}/"
+    return all((root / path).exists() for path in known if path.startswith(begin))
 
 
 def _is_rubbish(
@@ -105,16 +114,31 @@ def set_apart(root: Path, relative: str) -> str:
         target = root / place
         target.parent.mkdir(parents=True, exist_ok=True)
         with contextlib.suppress(FileExistsError):  # of an earlier time
-            os.link(root / relative, target)
-            os.unlink(root / relative)
+            _move(root / relative, target)
             (root / QUARANTINE / NOTE).write_text(_EXPLAINED)
             return place
     raise AssertionError("there is always another place")
 
 
-def free_place(root: Path, relative: str) -> str:
-    """This path below root, or one like it where nothing is yet."""
-    places = (place for place in _places(relative) if not (root / place).exists())
+def _move(source: Path, target: Path) -> None:
+    """Raises FileExistsError and changes nothing where there is a target."""
+    try:
+        os.link(source, target)
+    except FileExistsError:
+        raise
+    except OSError:  # a file system without links; nobody else moves files here
+        if target.exists():
+            raise FileExistsError(target) from None
+        os.rename(source, target)
+    else:
+        os.unlink(source)
+
+
+def free_place(root: Path, relative: str, ends: Sequence[str] = ("",)) -> str:
+    """This path below root, or one like it where nothing is yet, nor at the same with one of these ends."""
+    places = (
+        place for place in _places(relative) if not any((root / f"{place}{end}").exists() for end in ends)
+    )
     return next(places)
 
 

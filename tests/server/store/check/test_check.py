@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -273,3 +275,34 @@ def test_without_a_copy_files_stay_in_quarantine_and_it_is_said(tmp_path: Path) 
     assert len(list((tmp_path / "quarantine").rglob("*.parquet"))) == count
     found = check(tmp_path)
     assert {(finding.kind, finding.job) for finding in found.problems} == {("apart", JOB), ("apart", "")}
+
+
+@pytest.mark.parametrize("how", [check, repair])
+def test_catalog_that_cannot_be_opened_now_is_not_taken_for_damaged(
+    tmp_path: Path, how: Callable[[Path], object]
+) -> None:
+    """As one of another user, or on a full disk."""
+    filled(tmp_path).close()
+    lose(tmp_path, "catalog")
+    (tmp_path / "catalog.db").mkdir()
+    with pytest.raises(Unavailable, match="cannot be read now"):
+        how(tmp_path)
+    assert (tmp_path / "catalog.db").is_dir() and not (tmp_path / "quarantine").exists()
+
+
+def test_full_disk_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "catalog.db").mkdir()
+    monkeypatch.setattr("shutil.disk_usage", lambda folder: SimpleNamespace(free=0))
+    for how in (check, repair, open_store):
+        with pytest.raises(Unavailable, match="the disk is full"):
+            how(tmp_path)
+
+
+def test_log_of_a_lost_catalog_is_kept(tmp_path: Path) -> None:
+    filled(tmp_path).close()
+    lose(tmp_path, "catalog")
+    (tmp_path / "catalog.db-wal").write_bytes(b"its last transactions")
+    repair(tmp_path)
+    apart = tmp_path / "quarantine/catalogs/catalog.db-wal"
+    assert apart.read_bytes() == b"its last transactions"
+    assert kinds(tmp_path) == []

@@ -4,7 +4,9 @@ import gc
 import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 from roofline.v1 import ingest_pb2 as pb
 from roofline_server.errors import BadRequest, UnknownJob
@@ -15,10 +17,12 @@ from roofline_server.store.check.repair import repair
 from roofline_server.store.retention import apply
 from roofline_server.store.retention.plan import Policy
 from roofline_server.store.segments import files as segment_files
+from roofline_server.store.segments.files import origin_of
 from roofline_server.store.segments.leases import Leases
 from roofline_server.store.store import Store
 
 from ...builders import BEGIN, END, UNIX, S, batch, catalog_of, crash, marks, open_store, rank
+from ..check.stores import lose
 from ..histories import (
     ALL,
     JOB,
@@ -63,6 +67,65 @@ def filled(root: Path) -> Store:
 
 def datasets(store: Store) -> set[str]:
     return {segment.dataset for segment in segments(store)}
+
+
+def test_events_of_nodes_count_for_the_size(tmp_path: Path) -> None:
+    store = filled(tmp_path)
+    with_job = store._catalog.stored_bytes()
+    A.put(store, *(batch(100 + at, (9000 + at) * S, (9001 + at) * S) for at in range(50)))
+    store.seal()
+    assert store._catalog.stored_bytes() > with_job
+    store.retention.apply(Policy(most_bytes=with_job), report)
+    assert store._catalog.stored_bytes() <= with_job
+    store.close()
+
+
+def test_catalog_that_is_lost_amid_a_removal_costs_no_step(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = filled(tmp_path)
+    before = steps(store)
+    cut = store.retention._cut
+
+    def cut_and_seal(*planned: Any) -> bool:
+        done = cut(*planned)
+        store.seal()  # there is nothing to seal, so it removes files that nobody reads any more
+        return done
+
+    monkeypatch.setattr(store.retention, "_cut", cut_and_seal)
+    kill_before(monkeypatch, store.retention, "_keep_copy", 1)
+    with pytest.raises(Killed):
+        store.retention.apply(RAW_ONLY, report)
+    crash(store)
+    lose(tmp_path, "catalog")
+    assert repair(tmp_path).left == []
+    again = open_store(tmp_path)
+    assert steps(again) == before
+    again.close()
+
+
+def test_files_stay_while_the_catalog_cannot_be_copied(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = filled(tmp_path)
+    raw = {one.path for one in segments(store, "marks")}
+    with monkeypatch.context() as failing:
+        failing.setattr(store.retention, "_keep_copy", lambda: False)
+        store.retention.apply(RAW_ONLY, report)
+    store.seal()
+    assert raw <= files(tmp_path)
+    store.retention.apply(Policy(), report)
+    assert not raw & files(tmp_path)
+    store.close()
+
+
+def test_steps_that_a_removal_writes_say_of_which_store_they_are(tmp_path: Path) -> None:
+    store = filled(tmp_path)
+    store.retention.apply(RAW_ONLY, report)
+    for one in segments(store, "steps"):
+        said = origin_of(pq.read_schema(tmp_path / one.path).metadata)
+        assert said and said.store
+    store.close()
 
 
 def test_no_step_is_lost_with_the_raw_data(tmp_path: Path) -> None:

@@ -38,6 +38,12 @@ def cut(policy: Policy, jobs: list[StoredJob] = ALL) -> list[tuple[str, CutLevel
     return [(one.job, one.level) for one in plan(jobs, policy, NOW)]
 
 
+def test_what_is_stored_besides_the_jobs_counts_for_the_size() -> None:
+    policy, fits = Policy(most_bytes=333), plan(ALL, Policy(most_bytes=333), NOW)
+    assert fits == []
+    assert plan(ALL, policy, NOW, other_bytes=1) == [Cut("old", RAW, 100)]
+
+
 def test_no_policy_removes_nothing() -> None:
     assert plan(ALL, Policy(), NOW) == []
 

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import errno
 import threading
 import time
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
+from roofline_server.commands import prune
+from roofline_server.errors import Unavailable
 from roofline_server.records import CutLevel
 from roofline_server.store.retention.plan import Cut, Policy
-from roofline_server.store.retention.requests import PruneRequest, answer, ask, waits
+from roofline_server.store.retention.requests import ASKED, PruneRequest, answer, ask, forget, waits
 
 
 def test_two_who_ask_at_once_are_both_answered(tmp_path: Path) -> None:
@@ -44,3 +48,37 @@ def test_who_cannot_ask_in_time_is_told(tmp_path: Path) -> None:
     assert ask(tmp_path, PruneRequest(Policy(), True), lambda: True, 0.2) is None
     first.join()
     assert not waits(tmp_path)
+
+
+def test_server_that_starts_answers_who_asks_already(tmp_path: Path) -> None:
+    answers: list[list[Cut] | None] = []
+
+    def command() -> None:
+        answers.append(ask(tmp_path, PruneRequest(Policy(), True), lambda: True, 20))
+
+    waiting = threading.Thread(target=command)
+    waiting.start()
+    while not waits(tmp_path):
+        time.sleep(0.01)
+    forget(tmp_path)  # as a server does that has taken long to start
+    assert waits(tmp_path)
+    retention: Any = SimpleNamespace(plan=lambda policy: [])
+    answer(tmp_path, retention, lambda job: None)
+    waiting.join()
+    assert answers == [[]]
+
+
+def test_what_was_asked_of_a_former_server_is_forgotten(tmp_path: Path) -> None:
+    (tmp_path / ASKED).write_text("{}")
+    forget(tmp_path)
+    assert not waits(tmp_path)
+
+
+def test_full_disk_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def write(*given: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("roofline_server.store.retention.requests._write", write)
+    monkeypatch.setattr(prune, "_lock", lambda data: None)  # a server works there
+    with pytest.raises(Unavailable, match="some MB there"):
+        prune._asked(tmp_path, PruneRequest(Policy(), True))

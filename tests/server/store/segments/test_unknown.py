@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import errno
+import os
 from pathlib import Path
 
 import pytest
@@ -35,6 +37,14 @@ def test_another_of_the_same_name_does_not_replace_it(tmp_path: Path) -> None:
     assert sorted(path.read_text() for path in apart.iterdir()) == ["first", "second", "third"]
 
 
+def test_file_is_set_apart_where_there_are_no_links(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def link(*_: Path) -> None:
+        raise OSError(errno.EPERM, "Operation not permitted")
+
+    monkeypatch.setattr(os, "link", link)
+    test_another_of_the_same_name_does_not_replace_it(tmp_path)
+
+
 @pytest.mark.parametrize(
     ("name", "known", "in_inbox"),
     [
@@ -58,6 +68,15 @@ def test_step_deltas_are_rubbish_once_others_stand_for_them(tmp_path: Path) -> N
         (folder / f"{number:012d}.parquet").write_text("deltas")
     assert tidy(tmp_path, {"segments/job-42/steps_process/000000000009.parquet"}, set()) == (1, [])
     assert len(tidy(tmp_path, set(), set()).set_apart) == 1
+
+
+def test_step_deltas_stay_if_a_known_file_is_gone(tmp_path: Path) -> None:
+    """The catalog is from before a removal of raw data, whose last steps are in files it does not know."""
+    folder = "segments/job-42/steps_process"
+    (tmp_path / folder).mkdir(parents=True)
+    (tmp_path / folder / "000000000009.parquet").write_text("deltas")
+    known = {f"{folder}/000000000007.parquet", f"{FOLDER}/000000000007.parquet"}
+    assert tidy(tmp_path, known, set()).removed == 0
 
 
 @pytest.mark.parametrize("name", ["notes.txt", "7.parquet.gz", "a-b.parquet", "000000000009.parquet"])
