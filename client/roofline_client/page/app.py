@@ -35,6 +35,7 @@ from ..errors import ClientError, NotFound, Unreachable
 from . import answers, documents, downloads
 from .answers import AnswerWatch
 from .asking import Asking, Busy
+from .entry import Entry
 from .job_list import JobList
 from .live import Feeds, Found, Newest, Turns, Watch, merged
 from .settled import Listed, Settled
@@ -60,7 +61,7 @@ class Settings(NamedTuple):
     server: str  # HOST:PORT
     own: Access | None = None  # of the user who started it: who has the code asks with it
     code: str = ""  # secret that lets a browser in with `own`; "": there is none
-    is_open: bool = False  # the server asks for nothing, so nobody logs in
+    is_open: bool | None = False  # the server asks for nothing, so nobody logs in; None: not known yet
     hosts: Iterable[str] | None = LOOPBACK  # names by which browsers reach it
 
 
@@ -72,6 +73,7 @@ def create_app(settings: Settings) -> Shield:
 class _Page:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
+        self._entry = Entry(settings.server, settings.is_open)
         self._visitors, self._feeds = Visitors(), Feeds()
         self._jobs: dict[tuple[Access | None, str], tuple[JobState, Turns]] = {}
         self._listed: OrderedDict[Access | None, Listed] = OrderedDict()
@@ -116,7 +118,11 @@ class _Page:
         """Only for those who are logged in; others are shown where."""
 
         async def checked(request: Request) -> Response:
-            if self._settings.is_open or self._visitors.knows(_session(request)):
+            if self._visitors.knows(_session(request)):
+                request.state.access = self._visitors.access(_session(request))
+                return await handler(request)
+            if await self._entry.lets_all_in():
+                request.state.access = None
                 return await handler(request)
             # Who asks for these takes what comes for the answer, also the page to log in at.
             if request.url.path.startswith(("/api/", "/events/", "/download/")):
@@ -124,9 +130,6 @@ class _Page:
             return RedirectResponse("/login", 303)
 
         return checked
-
-    def _access(self, request: Request) -> Access | None:
-        return None if self._settings.is_open else self._visitors.access(_session(request))
 
     async def _login_page(self, request: Request, problem: str = "", status: int = 200) -> Response:
         return self._templates.TemplateResponse(request, "login.html", {"problem": problem}, status)
@@ -161,7 +164,7 @@ class _Page:
 
     def _html(self, template: str) -> Callable[[Request], Awaitable[Response]]:
         async def shown(request: Request) -> Response:
-            words = {"job": request.query_params.get("job", ""), "may_leave": not self._settings.is_open}
+            words = {"job": request.query_params.get("job", ""), "may_leave": self._entry.has_login}
             return self._templates.TemplateResponse(request, template, words)
 
         return shown
@@ -175,12 +178,12 @@ class _Page:
             offered: dict[str, list[str]] = {}
             if one.fields:
                 with contextlib.suppress(ClientError):
-                    jobs = await self._asking.ask(self._access(request), lambda client: client.jobs())
+                    jobs = await self._asking.ask(request.state.access, lambda client: client.jobs())
                     offered = answers.offered(one.fields, jobs)
             if answers.is_complete(one, given):
                 try:
                     answer = await self._asking.ask(
-                        self._access(request), lambda client: one.ask(client, given)
+                        request.state.access, lambda client: one.ask(client, given)
                     )
                 except ClientError as error:
                     problem, status = str(error), status_of(error)
@@ -198,16 +201,16 @@ class _Page:
                 "events": events,
                 "problem": problem,
             }
-            may_leave = {"may_leave": not self._settings.is_open}
+            may_leave = {"may_leave": self._entry.has_login}
             return self._templates.TemplateResponse(request, "answer.html", {**words, **may_leave}, status)
 
         return shown
 
     async def _job_events_of_list(self, request: Request) -> Response:
-        return self._events({"jobs": ((), JobList())}, self._access(request))
+        return self._events({"jobs": ((), JobList())}, request.state.access)
 
     async def _job_events(self, request: Request) -> Response:
-        chosen, access = Chosen.of(request.query_params), self._access(request)
+        chosen, access = Chosen.of(request.query_params), request.state.access
         state, turns = self._looked_at(access, chosen.job)
         watches: dict[str, Asked] = {"steps": (chosen.job, StepsWatch(chosen.job, state))}
         if chosen.steps or chosen.ranks:
@@ -248,7 +251,7 @@ class _Page:
         async def followed(request: Request) -> Response:
             given = answers.given(answers.ALL[name], request.query_params)
             watch = AnswerWatch(answers.ALL[name], given)
-            return self._events({name: (tuple(given.values()), watch)}, self._access(request))
+            return self._events({name: (tuple(given.values()), watch)}, request.state.access)
 
         return followed
 
@@ -281,7 +284,7 @@ class _Page:
     def _document(self, one: documents.Document) -> Callable[[Request], Awaitable[Response]]:
         async def answered(request: Request) -> Response:
             ask = one.question(dict(request.query_params))
-            found = await self._asking.ask(self._access(request), ask)
+            found = await self._asking.ask(request.state.access, ask)
             return Response(found, media_type="application/json")
 
         return answered
@@ -292,7 +295,7 @@ class _Page:
         one = downloads.ALL.get(request.path_params["name"])
         if one is None:
             return Response("there is no such file\n", 404, media_type="text/plain")
-        found = await self._asking.ask(self._access(request), lambda client: one.make(client, given))
+        found = await self._asking.ask(request.state.access, lambda client: one.make(client, given))
         name = downloads.file_name(request.path_params["name"], given)
         headers = {"Content-Disposition": f'attachment; filename="{name}"'}
         return Response(found, media_type=one.media_type, headers=headers)

@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 import uvicorn
-from roofline.joining import speaks_tls
 
 from ..address import DEFAULT_SERVER, check_address, known_servers
 from ..errors import ClientError
 from .app import Settings, create_app
+from .entry import asks_for_nothing
 from .shield import LOOPBACK
 
 MOST_CONNECTIONS = 512
@@ -62,9 +62,9 @@ def settings(server: str, place: Place, code: str) -> Settings:
     servers = known_servers()
     server = server or servers.newest or DEFAULT_SERVER
     own = servers.known.get(server)
-    is_open = own is None and not speaks_tls(server)
+    is_open = asks_for_nothing(server) if own is None else False
     hosts = (*LOOPBACK, place.name) if place.is_private else None
-    return Settings(server, own if code else None, "" if is_open else code if own else "", is_open, hosts)
+    return Settings(server, own if code else None, code if own else "", is_open, hosts)
 
 
 def run(found: Settings, place: Place, until_stdin_ends: bool = False) -> None:
