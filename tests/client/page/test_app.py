@@ -18,6 +18,8 @@ from typing import Any, NamedTuple
 import grpc
 import pytest
 from roofline.v1 import query_pb2 as pb
+from roofline_server.access import CERTIFICATE, KEY
+from roofline_server.access.authority import create
 
 from tests.fakes import free_port
 
@@ -336,6 +338,24 @@ def test_a_server_that_is_away_is_said_and_the_page_lives(tmp_path: Path) -> Non
 def test_an_address_that_others_reach_needs_tls() -> None:
     done = run("page", "--listen", "0.0.0.0:7645", "--server", "127.0.0.1:1")
     assert done.returncode == 2 and "--certificate" in done.stderr and "ssh -L" in done.stderr
+
+
+def test_an_address_that_others_reach_needs_a_server_with_tokens(tmp_path: Path) -> None:
+    create(tmp_path)
+    files = ("--certificate", str(tmp_path / CERTIFICATE), "--key", str(tmp_path / KEY))
+    with serving() as asked:
+        done = run(
+            "page", "--server", asked.address, "--listen", f"0.0.0.0:{free_port()}", *files, "--tokens"
+        )
+    assert done.returncode == 2 and "can be reached by others" in done.stderr
+    assert "roofline-server init" in done.stderr
+
+
+def test_that_tokens_are_asked_for_in_vain_is_said(tmp_path: Path) -> None:
+    with serving() as asked:
+        found = started(asked.address, tmp_path, "--tokens")
+        found.process.terminate()
+        assert "asks for no tokens: everybody on this machine" in found.process.communicate(timeout=20)[1]
 
 
 def test_a_port_that_is_taken_is_one_line(page: Page) -> None:
