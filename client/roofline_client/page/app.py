@@ -12,11 +12,11 @@ import json
 import secrets
 import time
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Iterable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Hashable, Iterable, Mapping
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from roofline.joining import Access, CannotJoin
 from sse_starlette.sse import EventSourceResponse
@@ -46,12 +46,14 @@ from .watching import Chosen, JobState, LateWatch, RooflineWatch, StepsWatch, Ve
 HERE = Path(__file__).parent
 MEMBER = "a visitor of the live page"  # as `roofline-server token list` shows who has logged in
 EVENTS_APART_S = 15  # a comment between events tells proxies and browsers that the page lives
+WELCOME_S = 1.0  # so often it is looked whether who watches is still logged in
 MOST_JOBS = 64  # of which something is known
 # What is asked for first of a job; on opening it step times are, as nothing else is asked for yet.
 URGENCY = {"verdict": 0, "roofline": 1, "late": 2, "steps": 3}
 # So often at most: of many steps, verdict and roofline hardly move; a new step is to be seen soon.
 LEAST_S = {"verdict": 5.0, "roofline": 2.0, "steps": 0.6}
 Asked = tuple[Hashable, Watch]  # of a feed: what tells its subject from others, and who asks
+T = TypeVar("T")
 NO_NEWS: Mapping[str, Newest] = MappingProxyType({})
 
 
@@ -155,10 +157,39 @@ class _Page:
         return response
 
     async def _logout(self, request: Request) -> Response:
-        self._visitors.close(_session(request))
+        session = _session(request)
+        access = self._visitors.access(session) if self._visitors.knows(session) else None
+        self._visitors.close(session)
+        self._forget(access)
         response = RedirectResponse("/login", 303)
         response.delete_cookie(cookie_of(request.headers.get("host", "")))
         return response
+
+    def _forget(self, access: Access | None) -> None:
+        """What was asked with it, and the connection: whoever brought it has left."""
+        if access is None:
+            return
+        self._asking.forget(access)
+        self._feeds.forget(access)
+        self._listed.pop(access, None)
+        for key in [key for key in self._jobs if key[0] == access]:
+            del self._jobs[key]
+
+    async def _while_welcome(self, request: Request, events: AsyncGenerator[T, None]) -> AsyncIterator[T]:
+        """These events, until their visitor has logged out, or his session has ended."""
+        session, access = _session(request), request.state.access
+        following = asyncio.ensure_future(anext(events))
+        try:
+            while self._visitors.lasts(session) or await self._entry.lets_all_in():
+                if (await asyncio.wait((following,), timeout=WELCOME_S))[0]:
+                    yield following.result()
+                    following = asyncio.ensure_future(anext(events))
+        finally:
+            following.cancel()
+            await asyncio.gather(following, return_exceptions=True)
+            await events.aclose()
+            if not self._visitors.lasts(session):
+                self._forget(access)
 
     # -- what is shown --------------------------------------------------------------------------------------
 
@@ -207,7 +238,7 @@ class _Page:
         return shown
 
     async def _job_events_of_list(self, request: Request) -> Response:
-        return self._events({"jobs": ((), JobList())}, request.state.access)
+        return self._events(request, {"jobs": ((), JobList())})
 
     async def _job_events(self, request: Request) -> Response:
         chosen, access = Chosen.of(request.query_params), request.state.access
@@ -222,7 +253,7 @@ class _Page:
         settled: dict[str, Asked] = {
             name: (subject, Settled(chosen.job, watch, listed)) for name, (subject, watch) in watches.items()
         }
-        return self._events(settled, access, turns, {"steps": self._newest_of(chosen.job, access)})
+        return self._events(request, settled, turns, {"steps": self._newest_of(chosen.job, access)})
 
     def _newest_of(self, job: str, access: Access | None) -> Newest:
         async def newest() -> int:
@@ -251,17 +282,19 @@ class _Page:
         async def followed(request: Request) -> Response:
             given = answers.given(answers.ALL[name], request.query_params)
             watch = AnswerWatch(answers.ALL[name], given)
-            return self._events({name: (tuple(given.values()), watch)}, request.state.access)
+            return self._events(request, {name: (tuple(given.values()), watch)})
 
         return followed
 
     def _events(
         self,
+        request: Request,
         watches: Mapping[str, Asked],
-        access: Access | None,
         turns: Turns | None = None,
         news: Mapping[str, Newest] = NO_NEWS,
     ) -> Response:
+        access: Access | None = request.state.access
+
         def asking(name: str, watch: Watch) -> Callable[[], Awaitable[Found]]:
             async def ask() -> Found:
                 begin = time.monotonic()
@@ -279,7 +312,7 @@ class _Page:
             )
             for name, (subject, watch) in watches.items()
         }
-        return _stream(merged(feeds))
+        return _stream(self._while_welcome(request, merged(feeds)))
 
     def _document(self, one: documents.Document) -> Callable[[Request], Awaitable[Response]]:
         async def answered(request: Request) -> Response:

@@ -50,6 +50,11 @@ class Visitors:
         self._sessions[name] = begun, self._now(), access
         return True
 
+    def lasts(self, name: str) -> bool:
+        """Whether this is a session; an open stream of events does not use it."""
+        found = self._sessions.get(name)
+        return found is not None and not self._has_ended(*found[:2])
+
     def access(self, name: str) -> Access | None:
         """What a known session asks with."""
         return self._sessions[name][2]
@@ -59,10 +64,13 @@ class Visitors:
 
     def _drop_ended(self) -> None:
         """With their accesses, though nobody comes with their names again."""
-        now = self._now()
         for name, (begun, used, _) in list(self._sessions.items()):
-            if now - used >= LASTS_S or now - begun >= LONGEST_S:
+            if self._has_ended(begun, used):
                 del self._sessions[name]
+
+    def _has_ended(self, begun: float, used: float) -> bool:
+        now = self._now()
+        return now - used >= LASTS_S or now - begun >= LONGEST_S
 
     def may_try(self) -> bool:
         """Whether one more token may be tried now; counts it."""

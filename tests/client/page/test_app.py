@@ -17,8 +17,9 @@ from typing import Any, NamedTuple
 
 import grpc
 import pytest
+from roofline.joining import Access, Servers, save_servers
 from roofline.v1 import query_pb2 as pb
-from roofline_server.access import CERTIFICATE, KEY
+from roofline_server.access import AUTHORITY, CERTIFICATE, KEY
 from roofline_server.access.authority import create
 
 from tests.fakes import free_port
@@ -310,6 +311,33 @@ def test_the_description_names_all_documents(page: Page) -> None:
     assert described["openapi"].startswith("3.") and len(described["paths"]) >= 8
     parameters = described["paths"]["/api/v1/report"]["get"]["parameters"]
     assert [(one["name"], one["required"]) for one in parameters] == [("job", True), ("steps", False)]
+
+
+def test_who_logs_out_gets_no_more_events(tmp_path: Path) -> None:
+    server = f"127.0.0.1:{free_port()}"
+    create(tmp_path)
+    joined = Access((tmp_path / AUTHORITY).read_text(), "a reader's token")
+    save_servers(tmp_path / "roofline" / "servers.json", Servers(server, {server: joined}))
+    page = started(server, tmp_path)
+    try:
+        code = page.process.stderr.readline().partition("#")[2].split()[0]  # type: ignore[union-attr]
+        form = {
+            "Origin": f"http://127.0.0.1:{page.port}",
+            "Content-Type": "application/x-www-form-urlencoded",
+        }
+        session = {
+            "Cookie": page.ask("/login", "POST", f"token={code}", **form)[2]["Set-Cookie"].split(";")[0]
+        }
+        connection = http.client.HTTPConnection("127.0.0.1", page.port, timeout=20)
+        connection.request("GET", "/events/jobs", headers=session)
+        response = connection.getresponse()
+        assert response.status == 200 and response.readline() == b"id: jobs\r\n"
+        assert page.ask("/logout", "POST", "x", **form, **session)[0] == 303
+        response.read()  # times out unless it ends
+        assert page.ask("/events/jobs", **session)[0] == 401
+        connection.close()
+    finally:
+        page.close()
 
 
 def test_a_name_that_was_made_to_point_here_sees_nothing(page: Page) -> None:

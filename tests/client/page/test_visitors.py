@@ -90,6 +90,16 @@ def test_a_session_ends_with_its_access_however_much_it_is_used() -> None:
     assert not visitors.knows(name)
 
 
+def test_an_open_stream_ends_with_its_session_and_does_not_prolong_it() -> None:
+    clock = Clock()
+    visitors = Visitors(clock)
+    name = visitors.open(None)
+    clock.now = LASTS_S - 1
+    assert visitors.lasts(name) and not visitors.lasts("another")
+    clock.now = LASTS_S
+    assert not visitors.lasts(name)
+
+
 def test_who_asks_too_often_waits_and_others_do_not() -> None:
     clock = Clock()
     rate = RateLimit(clock)
