@@ -18,7 +18,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypeVar
 
-from roofline.joining import Access, CannotJoin
+from roofline.joining import Access, CannotJoin, parse_token
 from sse_starlette.sse import EventSourceResponse
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
@@ -137,14 +137,15 @@ class _Page:
         return self._templates.TemplateResponse(request, "login.html", {"problem": problem}, status)
 
     async def _login(self, request: Request) -> Response:
-        if not self._visitors.may_try():
-            return await self._login_page(request, "too many tries; wait a minute", 429)
         async with request.form(max_fields=4) as form:
             token = str(form.get("token", "")).strip()
         code = self._settings.code
         access = None
         if not (code and secrets.compare_digest(token.encode(), code.encode())):
             try:
+                parse_token(token)
+                if not self._visitors.may_try(request.client.host if request.client else ""):
+                    return await self._login_page(request, "too many tries; wait a minute", 429)
                 access = await run_in_threadpool(_joined, self._settings.server, token)
             except CannotJoin as error:
                 return await self._login_page(request, str(error), 403)

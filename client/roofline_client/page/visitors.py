@@ -14,7 +14,8 @@ from roofline.joining import Access
 LASTS_S = 12 * 3600.0  # since it was used last
 LONGEST_S = 24 * 3600  # since it was opened, as long as its access lasts
 MOST = 1000  # sessions; the one used longest ago goes
-TRIES, TRIES_S = 10, 60.0  # tokens that may be tried in so many seconds, by all visitors together
+TRIES, TRIES_S = 10, 60.0  # tokens that may be tried in so many seconds, from one address
+MOST_TRYING = 4096  # addresses that are remembered; the one that tried longest ago goes
 
 
 def cookie_of(host: str) -> str:
@@ -30,7 +31,7 @@ class Visitors:
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
         self._now = now
         self._sessions: dict[str, tuple[float, float, Access | None]] = {}  # name -> begin, last use, access
-        self._tries: list[float] = []
+        self._tries: dict[str, list[float]] = {}  # address -> when
 
     def open(self, access: Access | None) -> str:
         """A new session's name; access None: the server asks for none, or this user's own does."""
@@ -72,11 +73,12 @@ class Visitors:
         now = self._now()
         return now - used >= LASTS_S or now - begun >= LONGEST_S
 
-    def may_try(self) -> bool:
-        """Whether one more token may be tried now; counts it."""
+    def may_try(self, address: str) -> bool:
+        """Whether one more token may be tried now from there; counts it."""
         now = self._now()
-        self._tries = [tried for tried in self._tries if now - tried < TRIES_S]
-        if len(self._tries) >= TRIES:
-            return False
-        self._tries.append(now)
-        return True
+        tries = [tried for tried in self._tries.pop(address, ()) if now - tried < TRIES_S]
+        may = len(tries) < TRIES
+        self._tries[address] = [*tries, now] if may else tries
+        if len(self._tries) > MOST_TRYING:
+            del self._tries[next(iter(self._tries))]
+        return may

@@ -17,8 +17,9 @@ from typing import Any, NamedTuple
 
 import grpc
 import pytest
-from roofline.joining import Access, Servers, save_servers
+from roofline.joining import Access, JoinToken, Servers, save_servers
 from roofline.v1 import query_pb2 as pb
+from roofline_client.page.visitors import TRIES
 from roofline_server.access import AUTHORITY, CERTIFICATE, KEY
 from roofline_server.access.authority import create
 
@@ -31,6 +32,7 @@ from ..test_cli import run
 from . import overviews
 
 COMMAND = Path(sys.executable).parent / "roofline-client"
+GUESS = str(JoinToken(bytes(32), "guessed"))
 EVIL = "<script>alert(1)</script>"
 
 
@@ -338,6 +340,18 @@ def test_who_logs_out_gets_no_more_events(tmp_path: Path) -> None:
         connection.close()
     finally:
         page.close()
+
+
+def test_texts_that_are_no_token_lock_nobody_out(page: Page) -> None:
+    headers = {
+        "Origin": f"http://127.0.0.1:{page.port}",
+        "Content-Type": "application/x-www-form-urlencoded",
+    }
+    for _ in range(TRIES + 1):
+        status, text, _ = page.ask("/login", "POST", "token=a+wrong+paste", **headers)
+        assert status == 403 and "no join token" in text
+    tried = [page.ask("/login", "POST", f"token={GUESS}", **headers)[0] for _ in range(TRIES + 1)]
+    assert tried == [403] * TRIES + [429]
 
 
 def test_a_name_that_was_made_to_point_here_sees_nothing(page: Page) -> None:
