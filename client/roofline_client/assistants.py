@@ -107,12 +107,19 @@ class _Questions:
         flops_per_step: float | None = None,
         parameters: float | None = None,
         tokens_per_example: float | None = None,
+        layers: float | None = None,
+        hidden: float | None = None,
+        causal: bool = False,
+        precision: str = "",
+        sparse: bool = False,
     ) -> str:
         """MFU, HFU, how near the roof, and where the rest of the step goes, each with its formula.
 
         job: its name, or "last". steps: "FIRST:LAST", "all"; default the steady ones. What the model needs,
         one of: flops_per_example or flops_per_step (of a rank), forward and backward; parameters of a
-        transformer with tokens_per_example; by default what was executed.
+        transformer with tokens_per_example; by default what was executed. With parameters, layers and hidden
+        (heads x width of a head) count attention too, half of it if it is causal. precision: of the peak
+        ("bf16"); default that of most FLOPs. sparse: also against the sparse peak.
         """
         first, last = _steps(steps)
         model = {
@@ -120,6 +127,11 @@ class _Questions:
             "flops_per_step": flops_per_step,
             "parameters": parameters,
             "tokens_per_example": tokens_per_example,
+            "layers": layers,
+            "hidden": hidden,
+            "causal": causal,
+            "precision": precision,
+            "sparse": sparse,
         }
         return self._answer(
             lambda client: efficiencies.as_text(

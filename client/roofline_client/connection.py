@@ -348,7 +348,11 @@ def _steps_request(
 
 
 def _request(message: Any, /, **fields: Any) -> Any:
-    """Raises UsageError for what the wire cannot say: a number that is too large, text that is no UTF-8."""
+    """Raises UsageError for what the wire cannot say: a number that is too large, text that is no UTF-8, or
+    what is no part of the question."""
+    for name in ("job", "first", "second"):
+        if type(fields.get(name)) is int:  # job 42, which is called "42"
+            fields[name] = str(fields[name])
     try:
         return message(**fields)
     except (ValueError, TypeError):
@@ -358,6 +362,8 @@ def _request(message: Any, /, **fields: Any) -> Any:
 
 
 def _check(message: Any, name: str, value: Any) -> None:
+    if name not in message.DESCRIPTOR.fields_by_name:
+        raise UsageError(f"{name} cannot be asked for: this question has no such argument")
     try:
         message(**{name: value})
     except (ValueError, TypeError) as error:

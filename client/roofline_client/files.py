@@ -29,11 +29,11 @@ def placed(path: Path) -> Iterator[Path]:
     An existing file is replaced; a pipe or a device is written to as it is. Raises ClientError when it cannot
     be written; then, and when the block fails, there is no file of that name that was not there before.
     """
-    target = path.resolve()
     try:
-        if target.exists() and not target.is_file():
-            yield target
+        if path.exists() and not path.is_file():
+            yield path  # unresolved: the name of a pipe leads nowhere, as /dev/stdout to pipe:[4711]
             return
+        target = path.resolve()
         temporary = target.with_name(f".{target.name[:200]}.{os.getpid()}.part")
         try:
             yield temporary

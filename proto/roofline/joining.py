@@ -190,13 +190,17 @@ def authority_of(server: str, fingerprint: bytes) -> str:
     )
 
 
-def speaks_tls(server: str) -> bool:
-    """Whether what listens at HOST:PORT does."""
+def speaks_tls(server: str) -> bool | None:
+    """Whether what listens at HOST:PORT does; None: nothing answers there."""
     try:
         with _secured(server, LOOK_S):
             return True
-    except (OSError, ValueError):
+    except ssl.SSLEOFError:  # it closed the connection at once, as a forwarded port whose server is down
+        return None
+    except ssl.SSLError:
         return False
+    except (OSError, ValueError):
+        return None
 
 
 def _secured(server: str, timeout_s: float) -> ssl.SSLSocket:

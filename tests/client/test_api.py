@@ -323,6 +323,16 @@ def test_question_that_does_not_fit_the_wire(job: str, first: int | None) -> Non
     assert ("cannot be sent" if first is None else f"first_step {first} is out of range") in str(raised.value)
 
 
+def test_job_may_be_a_number_and_what_cannot_be_asked_for_is_said() -> None:
+    with serving(report=answer(pb.Report())) as asked, connect(asked.address) as client:
+        client.report(42)  # type: ignore[arg-type]
+        assert asked.requests[-1].job == "42"
+        with pytest.raises(UsageError, match=r"job 4\.2 cannot be sent"):
+            client.report(4.2)  # type: ignore[arg-type]
+        with pytest.raises(UsageError, match="rank cannot be asked for"):
+            client.what_if("42", rank=3)
+
+
 def test_port_of_odd_digits() -> None:
     with pytest.raises(Refused, match="HOST:PORT"):
         connect("head:7²")

@@ -73,6 +73,12 @@ def test_efficiency_of_a_model(site: Asked) -> None:
     request = site.requests[-1]
     assert (request.subject.job, request.subject.first_step, request.flops_per_example) == ("42", 3, 6e9)
     assert not request.HasField("parameters")
+    transformer = {"parameters": 7e9, "tokens_per_example": 2048, "layers": 32, "hidden": 4096}
+    how = {"causal": True, "precision": "bf16", "sparse": True}
+    call(tools(site.address), "efficiency", job="42", **transformer, **how)
+    request = site.requests[-1]
+    asked = transformer | how
+    assert {name: getattr(request, name) for name in asked} == asked
 
 
 def test_stragglers_are_of_the_steady_steps_where_no_others_are_asked_for(site: Asked) -> None:

@@ -134,6 +134,16 @@ def test_device_that_is_full() -> None:
     assert Path("/dev/full").is_char_device()
 
 
+def test_pipe_without_a_name_of_its_own_is_written_to() -> None:
+    """As the shell's `>(...)` and /dev/stdout."""
+    read, write = os.pipe()
+    with written(Path(f"/dev/fd/{write}")) as file:
+        file.write("rows")
+    os.close(write)
+    with open(read) as piped:
+        assert piped.read() == "rows"
+
+
 def test_device_is_written_to_and_not_replaced() -> None:
     with written(Path("/dev/null")) as file:
         file.write("data")

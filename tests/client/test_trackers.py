@@ -25,11 +25,19 @@ def files(tmp_path: Path) -> list[Path]:
     return [tmp_path / "verdict.txt", tmp_path / "account.png"]
 
 
+def test_each_job_has_a_folder_of_its_own_within_that_of_tensorboard(tmp_path: Path) -> None:
+    jobs = ["..", ".", "lab-1/2", "lab-1_2", "lab-1%2F2", "../../x", "résumé 1"]
+    places = [tensorboard_logs.write(FOUND._replace(job=job), tmp_path / "runs", []) for job in jobs]
+    assert len(set(places)) == len(jobs)
+    assert {place.resolve().parent for place in places} == {(tmp_path / "runs").resolve()}
+    assert places[2].name == "lab-1%2F2"
+
+
 def test_folder_of_tensorboard_holds_numbers_texts_and_pictures(tmp_path: Path, files: list[Path]) -> None:
     from tensorboardX.proto.event_pb2 import Event
 
     place = tensorboard_logs.write(FOUND, tmp_path / "runs", files)
-    assert place == tmp_path / "runs" / "42_2", "a run has a folder of its own"
+    assert place == tmp_path / "runs" / "42%2F2", "a run has a folder of its own"
     (log,) = place.iterdir()
     data, at, found = log.read_bytes(), 0, {}
     while at < len(data):  # TFRecord: length, its checksum, the record, its checksum

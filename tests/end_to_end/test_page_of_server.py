@@ -117,6 +117,22 @@ def test_other_tokens_are_refused_and_said_why(guarded: tuple[Person, str]) -> N
     assert "roofline1." not in log, "tokens stand in no log"
 
 
+def test_a_page_that_is_started_before_its_server_lets_in_who_has_a_token(site: Site, tmp_path: Path) -> None:
+    owner = Person(tmp_path / "head", site.address)
+    owner.said("roofline-server", "init")
+    once, place = owner.token("--role", "reader"), free_place()
+    page = [COMMANDS / "roofline-client", "page", "--server", site.address, "--listen", place]
+    site.start(page, "page.log", HOME=str(tmp_path / "visitor"))
+    wait_until(lambda: ask(place, "/"), 30, "the page answers")
+    assert "no roofline-server answers" in ask(place, "/api/v1/jobs")[2]
+    site.start([COMMANDS / "roofline-server", "--no-page"], "server.log", **owner.environ)
+    wait_until(lambda: ask(place, "/")[0] == 303, 30, "the page asks for tokens")
+    status, headers, _ = log_in(place, once)
+    assert status == 303
+    session = {"Cookie": headers["Set-Cookie"].partition(";")[0]}
+    assert ask(place, "/api/v1/jobs", **session)[0] == 200
+
+
 def test_a_page_that_others_reach_speaks_tls(site: Site, tmp_path: Path) -> None:
     owner = Person(tmp_path / "head", site.address)
     owner.said("roofline-server", "init")

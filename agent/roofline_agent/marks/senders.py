@@ -140,7 +140,7 @@ class Senders:
         return connection.rank
 
     def _ended(self, pid: int, peer: PeerProcess) -> Rank | None:
-        """The rank that a wrapped process was, which ended before anything else was received of it."""
+        """The rank that a process was which ended before anything was received of it, or of its wrapper."""
         rank = self._discovery.ended(pid)
         return rank if rank is not None and rank.uid == peer.uid else None
 
@@ -151,6 +151,8 @@ class Senders:
                 self.gathered.refuse(SENDER_ELSEWHERE)
                 return None
             found = self._discovery.look_at(peer.pid) or self._discovery.adopt(peer.pid, peer.uid)
+            if found is None and self._owner(peer.pid) is None:
+                found = self._ended(peer.pid, peer)
             if found is None:
                 self.gathered.refuse(SENDER_GONE)
                 return None

@@ -53,6 +53,12 @@ def page(
     if certificate and key:
         check_identity(certificate, key)
     found = settings(server, place, "" if tokens else secrets.token_urlsafe(16))
+    if tokens and found.is_open and not until_stdin_ends:
+        print(
+            f"roofline-client: the server at {found.server} asks for no tokens: everybody on this machine "
+            "sees the page",
+            file=sys.stderr,
+        )
     behind = f"#{found.code}" if found.code else ""
     print(f"roofline-client: the page is at {place.address}/{behind}  (Ctrl-C ends it)", file=sys.stderr)
     run(found, place, until_stdin_ends)

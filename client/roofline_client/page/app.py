@@ -12,13 +12,13 @@ import json
 import secrets
 import time
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Iterable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Hashable, Iterable, Mapping
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
-from roofline.joining import Access, CannotJoin
+from roofline.joining import Access, CannotJoin, parse_token
 from sse_starlette.sse import EventSourceResponse
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
@@ -35,6 +35,7 @@ from ..errors import ClientError, NotFound, Unreachable
 from . import answers, documents, downloads
 from .answers import AnswerWatch
 from .asking import Asking, Busy
+from .entry import Entry
 from .job_list import JobList
 from .live import Feeds, Found, Newest, Turns, Watch, merged
 from .settled import Listed, Settled
@@ -45,12 +46,14 @@ from .watching import Chosen, JobState, LateWatch, RooflineWatch, StepsWatch, Ve
 HERE = Path(__file__).parent
 MEMBER = "a visitor of the live page"  # as `roofline-server token list` shows who has logged in
 EVENTS_APART_S = 15  # a comment between events tells proxies and browsers that the page lives
+WELCOME_S = 1.0  # so often it is looked whether who watches is still logged in
 MOST_JOBS = 64  # of which something is known
 # What is asked for first of a job; on opening it step times are, as nothing else is asked for yet.
 URGENCY = {"verdict": 0, "roofline": 1, "late": 2, "steps": 3}
 # So often at most: of many steps, verdict and roofline hardly move; a new step is to be seen soon.
 LEAST_S = {"verdict": 5.0, "roofline": 2.0, "steps": 0.6}
 Asked = tuple[Hashable, Watch]  # of a feed: what tells its subject from others, and who asks
+T = TypeVar("T")
 NO_NEWS: Mapping[str, Newest] = MappingProxyType({})
 
 
@@ -60,7 +63,7 @@ class Settings(NamedTuple):
     server: str  # HOST:PORT
     own: Access | None = None  # of the user who started it: who has the code asks with it
     code: str = ""  # secret that lets a browser in with `own`; "": there is none
-    is_open: bool = False  # the server asks for nothing, so nobody logs in
+    is_open: bool | None = False  # the server asks for nothing, so nobody logs in; None: not known yet
     hosts: Iterable[str] | None = LOOPBACK  # names by which browsers reach it
 
 
@@ -72,6 +75,7 @@ def create_app(settings: Settings) -> Shield:
 class _Page:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
+        self._entry = Entry(settings.server, settings.is_open)
         self._visitors, self._feeds = Visitors(), Feeds()
         self._jobs: dict[tuple[Access | None, str], tuple[JobState, Turns]] = {}
         self._listed: OrderedDict[Access | None, Listed] = OrderedDict()
@@ -116,7 +120,11 @@ class _Page:
         """Only for those who are logged in; others are shown where."""
 
         async def checked(request: Request) -> Response:
-            if self._settings.is_open or self._visitors.knows(_session(request)):
+            if self._visitors.knows(_session(request)):
+                request.state.access = self._visitors.access(_session(request))
+                return await handler(request)
+            if await self._entry.lets_all_in():
+                request.state.access = None
                 return await handler(request)
             # Who asks for these takes what comes for the answer, also the page to log in at.
             if request.url.path.startswith(("/api/", "/events/", "/download/")):
@@ -125,21 +133,19 @@ class _Page:
 
         return checked
 
-    def _access(self, request: Request) -> Access | None:
-        return None if self._settings.is_open else self._visitors.access(_session(request))
-
     async def _login_page(self, request: Request, problem: str = "", status: int = 200) -> Response:
         return self._templates.TemplateResponse(request, "login.html", {"problem": problem}, status)
 
     async def _login(self, request: Request) -> Response:
-        if not self._visitors.may_try():
-            return await self._login_page(request, "too many tries; wait a minute", 429)
         async with request.form(max_fields=4) as form:
             token = str(form.get("token", "")).strip()
         code = self._settings.code
         access = None
         if not (code and secrets.compare_digest(token.encode(), code.encode())):
             try:
+                parse_token(token)
+                if not self._visitors.may_try(request.client.host if request.client else ""):
+                    return await self._login_page(request, "too many tries; wait a minute", 429)
                 access = await run_in_threadpool(_joined, self._settings.server, token)
             except CannotJoin as error:
                 return await self._login_page(request, str(error), 403)
@@ -152,16 +158,45 @@ class _Page:
         return response
 
     async def _logout(self, request: Request) -> Response:
-        self._visitors.close(_session(request))
+        session = _session(request)
+        access = self._visitors.access(session) if self._visitors.knows(session) else None
+        self._visitors.close(session)
+        self._forget(access)
         response = RedirectResponse("/login", 303)
         response.delete_cookie(cookie_of(request.headers.get("host", "")))
         return response
+
+    def _forget(self, access: Access | None) -> None:
+        """What was asked with it, and the connection: whoever brought it has left."""
+        if access is None:
+            return
+        self._asking.forget(access)
+        self._feeds.forget(access)
+        self._listed.pop(access, None)
+        for key in [key for key in self._jobs if key[0] == access]:
+            del self._jobs[key]
+
+    async def _while_welcome(self, request: Request, events: AsyncGenerator[T, None]) -> AsyncIterator[T]:
+        """These events, until their visitor has logged out, or his session has ended."""
+        session, access = _session(request), request.state.access
+        following = asyncio.ensure_future(anext(events))
+        try:
+            while self._visitors.lasts(session) or await self._entry.lets_all_in():
+                if (await asyncio.wait((following,), timeout=WELCOME_S))[0]:
+                    yield following.result()
+                    following = asyncio.ensure_future(anext(events))
+        finally:
+            following.cancel()
+            await asyncio.gather(following, return_exceptions=True)
+            await events.aclose()
+            if not self._visitors.lasts(session):
+                self._forget(access)
 
     # -- what is shown --------------------------------------------------------------------------------------
 
     def _html(self, template: str) -> Callable[[Request], Awaitable[Response]]:
         async def shown(request: Request) -> Response:
-            words = {"job": request.query_params.get("job", ""), "may_leave": not self._settings.is_open}
+            words = {"job": request.query_params.get("job", ""), "may_leave": self._entry.has_login}
             return self._templates.TemplateResponse(request, template, words)
 
         return shown
@@ -175,12 +210,12 @@ class _Page:
             offered: dict[str, list[str]] = {}
             if one.fields:
                 with contextlib.suppress(ClientError):
-                    jobs = await self._asking.ask(self._access(request), lambda client: client.jobs())
+                    jobs = await self._asking.ask(request.state.access, lambda client: client.jobs())
                     offered = answers.offered(one.fields, jobs)
             if answers.is_complete(one, given):
                 try:
                     answer = await self._asking.ask(
-                        self._access(request), lambda client: one.ask(client, given)
+                        request.state.access, lambda client: one.ask(client, given)
                     )
                 except ClientError as error:
                     problem, status = str(error), status_of(error)
@@ -198,16 +233,16 @@ class _Page:
                 "events": events,
                 "problem": problem,
             }
-            may_leave = {"may_leave": not self._settings.is_open}
+            may_leave = {"may_leave": self._entry.has_login}
             return self._templates.TemplateResponse(request, "answer.html", {**words, **may_leave}, status)
 
         return shown
 
     async def _job_events_of_list(self, request: Request) -> Response:
-        return self._events({"jobs": ((), JobList())}, self._access(request))
+        return self._events(request, {"jobs": ((), JobList())})
 
     async def _job_events(self, request: Request) -> Response:
-        chosen, access = Chosen.of(request.query_params), self._access(request)
+        chosen, access = Chosen.of(request.query_params), request.state.access
         state, turns = self._looked_at(access, chosen.job)
         watches: dict[str, Asked] = {"steps": (chosen.job, StepsWatch(chosen.job, state))}
         if chosen.steps or chosen.ranks:
@@ -219,7 +254,7 @@ class _Page:
         settled: dict[str, Asked] = {
             name: (subject, Settled(chosen.job, watch, listed)) for name, (subject, watch) in watches.items()
         }
-        return self._events(settled, access, turns, {"steps": self._newest_of(chosen.job, access)})
+        return self._events(request, settled, turns, {"steps": self._newest_of(chosen.job, access)})
 
     def _newest_of(self, job: str, access: Access | None) -> Newest:
         async def newest() -> int:
@@ -248,17 +283,19 @@ class _Page:
         async def followed(request: Request) -> Response:
             given = answers.given(answers.ALL[name], request.query_params)
             watch = AnswerWatch(answers.ALL[name], given)
-            return self._events({name: (tuple(given.values()), watch)}, self._access(request))
+            return self._events(request, {name: (tuple(given.values()), watch)})
 
         return followed
 
     def _events(
         self,
+        request: Request,
         watches: Mapping[str, Asked],
-        access: Access | None,
         turns: Turns | None = None,
         news: Mapping[str, Newest] = NO_NEWS,
     ) -> Response:
+        access: Access | None = request.state.access
+
         def asking(name: str, watch: Watch) -> Callable[[], Awaitable[Found]]:
             async def ask() -> Found:
                 begin = time.monotonic()
@@ -276,12 +313,12 @@ class _Page:
             )
             for name, (subject, watch) in watches.items()
         }
-        return _stream(merged(feeds))
+        return _stream(self._while_welcome(request, merged(feeds)))
 
     def _document(self, one: documents.Document) -> Callable[[Request], Awaitable[Response]]:
         async def answered(request: Request) -> Response:
             ask = one.question(dict(request.query_params))
-            found = await self._asking.ask(self._access(request), ask)
+            found = await self._asking.ask(request.state.access, ask)
             return Response(found, media_type="application/json")
 
         return answered
@@ -292,7 +329,7 @@ class _Page:
         one = downloads.ALL.get(request.path_params["name"])
         if one is None:
             return Response("there is no such file\n", 404, media_type="text/plain")
-        found = await self._asking.ask(self._access(request), lambda client: one.make(client, given))
+        found = await self._asking.ask(request.state.access, lambda client: one.make(client, given))
         name = downloads.file_name(request.path_params["name"], given)
         headers = {"Content-Disposition": f'attachment; filename="{name}"'}
         return Response(found, media_type=one.media_type, headers=headers)

@@ -82,6 +82,10 @@ class Asking:
             self._clients.popitem(last=False)[1].close()
         return client
 
+    def forget(self, access: Access) -> None:
+        """Nobody asks with this any more. The connection ends with the last question that is under way."""
+        self._clients.pop(access, None)
+
     def close(self) -> None:
         self._threads.shutdown(wait=False, cancel_futures=True)
         for client in self._clients.values():

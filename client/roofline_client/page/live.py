@@ -11,7 +11,7 @@ import heapq
 import logging
 import math
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Hashable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Hashable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
@@ -208,7 +208,7 @@ class Feed:
             queue.put_nowait(shown)
 
 
-async def merged(feeds: Mapping[str, Feed]) -> AsyncIterator[tuple[str, str]]:
+async def merged(feeds: Mapping[str, Feed]) -> AsyncGenerator[tuple[str, str], None]:
     """What any of them shows, as it comes, behind its name."""
     streams = {name: feed.watch() for name, feed in feeds.items()}
     next_of = {asyncio.ensure_future(anext(stream)): name for name, stream in streams.items()}
@@ -248,3 +248,8 @@ class Feeds:
             del self._feeds[one]
         self._feeds[subject] = found
         return found
+
+    def forget(self, part: Hashable) -> None:
+        """Those whose subject has this part."""
+        for subject in [one for one in self._feeds if isinstance(one, tuple) and part in one]:
+            del self._feeds[subject]

@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 import uvicorn
-from roofline.joining import speaks_tls
 
 from ..address import DEFAULT_SERVER, check_address, known_servers
-from ..errors import ClientError
+from ..errors import ClientError, UsageError
 from .app import Settings, create_app
+from .entry import asks_for_nothing
 from .shield import LOOPBACK
 
 MOST_CONNECTIONS = 512
@@ -62,9 +62,17 @@ def settings(server: str, place: Place, code: str) -> Settings:
     servers = known_servers()
     server = server or servers.newest or DEFAULT_SERVER
     own = servers.known.get(server)
-    is_open = own is None and not speaks_tls(server)
+    is_open = asks_for_nothing(server) if own is None else False
+    if not place.is_private:
+        if is_open:
+            raise UsageError(
+                f"--listen {place.name}:{place.port} can be reached by others, who could read jobs, as the "
+                f"server at {server} asks for no tokens: run `roofline-server init` there once, which turns "
+                "TLS and tokens on, or listen on loopback and forward that port by ssh -L"
+            )
+        is_open = False  # a server that does not answer may turn out to ask for none
     hosts = (*LOOPBACK, place.name) if place.is_private else None
-    return Settings(server, own if code else None, "" if is_open else code if own else "", is_open, hosts)
+    return Settings(server, own if code else None, code if own else "", is_open, hosts)
 
 
 def run(found: Settings, place: Place, until_stdin_ends: bool = False) -> None:

@@ -14,7 +14,8 @@ from roofline.joining import Access
 LASTS_S = 12 * 3600.0  # since it was used last
 LONGEST_S = 24 * 3600  # since it was opened, as long as its access lasts
 MOST = 1000  # sessions; the one used longest ago goes
-TRIES, TRIES_S = 10, 60.0  # tokens that may be tried in so many seconds, by all visitors together
+TRIES, TRIES_S = 10, 60.0  # tokens that may be tried in so many seconds, from one address
+MOST_TRYING = 4096  # addresses that are remembered; the one that tried longest ago goes
 
 
 def cookie_of(host: str) -> str:
@@ -30,7 +31,7 @@ class Visitors:
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
         self._now = now
         self._sessions: dict[str, tuple[float, float, Access | None]] = {}  # name -> begin, last use, access
-        self._tries: list[float] = []
+        self._tries: dict[str, list[float]] = {}  # address -> when
 
     def open(self, access: Access | None) -> str:
         """A new session's name; access None: the server asks for none, or this user's own does."""
@@ -50,6 +51,11 @@ class Visitors:
         self._sessions[name] = begun, self._now(), access
         return True
 
+    def lasts(self, name: str) -> bool:
+        """Whether this is a session; an open stream of events does not use it."""
+        found = self._sessions.get(name)
+        return found is not None and not self._has_ended(*found[:2])
+
     def access(self, name: str) -> Access | None:
         """What a known session asks with."""
         return self._sessions[name][2]
@@ -59,16 +65,20 @@ class Visitors:
 
     def _drop_ended(self) -> None:
         """With their accesses, though nobody comes with their names again."""
-        now = self._now()
         for name, (begun, used, _) in list(self._sessions.items()):
-            if now - used >= LASTS_S or now - begun >= LONGEST_S:
+            if self._has_ended(begun, used):
                 del self._sessions[name]
 
-    def may_try(self) -> bool:
-        """Whether one more token may be tried now; counts it."""
+    def _has_ended(self, begun: float, used: float) -> bool:
         now = self._now()
-        self._tries = [tried for tried in self._tries if now - tried < TRIES_S]
-        if len(self._tries) >= TRIES:
-            return False
-        self._tries.append(now)
-        return True
+        return now - used >= LASTS_S or now - begun >= LONGEST_S
+
+    def may_try(self, address: str) -> bool:
+        """Whether one more token may be tried now from there; counts it."""
+        now = self._now()
+        tries = [tried for tried in self._tries.pop(address, ()) if now - tried < TRIES_S]
+        may = len(tries) < TRIES
+        self._tries[address] = [*tries, now] if may else tries
+        if len(self._tries) > MOST_TRYING:
+            del self._tries[next(iter(self._tries))]
+        return may

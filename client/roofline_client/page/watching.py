@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
@@ -23,6 +24,8 @@ from . import account_figure, roofline_figure, step_figures
 from .live import Shown
 from .plotly_parts import Figure
 
+MOST_RANKS = 1 << 32
+_PLACES = re.compile(r"([0-9]{1,10}):([0-9]{1,10})")
 TRAIL_EVERY_S = 5.0
 MOST_TRAIL = 130  # places that are remembered
 RECENT_S = 20.0  # so old may be what is known of a job's newest steps
@@ -55,10 +58,11 @@ class Chosen(NamedTuple):
         """Raises UsageError."""
         if not self.ranks:
             return {}
-        first, colon, last = self.ranks.partition(":")
-        if not (colon and first.isdecimal() and last.isdecimal() and int(last) < 1 << 32):
-            raise UsageError(f"ranks {self.ranks!r} must be FIRST:LAST, as 0:15")
-        return {"first_rank": int(first), "last_rank": int(last)}
+        found = _PLACES.fullmatch(self.ranks)
+        first, last = map(int, found.groups()) if found else (MOST_RANKS, MOST_RANKS)
+        if max(first, last) >= MOST_RANKS:
+            raise UsageError(f"ranks {self.ranks[:40]!r} must be FIRST:LAST, as 0:15")
+        return {"first_rank": first, "last_rank": last}
 
 
 class JobState:

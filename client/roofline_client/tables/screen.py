@@ -83,7 +83,7 @@ def _brief_blocks(report: Report, verdict: Verdict, limits: Limits) -> list[Labe
     if verdict.also and limits.also:
         blocks.append(_also(verdict, limits))
     more = Labelled()
-    more.add("More", f"roofline-client report {shlex.quote(report.job)}")
+    more.add("More", f"roofline-client {_report_of(report.job)}")
     return [block for block in (*blocks, more) if block.rows]
 
 
@@ -313,9 +313,14 @@ def _foot(report: Report, verdict: Verdict, limits: Limits) -> Labelled:
     return block
 
 
+def _report_of(job: str) -> str:
+    """The command, in which a name that begins with "-" would be taken for an option."""
+    return f"report {'--job ' if job.startswith('-') else ''}{shlex.quote(job)}"
+
+
 def _commands(report: Report, verdict: Verdict) -> list[str]:
     job = shlex.quote(report.job)
-    commands = [f"report {job} --full"]
+    commands = [f"{_report_of(report.job)} --full"]
     if verdict.kind in ("bottleneck", "unclear") and len(report.ranks) > 1:
         commands.append(f"stragglers --job {job}")
     named = verdict.bottleneck

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import struct
 from collections.abc import Iterable
 from pathlib import Path
@@ -16,7 +17,7 @@ def write(found: Published, folder: Path, files: Iterable[Path]) -> Path:
     where it cannot be written."""
     from tensorboardX import SummaryWriter
 
-    place = folder / found.job.replace("/", "_")
+    place = folder / _file_name(found.job)
     when = found.end_ns / 1e9
     try:
         with SummaryWriter(str(place)) as log:
@@ -33,6 +34,12 @@ def write(found: Published, folder: Path, files: Iterable[Path]) -> Path:
     except OSError as error:
         raise ClientError(f"TensorBoard's folder {place} cannot be written: {error.strerror}") from None
     return place
+
+
+def _file_name(job: str) -> str:
+    """A name of its own for each job: other characters than letters, digits, "_", "-" and ".", and a dot in
+    front, are written as in addresses of the web."""
+    return re.sub(r"[^\w.-]|^\.", lambda one: "".join(f"%{byte:02X}" for byte in one[0].encode()), job)
 
 
 def _picture(file: Path) -> Any:

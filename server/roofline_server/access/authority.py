@@ -11,6 +11,7 @@ import datetime
 import hashlib
 import ipaddress
 import os
+import re
 import socket
 from collections.abc import Sequence
 from pathlib import Path
@@ -30,6 +31,11 @@ from .tokens import Token
 AUTHORITY_DAYS, CERTIFICATE_DAYS, RENEW_DAYS = 3650, 365, 30
 MEMBER_DAYS = 90  # of nodes and users, who exchange theirs in its last third
 MOST_OF_SUBJECT = 64  # characters of each part, by X.520
+MOST_OF_NAME = 253  # characters
+_HOST = re.compile(
+    r"(?:\*\.)?(?:[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?\.)*[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?",
+    re.I | re.A,
+)
 BEFORE = datetime.timedelta(minutes=10)  # clocks of nodes differ
 AUTHORITY_KEY, LOCK = "authority.key", "server.lock"
 
@@ -167,7 +173,17 @@ def fingerprint(folder: Path) -> bytes:
 
 def own_names() -> list[str]:
     """What this machine is called."""
-    return list(dict.fromkeys(("localhost", "127.0.0.1", "::1", socket.gethostname(), socket.getfqdn())))
+    called = filter(can_name, (socket.gethostname(), socket.getfqdn()))
+    return list(dict.fromkeys(("localhost", "127.0.0.1", "::1", *called)))
+
+
+def can_name(name: str) -> bool:
+    """Whether a certificate can be for this: a host, all hosts of a domain ("*.cluster") or an address."""
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return len(name) <= MOST_OF_NAME and _HOST.fullmatch(name) is not None
+    return True
 
 
 def _names_before(folder: Path) -> list[str]:

@@ -60,12 +60,20 @@ def init(
     data = data or context.obj
     where = data_of(data)
     folder = where / access.FOLDER
-    fresh = not access.is_set_up(where)
+    for name in names or ():
+        if not authority.can_name(name):
+            raise typer.BadParameter(
+                f"{name!r} is neither the name of a host nor an address: give one without a port or a length "
+                "of a network, a name with other letters than ASCII as it is in DNS (xn--...)",
+                param_hint="NAMES",
+            )
+    has_authority = access.is_set_up(where)
+    fresh = not (has_authority and (folder / access.CERTIFICATE).exists())
     try:
         where.mkdir(parents=True, exist_ok=True, mode=0o700)
-        if fresh:
+        if not has_authority:
             authority.create(folder, names or ())
-        elif renew or names:
+        elif fresh or renew or names:
             authority.renew(folder, names or ())
         turned = mutual and not access.is_mutual(folder)
         if turned:

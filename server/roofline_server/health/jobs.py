@@ -96,7 +96,7 @@ class FiguresOfJobs:
 def look(store: Store) -> Figures:
     """The figures of all jobs that run now."""
     now = store.now_ns()
-    listed = (summarize_job(name, store.overview(name), now) for name in store.jobs())
+    listed = (summarize_job(store.overview(name), now) for name in store.jobs())
     running = sorted((job for job in listed if job.running), key=lambda job: -job.begin_ns)
     found = []
     for job in running[:MOST_JOBS]:

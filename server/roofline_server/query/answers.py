@@ -29,7 +29,6 @@ from ..report.waits import stragglers
 from ..report.what_if import what_if
 from ..sentences import notes as note_texts
 from ..store import export
-from ..store.catalog.runs import asked_as
 from ..store.raw_data import RawData
 from ..store.store import Needed, Store
 from ..store.view import JobView
@@ -91,13 +90,12 @@ class Answers:
 
     def jobs(self) -> Any:
         now = self._store.now_ns()
-        names = self._store.jobs()
         gone = self._store.all_removed()
         found = [
-            summarize_job(asked_as(job, names), self._store.overview(job), now)._replace(
+            summarize_job(self._store.overview(job), now)._replace(
                 removed=removals.short(gone.get(job)), users=self._store.owners_of(job)
             )
-            for job in names
+            for job in self._store.jobs()
         ]
         newest_first = sorted(found, key=lambda job: job.end_ns, reverse=True)
         return query_pb2.ListJobsResponse(jobs=[to_message(query_pb2.Job(), job) for job in newest_first])
@@ -113,7 +111,7 @@ class Answers:
 
     def report_to_keep(self, run: str) -> bytes:
         """What `report` should answer once the step deltas of a run are removed."""
-        view = self._view(run, evidence.NEEDED)
+        view = self._view(self._store.asked_as(run), evidence.NEEDED)
         return removals.pack(to_message(query_pb2.Report(), build(view, now_ns=self._store.now_ns())))
 
     def _kept_report(self, request: Any) -> Any | None:
@@ -122,11 +120,11 @@ class Answers:
         gone = self._store.removed(run)
         if gone is None or gone.level < CutLevel.STEPS:
             return None
-        data = self._store.kept_report(run)
+        data, name = self._store.kept_report(run), self._store.asked_as(run)
         if data is None:
-            removals.check_left(run, gone, CutLevel.REPORT)
-            raise RemovedData(f"no report of job {run} was kept when its step deltas were removed")
-        return removals.unpack(data, run, gone, _range(request).is_bounded)
+            removals.check_left(name, gone, CutLevel.REPORT)
+            raise RemovedData(f"no report of job {name} was kept when its step deltas were removed")
+        return removals.unpack(data, name, gone, _range(request).is_bounded)
 
     def stragglers(self, request: Any) -> Any:
         view = self._view_of_steps(request, evidence.NEEDED)
@@ -165,7 +163,7 @@ class Answers:
     def timeline(self, request: Any) -> Iterator[Any]:
         # What was not sealed when the view was made is in the raw data too: it is asked for later.
         view = self._view_of_steps(request, steps.NEEDED)
-        raw = self._raw(view.job)
+        raw = self._raw(self._run(view.job))
         ranks, asked = list(request.ranks), _range(request)
         table = timeline.timeline(view, raw, ranks, asked, mode_of(view), request.kernels)
         return map(messages.chunk, table)
@@ -175,7 +173,7 @@ class Answers:
 
     def _view(self, job: str, needed: Needed) -> JobView:
         run = self._run(job)
-        removals.check_left(run, self._store.removed(run), CutLevel.STEPS)
+        removals.check_left(self._store.asked_as(run), self._store.removed(run), CutLevel.STEPS)
         view = self._store.view(run, needed)
         if view is None:
             raise unknown_job(job, self._store.newest_jobs())
@@ -186,7 +184,7 @@ class Answers:
         gone = self._store.all_removed()
         names = jobs_of(self._store, experiment, jobs) if gone or self._store.damaged else []
         for job in reversed(names):
-            for note in (*removals.note(job, gone.get(job)), *self._damage(job, job)):
+            for note in (*removals.note(job, gone.get(self._run(job))), *self._damage(job, job)):
                 message.notes.insert(0, note)
         return message
 
@@ -211,7 +209,7 @@ class Answers:
         return view
 
     def _raw(self, run: str) -> RawData:
-        removals.check_left(run, self._store.removed(run), CutLevel.RAW)
+        removals.check_left(self._store.asked_as(run), self._store.removed(run), CutLevel.RAW)
         raw = self._store.raw(run)
         if raw is None:
             raise unknown_job(run, self._store.newest_jobs())

@@ -82,7 +82,7 @@ def running_on(store: Store, hosts: Collection[str]) -> list[str]:
             who: life for who, life in view.process_lifetimes.items() if view.machines[who.node].host in hosts
         }
         if is_running(view._replace(process_lifetimes=there), now_ns):
-            found.append(job)
+            found.append(view.job)
     return found
 
 

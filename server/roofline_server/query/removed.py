@@ -48,6 +48,7 @@ def pack(report: Any) -> bytes:
 def unpack(data: bytes, job: str, removed: Removed, bounded: bool) -> Any:
     """The report that was kept. bounded: some steps only are asked for, and these cannot be told apart."""
     report = query_pb2.Report.FromString(zlib.decompress(data))
+    report.job = job  # another run may have followed since
     (said,) = note(job, removed)
     report.notes.insert(0, notes.removed_kept_whole(said) if bounded else said)
     report.running = False

@@ -143,7 +143,7 @@ class QueryService:
         if job is None:
             raise unknown_job(request.job, store.newest_jobs())
         view = store.view(job, {"steps": []}) or store.overview(job)
-        return job, running_ranks(view, store.now_ns())
+        return view.job, running_ranks(view, store.now_ns())
 
     async def _answer(
         self,

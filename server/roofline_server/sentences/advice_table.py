@@ -286,7 +286,8 @@ ADVICE: tuple[Advice, ...] = (
     ),
     Advice(
         ("busy_alone", "between"),
-        "roofline-client timeline --job {job} -o {job}.json.gz shows when; move it off the training thread",
+        "roofline-client timeline --job {job} -o timeline.json.gz shows when; move it off the training "
+        "thread",
         OURS,
     ),
     Advice(
@@ -425,7 +426,7 @@ ADVICE: tuple[Advice, ...] = (
     ),
     Advice(
         ("blocked", "input|blocked", "wait_ranks", "stopped"),
-        "roofline-client timeline --job {job} -o {job}.json.gz shows all ranks on one clock",
+        "roofline-client timeline --job {job} -o timeline.json.gz shows all ranks on one clock",
         "Perfetto documentation",
     ),
     # Healthy, and bound by its kernels.

@@ -267,8 +267,14 @@ class Store:
         return self._views.jobs()
 
     def newest_jobs(self) -> list[str]:
-        """All jobs of which something is kept; first that of which a rank became known last."""
-        return sorted(self.jobs(), key=lambda job: max(self.ranks_of(job)), reverse=True)
+        """All jobs of which something is kept, as one asks for them; first that of which a rank became known
+        last."""
+        newest_first = sorted(self.jobs(), key=lambda job: max(self.ranks_of(job)), reverse=True)
+        return list(map(self.asked_as, newest_first))
+
+    def asked_as(self, run: str) -> str:
+        """How to ask for a run, so that no other is meant: the first of several is "42/1"."""
+        return self._views.asked_as(run)
 
     def run_called(self, job: str) -> str | None:
         """The name of the run that somebody means who asks for a job: the newest of "42", the first of

@@ -31,7 +31,7 @@ R = TypeVar("R")
 
 
 class _Fields(NamedTuple):
-    job: str
+    job: str  # as it is asked for: the first of several runs is "42/1"
     ranks: dict[int, RankKey]
     process_lifetimes: dict[Incarnation, Lifetime]
     steps: dict[str, Table]

@@ -61,7 +61,8 @@ class Snapshot(NamedTuple):
 
 
 class ViewBuilder:
-    """Reads of one data directory. Thread-safe."""
+    """Reads of one data directory. Thread-safe. Runs go by the names that they are kept under, or by those
+    that `asked_as` gives; views and machines have the latter."""
 
     def __init__(
         self,
@@ -86,7 +87,8 @@ class ViewBuilder:
     def ranks_of(self, job: str) -> dict[int, RankKey]:
         """The ranks of a job of which something is kept, by their ids; none of one that may not be seen. All
         else here goes by this."""
-        return {} if not self._allows(job) else self._tail.reported(self._name_ids.ranks_of(job))
+        run = self._kept_as(job)
+        return {} if not self._allows(run) else self._tail.reported(self._name_ids.ranks_of(run))
 
     def only(self, allows: Callable[[str], bool]) -> ViewBuilder:
         """The same for somebody who may not see all runs."""
@@ -106,7 +108,8 @@ class ViewBuilder:
 
     def tags_of(self, job: str) -> dict[str, str]:
         """A job's tags by name."""
-        return self._tags.of(job) if self._allows(job) else {}
+        run = self._kept_as(job)
+        return self._tags.of(run) if self._allows(run) else {}
 
     def jobs_tagged(self, name: str, value: str) -> list[str]:
         """The jobs whose tag `name` is `value`, in order of their ids."""
@@ -124,9 +127,22 @@ class ViewBuilder:
                 return name
         return None
 
+    def asked_as(self, run: str) -> str:
+        """How to ask for a run, so that no other is meant: the first of several is "42/1"."""
+        job, number = job_and_number(run)
+        others = (other for other in self._name_ids.runs.numbers(job) if other != number)
+        several = any(self.ranks_of(run_name(job, other)) for other in others)
+        return f"{job}/{number}" if several else run
+
+    def _kept_as(self, name: str) -> str:
+        """The name that a run is kept under, of that by which it is asked for."""
+        job, number = job_and_number(name)
+        kept = run_name(job, number)
+        return kept if number == 1 and self._name_ids.ranks_of(kept) else name
+
     def machine_versions(self) -> list[MachineVersion]:
         """All versions of all machines with the jobs reported against them; by host, newest first."""
-        job_of = {rank: job for job in self.jobs() for rank in self.ranks_of(job)}
+        job_of = {rank: self.asked_as(job) for job in self.jobs() for rank in self.ranks_of(job)}
         by_job: dict[str, dict[Incarnation, Lifetime]] = {}
         for who, lifetime in self._tail.lifetimes_of(job_of).items():
             by_job.setdefault(job_of[who.rank], {})[who] = lifetime
@@ -136,7 +152,7 @@ class ViewBuilder:
         """Who takes part in a job and since when, without its data."""
         ranks = self.ranks_of(job)
         view = JobView(
-            job,
+            self.asked_as(job),
             ranks,
             process_lifetimes=self._tail.lifetimes_of(ranks),
             steps={},
@@ -154,6 +170,7 @@ class ViewBuilder:
         """See `Store.view`."""
         if not self.ranks_of(job):
             return None
+        job = self._kept_as(job)
         with self._leases.held():
             with self._tail.lock:
                 # After this a rank may come of which the snapshot holds nothing, never the other way about.
@@ -182,7 +199,7 @@ class ViewBuilder:
             between = self._all("between", snapshot.segments, fresh.get("between", {}))
             used = self._machines.used(lifetimes, clocks)
             view = JobView(
-                job,
+                self.asked_as(job),
                 ranks,
                 process_lifetimes=lifetimes,
                 steps=steps,
@@ -210,6 +227,7 @@ class ViewBuilder:
         ranks = self.ranks_of(job)
         if not ranks:
             return None
+        job = self._kept_as(job)
         lease = self._leases.take()
         with self._tail.lock:
             own, of_nodes = self._snapshot(job), self._snapshot(NODE_JOB)
@@ -232,7 +250,7 @@ class ViewBuilder:
 
     def damaged_of(self, job: str) -> dict[str, int]:
         """See `Store.damaged_of`."""
-        return self._reader.damaged_of(self._catalog.segments(job))
+        return self._reader.damaged_of(self._catalog.segments(self._kept_as(job)))
 
     def _snapshot(self, job: str, nodes: Collection[int] | None = None) -> Snapshot:
         """nodes: of what is not sealed, that of these alone; None: of all."""

@@ -387,6 +387,32 @@ def test_mark_of_a_process_already_gone_is_refused(tmp_path: Path) -> None:
     site.close()
 
 
+def test_marks_of_a_rank_that_ended_before_they_were_read_are_kept(tmp_path: Path) -> None:
+    site = Site(tmp_path)
+    ((known,), _) = site.discovery.scan()
+    link = site.connect()
+    for step in range(3):
+        link.send(mark(step=step))
+    (site.proc / str(os.getpid())).rename(tmp_path / "gone")
+    marks, _, events = site.take()
+    assert [(one.rank, one.step) for one in marks] == [(known, step) for step in range(3)]
+    assert events == []
+    site.close()
+
+
+def test_process_that_has_got_the_pid_of_a_rank_is_not_that_rank(tmp_path: Path) -> None:
+    site = Site(tmp_path)
+    ((known,), _) = site.discovery.scan()
+    shutil.rmtree(site.proc / str(os.getpid()))
+    site.discovery.scan()
+    add_process(site.proc, os.getpid(), {"ROOFLINE_DISABLE": "1"}, start_ticks=9000)
+    site.connect().send(mark())
+    marks, _, events = site.take()
+    assert marks == [] and [e.kind for e in events] == [EventKind.REFUSED]
+    assert site.discovery.ended(known.pid) == known
+    site.close()
+
+
 def test_kernel_calls_of_a_wrapped_rank(site: Site) -> None:
     link = wrapped(site)
     link.send(kernel(0))

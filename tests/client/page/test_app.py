@@ -17,7 +17,11 @@ from typing import Any, NamedTuple
 
 import grpc
 import pytest
+from roofline.joining import Access, JoinToken, Servers, save_servers
 from roofline.v1 import query_pb2 as pb
+from roofline_client.page.visitors import TRIES
+from roofline_server.access import AUTHORITY, CERTIFICATE, KEY
+from roofline_server.access.authority import create
 
 from tests.fakes import free_port
 
@@ -28,6 +32,7 @@ from ..test_cli import run
 from . import overviews
 
 COMMAND = Path(sys.executable).parent / "roofline-client"
+GUESS = str(JoinToken(bytes(32), "guessed"))
 EVIL = "<script>alert(1)</script>"
 
 
@@ -310,6 +315,45 @@ def test_the_description_names_all_documents(page: Page) -> None:
     assert [(one["name"], one["required"]) for one in parameters] == [("job", True), ("steps", False)]
 
 
+def test_who_logs_out_gets_no_more_events(tmp_path: Path) -> None:
+    server = f"127.0.0.1:{free_port()}"
+    create(tmp_path)
+    joined = Access((tmp_path / AUTHORITY).read_text(), "a reader's token")
+    save_servers(tmp_path / "roofline" / "servers.json", Servers(server, {server: joined}))
+    page = started(server, tmp_path)
+    try:
+        code = page.process.stderr.readline().partition("#")[2].split()[0]  # type: ignore[union-attr]
+        form = {
+            "Origin": f"http://127.0.0.1:{page.port}",
+            "Content-Type": "application/x-www-form-urlencoded",
+        }
+        session = {
+            "Cookie": page.ask("/login", "POST", f"token={code}", **form)[2]["Set-Cookie"].split(";")[0]
+        }
+        connection = http.client.HTTPConnection("127.0.0.1", page.port, timeout=20)
+        connection.request("GET", "/events/jobs", headers=session)
+        response = connection.getresponse()
+        assert response.status == 200 and response.readline() == b"id: jobs\r\n"
+        assert page.ask("/logout", "POST", "x", **form, **session)[0] == 303
+        response.read()  # times out unless it ends
+        assert page.ask("/events/jobs", **session)[0] == 401
+        connection.close()
+    finally:
+        page.close()
+
+
+def test_texts_that_are_no_token_lock_nobody_out(page: Page) -> None:
+    headers = {
+        "Origin": f"http://127.0.0.1:{page.port}",
+        "Content-Type": "application/x-www-form-urlencoded",
+    }
+    for _ in range(TRIES + 1):
+        status, text, _ = page.ask("/login", "POST", "token=a+wrong+paste", **headers)
+        assert status == 403 and "no join token" in text
+    tried = [page.ask("/login", "POST", f"token={GUESS}", **headers)[0] for _ in range(TRIES + 1)]
+    assert tried == [403] * TRIES + [429]
+
+
 def test_a_name_that_was_made_to_point_here_sees_nothing(page: Page) -> None:
     status, text, _ = page.ask("/api/v1/jobs", Host="evil.example:7645")
     assert status == 421 and "41" not in text
@@ -336,6 +380,24 @@ def test_a_server_that_is_away_is_said_and_the_page_lives(tmp_path: Path) -> Non
 def test_an_address_that_others_reach_needs_tls() -> None:
     done = run("page", "--listen", "0.0.0.0:7645", "--server", "127.0.0.1:1")
     assert done.returncode == 2 and "--certificate" in done.stderr and "ssh -L" in done.stderr
+
+
+def test_an_address_that_others_reach_needs_a_server_with_tokens(tmp_path: Path) -> None:
+    create(tmp_path)
+    files = ("--certificate", str(tmp_path / CERTIFICATE), "--key", str(tmp_path / KEY))
+    with serving() as asked:
+        done = run(
+            "page", "--server", asked.address, "--listen", f"0.0.0.0:{free_port()}", *files, "--tokens"
+        )
+    assert done.returncode == 2 and "can be reached by others" in done.stderr
+    assert "roofline-server init" in done.stderr
+
+
+def test_that_tokens_are_asked_for_in_vain_is_said(tmp_path: Path) -> None:
+    with serving() as asked:
+        found = started(asked.address, tmp_path, "--tokens")
+        found.process.terminate()
+        assert "asks for no tokens: everybody on this machine" in found.process.communicate(timeout=20)[1]
 
 
 def test_a_port_that_is_taken_is_one_line(page: Page) -> None:

@@ -289,3 +289,11 @@ def test_a_turn_that_comes_to_one_that_leaves_goes_on_to_the_next() -> None:
         await asyncio.wait_for(staying, 5)
 
     asyncio.run(scenario())
+
+
+def test_what_was_asked_with_an_access_is_forgotten_with_it() -> None:
+    feeds, ask = Feeds(), Counter()
+    mine, others = (feeds.feed(("jobs", (), access), ask) for access in ("mine", "others"))
+    feeds.forget("mine")
+    assert feeds.feed(("jobs", (), "others"), ask) is others
+    assert feeds.feed(("jobs", (), "mine"), ask) is not mine

@@ -32,6 +32,12 @@ def test_browsers_are_served_at_the_address_that_is_printed(host: str, address: 
     assert refusal(Headers({"host": "evil.example:7646"}), "GET", frozenset(hosts)) is not None
 
 
+def test_page_for_others_is_closed_before_its_server_answers() -> None:
+    """It may turn out to ask for no tokens."""
+    assert settings("127.0.0.1:1", Place("0.0.0.0", 7646), "").is_open is False
+    assert settings("127.0.0.1:1", Place("127.0.0.1", 7646), "").is_open is None
+
+
 @pytest.mark.parametrize("listen", ["127.0.0.1:0", "127.0.0.1:²", "127.0.0.1:65536", "7646"])
 def test_address_that_nobody_can_open_is_a_usage_error(listen: str) -> None:
     done = run("page", "--listen", listen, "--server", "127.0.0.1:1")

@@ -5,7 +5,16 @@ from __future__ import annotations
 import pytest
 from roofline.joining import Access
 from roofline_client.page.shield import A_SECOND, BURST, LOOPBACK, MOST_KNOWN, RateLimit, refusal
-from roofline_client.page.visitors import LASTS_S, LONGEST_S, MOST, TRIES, TRIES_S, Visitors, cookie_of
+from roofline_client.page.visitors import (
+    LASTS_S,
+    LONGEST_S,
+    MOST,
+    MOST_TRYING,
+    TRIES,
+    TRIES_S,
+    Visitors,
+    cookie_of,
+)
 from starlette.datastructures import Headers
 
 
@@ -73,10 +82,13 @@ def test_sessions_are_bounded_and_the_oldest_goes() -> None:
 def test_tokens_cannot_be_guessed_quickly() -> None:
     clock = Clock()
     visitors = Visitors(clock)
-    assert all(visitors.may_try() for _ in range(TRIES))
-    assert not visitors.may_try()
+    assert all(visitors.may_try("10.0.0.1") for _ in range(TRIES))
+    assert not visitors.may_try("10.0.0.1") and visitors.may_try("10.0.0.2"), "others are not locked out"
     clock.now = TRIES_S
-    assert visitors.may_try()
+    assert visitors.may_try("10.0.0.1")
+    for number in range(MOST_TRYING):
+        assert visitors.may_try(str(number))
+    assert len(visitors._tries) <= MOST_TRYING
 
 
 def test_a_session_ends_with_its_access_however_much_it_is_used() -> None:
@@ -88,6 +100,16 @@ def test_a_session_ends_with_its_access_however_much_it_is_used() -> None:
         assert visitors.knows(name)
     clock.now = LONGEST_S
     assert not visitors.knows(name)
+
+
+def test_an_open_stream_ends_with_its_session_and_does_not_prolong_it() -> None:
+    clock = Clock()
+    visitors = Visitors(clock)
+    name = visitors.open(None)
+    clock.now = LASTS_S - 1
+    assert visitors.lasts(name) and not visitors.lasts("another")
+    clock.now = LASTS_S
+    assert not visitors.lasts(name)
 
 
 def test_who_asks_too_often_waits_and_others_do_not() -> None:

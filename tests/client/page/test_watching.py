@@ -152,7 +152,19 @@ def trails(message: dict[str, Any]) -> list[dict[str, Any]]:
     return [one for one in message["pictures"]["roofline"]["data"] if one["mode"] == "lines+markers"]
 
 
-@pytest.mark.parametrize("given", [{"steps": "9:3"}, {"steps": "x"}, {"ranks": "3"}, {"ranks": "a:b"}])
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"steps": "9:3"},
+        {"steps": "x"},
+        {"ranks": "3"},
+        {"ranks": "a:b"},
+        {"ranks": "0:4294967296"},
+        {"ranks": f"0:{'9' * 5000}"},
+        {"ranks": f"{'9' * 5000}:1"},
+        {"steps": f"0:{'9' * 5000}"},
+    ],
+)
 def test_a_pick_that_cannot_be_is_refused(given: dict[str, str]) -> None:
     with pytest.raises(UsageError):
         Chosen.of({"job": "42", **given})

@@ -172,6 +172,12 @@ def test_fix_is_offered_for_one_rank_alone() -> None:
     assert "--fix" not in "\n".join(lines(made(bottleneck=several)))
 
 
+def test_name_that_looks_like_an_option_is_no_option_in_commands() -> None:
+    found = made()._replace(job="-x")
+    assert "report --job -x --full" in rendered(screen.as_text(found))
+    assert "roofline-client report --job -x" in rendered(screen.in_brief(found))
+
+
 def test_names_with_blanks_stand_in_quotes_in_commands() -> None:
     found = made()._replace(job="42 of user 1001")
     shown = "\n".join(lines(found))

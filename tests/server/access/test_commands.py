@@ -7,6 +7,8 @@ import re
 from pathlib import Path
 
 import pytest
+from roofline_server import access
+from roofline_server.access import authority
 from roofline_server.access.tokens import Tokens
 from roofline_server.cli import app
 from roofline_server.commands import tokens
@@ -66,3 +68,37 @@ def test_the_line_to_copy_names_the_port_of_the_server_that_runs(
     lock = lock_directory(data)
     assert joins_at("init") == joins_at("token", "new") == "9123"
     os.close(lock)
+
+
+@pytest.fixture
+def at_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The data directory of somebody whose home is empty."""
+    for name in ("HOME", "XDG_STATE_HOME", "XDG_CONFIG_HOME", "ROOFLINE_STATE"):
+        monkeypatch.setenv(name, str(tmp_path))
+    return tmp_path / "data"
+
+
+@pytest.mark.parametrize("name", ["köln", "a b", "", "head:7642", "10.0.0.0/8", "[::1]", "head..cluster"])
+def test_name_that_no_certificate_can_have_is_refused_before_anything_is_made(
+    at_home: Path, name: str
+) -> None:
+    done = CliRunner().invoke(app, ["init", "head", name, "--data", str(at_home)])
+    assert done.exit_code == 2 and "neither the name of a host nor an address" in " ".join(
+        done.output.replace("│", " ").split()
+    )
+    assert not at_home.exists()
+
+
+def test_names_and_addresses_are_taken(at_home: Path) -> None:
+    names = ["head.cluster.example", "10.0.0.1", "fe80::1", "*.cluster", "gpu_01"]
+    assert CliRunner().invoke(app, ["init", *names, "--data", str(at_home)]).exit_code == 0
+
+
+def test_init_finishes_what_an_earlier_one_began(at_home: Path) -> None:
+    folder = at_home / access.FOLDER
+    authority.create(folder)
+    before = authority.fingerprint(folder)
+    (folder / access.CERTIFICATE).unlink()
+    done = CliRunner().invoke(app, ["init", "--data", str(at_home)])
+    assert done.exit_code == 0 and "TLS and tokens are on" in done.output
+    assert (folder / access.CERTIFICATE).exists() and authority.fingerprint(folder) == before

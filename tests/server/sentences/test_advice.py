@@ -52,7 +52,7 @@ SITUATIONS: dict[str, tuple[Case, str]] = {
     "one rank does something": (Case("busy_alone", ranks=("ddp:0",), job="7"), "timeline --job 7"),
     "one rank of a job whose name has blanks": (
         Case("busy_alone", ranks=("ddp:0",), job="4 of x"),
-        "timeline --job '4 of x' -o '4 of x'.json.gz",
+        "timeline --job '4 of x' -o timeline.json.gz",
     ),
     "unbalanced batches": (Case("more_work", ranks=("ddp:1",)), "balance the batches"),
     "slow node": (Case("slower", ranks=("ddp:1",), hosts=2), "machines --compare"),

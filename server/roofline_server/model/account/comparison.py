@@ -19,6 +19,9 @@ from .account import Account
 from .ledger import place
 from .replay import PRESENT
 
+OTHER = "other"
+HIDES = 0.1  # of a part: less time than this that nothing explains hides hardly any of it
+
 
 class Difference(NamedTuple):
     """How a mean differs. low, high: where the difference lies 95 times in 100; None: too few steps."""
@@ -90,9 +93,13 @@ def comparable_parts(
     """(parts of the first job, of the second, names of those that are sums): what only one of the two has
     apart is added up in both, under the names of all that is in it.
 
-    A part that only one job has is 0 in the other, unless the other has it under a name of several.
+    A part that only one job has is 0 in the other, unless the other has it under a name of several, or so
+    much time that nothing explains that the part may be hidden in it.
     """
     groups = _overlapping(sorted({*first, *second}, key=place))
+    if hidden := _hidden(first, second) | _hidden(second, first):
+        unexplained = [group for group in groups if group & {*hidden, OTHER}]
+        groups = [group for group in groups if group not in unexplained] + [set().union(*unexplained)]
     sums = [group for group in groups if len(group) > 1 and group & {*first} != group & {*second}]
     added: set[str] = set().union(*sums)
     found = []
@@ -104,6 +111,18 @@ def comparable_parts(
                 parts[_name_of(group)] = np.sum(columns, axis=0)
         found.append(parts)
     return found[0], found[1], [_name_of(group) for group in sums]
+
+
+def _hidden(parts: Mapping[str, Floats], within: Mapping[str, Floats]) -> set[str]:
+    """Those of these parts that the other job does not have under any name, but perhaps as time that nothing
+    explains."""
+    unexplained = float(np.mean(within[OTHER])) if OTHER in within else 0.0
+    single = {part for name in within for part in name.split("|")}
+    return {
+        name
+        for name, column in parts.items()
+        if not single & {*name.split("|")} and unexplained > HIDES * float(np.mean(column))
+    }
 
 
 def _overlapping(names: Collection[str]) -> list[set[str]]:

@@ -9,7 +9,7 @@ from .exits import rank_ends, state_of
 from .members import extent, is_running, nodes_of, role_order
 
 
-def summarize_job(job: str, view: JobView, now_ns: int) -> Job:
+def summarize_job(view: JobView, now_ns: int) -> Job:
     begin, end = extent(view)
     roles: dict[str, int] = {}
     for key in view.ranks.values():
@@ -17,7 +17,7 @@ def summarize_job(job: str, view: JobView, now_ns: int) -> Job:
     ordered = dict(sorted(roles.items(), key=lambda item: role_order(item[0])))
     hosts = sorted({view.machines[n].host for n in nodes_of(view)})
     return Job(
-        job,
+        view.job,
         begin,
         end,
         len(view.ranks),

@@ -83,7 +83,7 @@ def _names(store: Store, asked: TimeRooflineQuery) -> list[str]:
     """The jobs asked for, each once."""
     one = asked.subject.job
     if one and not asked.experiment and not asked.jobs:
-        return [store.run_called(one) or one]
+        return [store.asked_as(store.run_called(one) or one)]
     names = jobs_of(store, asked.experiment, (*asked.jobs, *filter(None, [one])))
     if len(names) > MOST_JOBS:
         raise BadRequest(f"{len(names)} jobs in one picture; at most {MOST_JOBS}: name some of them")

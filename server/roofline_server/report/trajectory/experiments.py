@@ -38,8 +38,8 @@ class JobNote(NamedTuple):
 
 
 def jobs_of(store: Store, experiment: str, jobs: Sequence[str]) -> list[str]:
-    """The jobs of an experiment, or those named, each once, in order of their ids. Raises UnknownJob,
-    BadRequest."""
+    """The jobs of an experiment, or those named, each once, in order of their ids, by the names by which one
+    asks for them. Raises UnknownJob, BadRequest."""
     if bool(experiment) == bool(jobs):
         raise BadRequest("of which jobs? name either an experiment, or the jobs")
     if experiment:
@@ -55,7 +55,7 @@ def jobs_of(store: Store, experiment: str, jobs: Sequence[str]) -> list[str]:
         raise unknown_job(unknown[0], store.newest_jobs())
     if len(found) > MOST_JOBS:
         raise BadRequest(f"{len(found)} jobs in one answer; at most {MOST_JOBS}: name some of them")
-    return found
+    return list(map(store.asked_as, found))
 
 
 def pooled(notes: Iterable[JobNote]) -> list[str]:

@@ -301,6 +301,11 @@ class Runs:
             runs = self.runs_of(job)
         return [run_name(job, run.number) for run in sorted(runs, key=_newness, reverse=True)]
 
+    def numbers(self, job: str) -> list[int]:
+        """The numbers of the runs of a job."""
+        with self._lock:
+            return list(self._runs.get(job, ()))
+
     def runs_of(self, job: str) -> list[Run]:
         """The runs of a job, on the server's clock."""
         found: list[Run] = []
@@ -351,10 +356,3 @@ class Runs:
 
 def _newness(run: Run) -> tuple[int, int]:
     return run.begin_ns, run.number
-
-
-def asked_as(name: str, names: Iterable[str]) -> str:
-    """How to ask for a run, so that no other of these is meant: the first of several is "42/1"."""
-    job, number = job_and_number(name)
-    several = any(other != name and job_and_number(other)[0] == job for other in names)
-    return f"{job}/{number}" if several else name

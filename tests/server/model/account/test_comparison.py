@@ -97,3 +97,20 @@ def test_parts_that_both_jobs_tell_apart_alike_stay_as_they_are() -> None:
     column = np.ones(3)
     alike = {"compute": column, "compute|host": column}
     assert comparable_parts(alike, alike) == (alike, alike, [])
+
+
+def test_part_that_a_job_may_have_had_unexplained_is_no_zero_of_it() -> None:
+    column = np.ones(3)
+    watched, marked = {"input": column, "compute": 4 * column, "gc": column}, {"other": 6 * column}
+    one, other, sums = comparable_parts(watched, marked)
+    assert sums == ["input|compute|gc|other"]
+    assert {name: list(of) for name, of in one.items()} == {sums[0]: [6] * 3}
+    assert {name: list(of) for name, of in other.items()} == {sums[0]: [6] * 3}
+
+
+def test_hardly_any_unexplained_time_hides_no_part() -> None:
+    column = np.ones(3)
+    first, second = {"compute": column, "gc": column}, {"compute": column, "other": 0.05 * column}
+    assert comparable_parts(first, second) == (first, second, [])
+    second["input"] = column
+    assert comparable_parts(first | {"other": column}, second)[2] == ["input|other"]

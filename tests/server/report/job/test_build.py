@@ -371,7 +371,7 @@ def test_absences_are_noted_once_per_reason(store: Store) -> None:
 
 
 def test_summary_of_a_job(store: Store) -> None:
-    found = summarize_job("job", store.overview("job") if filled(store) else view_of(store), END_NS)
+    found = summarize_job(store.overview("job") if filled(store) else view_of(store), END_NS)
     assert found.roles == {"ps": 1, "worker": 2}
     assert found.hosts == ["hosta", "hostb"]
     assert (found.begin_ns, found.end_ns, found.running) == (100 * S + UNIX, END_NS, True)

@@ -14,7 +14,6 @@ from roofline_server.store.catalog.run_choice import (
     nearest,
     run_name,
 )
-from roofline_server.store.catalog.runs import asked_as
 
 S = 1_000_000_000
 
@@ -107,9 +106,3 @@ def test_names_of_runs_are_unique(job: str, number: int, other: str, other_numbe
     if (job, number) != (other, other_number):
         assert run_name(job, number) != run_name(other, other_number)
     assert job_and_number(run_name(job, number)) == (job, number)
-
-
-def test_a_run_is_listed_by_a_name_that_means_it() -> None:
-    assert asked_as("42", {"42", "7"}) == "42"
-    assert asked_as("42", {"42", "42/2"}) == "42/1"
-    assert asked_as("42/2", {"42", "42/2"}) == "42/2"
