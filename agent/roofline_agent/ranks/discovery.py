@@ -18,6 +18,7 @@ from . import pods
 from .candidate_reader import CandidateReader
 from .candidates import Candidate, is_child, starters_among
 from .claims import Claim, Claimed, moved_apart, rivals
+from .environments import Environments
 from .identity import MAX_NAME, Identity, is_disabled, named_job
 from .known_names import KnownNames
 from .names import job_of
@@ -41,8 +42,9 @@ class Discovery:
         """socket: where this agent listens; ranks that have got another agent's socket are left to that."""
         self.processes = Processes(proc)
         self._default_job = default_job
-        self._reader = CandidateReader(self.processes, default_job, socket)
-        self._names = KnownNames(self.processes)
+        self._environments = Environments(self.processes)
+        self._reader = CandidateReader(self.processes, self._environments, default_job, socket)
+        self._names = KnownNames(self.processes, self._environments)
         self.new_names = self._names.new_names
         self._scans = 0
         self._newest: bytes | None = None  # process at the last listing
@@ -144,6 +146,7 @@ class Discovery:
             self._candidates.pop(pid, None)
             self._starters.discard(pid)
             self._children.pop(pid, None)
+            self._environments.forget(pid)
             self._reader.forget(pid)
             self._names.forget(pid)
 
@@ -174,7 +177,7 @@ class Discovery:
 
     def environment(self, rank: Rank) -> dict[str, str]:
         """The variables a rank was started with; empty when it has gone or is not ours to read."""
-        return self._brief.get(rank) or self.processes.variables(rank.pid)
+        return self._brief.get(rank) or self._environments.variables(rank.pid)
 
     def ended(self, pid: int) -> Rank | None:
         """The rank that a process was that has ended lately."""
@@ -194,7 +197,7 @@ class Discovery:
         if self._children.pop(pid, None) is not None:
             self._update()
             return self._ranks.get(pid)
-        environ = self.processes.variables(pid)
+        environ = self._environments.variables(pid)
         if is_disabled(environ):
             return None
         # A batch script without srun: Slurm names the job, and no rank.

@@ -70,13 +70,6 @@ class Processes:
         """Its variables, for `parse_environ`. Raises OSError when it has gone or is not ours to read."""
         return self._read(pid, "environ")
 
-    def variables(self, pid: int) -> dict[str, str]:
-        """Its variables; none when it has gone or is not ours to read."""
-        try:
-            return parse_environ(self.environ(pid))
-        except OSError:
-            return {}
-
     def arguments(self, pid: int) -> list[bytes]:
         """Its command line. Raises OSError."""
         return self._read(pid, "cmdline").split(b"\0")

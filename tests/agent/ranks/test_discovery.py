@@ -22,6 +22,7 @@ from roofline_agent.ranks.discovery import (
     YOUNG_SCANS,
     Discovery,
 )
+from roofline_agent.ranks.environments import Environments
 from roofline_agent.ranks.identity import Identity, identify, may_name_a_rank
 from roofline_agent.ranks.known_names import MOST_OF_USER, KnownNames
 from roofline_agent.ranks.launchers import is_launcher
@@ -536,7 +537,8 @@ def test_processes_that_claim_one_rank_are_names_of_their_own(
 
 
 def test_names_of_a_day_are_those_that_are_reported(tmp_path: Path, caplog: LogCaptureFixture) -> None:
-    names = KnownNames(Processes(str(tmp_path)))
+    processes = Processes(str(tmp_path))
+    names = KnownNames(processes, Environments(processes))
     names.new_names = NewNames(16)
     ranks = {pid: Rank("99", "slurm", pid, pid, uid=5) for pid in range(20)}
     ranks[20] = Rank("other", "slurm", 0, 20, uid=6)
@@ -548,7 +550,8 @@ def test_who_starts_one_rank_again_and_again_leaves_processes_to_the_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(known_names, "PROCESSES", 16)
-    names = KnownNames(Processes(str(tmp_path)))
+    processes = Processes(str(tmp_path))
+    names = KnownNames(processes, Environments(processes))
     starts = [Rank("99", "slurm", 0, pid, pid, uid=5) for pid in range(20)]
     assert [len(names.without_floods({one.pid: one})) for one in starts] == [1] * 8 + [0] * 12
     assert names.without_floods({0: starts[0]}), "a process that is known goes on"
