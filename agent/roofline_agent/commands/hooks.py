@@ -42,17 +42,22 @@ def hooks(
 
     try:
         replace_by_copy(packages, copy)
+    except FileExistsError as error:
+        raise Unavailable(str(error)) from None
     except OSError as error:
         raise Unavailable(f"cannot write {copy}: {error.strerror or error}; choose another DIR") from None
     print(copy.absolute() / INJECTED)
 
 
 def replace_by_copy(packages: Path, target: Path) -> None:
-    """Make `target` a copy of what runs inside trainings, for all users to read. Raises OSError.
+    """Make `target` a copy of what runs inside trainings, for all users to read. Raises OSError;
+    FileExistsError if something else is there.
 
-    What stands there is replaced as a whole: a training that starts meanwhile has the old one, the new one,
+    An older copy is replaced as a whole: a training that starts meanwhile has the old one, the new one,
     or for an instant none.
     """
+    target = target.resolve()
+    _refuse_others(target)
     new, old = (target.with_name(f"{target.name}.{word}.{os.getpid()}") for word in ("new", "old"))
     try:
         for part in PARTS:
@@ -68,3 +73,16 @@ def replace_by_copy(packages: Path, target: Path) -> None:
     finally:
         for left in (new, old):
             shutil.rmtree(left, ignore_errors=True)
+
+
+def _refuse_others(target: Path) -> None:
+    """Raises FileExistsError if this is anything but an empty directory or an older copy."""
+    if not target.exists():
+        return
+    found = sorted(os.listdir(target)) if target.is_dir() else [target.name]
+    is_copy = found == ["roofline_agent", "roofline_step"] and os.listdir(target / found[0]) == ["hooks"]
+    if found and not is_copy:
+        raise FileExistsError(
+            f"{target} would be replaced as a whole, and what is there ({found[0]}) is no copy of the hooks: "
+            "choose a DIR that does not exist yet, as /run/roofline/hooks"
+        )

@@ -7,7 +7,16 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from .candidates import Candidate
-from .identity import Identity, identify, identify_from_inside, is_disabled, may_name_a_rank, named_job
+from .environments import Environments
+from .identity import (
+    Identity,
+    identify,
+    identify_from_inside,
+    is_disabled,
+    is_of_slurm_alone,
+    may_name_a_rank,
+    named_job,
+)
 from .launchers import is_helper, is_launcher
 from .processes import Processes, parse_environ
 
@@ -15,9 +24,12 @@ from .processes import Processes, parse_environ
 class CandidateReader:
     """Makes candidates of what the environment of a process says, and of what it reported itself."""
 
-    def __init__(self, processes: Processes, default_job: str, socket: Path | None) -> None:
+    def __init__(
+        self, processes: Processes, environments: Environments, default_job: str, socket: Path | None
+    ) -> None:
         """socket: where this agent listens; ranks that have got another agent's socket are left to that."""
         self._processes = processes
+        self._environments = environments
         self._default_job = default_job
         self._socket = socket
         self._reported: dict[int, tuple[int, Mapping[str, str]]] = {}  # pid -> start, what it reported
@@ -41,7 +53,7 @@ class CandidateReader:
             return None
 
     def _read(self, pid: int, candidates: Mapping[int, Candidate]) -> Candidate | None:
-        data = self._processes.environ(pid)
+        data = self._environments.read(pid)
         start, variables = self._reported.get(pid, (0, {}))
         if not variables and not may_name_a_rank(data):
             return None
@@ -56,18 +68,20 @@ class CandidateReader:
         if identity is None:
             return None
         reported = identity != outside
-        arguments = self._processes.arguments(pid)
+        arguments, uid = self._processes.arguments(pid), self._processes.owner(pid)
+        self._environments.keep(pid, status.start_ticks, uid, data, status.parent)
         return Candidate(
             pid=pid,
             parent=status.parent,
             start_ticks=status.start_ticks,
-            uid=self._processes.owner(pid),
+            uid=uid,
             launcher=not reported and is_launcher(arguments),
             identity=identity,
             outside=outside,
             reported=reported,
             named=bool(named_job(environ, self._default_job)),
             helper=not reported and is_helper(arguments),
+            by_hand=status.terminal and outside is not None and is_of_slurm_alone(outside, environ),
         )
 
     def _is_of_other_agent(self, environ: Mapping[str, str]) -> bool:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import NamedTuple
 
 from .claims import Claim
 from .identity import NO_JOB, Identity
+
+# What has these variables may as well be a program that starts ranks, by a launcher of its own.
+_OF_STARTERS_TOO = ("slurm", "roofline", "kubernetes")
 
 
 class Candidate(NamedTuple):
@@ -23,6 +26,7 @@ class Candidate(NamedTuple):
     reported: bool = False
     named: bool = False  # the user or the scheduler has named its job
     helper: bool = False  # a process of the program that started it
+    by_hand: bool = False  # started in a terminal of a step of Slurm's, which alone makes it a rank
 
     @property
     def claim(self) -> Claim:
@@ -57,3 +61,38 @@ def starters_among(candidates: Mapping[int, Candidate]) -> Iterator[int]:
             if not above.reported and above.identity == candidate.outside:
                 yield above.pid
             above = candidates.get(above.parent)
+
+
+def starters_of_launched(candidates: Mapping[int, Candidate]) -> Iterator[int]:
+    """Processes that have started others to which a launcher has given a rank of their own."""
+    for one in candidates.values():
+        is_launched = one.outside is not None and one.outside.framework not in _OF_STARTERS_TOO
+        above = candidates.get(one.parent) if is_launched else None
+        while above is not None:
+            of_starter = above.outside is not None and above.outside.framework in _OF_STARTERS_TOO
+            if of_starter and not (above.launcher or above.reported) and above.uid == one.uid:
+                yield above.pid
+            above = candidates.get(above.parent)
+
+
+def tools_beside(candidates: Mapping[int, Candidate], training: Collection[int]) -> Iterator[int]:
+    """Processes that a user has started by hand in a step of Slurm's in which another trains: htop, vim."""
+    known = [candidates[pid] for pid in training if pid in candidates]
+    claimed = {(one.identity, one.uid) for one in known}
+    for one in candidates.values():
+        if one.by_hand and (one.identity, one.uid) in claimed and one.pid not in training:
+            yield one.pid
+
+
+def idle_above(one: Candidate, candidates: Mapping[int, Candidate], training: Collection[int]) -> list[int]:
+    """Processes that have only started this one, which trains: they have its identity, and train nothing.
+    None if it belongs to one that trains."""
+    idle = []
+    above = candidates.get(one.parent)
+    while above is not None and one.belongs_to(above):
+        if above.pid in training:
+            return []
+        if not above.launcher:
+            idle.append(above.pid)
+        above = candidates.get(above.parent)
+    return idle

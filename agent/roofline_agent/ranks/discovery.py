@@ -8,16 +8,24 @@ loader of a killed rank, or a helper of Ray's.
 
 from __future__ import annotations
 
-import itertools
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 
 from ..records import Rank
 from . import pods
+from .adopted import AdoptedIndices
 from .candidate_reader import CandidateReader
-from .candidates import Candidate, is_child, starters_among
+from .candidates import (
+    Candidate,
+    idle_above,
+    is_child,
+    starters_among,
+    starters_of_launched,
+    tools_beside,
+)
 from .claims import Claim, Claimed, moved_apart, rivals
+from .environments import Environments
 from .identity import MAX_NAME, Identity, is_disabled, named_job
 from .known_names import KnownNames
 from .names import job_of
@@ -37,12 +45,21 @@ LIST_AGAIN_SCANS = 8  # though no new process seems to have begun
 class Discovery:
     """Keeps the list of ranks of one node up to date at the cost of listing /proc."""
 
-    def __init__(self, proc: str = "/proc", default_job: str = "", socket: Path | None = None) -> None:
-        """socket: where this agent listens; ranks that have got another agent's socket are left to that."""
+    def __init__(
+        self,
+        proc: str = "/proc",
+        default_job: str = "",
+        socket: Path | None = None,
+        adopted: Path | None = None,
+    ) -> None:
+        """socket: where this agent listens; ranks that have got another agent's socket are left to that.
+        adopted: the file that keeps the indices of processes which marks alone made ranks."""
         self.processes = Processes(proc)
+        self._adopted = AdoptedIndices(self.processes, adopted)
         self._default_job = default_job
-        self._reader = CandidateReader(self.processes, default_job, socket)
-        self._names = KnownNames(self.processes)
+        self._environments = Environments(self.processes)
+        self._reader = CandidateReader(self.processes, self._environments, default_job, socket)
+        self._names = KnownNames(self.processes, self._environments)
         self.new_names = self._names.new_names
         self._scans = 0
         self._newest: bytes | None = None  # process at the last listing
@@ -55,6 +72,9 @@ class Discovery:
         self._both_train: set[Claimed] = set()  # ranks of which several processes are seen to train
         self.rivals: dict[int, Claimed] = {}  # pid -> the rank that it and another process claim
         self._starters: set[int] = set()  # processes that are no ranks: they have started those that are
+        self._training: set[int] = set()  # processes that have sent steps
+        self._began: set[int] = set()  # of these those that had not by the last update
+        self._idle: set[int] = set()  # no ranks: they train nothing, and those do that they have started
         self._children: dict[int, Identity] = {}  # processes that are no ranks: a rank above gave them this
         self._left: list[Rank] = []  # what processes were taken for before it was known which rank they are
         self._ticks = os.sysconf("SC_CLK_TCK")
@@ -143,7 +163,10 @@ class Discovery:
             self._of_kernel.discard(pid)
             self._candidates.pop(pid, None)
             self._starters.discard(pid)
+            self._training.discard(pid)
+            self._idle.discard(pid)
             self._children.pop(pid, None)
+            self._environments.forget(pid)
             self._reader.forget(pid)
             self._names.forget(pid)
 
@@ -174,7 +197,7 @@ class Discovery:
 
     def environment(self, rank: Rank) -> dict[str, str]:
         """The variables a rank was started with; empty when it has gone or is not ours to read."""
-        return self._brief.get(rank) or self.processes.variables(rank.pid)
+        return self._brief.get(rank) or self._environments.variables(rank.pid)
 
     def ended(self, pid: int) -> Rank | None:
         """The rank that a process was that has ended lately."""
@@ -192,9 +215,10 @@ class Discovery:
         if status is None:
             return None
         if self._children.pop(pid, None) is not None:
+            self._training.add(pid)
             self._update()
             return self._ranks.get(pid)
-        environ = self.processes.variables(pid)
+        environ = self._environments.variables(pid)
         if is_disabled(environ):
             return None
         # A batch script without srun: Slurm names the job, and no rank.
@@ -202,13 +226,26 @@ class Discovery:
         role, index = pods.place_of(environ) or ("worker", None)
         if index is None:
             taken = {rank.index for rank in self._ranks.values() if (rank.job, rank.role) == (job, role)}
-            index = next(number for number in itertools.count() if number not in taken)
+            index = self._adopted.index_of(pid, status.start_ticks, job, role, taken)
         identity = Identity(job, role, index, 0, MARKS, environ.get(pods.POD, "")[:MAX_NAME])
         found = Candidate(pid, status.parent, status.start_ticks, uid, False, identity, named=True)
         self._candidates[pid] = found
         self._settle(pid)
         self._update()
         return self._ranks.get(pid)
+
+    def trains(self, pid: int) -> Rank | None:
+        """The rank that a process is which sends steps: a program that has only started it, and sends none
+        itself, is not."""
+        self._began |= {pid} - self._training
+        self._training.add(pid)
+        self._idle.discard(pid)
+        self._update()
+        return self.look_at(pid)
+
+    def is_idle(self, rank: Rank) -> bool:
+        """Whether it turned out that this process has only started the one that trains."""
+        return rank.pid in self._idle
 
     def report(self, pid: int, variables: Mapping[str, str]) -> None:
         """A process has reported which rank it is, in variables that its environment does not show."""
@@ -242,7 +279,7 @@ class Discovery:
         """What processes were taken for that have since the last call turned out to be another rank, or to be
         none but to have started ranks."""
         found, self._left = self._left, []
-        return found
+        return [rank for rank in found if self._ranks.get(rank.pid) != rank]
 
     def claims(self) -> list[list[Rank]]:
         """Of each rank that several processes say they are: what those are, the one that has it first."""
@@ -260,8 +297,11 @@ class Discovery:
         before = self._ranks
         new = set(starters_among(self._candidates)) - self._starters
         self._starters |= new
+        idle, below = self._find_idle()
+        new |= idle - self._idle
+        self._idle |= idle
         self._left += [before[pid] for pid in new if pid in before]
-        named = [one._replace(identity=self._names.identity_of(one)) for one in list(self._choose())]
+        named = [one._replace(identity=self._names.identity_of(one)) for one in list(self._choose(below))]
         found = self._names.keep_users_apart(named)
         claims = [one.claim for one in found]
         self._claimed = {one: self._claimed.get(one, self._scans) for one in claims}
@@ -270,7 +310,10 @@ class Discovery:
             for one, since in self._claimed.items()
             if self._scans - since >= SHARED_SCANS or one[2:5] in self._both_train
         ]
-        self._moved = moved_apart(claims, self._moved, due)
+        moved, self._moved = self._moved, moved_apart(claims, self._moved, due, self._began)
+        self._began.clear()
+        again = [one.pid for one in claims if one in moved and one not in self._moved]
+        self._left += [before[pid] for pid in again if pid in before]
         self.rivals = rivals(claims, self._moved)
         self._ranks = self._names.without_floods({one.pid: self._rank_of(one) for one in found})
         for pid, rank in before.items():
@@ -299,13 +342,27 @@ class Discovery:
         """The job of another user that a rank says it is of; "": it is of its own."""
         return self._names.job_of_other(rank.pid)
 
-    def _choose(self) -> Iterator[Candidate]:
+    def _find_idle(self) -> tuple[set[int], set[int]]:
+        """Processes that train nothing next to those that do, and of these those that are children."""
+        idle, below = set(starters_of_launched(self._candidates)) - self._training, set()
+        idle.update(tools_beside(self._candidates, self._training))
+        for pid in self._training & self._candidates.keys():
+            above = idle_above(self._candidates[pid], self._candidates, self._training)
+            if above and not self._candidates[pid].launcher:
+                idle.update(above)
+                below.add(pid)
+        return idle, below
+
+    def _choose(self, below: Collection[int]) -> Iterator[Candidate]:
         """The ranks among the candidates: no launchers, no children of a rank with the same identity, none
-        that have started ranks."""
+        that have started ranks. below: ranks though they are children."""
         for pid, candidate in self._candidates.items():
-            if is_child(candidate, self._candidates):
+            if pid in below:
+                self._children.pop(pid, None)
+                yield candidate
+            elif is_child(candidate, self._candidates):
                 self._children[pid] = candidate.identity
-            elif candidate.launcher or pid in self._starters:
+            elif candidate.launcher or pid in self._starters or pid in self._idle:
                 continue
             elif self._children.get(pid) != candidate.identity or candidate.reported:
                 yield candidate

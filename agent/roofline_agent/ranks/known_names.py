@@ -14,6 +14,7 @@ from typing import NamedTuple
 from ..records import Rank
 from .candidates import Candidate
 from .claims import Owned, owners_of
+from .environments import Environments
 from .identity import MAX_NAME, NO_JOB, Identity, distinguished
 from .names import job_of, launch_of, submitter, user_of
 from .new_names import PROCESSES, RANKS, NewNames
@@ -38,8 +39,9 @@ class RankNames(NamedTuple):
 class KnownNames:
     """Names of the ranks of one node, kept while their processes live."""
 
-    def __init__(self, processes: Processes) -> None:
+    def __init__(self, processes: Processes, environments: Environments) -> None:
         self._processes = processes
+        self._environments = environments
         self._host = socket.gethostname()
         self._names: dict[int, RankNames] = {}  # by pid
         self._owners: dict[str, int] = {}  # job -> user
@@ -51,7 +53,7 @@ class KnownNames:
         """Look up how a process is called, or what was found before."""
         known = self._names.get(one.pid)
         if known is None or known[:2] != (one.start_ticks, one.identity):
-            environ = self._processes.variables(one.pid)
+            environ = self._environments.variables(one.pid)
             known = self._names[one.pid] = RankNames(
                 start_ticks=one.start_ticks,
                 identity=one.identity,

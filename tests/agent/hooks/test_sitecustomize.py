@@ -276,6 +276,26 @@ def test_copy_that_cannot_be_written_is_said(tmp_path: Path) -> None:
     assert done.returncode == 6 and str(place) in done.stderr
 
 
+@pytest.mark.parametrize("named", ["project", "link", "project/.", "project/thesis.tex", "/"])
+def test_copy_deletes_nothing_of_the_users(named: str, tmp_path: Path) -> None:
+    write(tmp_path / "project", {"thesis.tex": "mine"})
+    (tmp_path / "link").symlink_to("project")
+    command = [*AGENT, "hooks", "--copy", str(tmp_path / named)]
+    done = subprocess.run(command, capture_output=True, timeout=60, text=True)
+    assert done.returncode == 6 and "no copy of the hooks" in done.stderr
+    assert sorted(path.name for path in tmp_path.rglob("*")) == ["link", "project", "thesis.tex"]
+
+
+def test_copy_goes_where_a_link_points(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to("real")
+    for _ in range(2):
+        command = [*AGENT, "hooks", "--copy", str(tmp_path / "link")]
+        assert subprocess.run(command, capture_output=True, timeout=60).returncode == 0
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["link", "real"]
+    assert (tmp_path / "link").is_symlink() and (tmp_path / "real" / "roofline_step").is_dir()
+
+
 def test_it_is_written_in_what_old_pythons_know() -> None:
     source = (INJECT / "sitecustomize.py").read_text("ascii")
     tree = ast.parse(source)

@@ -22,6 +22,7 @@ from roofline_agent.ranks.discovery import (
     YOUNG_SCANS,
     Discovery,
 )
+from roofline_agent.ranks.environments import Environments
 from roofline_agent.ranks.identity import Identity, identify, may_name_a_rank
 from roofline_agent.ranks.known_names import MOST_OF_USER, KnownNames
 from roofline_agent.ranks.launchers import is_launcher
@@ -227,10 +228,24 @@ def test_training_is_no_launcher(line: str) -> None:
         "python -m torch.distributed.launch train.py",
         "uv run python train.py",
         "python /opt/conda/bin/conda run python train.py",
+        "perl /usr/bin/parallel -j2 ./train",
+        "python /usr/bin/wandb agent x/y",
+        "SCREEN",
+        "python /opt/bin/roofline-server --data /srv",
+        "python -m roofline_server.store.sealing 1",
+        "python -m roofline_client page",
+        "python -u -m deepspeed.launcher.launch --world_info=x train.py",
+        "python /usr/bin/accelerate-launch train.py",
+        "/opt/intel/bin/hydra_bstrap_proxy --upstream-host n1",
+        "mpiexec.hydra -n 2 python train.py",
     ],
 )
 def test_more_launchers(line: str) -> None:
     assert is_launcher(line.encode().split(b" "))
+
+
+def test_process_that_waits_for_a_container_is_a_launcher() -> None:
+    assert is_launcher([b"Apptainer runtime parent", b""])
 
 
 ONE, TWO = Identity("j", "worker", 0, 2, "x"), Identity("j", "worker", 1, 2, "x")
@@ -536,7 +551,8 @@ def test_processes_that_claim_one_rank_are_names_of_their_own(
 
 
 def test_names_of_a_day_are_those_that_are_reported(tmp_path: Path, caplog: LogCaptureFixture) -> None:
-    names = KnownNames(Processes(str(tmp_path)))
+    processes = Processes(str(tmp_path))
+    names = KnownNames(processes, Environments(processes))
     names.new_names = NewNames(16)
     ranks = {pid: Rank("99", "slurm", pid, pid, uid=5) for pid in range(20)}
     ranks[20] = Rank("other", "slurm", 0, 20, uid=6)
@@ -548,7 +564,8 @@ def test_who_starts_one_rank_again_and_again_leaves_processes_to_the_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(known_names, "PROCESSES", 16)
-    names = KnownNames(Processes(str(tmp_path)))
+    processes = Processes(str(tmp_path))
+    names = KnownNames(processes, Environments(processes))
     starts = [Rank("99", "slurm", 0, pid, pid, uid=5) for pid in range(20)]
     assert [len(names.without_floods({one.pid: one})) for one in starts] == [1] * 8 + [0] * 12
     assert names.without_floods({0: starts[0]}), "a process that is known goes on"
@@ -565,6 +582,50 @@ def test_rank_that_ends_before_it_was_reported_is_reported_with_its_variables(tm
     assert discovery.changes() == ([rank], [rank])
     assert discovery.environment(rank)["SLURM_JOB_ID"] == "99"
     assert discovery.changes() == ([], []) and discovery.environment(rank) == {}
+
+
+@pytest.mark.parametrize("outer", [SLURM, {"ROOFLINE_WRAPPED": "1", "ROOFLINE_JOB": "j"}])
+def test_program_that_starts_ranks_is_none(outer: dict[str, str], tmp_path: Path) -> None:
+    add_process(tmp_path, 11, outer, ("python", "start.py"))
+    discovery = Discovery(str(tmp_path))
+    (starter,) = discovery.scan()[0]
+    add_process(tmp_path, 12, outer, ("tensorboard",), parent=11)
+    for index in range(2):
+        add_process(tmp_path, 13 + index, {**outer, **TORCHRUN, "RANK": str(index)}, parent=11)
+    started, gone = discovery.scan()
+    assert [rank.key for rank in started] == ["ddp:0", "ddp:1"]
+    assert gone == discovery.take_left() == [starter]
+    for pid in (13, 14):
+        (tmp_path / str(pid)).rename(tmp_path / f"gone{pid}")
+    assert discovery.scan()[0] == []
+
+
+def test_tool_in_a_terminal_is_no_rank_next_to_the_training(tmp_path: Path) -> None:
+    """srun --pty bash, htop in one pane, then the training in another."""
+    for pid, command in ((11, "bash"), (12, "htop"), (13, "python"), (14, "python")):
+        add_process(tmp_path, pid, SLURM, (command,), parent=1 if pid == 11 else 11, terminal=34816)
+    add_process(tmp_path, 14, {**SLURM, "ROOFLINE_WRAPPED": "1"}, ("python",), parent=11, terminal=34816)
+    discovery = Discovery(str(tmp_path))
+    for _ in range(SHARED_SCANS + 1):
+        discovery.scan()
+    before = dict(discovery.ranks)
+    assert [rank.index for rank in before.values()] == [3, 8, 9]
+    trains = discovery.trains(13)
+    assert trains is not None and (trains.pid, trains.index) == (13, 3)
+    assert discovery.take_left() == [before[12], before[13]]
+    assert [(rank.pid, rank.index) for rank in discovery.ranks.values()] == [(13, 3), (14, 9)]
+
+
+def test_rank_that_starts_ranks_and_marks_steps_stays_one(tmp_path: Path) -> None:
+    """As a training that has torchrun evaluate."""
+    add_process(tmp_path, 11, SLURM)
+    discovery = Discovery(str(tmp_path))
+    (training,) = discovery.scan()[0]
+    add_process(tmp_path, 12, {**SLURM, **TORCHRUN}, parent=11)
+    discovery.scan()
+    assert discovery.trains(11) == training
+    assert discovery.take_left() == []
+    assert [rank.pid for rank in discovery.ranks.values()] == [11, 12]
 
 
 def test_process_of_a_batch_script_that_marks_is_of_slurms_job(tmp_path: Path) -> None:
@@ -590,6 +651,48 @@ def test_two_adopted_processes_are_two_ranks(tmp_path: Path) -> None:
         add_process(tmp_path, pid, {})
         discovery.adopt(pid, 5)
     assert len({(r.job, r.role, r.index) for r in discovery.ranks.values()}) == 2
+
+
+def test_adopted_process_keeps_its_index_when_the_agent_is_started_again(tmp_path: Path) -> None:
+    kept = tmp_path / "adopted.json"
+    for pid in (11, 12, 13):
+        add_process(tmp_path, pid, {})
+    discovery = Discovery(str(tmp_path), "agents", adopted=kept)
+    before = {pid: discovery.adopt(pid, 5) for pid in (11, 12, 13)}
+    (tmp_path / "11").rename(tmp_path / "gone")
+    add_process(tmp_path, 14, {})
+    again = Discovery(str(tmp_path), "agents", adopted=kept)
+    after = {pid: again.adopt(pid, 5) for pid in (14, 13, 12)}
+    assert (after[12], after[13]) == (before[12], before[13])
+    assert after[14] is not None and after[14].index == 0, "11 has gone"
+    assert kept.stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "{",
+        "[]",
+        '{"boot": "another", "ranks": [[12, 100, "agents", "worker", 7]]}',
+        '{"boot": ""}',
+        '{"boot": "", "ranks": [7]}',
+        '{"boot": "", "ranks": [["x", 1, "", "", 0]]}',
+    ],
+)
+def test_kept_indices_that_say_nothing_are_not_used(text: str, tmp_path: Path) -> None:
+    (tmp_path / "adopted.json").write_text(text)
+    add_process(tmp_path, 12, {})
+    rank = Discovery(str(tmp_path), "agents", adopted=tmp_path / "adopted.json").adopt(12, 5)
+    assert rank is not None and rank.index == 0
+
+
+def test_indices_that_cannot_be_kept_cost_no_rank(tmp_path: Path, caplog: LogCaptureFixture) -> None:
+    discovery = Discovery(str(tmp_path), "agents", adopted=tmp_path / "missing" / "adopted.json")
+    for pid in (11, 12):
+        add_process(tmp_path, pid, {})
+        assert discovery.adopt(pid, 5) is not None
+    assert caplog.text.count("are not kept") == 1
 
 
 def spawn(command: list[str], **environ: str) -> subprocess.Popen[bytes]:
