@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from roofline_agent.kubernetes.patch import VOLUME
 from roofline_agent.kubernetes.webhook import review
 from roofline_server.access import authority
 
@@ -49,7 +50,7 @@ def test_answer_is_the_review_with_the_same_uid_and_a_patch() -> None:
     assert (response["uid"], response["allowed"]) == (asked(POD)["request"]["uid"], True)
     assert response["patchType"] == "JSONPatch"
     made = applied(POD, json.loads(base64.b64decode(response["patch"])))
-    assert [volume["name"] for volume in made["spec"]["volumes"]] == ["roofline"]
+    assert [volume["name"] for volume in made["spec"]["volumes"]] == [VOLUME]
 
 
 def test_pod_that_asks_nothing_is_let_through_unchanged() -> None:
