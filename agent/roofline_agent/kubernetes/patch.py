@@ -85,6 +85,11 @@ def patch_for(pod: Mapping[str, Any], namespace: str, claimed: Collection[str] =
             )
         else:
             operations += found
+            if _may_lose_path(container, meta.annotations):
+                warnings.append(
+                    f"container {container.get('name')}: if envFrom sets PYTHONPATH there, it is replaced: "
+                    f"name its value in the annotation {PYTHON_PATH}, or set that to '' if there is none"
+                )
     if member is None and "roofline/job" not in meta.annotations:
         warnings.append("no label says of which job this pod is: name it in the annotation roofline/job")
     if problem := problem_of(meta.annotations.get("roofline/job", "")):
@@ -111,6 +116,13 @@ def _variables(meta: PodMeta, member: Member | None, namespace: str) -> list[Ope
 def _missing(container: Mapping[str, Any], given: Sequence[Operation]) -> list[Operation]:
     there = {one.get("name") for one in _list(container, "env")}
     return [one for one in given if one["name"] not in there]
+
+
+def _may_lose_path(container: Mapping[str, Any], annotations: Mapping[str, str]) -> bool:
+    """Whether a ConfigMap or Secret, which nobody sees here, can have a PYTHONPATH that ours replaces."""
+    named = any(one.get("name") == "PYTHONPATH" for one in _list(container, "env"))
+    unprefixed = any(not one.get("prefix") for one in _list(container, "envFrom"))
+    return unprefixed and not named and PYTHON_PATH not in annotations
 
 
 def _python_path(path: str, container: Mapping[str, Any], of_image: str) -> list[Operation] | None:

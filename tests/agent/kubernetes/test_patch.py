@@ -159,6 +159,20 @@ def test_path_that_cannot_be_seen_is_left_and_said() -> None:
     assert len(made.warnings) == 1 and "container main" in made.warnings[0]
 
 
+def test_author_is_told_that_a_path_from_env_from_is_replaced() -> None:
+    """Its ConfigMap cannot be seen."""
+    source = [{"configMapRef": {"name": "settings"}}]
+    other = pod(PLAIN["metadata"]["labels"], envFrom=source)
+    (warning,) = patch_for(other, "team-a").warnings
+    assert "container main: if envFrom sets PYTHONPATH there" in warning
+    known = copy.deepcopy(other)
+    known["metadata"]["annotations"]["roofline/pythonpath"] = ""
+    own = pod(PLAIN["metadata"]["labels"], envFrom=source, env=[{"name": "PYTHONPATH", "value": "/app"}])
+    prefixed = pod(PLAIN["metadata"]["labels"], envFrom=[{**source[0], "prefix": "APP_"}])
+    for silent in (known, own, prefixed):
+        assert patch_for(silent, "team-a").warnings == []
+
+
 def test_annotations_go_before_labels() -> None:
     other = copy.deepcopy(SAMPLES["JobSet whose pod runs torchrun"].pod)
     other["metadata"]["annotations"] |= {
