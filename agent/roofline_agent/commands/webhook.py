@@ -32,6 +32,7 @@ def webhook(
 
     try:
         import uvicorn
+        from roofline.listening import at_all_addresses, is_all
 
         from ..kubernetes.webhook import application
     except ImportError:
@@ -42,11 +43,17 @@ def webhook(
     host, _, port = listen.rpartition(":")
     if not port.isdecimal():
         raise ConfigError(f"--listen {listen} is no HOST:PORT")
-    uvicorn.run(
+    host = host.strip("[]") or "0.0.0.0"
+    config = uvicorn.Config(
         application([name for name in claims.split(",") if name]),
-        host=host.strip("[]") or "0.0.0.0",
+        host=host,
         port=int(port),
         ssl_certfile=certificate,
         ssl_keyfile=key,
         log_level="warning",
     )
+    try:
+        sockets = [at_all_addresses(int(port))] if is_all(host) else None
+    except OSError as error:
+        raise ConfigError(f"cannot listen at {listen}: {error.strerror}; choose another --listen") from None
+    uvicorn.Server(config).run(sockets)

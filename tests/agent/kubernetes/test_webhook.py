@@ -19,7 +19,7 @@ from roofline_agent.kubernetes.webhook import review
 from roofline_server.access import authority
 
 from tests.end_to_end.conftest import COMMANDS, wait_until
-from tests.fakes import ended, free_port
+from tests.fakes import ended, free_port, has_ipv6
 
 from .samples import SAMPLES, applied
 
@@ -72,7 +72,7 @@ def test_pod_that_cannot_be_understood_is_never_refused(broken: Any) -> None:
 def port(tmp_path: Path) -> Iterator[int]:
     number = free_port()
     authority.create(tmp_path / "access")
-    command = [COMMANDS / "roofline-agent", "webhook", "--listen", f"127.0.0.1:{number}"]
+    command = [COMMANDS / "roofline-agent", "webhook", "--listen", f"0.0.0.0:{number}"]
     files = ["--certificate", tmp_path / "access" / "server.pem", "--key", tmp_path / "access" / "server.key"]
     with (
         open(tmp_path / "log", "wb") as log,
@@ -86,8 +86,8 @@ def test_over_tls(port: int) -> None:
     context = ssl.create_default_context()
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
 
-    def ask(method: str, path: str, body: bytes = b"") -> tuple[int, bytes] | None:
-        link = http.client.HTTPSConnection("127.0.0.1", port, context=context, timeout=10)
+    def ask(method: str, path: str, body: bytes = b"", host: str = "127.0.0.1") -> tuple[int, bytes] | None:
+        link = http.client.HTTPSConnection(host, port, context=context, timeout=10)
         with contextlib.closing(link), contextlib.suppress(OSError):
             link.request(method, path, body, {"Content-Type": "application/json"})
             answer = link.getresponse()
@@ -97,6 +97,7 @@ def test_over_tls(port: int) -> None:
     assert wait_until(lambda: ask("GET", "/healthz")) == (200, b"ok\n")
     status, body = ask("POST", "/mutate?timeout=5s", json.dumps(asked(POD)).encode()) or (0, b"")
     assert status == 200 and json.loads(body) == review(asked(POD))
+    assert not has_ipv6() or ask("GET", "/healthz", host="::1") == (200, b"ok\n")
     for nothing in (b"", b"[]", b"{}", b"\xff"):
         assert (ask("POST", "/mutate", nothing) or (0,))[0] == 400
 
