@@ -86,7 +86,12 @@ def default_data(environ: dict[str, str] | os._Environ[str] = os.environ) -> Pat
     return Path(base) / "roofline" / "server"
 
 
-def check_address(listen: str, safe: bool, option: str = "--listen") -> None:
+def check_address(
+    listen: str,
+    safe: bool,
+    option: str = "--listen",
+    otherwise: str = "add --insecure if the network is trusted",
+) -> None:
     """Raises ConfigError for an address that is malformed or, unless that is safe, reachable by others."""
     host, colon, port = listen.rpartition(":")
     if not (colon and host and port.isascii() and port.isdigit() and int(port) < 65536):
@@ -95,8 +100,7 @@ def check_address(listen: str, safe: bool, option: str = "--listen") -> None:
         return
     raise ConfigError(
         f"{option} {listen} can be reached by others, who could read jobs and send data: run "
-        "`roofline-server init` once, which turns TLS and tokens on, or add --insecure if the network is "
-        "trusted"
+        f"`roofline-server init` once, which turns TLS and tokens on, or {otherwise}"
     )
 
 
@@ -176,7 +180,8 @@ def _page_place(page: str, guarded: bool, taken: Sequence[str] = ()) -> str:
     if page == OFF:
         return ""
     if page:
-        check_address(page, guarded, "--page")
+        # With --insecure too: visitors send their tokens.
+        check_address(page, guarded, "--page", f"leave it at {DEFAULT_PAGE} (--insecure gives it no TLS)")
         if int(page.rpartition(":")[2]) == 0:
             raise ConfigError(f"--page {page} must name a port: nobody would know which one was taken")
         _check_page_at(page, taken, FREE_S)
