@@ -65,12 +65,23 @@ def test_chart_is_linted() -> None:
 
 @pytest.mark.parametrize(
     "wrong",
-    ["agent.nodeSelektor=x", "image.serverDigest=latest", "agent.interval=0", "webhook.replicas=none"],
+    [
+        *("agent.nodeSelektor=x", "image.serverDigest=latest", "webhook.replicas=none"),
+        *("agent.interval=0", "agent.interval=0.0", "agent.interval=61.5", "agent.interval=often"),
+    ],
 )
 def test_value_that_is_none_of_ours_is_refused(wrong: str) -> None:
     assert wrong.partition("=")[0].split(".")[0] in helm(
         "template", "r", str(CHART), "--set", wrong, fails=True
     )
+
+
+def test_numbers_can_be_set_as_helm_reads_them() -> None:
+    """`--set` makes a number of 30, and text of 0.5."""
+    options = ("--set", "agent.interval=0.5", "--set", "server.arguments={--keep-days,30}")
+    given = {one["name"]: one.get("args", []) for _, _, one in containers("1.33", *options)}
+    assert "--interval=0.5" in given["agent"]
+    assert given["server"][-2:] == ["--keep-days", "30"]
 
 
 def test_prometheus_that_the_network_policy_would_keep_out_is_refused() -> None:
@@ -278,10 +289,12 @@ def test_open_mpi_passes_on_to_other_pods_what_the_webhook_names(tmp_path: Path)
 
 @pytest.mark.parametrize("verb", ["install", "upgrade"])
 def test_lines_of_the_page_are_taken_by_helm(verb: str) -> None:
-    (line,) = [one for one in lines("kubernetes.md") if one.startswith(f"helm {verb} ")]
-    _, _, release, chart, *options = shlex.split(line)
-    taken = [one for one in options if one not in ("--create-namespace", "--reuse-values")]
-    helm("template", release, str(REPOSITORY / chart), *taken)
+    found = [one for one in lines("kubernetes.md") if one.startswith(f"helm {verb} ")]
+    assert found
+    for line in found:
+        _, _, release, chart, *options = shlex.split(line)
+        taken = [one for one in options if one not in ("--create-namespace", "--reuse-values")]
+        helm("template", release, str(REPOSITORY / chart), *taken)
 
 
 def test_objects_of_the_page_are_those_of_the_chart() -> None:
