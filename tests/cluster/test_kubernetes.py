@@ -41,6 +41,9 @@ EVERYTHING = [
     ),
     *("--set", f"image.agentDigest=sha256:{'0' * 64}", "--set-json", 'server.arguments=["--keep-days","30"]'),
     *("--set-json", 'image.pullSecrets=[{"name":"registry"}]'),
+    *("--set", "webhook.nodeSelector.role=system", "--set", "webhook.certificate.secretName=webhook-tls"),
+    *("--set-json", 'webhook.tolerations=[{"operator":"Exists"}]'),
+    *("--set-json", 'agent.env=[{"name":"ROOFLINE_SPOOL_MB","value":"1024"}]'),
 ]
 
 
@@ -74,6 +77,38 @@ def test_value_that_is_none_of_ours_is_refused(wrong: str) -> None:
     assert wrong.partition("=")[0].split(".")[0] in helm(
         "template", "r", str(CHART), "--set", wrong, fails=True
     )
+
+
+def webhook_objects(*options: str) -> dict[str, dict[str, Any]]:
+    return {one["kind"]: one for one in rendered("1.33", *options) if "webhook" in one["metadata"]["name"]}
+
+
+def test_webhook_has_a_certificate_of_the_cluster_where_one_is_named() -> None:
+    """Argo CD renders charts without a cluster: each time the chart would make another certificate."""
+    named = ("--set", "webhook.certificate.secretName=mine")
+    found = webhook_objects(*named)
+    assert "Secret" not in found
+    volumes = found["Deployment"]["spec"]["template"]["spec"]["volumes"]
+    assert volumes[0]["secret"]["secretName"] == "mine"
+    (webhook,) = found["MutatingWebhookConfiguration"]["webhooks"]
+    assert "caBundle" not in webhook["clientConfig"]
+    assert found == webhook_objects(*named), "no rendering differs from the last"
+    signed = ("--set", "webhook.certificate.authority=PEM", "--set-string", "webhook.annotations.a=b")
+    configuration = webhook_objects(*named, *signed)["MutatingWebhookConfiguration"]
+    assert base64.b64decode(configuration["webhooks"][0]["clientConfig"]["caBundle"]) == b"PEM"
+    assert configuration["metadata"]["annotations"] == {"a": "b"}
+
+
+def test_upgrade_that_keeps_the_values_of_an_earlier_chart_is_rendered() -> None:
+    """`--reuse-values` knows no default of this one."""
+    without = ("--set", "webhook.certificate=null", "--set", "agent.env=null")
+    assert "Secret" in webhook_objects(*without)
+
+
+def test_agent_has_the_variables_that_are_given() -> None:
+    given = ("--set-json", 'agent.env=[{"name":"ROOFLINE_SPOOL_MB","value":"1024"}]')
+    (agent,) = [one for _, _, one in containers("1.33", *given) if one["name"] == "agent"]
+    assert {"name": "ROOFLINE_SPOOL_MB", "value": "1024"} in agent["env"]
 
 
 def test_numbers_can_be_set_as_helm_reads_them() -> None:

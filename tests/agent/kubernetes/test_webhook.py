@@ -82,6 +82,20 @@ def port(tmp_path: Path) -> Iterator[int]:
 
 
 @pytest.mark.slow
+def test_renewed_certificate_is_shown_without_a_restart(port: int, tmp_path: Path) -> None:
+    def shown() -> str:
+        with contextlib.suppress(OSError):
+            return ssl.get_server_certificate(("127.0.0.1", port))
+        return ""
+
+    before = wait_until(shown)
+    authority.create(tmp_path / "renewed")
+    for name in ("server.key", "server.pem"):
+        (tmp_path / "renewed" / name).replace(tmp_path / "access" / name)
+    assert wait_until(lambda: shown() not in (before, ""), 30)
+
+
+@pytest.mark.slow
 def test_over_tls(port: int) -> None:
     context = ssl.create_default_context()
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
