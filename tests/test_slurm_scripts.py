@@ -58,6 +58,16 @@ def test_epilogs_agent_looks_for_scontrol_where_its_shell_does(node: Node) -> No
     assert "/usr/local/bin" in path.removeprefix("PATH=").split(":")
 
 
+def test_parameter_servers_of_jobs_that_follow_each_other_have_ports_of_their_own() -> None:
+    script = SCRIPTS.parents[1] / "examples" / "slurm" / "ps.sbatch"
+    (line,) = [one for one in script.read_text().splitlines() if one.startswith("port=")]
+    loop = f"for SLURM_JOB_ID in $(seq 4700 4900); do {line}; echo $port; done"
+    done = subprocess.run(["bash", "-c", f"SLURM_NTASKS=3; {loop}"], capture_output=True, text=True)
+    ports = [port for first in map(int, done.stdout.split()) for port in range(first, first + 4)]
+    assert len(ports) == 201 * 4 == len(set(ports))
+    assert min(ports) > 9999 and max(ports) < 32768, "from there on the kernel gives ports away"
+
+
 def test_task_gets_hooks_once_and_before_its_own_path(node: Node) -> None:
     node.hooks.mkdir(parents=True)
     (line,) = node.run("task_prolog.sh", PYTHONPATH="/mine")
