@@ -32,6 +32,14 @@ def wait_for(condition: Callable[[], T], what: str = "the condition", seconds: f
     return value
 
 
+def has_ipv6() -> bool:
+    try:
+        with socket.create_server(("::1", 0), family=socket.AF_INET6):
+            return True
+    except OSError:
+        return False
+
+
 def free_port() -> int:
     """A port of this machine that nobody has, nor the next one, where servers let others join. It is below
     those that the system gives to outgoing connections: of these some other program may take it meanwhile."""

@@ -47,6 +47,16 @@ def test_newest_server_is_the_default_and_others_stay(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="takes root, to become another user")
+@pytest.mark.skipif(os.geteuid() != 0, reason="takes root")
+def test_what_root_joins_for_another_user_is_that_users(tmp_path: Path) -> None:
+    state = tmp_path / "agent"
+    state.mkdir(0o700)
+    os.chown(state, 65534, 65533)
+    save_servers(state / "servers.json", Servers("", {}).joined("a:1", Access("CA", "t")))
+    found = (state / "servers.json").stat()
+    assert (found.st_uid, found.st_gid, found.st_mode & 0o777) == (65534, 65533, 0o600)
+
+
 def test_nothing_is_known_in_a_home_that_cannot_be_entered_and_an_unreadable_file_is_refused(
     tmp_path: Path,
 ) -> None:

@@ -24,7 +24,8 @@ class Node:
         for place, ours in (("/opt/roofline", "opt"), ("/run/roofline-slurm", "run")):
             text = text.replace(place, str(self.folder / ours))
         variables = {"PATH": "/usr/bin:/bin", "SLURM_JOB_ID": "7", **environ}
-        done = subprocess.run(["sh", "-c", text], env=variables, capture_output=True, text=True)
+        variables = {name: value for name, value in variables.items() if value}
+        done = subprocess.run(["/bin/sh", "-c", text], env=variables, capture_output=True, text=True)
         assert (done.returncode, done.stderr) == (0, "")
         return done.stdout.splitlines()
 
@@ -43,6 +44,28 @@ def test_scripts_are_well_formed_and_can_be_run(script: str) -> None:
 @pytest.mark.parametrize("script", NAMES)
 def test_scripts_succeed_where_nothing_is_installed(node: Node, script: str) -> None:
     node.run(script, SLURM_NODELIST="n1", SLURMD_NODENAME="n1")
+
+
+def test_epilogs_agent_looks_for_scontrol_where_its_shell_does(node: Node) -> None:
+    """Slurm gives an epilog no PATH."""
+    agent = node.folder / "opt/bin/roofline-agent"
+    agent.parent.mkdir(parents=True)
+    agent.write_text(f"#!/bin/sh\n/usr/bin/env > {node.folder}/given\n")
+    agent.chmod(0o755)
+    node.run("epilog.sh", SLURMD_NODENAME="n1", PATH="")
+    lines = (node.folder / "given").read_text().splitlines()
+    (path,) = [line for line in lines if line.startswith("PATH=")]
+    assert "/usr/local/bin" in path.removeprefix("PATH=").split(":")
+
+
+def test_parameter_servers_of_jobs_that_follow_each_other_have_ports_of_their_own() -> None:
+    script = SCRIPTS.parents[1] / "examples" / "slurm" / "ps.sbatch"
+    (line,) = [one for one in script.read_text().splitlines() if one.startswith("port=")]
+    loop = f"for SLURM_JOB_ID in $(seq 4700 4900); do {line}; echo $port; done"
+    done = subprocess.run(["bash", "-c", f"SLURM_NTASKS=3; {loop}"], capture_output=True, text=True)
+    ports = [port for first in map(int, done.stdout.split()) for port in range(first, first + 4)]
+    assert len(ports) == 201 * 4 == len(set(ports))
+    assert min(ports) > 9999 and max(ports) < 32768, "from there on the kernel gives ports away"
 
 
 def test_task_gets_hooks_once_and_before_its_own_path(node: Node) -> None:

@@ -1,5 +1,7 @@
 #!/bin/sh
 # Epilog= of slurm.conf: runs as root on each node after a job. That of the job's first node reports how it ended.
+# Slurm gives no PATH. The shell has one of its own, but the agent, which asks scontrol too, would have another.
+export PATH="${PATH:-/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin}"
 kept=/run/roofline-slurm/$SLURM_JOB_ID
 ROOFLINE_SLURM_RESTARTS=$(sed -n 1p "$kept" 2>/dev/null)
 export ROOFLINE_SLURM_RESTARTS

@@ -19,7 +19,12 @@ DEFAULT_LISTEN, ALL_ADDRESSES = "127.0.0.1:7642", "0.0.0.0:7642"
 ANY_HOST = ("0.0.0.0", "[::]", "*")
 
 
-def check_address(listen: str, safe: bool, option: str = "--listen") -> None:
+def check_address(
+    listen: str,
+    safe: bool,
+    option: str = "--listen",
+    otherwise: str = "add --insecure if the network is trusted",
+) -> None:
     """Raises ConfigError for an address that is malformed or, unless that is safe, reachable by others."""
     host, colon, port = listen.rpartition(":")
     if not (colon and host and port.isascii() and port.isdigit() and int(port) < 65536):
@@ -28,8 +33,7 @@ def check_address(listen: str, safe: bool, option: str = "--listen") -> None:
         return
     raise ConfigError(
         f"{option} {listen} can be reached by others, who could read jobs and send data: run "
-        "`roofline-server init` once, which turns TLS and tokens on, or add --insecure if the network is "
-        "trusted"
+        f"`roofline-server init` once, which turns TLS and tokens on, or {otherwise}"
     )
 
 
@@ -47,7 +51,8 @@ def page_place(page: str, guarded: bool, taken: Sequence[str] = ()) -> str:
     if page == OFF:
         return ""
     if page:
-        check_address(page, guarded, "--page")
+        # With --insecure too: visitors send their tokens.
+        check_address(page, guarded, "--page", f"leave it at {DEFAULT_PAGE} (--insecure gives it no TLS)")
         if int(page.rpartition(":")[2]) == 0:
             raise ConfigError(f"--page {page} must name a port: nobody would know which one was taken")
         _check_page_at(page, taken, FREE_S)

@@ -14,6 +14,8 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from roofline.listening import at_all_addresses, is_all
+
 from .errors import ConfigError, Unavailable
 
 log = logging.getLogger(__name__)
@@ -49,6 +51,9 @@ def _problem(listen: str) -> str:
     host, _, port = listen.rpartition(":")
     host = host.strip("[]")
     try:
+        if is_all(host):
+            at_all_addresses(int(port)).close()
+            return ""
         with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             probe.bind((host, int(port)))

@@ -41,6 +41,9 @@ EVERYTHING = [
     ),
     *("--set", f"image.agentDigest=sha256:{'0' * 64}", "--set-json", 'server.arguments=["--keep-days","30"]'),
     *("--set-json", 'image.pullSecrets=[{"name":"registry"}]'),
+    *("--set", "webhook.nodeSelector.role=system", "--set", "webhook.certificate.secretName=webhook-tls"),
+    *("--set-json", 'webhook.tolerations=[{"operator":"Exists"}]'),
+    *("--set-json", 'agent.env=[{"name":"ROOFLINE_SPOOL_MB","value":"1024"}]'),
 ]
 
 
@@ -65,12 +68,55 @@ def test_chart_is_linted() -> None:
 
 @pytest.mark.parametrize(
     "wrong",
-    ["agent.nodeSelektor=x", "image.serverDigest=latest", "agent.interval=0", "webhook.replicas=none"],
+    [
+        *("agent.nodeSelektor=x", "image.serverDigest=latest", "webhook.replicas=none"),
+        *("agent.interval=0", "agent.interval=0.0", "agent.interval=61.5", "agent.interval=often"),
+    ],
 )
 def test_value_that_is_none_of_ours_is_refused(wrong: str) -> None:
     assert wrong.partition("=")[0].split(".")[0] in helm(
         "template", "r", str(CHART), "--set", wrong, fails=True
     )
+
+
+def webhook_objects(*options: str) -> dict[str, dict[str, Any]]:
+    return {one["kind"]: one for one in rendered("1.33", *options) if "webhook" in one["metadata"]["name"]}
+
+
+def test_webhook_has_a_certificate_of_the_cluster_where_one_is_named() -> None:
+    """Argo CD renders charts without a cluster: each time the chart would make another certificate."""
+    named = ("--set", "webhook.certificate.secretName=mine")
+    found = webhook_objects(*named)
+    assert "Secret" not in found
+    volumes = found["Deployment"]["spec"]["template"]["spec"]["volumes"]
+    assert volumes[0]["secret"]["secretName"] == "mine"
+    (webhook,) = found["MutatingWebhookConfiguration"]["webhooks"]
+    assert "caBundle" not in webhook["clientConfig"]
+    assert found == webhook_objects(*named), "no rendering differs from the last"
+    signed = ("--set", "webhook.certificate.authority=PEM", "--set-string", "webhook.annotations.a=b")
+    configuration = webhook_objects(*named, *signed)["MutatingWebhookConfiguration"]
+    assert base64.b64decode(configuration["webhooks"][0]["clientConfig"]["caBundle"]) == b"PEM"
+    assert configuration["metadata"]["annotations"] == {"a": "b"}
+
+
+def test_upgrade_that_keeps_the_values_of_an_earlier_chart_is_rendered() -> None:
+    """`--reuse-values` knows no default of this one."""
+    without = ("--set", "webhook.certificate=null", "--set", "agent.env=null")
+    assert "Secret" in webhook_objects(*without)
+
+
+def test_agent_has_the_variables_that_are_given() -> None:
+    given = ("--set-json", 'agent.env=[{"name":"ROOFLINE_SPOOL_MB","value":"1024"}]')
+    (agent,) = [one for _, _, one in containers("1.33", *given) if one["name"] == "agent"]
+    assert {"name": "ROOFLINE_SPOOL_MB", "value": "1024"} in agent["env"]
+
+
+def test_numbers_can_be_set_as_helm_reads_them() -> None:
+    """`--set` makes a number of 30, and text of 0.5."""
+    options = ("--set", "agent.interval=0.5", "--set", "server.arguments={--keep-days,30}")
+    given = {one["name"]: one.get("args", []) for _, _, one in containers("1.33", *options)}
+    assert "--interval=0.5" in given["agent"]
+    assert given["server"][-2:] == ["--keep-days", "30"]
 
 
 def test_prometheus_that_the_network_policy_would_keep_out_is_refused() -> None:
@@ -278,10 +324,12 @@ def test_open_mpi_passes_on_to_other_pods_what_the_webhook_names(tmp_path: Path)
 
 @pytest.mark.parametrize("verb", ["install", "upgrade"])
 def test_lines_of_the_page_are_taken_by_helm(verb: str) -> None:
-    (line,) = [one for one in lines("kubernetes.md") if one.startswith(f"helm {verb} ")]
-    _, _, release, chart, *options = shlex.split(line)
-    taken = [one for one in options if one not in ("--create-namespace", "--reuse-values")]
-    helm("template", release, str(REPOSITORY / chart), *taken)
+    found = [one for one in lines("kubernetes.md") if one.startswith(f"helm {verb} ")]
+    assert found
+    for line in found:
+        _, _, release, chart, *options = shlex.split(line)
+        taken = [one for one in options if one not in ("--create-namespace", "--reuse-values")]
+        helm("template", release, str(REPOSITORY / chart), *taken)
 
 
 def test_objects_of_the_page_are_those_of_the_chart() -> None:

@@ -12,7 +12,7 @@ from urllib.parse import urlencode
 import psutil
 import pytest
 
-from tests.fakes import free_port
+from tests.fakes import free_port, has_ipv6
 
 from .conftest import COMMANDS, Site, wait_until
 from .test_access import Person
@@ -143,6 +143,7 @@ def test_a_page_that_others_reach_speaks_tls(site: Site, tmp_path: Path) -> None
     status, headers, _ = log_in(place, owner.token("--role", "reader"), tls="yes")
     assert status == 303 and "Secure" in headers["Set-Cookie"]
     host, _, port = place.rpartition(":")
+    assert not has_ipv6() or ssl.get_server_certificate(("::1", int(port)))
     before = ssl.get_server_certificate((host, int(port)))
     owner.said("roofline-server", "init", "--renew")
     wait_until(lambda: ssl.get_server_certificate((host, int(port))) != before, 30, "the new one is shown")

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from roofline_server.cli import app
+from roofline_server.errors import Unavailable
 from roofline_server.ingest.service import decode_entry
 from roofline_server.store.store import Store
 from typer.testing import CliRunner, Result
@@ -52,6 +53,22 @@ def test_retention_has_a_limit_that_can_be_counted_or_none(tmp_path: Path, optio
         found = run(option, number, "--data", str(tmp_path), "status")
         assert found.exit_code == 2 and option in found.output
     assert run(option, "inf", "--data", str(tmp_path), "status").exit_code == 3  # not running
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="takes root")
+@pytest.mark.parametrize("command", ["check", "check --repair", "prune --job 42", "backup copy"])
+def test_root_leaves_no_file_in_a_directory_of_the_servers_user(tmp_path: Path, command: str) -> None:
+    root = tmp_path / "data"
+    Store(root, decode_entry).close()
+    for path in (root, *root.rglob("*")):
+        os.chown(path, 65534, 65534)
+    before = sorted(root.rglob("*"))
+    done = run(*command.split(), "--data", str(root))
+    assert done.exit_code == 1 and isinstance(done.exception, Unavailable)
+    assert f"the data in {root} belong to user nobody: run this as that user" in str(done.exception)
+    assert sorted(root.rglob("*")) == before
+    os.chown(root, 0, 0)  # as the root of a volume is, which the server may write to by its group
+    assert isinstance(run(*command.split(), "--data", str(root)).exception, Unavailable)
 
 
 # Root without what makes it root is kept out of another user's directory as anybody is.

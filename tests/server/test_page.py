@@ -124,5 +124,6 @@ def test_http_at_the_port_for_joining_is_refused_with_the_reason(http: str, list
 
 
 def test_an_address_that_others_reach_needs_tokens() -> None:
-    with pytest.raises(ConfigError, match="can be reached by others"):
+    with pytest.raises(ConfigError, match="can be reached by others") as refused:
         listening.page_place("0.0.0.0:7645", guarded=False)
+    assert "add --insecure" not in str(refused.value), "it would be refused in the same words"

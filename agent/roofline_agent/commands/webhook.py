@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import ssl
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+
+LOOK_S = 5  # for a certificate that was renewed
 
 
 def webhook(
@@ -32,6 +37,7 @@ def webhook(
 
     try:
         import uvicorn
+        from roofline.listening import at_all_addresses, is_all
 
         from ..kubernetes.webhook import application
     except ImportError:
@@ -42,11 +48,34 @@ def webhook(
     host, _, port = listen.rpartition(":")
     if not port.isdecimal():
         raise ConfigError(f"--listen {listen} is no HOST:PORT")
-    uvicorn.run(
+    host = host.strip("[]") or "0.0.0.0"
+    config = uvicorn.Config(
         application([name for name in claims.split(",") if name]),
-        host=host.strip("[]") or "0.0.0.0",
+        host=host,
         port=int(port),
         ssl_certfile=certificate,
         ssl_keyfile=key,
         log_level="warning",
+        timeout_notify=LOOK_S,
     )
+    config.callback_notify = _renewing(config, certificate)
+    try:
+        sockets = [at_all_addresses(int(port))] if is_all(host) else None
+    except OSError as error:
+        raise ConfigError(f"cannot listen at {listen}: {error.strerror}; choose another --listen") from None
+    uvicorn.Server(config).run(sockets)
+
+
+def _renewing(config: Any, certificate: Path) -> Callable[[], Awaitable[None]]:
+    """Called again and again it shows a certificate that was renewed, without a restart."""
+    shown = certificate.stat().st_mtime_ns
+
+    async def look() -> None:
+        nonlocal shown
+        with suppress(OSError, ssl.SSLError):  # between two files that are being replaced
+            found = certificate.stat().st_mtime_ns
+            if config.ssl is not None and found != shown:
+                config.ssl.load_cert_chain(certificate, config.ssl_keyfile)
+                shown = found
+
+    return look

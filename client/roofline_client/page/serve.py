@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import uvicorn
+from roofline.listening import at_all_addresses, is_all
 
 from ..address import DEFAULT_SERVER, check_address, known_servers
 from ..errors import ClientError, UsageError
@@ -96,8 +97,8 @@ def run(found: Settings, place: Place, until_stdin_ends: bool = False) -> None:
     if until_stdin_ends:
         threading.Thread(target=_end_with_stdin, args=(server,), daemon=True).start()
     try:
-        server.run()
-    except SystemExit:
+        server.run([at_all_addresses(place.port)] if is_all(place.host) else None)
+    except (OSError, SystemExit):
         if not server.started:
             raise CannotListen(
                 f"cannot listen at {place.host}:{place.port}: the port is in use, or the address is not this "

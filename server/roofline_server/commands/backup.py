@@ -11,7 +11,7 @@ import typer
 
 from ..errors import Unavailable
 from .check import lines
-from .options import DataOption, readable_data_of
+from .options import DataOption, readable_data_of, refuse_root_elsewhere
 
 HELP = (
     "Copy the data directory to DIR, which must not exist yet. The server may be running.\n\n"
@@ -44,6 +44,8 @@ def backup(
     root = readable_data_of(data, context.obj)
     if catalog:  # of the server, as its environment says
         raise Unavailable(ELSEWHERE.format(root=root))
+    if root.is_dir():
+        refuse_root_elsewhere(root)
     made = back_up(root, target, copy)
     print("\n".join(lines(made.place, made.checked)))
     if not made.is_whole:

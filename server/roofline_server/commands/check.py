@@ -14,11 +14,11 @@ import typer
 from ..data_directory import lock_directory
 from ..errors import Unavailable
 from ..store.check.findings import Checked, Finding, Repaired
-from .options import CatalogOption, DataOption, FormatOption, readable_data_of
+from .options import CatalogOption, DataOption, FormatOption, readable_data_of, refuse_root_elsewhere
 
 HELP = (
     "Read all files and report what is damaged, missing or unknown. The server must be "
-    "stopped.\n\n"
+    "stopped. Run it as the user of the server.\n\n"
     "--repair takes in sound files again, restores a lost catalog from its last copy, and moves damaged "
     "files to quarantine/. It deletes only what is known to be kept elsewhere.\n\n"
     "Examples:\n\n"
@@ -45,6 +45,7 @@ def check(
     root = readable_data_of(data, context.obj)
     if not root.is_dir():
         raise Unavailable(f"there is no directory {root}: choose another --data")
+    refuse_root_elsewhere(root)
     if not catalog and catalog_is_elsewhere(root):
         raise Unavailable(f"the catalog of {root} is in another database: say with --catalog in which")
     os.umask(0o077)

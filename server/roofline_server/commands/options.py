@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import pwd
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, TypeVar
@@ -97,6 +98,25 @@ def readable_data_of(data: Path | None, before: Path | None = None) -> Path:
     except OSError:
         pass  # there is none: each command says what that means
     return found
+
+
+def refuse_root_elsewhere(root: Path) -> None:
+    """Root would leave files there that the server, which runs as a user of its own, could not open.
+
+    Raises Unavailable for root where another user owns the data.
+    """
+    inbox = root / "inbox.db"  # the folder itself may be a mounted volume, which is root's
+    owner = (inbox if inbox.exists() else root).stat().st_uid
+    if os.geteuid() != 0 or owner == 0:
+        return
+    try:
+        user = pwd.getpwuid(owner).pw_name
+    except KeyError:
+        user = f"#{owner}"  # as sudo takes a number
+    raise Unavailable(
+        f"the data in {root} belong to user {user}: run this as that user (`sudo -u '{user}' ...`), because "
+        "the server could not open files that root makes there"
+    )
 
 
 def access_of(data: Path | None, before: Path | None) -> Path:

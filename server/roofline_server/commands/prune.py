@@ -17,7 +17,7 @@ from ..errors import BadRequest, ConfigError, Unavailable
 from ..records import CutLevel
 from ..store.retention.plan import DAY_NS, Cut, Policy
 from ..store.retention.requests import PruneRequest, ask, fulfil
-from .options import CatalogOption, DataOption, FormatOption, readable_data_of
+from .options import CatalogOption, DataOption, FormatOption, readable_data_of, refuse_root_elsewhere
 
 HELP = (
     "Remove data of jobs that are over: by age, by size, or of one job.\n\n"
@@ -89,8 +89,7 @@ def _done(data: Path, catalog: str, request: PruneRequest) -> list[Cut]:
     """What was removed, or would be: by this process, or by the server that works there."""
     if not (data / "inbox.db").exists():
         raise ConfigError(f"{data} is no data directory of a roofline-server; --data says which is")
-    if data.stat().st_uid != os.getuid():
-        raise ConfigError(f"{data} is another user's: run this as the user of the server")
+    refuse_root_elsewhere(data)
     lock = _lock(data)
     if lock is None:
         return _asked(data, request)

@@ -14,6 +14,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from http import HTTPStatus
 from typing import NamedTuple
 
+from roofline.listening import at_all_addresses, is_all
+
 MOST_HEADER_BYTES = 8192
 MOST_CONNECTIONS = 32
 REQUEST_S, ANSWER_S = 5.0, 10.0
@@ -95,6 +97,7 @@ def _peer(writer: asyncio.StreamWriter) -> str:
     if not (name := writer.get_extra_info("peername")):
         return ""  # of this machine, at a Unix socket; or it went away
     host, port, *_ = name
+    host = host.removeprefix("::ffff:")  # of IPv4, at a socket of both families
     return f"ipv6:[{host}]:{port}" if ":" in host else f"ipv4:{host}:{port}"
 
 
@@ -162,6 +165,8 @@ def _bytes(response: Response, method: str) -> bytes:
 
 def bound(host: str, port: int) -> socket.socket:
     """A socket that listens there. Raises OSError."""
+    if is_all(host):
+        return at_all_addresses(port, MOST_CONNECTIONS)
     found = socket.getaddrinfo(host.strip("[]"), port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     family, kind, protocol, _, address = found[0]
     made = socket.socket(family, kind | socket.SOCK_CLOEXEC, protocol)

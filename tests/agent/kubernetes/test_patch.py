@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from roofline_agent.kubernetes.patch import FOLDER, HOOKS, OPEN_MPI_EXPORTS, patch_for
+from roofline_agent.kubernetes.patch import FOLDER, HOOKS, OPEN_MPI_EXPORTS, VOLUME, patch_for
 from roofline_agent.ranks import pods
 from roofline_agent.ranks.discovery import Discovery
 from roofline_agent.ranks.identity import may_name_a_rank
@@ -55,9 +55,9 @@ def test_wrapped_command_in_a_pod_is_its_rank(tmp_path: Path) -> None:
 def test_container_gets_socket_and_hooks_where_the_marks_are_sent_to() -> None:
     made = prepared(PLAIN)
     (container,) = made["spec"]["containers"]
-    assert container["volumeMounts"] == [{"name": "roofline", "mountPath": FOLDER, "readOnly": True}]
+    assert container["volumeMounts"] == [{"name": VOLUME, "mountPath": FOLDER, "readOnly": True}]
     assert made["spec"]["volumes"] == [
-        {"name": "roofline", "hostPath": {"path": FOLDER, "type": "DirectoryOrCreate"}}
+        {"name": VOLUME, "hostPath": {"path": FOLDER, "type": "DirectoryOrCreate"}}
     ]
     assert str(Path(SYSTEM_SOCKET).parent) == FOLDER
     assert environment(made, "p")["PYTHONPATH"] == HOOKS
@@ -67,7 +67,7 @@ def test_container_gets_socket_and_hooks_where_the_marks_are_sent_to() -> None:
 def test_claim_takes_the_place_of_the_nodes_folder() -> None:
     (volume,) = prepared(PLAIN, "team-b", "team-a")["spec"]["volumes"]
     assert volume == {
-        "name": "roofline",
+        "name": VOLUME,
         "persistentVolumeClaim": {"claimName": "roofline-node", "readOnly": True},
     }
     assert "hostPath" in prepared(PLAIN, "team-b")["spec"]["volumes"][0], "another namespace has no claim"
@@ -87,6 +87,49 @@ def test_pod_is_prepared_once() -> None:
     assert patch_for(prepared(PLAIN), "team-a") == ([], [])
 
 
+@pytest.mark.parametrize("place", [FOLDER, f"{FOLDER}/"])
+def test_folder_that_the_author_mounts_is_not_mounted_twice(place: str) -> None:
+    """The API server refuses a pod with two mounts at one path."""
+    own = [{"name": "roofline", "mountPath": place}]
+    other = pod(PLAIN["metadata"]["labels"], volumeMounts=own)
+    other["spec"]["volumes"] = [{"name": "roofline", "hostPath": {"path": FOLDER}}]
+    made = patch_for(other, "team-a")
+    spec = applied(other, made.operations)["spec"]
+    assert spec["containers"][0]["volumeMounts"] == own
+    assert spec["volumes"] == other["spec"]["volumes"], "a volume that nothing mounts may be forbidden"
+    assert environment({"spec": spec}, "p")["PYTHONPATH"] == HOOKS
+    assert made.warnings == []
+    other["spec"]["containers"].append({"name": "second", "image": "i"})
+    first, second = prepared(other)["spec"]["containers"]
+    assert first["volumeMounts"] == own and second["volumeMounts"][0]["name"] == VOLUME
+
+
+def test_pod_that_mounts_the_folder_itself_is_prepared_once() -> None:
+    other = pod(PLAIN["metadata"]["labels"], volumeMounts=[{"name": "run", "mountPath": FOLDER}])
+    other["spec"]["volumes"] = [{"name": "run", "hostPath": {"path": FOLDER}}]
+    assert patch_for(prepared(other), "team-a") == ([], [])
+
+
+def test_author_is_told_of_another_folder_in_the_place_of_the_nodes() -> None:
+    other = pod(PLAIN["metadata"]["labels"], volumeMounts=[{"name": "run", "mountPath": FOLDER}])
+    other["spec"]["volumes"] = [{"name": "run", "emptyDir": {}}]
+    (warning,) = patch_for(other, "team-a").warnings
+    assert "container main: its volume run at /run/roofline" in warning
+
+
+def test_volume_of_the_authors_named_roofline_hinders_nothing() -> None:
+    other = copy.deepcopy(PLAIN)
+    other["spec"]["volumes"] = [{"name": "roofline", "emptyDir": {}}]
+    assert [one["name"] for one in prepared(other)["spec"]["volumes"]] == ["roofline", VOLUME]
+
+
+def test_author_is_told_where_the_volumes_name_is_taken() -> None:
+    other = copy.deepcopy(PLAIN)
+    other["spec"]["volumes"] = [{"name": VOLUME, "emptyDir": {}}]
+    made = patch_for(other, "team-a")
+    assert made.operations == [] and "not recorded; rename it" in made.warnings[0]
+
+
 def test_what_the_author_has_set_stays() -> None:
     env = [{"name": "ROOFLINE_POD_JOB", "value": "mine"}, {"name": "PYTHONPATH", "value": "/app:/lib"}]
     other = pod(PLAIN["metadata"]["labels"], env=env, volumeMounts=[{"name": "data", "mountPath": "/data"}])
@@ -95,8 +138,8 @@ def test_what_the_author_has_set_stays() -> None:
     found = environment(made, "p")
     assert found["ROOFLINE_POD_JOB"] == "mine"
     assert found["PYTHONPATH"] == f"{HOOKS}:/app:/lib"
-    assert [one["name"] for one in made["spec"]["volumes"]] == ["data", "roofline"]
-    assert [one["name"] for one in made["spec"]["containers"][0]["volumeMounts"]] == ["data", "roofline"]
+    assert [one["name"] for one in made["spec"]["volumes"]] == ["data", VOLUME]
+    assert [one["name"] for one in made["spec"]["containers"][0]["volumeMounts"]] == ["data", VOLUME]
 
 
 def test_path_that_the_image_sets_is_kept_where_its_author_names_it() -> None:
@@ -114,6 +157,20 @@ def test_path_that_cannot_be_seen_is_left_and_said() -> None:
         {"name": "PYTHONPATH", "valueFrom": source}
     ]
     assert len(made.warnings) == 1 and "container main" in made.warnings[0]
+
+
+def test_author_is_told_that_a_path_from_env_from_is_replaced() -> None:
+    """Its ConfigMap cannot be seen."""
+    source = [{"configMapRef": {"name": "settings"}}]
+    other = pod(PLAIN["metadata"]["labels"], envFrom=source)
+    (warning,) = patch_for(other, "team-a").warnings
+    assert "container main: if envFrom sets PYTHONPATH there" in warning
+    known = copy.deepcopy(other)
+    known["metadata"]["annotations"]["roofline/pythonpath"] = ""
+    own = pod(PLAIN["metadata"]["labels"], envFrom=source, env=[{"name": "PYTHONPATH", "value": "/app"}])
+    prefixed = pod(PLAIN["metadata"]["labels"], envFrom=[{**source[0], "prefix": "APP_"}])
+    for silent in (known, own, prefixed):
+        assert patch_for(silent, "team-a").warnings == []
 
 
 def test_annotations_go_before_labels() -> None:

@@ -14,11 +14,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from roofline_agent.kubernetes.patch import VOLUME
 from roofline_agent.kubernetes.webhook import review
 from roofline_server.access import authority
 
 from tests.end_to_end.conftest import COMMANDS, wait_until
-from tests.fakes import ended, free_port
+from tests.fakes import ended, free_port, has_ipv6
 
 from .samples import SAMPLES, applied
 
@@ -49,7 +50,7 @@ def test_answer_is_the_review_with_the_same_uid_and_a_patch() -> None:
     assert (response["uid"], response["allowed"]) == (asked(POD)["request"]["uid"], True)
     assert response["patchType"] == "JSONPatch"
     made = applied(POD, json.loads(base64.b64decode(response["patch"])))
-    assert [volume["name"] for volume in made["spec"]["volumes"]] == ["roofline"]
+    assert [volume["name"] for volume in made["spec"]["volumes"]] == [VOLUME]
 
 
 def test_pod_that_asks_nothing_is_let_through_unchanged() -> None:
@@ -71,7 +72,7 @@ def test_pod_that_cannot_be_understood_is_never_refused(broken: Any) -> None:
 def port(tmp_path: Path) -> Iterator[int]:
     number = free_port()
     authority.create(tmp_path / "access")
-    command = [COMMANDS / "roofline-agent", "webhook", "--listen", f"127.0.0.1:{number}"]
+    command = [COMMANDS / "roofline-agent", "webhook", "--listen", f"0.0.0.0:{number}"]
     files = ["--certificate", tmp_path / "access" / "server.pem", "--key", tmp_path / "access" / "server.key"]
     with (
         open(tmp_path / "log", "wb") as log,
@@ -81,12 +82,26 @@ def port(tmp_path: Path) -> Iterator[int]:
 
 
 @pytest.mark.slow
+def test_renewed_certificate_is_shown_without_a_restart(port: int, tmp_path: Path) -> None:
+    def shown() -> str:
+        with contextlib.suppress(OSError):
+            return ssl.get_server_certificate(("127.0.0.1", port))
+        return ""
+
+    before = wait_until(shown)
+    authority.create(tmp_path / "renewed")
+    for name in ("server.key", "server.pem"):
+        (tmp_path / "renewed" / name).replace(tmp_path / "access" / name)
+    assert wait_until(lambda: shown() not in (before, ""), 30)
+
+
+@pytest.mark.slow
 def test_over_tls(port: int) -> None:
     context = ssl.create_default_context()
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
 
-    def ask(method: str, path: str, body: bytes = b"") -> tuple[int, bytes] | None:
-        link = http.client.HTTPSConnection("127.0.0.1", port, context=context, timeout=10)
+    def ask(method: str, path: str, body: bytes = b"", host: str = "127.0.0.1") -> tuple[int, bytes] | None:
+        link = http.client.HTTPSConnection(host, port, context=context, timeout=10)
         with contextlib.closing(link), contextlib.suppress(OSError):
             link.request(method, path, body, {"Content-Type": "application/json"})
             answer = link.getresponse()
@@ -96,6 +111,7 @@ def test_over_tls(port: int) -> None:
     assert wait_until(lambda: ask("GET", "/healthz")) == (200, b"ok\n")
     status, body = ask("POST", "/mutate?timeout=5s", json.dumps(asked(POD)).encode()) or (0, b"")
     assert status == 200 and json.loads(body) == review(asked(POD))
+    assert not has_ipv6() or ask("GET", "/healthz", host="::1") == (200, b"ok\n")
     for nothing in (b"", b"[]", b"{}", b"\xff"):
         assert (ask("POST", "/mutate", nothing) or (0,))[0] == 400
 

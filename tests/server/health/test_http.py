@@ -11,6 +11,8 @@ import pytest
 from roofline_server.health import http
 from roofline_server.health.http import BadHttp, HttpServer, Request, Response, bound, parse
 
+from tests.fakes import has_ipv6
+
 GET = b"GET /x?a=b HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer s\r\n\r\n"
 
 
@@ -18,9 +20,9 @@ async def echo(request: Request) -> Response:
     return Response(HTTPStatus.OK, f"{request.path}\n")
 
 
-async def asked(port: int, data: bytes) -> bytes:
+async def asked(port: int, data: bytes, host: str = "127.0.0.1") -> bytes:
     """Everything that the server answers to some bytes, until it closes."""
-    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    reader, writer = await asyncio.open_connection(host, port)
     writer.write(data)
     try:
         return await asyncio.wait_for(reader.read(), 20)
@@ -28,6 +30,27 @@ async def asked(port: int, data: bytes) -> bytes:
         return b""
     finally:
         writer.close()
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "[::]"])
+def test_all_addresses_are_of_both_families_and_callers_of_ipv4_have_ipv4_names(host: str) -> None:
+    callers = []
+
+    async def note(request: Request) -> Response:
+        callers.append(request.peer.rpartition(":")[0])
+        return Response(HTTPStatus.OK, "")
+
+    async def work() -> None:
+        server, at = HttpServer(), bound(host, 0)
+        await server.listen(at, note)
+        assert (await asked(at.getsockname()[1], GET)).startswith(b"HTTP/1.1 200 OK")
+        if has_ipv6():
+            assert (await asked(at.getsockname()[1], GET, "::1")).startswith(b"HTTP/1.1 200 OK")
+        server.close()
+
+    asyncio.run(work())
+    assert callers[0] == "ipv4:127.0.0.1"
+    assert callers[1:] == (["ipv6:[::1]"] if has_ipv6() else [])
 
 
 def run(scenario: Callable[[int], Awaitable[None]]) -> None:

@@ -63,7 +63,7 @@ def test_one_of_a_group_that_fails_costs_the_others_nothing() -> None:
         return [number // 2 for number in numbers]
 
     async def scenario() -> list[int | BaseException]:
-        together = Together(halve)
+        together = GroupedCalls(halve)
         return await asyncio.gather(*(together(number) for number in (2, 3, 4, 6)), return_exceptions=True)
 
     first, failed, *others = asyncio.run(scenario())
@@ -79,7 +79,7 @@ def test_group_of_which_all_fail_is_given_up_soon() -> None:
         raise OSError("no room")
 
     async def scenario() -> list[int | BaseException]:
-        together = Together(fail)
+        together = GroupedCalls(fail)
         return await asyncio.gather(*(together(number) for number in range(1000)), return_exceptions=True)
 
     assert all(isinstance(one, OSError) for one in asyncio.run(scenario()))
