@@ -535,3 +535,15 @@ def test_summary_of_a_diverged_training_keeps_its_rate() -> None:
     found = found_in(line, trainers.read)
     assert found.throughput is not None and found.throughput.examples_per_s == 50
     assert found.facts["train_runtime"] == 100.0 and "train_loss" not in found.facts
+
+
+def test_sums_of_nsys_by_grid_are_one_kernel() -> None:
+    heads = "Time (%),Total Time (ns),Instances,Avg (ns),Med (ns),Min (ns),Max (ns),StdDev (ns)"
+    heads += ",GridXYZ,BlockXYZ,Name"
+    rows = [
+        f"50.0,{time},{count},2000.0,2000.0,1000,3000,1.0,  {grid}   1    1,  128    1    1,gemm"
+        for time, count, grid in ((6000, 3, 16), (4000, 2, 32))
+    ]
+    (kernel,) = found_in("\n".join([heads, *rows]) + "\n", nsys.read).kernels
+    assert (kernel.name, kernel.launches, kernel.on_gpu) == ("gemm", 5, True)
+    assert kernel.time_s == pytest.approx(10e-6)
