@@ -29,6 +29,7 @@ from .work import (
     recurrent,
 )
 
+_UNPACKED = 7  # of aten::lstm and the like
 _SCALAR_TYPES = {  # c10/core/ScalarType.h
     "5": "half",
     "6": "float",
@@ -310,13 +311,15 @@ def _is_even(total: int, many: int, longest: Sequence[int]) -> bool:
     return many == 1 or (many > 1 and len(longest) == 1 and longest[0] * many == total)
 
 
-def _recurrent(factor: float = FORWARD) -> Formula:
-    """Weights are the list of tensors that are all matrices and vectors."""
+def _recurrent(both: int, factor: float = FORWARD) -> Formula:
+    """Weights are the list of tensors that are all matrices and vectors. both: position of whether it goes
+    over the sequence in both directions, at `_UNPACKED` of sequences that are not packed."""
 
     def formula(given: Arguments) -> ShapeWork | None:
         lists = (one for one in given.shapes if isinstance(one, (list, tuple)) and one)
         weights = next((one for one in lists if all(_is_weight(shape) for shape in one)), [])
-        return recurrent(given.shape(0), weights, factor)
+        is_packed = both == _UNPACKED and given.flag(3) is None
+        return recurrent(given.shape(0), weights, factor, 2 if given.flag(both + is_packed) else 1)
 
     return formula
 
@@ -387,14 +390,14 @@ FORMULAS: dict[str, Formula] = {
     "flash_attn::_flash_attn_backward": _flash_attention(11, 1, ATTENTION_BACKWARD),
     "flash_attn::_flash_attn_varlen_forward": _flash_attention_varlen(3),
     "flash_attn::_flash_attn_varlen_backward": _flash_attention_varlen(9, 1, ATTENTION_BACKWARD),
-    "aten::lstm": _recurrent(),
-    "aten::gru": _recurrent(),
-    "aten::rnn_tanh": _recurrent(),
-    "aten::rnn_relu": _recurrent(),
-    "aten::_cudnn_rnn": _recurrent(),
-    "aten::miopen_rnn": _recurrent(),
-    "aten::_cudnn_rnn_backward": _recurrent(BACKWARD),
-    "aten::miopen_rnn_backward": _recurrent(BACKWARD),
+    "aten::lstm": _recurrent(_UNPACKED),
+    "aten::gru": _recurrent(_UNPACKED),
+    "aten::rnn_tanh": _recurrent(_UNPACKED),
+    "aten::rnn_relu": _recurrent(_UNPACKED),
+    "aten::_cudnn_rnn": _recurrent(13),
+    "aten::miopen_rnn": _recurrent(12),
+    "aten::_cudnn_rnn_backward": _recurrent(17, BACKWARD),
+    "aten::miopen_rnn_backward": _recurrent(16, BACKWARD),
     "aten::mkldnn_rnn_layer": _onednn_recurrent(),
     "aten::mkldnn_rnn_layer_backward": _onednn_recurrent(BACKWARD),
 }

@@ -155,7 +155,7 @@ def _sum_of_keys(last: int, keys: int) -> int:
 
 
 def recurrent(
-    x: Sequence[int], weights: Sequence[Sequence[int]], factor: float = FORWARD
+    x: Sequence[int], weights: Sequence[Sequence[int]], factor: float = FORWARD, directions: int = 1
 ) -> ShapeWork | None:
     """LSTM, GRU or RNN over x (..., features), by all of its weights of all layers and directions.
 
@@ -166,5 +166,5 @@ def recurrent(
         return None
     # Of what is between the layers nothing need leave the chip; the last layer is as wide as its recurrence.
     rows, width = prod(x[:-1]), next(one[1] for one in reversed(weights) if len(one) == 2)
-    moved = prod(x) + rows * width + sum(map(prod, weights))
+    moved = prod(x) + directions * rows * width + sum(map(prod, weights))
     return ShapeWork(factor * 2.0 * rows * sum(matrices), int(factor) * moved)

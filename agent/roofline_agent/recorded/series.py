@@ -134,7 +134,7 @@ class Series:
             return
         for instance, values in self._totals.items():
             if any(c.kind == MetricKind.CUMULATIVE and c.name in values for c in self._columns):
-                yield self._row(instance, self._begin_ns, self._zeros(values))
+                yield self._row(instance, self._begin_ns, self._zeros(values), has_coverage=False)
             yield self._row(instance, self._end_ns, values)
 
     def _zeros(self, values: dict[str, float | None]) -> dict[str, float | None]:
@@ -153,7 +153,7 @@ class Series:
             if instance not in self._begun:
                 self._begun.add(instance)
                 if zeros := self._zeros({name: values[name] for name in values if name in summed}):
-                    yield self._row(instance, min(self._begin_ns, time_ns), zeros)
+                    yield self._row(instance, min(self._begin_ns, time_ns), zeros, has_coverage=False)
             for name, value in values.items():
                 if name in summed:
                     values[name] = self._sum(instance, name, value)
@@ -172,12 +172,15 @@ class Series:
         self._sums[key] = sum_so_far + (value or 0.0)
         return self._sums[key]
 
-    def _row(self, instance: str, time_ns: int, values: dict[str, float | None]) -> Sample:
+    def _row(
+        self, instance: str, time_ns: int, values: dict[str, float | None], has_coverage: bool = True
+    ) -> Sample:
+        """has_coverage: not of the zeros at a begin, as a coverage is of the time before."""
         row: list[float | None] = []
         for c in self._columns:
             row.append(values.get(c.name))
             if c.has_coverage:
-                row.append(self._coverage.get((instance, c.name)))
+                row.append(self._coverage.get((instance, c.name)) if has_coverage else None)
         return Sample(self._rank, time_ns, tuple(row), _storable(instance))
 
 

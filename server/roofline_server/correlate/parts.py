@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..records import NODE_RANK, Floats, Metric, MetricKind, Table, rows, take
+from ..records import NODE_RANK, Bools, Floats, Ints, Metric, MetricKind, Table, rows, take
 from .counters import as_float, groups
 
 KEYS = ("rank", "node", "start_ns", "instance")
@@ -24,7 +24,7 @@ class PartTotal(NamedTuple):
     node: int
     instance: str
     metric: Metric
-    seconds: float  # from the first to the last sample
+    seconds: float  # from the first to the last sample, without those in which it was not counted
     grown: float | None = None  # of a cumulative metric: by how much, None: fewer than two readings
     mean: float | None = None  # of a gauge, over its samples
     largest: float | None = None
@@ -50,7 +50,8 @@ def of_parts(samples: Table, whole_ranks: bool = False) -> Table:
 
 def summarise(samples: Table, metrics: Sequence[Metric]) -> Table:
     """One row per part: KEYS, begin_ns, end_ns, samples; per cumulative metric NAME.first, NAME.last and
-    NAME.grown (the sum of its increases); per gauge NAME.sum, NAME.count, NAME.max and NAME.above.
+    NAME.grown (the sum of its increases), and where it has gaps NAME.uncounted_ns and NAME.begins_uncounted;
+    per gauge NAME.sum, NAME.count, NAME.max and NAME.above.
 
     samples: as `of_parts` gives them, any order. NaN: no reading.
     """
@@ -63,13 +64,31 @@ def summarise(samples: Table, metrics: Sequence[Metric]) -> Table:
     table: Table = {key: samples[key][first] for key in KEYS}
     table["begin_ns"], table["end_ns"] = samples["time_ns"][first], samples["time_ns"][last]
     table["samples"] = last - first + 1
+    shares = {
+        m.coverage_of: as_float(samples[m.name]) for m in metrics if m.coverage_of and m.name in samples
+    }
     for metric in metrics:
         if metric.name in samples:
             values = as_float(samples[metric.name])
+            if metric.kind == MetricKind.CUMULATIVE:
+                gone = _uncounted(values, shares.get(metric.name), first)
+                lasted = np.where(gone, np.diff(samples["time_ns"], prepend=samples["time_ns"][:1]), 0)
+                uncounted = np.array([lasted[s.start + 1 : s.stop].sum() for s in slices], np.float64)
+                if gone[first].any() or uncounted.any():
+                    table[f"{metric.name}.uncounted_ns"] = uncounted
+                    table[f"{metric.name}.begins_uncounted"] = gone[first].astype(np.float64)
             parts = [_summary(metric, values[s][~np.isnan(values[s])]) for s in slices]
             for name in parts[0]:
                 table[f"{metric.name}.{name}"] = np.array([part[name] for part in parts], np.float64)
     return table
+
+
+def _uncounted(values: Floats, shares: Floats | None, first: Ints) -> Bools:
+    """Whether a counter was not counted since the sample before: its coverage is 0, or it fell. first: places
+    of the first samples of parts, which fell from nothing."""
+    gone = np.append(False, values[1:] < values[:-1])
+    gone[first] = False
+    return gone if shares is None else gone | (shares == 0)
 
 
 def _summary(metric: Metric, values: Floats) -> dict[str, float]:
@@ -120,6 +139,7 @@ def _total(part: Table, metric: Metric) -> PartTotal | None:
         first, last = part[f"{metric.name}.first"][read], part[f"{metric.name}.last"][read]
         between = np.maximum(first[1:] - last[:-1], 0).sum()
         enough = part["samples"][read].sum() > 1
+        base = base._replace(seconds=base.seconds - _uncounted_s(part, metric.name))
         return (
             base._replace(grown=float(part[f"{metric.name}.grown"][read].sum() + between)) if enough else base
         )
@@ -135,6 +155,15 @@ def _total(part: Table, metric: Metric) -> PartTotal | None:
             mean=mean, largest=largest, above=None if np.isnan(above) else above, samples=int(count)
         )
     return None
+
+
+def _uncounted_s(part: Table, name: str) -> float:
+    """Within the stretches, and between them."""
+    within = float(np.nansum(part.get(f"{name}.uncounted_ns", 0.0)))
+    first, last = part[f"{name}.first"], part[f"{name}.last"]
+    begins = part.get(f"{name}.begins_uncounted", np.zeros(len(first)))
+    gone = (begins[1:] == 1) | (first[1:] < last[:-1])
+    return (within + float((part["begin_ns"][1:] - part["end_ns"][:-1])[gone].sum())) / 1e9
 
 
 def _sorted(table: Table, time: str) -> Table:

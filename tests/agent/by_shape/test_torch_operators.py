@@ -384,6 +384,21 @@ def test_recurrent_layers_apply_each_matrix_once_a_step_and_sample() -> None:
         assert found.flops == 2 * batch * steps * many * hidden * (features + hidden + hidden + hidden)
 
 
+def test_both_directions_write_an_output_twice_as_wide() -> None:
+    """input, hx, params, has_biases, num_layers, dropout, train, bidirectional; batch_sizes behind data."""
+    weights = [[48, 32], [48, 16], [48], [48]] * 2
+    moved = 4 * (2 * 10 * 32 + 2 * 10 * 2 * 16 + 2 * (48 * 32 + 48 * 16 + 2 * 48))
+    shapes = [[2, 10, 32], [2, 2, 16], weights]
+    values = {3: "True", 4: "1", 5: "0.", 6: "True", 7: "True"}
+    assert work("aten::gru", shapes, values).bytes == moved
+    assert work("aten::gru", shapes, values | {7: "False"}).bytes == moved - 4 * 2 * 10 * 16
+    packed = work("aten::gru", [[20, 32], [10], *shapes[1:]], {4: "True", 5: "1", 7: "True", 8: "True"})
+    assert packed.bytes == moved
+    one_way = work("aten::gru", [[20, 32], [10], *shapes[1:]], {4: "True", 5: "1", 7: "True", 8: "False"})
+    assert one_way.bytes == moved - 4 * 2 * 10 * 16
+    assert work("aten::_cudnn_rnn", [[2, 10, 32], weights], {13: "True"}).bytes == moved
+
+
 def test_cudnn_rnn_and_its_backward() -> None:
     weights = [[64, 32], [64, 16], [64], [64]]
     forward = work("aten::_cudnn_rnn", [[32, 2, 32], weights])

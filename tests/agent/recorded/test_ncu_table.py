@@ -248,3 +248,13 @@ def test_table_for_people_may_have_lost_its_indentation() -> None:
     assert ncu.sniff(content) == 90
     [one] = read_text(content).kernels
     assert (one.name, one.time_s) == ("k(int)", pytest.approx(46.31e-3))
+
+
+@pytest.mark.parametrize("many", [1, 40])  # one by one, and in columns
+def test_gpus_and_processes_that_are_taken_for_one_rank_are_warned_of(many: int) -> None:
+    launches = [rows(("gpu__time_duration.sum", "us", "5"), key=str(at)) for at in range(2 * many)]
+    second = [one.replace('"77"', '"78"').replace('"0","8.0"', '"1","8.0"') for one in launches[many:]]
+    text = "\n".join([HEADER, *launches[:many], *second])
+    found = read_text(text + "\n")
+    assert "kernels of 2 GPUs" in found.warnings and "kernels of 2 processes" in found.warnings
+    assert "may be" not in read_text("\n".join([HEADER, *launches]) + "\n").warnings

@@ -287,8 +287,22 @@ def test_sizes_that_rocprofv3_derives_are_bytes_of_the_memory() -> None:
     text = text.replace("TCC_EA_RDREQ_sum", "FETCH_SIZE").replace("TCC_EA_WRREQ_sum", "WRITE_SIZE")
     (kernel,) = found_in(text, rocprof.read).kernels
     assert kernel.bytes == {"dram": 2 * (3000 + 500) * 1024}
-    (kernel,) = found_in(text.replace("WRITE_SIZE", "X"), rocprof.read).kernels
-    assert kernel.bytes == {}
+    found = found_in(text.replace("WRITE_SIZE", "X"), rocprof.read)
+    assert found.kernels[0].bytes == {}
+    (one, *_) = [one for one in found.counters if one.metric == "FETCH_SIZE"]
+    assert (one.value, one.unit, one.printed, one.printed_unit) == (3000 * 1024, "byte", 3000, "KiB")
+    heads = "Dispatch_ID,GPU_ID,Kernel_Name,Start_Timestamp,End_Timestamp,FETCH_SIZE"
+    (one,) = found_in(f"{heads}\n0,4,k1,1000,2000,3\n", rocprof.read).counters
+    assert (one.value, one.unit, one.printed, one.printed_unit) == (3 * 1024, "byte", 3, "KiB")
+
+
+def test_copies_in_statistics_of_old_rocprof_are_no_kernels() -> None:
+    heads = '"Name","Calls","TotalDurationNs","AverageNs","Percentage"'
+    found = found_in(
+        f'{heads}\n"vecadd.kd",10,10000,1000,60\n"CopyHostToDevice",2,6000,3000,40\n', rocprof.read
+    )
+    assert [one.name for one in found.kernels] == ["vecadd.kd"]
+    assert [(one.name, one.count, one.time_s) for one in found.phases] == [("CopyHostToDevice", 2, 6e-6)]
 
 
 def test_table_with_steps_is_no_metrics_of_lightning_unless_it_has_epochs(tmp_path: Path) -> None:
@@ -521,3 +535,15 @@ def test_summary_of_a_diverged_training_keeps_its_rate() -> None:
     found = found_in(line, trainers.read)
     assert found.throughput is not None and found.throughput.examples_per_s == 50
     assert found.facts["train_runtime"] == 100.0 and "train_loss" not in found.facts
+
+
+def test_sums_of_nsys_by_grid_are_one_kernel() -> None:
+    heads = "Time (%),Total Time (ns),Instances,Avg (ns),Med (ns),Min (ns),Max (ns),StdDev (ns)"
+    heads += ",GridXYZ,BlockXYZ,Name"
+    rows = [
+        f"50.0,{time},{count},2000.0,2000.0,1000,3000,1.0,  {grid}   1    1,  128    1    1,gemm"
+        for time, count, grid in ((6000, 3, 16), (4000, 2, 32))
+    ]
+    (kernel,) = found_in("\n".join([heads, *rows]) + "\n", nsys.read).kernels
+    assert (kernel.name, kernel.launches, kernel.on_gpu) == ("gemm", 5, True)
+    assert kernel.time_s == pytest.approx(10e-6)

@@ -56,7 +56,7 @@ def test_counter_that_was_not_counted_goes_on_behind_the_gap() -> None:
     shown = [counter("a", 5, 1.0), counter("a", None, 2.0), counter("a", 7, 3.0)]
     assert [r.values for r in rows(*shown)] == [(0.0,), (5.0,), (0.0,), (7.0,)], "it falls: it began again"
     covered = [one._replace(coverage=0.0 if one.value is None else 1.0) for one in shown]
-    assert [r.values for r in rows(*covered)] == [(0.0, 1.0), (5.0, 1.0), (5.0, 0.0), (12.0, 1.0)]
+    assert [r.values for r in rows(*covered)] == [(0.0, None), (5.0, 1.0), (5.0, 0.0), (12.0, 1.0)]
     first = [counter("a", None, 1.0), counter("a", 7, 2.0)]
     assert [(r.time_ns, r.values) for r in rows(*first)] == [
         (BEGIN + SECOND, (0.0,)),

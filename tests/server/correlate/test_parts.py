@@ -34,6 +34,20 @@ def by_part(found: list[PartTotal]) -> dict[tuple[str, str], PartTotal]:
     return {(t.instance, t.metric.name): t for t in found}
 
 
+@pytest.mark.parametrize("cut", range(5))
+def test_time_in_which_nothing_was_counted_does_not_count(cut: int) -> None:
+    share = metric("sent.coverage", GAUGE, True)._replace(coverage_of="sent")
+    covered = sampled(*(("a", at, sent, 0) for at, sent in enumerate((0, 100, 100, 200))))
+    covered |= {"sent.coverage": np.array([1.0, 1.0, 0.0, 1.0])}
+    fell = sampled(*(("a", at, sent, 0) for at, sent in enumerate((0, 100, 0, 100))))
+    for samples, metrics in ((covered, [SENT, share]), (fell, [SENT])):
+        both = [
+            summarise(take(samples, mine), metrics) for mine in np.split(np.arange(4), [cut]) if len(mine)
+        ]
+        total = by_part(totals(concatenate(both), metrics))["a", "sent"]
+        assert (total.grown, total.seconds) == (200, 2)
+
+
 def test_each_part_is_counted_apart() -> None:
     samples = sampled(("eth0", 0, 100, 1), ("eth1", 0, 0, 5), ("eth0", 10, 400, 3), ("eth1", 10, 7, 5))
     found = by_part(totals(summarise(samples, [SENT, LOAD]), [SENT, LOAD]))

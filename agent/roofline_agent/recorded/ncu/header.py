@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 NAMES = ("Kernel Name", "Metric Name")  # one of which every header has
-PRINTED = ("kernel name", "device", "cc", "grid size", "block size", "invocations")
+PRINTED = ("kernel name", "device", "cc", "grid size", "block size", "invocations", "process id")
 _COLUMN_UNIT = re.compile(r"^(?P<name>\S+)\s*\[(?P<unit>[^\]]*)\]$")  # "dram__bytes.sum [Mbyte]"
 _WORDS = """ID, Process ID, Process Name, Host Name, Kernel Name, Kernel Time, Context, Stream, Block Size,
 Grid Size, Device, CC, Section Name, Invocations, Body Item Label"""

@@ -31,6 +31,7 @@ class PrintedLaunch(NamedTuple):
     count: int = 1  # type: ignore[assignment]  # the field's word, though tuples have a method of that name
     table: MetricTable | None = None  # instead of `metrics`, with
     values: tuple[str, ...] = ()  # the cells of its rows
+    process: str = ""
 
     @property
     def cells(self) -> Iterable[str]:
@@ -119,11 +120,11 @@ def printed(
     values: tuple[str, ...] = (),
 ) -> PrintedLaunch:
     """A launch. shown: its cells of PRINTED."""
-    kernel, device, cc, grid, block, times = shown
+    kernel, device, cc, grid, block, times, process = shown
     count = times.replace(",", "") if times else ""
     is_count = count.isascii() and count.isdigit() and len(count) < 15
     many = int(count) if is_count else 1
-    return PrintedLaunch(kernel, metrics, line, device, cc, grid, block, many, table, values)
+    return PrintedLaunch(kernel, metrics, line, device, cc, grid, block, many, table, values, process)
 
 
 @lru_cache(maxsize=4096)

@@ -29,6 +29,7 @@ from .text_tables import NcuTextTables
 MAX_FORMS = 10_000  # of tables' linear forms that are kept
 WORTH_A_FORM = 8  # launches: to find a form costs as much as reading some
 FEW = 4  # launches, which are read sooner one by one
+MAX_RANKS = 1000  # GPUs and processes that are told apart
 MAX_COUNTERS = 20_000  # a raw page has hundreds of columns; what is read is bounded, not what may be imported
 
 _SIGNS = (
@@ -38,6 +39,11 @@ _SIGNS = (
     (re.compile(r"^==(?:ERROR|WARNING)== ", re.MULTILINE), 60),
 )
 _NO_TABLE = "no table of kernels is here: nothing was profiled, or it went elsewhere (ncu's -o, --log-file)"
+# Columns that tell ranks apart.
+_SEVERAL = {
+    "device": "kernels of {} GPUs, which may be those of several ranks: all are taken for one rank",
+    "process id": "kernels of {} processes, which may be several ranks: all are taken for one rank",
+}
 DEVICE = ncu_metrics.DEVICE_NAME
 _ATTRIBUTES = (ncu_metrics.DEVICE_NAME, ncu_metrics.CC_MAJOR, ncu_metrics.CC_MINOR)
 
@@ -60,6 +66,7 @@ def read(text: Text, found: Collector) -> None:
             reader.take(some)
     text_tables.end()
     others.end()
+    reader.warn_of_ranks()
     if not reader.launches and not others.is_session:
         found.warn(_NO_TABLE)
 
@@ -69,6 +76,7 @@ class _NcuReader:
 
     def __init__(self, found: Collector, decimals: Decimals, cc: str) -> None:
         self.launches = 0
+        self._ranks: dict[str, set[str]] = {column: set() for column in _SEVERAL}
         self._roofs: dict[str, RecordedCeiling] = {}
         self._found = found
         self._decimals = decimals
@@ -86,6 +94,8 @@ class _NcuReader:
 
     def take(self, printed: PrintedLaunch, keeps_others: bool = True) -> None:
         self.launches += 1
+        self._note_rank("device", printed.device)
+        self._note_rank("process id", printed.process)
         if printed.count < 1:
             self._found.warn("a row of 0 invocations; it is left out", printed.line)
             return
@@ -127,6 +137,10 @@ class _NcuReader:
         if not self._decimals.are_known:
             self._decimals.look_at(block.marked_cells(), block.line + block.first)
         compiled, keeps = self._compiled(block.table), self._found.launches is not None
+        for column in self._ranks:
+            distinct = block.distinct(column)
+            for name in distinct.texts if distinct is not None else ():
+                self._note_rank(column, name.strip())
         kinds = self._kinds(block, compiled)
         if kinds is None:
             self._take_each(block, range(block.launches))
@@ -146,6 +160,16 @@ class _NcuReader:
             some, after = [], left
         self._take_columns(block, compiled, some, kept)
         self._take_each(block, after.nonzero()[0].tolist(), kept)
+
+    def _note_rank(self, column: str, name: str) -> None:
+        if name and len(self._ranks[column]) < MAX_RANKS:
+            self._ranks[column].add(name)
+
+    def warn_of_ranks(self) -> None:
+        """Of GPUs and processes that the file holds together."""
+        for column, names in self._ranks.items():
+            if len(names) > 1:
+                self._found.warn(_SEVERAL[column].format(len(names)))
 
     def _take_each(self, block: LaunchBlock, places: Iterable[int], kept: int = 0) -> None:
         """kept: launches from the first on whose other metrics are kept already."""

@@ -13,6 +13,7 @@ from .amd import reading_of, weighed, work_of
 
 NANOSECOND = 1e-9
 MAX_COUNTERS = 20_000  # values that are neither FLOPs nor bytes
+_IN_KIB = ("fetch_size", "write_size")
 _USED = ("sq_insts_valu_", "tcc_ea", "tcc_bubble")
 
 
@@ -123,5 +124,13 @@ def is_other(counter: str) -> bool:
     return not counter.lower().startswith(_USED)
 
 
+def scale_of(counter: str) -> float:
+    """What one of it is: sizes are in KiB."""
+    return 1024.0 if counter.lower() in _IN_KIB else 1.0
+
+
 def other(name: str, gpu: str, value: float | None = None) -> Counter:
-    return Counter(name, name, value, "1", f"gpu {gpu or 0}", kind="gauge", printed=value)
+    scale = scale_of(name)
+    base, printed = ("byte", "KiB") if scale != 1 else ("1", "")
+    scaled, where = None if value is None else scale * value, f"gpu {gpu or 0}"
+    return Counter(name, name, scaled, base, where, kind="gauge", printed=value, printed_unit=printed)

@@ -111,7 +111,7 @@ class _NsysReader:
         self._tables = 0
         self._is_repeated = False  # this table
         self._first_tables: dict[str, int] = {}  # of calls and ranges
-        self._kernels: list[Kernel] = []  # sums
+        self._kernels: dict[str, tuple[int, float]] = {}  # sums
         self._calls: dict[str, tuple[int, float]] = {}  # sums
         self._traced_calls: set[str] = set()
         self._devices: set[str] = set()
@@ -171,7 +171,9 @@ class _NsysReader:
         time_s, count, name = _seconds(row, "total time"), row.number("instances"), row.text("name")
         if time_s is None or not count or not name:
             return False
-        self._kernels.append(Kernel(name, int(count), time_s, None, {}, on_gpu=True))
+        # A report by sizes of grid and block has a row for each of them.
+        count_before, time_before = self._kernels.get(name, (0, 0.0))
+        self._kernels[name] = (count_before + int(count), time_before + time_s)
         return True
 
     def _activity(self, row: TableRow) -> bool:
@@ -315,8 +317,8 @@ class _NsysReader:
             self._kernels.clear()
             self._copies.clear()
             self._sizes.clear()
-        for kernel in self._kernels:
-            self._found.kernel(kernel)
+        for name, (count, time_s) in self._kernels.items():
+            self._found.kernel(Kernel(name, count, time_s, None, {}, on_gpu=True))
         for name, (count, time_s) in self._calls.items():
             if name not in self._traced_calls:
                 self._found.phase(name, time_s, count)

@@ -15,7 +15,7 @@ from ..collector import Collector
 from ..columns import WantedColumns, first_of_each, groups, repeated, spread, sums_by
 from ..recording import Launch
 from ..text import Text
-from .dispatches import NANOSECOND, Dispatch, DispatchColumns, Dispatches, is_other, other
+from .dispatches import NANOSECOND, Dispatch, DispatchColumns, Dispatches, is_other, other, scale_of
 from .rows import Header, TableBlock, TableRow, headers_in, read_all, sizes_of
 
 MOST_SUMS = 1 << 20  # dispatches times counters of a block
@@ -30,6 +30,7 @@ _IDENTITY = frozenset(_WORDS.split())
 _DOMAIN = re.compile(
     r"[A-Z]+(?:_[A-Z]+)*_API(?:_EXT)?|KERNEL_DISPATCH|MEMORY_COPY|MEMORY_ALLOCATION|SCRATCH_MEMORY"
 )
+_COPY = re.compile(r"Copy(?:Host|Device)To(?:Host|Device)")  # of rocprof before v3
 # Functions are bare names; RCCL's kernels begin as its functions do.
 _CALL = re.compile(
     r"(?:__)?(?:hip|hsa|roctx)\w*|(?:SCRATCH_)?MEMORY_\w+|(?:nccl|rccl|msccl)(?!\w*[Kk]ernel)[A-Z]\w*"
@@ -141,7 +142,7 @@ class _RocprofReader:
             self._found.warn(
                 "sums of whole domains (domain_stats) are left out: kernel_stats has the kernels"
             )
-        elif _CALL.fullmatch(name):
+        elif _CALL.fullmatch(name) or _COPY.fullmatch(name):
             self._found.phase(name, total * NANOSECOND, int(calls))
         else:
             self._found.launch(Launch(name, total * NANOSECOND, library="hip", count=int(calls)))
@@ -212,7 +213,8 @@ class _RocprofReader:
             if agents is not None:
                 which = which + agents.which[whole][kept]
             values = table[dispatches[kept], names.which[kept]]
-            self._found.counters.extend(likes, which, {"value": values, "printed": values})
+            scaled = values * spread(list(map(scale_of, names.texts)), names.which[kept])
+            self._found.counters.extend(likes, which, {"value": scaled, "printed": values})
         if len(left):
             self._dispatches.warn_of_room(len(set(dispatches[left].tolist())))
 
