@@ -7,9 +7,9 @@ import numpy as np
 from ...correlate.steps import SERVING_ROLES
 from ...records import EventKind, rows
 from ...sentences import steps as texts
-from ...sentences.reasons import UNREADABLE
+from ...sentences.reasons import NO_STEPS_IN_FILES, UNREADABLE
 from ...store.view import JobView
-from .reasons import HOOK, unreadable
+from .reasons import HOOK, is_recorded, marks_refused, unreadable
 
 
 def why_none(view: JobView, number: int) -> str:
@@ -27,6 +27,10 @@ def why_none(view: JobView, number: int) -> str:
         return texts.idle_hooks(list(hooks))
     if not any(who.rank == number for who in view.process_lifetimes):
         return texts.NO_AGENT
+    if is_recorded(view, number):
+        return NO_STEPS_IN_FILES
+    if marks := marks_refused(view, number):
+        return texts.refused(marks)
     wrapped = rows(view.events) > 0 and bool(
         np.any((view.events["rank"] == number) & (view.events["kind"] == EventKind.KERNELS_COVERED))
     )
