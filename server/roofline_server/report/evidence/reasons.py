@@ -36,6 +36,12 @@ def is_recorded(view: JobView, number: int) -> bool:
     return bool(processes) and all(who.framework == RECORDED for who in processes)
 
 
+def has_marked(view: JobView, number: int) -> bool:
+    """Whether a rank that has ended is known to have marked the end of a step."""
+    mine = processes_of_ranks(view).get(number, [])
+    return any(view.process_lifetimes[who].ending.step is not None for who in mine)
+
+
 @once
 def marks_refused(view: JobView, number: int) -> str:
     """Which marks were refused on the nodes of a rank while it was there, which may have been its own; "":
@@ -64,7 +70,7 @@ def unreadable(view: JobView) -> Sequence[str]:
 def _reported(view: JobView, number: int) -> dict[str, str]:
     facts = view.facts.get(number, {})
     hooks = {name.removeprefix(HOOK): state for name, state in facts.items() if name.startswith(HOOK)}
-    steps = {"steps": texts.no_step_marks(hooks, marks_refused(view, number))}
+    steps = {"steps": texts.no_step_marks(hooks, marks_refused(view, number), has_marked(view, number))}
     processes = processes_of_ranks(view).get(number, [])
     if not processes:
         return steps | dict.fromkeys(("cpu", "tcp", "flops", "dram", "energy"), texts.NO_AGENT)

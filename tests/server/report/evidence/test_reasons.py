@@ -61,3 +61,15 @@ def test_files_without_steps_are_not_said_to_lack_a_hook(tmp_path: Path) -> None
     assert view is not None
     (number,) = view.ranks
     assert why_none(view, number) == reasons_of(view, number)["steps"] == texts.NO_STEPS_IN_FILES
+
+
+def test_rank_with_a_single_mark_is_not_said_to_have_marked_nothing(tmp_path: Path) -> None:
+    store, host = open_store(tmp_path), Host("a", CPU)
+    host.greet(store)
+    ended = pb.Event(kind=pb.EVENT_KIND_RANK_EXITED, rank=0, begin_ns=FIRST + S, end_ns=FIRST + S, step=0)
+    found = marks([(0, BORDER, 0, 8, FIRST)])
+    host.put(store, batch(1, FIRST, FIRST + 3 * S, ranks=[rank()], marks=found, events=[ended]))
+    view = store.view("job")
+    assert view is not None
+    (number,) = view.ranks
+    assert why_none(view, number) == reasons_of(view, number)["steps"] == texts.ONE_MARK
