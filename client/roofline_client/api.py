@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from .address import check_address
 from .connection import Connection
 from .errors import Refused
+from .newest import resolve_job
 from .questions import ExperimentQuestions, JobQuestions, Steps, step_range
 from .results import ComparisonResult, Jobs, Machines
 from .tables.names import several
@@ -26,8 +27,8 @@ class Client(Connection):
     `Connection` with plain records."""
 
     def job(self, job: str | int) -> JobQuestions:
-        """What can be asked about one job; nothing is asked yet."""
-        return JobQuestions(self, str(job))
+        """What can be asked about one job; nothing is asked yet, but for "last" which one that is."""
+        return JobQuestions(self, resolve_job(self, str(job)))
 
     def experiment(self, name: str = "", jobs: Sequence[str] = ()) -> ExperimentQuestions:
         """What can be asked about all jobs tagged experiment=NAME, or about these jobs. Raises Refused when

@@ -11,8 +11,8 @@ from mcp.types import ToolAnnotations
 
 from . import __version__
 from .api import connect
-from .commands.options import resolve_job
 from .errors import ClientError
+from .newest import resolve_job
 from .step_range import parse_steps
 from .tables import efficiencies, job_comparisons, screen, text
 from .tables import jobs as job_list

@@ -46,7 +46,7 @@ EXTRAS = {
     "page": ("starlette", "uvicorn", "sse_starlette", "jinja2", "plotly", "python_multipart"),
 }
 # A disk that is full or fails, a quota that is used up, a file as large as it may be.
-UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF)
 
 
 class Command(NamedTuple):
@@ -202,6 +202,13 @@ def _allow_any_encoding() -> None:
         sys.stdout.reconfigure(errors="replace")
 
 
+def _have_stdout() -> None:
+    """Where it is closed (`>&-`) Python has none: one to which nothing can be written, so that this is said
+    where something is, and no file or connection gets its number."""
+    if sys.stdout is None:
+        sys.stdout = io.TextIOWrapper(io.BufferedWriter(io.FileIO(os.open(os.devnull, os.O_RDONLY), "w")))
+
+
 def main() -> None:
     """Run the command line; every known error is one line and its own exit code."""
     interrupts.raise_once()
@@ -216,6 +223,7 @@ def main() -> None:
 
 def _run() -> None:
     try:
+        _have_stdout()
         _allow_any_encoding()
         app(with_seconds(sys.argv[1:]))
     except ClientError as error:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from .connection import Connection
+from .errors import UsageError
 from .results.jobs import ReportResult, StragglersResult, WhatIfResult
 from .results.models import (
     BreakdownResult,
@@ -24,6 +25,8 @@ Steps = str | int | tuple[int | None, int | None]
 def step_range(steps: Steps) -> tuple[int | None, int | None]:
     """(first, last), inclusive, of "10:90", "10:", ":90", 10, (10, None), "all" or "". Raises UsageError."""
     if isinstance(steps, tuple):
+        if len(steps) != 2 or any(type(bound) not in (int, type(None)) for bound in steps):
+            raise UsageError(f"steps {steps!r} must be (FIRST, LAST), as (10, 90) or (10, None)")
         return checked(*steps)
     return parse_steps(str(steps))
 

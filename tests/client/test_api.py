@@ -333,6 +333,20 @@ def test_job_may_be_a_number_and_what_cannot_be_asked_for_is_said() -> None:
             client.what_if("42", rank=3)
 
 
+def test_last_is_the_newest_job() -> None:
+    jobs = pb.ListJobsResponse(jobs=[pb.Job(job="41", begin_ns=1), pb.Job(job="42/2", begin_ns=2)])
+    with serving(report=answer(pb.Report()), jobs=answer(jobs)) as asked, connect(asked.address) as client:
+        client.job("last").report()
+        assert asked.requests[-1].job == "42/2"
+
+
+@pytest.mark.parametrize("steps", [(3,), (1, 2, 3), ("1", 2), ()])
+def test_steps_that_are_no_range_are_refused(steps: Any) -> None:
+    refused = pytest.raises(UsageError, match=r"must be \(FIRST, LAST\)")
+    with connect("127.0.0.1:1") as client, refused:
+        client.job("42").report(steps)
+
+
 def test_port_of_odd_digits() -> None:
     with pytest.raises(Refused, match="HOST:PORT"):
         connect("head:7²")

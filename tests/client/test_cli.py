@@ -278,6 +278,14 @@ def test_output_that_grows_too_large_is_one_line(server: Asked, tmp_path: Path) 
     one_line(done, 1, "the output cannot be written (File too large)")
 
 
+def test_closed_output_is_one_line(server: Asked) -> None:
+    closed = ["sh", "-c", '"$@" >&-', "-", *COMMAND, "jobs", "--server", server.address]
+    for form in ("text", "json", "csv"):
+        command = [*closed, "--format", form]
+        done = subprocess.run(command, stderr=subprocess.PIPE, env=PLAIN, text=True, timeout=60)
+        one_line(done, 1, "the output cannot be written (Bad file descriptor)")
+
+
 @pytest.mark.parametrize("number", [errno.EDQUOT, errno.EIO, errno.ENOSPC])
 def test_output_that_cannot_be_written_is_one_line(number: int) -> None:
     code = (

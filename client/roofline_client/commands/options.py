@@ -12,7 +12,8 @@ from typing import Annotated, Any
 
 import typer
 
-from ..errors import NotFound
+from ..newest import LAST
+from ..newest import resolve_job as resolve_job
 from ..tables.names import clean
 from . import completion
 
@@ -72,7 +73,6 @@ RangeOption = Annotated[
 ]
 FORMATS = ("text", "json", "csv")
 YEAR_S = 366 * 86400
-LAST = "last"  # the newest job
 FormatOption = Annotated[str, typer.Option("--format", help="text, json or csv")]
 OVER = "a tag, or nodes, ranks, ps, batch, threads, ranks_per_node"
 EXIT_CODES = (
@@ -88,16 +88,6 @@ def one_job(argument: str, option: str) -> str:
     if not (argument or option):
         raise typer.BadParameter(f"give one that `roofline-client jobs` shows, or {LAST}", param_hint="JOB")
     return argument or option
-
-
-def resolve_job(client: Any, job: str) -> str:
-    """The id of a job; of "last" the newest one. Raises NotFound where there is none."""
-    if job != LAST:
-        return job
-    jobs = client.jobs()
-    if not jobs:
-        raise NotFound("no jobs yet: start `roofline-agent` on the nodes and a training")
-    return str(max(jobs, key=lambda one: one.begin_ns).job)
 
 
 def these_jobs(argument: str, options: Sequence[str] | None) -> list[str]:

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from .. import __version__
 from ..api import Client
 from ..errors import ClientError, UsageError
+from ..newest import resolve_job
 from ..step_range import parse_steps
 from ..tables import (
     agents,
@@ -46,11 +47,17 @@ class Document(NamedTuple):
             ]
             raise UsageError("; ".join(what))
         parse_steps(given.get("steps", ""))
-        return lambda client: self.ask(client, given)
+        return lambda client: self.ask(client, _named(client, given))
 
 
-JOB = {"job": "a job as the list of jobs names it"}
+JOB = {"job": "a job as the list of jobs names it, or last"}
 STEPS = {"steps": "FIRST:LAST, either end can be omitted; all: every step; default: the steady steps"}
+
+
+def _named(client: Client, given: Mapping[str, str]) -> Mapping[str, str]:
+    """With the newest job where "last" is asked for."""
+    jobs = {name: resolve_job(client, given[name]) for name in ("job", "first", "second") if name in given}
+    return {**given, **jobs}
 
 
 def _steps(given: Mapping[str, str]) -> dict[str, Any]:

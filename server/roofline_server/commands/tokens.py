@@ -58,6 +58,8 @@ def new(
 ) -> None:
     if "" in (user, jobs):
         raise typer.BadParameter("an empty limit would be none: leave it out for a reader of all jobs")
+    if not days:
+        raise typer.BadParameter("a token for 0 days could never be used to join", param_hint="--days")
     folder = access_of(data, context.obj)
     single = role != "agent" if once is None else once
     limit = Limit(user or "", jobs or "")
@@ -68,7 +70,7 @@ def new(
     except BadRequest as error:
         raise typer.BadParameter(str(error)) from None
     facts = limit._asdict() if any(limit) else {}
-    Audit(folder).add("token", token=token.id, role=role, name=name, joins=True, **facts)
+    Audit(folder).add("token", token=token.id, role=role, name=token.name, joins=True, **facts)
     program = "roofline-agent" if role == "agent" else "roofline-client"
     # Not as an argument, which all users of a machine see.
     where = address(data_of(data, context.obj))

@@ -11,6 +11,8 @@ from .wording import quantity
 NO_STEPS = "no steps"
 UNREADABLE = "cannot be read: files of the job are damaged or missing"
 NO_STEP_MARKS = "no step marks were received"
+ONE_MARK = "one mark was received, and a step lasts from one mark to the next: mark every step"
+NO_STEPS_IN_FILES = "the recorded files have no steps of it"
 NO_STEPS_SEEN = "no steps were seen"
 NO_RANK_HAS_STEPS = "no rank has steps"
 LESS_WORK = "steps become shorter because less is done in them"
@@ -21,8 +23,12 @@ REPLAYED = "ncu replayed all of these steps: how long they took says nothing abo
 _MARK = "mark them with roofline_step, or give `roofline-agent run --step-regex`"
 
 
-def no_step_marks(hooks: Mapping[str, str]) -> str:
-    """hooks: name -> its state, of the rank's process."""
+def no_step_marks(hooks: Mapping[str, str], refused: str = "", has_marked: bool = False) -> str:
+    """hooks: name -> its state, of the rank's process. refused: marks on its node at that time."""
+    if has_marked:
+        return ONE_MARK
+    if not hooks and refused:
+        return f"{NO_STEP_MARKS}; on its node {refused} was refused at that time"
     if not hooks:
         why = "no framework with a hook was imported, or Python ran with -I, -E or -S"
         return f"{NO_STEP_MARKS}: {why}; {_MARK}"

@@ -22,6 +22,11 @@ NO_HOOK = (
 )
 
 
+def refused(what: str) -> str:
+    """what: marks that were refused on its node at that time."""
+    return f"none were received; on its node {what} was refused at that time; {_MARK}"
+
+
 def failed_hooks(hooks: Sequence[tuple[str, str]]) -> str:
     """hooks: (name, how it failed)."""
     states = "; ".join(f"hook {name} {state}" for name, state in hooks)

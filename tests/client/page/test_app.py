@@ -354,6 +354,10 @@ def test_texts_that_are_no_token_lock_nobody_out(page: Page) -> None:
     assert tried == [403] * TRIES + [429]
 
 
+def test_last_is_the_newest_job(page: Page) -> None:
+    assert page.ask("/api/v1/report?job=last")[0] == 200
+
+
 def test_a_name_that_was_made_to_point_here_sees_nothing(page: Page) -> None:
     status, text, _ = page.ask("/api/v1/jobs", Host="evil.example:7645")
     assert status == 421 and "41" not in text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from pathlib import Path
@@ -26,6 +27,7 @@ from typer.testing import CliRunner
         (("--days", "3000000"), "'--days': 3e+06 must be at most 36500"),
         (("--days", "inf"), "'--days': inf must be at most 36500"),
         (("--days", "nan"), "'--days': "),
+        (("--days", "0"), "a token for 0 days could never be used"),
     ],
 )
 def test_token_that_cannot_be_is_a_usage_error(
@@ -35,6 +37,13 @@ def test_token_that_cannot_be_is_a_usage_error(
     done = CliRunner().invoke(app, ["token", "new", *options])
     assert done.exit_code == 2 and why in " ".join(done.output.split())
     assert Tokens(tmp_path).all() == []
+
+
+def test_audit_names_whom_a_token_is_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tokens, "access_of", lambda *_: tmp_path)
+    monkeypatch.setattr(tokens, "join_token", lambda *_: "")
+    assert CliRunner().invoke(app, ["token", "new", "--role", "reader", "--user", "alice"]).exit_code == 0
+    assert json.loads((tmp_path / "audit.log").read_text())["name"] == "alice"
 
 
 @pytest.mark.parametrize("days", [3e6, 1e300, float("inf")])

@@ -7,9 +7,9 @@ import numpy as np
 from ...correlate.steps import SERVING_ROLES
 from ...records import EventKind, rows
 from ...sentences import steps as texts
-from ...sentences.reasons import UNREADABLE
+from ...sentences.reasons import NO_STEPS_IN_FILES, ONE_MARK, UNREADABLE
 from ...store.view import JobView
-from .reasons import HOOK, unreadable
+from .reasons import HOOK, has_marked, is_recorded, marks_refused, unreadable
 
 
 def why_none(view: JobView, number: int) -> str:
@@ -23,10 +23,16 @@ def why_none(view: JobView, number: int) -> str:
     failed = [(name, state) for name, state in hooks.items() if state.startswith("failed")]
     if failed:
         return texts.failed_hooks(failed)
+    if has_marked(view, number):
+        return ONE_MARK
     if hooks:
         return texts.idle_hooks(list(hooks))
     if not any(who.rank == number for who in view.process_lifetimes):
         return texts.NO_AGENT
+    if is_recorded(view, number):
+        return NO_STEPS_IN_FILES
+    if marks := marks_refused(view, number):
+        return texts.refused(marks)
     wrapped = rows(view.events) > 0 and bool(
         np.any((view.events["rank"] == number) & (view.events["kind"] == EventKind.KERNELS_COVERED))
     )

@@ -17,6 +17,8 @@ from .node_counters import DRAM, ENERGY
 # Of evidence whose absence has a reason.
 KINDS = ("steps", "phases", "wait", "examples", "flops", "perf", "cpu", "tcp", "dram", "energy")
 SAMPLED = "cost.kernels"  # the fact of a rank whose kernels are recorded in a sample of its steps
+A_MARK = "a mark "  # how what agents say of a mark that they refused begins
+SENT_WITHIN_NS = 10_000_000_000  # after it was refused
 HOOK = "hook."  # how the names of facts begin that are states of hooks
 
 
@@ -26,6 +28,32 @@ HELD = {"process": "cpu", "tcp": "tcp", "kernels": "flops", "calls": "flops", "s
 
 def reasons_of(view: JobView, number: int) -> dict[str, str]:
     return _reported(view, number) | dict.fromkeys(unreadable(view), texts.UNREADABLE)
+
+
+def is_recorded(view: JobView, number: int) -> bool:
+    """Whether all that is known of a rank comes from files."""
+    processes = processes_of_ranks(view).get(number, [])
+    return bool(processes) and all(who.framework == RECORDED for who in processes)
+
+
+def has_marked(view: JobView, number: int) -> bool:
+    """Whether a rank that has ended is known to have marked the end of a step."""
+    mine = processes_of_ranks(view).get(number, [])
+    return any(view.process_lifetimes[who].ending.step is not None for who in mine)
+
+
+@once
+def marks_refused(view: JobView, number: int) -> str:
+    """Which marks were refused on the nodes of a rank while it was there, which may have been its own; "":
+    none."""
+    for who in processes_of_ranks(view).get(number, []):
+        life, events = view.process_lifetimes[who], view.watched.get(who.node, {})
+        if rows(events):
+            then = (events["end_ns"] >= life.first_ns) & (events["time_ns"] <= life.last_ns + SENT_WITHIN_NS)
+            found = events["text"][then & (events["kind"] == EventKind.REFUSED)].tolist()
+            if marks := next((text for text in map(str, found) if text.startswith(A_MARK)), ""):
+                return marks
+    return ""
 
 
 @once
@@ -42,13 +70,13 @@ def unreadable(view: JobView) -> Sequence[str]:
 def _reported(view: JobView, number: int) -> dict[str, str]:
     facts = view.facts.get(number, {})
     hooks = {name.removeprefix(HOOK): state for name, state in facts.items() if name.startswith(HOOK)}
-    steps = {"steps": texts.no_step_marks(hooks)}
+    steps = {"steps": texts.no_step_marks(hooks, marks_refused(view, number), has_marked(view, number))}
     processes = processes_of_ranks(view).get(number, [])
     if not processes:
         return steps | dict.fromkeys(("cpu", "tcp", "flops", "dram", "energy"), texts.NO_AGENT)
-    if all(who.framework == RECORDED for who in processes):
+    if is_recorded(view, number):
         kinds = ("cpu", "tcp", "flops", "perf", "dram", "energy")
-        return steps | dict.fromkeys(kinds, texts.NOT_IN_FILES)
+        return {"steps": texts.NO_STEPS_IN_FILES} | dict.fromkeys(kinds, texts.NOT_IN_FILES)
     nodes = tuple(sorted({who.node for who in processes}))
     wrapped = number in _wrapped(view)
     flops = texts.LIBRARIES_IDLE if wrapped else texts.NOT_WRAPPED

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 from roofline.v1 import ingest_pb2 as pb
+from roofline_server.records import RECORDED
+from roofline_server.report.evidence.no_steps import why_none
 from roofline_server.report.evidence.reasons import reasons_of
 from roofline_server.sentences import reasons as texts
 
@@ -35,3 +37,39 @@ def test_rank_without_kernels_says_why(tmp_path: Path, events: list[pb.Event], r
     assert view is not None
     (number,) = view.ranks
     assert reasons_of(view, number)["flops"] == reason
+
+
+def test_rank_beside_refused_marks_is_not_said_to_have_marked_nothing(tmp_path: Path) -> None:
+    gone = "a mark from a process that has gone"
+    store, host = open_store(tmp_path), Host("a", CPU)
+    host.greet(store)
+    refused = pb.Event(kind=pb.EVENT_KIND_REFUSED, rank=-1, begin_ns=FIRST, end_ns=FIRST, count=12, text=gone)
+    later = pb.Event(kind=pb.EVENT_KIND_REFUSED, rank=-1, begin_ns=FIRST, end_ns=FIRST, text="what a wrapper")
+    host.put(store, batch(1, FIRST, FIRST + 3 * S, ranks=[rank()], events=[later, refused]))
+    view = store.view("job")
+    assert view is not None
+    (number,) = view.ranks
+    assert gone in why_none(view, number) and "none were marked" not in why_none(view, number)
+    assert gone in reasons_of(view, number)["steps"]
+
+
+def test_files_without_steps_are_not_said_to_lack_a_hook(tmp_path: Path) -> None:
+    store, host = open_store(tmp_path), Host("a", CPU)
+    host.greet(store)
+    host.put(store, batch(1, FIRST, FIRST + 3 * S, ranks=[rank(framework=RECORDED)]))
+    view = store.view("job")
+    assert view is not None
+    (number,) = view.ranks
+    assert why_none(view, number) == reasons_of(view, number)["steps"] == texts.NO_STEPS_IN_FILES
+
+
+def test_rank_with_a_single_mark_is_not_said_to_have_marked_nothing(tmp_path: Path) -> None:
+    store, host = open_store(tmp_path), Host("a", CPU)
+    host.greet(store)
+    ended = pb.Event(kind=pb.EVENT_KIND_RANK_EXITED, rank=0, begin_ns=FIRST + S, end_ns=FIRST + S, step=0)
+    found = marks([(0, BORDER, 0, 8, FIRST)])
+    host.put(store, batch(1, FIRST, FIRST + 3 * S, ranks=[rank()], marks=found, events=[ended]))
+    view = store.view("job")
+    assert view is not None
+    (number,) = view.ranks
+    assert why_none(view, number) == reasons_of(view, number)["steps"] == texts.ONE_MARK
