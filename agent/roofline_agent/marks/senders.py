@@ -42,6 +42,7 @@ class MarkConnection:
         self.look_ns = 0  # when to look for the wrapped rank again
         self.fewer = 1  # as the wrapper was asked
         self.has_marked = False
+        self.trains = False  # it is known to the discovery as a process that marks
         self.several: dict[int, Rank] = {}  # a wrapper's: by pid, the ranks that its command has started
         self.seen = False  # a wrapper's: its command was a rank as it began
         self.seen_told = False
@@ -82,6 +83,9 @@ class Senders:
         rank, now = self.rank_of(connection, peer), self._clock()
         if rank is None:
             return None
+        if not connection.trains and not connection.wrapped_pid:
+            connection.trains = True
+            rank = self._first_mark(connection, peer, rank)
         self._marked[rank.pid] = now
         claimed = self._discovery.rivals.get(rank.pid)
         if claimed is not None or len(self._marked) > MOST_MARKED:
@@ -90,6 +94,15 @@ class Senders:
             return rank
         self._discovery.tell_apart(claimed)
         return self.rank_of(connection, peer)
+
+    def _first_mark(self, connection: MarkConnection, peer: PeerProcess, before: Rank) -> Rank:
+        """The rank of a process that has just begun to mark: itself, if what it was a part of marks none."""
+        rank = self._discovery.trains(peer.pid) or before
+        if rank != before:
+            connection.rank = rank
+            connection.facts = list(connection.all_facts.values())
+            self.hand_over_facts(connection, rank)
+        return rank
 
     def wraps(self, connection: MarkConnection, peer: PeerProcess, pid: int) -> None:
         """A process has reported that it is a wrapper, which has started `pid`."""
@@ -119,6 +132,9 @@ class Senders:
         is kept as long as no other follows: a profiler sends its kernels after the end.
         """
         pid, now = connection.wrapped_pid, self._clock()
+        idle = connection.rank is not None and self._discovery.is_idle(connection.rank)
+        if idle:
+            connection.rank, connection.facts = None, list(connection.all_facts.values())
         if pid in (0, UNKNOWN) or now < connection.look_ns:
             return self._as_now(connection)
         if connection.rank is not None and self._discovery.is_alive(connection.rank):
@@ -134,6 +150,8 @@ class Senders:
         elif found:
             # When this one has exited the next is looked for at once.
             connection.rank, connection.look_ns = found[0], 0
+            if idle:
+                connection.several[found[0].pid] = found[0]  # its command ends as a launcher
             self.hand_over_facts(connection, found[0])
         elif connection.rank is None and self._owner(pid) is None:
             connection.rank = self._ended(pid, peer)

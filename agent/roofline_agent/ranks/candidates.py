@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import NamedTuple
 
 from .claims import Claim
@@ -57,3 +57,17 @@ def starters_among(candidates: Mapping[int, Candidate]) -> Iterator[int]:
             if not above.reported and above.identity == candidate.outside:
                 yield above.pid
             above = candidates.get(above.parent)
+
+
+def idle_above(one: Candidate, candidates: Mapping[int, Candidate], training: Collection[int]) -> list[int]:
+    """Processes that have only started this one, which trains: they have its identity, and train nothing.
+    None if it belongs to one that trains."""
+    idle = []
+    above = candidates.get(one.parent)
+    while above is not None and one.belongs_to(above):
+        if above.pid in training:
+            return []
+        if not above.launcher:
+            idle.append(above.pid)
+        above = candidates.get(above.parent)
+    return idle

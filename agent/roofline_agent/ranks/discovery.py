@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 
 from ..records import Rank
 from . import pods
 from .candidate_reader import CandidateReader
-from .candidates import Candidate, is_child, starters_among
+from .candidates import Candidate, idle_above, is_child, starters_among
 from .claims import Claim, Claimed, moved_apart, rivals
 from .environments import Environments
 from .identity import MAX_NAME, Identity, is_disabled, named_job
@@ -57,6 +57,8 @@ class Discovery:
         self._both_train: set[Claimed] = set()  # ranks of which several processes are seen to train
         self.rivals: dict[int, Claimed] = {}  # pid -> the rank that it and another process claim
         self._starters: set[int] = set()  # processes that are no ranks: they have started those that are
+        self._training: set[int] = set()  # processes that have sent steps
+        self._idle: set[int] = set()  # processes that are no ranks: they have only started those that train
         self._children: dict[int, Identity] = {}  # processes that are no ranks: a rank above gave them this
         self._left: list[Rank] = []  # what processes were taken for before it was known which rank they are
         self._ticks = os.sysconf("SC_CLK_TCK")
@@ -145,6 +147,8 @@ class Discovery:
             self._of_kernel.discard(pid)
             self._candidates.pop(pid, None)
             self._starters.discard(pid)
+            self._training.discard(pid)
+            self._idle.discard(pid)
             self._children.pop(pid, None)
             self._environments.forget(pid)
             self._reader.forget(pid)
@@ -195,6 +199,7 @@ class Discovery:
         if status is None:
             return None
         if self._children.pop(pid, None) is not None:
+            self._training.add(pid)
             self._update()
             return self._ranks.get(pid)
         environ = self._environments.variables(pid)
@@ -212,6 +217,18 @@ class Discovery:
         self._settle(pid)
         self._update()
         return self._ranks.get(pid)
+
+    def trains(self, pid: int) -> Rank | None:
+        """The rank that a process is which sends steps: a program that has only started it, and sends none
+        itself, is not."""
+        self._training.add(pid)
+        self._idle.discard(pid)
+        self._update()
+        return self.look_at(pid)
+
+    def is_idle(self, rank: Rank) -> bool:
+        """Whether it turned out that this process has only started the one that trains."""
+        return rank.pid in self._idle
 
     def report(self, pid: int, variables: Mapping[str, str]) -> None:
         """A process has reported which rank it is, in variables that its environment does not show."""
@@ -263,8 +280,11 @@ class Discovery:
         before = self._ranks
         new = set(starters_among(self._candidates)) - self._starters
         self._starters |= new
+        idle, below = self._find_idle()
+        new |= idle - self._idle
+        self._idle |= idle
         self._left += [before[pid] for pid in new if pid in before]
-        named = [one._replace(identity=self._names.identity_of(one)) for one in list(self._choose())]
+        named = [one._replace(identity=self._names.identity_of(one)) for one in list(self._choose(below))]
         found = self._names.keep_users_apart(named)
         claims = [one.claim for one in found]
         self._claimed = {one: self._claimed.get(one, self._scans) for one in claims}
@@ -302,13 +322,26 @@ class Discovery:
         """The job of another user that a rank says it is of; "": it is of its own."""
         return self._names.job_of_other(rank.pid)
 
-    def _choose(self) -> Iterator[Candidate]:
+    def _find_idle(self) -> tuple[set[int], set[int]]:
+        """Processes that have only started others which train, and these."""
+        idle, below = set(), set()
+        for pid in self._training & self._candidates.keys():
+            above = idle_above(self._candidates[pid], self._candidates, self._training)
+            if above and not self._candidates[pid].launcher:
+                idle.update(above)
+                below.add(pid)
+        return idle, below
+
+    def _choose(self, below: Collection[int]) -> Iterator[Candidate]:
         """The ranks among the candidates: no launchers, no children of a rank with the same identity, none
-        that have started ranks."""
+        that have started ranks. below: ranks though they are children."""
         for pid, candidate in self._candidates.items():
-            if is_child(candidate, self._candidates):
+            if pid in below:
+                self._children.pop(pid, None)
+                yield candidate
+            elif is_child(candidate, self._candidates):
                 self._children[pid] = candidate.identity
-            elif candidate.launcher or pid in self._starters:
+            elif candidate.launcher or pid in self._starters or pid in self._idle:
                 continue
             elif self._children.get(pid) != candidate.identity or candidate.reported:
                 yield candidate

@@ -11,9 +11,11 @@ LAUNCHERS = frozenset([
     "sh", "bash", "dash", "zsh", "ksh", "fish", "csh", "tcsh", "busybox",
     "env", "time", "timeout", "nice", "ionice", "nohup", "setsid", "stdbuf", "script",
     "numactl", "taskset", "chrt", "sudo", "su", "gosu", "xargs", "ssh", "tini", "dumb-init",
-    "perf", "strace", "ltrace", "gdb", "nsys", "ncu",
+    "perf", "strace", "ltrace", "gdb", "nsys", "ncu", "py-spy",
+    "make", "gmake", "parallel", "tmux", "screen", "SCREEN", "wandb",
     "unshare", "nsenter", "chroot", "bwrap", "docker", "podman", "runc", "crun", "enroot", "shifter",
     "uv", "conda", "mamba", "micromamba", "poetry", "pixi", "apptainer", "singularity",
+    "Apptainer runtime parent", "Singularity runtime parent", "appinit", "sinit",
     "srun", "mpirun", "mpiexec", "orterun", "orted", "prted", "prterun", "hydra_pmi_proxy",
     "torchrun", "horovodrun", "accelerate", "deepspeed", "roofline-agent", "roofline_agent",
 ])

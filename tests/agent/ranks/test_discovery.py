@@ -228,10 +228,17 @@ def test_training_is_no_launcher(line: str) -> None:
         "python -m torch.distributed.launch train.py",
         "uv run python train.py",
         "python /opt/conda/bin/conda run python train.py",
+        "perl /usr/bin/parallel -j2 ./train",
+        "python /usr/bin/wandb agent x/y",
+        "SCREEN",
     ],
 )
 def test_more_launchers(line: str) -> None:
     assert is_launcher(line.encode().split(b" "))
+
+
+def test_process_that_waits_for_a_container_is_a_launcher() -> None:
+    assert is_launcher([b"Apptainer runtime parent", b""])
 
 
 ONE, TWO = Identity("j", "worker", 0, 2, "x"), Identity("j", "worker", 1, 2, "x")
