@@ -66,7 +66,9 @@ class Daemon:
         self._lock = _lock(self.state)
         self._spool = Spool(self.state / "spool.db", config.spool_mb << 20)
         self.socket = config.socket_path(environ)
-        self._discovery = Discovery(default_job=config.job, socket=self.socket)
+        self._discovery = Discovery(
+            default_job=config.job, socket=self.socket, adopted=self.state / "adopted.json"
+        )
         everyone = os.getuid() == 0 or self.socket == SYSTEM_SOCKET
         self._listener = MarkListener(self.socket, everyone)
         self._receiver = MarkReceiver(self._listener, self._discovery)

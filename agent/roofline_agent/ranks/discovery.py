@@ -8,13 +8,13 @@ loader of a killed rank, or a helper of Ray's.
 
 from __future__ import annotations
 
-import itertools
 import os
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 
 from ..records import Rank
 from . import pods
+from .adopted import AdoptedIndices
 from .candidate_reader import CandidateReader
 from .candidates import Candidate, idle_above, is_child, starters_among
 from .claims import Claim, Claimed, moved_apart, rivals
@@ -38,9 +38,17 @@ LIST_AGAIN_SCANS = 8  # though no new process seems to have begun
 class Discovery:
     """Keeps the list of ranks of one node up to date at the cost of listing /proc."""
 
-    def __init__(self, proc: str = "/proc", default_job: str = "", socket: Path | None = None) -> None:
-        """socket: where this agent listens; ranks that have got another agent's socket are left to that."""
+    def __init__(
+        self,
+        proc: str = "/proc",
+        default_job: str = "",
+        socket: Path | None = None,
+        adopted: Path | None = None,
+    ) -> None:
+        """socket: where this agent listens; ranks that have got another agent's socket are left to that.
+        adopted: the file that keeps the indices of processes which marks alone made ranks."""
         self.processes = Processes(proc)
+        self._adopted = AdoptedIndices(self.processes, adopted)
         self._default_job = default_job
         self._environments = Environments(self.processes)
         self._reader = CandidateReader(self.processes, self._environments, default_job, socket)
@@ -210,7 +218,7 @@ class Discovery:
         role, index = pods.place_of(environ) or ("worker", None)
         if index is None:
             taken = {rank.index for rank in self._ranks.values() if (rank.job, rank.role) == (job, role)}
-            index = next(number for number in itertools.count() if number not in taken)
+            index = self._adopted.index_of(pid, status.start_ticks, job, role, taken)
         identity = Identity(job, role, index, 0, MARKS, environ.get(pods.POD, "")[:MAX_NAME])
         found = Candidate(pid, status.parent, status.start_ticks, uid, False, identity, named=True)
         self._candidates[pid] = found

@@ -602,6 +602,48 @@ def test_two_adopted_processes_are_two_ranks(tmp_path: Path) -> None:
     assert len({(r.job, r.role, r.index) for r in discovery.ranks.values()}) == 2
 
 
+def test_adopted_process_keeps_its_index_when_the_agent_is_started_again(tmp_path: Path) -> None:
+    kept = tmp_path / "adopted.json"
+    for pid in (11, 12, 13):
+        add_process(tmp_path, pid, {})
+    discovery = Discovery(str(tmp_path), "agents", adopted=kept)
+    before = {pid: discovery.adopt(pid, 5) for pid in (11, 12, 13)}
+    (tmp_path / "11").rename(tmp_path / "gone")
+    add_process(tmp_path, 14, {})
+    again = Discovery(str(tmp_path), "agents", adopted=kept)
+    after = {pid: again.adopt(pid, 5) for pid in (14, 13, 12)}
+    assert (after[12], after[13]) == (before[12], before[13])
+    assert after[14] is not None and after[14].index == 0, "11 has gone"
+    assert kept.stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "{",
+        "[]",
+        '{"boot": "another", "ranks": [[12, 100, "agents", "worker", 7]]}',
+        '{"boot": ""}',
+        '{"boot": "", "ranks": [7]}',
+        '{"boot": "", "ranks": [["x", 1, "", "", 0]]}',
+    ],
+)
+def test_kept_indices_that_say_nothing_are_not_used(text: str, tmp_path: Path) -> None:
+    (tmp_path / "adopted.json").write_text(text)
+    add_process(tmp_path, 12, {})
+    rank = Discovery(str(tmp_path), "agents", adopted=tmp_path / "adopted.json").adopt(12, 5)
+    assert rank is not None and rank.index == 0
+
+
+def test_indices_that_cannot_be_kept_cost_no_rank(tmp_path: Path, caplog: LogCaptureFixture) -> None:
+    discovery = Discovery(str(tmp_path), "agents", adopted=tmp_path / "missing" / "adopted.json")
+    for pid in (11, 12):
+        add_process(tmp_path, pid, {})
+        assert discovery.adopt(pid, 5) is not None
+    assert caplog.text.count("are not kept") == 1
+
+
 def spawn(command: list[str], **environ: str) -> subprocess.Popen[bytes]:
     child = subprocess.Popen(command, env=clean_environ(**environ), stdout=subprocess.PIPE)
     assert child.stdout is not None
