@@ -23,6 +23,7 @@ _OF_RENDEZVOUS = re.compile(rf"(ddp-|jax-)({_LOOPBACK.pattern})(?=[-:]|$)")
 _OF_LOCAL_CLUSTER = "tf-local-"
 _OF_NO_LAUNCH = ("openmpi", "pmix", "mpi", "slurm")  # the launcher names none of its launches
 _OF_MPI = ("openmpi", "pmix", "mpich", "mvapich")
+_OF_HYDRA = ("MPI_LOCALRANKID", "MPI_LOCALNRANKS", "HYDI_CONTROL_FD")  # mpirun of MPICH and Intel MPI
 _OF_ONE_RANK = ("ROOFLINE_ROLE", "ROOFLINE_RANK", "ROOFLINE_NAME")
 _BY_USER = ("ROOFLINE_ROLE", "ROOFLINE_RANK", "ROOFLINE_WRAPPED")
 # What a process may report of itself.
@@ -221,13 +222,22 @@ def _from_pmix(environ: Mapping[str, str]) -> Identity | None:
 
 
 def _from_mpich(environ: Mapping[str, str]) -> Identity | None:
-    """MPICH, Intel MPI, MVAPICH. Slurm sets the first of these, too."""
-    if environ.get("PMI_RANK") == environ.get("SLURM_PROCID", "-"):
+    """MPICH, Intel MPI, MVAPICH."""
+    if _is_pmi_of_srun(environ):
         return None
     found = _numbered(environ, "PMI_RANK", "PMI_SIZE", "horovod", "mpich", "mpi")
     return found or _numbered(
         environ, "MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE", "horovod", "mvapich", "mpi"
     )
+
+
+def _is_pmi_of_srun(environ: Mapping[str, str]) -> bool:
+    """Whether srun has set PMI_RANK. What mpirun starts in a batch script has that script's SLURM_PROCID, 0,
+    and in a step of srun's that of mpirun's own proxy."""
+    if environ.get("PMI_RANK") != environ.get("SLURM_PROCID", "-"):
+        return False
+    sizes = None, environ.get("SLURM_NTASKS"), environ.get("SLURM_STEP_NUM_TASKS")
+    return environ.get("PMI_SIZE") in sizes and not any(name in environ for name in _OF_HYDRA)
 
 
 def _from_jax(environ: Mapping[str, str]) -> Identity | None:

@@ -16,7 +16,8 @@ LAUNCHERS = frozenset([
     "unshare", "nsenter", "chroot", "bwrap", "docker", "podman", "runc", "crun", "enroot", "shifter",
     "uv", "conda", "mamba", "micromamba", "poetry", "pixi", "apptainer", "singularity",
     "Apptainer runtime parent", "Singularity runtime parent", "appinit", "sinit",
-    "srun", "mpirun", "mpiexec", "orterun", "orted", "prted", "prterun", "hydra_pmi_proxy",
+    "srun", "mpirun", "mpiexec", "mpiexec.hydra", "orterun", "orted", "prted", "prterun", "hydra_pmi_proxy",
+    "hydra_bstrap_proxy",
     "torchrun", "horovodrun", "accelerate", "deepspeed", "roofline-agent", "roofline_agent",
 ])
 LAUNCHER_MODULES = frozenset([
@@ -30,7 +31,8 @@ RESTARTING = frozenset([
 RESTARTING_MODULES = LAUNCHER_MODULES
 # What starts all ranks of a job on a node, or all there are.
 STARTING = frozenset([
-    "torchrun", "horovodrun", "accelerate", "deepspeed", "srun", "mpirun", "mpiexec", "orterun", "prterun",
+    "torchrun", "horovodrun", "accelerate", "deepspeed", "srun", "mpirun", "mpiexec", "mpiexec.hydra",
+    "orterun", "prterun",
 ])
 STARTING_MODULES = LAUNCHER_MODULES - {"roofline_agent"}
 # fmt: on

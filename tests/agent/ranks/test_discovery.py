@@ -231,6 +231,8 @@ def test_training_is_no_launcher(line: str) -> None:
         "perl /usr/bin/parallel -j2 ./train",
         "python /usr/bin/wandb agent x/y",
         "SCREEN",
+        "/opt/intel/bin/hydra_bstrap_proxy --upstream-host n1",
+        "mpiexec.hydra -n 2 python train.py",
     ],
 )
 def test_more_launchers(line: str) -> None:

@@ -57,6 +57,14 @@ JAX = {"JAX_COORDINATOR_ADDRESS": "node1:1234", "JAX_NUM_PROCESSES": "4", "JAX_P
         (SLURM, Identity("77", "worker", 6, 8, "slurm")),
         ({**SLURM, "PMI_RANK": "6", "PMI_SIZE": "8"}, Identity("77", "worker", 6, 8, "slurm")),
         ({**SLURM, "SLURM_PROCID": "0", **INTEL_MPI}, Identity("77", "horovod", 3, 4, "mpich")),
+        (
+            {**SLURM, "SLURM_PROCID": "3", "SLURM_NTASKS": "4", **INTEL_MPI},
+            Identity("77", "horovod", 3, 4, "mpich"),
+        ),
+        (
+            {**SLURM, "SLURM_PROCID": "0", "PMI_RANK": "0", "PMI_SIZE": "16"},
+            Identity("77", "horovod", 0, 16, "mpich"),
+        ),
         ({**SLURM, **TORCHRUN}, Identity("77", "ddp", 5, 8, "torchrun")),
         (JAX, Identity("jax-node1:1234", "worker", 2, 4, "jax")),
         ({**SLURM, **JAX}, Identity("77", "worker", 6, 8, "slurm")),
