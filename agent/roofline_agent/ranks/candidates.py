@@ -8,6 +8,9 @@ from typing import NamedTuple
 from .claims import Claim
 from .identity import NO_JOB, Identity
 
+# What has these variables may as well be a program that starts ranks, by a launcher of its own.
+_OF_STARTERS_TOO = ("slurm", "roofline", "kubernetes")
+
 
 class Candidate(NamedTuple):
     """A process that carries an identity."""
@@ -55,6 +58,18 @@ def starters_among(candidates: Mapping[int, Candidate]) -> Iterator[int]:
         above = candidates.get(candidate.parent) if candidate.reported else None
         while above is not None:
             if not above.reported and above.identity == candidate.outside:
+                yield above.pid
+            above = candidates.get(above.parent)
+
+
+def starters_of_launched(candidates: Mapping[int, Candidate]) -> Iterator[int]:
+    """Processes that have started others to which a launcher has given a rank of their own."""
+    for one in candidates.values():
+        is_launched = one.outside is not None and one.outside.framework not in _OF_STARTERS_TOO
+        above = candidates.get(one.parent) if is_launched else None
+        while above is not None:
+            of_starter = above.outside is not None and above.outside.framework in _OF_STARTERS_TOO
+            if of_starter and not (above.launcher or above.reported) and above.uid == one.uid:
                 yield above.pid
             above = candidates.get(above.parent)
 

@@ -16,7 +16,7 @@ from ..records import Rank
 from . import pods
 from .adopted import AdoptedIndices
 from .candidate_reader import CandidateReader
-from .candidates import Candidate, idle_above, is_child, starters_among
+from .candidates import Candidate, idle_above, is_child, starters_among, starters_of_launched
 from .claims import Claim, Claimed, moved_apart, rivals
 from .environments import Environments
 from .identity import MAX_NAME, Identity, is_disabled, named_job
@@ -66,7 +66,7 @@ class Discovery:
         self.rivals: dict[int, Claimed] = {}  # pid -> the rank that it and another process claim
         self._starters: set[int] = set()  # processes that are no ranks: they have started those that are
         self._training: set[int] = set()  # processes that have sent steps
-        self._idle: set[int] = set()  # processes that are no ranks: they have only started those that train
+        self._idle: set[int] = set()  # no ranks: they have started those, and train nothing
         self._children: dict[int, Identity] = {}  # processes that are no ranks: a rank above gave them this
         self._left: list[Rank] = []  # what processes were taken for before it was known which rank they are
         self._ticks = os.sysconf("SC_CLK_TCK")
@@ -270,7 +270,7 @@ class Discovery:
         """What processes were taken for that have since the last call turned out to be another rank, or to be
         none but to have started ranks."""
         found, self._left = self._left, []
-        return found
+        return [rank for rank in found if self._ranks.get(rank.pid) != rank]
 
     def claims(self) -> list[list[Rank]]:
         """Of each rank that several processes say they are: what those are, the one that has it first."""
@@ -331,8 +331,8 @@ class Discovery:
         return self._names.job_of_other(rank.pid)
 
     def _find_idle(self) -> tuple[set[int], set[int]]:
-        """Processes that have only started others which train, and these."""
-        idle, below = set(), set()
+        """Processes that have only started others which train, and of these those that are children."""
+        idle, below = set(starters_of_launched(self._candidates)) - self._training, set()
         for pid in self._training & self._candidates.keys():
             above = idle_above(self._candidates[pid], self._candidates, self._training)
             if above and not self._candidates[pid].launcher:

@@ -18,21 +18,23 @@ LAUNCHERS = frozenset([
     "Apptainer runtime parent", "Singularity runtime parent", "appinit", "sinit",
     "srun", "mpirun", "mpiexec", "mpiexec.hydra", "orterun", "orted", "prted", "prterun", "hydra_pmi_proxy",
     "hydra_bstrap_proxy",
-    "torchrun", "horovodrun", "accelerate", "deepspeed", "roofline-agent", "roofline_agent",
+    "torchrun", "horovodrun", "accelerate", "accelerate-launch", "deepspeed",
+    "roofline-agent", "roofline_agent",
 ])
 LAUNCHER_MODULES = frozenset([
     "torch.distributed.run", "torch.distributed.launch", "accelerate.commands.launch",
-    "horovod.runner.launch", "roofline_agent",
+    "deepspeed.launcher.launch", "deepspeed.launcher.runner", "horovod.runner.launch", "roofline_agent",
 ])
 # What starts ranks again that fail: all its ranks are one run of a job.
 RESTARTING = frozenset([
-    "torchrun", "horovodrun", "accelerate", "deepspeed", "roofline-agent", "roofline_agent",
+    "torchrun", "horovodrun", "accelerate", "accelerate-launch", "deepspeed",
+    "roofline-agent", "roofline_agent",
 ])
 RESTARTING_MODULES = LAUNCHER_MODULES
 # What starts all ranks of a job on a node, or all there are.
 STARTING = frozenset([
-    "torchrun", "horovodrun", "accelerate", "deepspeed", "srun", "mpirun", "mpiexec", "mpiexec.hydra",
-    "orterun", "prterun",
+    "torchrun", "horovodrun", "accelerate", "accelerate-launch", "deepspeed",
+    "srun", "mpirun", "mpiexec", "mpiexec.hydra", "orterun", "prterun",
 ])
 STARTING_MODULES = LAUNCHER_MODULES - {"roofline_agent"}
 # fmt: on

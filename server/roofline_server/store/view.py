@@ -183,12 +183,19 @@ def _process(who: Incarnation) -> tuple[int, int, int]:
 
 
 def _that_left(events: Table) -> set[tuple[int, int, int]]:
-    """(rank, node, start) of the processes that are not that rank."""
+    """(rank, node, start) of the processes that are not that rank. One that is found again later is."""
     if not rows(events):
         return set()
-    some = take(events, events["kind"] == EventKind.FACT)
-    columns = (some[name].tolist() for name in ("rank", "node", "start_ns", "text"))
-    return {tuple(who) for *who, text in zip(*columns, strict=True) if str(text).startswith(LEFT)}
+    some = take(events, np.isin(events["kind"], (EventKind.FACT, EventKind.RANK_STARTED)))
+    some = take(some, np.lexsort((some["kind"], some["time_ns"])))
+    columns = (some[name].tolist() for name in ("rank", "node", "start_ns", "kind", "text"))
+    left: set[tuple[int, int, int]] = set()
+    for *who, kind, text in zip(*columns, strict=True):
+        if kind == EventKind.RANK_STARTED:
+            left.discard(tuple(who))
+        elif str(text).startswith(LEFT):
+            left.add(tuple(who))
+    return left
 
 
 def extents_of(lifetimes: Mapping[Incarnation, Lifetime]) -> dict[int, tuple[int, int]]:

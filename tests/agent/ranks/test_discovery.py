@@ -231,6 +231,8 @@ def test_training_is_no_launcher(line: str) -> None:
         "perl /usr/bin/parallel -j2 ./train",
         "python /usr/bin/wandb agent x/y",
         "SCREEN",
+        "python -u -m deepspeed.launcher.launch --world_info=x train.py",
+        "python /usr/bin/accelerate-launch train.py",
         "/opt/intel/bin/hydra_bstrap_proxy --upstream-host n1",
         "mpiexec.hydra -n 2 python train.py",
     ],
@@ -577,6 +579,34 @@ def test_rank_that_ends_before_it_was_reported_is_reported_with_its_variables(tm
     assert discovery.changes() == ([rank], [rank])
     assert discovery.environment(rank)["SLURM_JOB_ID"] == "99"
     assert discovery.changes() == ([], []) and discovery.environment(rank) == {}
+
+
+@pytest.mark.parametrize("outer", [SLURM, {"ROOFLINE_WRAPPED": "1", "ROOFLINE_JOB": "j"}])
+def test_program_that_starts_ranks_is_none(outer: dict[str, str], tmp_path: Path) -> None:
+    add_process(tmp_path, 11, outer, ("python", "start.py"))
+    discovery = Discovery(str(tmp_path))
+    (starter,) = discovery.scan()[0]
+    add_process(tmp_path, 12, outer, ("tensorboard",), parent=11)
+    for index in range(2):
+        add_process(tmp_path, 13 + index, {**outer, **TORCHRUN, "RANK": str(index)}, parent=11)
+    started, gone = discovery.scan()
+    assert [rank.key for rank in started] == ["ddp:0", "ddp:1"]
+    assert gone == discovery.take_left() == [starter]
+    for pid in (13, 14):
+        (tmp_path / str(pid)).rename(tmp_path / f"gone{pid}")
+    assert discovery.scan()[0] == []
+
+
+def test_rank_that_starts_ranks_and_marks_steps_stays_one(tmp_path: Path) -> None:
+    """As a training that has torchrun evaluate."""
+    add_process(tmp_path, 11, SLURM)
+    discovery = Discovery(str(tmp_path))
+    (training,) = discovery.scan()[0]
+    add_process(tmp_path, 12, {**SLURM, **TORCHRUN}, parent=11)
+    discovery.scan()
+    assert discovery.trains(11) == training
+    assert discovery.take_left() == []
+    assert [rank.pid for rank in discovery.ranks.values()] == [11, 12]
 
 
 def test_process_of_a_batch_script_that_marks_is_of_slurms_job(tmp_path: Path) -> None:

@@ -66,6 +66,18 @@ def test_process_that_turned_out_to_be_another_rank_is_of_that_alone(store: Stor
     assert not [note for note in notes(store) if "started again" in note]
 
 
+def test_process_that_is_the_rank_again_is_one(store: Store) -> None:
+    """It was not while only what it had started marked steps."""
+    A.greet(store)
+    left = fact(0, "rank.left=it has started ranks")
+    again = pb.Event(kind=pb.EVENT_KIND_RANK_STARTED, rank=0, begin_ns=140 * S, end_ns=140 * S)
+    A.put(store, *training([rank()]))
+    A.put(store, batch(99, 139 * S, 141 * S, ranks=[rank()], events=[again, left]))
+    view = store.view("job")
+    assert view
+    assert [who.pid for who in view.process_lifetimes] == [100]
+
+
 def test_rank_with_steps_stays_though_a_process_has_left_it(store: Store) -> None:
     A.greet(store)
     ranks = [rank(), rank(pid=101, start_ns=6)]
