@@ -221,11 +221,12 @@ def add_process(
     start_ticks: int = 100,
     name: str = "python",
     session: int = 0,
+    terminal: int = 0,
 ) -> None:
     """One process of a made-up /proc."""
     directory = proc / str(pid)
     directory.mkdir(parents=True, exist_ok=True)
-    rest = ["0", str(session)] + ["0"] * 15 + [str(start_ticks)] + ["0"] * 30
+    rest = ["0", str(session), str(terminal)] + ["0"] * 14 + [str(start_ticks)] + ["0"] * 30
     (directory / "stat").write_text(f"{pid} ({name}) {state} {parent} " + " ".join(rest) + "\n")
     data = (
         environ if isinstance(environ, bytes) else b"".join(f"{k}={v}\0".encode() for k, v in environ.items())

@@ -8,7 +8,15 @@ from pathlib import Path
 
 from .candidates import Candidate
 from .environments import Environments
-from .identity import Identity, identify, identify_from_inside, is_disabled, may_name_a_rank, named_job
+from .identity import (
+    Identity,
+    identify,
+    identify_from_inside,
+    is_disabled,
+    is_of_slurm_alone,
+    may_name_a_rank,
+    named_job,
+)
 from .launchers import is_helper, is_launcher
 from .processes import Processes, parse_environ
 
@@ -73,6 +81,7 @@ class CandidateReader:
             reported=reported,
             named=bool(named_job(environ, self._default_job)),
             helper=not reported and is_helper(arguments),
+            by_hand=status.terminal and outside is not None and is_of_slurm_alone(outside, environ),
         )
 
     def _is_of_other_agent(self, environ: Mapping[str, str]) -> bool:

@@ -26,6 +26,7 @@ class Candidate(NamedTuple):
     reported: bool = False
     named: bool = False  # the user or the scheduler has named its job
     helper: bool = False  # a process of the program that started it
+    by_hand: bool = False  # started in a terminal of a step of Slurm's, which alone makes it a rank
 
     @property
     def claim(self) -> Claim:
@@ -72,6 +73,15 @@ def starters_of_launched(candidates: Mapping[int, Candidate]) -> Iterator[int]:
             if of_starter and not (above.launcher or above.reported) and above.uid == one.uid:
                 yield above.pid
             above = candidates.get(above.parent)
+
+
+def tools_beside(candidates: Mapping[int, Candidate], training: Collection[int]) -> Iterator[int]:
+    """Processes that a user has started by hand in a step of Slurm's in which another trains: htop, vim."""
+    known = [candidates[pid] for pid in training if pid in candidates]
+    claimed = {(one.identity, one.uid) for one in known}
+    for one in candidates.values():
+        if one.by_hand and (one.identity, one.uid) in claimed and one.pid not in training:
+            yield one.pid
 
 
 def idle_above(one: Candidate, candidates: Mapping[int, Candidate], training: Collection[int]) -> list[int]:

@@ -38,13 +38,17 @@ def owners_of(processes: Iterable[Owned], before: Mapping[str, int]) -> dict[str
 
 
 def moved_apart(
-    claims: Iterable[Claim], before: Mapping[Claim, int], due: Collection[Claim]
+    claims: Iterable[Claim],
+    before: Mapping[Claim, int],
+    due: Collection[Claim],
+    began: Collection[int] = (),
 ) -> dict[Claim, int]:
     """The index of each process that is not the rank it claims to be.
 
     Of several the oldest is that rank; each other gets the first index behind the ranks of all nodes that
     nobody claims, and keeps it. before: the indices that were given. due: claims that are old enough; a
-    younger one may be the successor of a process that is about to end.
+    younger one may be the successor of a process that is about to end. began: pids of processes that have
+    sent their first step: if the one that was the rank is none, they are.
     """
     groups: dict[Claimed, list[Claim]] = {}
     used: dict[tuple[str, str], set[int]] = {}
@@ -57,6 +61,9 @@ def moved_apart(
     for claim, index in moved.items():
         used[claim[2:4]].add(index)
     for group in groups.values():
+        first = next((one for one in group if one.pid in began), None)
+        if first is not None and all(one in moved for one in group):
+            del moved[first]
         for claim in [one for one in group if one not in moved][1:]:
             if claim in due:
                 taken = used[claim[2:4]]

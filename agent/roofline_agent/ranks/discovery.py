@@ -16,7 +16,14 @@ from ..records import Rank
 from . import pods
 from .adopted import AdoptedIndices
 from .candidate_reader import CandidateReader
-from .candidates import Candidate, idle_above, is_child, starters_among, starters_of_launched
+from .candidates import (
+    Candidate,
+    idle_above,
+    is_child,
+    starters_among,
+    starters_of_launched,
+    tools_beside,
+)
 from .claims import Claim, Claimed, moved_apart, rivals
 from .environments import Environments
 from .identity import MAX_NAME, Identity, is_disabled, named_job
@@ -66,7 +73,8 @@ class Discovery:
         self.rivals: dict[int, Claimed] = {}  # pid -> the rank that it and another process claim
         self._starters: set[int] = set()  # processes that are no ranks: they have started those that are
         self._training: set[int] = set()  # processes that have sent steps
-        self._idle: set[int] = set()  # no ranks: they have started those, and train nothing
+        self._began: set[int] = set()  # of these those that had not by the last update
+        self._idle: set[int] = set()  # no ranks: they train nothing, and those do that they have started
         self._children: dict[int, Identity] = {}  # processes that are no ranks: a rank above gave them this
         self._left: list[Rank] = []  # what processes were taken for before it was known which rank they are
         self._ticks = os.sysconf("SC_CLK_TCK")
@@ -229,6 +237,7 @@ class Discovery:
     def trains(self, pid: int) -> Rank | None:
         """The rank that a process is which sends steps: a program that has only started it, and sends none
         itself, is not."""
+        self._began |= {pid} - self._training
         self._training.add(pid)
         self._idle.discard(pid)
         self._update()
@@ -301,7 +310,10 @@ class Discovery:
             for one, since in self._claimed.items()
             if self._scans - since >= SHARED_SCANS or one[2:5] in self._both_train
         ]
-        self._moved = moved_apart(claims, self._moved, due)
+        moved, self._moved = self._moved, moved_apart(claims, self._moved, due, self._began)
+        self._began.clear()
+        again = [one.pid for one in claims if one in moved and one not in self._moved]
+        self._left += [before[pid] for pid in again if pid in before]
         self.rivals = rivals(claims, self._moved)
         self._ranks = self._names.without_floods({one.pid: self._rank_of(one) for one in found})
         for pid, rank in before.items():
@@ -331,8 +343,9 @@ class Discovery:
         return self._names.job_of_other(rank.pid)
 
     def _find_idle(self) -> tuple[set[int], set[int]]:
-        """Processes that have only started others which train, and of these those that are children."""
+        """Processes that train nothing next to those that do, and of these those that are children."""
         idle, below = set(starters_of_launched(self._candidates)) - self._training, set()
+        idle.update(tools_beside(self._candidates, self._training))
         for pid in self._training & self._candidates.keys():
             above = idle_above(self._candidates[pid], self._candidates, self._training)
             if above and not self._candidates[pid].launcher:

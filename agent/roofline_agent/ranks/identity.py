@@ -105,6 +105,11 @@ def identify(environ: Mapping[str, str], default_job: str = "") -> Identity | No
     return _as_user_says(found or _unnamed(environ), environ, default_job)
 
 
+def is_of_slurm_alone(outside: Identity, environ: Mapping[str, str]) -> bool:
+    """Whether nothing but a step of Slurm's makes it a rank, as all that is started in an interactive one."""
+    return outside.framework == "slurm" and not any(name in environ for name in _BY_USER)
+
+
 def _unnamed(environ: Mapping[str, str]) -> Identity:
     """A rank that no launcher names: the only one, or that of its pod."""
     place = pods.place_of(environ)

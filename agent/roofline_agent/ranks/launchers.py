@@ -19,8 +19,9 @@ LAUNCHERS = frozenset([
     "srun", "mpirun", "mpiexec", "mpiexec.hydra", "orterun", "orted", "prted", "prterun", "hydra_pmi_proxy",
     "hydra_bstrap_proxy",
     "torchrun", "horovodrun", "accelerate", "accelerate-launch", "deepspeed",
-    "roofline-agent", "roofline_agent",
+    "roofline-agent", "roofline_agent", "roofline-server", "roofline-client",
 ])
+OWN_PACKAGES = ("roofline_server", "roofline_client")  # python -m roofline_server.store.sealing
 LAUNCHER_MODULES = frozenset([
     "torch.distributed.run", "torch.distributed.launch", "accelerate.commands.launch",
     "deepspeed.launcher.launch", "deepspeed.launcher.runner", "horovod.runner.launch", "roofline_agent",
@@ -45,7 +46,7 @@ INTERPRETER_FLAGS_WITH_VALUE = ("-X", "-W", "--check-hash-based-pycs")
 
 def is_launcher(arguments: Iterable[bytes]) -> bool:
     """Whether a command line only starts ranks: a shell, an MPI launcher, `roofline-agent run`."""
-    return _runs(arguments, LAUNCHERS, LAUNCHER_MODULES)
+    return _runs(arguments, LAUNCHERS, LAUNCHER_MODULES, OWN_PACKAGES)
 
 
 def starts_again(arguments: Iterable[bytes]) -> bool:
@@ -65,7 +66,12 @@ def is_helper(arguments: Iterable[bytes]) -> bool:
     return any(flag == "-c" and code.startswith(HELPER_CODE) for flag, code in pairwise(words))
 
 
-def _runs(arguments: Iterable[bytes], programs: Collection[str], modules: Collection[str]) -> bool:
+def _runs(
+    arguments: Iterable[bytes],
+    programs: Collection[str],
+    modules: Collection[str],
+    packages: Collection[str] = (),
+) -> bool:
     words = [os.path.basename(word).decode(errors="replace") for word in arguments]
     if not words:
         return False
@@ -75,6 +81,7 @@ def _runs(arguments: Iterable[bytes], programs: Collection[str], modules: Collec
     at = 1
     while at < len(words) and words[at].startswith("-"):
         if words[at] == "-m":
-            return at + 1 < len(words) and words[at + 1] in modules
+            module = words[at + 1] if at + 1 < len(words) else ""
+            return module in modules or module.partition(".")[0] in packages
         at += 2 if words[at] in INTERPRETER_FLAGS_WITH_VALUE else 1
     return at < len(words) and words[at] in programs

@@ -22,6 +22,7 @@ class ProcessStatus(NamedTuple):
     start_ticks: int  # since boot
     of_kernel: bool  # a kernel thread, which never becomes anything else
     session: int = 0  # the process that leads its session
+    terminal: bool = False  # whether it has one
 
 
 class Processes:
@@ -62,9 +63,8 @@ class Processes:
         fields = text[text.rindex(b")") + 2 :].split(b" ", 20)
         if fields[0] in b"ZX":
             return None
-        return ProcessStatus(
-            int(fields[1]), int(fields[19]), bool(int(fields[6]) & _KERNEL_THREAD), int(fields[3])
-        )
+        of_kernel = bool(int(fields[6]) & _KERNEL_THREAD)
+        return ProcessStatus(int(fields[1]), int(fields[19]), of_kernel, int(fields[3]), fields[4] != b"0")
 
     def environ(self, pid: int) -> bytes:
         """Its variables, for `parse_environ`. Raises OSError when it has gone or is not ours to read."""

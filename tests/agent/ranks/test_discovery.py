@@ -231,6 +231,9 @@ def test_training_is_no_launcher(line: str) -> None:
         "perl /usr/bin/parallel -j2 ./train",
         "python /usr/bin/wandb agent x/y",
         "SCREEN",
+        "python /opt/bin/roofline-server --data /srv",
+        "python -m roofline_server.store.sealing 1",
+        "python -m roofline_client page",
         "python -u -m deepspeed.launcher.launch --world_info=x train.py",
         "python /usr/bin/accelerate-launch train.py",
         "/opt/intel/bin/hydra_bstrap_proxy --upstream-host n1",
@@ -595,6 +598,22 @@ def test_program_that_starts_ranks_is_none(outer: dict[str, str], tmp_path: Path
     for pid in (13, 14):
         (tmp_path / str(pid)).rename(tmp_path / f"gone{pid}")
     assert discovery.scan()[0] == []
+
+
+def test_tool_in_a_terminal_is_no_rank_next_to_the_training(tmp_path: Path) -> None:
+    """srun --pty bash, htop in one pane, then the training in another."""
+    for pid, command in ((11, "bash"), (12, "htop"), (13, "python"), (14, "python")):
+        add_process(tmp_path, pid, SLURM, (command,), parent=1 if pid == 11 else 11, terminal=34816)
+    add_process(tmp_path, 14, {**SLURM, "ROOFLINE_WRAPPED": "1"}, ("python",), parent=11, terminal=34816)
+    discovery = Discovery(str(tmp_path))
+    for _ in range(SHARED_SCANS + 1):
+        discovery.scan()
+    before = dict(discovery.ranks)
+    assert [rank.index for rank in before.values()] == [3, 8, 9]
+    trains = discovery.trains(13)
+    assert trains is not None and (trains.pid, trains.index) == (13, 3)
+    assert discovery.take_left() == [before[12], before[13]]
+    assert [(rank.pid, rank.index) for rank in discovery.ranks.values()] == [(13, 3), (14, 9)]
 
 
 def test_rank_that_starts_ranks_and_marks_steps_stays_one(tmp_path: Path) -> None:
