@@ -467,8 +467,10 @@ def test_place_of_the_system_is_trusted_whoever_has_it(
 def test_socket_places_in_order() -> None:
     system = "/run/roofline/agent.sock"
     assert socket_paths({"ROOFLINE_SOCKET": "/x", "XDG_RUNTIME_DIR": "/r"}, 5) == ["/x"]
-    assert socket_paths({"XDG_RUNTIME_DIR": "/r"}, 5) == ["/r/roofline/agent.sock", system]
-    assert socket_paths({}, 5) == ["/tmp/roofline-5/agent.sock", system]
+    login, other = "/run/user/5/roofline/agent.sock", "/tmp/roofline-5/agent.sock"
+    assert socket_paths({"XDG_RUNTIME_DIR": "/r"}, 5) == ["/r/roofline/agent.sock", login, other, system]
+    assert socket_paths({"XDG_RUNTIME_DIR": "/run/user/5"}, 5) == [login, other, system]
+    assert socket_paths({}, 5) == [login, other, system], "of cron, where an agent is of a login"
 
 
 def test_packet_of_a_mark_is_as_documented() -> None:
