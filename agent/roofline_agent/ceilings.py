@@ -10,6 +10,7 @@ from pathlib import Path
 from .calibrate import store
 from .calibrate.calibration import Ceiling
 from .calibrate.errors import CalibrationError
+from .calibrate.origin import is_of_other_cpu, of_this_node
 from .machine import Machine
 from .netbench import kept
 
@@ -32,7 +33,7 @@ class Ceilings:
         self._net: tuple[Ceiling, ...] = ()
         self.read()
         try:
-            self._net = kept.load(state)
+            self._net = kept.load(state, machine)
         except CalibrationError as error:
             log.warning("network ceilings are not used: %s", error)
 
@@ -58,7 +59,9 @@ class Ceilings:
         except CalibrationError as error:
             log.warning("ceilings are not used: %s", error)
             return False
-        self._measured = calibration.ceilings if calibration else ()
+        if calibration and (why := is_of_other_cpu(calibration, self._machine)):
+            log.warning("the ceilings in %s are not used: %s; calibrate this node", self._path, why)
+        self._measured = of_this_node(calibration, self._machine) if calibration else ()
         return True
 
     def keep_net(self, new: Sequence[Ceiling]) -> None:

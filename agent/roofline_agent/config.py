@@ -133,6 +133,9 @@ def _apply(config: Config, values: Mapping[str, Any], place: str) -> Config:
     host, colon, port = config.server.rpartition(":")
     if not (colon and host and port.isascii() and port.isdigit() and 0 < int(port) < 65536):
         raise ConfigError(f"{place}: server = {config.server!r} must be HOST:PORT, e.g. {DEFAULT_SERVER}")
+    if ":" in host and not (host.startswith("[") and host.endswith("]")):
+        right = f"[{host.strip('[]')}]:{port}"
+        raise ConfigError(f"{place}: server = {config.server!r}: IPv6 addresses have brackets, as in {right}")
     if config.otlp and not _is_own_port(config.otlp):
         raise ConfigError(
             f"{place}: otlp = {config.otlp!r} must be a port of this machine alone, as 127.0.0.1:4318: "

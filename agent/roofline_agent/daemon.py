@@ -311,9 +311,15 @@ def _lock(state: Path) -> int:
         ) from None
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
+    except BlockingIOError:
         os.close(lock)
         raise Unavailable(
             f"another agent already works with {state}; stop it, or choose another --state"
+        ) from None
+    except OSError as error:
+        os.close(lock)
+        raise Unavailable(
+            f"cannot lock {state}: {error.strerror}; choose a --state on a local disk, as some network file "
+            "systems have no locks"
         ) from None
     return lock

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import platform
 from pathlib import Path
 from typing import NamedTuple
@@ -21,7 +22,7 @@ class Machine(NamedTuple):
     kernel: str
 
 
-def read_machine(proc: Path = Path("/proc")) -> Machine:
+def read_machine(proc: Path = Path("/proc"), sys_root: Path = Path("/sys")) -> Machine:
     """This node. What cannot be read is empty or 0."""
     try:
         cpuinfo = (proc / "cpuinfo").read_text()
@@ -35,12 +36,21 @@ def read_machine(proc: Path = Path("/proc")) -> Machine:
     return Machine(
         host=platform.node(),
         cpu_model=cpu_name(cpuinfo),
-        sockets=len(sockets) or 1,
+        sockets=len(sockets or _packages(sys_root)) or 1,
         cores=psutil.cpu_count(logical=False) or 0,
         cpus=psutil.cpu_count() or 0,
         memory_bytes=int(psutil.virtual_memory().total),
         kernel=platform.release(),
     )
+
+
+def _packages(sys_root: Path) -> set[str]:
+    """Sockets that sysfs knows; /proc/cpuinfo names none on Arm. -1 is unknown."""
+    found = set()
+    for path in sys_root.glob("devices/system/cpu/cpu[0-9]*/topology/physical_package_id"):
+        with contextlib.suppress(OSError):
+            found.add(path.read_text().strip())
+    return found - {"-1"}
 
 
 def cpu_name(cpuinfo: str) -> str:

@@ -16,6 +16,7 @@ from ._descriptor import File, file_of
 from .packets import (
     CALLS_IN_PACKET,
     MAX_SPANS,
+    STARTED_WITH,
     Mark,
     Span,
     StepForm,
@@ -27,6 +28,7 @@ from .packets import (
     pack_steps,
 )
 from .sockets import socket_paths, trusted
+from .variables import lost_variables
 
 MAX_FACTS = 256  # of one process
 MAX_KERNELS = 4096  # likewise
@@ -143,6 +145,9 @@ class Sender:
             self._file, self._sure_ns = file_of(connection.fileno()), _now() + SURE_NS
             self._socket = connection
             self._was_connected = True
+            lost = lost_variables()
+            if lost is not None:
+                self._put(pack_fact(STARTED_WITH, lost), 0, 0)
             for name, value in list(self._facts.items()):
                 self._put(pack_fact(name, value), 0, 0)
             for description, number in list(self._kernels.items()):

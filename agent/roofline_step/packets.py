@@ -33,6 +33,7 @@ MAX_SPANS = 1024  # in one packet
 STEPS = struct.Struct("<sBHHHII")
 FACT = b"F\0\0\0"
 VARIABLES = "rank.variables"  # the fact with variables, as JSON, by which a process says which rank it is
+STARTED_WITH = "rank.started_with"  # likewise, those that it was started with and that /proc does not show
 MAX_FACT = 4096  # bytes of one fact
 MAX_PHASE = 64  # bytes of a phase's name
 ABSENT = -(2**63)

@@ -11,14 +11,17 @@ SYSTEM_SOCKET = "/run/roofline/agent.sock"
 def socket_paths(environ: Mapping[str, str] = os.environ, uid: Optional[int] = None) -> List[str]:
     """Where an agent may listen, first choice first.
 
-    ROOFLINE_SOCKET overrides all. An agent of the same user comes before the system's.
+    ROOFLINE_SOCKET overrides all. An agent of the same user comes before the system's; it may have been
+    started with XDG_RUNTIME_DIR, as in a login, where this process has none, as of cron, or the other way
+    round.
     """
     if environ.get("ROOFLINE_SOCKET"):
         return [environ["ROOFLINE_SOCKET"]]
     uid = os.getuid() if uid is None else uid
-    runtime = environ.get("XDG_RUNTIME_DIR")
-    own = os.path.join(runtime, "roofline") if runtime else "/tmp/roofline-%d" % uid
-    return [os.path.join(own, "agent.sock"), SYSTEM_SOCKET]
+    of_login = "/run/user/%d" % uid
+    runtime = dict.fromkeys([environ.get("XDG_RUNTIME_DIR") or of_login, of_login])
+    folders = [os.path.join(folder, "roofline") for folder in runtime] + ["/tmp/roofline-%d" % uid]
+    return [os.path.join(folder, "agent.sock") for folder in folders] + [SYSTEM_SOCKET]
 
 
 def trusted(path: str, uid: int) -> bool:

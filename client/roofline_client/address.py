@@ -18,6 +18,9 @@ def check_address(server: str) -> None:
     host, colon, port = server.rpartition(":")
     if not (colon and host and port.isascii() and port.isdigit() and 0 < int(port) < 65536):
         raise UsageError(f"server address {server!r} must be HOST:PORT, e.g. {DEFAULT_SERVER}")
+    if ":" in host and not (host.startswith("[") and host.endswith("]")):
+        right = f"[{host.strip('[]')}]:{port}"
+        raise UsageError(f"server address {server!r}: IPv6 addresses have brackets, as in {right}")
 
 
 def known_servers() -> Servers:

@@ -51,6 +51,7 @@ def test_malformed_configuration(place: Place) -> None:
         (["--interval", "100"], 3, "interval = 100.0 s is outside 0.01 .. 60.0 s"),
         (["--interval", "soon"], 2, "--interval"),
         (["--server", "nowhere"], 3, "must be HOST:PORT"),
+        (["--server", "::1:7642"], 3, "as in [::1]:7642"),
         (["--sources", "process,x"], 3, "unknown source 'x'"),
         (["--nonsense"], 2, "--nonsense"),
         (["nonsense"], 2, "nonsense"),

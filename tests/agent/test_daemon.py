@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import os
 import signal
 import socket
@@ -17,11 +19,25 @@ import grpc
 import pytest
 from roofline.v1 import ingest_pb2 as pb
 from roofline.v1 import ingest_pb2_grpc
+from roofline_agent.config import Config
+from roofline_agent.daemon import Daemon
+from roofline_agent.errors import Unavailable
 from roofline_step.packets import pack_mark
 
 from tests.fakes import AGENT, clean_environ, ended, wait_for
 
 from .place import Place
+
+
+def test_file_system_without_locks_is_no_other_agent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As Lustre that is mounted without flock."""
+
+    def flock(descriptor: int, operation: int) -> None:
+        raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
+
+    monkeypatch.setattr(fcntl, "flock", flock)
+    with pytest.raises(Unavailable, match=r"cannot lock .*Function not implemented; choose a --state"):
+        Daemon(Config(state=str(tmp_path)))
 
 
 class Inbox(ingest_pb2_grpc.IngestServicer):

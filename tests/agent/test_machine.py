@@ -7,6 +7,7 @@ import platform
 from pathlib import Path
 
 import psutil
+import pytest
 from roofline_agent.machine import boot_id, cpu_name, read_machine
 
 
@@ -26,6 +27,16 @@ def test_sockets_are_distinct_physical_ids(tmp_path: Path) -> None:
     assert (machine.sockets, machine.cpu_model) == (2, "Some: CPU @ 2 GHz")
 
 
+@pytest.mark.parametrize(("packages", "sockets"), [(["36", "36", "3180"], 2), (["-1", "-1"], 1)])
+def test_sockets_of_arm_are_those_of_sysfs(packages: list[str], sockets: int, tmp_path: Path) -> None:
+    (tmp_path / "cpuinfo").write_text("processor\t: 0\nCPU implementer\t: 0x41\nCPU part\t: 0xd4f\n")
+    for number, package in enumerate(packages):
+        topology = tmp_path / f"devices/system/cpu/cpu{number}/topology"
+        topology.mkdir(parents=True)
+        (topology / "physical_package_id").write_text(f"{package}\n")
+    assert read_machine(tmp_path, tmp_path).sockets == sockets
+
+
 def test_arm_cpu_is_named_by_its_numbers() -> None:
     arm = "processor\t: 0\nCPU implementer\t: 0x41\nCPU part\t: {}\n"
     assert cpu_name(arm.format("0xd40")) == "Arm Neoverse V1"
@@ -34,7 +45,7 @@ def test_arm_cpu_is_named_by_its_numbers() -> None:
 
 
 def test_hidden_facts_are_empty(tmp_path: Path) -> None:
-    machine = read_machine(tmp_path)
+    machine = read_machine(tmp_path, tmp_path)
     assert (machine.cpu_model, machine.sockets) == ("", 1)
     assert boot_id(tmp_path) == ""
 

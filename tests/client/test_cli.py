@@ -141,6 +141,7 @@ def test_steps_that_are_none(server: Asked) -> None:
         (("stragglers", "--job", "42", "--from", "5", "--to", "3"), "first comes after"),
         (("timeline", "--job", "42", "--from", "5", "--to", "3", "-o", "never.json"), "first comes after"),
         (("jobs", "--server", "nonsense"), "HOST:PORT"),
+        (("jobs", "--server", "::1:7642"), "as in [::1]:7642"),
         (("report", "--job", "42", "--steps=-5:3"), "counted from 0"),
         (("steps", "--job", "42", "--from", "-5"), "counted from 0"),
         (("report", "--job", "42", "--steps", f"{2**63}:"), "no step has a number above 9223372036854775807"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import json
 import os
 import pickle
 import socket
@@ -21,6 +22,7 @@ from roofline_step._sender import HOLD_NS, MAX_FACTS, Sender
 from roofline_step._thread import LATE_NS, ThreadAccount
 from roofline_step.packets import FACT, MARK, MAX_FACT, MAX_SPANS
 from roofline_step.sockets import socket_paths, trusted
+from roofline_step.variables import lost_variables
 
 from tests.fakes import FakeAgent, clean_environ, decode_mark, decode_spans, wait_for
 
@@ -466,8 +468,10 @@ def test_place_of_the_system_is_trusted_whoever_has_it(
 def test_socket_places_in_order() -> None:
     system = "/run/roofline/agent.sock"
     assert socket_paths({"ROOFLINE_SOCKET": "/x", "XDG_RUNTIME_DIR": "/r"}, 5) == ["/x"]
-    assert socket_paths({"XDG_RUNTIME_DIR": "/r"}, 5) == ["/r/roofline/agent.sock", system]
-    assert socket_paths({}, 5) == ["/tmp/roofline-5/agent.sock", system]
+    login, other = "/run/user/5/roofline/agent.sock", "/tmp/roofline-5/agent.sock"
+    assert socket_paths({"XDG_RUNTIME_DIR": "/r"}, 5) == ["/r/roofline/agent.sock", login, other, system]
+    assert socket_paths({"XDG_RUNTIME_DIR": "/run/user/5"}, 5) == [login, other, system]
+    assert socket_paths({}, 5) == [login, other, system], "of cron, where an agent is of a login"
 
 
 def test_packet_of_a_mark_is_as_documented() -> None:
@@ -545,6 +549,48 @@ def test_facts_are_sent_again_to_the_next_agent(sender: Sender, path: Path) -> N
         roofline_step.mark(1)  # finds out that the old one has gone
         roofline_step.mark(2)
         assert facts(agent, 2) == ["gradient.bytes=42", "hook.x=installed"]
+
+
+TITLED = """
+import ctypes, os, sys
+import roofline_step
+# As setproctitle does: NULs from the first argument to the end of the variables.
+with open("/proc/self/stat") as file:
+    fields = file.read().rpartition(")")[2].split()
+begin, end = int(fields[47]), int(fields[48])  # env_start and env_end of proc(5)
+if len(sys.argv) > 1:
+    ctypes.memset(begin, 0, end - begin)
+roofline_step.send_fact("a", 1)
+roofline_step.mark(1)
+"""
+
+
+@pytest.mark.parametrize("title", [True, False])
+def test_process_with_a_title_sends_the_variables_that_name_its_rank(
+    title: bool, path: Path, agent: FakeAgent
+) -> None:
+    environ = clean_environ(
+        ROOFLINE_SOCKET=str(path), PYTHONPATH=str(AGENT_FOLDER), SLURM_JOB_ID="77", RANK="1", SECRET="x"
+    )
+    command = [sys.executable, "-c", TITLED, *(["title"] if title else [])]
+    subprocess.run(command, env=environ, check=True, timeout=60)
+    sent = [data for data in packets(agent, 3 if title else 2) if data[:1] == b"F"]
+    named = [data for data in sent if data.startswith(FACT + b"rank.started_with=")]
+    assert len(named) == title and sent[-1] == FACT + b"a=1"
+    for data in named:
+        found = json.loads(data.partition(b"=")[2])
+        assert found == {"ROOFLINE_SOCKET": str(path), "SLURM_JOB_ID": "77", "RANK": "1"}
+
+
+def test_variables_that_are_too_many_are_not_sent(tmp_path: Path) -> None:
+    shown = tmp_path / "environ"
+    shown.write_bytes(b"\0" * 50)
+    assert lost_variables({"RANK": "1"}, str(shown)) == '{"RANK": "1"}'
+    assert lost_variables({"TF_CONFIG": "x" * MAX_FACT}, str(shown)) is None
+    assert lost_variables({"PATH": "/bin"}, str(shown)) is None
+    assert lost_variables({"RANK": "1"}, str(tmp_path / "missing")) is None
+    shown.write_bytes(b"RANK=1\0")
+    assert lost_variables({"RANK": "1"}, str(shown)) is None
 
 
 def test_facts_are_bounded(sender: Sender, agent: FakeAgent) -> None:

@@ -14,6 +14,7 @@ from roofline.joining import Access
 
 from ..calibrate import store
 from ..calibrate.errors import CalibrationError
+from ..calibrate.origin import is_of_other_cpu
 from ..ceilings import ceilings_path
 from ..config import Config, known_servers
 from ..machine import Machine, read_machine
@@ -61,7 +62,7 @@ def examine(config: Config, environ: Mapping[str, str]) -> list[Finding]:
         *findings,
         onednn,
         examine_ncu(environ),
-        examine_ceilings(state),
+        examine_ceilings(state, machine),
         validated,
         examine_agent(config.socket_path(environ)),
         examine_server(config.server, known_servers(state).known.get(config.server)),
@@ -112,7 +113,7 @@ def examine_ncu(environ: Mapping[str, str]) -> Finding:
     return Finding(what, True, f"{path}, for `roofline-agent run --ncu STEPS`", fills=fills)
 
 
-def examine_ceilings(state: Path) -> Finding:
+def examine_ceilings(state: Path, machine: Machine) -> Finding:
     advice = "run `roofline-agent calibrate` on this node while it is idle"
     path = ceilings_path(state)
     try:
@@ -121,6 +122,8 @@ def examine_ceilings(state: Path) -> Finding:
         return Finding("ceilings", False, str(error), advice)
     if calibration is None:
         return Finding("ceilings", False, "this node was never calibrated: no roof to compare with", advice)
+    if why := is_of_other_cpu(calibration, machine):
+        return Finding("ceilings", False, f"those in {path} are not used: {why}", advice)
     measured = [c for c in calibration.ceilings if c.provenance != Provenance.ANALYTIC]
     when = time.strftime("%Y-%m-%d %H:%M", time.localtime(calibration.time_ns / 1e9))
     text = f"{len(measured)} measured {when}"
@@ -128,6 +131,9 @@ def examine_ceilings(state: Path) -> Finding:
     if gpus:
         text += f", of {len(gpus)} GPU{'s' if len(gpus) > 1 else ''} too"
     notes = f"{len(calibration.notes)} notes on them in {path}" if calibration.notes else ""
+    if calibration.host != machine.host:
+        text += f" on {calibration.host}, which has the same CPU model"
+        notes = "; ".join(filter(None, (notes, advice)))
     return Finding("ceilings", True, text, notes)
 
 

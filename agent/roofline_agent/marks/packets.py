@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 from roofline.texts import printable
 from roofline_step.packets import CALLS, MARK, SPAN_VALUES, SPANS, STEPS, StepForm
+from roofline_step.variables import NAMES, OURS
 
 from ..ranks.identity import REPORTABLE
 from ..records import KernelShape, MarkKind
@@ -199,6 +200,17 @@ def parse_variables(text: str) -> dict[str, str]:
     for value in found.values():
         if not isinstance(value, str) or not value.isprintable():
             raise ValueError("a variable that is no text")
+    return found
+
+
+def parse_started_with(text: str) -> dict[str, str]:
+    """The variables with which a process was started that name its job and rank. Raises ValueError for
+    anything else."""
+    found = json.loads(text)
+    if not isinstance(found, dict) or not all(name in NAMES or name.startswith(OURS) for name in found):
+        raise ValueError("not the variables of a rank")
+    if any(not isinstance(value, str) or "\0" in value for value in found.values()):
+        raise ValueError("a variable that is no text")
     return found
 
 

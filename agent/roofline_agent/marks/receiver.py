@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Sequence
 
 from roofline.texts import printable
-from roofline_step.packets import FACT, KERNEL, MAX_FACT, VARIABLES
+from roofline_step.packets import FACT, KERNEL, MAX_FACT, STARTED_WITH, VARIABLES
 
 from ..ranks import slurm
 from ..ranks.discovery import Discovery
@@ -22,7 +22,17 @@ from ..records import Event, EventKind, Rank
 from ..traces.orders import STATE, TraceOrders
 from .gathered import Received
 from .listener import MarkListener, PeerProcess
-from .packets import FEWER, SEEN, STEP_US, TRACE, WRAPPED, parse_calls, parse_shape, parse_variables
+from .packets import (
+    FEWER,
+    SEEN,
+    STEP_US,
+    TRACE,
+    WRAPPED,
+    parse_calls,
+    parse_shape,
+    parse_started_with,
+    parse_variables,
+)
 from .refusals import END_BY_OTHER_USER, MALFORMED, TOO_MANY_CONNECTIONS
 from .senders import MarkConnection, Senders
 
@@ -218,6 +228,13 @@ class MarkReceiver:
         name, _, value = text.partition("=")
         if name == slurm.ENDED:
             self._add_end_of_job(peer, value)
+            return
+        if name == STARTED_WITH:
+            if not connection.wrapped_pid and peer.pid > 0:
+                self._discovery.started_with(peer.pid, parse_started_with(text[len(name) + 1 :]))
+                connection.rank = self._discovery.look_at(peer.pid)
+                if connection.rank is not None:
+                    self._senders.hand_over_facts(connection, connection.rank)
             return
         # A process does not become a rank by having imported something, so this adopts none.
         if connection.wrapped_pid:

@@ -8,6 +8,7 @@ loader of a killed rank, or a helper of Ray's.
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
@@ -246,6 +247,11 @@ class Discovery:
     def is_idle(self, rank: Rank) -> bool:
         """Whether it turned out that this process has only started the one that trains."""
         return rank.pid in self._idle
+
+    def started_with(self, pid: int, variables: Mapping[str, str]) -> None:
+        """A process has reported variables over which it has written a title."""
+        with contextlib.suppress(OSError):
+            self._environments.suppose(pid, variables)
 
     def report(self, pid: int, variables: Mapping[str, str]) -> None:
         """A process has reported which rank it is, in variables that its environment does not show."""

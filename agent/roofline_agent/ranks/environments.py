@@ -6,7 +6,10 @@ NULs. What was read before such a title is kept for processes that carry an iden
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
+
+from roofline_step.variables import is_overwritten
 
 from .processes import Processes, parse_environ
 
@@ -33,7 +36,7 @@ class Environments:
             if kept is None:
                 raise
             return kept
-        return (self._known(pid) or data) if _is_overwritten(data) else data
+        return (self._known(pid) or data) if is_overwritten(data) else data
 
     def variables(self, pid: int) -> dict[str, str]:
         """None when it has gone or is not ours to read."""
@@ -47,6 +50,15 @@ class Environments:
         above = self._kept.get(parent)
         self._kept[pid] = _Kept(start_ticks, uid, above.data if above and above.data == data else data)
 
+    def suppose(self, pid: int, variables: Mapping[str, str]) -> None:
+        """What a process says that it was started with, which counts if a title stands there and nothing was
+        read before. Raises OSError when it has gone or is not ours to read."""
+        status = self._processes.status(pid)
+        if status is None or self._known(pid) is not None or not is_overwritten(self._processes.environ(pid)):
+            return
+        data = b"".join(f"{name}={text}\0".encode(errors="replace") for name, text in variables.items())
+        self._kept[pid] = _Kept(status.start_ticks, self._processes.owner(pid), data)
+
     def forget(self, pid: int) -> None:
         """A process has gone."""
         self._kept.pop(pid, None)
@@ -58,8 +70,3 @@ class Environments:
             return None
         # The same process may have become a program of another user.
         return kept.data if self._processes.owner(pid) == kept.uid else None
-
-
-def _is_overwritten(data: bytes) -> bool:
-    """Whether a title stands there. The kernel ends the last variable with a single NUL."""
-    return data == b"\0" or data.endswith(b"\0\0")

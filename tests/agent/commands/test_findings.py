@@ -66,11 +66,20 @@ def test_doctor_counts_what_was_measured_not_what_is_theory(tmp_path: Path) -> N
     peak = Ceiling("peak.f32.512", "compute", "", "f32", 512, 4e11, "FLOP/s", 0.03, "AVX-512", 7)
     theory = peak._replace(name="peak.f32.512.theory", provenance=int(Provenance.ANALYTIC))
     ceilings = (peak, theory, peak._replace(device="gpu 0"), peak._replace(device="gpu 0", name="peak.f16"))
-    store.save(Calibration("node1", "a CPU", 2, 10**18, ceilings, ("busy",)), tmp_path / "ceilings.json")
-    found = findings(Config(state=str(tmp_path), sources=("process",)))["ceilings"]
+    here = read_machine()
+    kept = Calibration(here.host, here.cpu_model, 2, 10**18, ceilings, ("busy",))
+    store.save(kept, tmp_path / "ceilings.json")
+    config = Config(state=str(tmp_path), sources=("process",))
+    found = findings(config)["ceilings"]
     assert found.works and found.text.startswith("3 measured 2001-09-")
     assert found.text.endswith(", of 1 GPU too")
     assert found.advice.startswith("1 notes on them in ")
+    store.save(kept._replace(host="node9"), tmp_path / "ceilings.json")
+    found = findings(config)["ceilings"]
+    assert found.works and "on node9" in found.text and "roofline-agent calibrate" in found.advice
+    store.save(kept._replace(host="node9", cpu_model="another CPU"), tmp_path / "ceilings.json")
+    found = findings(config)["ceilings"]
+    assert not found.works and "another machine (node9, another CPU)" in found.text
 
 
 def test_unknown_source_is_wrong_configuration(tmp_path: Path) -> None:

@@ -52,6 +52,7 @@ from roofline_step.packets import (
     MARK,
     MAX_FACT,
     SPANS,
+    STARTED_WITH,
     STEPS,
     VARIABLES,
     StepForm,
@@ -1113,6 +1114,23 @@ def test_process_that_a_rank_has_started_reports_which_rank_it_is_for_itself_alo
 def test_other_variables_are_refused(site: Site, packet: bytes) -> None:
     site.connect().send(packet)
     assert [e.kind for e in site.take()[2]] == [EventKind.REFUSED]
+
+
+def test_process_with_a_title_says_with_which_variables_it_was_started(site: Site) -> None:
+    add_process(site.proc, os.getpid(), b"\0" * 90, ("train resnet50",))
+    link = site.connect()
+    link.send(pack_fact("hook.torch", "installed"))
+    link.send(pack_fact(STARTED_WITH, json.dumps({**IDENTITY, "ROOFLINE_RANK": "4"})))
+    link.send(mark(step=3))
+    marks, _, events = site.take()
+    assert [(one.rank.job, one.rank.key) for one in marks] == [("j", "chief:4")]
+    assert [event.text for event in events if event.kind == EventKind.FACT] == ["hook.torch=installed"]
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"PATH": "/bin"}', '{"RANK": 1}', '{"RANK": "\\u0000"}'])
+def test_variables_that_name_no_rank_are_refused(site: Site, text: str) -> None:
+    site.connect().send(pack_fact(STARTED_WITH, text))
+    assert [event.kind for event in site.take()[2]] == [EventKind.REFUSED]
 
 
 def test_wrapper_cannot_say_which_rank_another_process_is(site: Site) -> None:

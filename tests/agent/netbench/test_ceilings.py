@@ -89,15 +89,23 @@ def test_a_run_replaces_what_is_kept_of_the_same_peer() -> None:
 
 
 def test_ceilings_are_kept_and_read_again(tmp_path: Path) -> None:
-    assert kept.load(tmp_path) == ()
+    assert kept.load(tmp_path, MACHINE) == ()
     now = kept.keep(tmp_path, MACHINE, ceilings(RUN, "node2", False))
     both = kept.keep(tmp_path, MACHINE, ceilings(RUN, "node3", False))
-    assert kept.load(tmp_path) == both and set(now) < set(both)
+    assert kept.load(tmp_path, MACHINE) == both and set(now) < set(both)
+
+
+def test_ceilings_of_another_machine_are_not_read_and_not_kept(tmp_path: Path) -> None:
+    kept.keep(tmp_path, MACHINE, ceilings(RUN, "node2", False))
+    other = MACHINE._replace(cpu_model="another CPU")
+    assert kept.load(tmp_path, other) == ()
+    new = ceilings(RUN, "node3", False)
+    assert kept.keep(tmp_path, other, new) == kept.load(tmp_path, other) == tuple(new)
 
 
 def test_a_file_that_cannot_be_read_is_said_and_the_next_run_replaces_it(tmp_path: Path) -> None:
     kept.path_in(tmp_path).write_text("nonsense")
     with pytest.raises(CalibrationError, match=r"network\.json"):
-        kept.load(tmp_path)
+        kept.load(tmp_path, MACHINE)
     kept.keep(tmp_path, MACHINE, ceilings(RUN, "node2", False))
     assert json.loads(kept.path_in(tmp_path).read_text())["host"] == "node1"

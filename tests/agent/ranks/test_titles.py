@@ -74,3 +74,27 @@ def test_variables_that_cannot_be_read_once_end_no_rank(
         assert discovery.scan() == ([], [])
     shutil.rmtree(tmp_path / "11")
     assert [rank.pid for rank in discovery.scan()[1]] == [11]
+
+
+def test_process_says_with_which_variables_it_was_started(tmp_path: Path) -> None:
+    """Its title was there before the agent."""
+    add_titled(tmp_path, 11, b"\0" * 90)
+    discovery = Discovery(str(tmp_path))
+    assert discovery.scan() == ([], [])
+    discovery.started_with(11, RANK)
+    rank = discovery.look_at(11)
+    assert rank is not None and (rank.job, rank.key) == ("77", "ddp:1")
+    assert discovery.scan() == ([rank], [])
+
+
+def test_what_a_process_says_counts_less_than_what_is_read(tmp_path: Path) -> None:
+    add_process(tmp_path, 11, RANK)
+    add_process(tmp_path, 12, RANK)
+    discovery = Discovery(str(tmp_path))
+    discovery.look_at(11)
+    add_titled(tmp_path, 11, b"\0" * 90)
+    for pid in (11, 12, 13):
+        discovery.started_with(pid, {**RANK, "RANK": "0"})
+        rank = discovery.look_at(pid)
+        assert (rank is None) == (pid == 13)
+        assert rank is None or rank.index == 1
