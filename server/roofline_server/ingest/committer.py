@@ -159,9 +159,10 @@ class Committer:
                 break
             except Exception as error:
                 # Nothing is acknowledged: agents keep the batches until there is room again.
+                why = str(error).partition("\n")[0] or type(error).__name__  # SQLAlchemy's have many lines
                 if not self.failure:
-                    log.error("cannot write the inbox (%s); agents wait, trying again", error)
-                self.failure = str(error) or type(error).__name__
+                    log.error("cannot write the inbox (%s); agents wait, trying again", why)
+                self.failure = why
                 self.committing_since = None
                 await asyncio.sleep(DISK_RETRY_S)
         if self.failure:

@@ -116,13 +116,13 @@ def test_check_follows_the_inbox(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
             real = here.store.commit
 
             def full(_: Any) -> None:
-                raise sqlite3.OperationalError("database or disk is full")
+                raise sqlite3.OperationalError("database or disk is full\n[SQL: INSERT INTO rank]")
 
             monkeypatch.setattr(here.store, "commit", full)
             await agent.send(SENT[0])
             await here.until(lambda: here.committer.failure)
             assert await check(channel) == Status.NOT_SERVING
-            assert "disk is full" in here.health.reasons()[0]
+            assert "(database or disk is full)" in here.health.reasons()[0]
             assert here.health.makes_progress(60)  # a restart would not help
             monkeypatch.setattr(here.store, "commit", real)
             await agent.until(lambda: agent.acked == 1)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import sqlalchemy as sa
@@ -10,6 +10,8 @@ import sqlalchemy as sa
 from ...records import NODE_JOB, CutLevel, Removed
 from ..segments.files import Segment
 from .tables import JOB_CLOCK, KEPT_REPORT, RANK, REMOVED, SEGMENT, UNWANTED
+
+MOST_NAMED = 500  # jobs in one question; of more all are read
 
 
 class Removal(NamedTuple):
@@ -57,11 +59,13 @@ class Removals:
         with self._engine.connect() as db:
             return db.execute(sa.select(sa.func.max(SEGMENT.c.end_ns))).scalar()
 
-    def job_of_ranks(self, job: str = "") -> dict[int, str]:
-        """The job of each rank, by its id."""
-        query = sa.select(RANK.c.id, RANK.c.job).where(_is(RANK.c.job, job))
+    def job_of_ranks(self, jobs: Collection[str]) -> dict[int, str]:
+        """The job of each rank of these jobs, by its id."""
+        query = sa.select(RANK.c.id, RANK.c.job)
+        if len(jobs) <= MOST_NAMED:
+            query = query.where(RANK.c.job.in_(jobs))
         with self._engine.connect() as db:
-            return {r[0]: r[1] for r in db.execute(query)}
+            return {rank: job for rank, job in db.execute(query) if job in jobs}
 
     def removed(self, job: str) -> Removed | None:
         """What was removed of a job; None: nothing was."""

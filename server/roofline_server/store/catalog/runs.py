@@ -48,6 +48,16 @@ class RankTable:
 class _Process:
     """What is known of a process. Node times."""
 
+    __slots__ = (
+        "ended",
+        "exited",
+        "last_ns",
+        "launch",
+        "rank",
+        "start_ns",
+        "world",
+    )  # of all jobs ever they stay
+
     def __init__(self, one: ReportedRank, start_ns: int, last_ns: int) -> None:
         self.rank = (one.key.role, one.key.index)
         self.world, self.launch = one.who.world, one.launch

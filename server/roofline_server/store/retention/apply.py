@@ -86,7 +86,7 @@ class Retention:
         return self._plan(policy, self._stored())
 
     def _stored(self, job: str = "") -> list[StoredJob]:
-        return stored_jobs(self._catalog, self._tail, self._tags, job)
+        return stored_jobs(self._catalog, self._tail, self._tags, self._now_ns(), job)
 
     def _plan(self, policy: Policy, jobs: Sequence[StoredJob]) -> list[Cut]:
         now_ns = self._now_ns()

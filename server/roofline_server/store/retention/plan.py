@@ -27,7 +27,7 @@ class StoredJob(NamedTuple):
     begin_ns: int
     end_ns: int
     bytes: Mapping[CutLevel, int]  # what a cut to each level alone would free
-    ended: bool  # all its processes are known to have ended
+    ended: bool  # all its processes are known to have ended, or its last data are older than SILENT_NS
     unsealed: bool = False  # some of its data are in no segment yet
     tags: Mapping[str, str] = {}
 

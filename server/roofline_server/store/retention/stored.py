@@ -9,14 +9,15 @@ from ..catalog.catalog import Catalog
 from ..catalog.tags import Tags
 from ..intake.tail import Tail
 from ..segments.files import is_derived
-from .plan import StoredJob
+from .plan import SILENT_NS, StoredJob
 
 # Raw data that reports read in addition to step deltas, and so go with them; they are small.
 KEPT_WITH_STEPS = ("events", "between")
 
 
-def stored_jobs(catalog: Catalog, tail: Tail, tags: Tags, only: str = "") -> list[StoredJob]:
-    """All jobs of which anything is stored that could be removed; only: this one, if it is one of them."""
+def stored_jobs(catalog: Catalog, tail: Tail, tags: Tags, now_ns: int, only: str = "") -> list[StoredJob]:
+    """All jobs of which anything is stored that could be removed; only: this one, if it is one of them.
+    now_ns: server time."""
     unsealed = tail.jobs()  # first: what is sealed meanwhile is seen twice, and not never
     sizes: dict[str, dict[CutLevel, int]] = {}
     begins: dict[str, int] = {}
@@ -35,7 +36,9 @@ def stored_jobs(catalog: Catalog, tail: Tail, tags: Tags, only: str = "") -> lis
         sizes.setdefault(job, {})[CutLevel.REPORT] = size
         if job not in ends:
             begins[job] = ends[job] = removed[job].end_ns if job in removed else 0
-    ended = _ended(tail, catalog.job_of_ranks(only))
+    # Of others it says nothing whether they have ended, and of all jobs ever there are many thousands.
+    recent = {job for job in sizes if now_ns - ends[job] < SILENT_NS}
+    ended = sizes.keys() - recent | _ended(tail, catalog.job_of_ranks(recent))
     return [
         StoredJob(job, begins[job], ends[job], mine, job in ended, job in unsealed, tags.of(job))
         for job, mine in sizes.items()

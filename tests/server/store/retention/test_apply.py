@@ -15,7 +15,7 @@ from roofline_server.store.catalog.catalog import Catalog
 from roofline_server.store.check.reading import check
 from roofline_server.store.check.repair import repair
 from roofline_server.store.retention import apply
-from roofline_server.store.retention.plan import Policy
+from roofline_server.store.retention.plan import DAY_NS, Policy
 from roofline_server.store.segments import files as segment_files
 from roofline_server.store.segments.files import origin_of
 from roofline_server.store.segments.leases import Leases
@@ -71,12 +71,33 @@ def datasets(store: Store) -> set[str]:
 
 def test_events_of_nodes_count_for_the_size(tmp_path: Path) -> None:
     store = filled(tmp_path)
-    with_job = store._catalog.stored_bytes()
     A.put(store, *(batch(100 + at, (9000 + at) * S, (9001 + at) * S) for at in range(50)))
     store.seal()
-    assert store._catalog.stored_bytes() > with_job
-    store.retention.apply(Policy(most_bytes=with_job), report)
-    assert store._catalog.stored_bytes() <= with_job
+    of_jobs = sum(sum(job.bytes.values()) for job in store.retention._stored())
+    assert store._catalog.stored_bytes() > of_jobs
+    store.retention.apply(Policy(most_bytes=of_jobs), report)
+    assert store._catalog.stored_bytes() <= of_jobs
+    store.close()
+
+
+def test_processes_of_old_jobs_are_not_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once a minute, of many thousands of jobs: they are over, whether their ends were seen or not."""
+    store = filled(tmp_path)
+    asked: list[set[str]] = []
+    real = Catalog.job_of_ranks
+
+    def job_of_ranks(catalog: Catalog, jobs: set[str]) -> dict[int, str]:
+        asked.append(set(jobs))
+        return real(catalog, jobs)
+
+    monkeypatch.setattr(Catalog, "job_of_ranks", job_of_ranks)
+    monkeypatch.setattr(store.retention, "_now_ns", lambda: UNIX + 1000 * S)
+    (recent,) = store.retention._stored()
+    monkeypatch.setattr(store.retention, "_now_ns", lambda: UNIX + 2 * DAY_NS)
+    (old,) = store.retention._stored()
+    assert asked == [{JOB}, set()]
+    assert (recent.ended, old.ended) == (False, True)
+    assert old.is_over(UNIX + 2 * DAY_NS)
     store.close()
 
 
