@@ -1,8 +1,10 @@
 from __future__ import annotations
 
 import logging
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from roofline.log_lines import WINDOW_S, LogLimit, PlainLines
@@ -47,6 +49,35 @@ def test_traceback_keeps_its_lines() -> None:
     first, *traceback = PlainLines("roofline-agent").format(record).splitlines()
     assert first.endswith("the stream failed")
     assert traceback[0].startswith("Traceback") and traceback[-1] == "ValueError: a?[31m"
+
+
+@pytest.mark.parametrize(
+    ("level", "priority"), [(logging.INFO, ""), (logging.WARNING, "<4>"), (logging.ERROR, "<3>")]
+)
+def test_line_of_the_journal_has_its_priority(level: int, priority: str) -> None:
+    record = logging.LogRecord("agent", level, "daemon.py", 1, "the disk is full", (), None)
+    line = PlainLines("roofline-agent").format(record)
+    assert PlainLines("roofline-agent", in_journal=True).format(record) == f"{priority}{line}"
+
+
+def test_only_what_the_journal_takes_has_priorities(tmp_path: Path) -> None:
+    """JOURNAL_STREAM is inherited by programs whose stderr is another."""
+    program = """
+import logging, sys
+from roofline.log_lines import before_error, log_to_stderr
+log_to_stderr("roofline-server", logging.INFO, 10)
+logging.warning("full")
+print(f"{before_error()}roofline-server: ended", file=sys.stderr)
+"""
+    path = tmp_path / "stderr"
+    with path.open("wb") as file:
+        journal = os.fstat(file.fileno())
+        for stream in (f"{journal.st_dev}:{journal.st_ino}", f"{journal.st_dev}:1"):
+            environ = {**os.environ, "JOURNAL_STREAM": stream}
+            subprocess.run([sys.executable, "-c", program], check=True, env=environ, stderr=file)
+    first, ended, *others = path.read_text().splitlines()
+    assert first.startswith("<4>") and ended == "<3>roofline-server: ended"
+    assert len(others) == 2 and "<" not in "".join(others)
 
 
 def test_peer_that_leaves_amid_an_answer_is_no_error(capfd: pytest.CaptureFixture[str]) -> None:

@@ -32,7 +32,9 @@ def main() -> None:
             sys.stdout.reconfigure(errors="replace")
         command()
     except AgentError as error:
-        print(f"roofline-agent: {error}", file=sys.stderr)
+        from roofline.log_lines import before_error
+
+        print(f"{before_error()}roofline-agent: {error}", file=sys.stderr)
         sys.exit(error.exit_code)
     except KeyboardInterrupt:
         sys.exit(130)

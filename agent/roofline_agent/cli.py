@@ -36,8 +36,9 @@ app = typer.Typer(
     "  roofline-agent validate                         whether the counts are right\n"
     "  roofline-agent import --job 42 perf.csv         what another tool recorded\n\n"
     "Every setting is also a variable (ROOFLINE_SERVER, ROOFLINE_INTERVAL, ROOFLINE_JOB, ROOFLINE_SOCKET, "
-    "ROOFLINE_STATE, ROOFLINE_SOURCES), or stands in the file of --config or ROOFLINE_CONFIG. Where the "
-    "daemon has a --socket of its own, ranks need it, too: `roofline-agent --socket X run ...`, or "
+    "ROOFLINE_STATE, ROOFLINE_SOURCES, ROOFLINE_OTLP), or stands in the file of --config or ROOFLINE_CONFIG. "
+    "ROOFLINE_SPOOL_MB, which has no option, bounds what batches take on disk [256 MiB]. Where the daemon "
+    "has a --socket of its own, ranks need it, too: `roofline-agent --socket X run ...`, or "
     "ROOFLINE_SOCKET.\n\n"
     "Exit codes: 0 ok, 1 failed, 2 usage, 3 wrong configuration, 4 server unreachable, "
     "6 a directory, socket, lock or idle node is not available.",

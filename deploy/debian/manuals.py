@@ -7,6 +7,7 @@ import sys
 import tempfile
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import typer
 
@@ -14,10 +15,13 @@ import typer
 def main(program: str, version: str, path: str, folder: str) -> None:
     module = import_module(program.replace("-", "_") + ".cli")
     root = typer.main.get_command(module.app)
-    _write(Path(folder), program, version, [path], (root.help or program).splitlines()[0])
-    for name, command in sorted(getattr(root, "commands", {}).items()):
-        short = (command.help or name).splitlines()[0]
-        _write(Path(folder), f"{program}-{name}", version, [path, name], short)
+    _write_all(Path(folder), program, version, [path], root)
+
+
+def _write_all(folder: Path, page: str, version: str, words: list[str], command: Any) -> None:
+    _write(folder, page, version, words, (command.help or page).splitlines()[0])
+    for name, below in sorted(getattr(command, "commands", {}).items()):
+        _write_all(folder, f"{page}-{name}", version, [*words, name], below)
 
 
 def _write(folder: Path, page: str, version: str, words: list[str], short: str) -> None:

@@ -4,8 +4,10 @@ training or a client brings. So the log stays readable, is nobody's to forge, an
 from __future__ import annotations
 
 import logging
+import os
+import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from .texts import printable
 
@@ -18,8 +20,27 @@ def log_to_stderr(program: str, level: int, lines: int) -> None:
     handler = logging.StreamHandler()
     handler.addFilter(_without_stack)
     handler.addFilter(LogLimit(lines))
-    handler.setFormatter(PlainLines(program))
+    handler.setFormatter(PlainLines(program, writes_to_journal()))
     logging.basicConfig(level=level, handlers=[handler])
+
+
+def writes_to_journal(environ: Mapping[str, str] = os.environ) -> bool:
+    """Whether systemd takes what is written to stderr into its journal (systemd.exec(5), JOURNAL_STREAM)."""
+    try:
+        found = os.fstat(sys.stderr.fileno())
+    except (AttributeError, OSError, ValueError):  # it is closed, or no file
+        return False
+    return environ.get("JOURNAL_STREAM") == f"{found.st_dev}:{found.st_ino}"
+
+
+def before_error() -> str:
+    """What a line on stderr begins with that says why the program ends."""
+    return _priority(logging.ERROR) if writes_to_journal() else ""
+
+
+def _priority(level: int) -> str:
+    """As sd-daemon(3) has it, for a line of the journal; "": that of every line without one."""
+    return "<3>" if level >= logging.ERROR else "<4>" if level >= logging.WARNING else ""
 
 
 def _without_stack(record: logging.LogRecord) -> bool:
@@ -34,10 +55,18 @@ def _without_stack(record: logging.LogRecord) -> bool:
 
 class PlainLines(logging.Formatter):
     """A question mark for what cannot be printed: an escape would change the terminal of who reads, and the
-    end of a line would let a name begin a line of its own. Tracebacks keep their lines."""
+    end of a line would let a name begin a line of its own. Tracebacks keep their lines. In the journal each
+    line has its priority, for `journalctl -p warning`."""
 
-    def __init__(self, program: str) -> None:
+    def __init__(self, program: str, in_journal: bool = False) -> None:
         super().__init__(f"%(asctime)s {program} %(levelname)s %(message)s")
+        self._in_journal = in_journal
+
+    def format(self, record: logging.LogRecord) -> str:
+        text = super().format(record)
+        if not (self._in_journal and (priority := _priority(record.levelno))):
+            return text
+        return "\n".join(f"{priority}{line}" for line in text.split("\n"))
 
     def formatMessage(self, record: logging.LogRecord) -> str:
         return printable(super().formatMessage(record))

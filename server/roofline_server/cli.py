@@ -10,7 +10,7 @@ import sys
 from typing import Annotated
 
 import typer
-from roofline.log_lines import SERVERS, log_to_stderr
+from roofline.log_lines import SERVERS, before_error, log_to_stderr
 
 from . import __version__
 from .commands import backup, check, init, prune, status, tokens
@@ -123,7 +123,7 @@ def main() -> None:
         finally:
             print(end="", flush=True)  # else Python does so as it ends, and complains
     except ServerError as error:
-        print(f"roofline-server: {error}", file=sys.stderr)
+        print(f"{before_error()}roofline-server: {error}", file=sys.stderr)
         sys.exit(error.exit_code)
     except KeyboardInterrupt:
         sys.exit(130)

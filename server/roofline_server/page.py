@@ -7,6 +7,7 @@ from __future__ import annotations
 import asyncio
 import importlib.util
 import logging
+import signal
 import socket
 import sys
 import time
@@ -87,7 +88,9 @@ async def keep_page(words: Sequence[str], again_s: float = AGAIN_S) -> None:
             status = await process.wait()
         finally:
             await _end(process)
-        log.warning("the live page ended with %d (%s); it is started again in %g s", status, last, again_s)
+        # systemd sends SIGTERM to all processes of a unit that it stops.
+        level = logging.INFO if status == -signal.SIGTERM else logging.WARNING
+        log.log(level, "the live page ended with %d (%s); it is started again in %g s", status, last, again_s)
         await asyncio.sleep(again_s)
         again_s = min(2 * again_s, MOST_AGAIN_S)
 

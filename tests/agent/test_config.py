@@ -5,9 +5,12 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
+import typer
+from roofline_agent.cli import app
 from roofline_agent.config import SYSTEM_SOCKET, Config, default_socket, default_state, load
 from roofline_agent.errors import ConfigError
 from roofline_step.sockets import socket_paths
@@ -20,6 +23,13 @@ def file(tmp_path: Path) -> Path:
         '[agent]\nserver = "file:1"\ninterval = 2\njob = "file"\nspool_mb = 7\nsources = ["tcp"]\n'
     )
     return path
+
+
+def test_every_setting_is_in_the_help_and_on_the_page() -> None:
+    shown = typer.main.get_command(app).help or ""
+    page = (Path(__file__).parents[2] / "docs" / "operations.md").read_text()
+    for field in fields(Config):
+        assert f"ROOFLINE_{field.name.upper()}" in shown and f"\n| `{field.name}` |" in page, field.name
 
 
 def test_defaults() -> None:

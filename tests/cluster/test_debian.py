@@ -102,7 +102,8 @@ def test_package_is_installed_tried_and_purged_without_leftovers(package: Path, 
     for program in PROGRAMS:
         assert root.run(program, "--version") == f"{program} {__version__}\n"
     assert "the server" in root.run("roofline-client", "report", "--help")
-    assert (root.path / "usr/share/man/man1/roofline-client-report.1.gz").is_file()
+    for manual in ("roofline-client-report", "roofline-server-token", "roofline-server-token-new"):
+        assert (root.path / f"usr/share/man/man1/{manual}.1.gz").is_file()
     kept = root.path / "var/lib/roofline/server"
     assert kept.stat().st_mode & 0o777 == 0o700
     assert root.run("stat", "-c", "%U", "/var/lib/roofline/agent") == "roofline-agent\n"

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import socket
+import sys
 import threading
 
 import pytest
@@ -127,3 +129,20 @@ def test_an_address_that_others_reach_needs_tokens() -> None:
     with pytest.raises(ConfigError, match="can be reached by others") as refused:
         listening.page_place("0.0.0.0:7645", guarded=False)
     assert "add --insecure" not in str(refused.value), "it would be refused in the same words"
+
+
+@pytest.mark.parametrize(
+    ("ending", "level"), [("os.kill(os.getpid(), 15)", "INFO"), ("os._exit(6)", "WARNING")]
+)
+def test_page_that_systemd_ends_with_its_server_is_no_warning(
+    ending: str, level: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def keep() -> None:
+        kept = asyncio.create_task(page.keep_page([sys.executable, "-c", f"import os; {ending}"], 60.0))
+        while "ended with" not in caplog.text:
+            await asyncio.sleep(0.02)
+        kept.cancel()
+
+    with caplog.at_level(logging.INFO):
+        asyncio.run(asyncio.wait_for(keep(), 30))
+    assert [record.levelname for record in caplog.records] == [level]
