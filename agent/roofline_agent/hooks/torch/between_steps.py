@@ -43,8 +43,21 @@ class Between:
             # One evaluation calls many things.
             begin, certain = min(last.begin, begin), certain or last.certain
             self.stretches[-1] = _Stretch(kind, begin, max(last.end, end), certain)
+        elif kind is EVALUATION and last is not None and self._ended_before(last, begin):
+            # What follows the checkpoint is no second one.
+            whole = _Stretch(kind, begin, last.begin, certain)
+            if end - last.end < GAP_NS:
+                self.stretches[-1:] = [whole, last._replace(end=max(last.end, end))]
+            else:
+                self.stretches[-1:] = [whole, last, _Stretch(OTHER, last.end, end, certain)]
         else:
             self.stretches.append(_Stretch(kind, begin, end, certain))
+
+    def _ended_before(self, last: _Stretch, begin: int) -> bool:
+        """Whether all that was seen inside an evaluation that began then was before `last`, a checkpoint."""
+        return begin <= last.begin and any(
+            one.kind is EVALUATION and begin <= one.begin for one in self.stretches
+        )
 
     def before(self, step: int, border: int, limit: int, end: int) -> List[Piece]:
         """The pieces from `border` to the begin of this step, which trained from `limit` on and is over at

@@ -42,6 +42,34 @@ def test_checkpoint_inside_an_evaluation() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("left", "found"),
+    [
+        (30 * MS + 20000, [(CHECKPOINT, 20 * MS, 30 * MS + 20000)]),
+        (35 * MS, [(CHECKPOINT, 20 * MS, 30 * MS), (OTHER, 30 * MS, 35 * MS)]),
+    ],
+)
+def test_evaluation_that_saves_the_best_model_at_its_end_is_one(left: int, found: Said) -> None:
+    between = Between()
+    between.add(EVALUATION, MS, 15 * MS, certain=True)  # its DataLoader
+    between.add(CHECKPOINT, 20 * MS, 30 * MS, certain=True)
+    between.add(EVALUATION, 0, left, certain=False)  # until model.train()
+    assert before(between, 5) == [(EVALUATION, 0, 20 * MS), *found]
+
+
+def test_evaluations_before_and_after_a_checkpoint_are_two() -> None:
+    between = Between()
+    between.add(EVALUATION, MS, 15 * MS, certain=True)
+    between.add(CHECKPOINT, 20 * MS, 30 * MS, certain=True)
+    between.add(EVALUATION, 32 * MS, 40 * MS, certain=True)
+    between.add(EVALUATION, 0, 41 * MS, certain=False)
+    assert before(between, 5) == [
+        (EVALUATION, 0, 20 * MS),
+        (CHECKPOINT, 20 * MS, 30 * MS),
+        (EVALUATION, 30 * MS, 41 * MS),
+    ]
+
+
 def test_pieces_leave_nothing_out() -> None:
     between = Between()
     for begin, kind in ((7, EVALUATION), (30, CHECKPOINT), (35, EVALUATION), (50, EVALUATION)):
