@@ -42,6 +42,10 @@ _FINDINGS: Mapping[str, str] = {
     "busy_alone": "{who} {does} something else between steps, and the others wait",
     "evaluation": "{who} spend{s} much of the time on evaluations between steps",
     "checkpoint": "{who} spend{s} much of the time on checkpoints between steps",
+    "without_gradients": (
+        "{who} spend{s} much of the time between steps without gradients (evaluation, rollouts, a teacher "
+        "model)"
+    ),
     "between": "{who} spend{s} much of the time between steps",
     "server_overloaded": "overloaded parameter server{plural} {who}",
     "server_skewed": "uneven parameter servers: {who} get{s} most of the bytes",
@@ -55,6 +59,7 @@ _OF_SEVERAL = {"s": "", "plural": "s", "are": "are", "does": "do", "it": "they",
 _BREAKS: Mapping[str, tuple[str, str]] = {
     "evaluation": ("evaluates", "evaluation"),
     "checkpoint": ("saves", "checkpoint"),
+    "without_gradients": ("busy_alone", "without_gradients"),
     "other": ("busy_alone", "between"),
 }
 
@@ -194,9 +199,11 @@ def on_every_rank(part: str, seconds: float, ranks: int) -> str:
 
 
 def between_steps(kind: str, stretches: int, seconds: float, alone: int) -> str:
-    """kind: evaluation, checkpoint, other; seconds: of each; alone: how many ranks do this while the others
-    wait, 0: all ranks do."""
-    each = f"{many(stretches, 'stretch' if kind == 'other' else kind)} of {duration(seconds)}"
+    """kind: evaluation, checkpoint, without_gradients, other; seconds: of each; alone: how many ranks do this
+    while the others wait, 0: all ranks do."""
+    word = {"other": "stretch", "without_gradients": "stretch"}.get(kind, kind)
+    without = " without gradients" if kind == "without_gradients" else ""
+    each = f"{many(stretches, word)}{without} of {duration(seconds)}"
     if stretches > 1:
         each = f"{each} each"
     if alone:

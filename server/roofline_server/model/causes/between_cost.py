@@ -34,7 +34,7 @@ class BetweenCost(NamedTuple):
     """What some ranks do between their steps, or all of them."""
 
     places: list[int]  # of the ranks that do it while the others wait; []: all do
-    kind: str  # of most of it: evaluation, checkpoint, other
+    kind: str  # of most of it: evaluation, checkpoint, without_gradients, other
     stretches: int  # of that kind, of one of the ranks
     mean: float  # s, of these
     cost: float  # s a step, over all steps

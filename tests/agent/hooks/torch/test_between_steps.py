@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 import pytest
-from roofline_agent.hooks.torch.between_steps import CHECKPOINT, EVALUATION, OTHER, Between
+from roofline_agent.hooks.torch.between_steps import CHECKPOINT, EVALUATION, OTHER, WITHOUT_GRADIENTS, Between
 
 MS = 10**6
 Said = list[tuple[str, int, int]]
@@ -115,3 +115,16 @@ def test_what_is_done_now_and_then_is_not() -> None:
             between.add(EVALUATION, 0, 50 * MS, certain=False)
         counted.append(bool(before(between, step, end=100 * MS, limit=60 * MS)))
     assert [step for step, one in enumerate(counted, 1) if one] == [3, 6, 9]
+
+
+def test_gradients_that_are_off_may_be_anything_but_in_an_evaluation_they_are_its() -> None:
+    between = Between()
+    between.add(WITHOUT_GRADIENTS, 0, 50 * MS, certain=False)
+    assert before(between, 2, limit=100 * MS, end=150 * MS) == [(WITHOUT_GRADIENTS, 0, 50 * MS)]
+    between.add(WITHOUT_GRADIENTS, 10 * MS, 50 * MS, certain=False)
+    between.add(CHECKPOINT, 60 * MS, 70 * MS, certain=True)
+    between.add(EVALUATION, 0, 70 * MS, certain=False)  # from model.eval() to model.train()
+    assert before(between, 4) == [(EVALUATION, 0, 60 * MS), (CHECKPOINT, 60 * MS, 70 * MS)]
+    between.add(WITHOUT_GRADIENTS, 0, 20 * MS, certain=False)
+    between.add(EVALUATION, 20 * MS, 50 * MS, certain=True)
+    assert before(between, 6) == [(EVALUATION, 0, 50 * MS)]
