@@ -47,7 +47,7 @@ class Between:
             kind = kind if last.kind is kind else EVALUATION
             begin, certain = min(last.begin, begin), certain or last.certain
             self.stretches[-1] = _Stretch(kind, begin, max(last.end, end), certain)
-        elif kind is EVALUATION and last is not None and self._ended_before(last, begin):
+        elif kind in EVALUATES and last is not None and self._ended_before(last, begin):
             # What follows the checkpoint is no second one.
             whole = _Stretch(kind, begin, last.begin, certain)
             if end - last.end < GAP_NS:
@@ -58,9 +58,9 @@ class Between:
             self.stretches.append(_Stretch(kind, begin, end, certain))
 
     def _ended_before(self, last: _Stretch, begin: int) -> bool:
-        """Whether all that was seen inside an evaluation that began then was before `last`, a checkpoint."""
+        """Whether all that was seen of an evaluation that began then was before `last`, a checkpoint."""
         return begin <= last.begin and any(
-            one.kind in EVALUATES and begin <= one.begin for one in self.stretches
+            one.kind in EVALUATES and begin < one.end for one in self.stretches
         )
 
     def before(self, step: int, border: int, limit: int, end: int) -> List[Piece]:

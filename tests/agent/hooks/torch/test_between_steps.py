@@ -128,3 +128,28 @@ def test_gradients_that_are_off_may_be_anything_but_in_an_evaluation_they_are_it
     between.add(WITHOUT_GRADIENTS, 0, 20 * MS, certain=False)
     between.add(EVALUATION, 20 * MS, 50 * MS, certain=True)
     assert before(between, 6) == [(EVALUATION, 0, 50 * MS)]
+
+
+def test_mode_that_ends_behind_the_checkpoint_may_have_begun_after_the_evaluation() -> None:
+    between = Between()
+    between.add(EVALUATION, 0, 19 * MS, certain=True)  # Lightning's loop
+    between.add(CHECKPOINT, 20 * MS, 30 * MS, certain=True)
+    between.add(EVALUATION, 1 * MS, 33 * MS, certain=False)  # model.eval() is inside it
+    assert before(between, 5) == [
+        (EVALUATION, 0, 20 * MS),
+        (CHECKPOINT, 20 * MS, 30 * MS),
+        (OTHER, 30 * MS, 33 * MS),
+    ]
+
+
+def test_evaluation_that_saves_before_gradients_are_on_again_is_one() -> None:
+    between = Between()
+    between.add(EVALUATION, MS, 15 * MS, certain=True)
+    between.add(CHECKPOINT, 20 * MS, 30 * MS, certain=True)
+    between.add(WITHOUT_GRADIENTS, MS // 4, 32 * MS, certain=False)  # as Lightning's loop runs
+    between.add(EVALUATION, 0, 35 * MS, certain=True)
+    assert before(between, 5) == [
+        (EVALUATION, 0, 20 * MS),
+        (CHECKPOINT, 20 * MS, 30 * MS),
+        (OTHER, 30 * MS, 35 * MS),
+    ]
