@@ -24,10 +24,13 @@ KINDS = (
         "loop_in_graph",
         "loop_of_one_batch",
         "strategy_loop",
+        "strategy_of_two",
         "by_hand",
     ),
     *(
         "accumulate",
+        "accumulate_apart",
+        "apply_eagerly",
         "accumulating",
         "fit_accumulating",
         "gan",

@@ -99,10 +99,10 @@ def test_loops_without_anything_between(one: tuple[Own, Heard]) -> None:
 
 
 @pytest.mark.parametrize("kind", EVALUATED)
-def test_evaluations(one: tuple[Own, Heard]) -> None:
+def test_evaluations(one: tuple[Own, Heard], kind: str) -> None:
     own, heard = one
     check_steps(own, heard)
-    check_between(own, heard, {"evaluation"})
+    check_between(own, heard, {"without_gradients" if kind == "no_gradients" else "evaluation"})
 
 
 @pytest.mark.parametrize("kind", SAVED)
@@ -112,6 +112,10 @@ def test_checkpoints_and_both(one: tuple[Own, Heard], kind: str) -> None:
     check_between(own, heard, SAVED[kind])
     likes = heard.likes[5:]
     assert set(likes) == {likes[0]} != {0}, "also after a checkpoint"
+    last = own["steps"][-1][1]
+    names = [span.name for span in heard.spans]
+    for each in SAVED[kind]:
+        assert names.count(f"between.{each}") == sum(end < last for _, _, end in own["between"])
 
 
 @pytest.mark.parametrize("kind", BY_HAND)

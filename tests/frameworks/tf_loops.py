@@ -175,6 +175,24 @@ def strategy_loop(clock: Clock) -> None:
         clock.called(INSIDE)
 
 
+def strategy_of_two(clock: Clock) -> None:
+    """Each of two replicas gets half of a batch."""
+    (cpu,) = tf.config.list_physical_devices("CPU")
+    tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
+    strategy = tf.distribute.MirroredStrategy(["/cpu:0", "/cpu:1"])
+    with strategy.scope():
+        update = trained()
+
+    @tf.function
+    def one(batches: Any) -> None:
+        strategy.run(update, args=(*next(batches),))
+
+    batches = iter(strategy.experimental_distribute_dataset(dataset(STEPS)))
+    for _ in range(STEPS):
+        one(batches)
+        clock.called(1)
+
+
 def by_hand(clock: Clock) -> None:
     """No optimizer: variables are updated by the training itself."""
     model = network()
@@ -218,6 +236,46 @@ def accumulate(clock: Clock) -> None:
         step(x, y, tf.constant(number % 4 == 3))
         if number % 4 == 3:
             clock.called(1, 4 * BATCH)
+
+
+def accumulate_apart(clock: Clock) -> None:
+    """Four calls of a function that adds up gradients, and one of another that updates."""
+    model, optimizer = network(), tf.keras.optimizers.SGD(0.001)
+    sums = [tf.Variable(tf.zeros_like(one), trainable=False) for one in model.trainable_variables]
+
+    @tf.function
+    def add(x: Any, y: Any) -> None:
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean(tf.square(model(x, training=True) - y))
+        for total, slope in zip(sums, tape.gradient(loss, model.trainable_variables), strict=True):
+            total.assign_add(slope)
+
+    @tf.function
+    def apply() -> None:
+        optimizer.apply_gradients(zip([one.value() for one in sums], model.trainable_variables, strict=True))
+        for total in sums:
+            total.assign(tf.zeros_like(total))
+
+    for number, (x, y) in enumerate(dataset(STEPS * 4)):
+        add(x, y)
+        if number % 4 == 3:
+            apply()
+            clock.called(1, 4 * BATCH)
+
+
+def apply_eagerly(clock: Clock) -> None:
+    """A function takes the gradients; the update is in none."""
+    model, optimizer = network(), tf.keras.optimizers.SGD(0.001)
+
+    @tf.function
+    def slopes(x: Any, y: Any) -> Any:
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean(tf.square(model(x, training=True) - y))
+        return tape.gradient(loss, model.trainable_variables)
+
+    for x, y in dataset(STEPS):
+        optimizer.apply_gradients(zip(slopes(x, y), model.trainable_variables, strict=True))
+        clock.called()
 
 
 def gan(clock: Clock) -> None:
@@ -374,9 +432,12 @@ def breaks(clock: Clock) -> None:
 KINDS = {
     f.__name__: f
     for f in (
-        *(function, eager, loop_in_python, loop_in_graph, loop_of_one_batch, strategy_loop, by_hand),
+        *(function, eager, loop_in_python, loop_in_graph, loop_of_one_batch, by_hand),
+        *(strategy_loop, strategy_of_two),
         *(
             accumulate,
+            accumulate_apart,
+            apply_eagerly,
             accumulating,
             fit_accumulating,
             gan,

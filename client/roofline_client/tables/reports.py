@@ -79,6 +79,8 @@ BETWEEN_COLUMNS: Titled = (
     ("each", "between.evaluation.time"),
     ("checkpoints", "between.checkpoint.count"),
     ("each", "between.checkpoint.time"),
+    ("without gradients", "between.without_gradients.count"),
+    ("each", "between.without_gradients.time"),
     ("traces", "between.trace.count"),
     ("each", "between.trace.time"),
     ("other", "between.other.count"),

@@ -26,11 +26,12 @@ LINES = 30
 BRIEF = 10
 SHARE_BETWEEN, NOTABLE = "between.share", 0.02
 # Kinds of findings that lie between steps.
-BREAKS = ("evaluates", "saves", "busy_alone", "evaluation", "checkpoint", "between")
+BREAKS = ("evaluates", "saves", "busy_alone", "evaluation", "checkpoint", "without_gradients", "between")
 OTHER_RATE = 0.1  # so much more or less is worth a line
 BETWEEN = {  # kind -> of one, of several
     "evaluation": ("evaluation", "evaluations"),
     "checkpoint": ("checkpoint", "checkpoints"),
+    "without_gradients": ("stretch without gradients", "stretches without gradients"),
     "trace": ("trace", "traces"),
     "other": ("other stretch", "other stretches"),
 }

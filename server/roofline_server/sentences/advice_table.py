@@ -285,6 +285,12 @@ ADVICE: tuple[Advice, ...] = (
         "Mohan et al., CheckFreq (FAST 2021); PyTorch documentation, torch.distributed.checkpoint",
     ),
     Advice(
+        ("without_gradients",),
+        "roofline-client timeline --job {job} -o {job}.json.gz shows when; run it less often, on larger "
+        "batches, or in processes of its own",
+        OURS,
+    ),
+    Advice(
         ("busy_alone", "between"),
         "roofline-client timeline --job {job} -o timeline.json.gz shows when; move it off the training "
         "thread",

@@ -42,6 +42,10 @@ _FINDINGS: Mapping[str, str] = {
     "busy_alone": "{who} {does} something else between steps, and the others wait",
     "evaluation": "{who} spend{s} much of the time on evaluations between steps",
     "checkpoint": "{who} spend{s} much of the time on checkpoints between steps",
+    "without_gradients": (
+        "{who} spend{s} much of the time between steps without gradients (evaluation, rollouts, a teacher "
+        "model)"
+    ),
     "between": "{who} spend{s} much of the time between steps",
     "server_overloaded": "overloaded parameter server{plural} {who}",
     "server_skewed": "uneven parameter servers: {who} get{s} most of the bytes",
@@ -55,6 +59,7 @@ _OF_SEVERAL = {"s": "", "plural": "s", "are": "are", "does": "do", "it": "they",
 _BREAKS: Mapping[str, tuple[str, str]] = {
     "evaluation": ("evaluates", "evaluation"),
     "checkpoint": ("saves", "checkpoint"),
+    "without_gradients": ("busy_alone", "without_gradients"),
     "other": ("busy_alone", "between"),
 }
 
@@ -194,20 +199,20 @@ def on_every_rank(part: str, seconds: float, ranks: int) -> str:
 
 
 def between_steps(kinds: Sequence[tuple[str, int, float]], alone: int) -> str:
-    """kinds: evaluation, checkpoint or other, how many stretches, and seconds of each; alone: how many ranks
-    do this while the others wait, 0: all ranks do."""
-    other = "other stretch" if len(kinds) > 1 else "stretch"
-    each = ", ".join(
-        _stretches(other if kind == "other" else kind, count, seconds) for kind, count, seconds in kinds
-    )
+    """kinds: evaluation, checkpoint, without_gradients or other, how many stretches, and seconds of each;
+    alone: how many ranks do this while the others wait, 0: all ranks do."""
+    rest = "other stretch" if len(kinds) > 1 else "stretch"
+    each = ", ".join(_stretches(kind, rest, count, seconds) for kind, count, seconds in kinds)
     if alone:
         steps = f"between {agreeing(alone)['its']} steps"
         return f"{each} {steps}; the others spend at most half as much time between theirs"
     return f"{each} between steps"
 
 
-def _stretches(what: str, count: int, seconds: float) -> str:
-    some = f"{many(count, what)} of {duration(seconds)}"
+def _stretches(kind: str, rest: str, count: int, seconds: float) -> str:
+    word = {"other": rest, "without_gradients": "stretch"}.get(kind, kind)
+    without = " without gradients" if kind == "without_gradients" else ""
+    some = f"{many(count, word)}{without} of {duration(seconds)}"
     return f"{some} each" if count > 1 else some
 
 

@@ -46,6 +46,7 @@ SITUATIONS: dict[str, tuple[Case, str]] = {
     "one rank evaluates": (Case("evaluates", ranks=("ddp:0",)), "have every rank evaluate its share"),
     "all evaluate": (Case("evaluation"), "in a job of its own"),
     "all evaluate, Keras": (Case("evaluation", frameworks=frozenset({"tensorflow"})), "validation_freq"),
+    "all are without gradients": (Case("without_gradients", job="7"), "run it less often"),
     "all are between steps": (Case("between", job="7"), "timeline --job 7"),
     "all save": (Case("checkpoint"), "save less often"),
     "one rank saves": (Case("saves", ranks=("ddp:0",)), "save in the background"),

@@ -47,6 +47,10 @@ def test_finding_of_several_ranks_is_in_the_plural(kind: str, ranks: list[str], 
     ("made", "text"),
     [
         (
+            texts.between_steps([("without_gradients", 3, 0.5)], alone=0),
+            "3 stretches without gradients of 500 ms each between steps",
+        ),
+        (
             texts.between_steps([("evaluation", 1, 0.5)], alone=1),
             "1 evaluation of 500 ms between its steps; the others spend at most half as much time between "
             "theirs",

@@ -20,7 +20,8 @@ from .. import Marker
 from ..marker import DEFERRED_NS, SHORT_NS
 from . import payload
 from .between import at_coordinator
-from .function import gradients, trains
+from .function import trains
+from .graph_contents import traced
 from .iterators import batch_size, weakly
 from .rounds import Closure, Rounds, Step
 from .steps import steps
@@ -200,12 +201,12 @@ class _Chief:
 
     def _function_of(self, closure: Any) -> _Function:
         concrete, known = getattr(closure, "_concrete_function", None), self._function
-        if concrete is not None and known.concrete() is concrete and known.gradients == gradients.taken:
+        if concrete is not None and known.concrete() is concrete and known.gradients == traced.gradients:
             return known
         name = _name(closure)
         # Without a gradient seen anywhere, whatever is scheduled may be what trains.
-        is_step = name not in EVALUATION and (not gradients.taken or concrete is None or trains(concrete))
-        found = _Function(weakly(concrete), gradients.taken, is_step, name)
+        is_step = name not in EVALUATION and (not traced.gradients or concrete is None or trains(concrete))
+        found = _Function(weakly(concrete), traced.gradients, is_step, name)
         self._function = found
         return found
 

@@ -14,10 +14,11 @@ from weakref import WeakKeyDictionary
 
 from .. import Marker
 from .accumulation import Accumulation
+from .graph_contents import contents_of, outermost, traced
 from .steps import TrainingCall, steps
 
 HELD = 16  # gradients without an update, after which training updates by hand
-CONTEXT = "tensorflow.python.eager.context"
+CONTEXT, OPS = "tensorflow.python.eager.context", "tensorflow.python.framework.ops"
 BACKWARD, OPTIMIZER = "phase.backward", "phase.optimizer"
 
 _now = time.monotonic_ns
@@ -55,6 +56,8 @@ class EagerLoop:
         signature = ("eager", len(held))
         updates = self._updates(optimizer)
         call = TrainingCall(begin_ns, end_ns, None, OPTIMIZER, since, updates, signature)
+        if steps.carries:  # gradients that functions have taken
+            call = call._replace(examples=0, only_updates=True)
         steps.ended(marker, optimizer, call)
 
     def _updates(self, optimizer: Any) -> int:
@@ -80,7 +83,10 @@ def patch_update(owner: Any, marker: Marker) -> None:
     def applied(self: Any, *args: Any, **kwargs: Any) -> Any:
         begin = _now()
         result = apply(self, *args, **kwargs)
-        if not (steps.quiet or steps.away or steps.coordinated) and _eager():
+        eager = _eager()
+        if not eager:
+            _traced_update(marker)
+        elif not (steps.quiet or steps.away or steps.coordinated):
             end = _now()
             try:
                 eager_loop.updated(marker, self, begin, end)
@@ -91,6 +97,17 @@ def patch_update(owner: Any, marker: Marker) -> None:
         return result
 
     setattr(owner, name, applied)
+
+
+def _traced_update(marker: Marker) -> None:
+    """The function that is traced updates."""
+    try:
+        graph, _ = outermost(sys.modules[OPS].get_default_graph())
+        contents_of(graph).updates = True
+        traced.graph = graph
+        traced.count += 1
+    except Exception:
+        marker.failed("tf_eager")
 
 
 def _eager() -> bool:

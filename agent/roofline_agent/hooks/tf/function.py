@@ -16,9 +16,9 @@ from typing import Any, Callable, Iterator, Optional
 
 from .. import Marker
 from .eager import BACKWARD, eager_loop
-from .graph_contents import ATTRIBUTE, GraphContents, contents_of, outermost
+from .graph_contents import ATTRIBUTE, GraphContents, contents_of, outermost, traced
 from .steps import TrainingCall, steps
-from .training_function import TrainingFunction
+from .training_function import TrainingFunction, UpdatingFunction
 from .updates import counters
 
 
@@ -27,13 +27,7 @@ class _Thread(threading.local):
     tape_ns: Optional[int] = None  # when the newest tape began to record
 
 
-class _Gradients:
-    taken = 0  # with respect to variables, inside functions
-    graph: Any = None  # of the outermost function that the newest was taken in, until that is learned
-
-
 thread = _Thread()
-gradients = _Gradients()
 _now = time.monotonic_ns
 
 
@@ -54,7 +48,7 @@ def _patch_function(function: Any, marker: Marker) -> None:
             return call(self, *args, **kwargs)
         if not hasattr(self, "_roofline_training"):
             _meet(self)
-        thread.inside, taken, begin = True, gradients.taken, _now()
+        thread.inside, known, begin = True, traced.count, _now()
         try:
             result = call(self, *args, **kwargs)
         except BaseException:
@@ -63,7 +57,7 @@ def _patch_function(function: Any, marker: Marker) -> None:
         finally:
             thread.inside = False
         end = _now()
-        if gradients.taken != taken:
+        if traced.count != known:
             _learn(self)
         training = self._roofline_training
         if training is not None and not (steps.coordinated or steps.away):
@@ -88,12 +82,12 @@ def _patch_function(function: Any, marker: Marker) -> None:
 def _traced_beforehand(self: Any, concrete: Callable[..., Any], args: Any, kwargs: Any) -> Any:
     if not hasattr(self, "_roofline_training"):
         _meet(self)
-    thread.inside, taken = True, gradients.taken
+    thread.inside, known = True, traced.count
     try:
         return concrete(self, *args, **kwargs)
     finally:
         thread.inside = False
-        if gradients.taken != taken:
+        if traced.count != known:
             _learn(self)
 
 
@@ -112,14 +106,17 @@ def _meet(function: Any) -> None:
 
 
 def _learn(function: Any) -> None:
-    """A gradient was taken while it was traced."""
+    """A gradient was taken, or an optimizer called, while it was traced."""
     try:
         training = function._roofline_training
-        if training is None:
+        if traced.graph is not None and not contents_of(traced.graph).gradients:
+            function._roofline_training, traced.graph = training or UpdatingFunction(), None
+            return
+        if not isinstance(training, TrainingFunction):
             before = function.__dict__.pop("_roofline_before", {})
             training = function._roofline_training = TrainingFunction(before)
-        training.learn(gradients.graph)
-        gradients.graph = None
+        training.learn(traced.graph)
+        traced.graph = None
     except Exception:
         return  # it is not taken for a training then; what is marked otherwise is
 
@@ -154,13 +151,14 @@ def _gradient_taken(
     if first is None:  # a gradient with respect to an input trains nothing
         return
     if thread.inside or not eager:
-        gradients.taken += 1
+        traced.gradients += 1
+        traced.count += 1
     if not eager:
         inner = default_graph()
         graph, repeated = outermost(inner)
         contents = contents_of(graph)
         contents.gradient(first, repeated, inner)
-        gradients.graph = graph
+        traced.graph = graph
         # Other hooks know the size better: of the placed variables, of what Horovod reduces.
         if not steps.coordinated and "horovod.tensorflow" not in sys.modules:
             # Of all gradients together that one call of this function takes.

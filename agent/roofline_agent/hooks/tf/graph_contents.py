@@ -14,11 +14,23 @@ ATTRIBUTE = "_roofline_contents"  # of a graph that has some
 ROOF = 64  # graphs inside one another, at most
 
 
+class _Traced:
+    """What was found in functions while they were traced; a call that changes `count` has traced one."""
+
+    gradients = 0  # with respect to variables
+    count = 0  # of these, and of calls of optimizers
+    graph: Any = None  # of the outermost function that the newest was found in, until that is learned
+
+
+traced = _Traced()
+
+
 class GraphContents:
     """Of one outermost graph."""
 
     def __init__(self) -> None:
         self.gradients, self.repeated = 0, False  # of the first variable; whether some are in a loop
+        self.updates = False  # an optimizer updates in it
         self.fetched = False  # it takes batches itself
         self.once: Optional[int] = 0  # examples that it takes outside of loops; None: not known
         self.each: Optional[int] = 0  # in one round of a loop

@@ -11,8 +11,14 @@ def yielded_by(iterator: Any) -> Optional[int]:
     own = getattr(iterator, "_iterators", None)  # of a distributed iterator: those of this process
     if not isinstance(own, (list, tuple)):
         return batch_size(iterator)
-    sizes = [batch_size(one) for one in own]
+    sizes = [_for_all_replicas(one) for one in own]
     return None if None in sizes or not sizes else sum(size for size in sizes if size is not None)
+
+
+def _for_all_replicas(iterator: Any) -> Optional[int]:
+    """Of an iterator that yields a batch for each of its devices: its spec is that of one batch."""
+    size, devices = batch_size(iterator), getattr(iterator, "_devices", None)
+    return size * len(devices) if size is not None and isinstance(devices, (list, tuple)) else size
 
 
 def batch_size(thing: Any) -> Optional[int]:

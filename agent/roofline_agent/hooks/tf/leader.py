@@ -37,3 +37,8 @@ class Leader:
         else:
             self.becomes(key)
         return True
+
+    def goes_on(self) -> bool:
+        """An update was made for what leads, by a call of its own: whether anything leads."""
+        self._others = 0
+        return self._key() is not None

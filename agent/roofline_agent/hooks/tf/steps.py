@@ -40,6 +40,7 @@ class TrainingCall(NamedTuple):
     since_ns: Optional[int] = None  # when the step began at the latest, if nothing earlier is known of it
     updates: int = 1  # that the call made; 0: its time belongs to the step of a later call
     signature: Hashable = None  # what is the same for calls that do the same work; None: not known
+    only_updates: bool = False  # with gradients that calls with 0 updates have taken
 
 
 class _Taken:
@@ -71,7 +72,9 @@ class Steps:
         self._usual: FrozenSet[int] = frozenset()  # iterators that the last step took from
         self._leader = Leader()
         self._layouts: Dict[Hashable, Any] = {}  # by names of phases and `like`, of steps that are alike
-        self._carried: List[Optional[int]] = []  # examples of the calls of this step that made no update
+        # Examples and signatures of the calls of this step that made no update.
+        self._carried: List[Tuple[Optional[int], Hashable]] = []
+        self.updates_elsewhere = 0  # by calls that only update
         self._each = 1  # the most updates that a call has made
         self._spent_ns, self._measured = 0, 0
         self.calm = CalmCalls()
@@ -79,6 +82,11 @@ class Steps:
         self._plain = False  # the last step was short, and its call was all that was seen in it
         self._may_defer: Optional[bool] = None
         os.register_at_fork(after_in_child=self.calm.forget)
+
+    @property
+    def carries(self) -> bool:
+        """Whether calls of this step took gradients and made no update."""
+        return bool(self._carried)
 
     def settle(self) -> None:
         """Work out what was only noted of calm steps: something else comes, or the training ends."""
@@ -199,14 +207,17 @@ class Steps:
         if stall is not None:  # behind the step before
             self.between("trace", *stall)
         led = self._leader.is_now(key)
-        if not self._leader.makes_steps(key):
+        if call.only_updates:
+            if not self._carried or not self._leader.goes_on():
+                return
+            self.updates_elsewhere += 1
+        elif not self._leader.makes_steps(key):
             self._note_call(call.phase, call.begin_ns, call.end_ns)
             return
+        elif not led:
+            self._carried = []  # of what led before
         if call.updates < 1:
-            if self._detached:
-                self._begin(marker, call)
-            self._note_call(call.phase, call.begin_ns, call.end_ns)
-            self._carried.append(call.examples)
+            self._carry(marker, call)
             return
         counts = over(self._number + call.updates, call.end_ns)
         if led and self._send_alike(marker, call, counts):
@@ -228,6 +239,13 @@ class Steps:
             marker.window(self._number, first, call.end_ns, examples, like=like)
         else:
             self._send_parts(marker, borders(first, call.end_ns, call.updates), phases, examples, like)
+
+    def _carry(self, marker: Marker, call: TrainingCall) -> None:
+        """A call of the leader made no update: it is a part of the step of a later one."""
+        if self._detached:
+            self._begin(marker, call)
+        self._note_call(call.phase, call.begin_ns, call.end_ns)
+        self._carried.append((call.examples, call.signature))
 
     def _begin(self, marker: Marker, call: TrainingCall) -> int:
         """When the step that the call is part of began: where the last one ended, after what lay between, or
@@ -263,21 +281,21 @@ class Steps:
         if known is None and len(self._taken) == 1:
             (taken,) = self._taken.values()
             return taken.examples
-        if known is None or None in self._carried:
+        sizes = [size for size, _ in self._carried]
+        if known is None or None in sizes:
             return None
-        return known + sum(size for size in self._carried if size is not None)
+        return known + sum(size for size in sizes if size is not None)
 
     def _like(self, marker: Marker, call: TrainingCall, examples: Optional[int]) -> int:
-        if call.signature is None or examples is None:
+        carried = tuple([signature for _, signature in self._carried]) if self._carried else ()
+        if None in (call.signature, examples, *carried):
             return 0
         if not self._taken or call.examples is not None:  # its own arguments decide what the call does
-            return marker.like((call.signature, examples, call.updates, len(self._carried)))
+            return marker.like((call.signature, examples, call.updates, carried))
         shapes = [taken.shapes for taken in self._taken.values()]
         # A batch nested in what cannot be looked through is as unknown as none.
         return (
-            0
-            if None in shapes
-            else marker.like((call.signature, examples, call.updates, len(self._carried), *shapes))
+            0 if None in shapes else marker.like((call.signature, examples, call.updates, carried, *shapes))
         )
 
     def _over(self, end_ns: int) -> None:

@@ -6,13 +6,14 @@ An example is what one update is computed from: a batch that several updates are
 from __future__ import annotations
 
 from itertools import count
-from typing import Any, Dict, FrozenSet, Hashable, List, NamedTuple, Optional, Tuple
+from typing import Any, Dict, FrozenSet, Hashable, List, NamedTuple, Optional, Tuple, Union
 
 from .accumulation import Accumulation
+from .eager import OPTIMIZER
 from .graph_contents import GraphContents, contents_of
 from .iterators import Yields
 from .steps import TrainingCall
-from .updates import UpdatesOfCalls, counters
+from .updates import UpdatesElsewhere, UpdatesOfCalls, counters
 
 EAGER = "EagerTensor"
 PLAIN = (int, bool, str, bytes, type(None))
@@ -38,7 +39,7 @@ class TrainingFunction:
         self._newest = GraphContents()
         self._contents: Dict[Hashable, GraphContents] = {}  # by the arguments of the calls that run it
         self._kinds: Dict[Hashable, _KindOfCall] = {}
-        self._updates: Optional[UpdatesOfCalls] = None
+        self._updates: Union[UpdatesOfCalls, UpdatesElsewhere, None] = None
         self._accumulation = Accumulation(None)
 
     def learn(self, graph: Any) -> None:
@@ -47,7 +48,7 @@ class TrainingFunction:
         if self._updates is None:
             self._updates = self._counting(graph)
 
-    def _counting(self, graph: Any) -> UpdatesOfCalls:
+    def _counting(self, graph: Any) -> Union[UpdatesOfCalls, UpdatesElsewhere]:
         contents, chosen = self._newest, None
         # The counters that have moved; of several optimizers, as in a GAN, the one with the fewest updates.
         for one in counters.captured(graph):
@@ -58,6 +59,8 @@ class TrainingFunction:
                 chosen = (key, one, before)
         if chosen is None:
             gradients = 1 if contents.repeated else max(1, contents.gradients)
+            if not contents.updates and counters.alive():
+                return UpdatesElsewhere(gradients)
             return UpdatesOfCalls(None, 0, gradients, contents.repeated)
         self._accumulation = Accumulation(chosen[1].optimizer(), chosen[2])
         return UpdatesOfCalls(chosen[1], chosen[2], max(1, contents.gradients), contents.repeated)
@@ -86,6 +89,17 @@ class TrainingFunction:
         elif updates > 1 and size is not None:
             size = _of_several(size, updates, contents.batches_computed())
         return _KindOfCall(size, None if UNKNOWN in key else (self._number, key))
+
+
+class UpdatingFunction:
+    """A function that calls an optimizer with gradients that others have taken."""
+
+    def __init__(self) -> None:
+        self._signature = ("updates", next(_numbers))
+
+    def call(self, begin_ns: int, end_ns: int, arguments: Any) -> TrainingCall:
+        """A call ended."""
+        return TrainingCall(begin_ns, end_ns, 0, OPTIMIZER, None, 1, self._signature, only_updates=True)
 
 
 def _of_several(size: int, updates: int, computed: FrozenSet[int]) -> Optional[int]:

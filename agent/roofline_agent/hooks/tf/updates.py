@@ -16,10 +16,13 @@ from typing import Any, Dict, List, Optional, Tuple
 
 from .. import Marker
 from .eager import patch_update
+from .steps import steps
 
 MOST_APART = 1024  # calls between two readings
 AFFORDABLE = 500  # a reading takes at most this part of the time between two
 MOST_OPTIMIZERS = 64
+MOST_AWAITED = 16  # calls that take gradients before the first update by another call
+MOST_ADDED = 1024  # the same once there was one
 MOST_STILL = 256  # readings one after the other that find no update
 
 _now = time.monotonic_ns
@@ -99,6 +102,22 @@ def patch(module: Any, marker: Marker) -> None:
 
     owner.__init__ = __init__
     patch_update(owner, marker)
+
+
+class UpdatesElsewhere:
+    """Of a function that takes gradients for an optimizer that is called somewhere else: in another function,
+    or in no function at all."""
+
+    def __init__(self, static: int) -> None:
+        """static: as of UpdatesOfCalls, if nobody updates."""
+        self._static, self._seen, self._left = static, steps.updates_elsewhere, MOST_AWAITED
+
+    def made(self, call_ns: int) -> int:
+        """A call of this length ended: how many updates belong to it."""
+        if steps.updates_elsewhere != self._seen:
+            self._seen, self._left = steps.updates_elsewhere, MOST_ADDED
+        self._left -= 1
+        return 0 if self._left >= 0 else self._static
 
 
 class UpdatesOfCalls:

@@ -11,7 +11,10 @@ from __future__ import annotations
 from typing import List, NamedTuple, Optional, Tuple
 
 EVALUATION, CHECKPOINT, OTHER = "between.evaluation", "between.checkpoint", "between.other"
+WITHOUT_GRADIENTS = "between.without_gradients"  # an evaluation, rollouts, a teacher: which is not known
 TRACE = "between.trace"  # a profiler is started, or stopped and its trace written (tracing.py)
+KINDS = (CHECKPOINT, EVALUATION, TRACE, WITHOUT_GRADIENTS)  # the first of several at a time counts
+EVALUATES = {EVALUATION, WITHOUT_GRADIENTS}
 SHORTEST_NS = 100000  # of what is not certain; it must also last SHARE of its step
 SHARE = 0.2
 USUAL = 8  # times as long as before the last step, and it is none of the usual
@@ -39,12 +42,26 @@ class Between:
     def add(self, kind: str, begin: int, end: int, certain: bool) -> None:
         """Something of this kind was seen, and no training inside it."""
         last = self.stretches[-1] if self.stretches else None
-        if last is not None and last.kind is kind:
+        if last is not None and (last.kind is kind or {last.kind, kind} == EVALUATES):
             # One evaluation calls many things.
+            kind = kind if last.kind is kind else EVALUATION
             begin, certain = min(last.begin, begin), certain or last.certain
             self.stretches[-1] = _Stretch(kind, begin, max(last.end, end), certain)
+        elif kind in EVALUATES and last is not None and self._ended_before(last, begin):
+            # What follows the checkpoint is no second one.
+            whole = _Stretch(kind, begin, last.begin, certain)
+            if end - last.end < GAP_NS:
+                self.stretches[-1:] = [whole, last._replace(end=max(last.end, end))]
+            else:
+                self.stretches[-1:] = [whole, last, _Stretch(OTHER, last.end, end, certain)]
         else:
             self.stretches.append(_Stretch(kind, begin, end, certain))
+
+    def _ended_before(self, last: _Stretch, begin: int) -> bool:
+        """Whether all that was seen of an evaluation that began then was before `last`, a checkpoint."""
+        return begin <= last.begin and any(
+            one.kind in EVALUATES and begin < one.end for one in self.stretches
+        )
 
     def before(self, step: int, border: int, limit: int, end: int) -> List[Piece]:
         """The pieces from `border` to the begin of this step, which trained from `limit` on and is over at
@@ -74,7 +91,7 @@ def pieces(border: int, stretches: List[_Stretch]) -> List[Piece]:
     ends = sorted({time for one in stretches for time in (one.begin, one.end)} | {border})
     for begin, end in zip(ends, ends[1:]):  # noqa: B905, RUF007 - Python 3.8
         kinds = {one.kind for one in stretches if one.begin <= begin and end <= one.end}
-        kind = next((one for one in (CHECKPOINT, EVALUATION, TRACE) if one in kinds), OTHER)
+        kind = next((one for one in KINDS if one in kinds), OTHER)
         if found and found[-1][0] == OTHER and (kind is CHECKPOINT or _length(found[-1]) < GAP_NS):
             begin = found.pop()[1]
         if found and found[-1][0] == kind:

@@ -1,6 +1,7 @@
 """PyTorch: stretches with gradients off, `torch.no_grad()` and `torch.inference_mode()`.
 
-Between two steps they are evaluations; without an optimizer they may be the updates made by hand.
+Between two steps they are evaluations, rollouts or the like; without an optimizer they may be the updates
+made by hand.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import time
 from typing import Any
 
 from .. import Marker
-from .between_steps import EVALUATION, SHORTEST_NS
+from .between_steps import SHORTEST_NS, WITHOUT_GRADIENTS
 from .recorder import Recorder, recorder
 
 
@@ -45,7 +46,7 @@ def _wrap(owner: Any, record: Recorder, outermost: Any) -> None:
                 if record.by_hand is not None:
                     record.by_hand.without_gradients(since[0], end)
                 if end - since[0] >= SHORTEST_NS and not record.forward_begun():
-                    record.note_between(EVALUATION, since[0], end, certain=False)
+                    record.note_between(WITHOUT_GRADIENTS, since[0], end, certain=False)
             except Exception:
                 record.failed("torch_grad_mode")
         return leave(self, *error)

@@ -35,7 +35,7 @@ class StepsAndBetween(NamedTuple):
 class Kind(NamedTuple):
     """Stretches of one kind between the steps of one rank."""
 
-    name: str  # evaluation, checkpoint, other
+    name: str  # evaluation, checkpoint, without_gradients, other
     stretches: int
     mean: float  # s, of these
 

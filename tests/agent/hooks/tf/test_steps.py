@@ -217,3 +217,30 @@ def test_phases_of_a_step_are_bounded_and_keep_their_time(marker: Any) -> None:
     assert len(marker.phases) < 200
     assert sum(inputs) == 1000
     assert marker.windows[1] == (1, 1, 5001, 4000)
+
+
+def test_update_by_another_function_ends_the_step_of_the_gradients_it_is_made_of(marker: Any) -> None:
+    chain, gradients, updates = Steps(), Key(), Key()
+    for first in (0, 100):
+        ended(chain, marker, gradients, first + 10, first + 15, 4, updates=0, signature="take")
+        ended(chain, marker, gradients, first + 20, first + 25, 4, updates=0, signature="take")
+        ended(chain, marker, updates, first + 30, first + 40, 0, only_updates=True, signature="apply")
+    assert marker.windows == [(0, 10, 40, 8), (1, 40, 140, 8)]
+    assert len(set(marker.likes)) == 1 and marker.likes[0]
+
+
+def test_steps_of_other_gradients_are_not_alike(marker: Any) -> None:
+    chain, gradients, updates = Steps(), Key(), Key()
+    for first, shape in ((0, "short"), (100, "long")):
+        ended(chain, marker, gradients, first + 10, first + 15, 4, updates=0, signature=shape)
+        ended(chain, marker, updates, first + 30, first + 40, 0, only_updates=True, signature="apply")
+    assert len(set(marker.likes)) == 2
+
+
+def test_update_of_gradients_that_nobody_saw_is_no_step(marker: Any) -> None:
+    chain, train, updates = Steps(), Key(), Key()
+    ended(chain, marker, updates, 1, 2, 0, only_updates=True)
+    ended(chain, marker, train, 10, 20, 4)
+    ended(chain, marker, updates, 21, 22, 0, only_updates=True)
+    ended(chain, marker, train, 30, 40, 4)
+    assert marker.windows == [(0, 10, 20, 4), (1, 20, 40, 4)]

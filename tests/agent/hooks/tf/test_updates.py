@@ -7,7 +7,14 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from roofline_agent.hooks.tf.updates import UpdateCounter, UpdatesOfCalls, _Counters
+from roofline_agent.hooks.tf.steps import Steps
+from roofline_agent.hooks.tf.updates import (
+    MOST_AWAITED,
+    UpdateCounter,
+    UpdatesElsewhere,
+    UpdatesOfCalls,
+    _Counters,
+)
 
 
 class Optimizer:
@@ -140,3 +147,14 @@ def test_counters_are_those_that_the_graph_uses(optimizer: Optimizer) -> None:
     assert [one.optimizer() for one in counters.captured(Graph())] == [optimizer]
     assert counters.captured(Other()) == []
     assert list(counters.values().values()) == [0]
+
+
+def test_update_elsewhere_is_awaited_for_some_calls_and_longer_once_there_was_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    chain = Steps()
+    monkeypatch.setattr("roofline_agent.hooks.tf.updates.steps", chain)
+    updates = UpdatesElsewhere(2)
+    assert [updates.made(1) for _ in range(20)] == [0] * MOST_AWAITED + [2] * (20 - MOST_AWAITED)
+    chain.updates_elsewhere += 1
+    assert {updates.made(1) for _ in range(200)} == {0}

@@ -12,7 +12,7 @@ from roofline_agent.hooks.torch import data as torch_data
 from roofline_agent.hooks.torch import deepspeed as torch_deepspeed
 from roofline_agent.hooks.torch import grad_mode as torch_grad_mode
 from roofline_agent.hooks.torch import module as torch_module
-from roofline_agent.hooks.torch.between_steps import CHECKPOINT, EVALUATION, OTHER
+from roofline_agent.hooks.torch.between_steps import CHECKPOINT, EVALUATION, OTHER, WITHOUT_GRADIENTS
 from roofline_agent.hooks.torch.phases import BACKWARD, INPUT
 from roofline_agent.hooks.torch.recorder import Recorder
 
@@ -136,7 +136,7 @@ def test_evaluation_without_a_loader(torch: Any, record: Recorder, marker: Recor
         with getattr(torch, how)(), torch.no_grad():
             time.sleep(0.006)
     train(record)
-    assert seen(marker)[EVALUATION] >= 5
+    assert seen(marker)[EVALUATION if how == "eval" else WITHOUT_GRADIENTS] >= 5
     train(record)
     assert list(marker.begins) == [3]
 

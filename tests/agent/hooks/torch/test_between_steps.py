@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 import pytest
-from roofline_agent.hooks.torch.between_steps import CHECKPOINT, EVALUATION, OTHER, Between
+from roofline_agent.hooks.torch.between_steps import CHECKPOINT, EVALUATION, OTHER, WITHOUT_GRADIENTS, Between
 
 MS = 10**6
 Said = list[tuple[str, int, int]]
@@ -39,6 +39,34 @@ def test_checkpoint_inside_an_evaluation() -> None:
         (EVALUATION, 0, 20 * MS),
         (CHECKPOINT, 20 * MS, 30 * MS),
         (EVALUATION, 30 * MS, 40 * MS),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("left", "found"),
+    [
+        (30 * MS + 20000, [(CHECKPOINT, 20 * MS, 30 * MS + 20000)]),
+        (35 * MS, [(CHECKPOINT, 20 * MS, 30 * MS), (OTHER, 30 * MS, 35 * MS)]),
+    ],
+)
+def test_evaluation_that_saves_the_best_model_at_its_end_is_one(left: int, found: Said) -> None:
+    between = Between()
+    between.add(EVALUATION, MS, 15 * MS, certain=True)  # its DataLoader
+    between.add(CHECKPOINT, 20 * MS, 30 * MS, certain=True)
+    between.add(EVALUATION, 0, left, certain=False)  # until model.train()
+    assert before(between, 5) == [(EVALUATION, 0, 20 * MS), *found]
+
+
+def test_evaluations_before_and_after_a_checkpoint_are_two() -> None:
+    between = Between()
+    between.add(EVALUATION, MS, 15 * MS, certain=True)
+    between.add(CHECKPOINT, 20 * MS, 30 * MS, certain=True)
+    between.add(EVALUATION, 32 * MS, 40 * MS, certain=True)
+    between.add(EVALUATION, 0, 41 * MS, certain=False)
+    assert before(between, 5) == [
+        (EVALUATION, 0, 20 * MS),
+        (CHECKPOINT, 20 * MS, 30 * MS),
+        (EVALUATION, 30 * MS, 41 * MS),
     ]
 
 
@@ -87,3 +115,41 @@ def test_what_is_done_now_and_then_is_not() -> None:
             between.add(EVALUATION, 0, 50 * MS, certain=False)
         counted.append(bool(before(between, step, end=100 * MS, limit=60 * MS)))
     assert [step for step, one in enumerate(counted, 1) if one] == [3, 6, 9]
+
+
+def test_gradients_that_are_off_may_be_anything_but_in_an_evaluation_they_are_its() -> None:
+    between = Between()
+    between.add(WITHOUT_GRADIENTS, 0, 50 * MS, certain=False)
+    assert before(between, 2, limit=100 * MS, end=150 * MS) == [(WITHOUT_GRADIENTS, 0, 50 * MS)]
+    between.add(WITHOUT_GRADIENTS, 10 * MS, 50 * MS, certain=False)
+    between.add(CHECKPOINT, 60 * MS, 70 * MS, certain=True)
+    between.add(EVALUATION, 0, 70 * MS, certain=False)  # from model.eval() to model.train()
+    assert before(between, 4) == [(EVALUATION, 0, 60 * MS), (CHECKPOINT, 60 * MS, 70 * MS)]
+    between.add(WITHOUT_GRADIENTS, 0, 20 * MS, certain=False)
+    between.add(EVALUATION, 20 * MS, 50 * MS, certain=True)
+    assert before(between, 6) == [(EVALUATION, 0, 50 * MS)]
+
+
+def test_mode_that_ends_behind_the_checkpoint_may_have_begun_after_the_evaluation() -> None:
+    between = Between()
+    between.add(EVALUATION, 0, 19 * MS, certain=True)  # Lightning's loop
+    between.add(CHECKPOINT, 20 * MS, 30 * MS, certain=True)
+    between.add(EVALUATION, 1 * MS, 33 * MS, certain=False)  # model.eval() is inside it
+    assert before(between, 5) == [
+        (EVALUATION, 0, 20 * MS),
+        (CHECKPOINT, 20 * MS, 30 * MS),
+        (OTHER, 30 * MS, 33 * MS),
+    ]
+
+
+def test_evaluation_that_saves_before_gradients_are_on_again_is_one() -> None:
+    between = Between()
+    between.add(EVALUATION, MS, 15 * MS, certain=True)
+    between.add(CHECKPOINT, 20 * MS, 30 * MS, certain=True)
+    between.add(WITHOUT_GRADIENTS, MS // 4, 32 * MS, certain=False)  # as Lightning's loop runs
+    between.add(EVALUATION, 0, 35 * MS, certain=True)
+    assert before(between, 5) == [
+        (EVALUATION, 0, 20 * MS),
+        (CHECKPOINT, 20 * MS, 30 * MS),
+        (OTHER, 30 * MS, 35 * MS),
+    ]
