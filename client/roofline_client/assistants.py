@@ -13,6 +13,7 @@ from . import __version__
 from .api import connect
 from .commands.options import resolve_job
 from .errors import ClientError
+from .model_flops import ModelFlops
 from .step_range import parse_steps
 from .tables import efficiencies, job_comparisons, screen, text
 from .tables import jobs as job_list
@@ -122,17 +123,17 @@ class _Questions:
         ("bf16"); default that of most FLOPs. sparse: also against the sparse peak.
         """
         first, last = _steps(steps)
-        model = {
-            "flops_per_example": flops_per_example,
-            "flops_per_step": flops_per_step,
-            "parameters": parameters,
-            "tokens_per_example": tokens_per_example,
-            "layers": layers,
-            "hidden": hidden,
-            "causal": causal,
-            "precision": precision,
-            "sparse": sparse,
-        }
+        model = ModelFlops(
+            flops_per_example,
+            flops_per_step,
+            parameters,
+            tokens_per_example,
+            layers,
+            hidden,
+            causal,
+            precision,
+            sparse,
+        )
         return self._answer(
             lambda client: efficiencies.as_text(
                 client.efficiency(resolve_job(client, job), model, first_step=first, last_step=last)

@@ -16,6 +16,7 @@ from roofline.v1 import query_pb2 as pb
 from roofline_client import Client, ClientError, NotFound, Refused, Unreachable, connect
 from roofline_client.connection import Connection
 from roofline_client.errors import UsageError
+from roofline_client.model_flops import ModelFlops
 
 from .fake_server import answer, chunks, never_answering, refuse, serving
 from .messages import arrived, fill, sent
@@ -95,7 +96,7 @@ def test_models_are_asked_for_as_given() -> None:
         client.time_roofline(experiment="scaling", jobs=["1", "2"], over="batch", points="step")
         client.trajectory("scaling", ["1"], "nodes", ["ps"], 3, None)
         client.breakdown("42", "rank", **subject)
-        client.efficiency("42", {"flops_per_step": 1e9, "causal": False, "layers": None}, **subject)
+        client.efficiency("42", ModelFlops(flops_per_step=1e9), **subject)
     wanted = models_pb2.Subject(job="42", **subject)
     assert asked.requests == [
         models_pb2.GetRooflineRequest(subject=wanted, kind="hierarchical", points="phase"),
