@@ -10,6 +10,7 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from ..numbers import finite
 from ..perf.events import flop_bits, flop_meaning
 
 _PREFIX = {"": 1.0, "k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "m": 1e-3, "u": 1e-6, "n": 1e-9}
@@ -102,19 +103,10 @@ def kind(unit: str) -> str:
 
 
 def numbers(cells: Sequence[str]) -> Sequence[float | None]:
-    """Each as `number` has it; a row of a timeline has thousands, seldom one that is none."""
+    """Each as `finite` has it; a row of a timeline has thousands, seldom one that is none."""
     try:
         found = list(map(float, cells))
     except ValueError:
-        return [number(cell) for cell in cells]
+        return [finite(cell) for cell in cells]
     plain = math.isfinite(sum(found)) and not any("_" in cell for cell in cells)
-    return found if plain else [number(cell) for cell in cells]
-
-
-def number(cell: str) -> float | None:
-    """None for "-", "nan" and whatever else is no finite number."""
-    try:
-        value = float(cell)
-    except ValueError:
-        return None
-    return value if math.isfinite(value) and "_" not in cell else None
+    return found if plain else [finite(cell) for cell in cells]

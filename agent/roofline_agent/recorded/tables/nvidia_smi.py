@@ -11,9 +11,10 @@ from typing import NamedTuple
 from ..cells import Array, Distinct
 from ..collector import Collector
 from ..columns import Columns, WantedColumns, array_of, in_turns, spread
+from ..numbers import finite
 from ..recording import Counter
 from ..text import Text
-from .rows import Header, TableBlock, TableRow, headers_in, number, read_all
+from .rows import Header, TableBlock, TableRow, headers_in, read_all
 
 _UNITS = {
     "%": (0.01, "1"),
@@ -266,7 +267,7 @@ def _gauge_of(header: Header, at: int, cell: str) -> Counter | None:
 def _gauge(name: str, metric: str, unit: str, cell: str) -> Counter | None:
     """What a cell says, of any GPU at any time; None where it is no measured number: [N/A], P0, a name."""
     match = _CELL.fullmatch(cell) if metric and name not in _TEXTS else None
-    printed = number(match[2]) if match else None
+    printed = finite(match[2]) if match else None
     if match is None or printed is None:
         return None
     shown = match[3] or unit or ("C" if name.startswith("temperature") else "")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
@@ -12,6 +11,7 @@ from typing import NamedTuple, Protocol
 from ..cells import Array, Distinct
 from ..collector import Collector
 from ..columns import Columns, WantedColumns, columns, combined
+from ..numbers import finite
 from ..text import LineBlock, Text
 
 _UNIT = re.compile(r"(.*?)\s*[\[(]([^\])]*)[\])]")
@@ -37,7 +37,7 @@ class TableRow(NamedTuple):
         return self.cells[at].strip() if at is not None else ""
 
     def number(self, name: str) -> float | None:
-        return number(self.text(name))
+        return finite(self.text(name))
 
 
 class TableBlock(NamedTuple):
@@ -204,15 +204,6 @@ def headers_in(head: str) -> Iterator[Header]:
                 yield header_of(next(csv.reader([line.rstrip("\r")], skipinitialspace=True), []))
             except csv.Error:
                 continue
-
-
-def number(text: str) -> float | None:
-    """None for anything that is no finite number."""
-    try:
-        value = float(text)
-    except ValueError:
-        return None
-    return value if math.isfinite(value) and "_" not in text else None
 
 
 @lru_cache(maxsize=4096)
