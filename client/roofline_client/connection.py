@@ -184,7 +184,7 @@ class Connection:
         last_step: int | None = None,
         kernels: bool = False,
     ) -> Iterator[Arrays]:
-        """The same, columns as arrays: a timeline may have millions of rows."""
+        """The rows of `timeline`, columns as arrays: there may be millions of them."""
         from .trace.arrays import of_message
 
         request = _steps_request(job, ranks, first_step, last_step, kernels)

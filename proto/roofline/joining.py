@@ -244,7 +244,8 @@ def enrol(
 
 
 def renewed(grpc: Any, server: str, access: Access) -> Access:
-    """The same with a new certificate, for which the old one is shown. Raises CannotJoin."""
+    """What to reach the server with, with a new certificate, for which the old one is shown. Raises
+    CannotJoin."""
     return _enrolled(grpc, server, access, "", ())[0]
 
 

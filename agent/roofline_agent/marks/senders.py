@@ -79,7 +79,8 @@ class Senders:
         return self._own_rank(connection, peer)
 
     def rank_that_marks(self, connection: MarkConnection, peer: PeerProcess) -> Rank | None:
-        """The same of one that marks steps: two that do so at once are two ranks, though both claim one."""
+        """The rank of a process that marks steps: two that do so at once are two ranks, though both claim
+        one."""
         rank, now = self.rank_of(connection, peer), self._clock()
         if rank is None:
             return None

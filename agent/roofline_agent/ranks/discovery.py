@@ -262,7 +262,7 @@ class Discovery:
                 self._left.append(before)
 
     def as_now(self, rank: Rank) -> Rank:
-        """The same process as the rank that it is by now; of one that has gone what it was."""
+        """The rank that this process is by now; of one that has gone what it was."""
         found = self._ranks.get(rank.pid)
         return found if found is not None and found.start_ns == rank.start_ns else rank
 

@@ -187,7 +187,8 @@ class Columns:
         return cells.are_numbers_within(self._some(column), before.encode(), after.encode())
 
     def read_numbers(self, columns: Sequence[int]) -> None:
-        """The same, with groups, for several columns at once, which is sooner; `numbers` then has them."""
+        """Read the numbers of several columns at once, with groups, which is sooner; `numbers` then has
+        them."""
         left = [one for one in columns if one not in self._numbers and not self._is_numeric(one)]
         if left:
             self._read_numbers(left, has_groups=True)

@@ -167,7 +167,8 @@ def of_another_run(predicted: float, low: float, high: float, step: float) -> tu
 
 
 def of_changed_run(predicted: float, low: float, high: float, step: float) -> tuple[float, float]:
-    """The same of a run in which something else is different, and which may be longer."""
+    """Ends of the interval of another run's mean step, s, in which something else is different, and which may
+    be longer."""
     apart = OF_ANOTHER_RUN * max(step, predicted), OF_A_GAIN * (step - predicted)
     best, worst = hypot(predicted - low, *apart), hypot(high - predicted, *apart)
     return max(0.0, predicted - best), predicted + worst

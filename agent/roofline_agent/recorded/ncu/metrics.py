@@ -164,7 +164,7 @@ class CompiledMetrics:
 
 
 class CompiledLaunch(LaunchMetrics):
-    """The same for a launch whose table was compiled."""
+    """The metrics of a launch whose table was compiled."""
 
     def __init__(self, compiled: CompiledMetrics, cells: tuple[str, ...]) -> None:
         self.compiled = self._compiled = compiled

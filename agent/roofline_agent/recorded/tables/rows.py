@@ -134,8 +134,8 @@ def blocks(
     is_header: Callable[[Header], bool],
     wanted: Callable[[Header], WantedColumns | None],
 ) -> Iterator[TableBlock | TableRow]:
-    """The same rows, many at a time where they are in columns. wanted: columns of a table that are needed,
-    None for a table whose rows are read one by one."""
+    """Every row below a header that is wanted, many at a time where they are in columns. wanted: columns of a
+    table that are needed, None for a table whose rows are read one by one."""
     header: Header | None = None
     needed: WantedColumns | None = None
     cut = 0

@@ -32,7 +32,7 @@ class Held(NamedTuple):
     why: str = ""
 
     def of_part(self, parts: float) -> Held:
-        """The same against one of so many equal parts of the roofs."""
+        """These numbers against one of so many equal parts of the roofs."""
         return self._replace(
             attainable=_of_part(self.attainable, 1 / parts),
             headroom=_of_part(self.headroom, 1 / parts),

@@ -296,7 +296,7 @@ class Inbox:
                 yield entry
 
     def read(self, last_id: int) -> Iterator[tuple[Entry, bool]]:
-        """The same rows and the damaged ones, and whether each is as it was written."""
+        """Every row above this id, in order, the damaged ones too, and whether each is as it was written."""
         query = f"select {_COLUMNS} from batch where id > ? order by id limit ?"
         while True:
             with self._lock:

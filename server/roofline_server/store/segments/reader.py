@@ -54,7 +54,8 @@ class Reader:
         columns: Sequence[str] | None = None,
         digested: Collection[str] = (),
     ) -> list[RowSource]:
-        """The same, to be put together with others. digested: columns of which there should be digests."""
+        """All rows of these segments, to be put together with others. digested: columns of which there should
+        be digests."""
         found: list[RowSource] = []
         for segment in segments:
             if segment.rows:

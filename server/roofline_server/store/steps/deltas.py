@@ -194,8 +194,8 @@ class Deltas:
         ranks: Collection[int],
         needed: Needed | None = None,
     ) -> dict[str, Table]:
-        """The same tables as step deltas, in windows of equal time, of these ranks; without those in which
-        nothing is counted. needed: see `Store.view`."""
+        """Tables of step deltas in windows of equal time, of these ranks; without those in which nothing is
+        counted. needed: see `Store.view`."""
 
         def wanted(name: str, metrics: Sequence[Metric], count: int) -> Iterator[Sequence[Metric]]:
             return in_shares([m for m in metrics if _is_needed(name, m, needed)], count)
