@@ -220,7 +220,7 @@ class ChildProcess:
                 self._process.wait(grace_s)
 
     def kill(self) -> None:
-        """It and what it has started."""
+        """Kill it and what it has started."""
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, signal.SIGKILL)
 

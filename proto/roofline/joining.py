@@ -106,7 +106,7 @@ class Access(NamedTuple):
 
 
 class Servers(NamedTuple):
-    """Those that were joined; `newest` is the address where none is named, "": none was."""
+    """The servers that were joined; `newest` is the address where none is named, "": none was."""
 
     newest: str
     known: dict[str, Access]

@@ -90,7 +90,7 @@ def _are_among(characters: Array, some: bytes) -> Array:
 
 
 def first_seen(texts: list[str], which: Array) -> Distinct:
-    """Those of the texts that a part of a column has, in its order. which: of the texts that of each row."""
+    """The texts that a part of a column has, in its order. which: of the texts that of each row."""
     import numpy
 
     firsts = numpy.full(len(texts), len(which))

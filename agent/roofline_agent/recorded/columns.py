@@ -98,8 +98,8 @@ class Columns:
         return self._coded(column)[0] if self._is_coded(column) else self._cells(column)
 
     def plain(self, columns: Iterable[int]) -> set[int]:
-        """Those of text of which it costs less to read all than to find the different ones, as these are
-        many, or one."""
+        """The columns of text of which it costs less to read all than to find the different ones, as these
+        are many, or one."""
         there = self._there.intersection(columns)
         return {column for column in there if self._is_text_only(column) or self._is_varied(column)}
 
@@ -110,7 +110,7 @@ class Columns:
         return _MANY * len(self._coded(column)[0]) > len(self) or len(self._coded(column)[0]) == 1
 
     def plain_numbers(self, columns: Iterable[int]) -> set[int]:
-        """Those whose cells all are numbers without groups, and so can be read as such."""
+        """The columns whose cells all are numbers without groups, and so can be read as such."""
         return {column for column in columns if self._is_numeric(column) or self._has_plain_numbers(column)}
 
     def _has_plain_numbers(self, column: int) -> bool:

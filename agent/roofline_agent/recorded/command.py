@@ -68,7 +68,7 @@ def import_files(
 
 
 def asked(found: Collector, rank: int | None) -> list[Collector]:
-    """Those to be sent: of a file of several ranks that which was asked for, or all."""
+    """The ranks to be sent: of a file of several that which was asked for, or all."""
     all_ranks = [found, *found.parts]
     if rank is None or not found.parts:
         return all_ranks

@@ -85,7 +85,7 @@ class Order:
         return [sequence for sequence in self._sent if sequence <= through]
 
     def arrived(self, sequences: Iterable[int], now_s: float) -> list[int]:
-        """Those of these that were on their way. The server has them, or refuses them."""
+        """Which of these were on their way: the server has them, or refuses them."""
         found = [sequence for sequence in sequences if sequence in self._sent]
         for sequence in found:
             took_s = now_s - self._sent.pop(sequence)

@@ -69,7 +69,7 @@ class Token:
 
 
 class Tokens:
-    """Those in the file of a folder, as they are now."""
+    """The tokens in the file of a folder, as they are now."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder

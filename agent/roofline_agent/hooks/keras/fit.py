@@ -184,7 +184,7 @@ class _Fits:
             self._fit.source, self._fit.cut = source, cut_of(adapter)
 
     def batches(self, model: Any, call_ns: int) -> int:
-        """That the call took which has just ended."""
+        """How many batches the call took which has just ended."""
         fit = self._fit
         each = getattr(fit.source, "_step_increment", None)  # of Keras 2, for this very call
         if each is not None:

@@ -73,7 +73,7 @@ class _Counters:
         return found
 
     def captured(self, graph: Any) -> List[UpdateCounter]:
-        """Those that the graph of a function uses."""
+        """The counters that the graph of a function uses."""
         handles = {id(external) for external, _ in graph.captures}
         return [one for one in self.alive() if id(getattr(one.variable(), "handle", None)) in handles]
 

@@ -312,7 +312,7 @@ def examples_in(batch: Any, depth: int = 4) -> Optional[int]:
 
 
 def _first_dimension(shapes: Sequence[Any]) -> Optional[int]:
-    """That of most of these, at least of two if they differ."""
+    """The first dimension of most of these, at least of two if they differ."""
     sizes = [int(shape[0]) for shape in shapes if len(shape)]
     if not sizes or sizes.count(sizes[0]) == len(sizes):
         return sizes[0] if sizes else None

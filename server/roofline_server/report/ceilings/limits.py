@@ -58,7 +58,7 @@ def of_roles(view: JobView, ranks: Mapping[int, RankEvidence]) -> list[Limits]:
 
 
 def computing(ranks: Mapping[int, RankEvidence]) -> dict[int, RankEvidence]:
-    """Those of these ranks whose FLOPs are known; all where none are."""
+    """The ranks whose FLOPs are known, of these; all where none are."""
     known = has_flops(list(ranks.values()))
     if not any(known):
         return dict(ranks)

@@ -320,13 +320,13 @@ class Inbox:
             self._db.executemany(copied, [(id,) for id in ids])
 
     def damaged(self) -> list[DamagedRow]:
-        """Those that were set apart."""
+        """The damaged rows that were set apart."""
         with self._lock:
             found = self._db.execute(f"select {_COLUMNS} from damaged order by id").fetchall()
         return [_set_apart(Entry(*said), crc32) for *said, crc32 in found]
 
     def sound_apart(self) -> list[Entry]:
-        """Those of them that are as they were written."""
+        """The rows that were set apart and are as they were written."""
         with self._lock:
             found = self._db.execute(f"select {_COLUMNS} from damaged order by id").fetchall()
         return [Entry(*said) for *said, crc32 in found if _set_apart(Entry(*said), crc32).is_sound]
