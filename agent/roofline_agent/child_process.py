@@ -154,7 +154,7 @@ class ChildProcess:
         return self._process.poll()
 
     def fileno(self) -> int:
-        """Of the pipe that its lines come from."""
+        """File descriptor of the pipe that its lines come from."""
         return self._pipe.fileno()
 
     def write_line(self, line: str) -> None:

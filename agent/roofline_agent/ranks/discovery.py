@@ -282,7 +282,7 @@ class Discovery:
         return [rank for rank in found if self._ranks.get(rank.pid) != rank]
 
     def claims(self) -> list[list[Rank]]:
-        """Of each rank that several processes say they are: what those are, the one that has it first."""
+        """The processes that say they are the same rank, for each such rank, the one that has it first."""
         found: dict[tuple[str, str, int], list[Rank]] = {}
         for pid, rank in self._ranks.items():
             found.setdefault(self._names.identity_of(self._candidates[pid])[:3], []).append(rank)

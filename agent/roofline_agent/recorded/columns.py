@@ -355,14 +355,14 @@ def array_of(values: Sequence[float]) -> Array:
 
 
 def spread(values: Sequence[Any], which: Array) -> Array:
-    """Of each row the value of its kind."""
+    """For each row the value of its kind."""
     import numpy
 
     return numpy.array(values)[which]
 
 
 def largest(columns: Sequence[Array], size: int) -> Array:
-    """Of each row the place of the column with its largest value; -1 where all are 0. size: rows."""
+    """For each row the place of the column with its largest value; -1 where all are 0. size: rows."""
     import numpy
 
     if not columns:

@@ -28,7 +28,7 @@ class Wanted(NamedTuple):
 
 
 class Order:
-    """Of one stream. Times are of any clock that only grows, s."""
+    """The order in which batches go on one stream. Times are of any clock that only grows, s."""
 
     def __init__(self, after: int, newest: int = MAX_SEQUENCE, in_order_through: int = 0) -> None:
         """after: what the server has. newest: of the backlog; MAX_SEQUENCE: all goes in order, as servers
@@ -81,7 +81,7 @@ class Order:
             self._new_since_old += 1
 
     def on_their_way(self, through: int = MAX_SEQUENCE) -> list[int]:
-        """Up to this number."""
+        """Batches that are on their way, up to this number."""
         return [sequence for sequence in self._sent if sequence <= through]
 
     def arrived(self, sequences: Iterable[int], now_s: float) -> list[int]:

@@ -108,7 +108,7 @@ class Tokens:
                 known[key] = replace(known[key], expires=ends)
 
     def valid_ids(self, now: float | None = None) -> frozenset[str]:
-        """Of the tokens that are good now. Raises ConfigError."""
+        """Ids of the tokens that are good now. Raises ConfigError."""
         self._refresh()
         now = time.time() if now is None else now
         return frozenset(one.id for one in self._known.values() if one.state(now) == "valid")

@@ -51,7 +51,7 @@ def flops_per_token(model: Transformer) -> float:
 
 
 def flops_per_example(model: Transformer) -> float:
-    """Of all tokens of an example."""
+    """FLOPs of all tokens of an example."""
     return model.tokens * flops_per_token(model)
 
 

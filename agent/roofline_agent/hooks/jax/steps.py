@@ -319,7 +319,7 @@ class JaxSteps:
 
     @property
     def step_flops(self) -> float:
-        """Of the largest steps, as the last one of an epoch may be small; UNKNOWN."""
+        """FLOPs of the largest steps, as the last one of an epoch may be small; UNKNOWN."""
         return UNKNOWN if self.leader is None else self.leader.flops + self._most_usual_flops
 
     def steps_led(self) -> int:

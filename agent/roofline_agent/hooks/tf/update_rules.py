@@ -10,7 +10,8 @@ from typing import Any, NamedTuple, Optional
 
 
 class Rule(NamedTuple):
-    """Of an element: FLOPs; slots: what the optimizer keeps of it, each as large as the element."""
+    """What an update costs for each element: FLOPs; slots: what the optimizer keeps of it, each as large as
+    the element."""
 
     name: str
     flops: int

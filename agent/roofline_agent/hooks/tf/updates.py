@@ -102,7 +102,7 @@ def patch(module: Any, marker: Marker) -> None:
 
 
 class UpdatesOfCalls:
-    """Of one function."""
+    """How many updates the calls of one function made."""
 
     def __init__(self, counter: Optional[UpdateCounter], before: int, static: int, varies: bool) -> None:
         """counter: None where there is none. before: its value before the first call. static: updates of a

@@ -339,7 +339,7 @@ def _are_alike(cells: Iterable[Any]) -> bool:
 
 
 def examples_in_call(args: Sequence[Any], kwargs: Mapping[str, Any] = MappingProxyType({})) -> Optional[int]:
-    """Of the first argument that has examples: masks and the like come behind it."""
+    """Examples in the first argument that has any: masks and the like come behind it."""
     sizes = map(examples_in, [*args, *kwargs.values()])
     return next((size for size in sizes if size is not None), None)
 

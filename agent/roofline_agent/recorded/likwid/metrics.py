@@ -54,7 +54,7 @@ class LikwidMetric(NamedTuple):
 
 
 def metric(name: str) -> LikwidMetric:
-    """Of a row in a table of metrics, or of a column of the timeline: "Clock [MHz]", older "DP MFLOP/s"."""
+    """The metric of a row in a table, or of a column of the timeline: "Clock [MHz]", older "DP MFLOP/s"."""
     match = _BRACKETS.fullmatch(name) or _TRAILING.fullmatch(name)
     bare, printed = (match[1], match[2]) if match else (name, "")
     factor, unit = _base_unit(printed)
@@ -84,7 +84,8 @@ def _base_unit(printed: str) -> tuple[float, str]:
 
 
 def event(name: str) -> LikwidMetric:
-    """Of a row in a table of raw counts. Those of energy are in joules, as LIKWID has scaled them."""
+    """The metric of a row in a table of raw counts. Those of energy are in joules, as LIKWID has scaled
+    them."""
     found = flop_meaning(flop_bits(name)) if flop_bits(name) else None
     if found is not None:
         return LikwidMetric(found.metric, found.factor, "FLOP")

@@ -95,7 +95,7 @@ def _others_rest(one: RankSignals) -> bool:
 
 
 def seconds_of(one: Account, parts: Sequence[str]) -> Floats:
-    """Of each step, in all these parts."""
+    """Seconds of each step in all these parts."""
     total = np.zeros_like(one.duration)
     for part in parts:
         if part in one.parts:

@@ -64,7 +64,7 @@ class Accounts(NamedTuple):
 
 
 def accounts_of(view: JobView, gathered: Gathered) -> Accounts:
-    """Of the ranks that have steps of their own."""
+    """Accounts of the ranks that have steps of their own."""
     signals = signals_of(view, gathered)
     accounts = dict(zip(signals, account_of_each(list(signals.values())), strict=True))
     barriers = gathered.barriers

@@ -30,7 +30,7 @@ THREAD = "thread"  # spans of the training thread: docs/metrics.md
 
 
 def signals_of(view: JobView, gathered: Gathered) -> dict[int, RankSignals]:
-    """Of each rank that has steps of its own."""
+    """Signals of each rank that has steps of its own."""
     ranks = gathered.evidence
     sharing = contention(view, ranks)
     serves = any(rank.role == "ps" for rank in ranks.values())

@@ -284,7 +284,7 @@ class Inbox:
             self._db.execute("insert into sqlite_sequence (name, seq) values ('batch', ?)", (last_id,))
 
     def ids(self) -> list[int]:
-        """Of all that is here."""
+        """Ids of all rows that are here."""
         with self._lock:
             return [row[0] for row in self._db.execute("select id from batch")]
 
