@@ -144,16 +144,16 @@ class Senders:
             self.gathered.refuse(PROCESS_OF_OTHER_USER)
             return None
         connection.look_ns = now + LOOK_AGAIN_NS
-        found = self._discovery.ranks_below(pid)
-        if len(found) > 1:
-            connection.several = {rank.pid: rank for rank in (*connection.several.values(), *found)}
+        ranks = self._discovery.ranks_below(pid)
+        if len(ranks) > 1:
+            connection.several = {rank.pid: rank for rank in (*connection.several.values(), *ranks)}
             self.gathered.refuse(SEVERAL_RANKS)
-        elif found:
+        elif ranks:
             # When this one has exited the next is looked for at once.
-            connection.rank, connection.look_ns = found[0], 0
+            connection.rank, connection.look_ns = ranks[0], 0
             if idle:
-                connection.several[found[0].pid] = found[0]  # its command ends as a launcher
-            self.hand_over_facts(connection, found[0])
+                connection.several[ranks[0].pid] = ranks[0]  # its command ends as a launcher
+            self.hand_over_facts(connection, ranks[0])
         elif connection.rank is None and self._owner(pid) is None:
             connection.rank = self._ended(pid, peer)
         return connection.rank
