@@ -17,8 +17,9 @@ import types
 from typing import Any, Callable, Optional
 
 from .. import Marker
+from .called import JaxCall
 from .programs import JaxExecutable, JaxFunction
-from .steps import JaxCall, JaxSteps, held
+from .steps import JaxSteps, held
 from .threads import OtherThread, SharedSteps
 
 ORIGIN, CALLS = "_roofline_origin", "_roofline_calls"  # attributes of JAX's objects
@@ -120,7 +121,7 @@ class JaxWatch:
         other = self.of_thread.other
         if other is None:
             other = self.of_thread.other = OtherThread()
-        if other.trains(call, self._called_ns, self.steps, self.thread):
+        if other.trains(call, self._called_ns, self.steps.election, self.thread):
             # The other may be at work with the steps: this one begins to be with its next call.
             self.thread = -me
 

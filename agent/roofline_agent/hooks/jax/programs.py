@@ -7,8 +7,8 @@ import weakref
 from typing import Any, Callable, Dict, Hashable, List, NamedTuple, Optional, Set, Tuple
 
 from .. import Marker
+from .called import CalledFunction, JaxProgram
 from .costs import NAMES, ProgramCost, cost_of, scanned_or_merged
-from .steps import CalledFunction, JaxProgram
 
 # The calls of a function in which it is looked whether its results come back as arguments: so many, and later
 # the 16th, 32nd, 64th, ... because a training may begin with calls whose results are not used.

@@ -6,7 +6,9 @@ from __future__ import annotations
 import threading
 from typing import Dict, List, Optional
 
-from .steps import MORE, MOST_EARLY, PATIENCE, CalledFunction, JaxCall, JaxSteps
+from .called import CalledFunction, JaxCall
+from .leader import MORE, MOST_EARLY, PATIENCE, Election
+from .steps import JaxSteps
 
 
 class SharedSteps:
@@ -46,7 +48,7 @@ class OtherThread:
         self._heavier = 0  # calls that are clearly more work than a step
         self._steps, self._own = -1, 0  # calls of what the steps are of, since there were so many of these
 
-    def trains(self, call: JaxCall, behind_ns: int, steps: JaxSteps, thread: int) -> bool:
+    def trains(self, call: JaxCall, behind_ns: int, election: Election, thread: int) -> bool:
         """A call has returned. thread: that trained, whose last call began at behind_ns; negative: that one
         is about to."""
         self._add(call, behind_ns)
@@ -56,13 +58,13 @@ class OtherThread:
         self._counts[function] = self._counts.get(function, 0) + 1
         if thread < 0:
             return self._outlasts(-thread)
-        if function is steps.leader:
-            return self._makes_steps(steps.steps_led())
+        if function is election.leader:
+            return self._makes_steps(election.steps_led())
         flops = call.program.flops
-        if self._does_more(flops or 0, steps):
+        if self._does_more(flops or 0, election):
             self.leads = function
             return True
-        return self._replaces(function, flops is None, steps, thread)
+        return self._replaces(function, flops is None, election, thread)
 
     def _add(self, call: JaxCall, behind_ns: int) -> None:
         if behind_ns != self._behind_ns:
@@ -78,17 +80,17 @@ class OtherThread:
         self._own += 1
         return self._own >= PATIENCE
 
-    def _does_more(self, flops: int, steps: JaxSteps) -> bool:
-        step = steps.step_flops
+    def _does_more(self, flops: int, election: Election) -> bool:
+        step = election.step_flops
         self._heavier += bool(flops and flops >= MORE * step)
-        return self._heavier >= PATIENCE and self._heavier * flops >= step * steps.steps_led()
+        return self._heavier >= PATIENCE and self._heavier * flops >= step * election.steps_led()
 
-    def _replaces(self, function: CalledFunction, unknown: bool, steps: JaxSteps, thread: int) -> bool:
+    def _replaces(self, function: CalledFunction, unknown: bool, election: Election, thread: int) -> bool:
         """Whether it does what the other thread does no more."""
         own = self._counts[function]
         if own < PATIENCE:
             return False
-        if unknown or steps.leader is None or not self._flops < own * steps.step_flops:
+        if unknown or election.leader is None or not self._flops < own * election.step_flops:
             return True
         # What does less may run ahead of a training that is busy with something else.
         return self._outlasts(thread)

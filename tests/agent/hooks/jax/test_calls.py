@@ -107,7 +107,7 @@ def test_training_beside_a_thread_that_prepares_batches(process: Process) -> Non
     thread.join()
     assert process.marker.facts == {"steps.of": "train"}
     assert process.watch.thread == threading.get_ident()
-    assert process.watch.steps.steps_led() >= 30, "from its eighth call on"
+    assert process.watch.steps.election.steps_led() >= 30, "from its eighth call on"
     assert process.steps() >= 33
 
 
@@ -151,7 +151,7 @@ def test_training_beside_a_thread_that_calls_more_often(process: Process) -> Non
         train(1)
     assert process.watch.thread == threading.get_ident()
     assert process.marker.facts == {"steps.of": "train"}
-    assert process.watch.steps.steps_led() >= 30
+    assert process.watch.steps.election.steps_led() >= 30
     end.set()
     go.release()
     thread.join()

@@ -9,14 +9,9 @@ from typing import Any
 
 import pytest
 from roofline_agent.hooks import Marker as RealMarker
-from roofline_agent.hooks.jax.steps import (
-    MOST_EARLY,
-    PATIENCE,
-    CalledFunction,
-    JaxCall,
-    JaxProgram,
-    JaxSteps,
-)
+from roofline_agent.hooks.jax.called import CalledFunction, JaxCall, JaxProgram
+from roofline_agent.hooks.jax.leader import MOST_EARLY, PATIENCE
+from roofline_agent.hooks.jax.steps import JaxSteps
 from roofline_agent.hooks.tracing import NEVER
 
 from .doubles import RecordingMarker
