@@ -19,13 +19,13 @@ class Root:
 
     def __enter__(self) -> Root:
         # An overlay cannot lie on an overlay, as the root of a container often is.
-        _run("mount", "-t", "tmpfs", "tmpfs", self._folder)
+        run_command("mount", "-t", "tmpfs", "tmpfs", self._folder)
         for name in ("root", "written", "work"):
             (self._folder / name).mkdir()
         options = f"lowerdir=/,upperdir={self.written},workdir={self._folder / 'work'}"
-        _run("mount", "-t", "overlay", "overlay", "-o", options, self.path)
-        _run("mount", "-t", "proc", "proc", self.path / "proc")
-        _run("mount", "--bind", "/dev", self.path / "dev")
+        run_command("mount", "-t", "overlay", "overlay", "-o", options, self.path)
+        run_command("mount", "-t", "proc", "proc", self.path / "proc")
+        run_command("mount", "--bind", "/dev", self.path / "dev")
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -33,7 +33,7 @@ class Root:
             subprocess.run(["umount", place], capture_output=True)
 
     def run(self, *words: str) -> str:
-        return _run("chroot", self.path, *words)
+        return run_command("chroot", self.path, *words)
 
     def leftovers(self) -> set[str]:
         """Files that are there now and were not, or hold something else."""
@@ -46,7 +46,7 @@ def _same(one: Path, other: Path) -> bool:
     return other.is_file() and one.read_bytes() == other.read_bytes()
 
 
-def _run(*words: Any) -> str:
+def run_command(*words: Any) -> str:
     environ = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root", "DEBIAN_FRONTEND": "noninteractive"}
     done = subprocess.run(
         [str(word) for word in words], env=environ, capture_output=True, text=True, timeout=600

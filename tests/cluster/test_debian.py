@@ -15,7 +15,7 @@ from roofline_client import __version__
 
 from tests.fakes import free_port
 
-from .debian_root import Root, _run
+from .debian_root import Root, run_command
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(900)]
 REPOSITORY = Path(__file__).parents[2]
@@ -72,7 +72,7 @@ def test_package_is_installed_tried_and_purged_without_leftovers(package: Path, 
 def older(package: Path, folder: Path) -> Path:
     """An earlier package: the same, but for its version, a line of a unit, and a module that is gone now."""
     tree = folder / "older"
-    _run("dpkg-deb", "--raw-extract", package, tree)
+    run_command("dpkg-deb", "--raw-extract", package, tree)
     unit = tree / UNIT
     unit.write_text(f"# of before\n{unit.read_text()}")
     (agent,) = tree.glob("opt/roofline/lib/python3*/site-packages/roofline_agent")
@@ -83,7 +83,7 @@ def older(package: Path, folder: Path) -> Path:
 def packed_as_older(tree: Path, folder: Path) -> Path:
     control = tree / "DEBIAN" / "control"
     control.write_text(control.read_text().replace(f"Version: {__version__}", "Version: 0.0.1"))
-    _run("dpkg-deb", "--root-owner-group", "-Znone", "--build", tree, folder)
+    run_command("dpkg-deb", "--root-owner-group", "-Znone", "--build", tree, folder)
     (made,) = folder.glob("roofline_0.0.1_*.deb")
     return made
 
@@ -136,7 +136,7 @@ def test_job_that_the_package_of_an_earlier_commit_kept_is_there_after_the_upgra
     (folder / "sources").mkdir()
     subprocess.run(["tar", "-x", "-C", folder / "sources"], input=archive.stdout, check=True)
     tree = folder / "tree"
-    _run("dpkg-deb", "--raw-extract", built(folder / "sources", folder / "built"), tree)
+    run_command("dpkg-deb", "--raw-extract", built(folder / "sources", folder / "built"), tree)
     shutil.copy(packed_as_older(tree, folder), root.path / "older.deb")
     shutil.copy(package, root.path / "newer.deb")
     (root.path / "recording.json").write_bytes(RECORDING.read_bytes())
