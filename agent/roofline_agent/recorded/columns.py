@@ -126,11 +126,11 @@ class Columns:
             yield from (str(one.as_py()) for one in self._some(column))
 
     def which(self, column: int) -> Array:
-        """Of the different texts of a column that of each row."""
+        """For each row its place among the different texts of a column."""
         return self._coded(column)[1]
 
     def distinct(self, column: int, rows: slice = slice(None)) -> Distinct:
-        """Of those rows."""
+        """The different texts of a column, those of some rows."""
         different, which = self._coded(column)
         if column not in self._texts:
             self._texts[column] = different.to_pylist()
@@ -150,7 +150,7 @@ class Columns:
         return cells.begin_with(self._some(column), some)
 
     def firsts(self, column: int) -> list[int]:
-        """Of each different text that begins with a letter the first row that has it."""
+        """The first row that has it, for each different text that begins with a letter."""
         if self._is_numeric(column) or not cells.may_begin_with_letters(self._some(column)):
             return []
         texts, which = self.distinct(column)

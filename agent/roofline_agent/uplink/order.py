@@ -97,7 +97,7 @@ class Order:
 
 
 class Ends:
-    """Of a node's batches, in order: which have processes that ended."""
+    """Which of a node's batches, in order, have processes that ended."""
 
     def __init__(self) -> None:
         self._before: frozenset[Rank] = frozenset()

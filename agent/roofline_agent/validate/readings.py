@@ -29,7 +29,7 @@ class ValueAt(NamedTuple):
 
 
 class Readings:
-    """Of some places, by source as the sources' counter sets are named."""
+    """Readings of some places, by source as the sources' counter sets are named."""
 
     def __init__(self, places: Iterable[Place]) -> None:
         self._values: dict[Place, list[ValueAt]] = {place: [] for place in places}

@@ -51,7 +51,7 @@ Outcome = Union[Elected, JaxStep, Evaluation]
 
 
 class Election:
-    """Of one process."""
+    """The election of one process."""
 
     def __init__(self) -> None:
         self.leader: Optional[CalledFunction] = None

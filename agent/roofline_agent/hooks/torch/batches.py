@@ -272,7 +272,7 @@ class BatchSizes:
             return None, None
 
     def of_shapes(self, shapes: Sequence[Any]) -> Tuple[Optional[int], Optional[int]]:
-        """Of a list of tensors that have these shapes."""
+        """What is known of a batch that is a list of tensors with these shapes."""
         key = tuple(shapes)
         found = self._known.get(key)
         if found is None:

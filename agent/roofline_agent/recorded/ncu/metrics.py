@@ -65,7 +65,7 @@ class MetricValue(NamedTuple):
 
 
 class Elapsed(NamedTuple):
-    """Of one launch, for pages that print counts per second or per cycle."""
+    """How long one launch took, for pages that print counts per second or per cycle."""
 
     time_s: float | None
     cycles: float | None

@@ -197,7 +197,7 @@ def header_of(cells: list[str]) -> Header:
 
 
 def headers_in(head: str) -> Iterator[Header]:
-    """Of every line of a file's beginning that may be one."""
+    """Every line of a file's beginning that may be a header."""
     for line in head.split("\n")[:3000]:
         if "," in line and len(line) < 100_000 and line.lstrip('" ')[:1].isalpha():
             try:
