@@ -12,21 +12,10 @@ import yaml
 from roofline_agent.kubernetes import patch, workloads
 
 from .agent.kubernetes.samples import SAMPLES
+from .cluster.commands_in_pages import PAGES, ROOT, lines, page
 from .end_to_end.conftest import COMMANDS
 
-ROOT = Path(__file__).parents[1]
-PAGES = ROOT / "docs" / "cluster"
 NAMES = ["containers.md", "kubernetes.md"]
-
-
-def page(name: str) -> str:
-    return (PAGES / name).read_text()
-
-
-def lines(name: str) -> list[str]:
-    """Those to be typed, as a shell joins them."""
-    found = "\n".join(line[4:] for line in page(name).splitlines() if line.startswith("    "))
-    return found.replace("\\\n", " ").splitlines()
 
 
 def ours(name: str) -> set[tuple[str, ...]]:

@@ -479,3 +479,15 @@ def test_names_of_classes_are_unique_in_a_package(package: str) -> None:
 def test_root_of_the_agent_stays_small() -> None:
     """What is new belongs in the folder of its duty."""
     assert len([path for path in under("agent/roofline_agent/") if len(Path(path).parts) == 3]) <= 12
+
+
+def test_no_test_imports_from_tests() -> None:
+    """What tests share is in modules of its own: doubles, builders, how a program is run."""
+    imported = {
+        (f"{path}:{node.lineno}", f"{node.module or ''}.{alias.name}")
+        for path in (ROOT / "tests").rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+    assert [one for one in sorted(imported) if any(p.startswith("test_") for p in one[1].split("."))] == []

@@ -154,7 +154,7 @@ class ChildProcess:
         return self._process.poll()
 
     def fileno(self) -> int:
-        """Of the pipe that its lines come from."""
+        """File descriptor of the pipe that its lines come from."""
         return self._pipe.fileno()
 
     def write_line(self, line: str) -> None:
@@ -220,7 +220,7 @@ class ChildProcess:
                 self._process.wait(grace_s)
 
     def kill(self) -> None:
-        """It and what it has started."""
+        """Kill it and what it has started."""
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, signal.SIGKILL)
 

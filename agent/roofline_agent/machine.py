@@ -54,7 +54,7 @@ def _packages(sys_root: Path) -> set[str]:
 
 
 def cpu_name(cpuinfo: str) -> str:
-    """Of the first CPU in /proc/cpuinfo's text; "" where that has neither a name nor Arm's numbers."""
+    """Name of the first CPU in /proc/cpuinfo's text; "" where that has neither a name nor Arm's numbers."""
     first: dict[str, str] = {}
     for line in cpuinfo.splitlines():
         key, _, value = line.partition(":")

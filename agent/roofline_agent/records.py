@@ -51,7 +51,7 @@ class CounterSet(NamedTuple):
     metrics: tuple[Metric, ...]
 
     def estimated(self, names: Collection[str]) -> CounterSet:
-        """The same, where these metrics are marked as estimated."""
+        """This set, where these metrics are marked as estimated."""
         mark = Provenance.ESTIMATED
         return self._replace(
             metrics=tuple(m._replace(provenance=mark) if m.name in names else m for m in self.metrics)

@@ -85,8 +85,8 @@ class _Border(NamedTuple):
 
 
 class ThreadAccount:
-    """Of the thread that calls `over`. `on`: the step that goes on is measured. The other methods are for
-    that thread, and only while it is on."""
+    """The account of the thread that calls `over`. `on`: the step that goes on is measured. The other methods
+    are for that thread, and only while it is on."""
 
     def __init__(self, environ: Mapping[str, str] = os.environ, proc: str = "/proc") -> None:
         self._path = proc + "/thread-self/schedstat"

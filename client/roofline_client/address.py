@@ -24,7 +24,7 @@ def check_address(server: str) -> None:
 
 
 def known_servers() -> Servers:
-    """Those that this user has joined. Raises UsageError for a file that is broken."""
+    """The servers that this user has joined. Raises UsageError for a file that is broken."""
     try:
         return load_servers(client_file(os.environ))
     except CannotJoin as error:

@@ -12,6 +12,7 @@ from mcp.types import ToolAnnotations
 from . import __version__
 from .api import connect
 from .errors import ClientError
+from .model_flops import ModelFlops
 from .newest import resolve_job
 from .step_range import parse_steps
 from .tables import efficiencies, job_comparisons, screen, text
@@ -122,17 +123,17 @@ class _Questions:
         ("bf16"); default that of most FLOPs. sparse: also against the sparse peak.
         """
         first, last = _steps(steps)
-        model = {
-            "flops_per_example": flops_per_example,
-            "flops_per_step": flops_per_step,
-            "parameters": parameters,
-            "tokens_per_example": tokens_per_example,
-            "layers": layers,
-            "hidden": hidden,
-            "causal": causal,
-            "precision": precision,
-            "sparse": sparse,
-        }
+        model = ModelFlops(
+            flops_per_example=flops_per_example,
+            flops_per_step=flops_per_step,
+            parameters=parameters,
+            tokens_per_example=tokens_per_example,
+            layers=layers,
+            hidden=hidden,
+            causal=causal,
+            precision=precision,
+            sparse=sparse,
+        )
         return self._answer(
             lambda client: efficiencies.as_text(
                 client.efficiency(resolve_job(client, job), model, first_step=first, last_step=last)

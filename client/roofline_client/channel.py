@@ -154,7 +154,8 @@ def _number(text: str | None) -> float | None:
 
 
 def _in_time(server: str, access: Access | None) -> Access | None:
-    """The same, with a newer certificate where that is due; where it cannot be had the old one may do yet."""
+    """What the server is reached with, renewed where the certificate is due; where no newer one can be had
+    the old one may do yet."""
     if access is None or not access.is_due(time.time()):
         return access
     with contextlib.suppress(CannotJoin):

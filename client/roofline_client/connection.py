@@ -5,7 +5,7 @@ One thought, though long: a question is the few lines that name its message and 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from roofline.answers.agents import Agent
@@ -30,6 +30,7 @@ from roofline.v1 import models_pb2, query_pb2, query_pb2_grpc
 from . import answers
 from .channel import Channel
 from .errors import Refused, UsageError
+from .model_flops import ModelFlops
 from .tables.names import several
 
 if TYPE_CHECKING:
@@ -183,7 +184,7 @@ class Connection:
         last_step: int | None = None,
         kernels: bool = False,
     ) -> Iterator[Arrays]:
-        """The same, columns as arrays: a timeline may have millions of rows."""
+        """The rows of `timeline`, columns as arrays: there may be millions of them."""
         from .trace.arrays import of_message
 
         request = _steps_request(job, ranks, first_step, last_step, kernels)
@@ -248,11 +249,13 @@ class Connection:
         )
         return from_message(Trajectory, self._channel.ask(self._query.GetTrajectory, request))
 
-    def efficiency(self, job: str, model: Mapping[str, Any] | None = None, **subject: Any) -> Efficiency:
-        """MFU, HFU and where the rest of the step goes. model: what is given of it, as the fields of
-        GetEfficiencyRequest. Errors as of `roofline`; Refused also for a model that cannot be."""
+    def efficiency(self, job: str, model: ModelFlops | None = None, **subject: Any) -> Efficiency:
+        """MFU, HFU and where the rest of the step goes. Errors as of `roofline`; Refused also for a model
+        that cannot be."""
         asked = _subject(job, **subject)
-        request = _request(models_pb2.GetEfficiencyRequest, subject=asked, **(model or {}))
+        request = _request(
+            models_pb2.GetEfficiencyRequest, subject=asked, **(model or ModelFlops())._asdict()
+        )
         return from_message(Efficiency, self._channel.ask(self._query.GetEfficiency, request))
 
     def breakdown(self, job: str, by: str = "role", **subject: Any) -> Breakdown:

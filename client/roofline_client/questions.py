@@ -7,6 +7,7 @@ from typing import Any
 
 from .connection import Connection
 from .errors import UsageError
+from .model_flops import ModelFlops
 from .results.jobs import ReportResult, StragglersResult, WhatIfResult
 from .results.models import (
     BreakdownResult,
@@ -88,17 +89,17 @@ class JobQuestions:
         transformer by its parameters, with layers and hidden (heads x width of a head) for its attention.
         Without any of them those that were executed, where nothing recomputes. precision: of the peak
         ("bf16"), where it is not that of most FLOPs. sparse: also against the sparse peak."""
-        model = {
-            "flops_per_example": flops_per_example,
-            "flops_per_step": flops_per_step,
-            "parameters": parameters,
-            "tokens_per_example": tokens_per_example,
-            "layers": layers,
-            "hidden": hidden,
-            "causal": causal,
-            "precision": precision,
-            "sparse": sparse,
-        }
+        model = ModelFlops(
+            flops_per_example,
+            flops_per_step,
+            parameters,
+            tokens_per_example,
+            layers,
+            hidden,
+            causal,
+            precision,
+            sparse,
+        )
         return EfficiencyResult(self._connection.efficiency(self.job, model, **_subject(steps, ranks)))
 
     def stragglers(self, steps: Steps = "") -> StragglersResult:

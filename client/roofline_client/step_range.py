@@ -25,7 +25,7 @@ def parse_steps(text: str) -> Range:
 
 
 def checked(first: int | None, last: int | None) -> Range:
-    """The same range. Raises UsageError for one that no step can be in."""
+    """(first, last) as given. Raises UsageError for a range that no step can be in."""
     if any(bound is not None and bound < 0 for bound in (first, last)):
         raise UsageError(f"steps {_shown(first)}:{_shown(last)}: steps are counted from 0")
     if any(bound is not None and bound > MOST for bound in (first, last)):

@@ -106,7 +106,7 @@ class Access(NamedTuple):
 
 
 class Servers(NamedTuple):
-    """Those that were joined; `newest` is the address where none is named, "": none was."""
+    """The servers that were joined; `newest` is the address where none is named, "": none was."""
 
     newest: str
     known: dict[str, Access]
@@ -244,7 +244,8 @@ def enrol(
 
 
 def renewed(grpc: Any, server: str, access: Access) -> Access:
-    """The same with a new certificate, for which the old one is shown. Raises CannotJoin."""
+    """What to reach the server with, with a new certificate, for which the old one is shown. Raises
+    CannotJoin."""
     return _enrolled(grpc, server, access, "", ())[0]
 
 

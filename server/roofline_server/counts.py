@@ -28,7 +28,7 @@ class Histogram:
 
 @dataclass
 class IngestCounts:
-    """Of all agents since the start."""
+    """What was counted of all agents since the start."""
 
     batches: int = 0  # durable
     rows: int = 0  # in these
@@ -50,7 +50,7 @@ class IngestCounts:
 
 @dataclass
 class SealingCounts:
-    """Of all sealings since the start."""
+    """What was counted of all sealings since the start."""
 
     failed: int = 0
     failure: str = ""  # why the last one failed; "": it did not

@@ -261,7 +261,7 @@ def constant(value: int, count: int) -> Ints:
 
 
 def constant_float(value: float, count: int) -> Floats:
-    """The same of floats."""
+    """A column of floats that is the same in all rows; not to be written to."""
     found: Floats = np.ndarray((count,), np.float64, np.float64(value), strides=(0,))
     return found
 

@@ -14,9 +14,9 @@ from roofline.v1 import query_pb2 as pb
 from roofline_client.assistants import tools
 
 from . import models
+from .command_line import PLAIN
 from .fake_server import Asked, answer, serving
 from .reports import rank, report
-from .test_cli import PLAIN
 from .verdicts import verdict
 
 JOBS = answer(pb.ListJobsResponse(jobs=[pb.Job(job="43", state="running"), pb.Job(job="42")]))

@@ -25,21 +25,9 @@ from roofline_client import Refused, cli
 from roofline_client.step_range import parse_steps
 
 from ..fakes import wait_for
-from ..in_process import run_here
 from .chunks import introductions, message, slices, steps
+from .command_line import COMMAND, PLAIN, one_line, run, run_process
 from .fake_server import Asked, answer, chunks, never_answering, refuse, serving
-
-COMMAND = [sys.executable, "-m", "roofline_client"]
-PLAIN = {k: v for k, v in os.environ.items() if not k.startswith("ROOFLINE_") and k != "FORCE_COLOR"}
-
-
-def run(*arguments: Any, **environ: str) -> subprocess.CompletedProcess[str]:
-    return run_here(cli.main, "roofline-client", *map(str, arguments), environ={**PLAIN, **environ})
-
-
-def run_process(*arguments: Any, **environ: str) -> subprocess.CompletedProcess[str]:
-    command = [*COMMAND, *map(str, arguments)]
-    return subprocess.run(command, env={**PLAIN, **environ}, capture_output=True, text=True, timeout=60)
 
 
 def a_message() -> Any:
@@ -63,13 +51,6 @@ def jobs_message() -> Any:
 def server() -> Iterator[Asked]:
     with serving(report=answer(a_message()), jobs=answer(jobs_message())) as asked:
         yield asked
-
-
-def one_line(done: subprocess.CompletedProcess[str], code: int, *words: str) -> None:
-    assert done.returncode == code, done.stderr
-    assert len(done.stderr.splitlines()) == 1, done.stderr
-    assert done.stderr.startswith("roofline-client: ")
-    assert all(word in done.stderr for word in words), done.stderr
 
 
 def test_report_in_all_forms(server: Asked) -> None:

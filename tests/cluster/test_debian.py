@@ -9,12 +9,13 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from roofline_client import __version__
 
 from tests.fakes import free_port
+
+from .debian_root import Root, run_command
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(900)]
 REPOSITORY = Path(__file__).parents[2]
@@ -24,53 +25,6 @@ DATA = "/var/lib/roofline/server"
 FIRST = "88d0df68"  # the first commit that makes a package
 RECORDING = REPOSITORY / "tests" / "data" / "recorded" / "horovod" / "mpi_3ranks_never_closed.json"
 AS_SERVER = ("setpriv", "--reuid=roofline", "--regid=roofline", "--clear-groups", "env", f"HOME={DATA}")
-# What dpkg and systemd-analyze keep for themselves.
-BACKUPS = tuple(f"etc/{name}-" for name in ("passwd", "group", "shadow", "gshadow", "subuid", "subgid"))
-OTHERS = ("var/lib/dpkg", "var/log", "var/cache/man", "run/", "etc/.pwd.lock", *BACKUPS)
-
-
-class Root:
-    """This machine's root, and above it what is written: nothing here sees it."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder, self.path, self.written = folder, folder / "root", folder / "written"
-
-    def __enter__(self) -> Root:
-        # An overlay cannot lie on an overlay, as the root of a container often is.
-        _run("mount", "-t", "tmpfs", "tmpfs", self._folder)
-        for name in ("root", "written", "work"):
-            (self._folder / name).mkdir()
-        options = f"lowerdir=/,upperdir={self.written},workdir={self._folder / 'work'}"
-        _run("mount", "-t", "overlay", "overlay", "-o", options, self.path)
-        _run("mount", "-t", "proc", "proc", self.path / "proc")
-        _run("mount", "--bind", "/dev", self.path / "dev")
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for place in (self.path / "dev", self.path / "proc", self.path, self._folder):
-            subprocess.run(["umount", place], capture_output=True)
-
-    def run(self, *words: str) -> str:
-        return _run("chroot", self.path, *words)
-
-    def leftovers(self) -> set[str]:
-        """Files that are there now and were not, or hold something else."""
-        files = {path.relative_to(self.written) for path in self.written.rglob("*") if path.is_file()}
-        changed = {str(name) for name in files if not _same(self.written / name, Path("/") / name)}
-        return {name for name in changed if not name.startswith(OTHERS)}
-
-
-def _same(one: Path, other: Path) -> bool:
-    return other.is_file() and one.read_bytes() == other.read_bytes()
-
-
-def _run(*words: Any) -> str:
-    environ = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root", "DEBIAN_FRONTEND": "noninteractive"}
-    done = subprocess.run(
-        [str(word) for word in words], env=environ, capture_output=True, text=True, timeout=600
-    )
-    assert done.returncode == 0, f"{words}: {done.stdout}{done.stderr}"
-    return done.stdout
 
 
 @pytest.fixture(scope="module")
@@ -119,7 +73,7 @@ def test_package_is_installed_tried_and_purged_without_leftovers(package: Path, 
 def older(package: Path, folder: Path) -> Path:
     """An earlier package: the same, but for its version, a line of a unit, and a module that is gone now."""
     tree = folder / "older"
-    _run("dpkg-deb", "--raw-extract", package, tree)
+    run_command("dpkg-deb", "--raw-extract", package, tree)
     unit = tree / UNIT
     unit.write_text(f"# of before\n{unit.read_text()}")
     (agent,) = tree.glob("opt/roofline/lib/python3*/site-packages/roofline_agent")
@@ -130,7 +84,7 @@ def older(package: Path, folder: Path) -> Path:
 def packed_as_older(tree: Path, folder: Path) -> Path:
     control = tree / "DEBIAN" / "control"
     control.write_text(control.read_text().replace(f"Version: {__version__}", "Version: 0.0.1"))
-    _run("dpkg-deb", "--root-owner-group", "-Znone", "--build", tree, folder)
+    run_command("dpkg-deb", "--root-owner-group", "-Znone", "--build", tree, folder)
     (made,) = folder.glob("roofline_0.0.1_*.deb")
     return made
 
@@ -183,7 +137,7 @@ def test_job_that_the_package_of_an_earlier_commit_kept_is_there_after_the_upgra
     (folder / "sources").mkdir()
     subprocess.run(["tar", "-x", "-C", folder / "sources"], input=archive.stdout, check=True)
     tree = folder / "tree"
-    _run("dpkg-deb", "--raw-extract", built(folder / "sources", folder / "built"), tree)
+    run_command("dpkg-deb", "--raw-extract", built(folder / "sources", folder / "built"), tree)
     shutil.copy(packed_as_older(tree, folder), root.path / "older.deb")
     shutil.copy(package, root.path / "newer.deb")
     (root.path / "recording.json").write_bytes(RECORDING.read_bytes())

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from .test_debian import Root
+from .debian_root import Root
 
 pytestmark = [
     pytest.mark.cluster,

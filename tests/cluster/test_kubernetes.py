@@ -23,7 +23,7 @@ from roofline_server.access import authority
 from ..agent.kubernetes.samples import SAMPLES, Sample, applied, environment, pod
 from ..end_to_end.conftest import COMMANDS, REPOSITORY
 from ..fakes import add_process, ended, free_port
-from ..test_cluster_pages import lines, page
+from .commands_in_pages import lines, page
 from .kubernetes_cluster import TOOLS, ApiServer, tool
 from .slurm_cluster import wait_until
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import socket
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -16,36 +15,10 @@ from roofline.joining import join_port
 from roofline_agent.ranks.names import name_of
 
 from .conftest import COMMANDS, TRAINING, Site, wait_until
+from .guarded import Person
 
 pytestmark = pytest.mark.slow
 JOB = "guarded"
-
-
-class Person:
-    """Somebody with a home of their own, who runs our commands."""
-
-    def __init__(self, home: Path, address: str) -> None:
-        home.mkdir()
-        self.home, self.address = home, address
-        self.environ = {
-            "HOME": str(home),
-            "PATH": f"{COMMANDS}:/usr/bin:/bin",
-            "ROOFLINE_LISTEN": address,  # of the server's commands
-        }
-
-    def run(self, *command: Any, stdin: str = "") -> subprocess.CompletedProcess[str]:
-        words = [str(word) for word in command]
-        return subprocess.run(
-            words, env=self.environ, input=stdin, capture_output=True, text=True, timeout=60
-        )
-
-    def said(self, *command: Any, stdin: str = "") -> str:
-        done = self.run(*command, stdin=stdin)
-        assert done.returncode == 0, done.stderr
-        return done.stdout
-
-    def token(self, *options: str) -> str:
-        return self.said("roofline-server", "token", "new", *options).split()[-1]
 
 
 @pytest.fixture

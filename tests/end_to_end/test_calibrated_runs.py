@@ -8,7 +8,7 @@ import pytest
 from roofline_client import connect
 
 from .conftest import COMMANDS, Site, wait_until
-from .test_runs import JOB, STEPS, report_that_stays, train, until_finished, whole_report
+from .runs import JOB, STEPS, report_that_stays, train, until_finished, whole_report
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 

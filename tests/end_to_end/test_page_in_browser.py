@@ -15,8 +15,8 @@ import pytest
 
 from .browser import CHROMIUM, PATIENCE_MS, Browser, looking, tab_at
 from .conftest import Site, wait_until
-from .test_access import Person
-from .test_page_of_server import guarded as guarded
+from .guarded import Person
+from .guarded import guarded as guarded
 
 pytestmark = [
     pytest.mark.slow,

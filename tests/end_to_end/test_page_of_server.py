@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import http.client
 import signal
 import ssl
 from pathlib import Path
@@ -12,32 +11,14 @@ from urllib.parse import urlencode
 import psutil
 import pytest
 
-from tests.fakes import free_port, has_ipv6
+from tests.fakes import has_ipv6
 
 from .conftest import COMMANDS, Site, wait_until
-from .test_access import Person
+from .guarded import Person, ask, free_place
+from .guarded import guarded as guarded
 
 pytestmark = pytest.mark.slow
 MEMBER = "a visitor of the live page"
-
-
-def free_place() -> str:
-    return f"127.0.0.1:{free_port()}"
-
-
-def ask(place: str, path: str, method: str = "GET", body: str = "", **headers: str) -> Any:
-    """Status, headers and text; None: nobody answers."""
-    kind: Any = http.client.HTTPSConnection if headers.pop("tls", "") else http.client.HTTPConnection
-    more = {"context": ssl._create_unverified_context()} if kind is http.client.HTTPSConnection else {}
-    connection = kind(place, timeout=20, **more)
-    try:
-        connection.request(method, path, body or None, headers)
-        response = connection.getresponse()
-        return response.status, response.headers, response.read().decode()
-    except OSError:
-        return None
-    finally:
-        connection.close()
 
 
 def log_in(place: str, token: str, **more: str) -> Any:
@@ -61,17 +42,6 @@ def test_the_page_ends_with_a_server_that_is_killed_and_begins_again_when_it_is_
     wait_until(lambda: ask(place, "/"), 30, "the page is back")
     server.send_signal(signal.SIGKILL)
     wait_until(lambda: ask(place, "/") is None, 10, "the page has ended with its server")
-
-
-@pytest.fixture
-def guarded(site: Site, tmp_path: Path) -> tuple[Person, str]:
-    """A server with tokens and a page."""
-    owner = Person(tmp_path / "head", site.address)
-    owner.said("roofline-server", "init")
-    place = free_place()
-    site.start([COMMANDS / "roofline-server", "--page", place], "server.log", **owner.environ)
-    wait_until(lambda: ask(place, "/login"), 30, "the page answers")
-    return owner, place
 
 
 def test_who_has_a_readers_token_sees_jobs_until_it_is_revoked(guarded: tuple[Person, str]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 from collections.abc import Iterator
 
 import pytest
@@ -52,3 +53,12 @@ def torch_python() -> str:
 def trainers_python() -> str:
     """PyTorch with Lightning, Transformers, Accelerate and DeepSpeed."""
     return interpreter("ROOFLINE_TRAINERS_PYTHON")
+
+
+def with_horovod(python: str, framework: str) -> str:
+    done = subprocess.run([python, "-c", f"import horovod.{framework}"], capture_output=True, text=True)
+    if done.returncode:
+        pytest.skip(
+            f"Horovod is not built into {python}: install cmake and g++, then run `make test-frameworks`"
+        )
+    return python

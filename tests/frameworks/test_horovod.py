@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from ..end_to_end.conftest import COMMANDS, REPOSITORY, Site, wait_until
+from .conftest import with_horovod
 
 pytestmark = [pytest.mark.framework, pytest.mark.timeout(300)]
 
@@ -30,15 +31,6 @@ def network() -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
-
-
-def with_horovod(python: str, framework: str) -> str:
-    done = subprocess.run([python, "-c", f"import horovod.{framework}"], capture_output=True, text=True)
-    if done.returncode:
-        pytest.skip(
-            f"Horovod is not built into {python}: install cmake and g++, then run `make test-frameworks`"
-        )
-    return python
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import pytest
 
 from ..end_to_end.browser import CHROMIUM, PATIENCE_MS, Browser, looking
 from ..end_to_end.conftest import Site, wait_until
-from .test_tensorflow_ps import launch
+from .tensorflow_ps_example import launch
 from .torch_runs import DDP, torchrun, wrapping
 
 pytestmark = [

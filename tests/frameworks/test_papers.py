@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from ..end_to_end.conftest import COMMANDS, REPOSITORY
-from .test_horovod import with_horovod
+from .conftest import with_horovod
 
 pytestmark = [pytest.mark.framework, pytest.mark.timeout(1200)]
 

@@ -16,7 +16,7 @@ import pytest
 
 from ..client import perfetto
 from ..end_to_end.conftest import COMMANDS, Site, values, wait_until
-from .test_tensorflow_ps import EXAMPLE, example_network
+from .tensorflow_ps_example import EXAMPLE, example_network
 from .torch_runs import DDP, finish, torchrun, wrapping
 
 pytestmark = [pytest.mark.framework, pytest.mark.timeout(400)]

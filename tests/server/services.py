@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
 import grpc
+import pytest
 from roofline.v1 import ingest_pb2 as pb
 from roofline.v1 import ingest_pb2_grpc, query_pb2_grpc
 from roofline_server.grpc_server import grpc_server
@@ -124,3 +125,17 @@ class Agent:
             return found
 
         return await asyncio.wait_for(wait(), PATIENCE_S)
+
+
+def run(work: Callable[[Served], Coroutine[Any, Any, None]], root: Path) -> None:
+    async def served() -> None:
+        async with serving(root) as server:
+            await asyncio.wait_for(work(server), 60)
+
+    asyncio.run(served())
+
+
+async def refusal(call: Any) -> tuple[grpc.StatusCode, str]:
+    with pytest.raises(grpc.aio.AioRpcError) as caught:
+        await call
+    return caught.value.code(), caught.value.details() or ""

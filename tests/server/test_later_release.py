@@ -21,7 +21,7 @@ from roofline_server.store.intake.inbox import Inbox
 from roofline_server.upkeep import Keep
 
 from .builders import catalog_of, open_store
-from .store.test_identity import filled
+from .store.histories import filled
 
 LATER = {
     "catalog.db": ("the catalog of .*", CATALOG_FORMAT),

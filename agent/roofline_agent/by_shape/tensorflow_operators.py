@@ -55,7 +55,7 @@ def _note(known: _OfConvolutions, one: TensorFlowOperation, tensor: TypedShape) 
 
 
 def inputs_of(text: str) -> tuple[TypedShape, ...]:
-    """Of "(float[32,256];float[256,10])"; () where it is not understood."""
+    """The inputs of "(float[32,256];float[256,10])"; () where it is not understood."""
     found = [_INPUT.fullmatch(part) for part in text.strip("()").split(";")]
     if not text or not all(found):
         return ()
@@ -68,7 +68,7 @@ def plain_kind(kind: str) -> str:
 
 
 class TensorFlowWork:
-    """Of the operations of one profile."""
+    """The work of the operations of one profile."""
 
     def __init__(self, operations: Sequence[TensorFlowOperation]) -> None:
         self._names = {one.name for one in operations}

@@ -65,7 +65,8 @@ class Arguments(NamedTuple):
         return bool(self.shape(at)) and at < len(self.strides) and not self.strides[at]
 
     def elements(self, at: int) -> int:
-        """Those that a tensor has in memory, 0 of what is none: along strides of 0 there is one alone."""
+        """How many elements a tensor has in memory, 0 of what is none: along strides of 0 there is one
+        alone."""
         shape, strides = self.shape(at), self.strides[at] if at < len(self.strides) else ()
         if len(strides) == len(shape):
             shape = [size for size, stride in zip(shape, strides) if stride]  # noqa: B905  # Python 3.8

@@ -44,7 +44,8 @@ _OTHER_NAMES = {
 
 
 def element_type(name: str) -> ElementType | None:
-    """Of "float", "c10::BFloat16", "torch.float16"; None for anything that is no element of a tensor."""
+    """The type that "float", "c10::BFloat16" or "torch.float16" names; None for anything that is no element
+    of a tensor."""
     plain = name.strip().lower()
     for before in ("c10::", "torch."):
         if plain.startswith(before):

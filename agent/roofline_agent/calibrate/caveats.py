@@ -25,7 +25,7 @@ def doubted(ceilings: Sequence[Ceiling]) -> tuple[Ceiling, ...]:
 
 
 def also(ceilings: Iterable[Ceiling], why: str) -> tuple[Ceiling, ...]:
-    """The same ceilings, those that were measured with one more reason; "": none."""
+    """These ceilings, where those that were measured have one more reason for doubt; "": none."""
     return tuple(
         c._replace(doubt="; ".join(filter(None, (c.doubt, why)))) if _is_measured(c) else c for c in ceilings
     )

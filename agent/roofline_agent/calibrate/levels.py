@@ -43,21 +43,21 @@ class WorkingSet(NamedTuple):
 
 def cache_levels(caches: Sequence[Cache], cpus: Sequence[int]) -> tuple[CacheLevel, ...]:
     """The levels of these caches when these CPUs work at once, inner ones first."""
-    found: list[CacheLevel] = []
+    levels: list[CacheLevel] = []
     used = frozenset(cpus)
     for number in sorted({cache.level for cache in caches}):
         of_level = [cache for cache in caches if cache.level == number and cache.cpus & used]
         share = min((cache.size // len(cache.cpus & used) for cache in of_level), default=0)
         if not share:
             continue
-        name, inner = f"l{number}", found[-1].share_bytes if found else 0
+        name, inner = f"l{number}", levels[-1].share_bytes if levels else 0
         most = share // 2
         if most < _LEAST_WITHIN * inner:
             reason = f"its {size_text(share)} a CPU hardly exceed the {size_text(inner)} within"
-            found.append(CacheLevel(name, share, 0, reason))
+            levels.append(CacheLevel(name, share, 0, reason))
         else:
-            found.append(CacheLevel(name, share, min(most, int(_WITHIN * inner)) if inner else most))
-    return tuple(found)
+            levels.append(CacheLevel(name, share, min(most, int(_WITHIN * inner)) if inner else most))
+    return tuple(levels)
 
 
 def beyond_caches(hardware: Hardware, plan: RunPlan, cpus: Sequence[int]) -> WorkingSet:

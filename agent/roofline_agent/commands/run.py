@@ -238,40 +238,34 @@ def _all_tags(options: Sequence[str], experiment: str | None) -> dict[str, str]:
 
 
 def _steps_to_profile(text: str | None, steps: bool, step_regex: str | None) -> tuple[tuple[int, int], ...]:
-    from ..ncu.steps import StepsError, parse
-
-    if text is None:
-        return ()
-    if step_regex is not None:
-        raise typer.BadParameter(
-            "needs the hooks that mark steps: leave --step-regex out", param_hint="--ncu"
-        )
-    if not steps:
-        raise typer.BadParameter("needs the hooks that mark steps: leave --no-steps out", param_hint="--ncu")
-    try:
-        return parse(text)
-    except StepsError as error:
-        raise typer.BadParameter(str(error), param_hint="--ncu") from None
+    return () if text is None else _marked_steps(text, steps, step_regex, "--ncu")
 
 
 def _steps_to_trace(text: str | None, ncu: str | None, steps: bool, step_regex: str | None) -> str:
     from ..hooks.tracing import MOST_STEPS
-    from ..ncu.steps import StepsError, parse, written
+    from ..ncu.steps import written
 
     if text is None:
         return ""
     hint = "--trace"
-    if step_regex is not None or not steps:
-        without = "--step-regex" if step_regex is not None else "--no-steps"
-        raise typer.BadParameter(f"needs the hooks that mark steps: leave {without} out", param_hint=hint)
     if ncu is not None:
         raise typer.BadParameter("two profilers cannot record one training: leave --ncu out", param_hint=hint)
-    try:
-        found = parse(text)
-    except StepsError as error:
-        raise typer.BadParameter(str(error), param_hint=hint) from None
+    found = _marked_steps(text, steps, step_regex, hint)
     if len(found) > 1 or found[0][1] - found[0][0] >= MOST_STEPS:
         raise typer.BadParameter(
             f"{text!r}: give one range of at most {MOST_STEPS} steps, as 100-102", param_hint=hint
         )
     return written(found)
+
+
+def _marked_steps(text: str, steps: bool, step_regex: str | None, option: str) -> tuple[tuple[int, int], ...]:
+    """Ranges of steps that the hooks mark, which some options switch off. Raises BadParameter."""
+    from ..ncu.steps import StepsError, parse
+
+    if step_regex is not None or not steps:
+        without = "--step-regex" if step_regex is not None else "--no-steps"
+        raise typer.BadParameter(f"needs the hooks that mark steps: leave {without} out", param_hint=option)
+    try:
+        return parse(text)
+    except StepsError as error:
+        raise typer.BadParameter(str(error), param_hint=option) from None

@@ -205,7 +205,7 @@ def switchable(environ: Any = os.environ) -> bool:
 
 
 def switches() -> List[Switch]:
-    """Those of the libraries that are loaded now."""
+    """The switches of the libraries that are loaded now."""
     found: List[Switch] = []
     verbose = getattr(getattr(sys.modules.get("torch"), "_C", None), "_verbose", None)
     for name in ("mkl_set_verbose", "mkldnn_set_verbose"):

@@ -180,8 +180,8 @@ class Marker:
         return make(kinds, names, places, like) if self._has_like else make(kinds, names, places)
 
     def send_layout(self, layout: Any, number: int, examples: Optional[int], times: Sequence[int]) -> bool:
-        """The same as spans() and border() or window(), for steps that differ in numbers only; False: nothing
-        was sent, use those. times: in the layout's places, and last the time when the step ended."""
+        """Send a step as spans() and border() or window() do, of steps that differ in numbers only; False:
+        nothing was sent, use those. times: in the layout's places, and last the time when the step ended."""
         if self._held or self._from_log or self._training_marks():
             return False
         if not layout(number, examples, times):
@@ -202,7 +202,8 @@ class Marker:
     def send_layouts(
         self, layout: Any, first: int, examples: Optional[int], steps: Sequence[Sequence[int]]
     ) -> bool:
-        """The same for several that followed on one another, none of them at or behind deferred_to()."""
+        """Send several steps as `send_layout` does, which followed on one another, none of them at or behind
+        deferred_to()."""
         several = getattr(layout, "several", None)
         if several is None or self._held or self._from_log or self._training_marks():
             return False

@@ -78,7 +78,7 @@ def parsed(text: str) -> Request:
 
 
 class Tracing:
-    """Of one process."""
+    """The traces of one process."""
 
     def __init__(self, page: Any, fact: Callable[[str, object], None]) -> None:
         self.page, self._fact = page, fact
@@ -135,7 +135,7 @@ class Tracing:
         return self._asked
 
     def record_time(self, wait: Callable[[float], None] = time.sleep) -> None:
-        """Of a process without borders: record what is asked for, for as long as the steps take."""
+        """Record, in a process without borders, what is asked for, for as long as the steps take."""
         try:
             asked = self._take()
             if asked is None:
@@ -152,7 +152,7 @@ class Tracing:
             self._give_up(_text(error))
 
     def refuse(self, why: str) -> None:
-        """Of a process that has nothing to record: say so, if something is asked for."""
+        """Say, of a process that has nothing to record, why, if something is asked for."""
         try:
             if self.is_due and self._profiler is None:
                 self._take()

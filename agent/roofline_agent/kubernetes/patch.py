@@ -100,17 +100,17 @@ def patch_for(pod: Mapping[str, Any], namespace: str, claimed: Collection[str] =
 def _variables(meta: PodMeta, member: Member | None, namespace: str) -> list[Operation]:
     """By name; what the user asks for comes first, as of two of one name the first is kept."""
     asked = {ASKED[key]: text for key, text in meta.annotations.items() if key in ASKED}
-    found = {**asked, pods.NAMESPACE: namespace}
+    variables = {**asked, pods.NAMESPACE: namespace}
     if member is not None:
         known = {pods.JOB: f"{namespace}.{member.job}", pods.KIND: member.kind, pods.ROLE: member.role}
         if member.index is not None:
             known[pods.INDEX] = str(member.index)
-        found = {**known, **found}
+        variables = {**known, **variables}
         if member.launches:
-            found[OPEN_MPI_EXPORTS] = ";".join(sorted(TO_OTHER_PODS & {*found, "PYTHONPATH"}))
+            variables[OPEN_MPI_EXPORTS] = ";".join(sorted(TO_OTHER_PODS & {*variables, "PYTHONPATH"}))
     # The API server gives a pod its name only after it was asked for changes.
     name = {"name": pods.POD, "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}
-    return [name, *({"name": one, "value": text} for one, text in found.items())]
+    return [name, *({"name": one, "value": text} for one, text in variables.items())]
 
 
 def _missing(container: Mapping[str, Any], given: Sequence[Operation]) -> list[Operation]:

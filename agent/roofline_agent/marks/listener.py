@@ -105,7 +105,7 @@ class MarkListener:
         return len(self._peers)
 
     def users(self) -> int:
-        """Of how many users the connected processes are, at least 1."""
+        """How many users have connected processes, at least 1."""
         return max(1, len(self._connections_of))
 
     def read(self) -> Iterator[tuple[socket.socket, PeerProcess, bytes]]:

@@ -156,7 +156,7 @@ def width_of(form: StepForm) -> int:
 
 
 def possible_steps(form: StepForm, numbers: bytes) -> tuple[bytes, int]:
-    """Those of these steps that can be, and how many cannot."""
+    """The steps that can be, of these, and how many cannot."""
     if _can_be(form, numbers):
         return numbers, 0
     size = 8 * width_of(form)

@@ -79,7 +79,8 @@ class Senders:
         return self._own_rank(connection, peer)
 
     def rank_that_marks(self, connection: MarkConnection, peer: PeerProcess) -> Rank | None:
-        """The same of one that marks steps: two that do so at once are two ranks, though both claim one."""
+        """The rank of a process that marks steps: two that do so at once are two ranks, though both claim
+        one."""
         rank, now = self.rank_of(connection, peer), self._clock()
         if rank is None:
             return None
@@ -143,16 +144,16 @@ class Senders:
             self.gathered.refuse(PROCESS_OF_OTHER_USER)
             return None
         connection.look_ns = now + LOOK_AGAIN_NS
-        found = self._discovery.ranks_below(pid)
-        if len(found) > 1:
-            connection.several = {rank.pid: rank for rank in (*connection.several.values(), *found)}
+        ranks = self._discovery.ranks_below(pid)
+        if len(ranks) > 1:
+            connection.several = {rank.pid: rank for rank in (*connection.several.values(), *ranks)}
             self.gathered.refuse(SEVERAL_RANKS)
-        elif found:
+        elif ranks:
             # When this one has exited the next is looked for at once.
-            connection.rank, connection.look_ns = found[0], 0
+            connection.rank, connection.look_ns = ranks[0], 0
             if idle:
-                connection.several[found[0].pid] = found[0]  # its command ends as a launcher
-            self.hand_over_facts(connection, found[0])
+                connection.several[ranks[0].pid] = ranks[0]  # its command ends as a launcher
+            self.hand_over_facts(connection, ranks[0])
         elif connection.rank is None and self._owner(pid) is None:
             connection.rank = self._ended(pid, peer)
         return connection.rank

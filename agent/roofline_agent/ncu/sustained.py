@@ -74,7 +74,7 @@ def asked(known: Iterable[str]) -> tuple[str, ...]:
 
 
 def ceilings(values: LaunchMetrics, capability: str) -> Iterator[Sustained]:
-    """Of one profiled launch. One whose peak or clock is not there is left out."""
+    """Ceilings that one profiled launch states. One whose peak or clock is not there is left out."""
     limits = [*LIMITS, _V100] if capability == "7.0" else LIMITS
     best: dict[str, Sustained] = {}
     for limit in limits:
@@ -89,7 +89,8 @@ def ceilings(values: LaunchMetrics, capability: str) -> Iterator[Sustained]:
 
 
 def ask(environ: Mapping[str, str], proc: str = "/proc", root: str = "/") -> list[Sustained]:
-    """Of the first GPU, by profiling an empty kernel of our own. Raises session.Unusable, which says why."""
+    """Ceilings of the first GPU, by profiling an empty kernel of our own. Raises session.Unusable, which says
+    why."""
     ncu = command.find(environ)
     if ncu is None:
         raise session.Unusable(diagnosis.MISSING)
@@ -104,7 +105,7 @@ def ask(environ: Mapping[str, str], proc: str = "/proc", root: str = "/") -> lis
 
 
 def read(log: Path) -> Iterator[Sustained]:
-    """Of the first launch in ncu's table."""
+    """Ceilings that the first launch in ncu's table states."""
     with contextlib.closing(Collector()) as found:
         aside = OtherLines(found, lambda line, number: None)
         with contextlib.suppress(OSError, RecordedError), log.open("rb") as stream:

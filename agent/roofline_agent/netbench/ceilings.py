@@ -23,7 +23,7 @@ class MeasuredResult(NamedTuple):
 
 
 def ceilings(measured: Sequence[MeasuredResult], peer: str, loopback: bool) -> tuple[Ceiling, ...]:
-    """Of each transport the highest bandwidth in one direction, and the shortest round trip.
+    """The highest bandwidth of each transport in one direction, and its shortest round trip.
 
     A bandwidth is that of the whole measurement: in a single window there may be more than the network
     carried meanwhile. Where the median window has more, something else held it up for a while: that counts.

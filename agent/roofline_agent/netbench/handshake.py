@@ -55,7 +55,7 @@ def connect(address: str, port: int, ticket: str, timeout_s: float, **what: Any)
 
 
 def proof(ticket: str, once: str, what: Mapping[str, Any]) -> str:
-    """That somebody with this ticket wants this of the end that has sent `once`."""
+    """Proof that somebody with this ticket wants this of the end that has sent `once`."""
     wanted = json.dumps([once, *sorted(what.items())])
     return hmac.new(ticket.encode(), wanted.encode(), hashlib.sha256).hexdigest()
 

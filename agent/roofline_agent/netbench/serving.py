@@ -44,7 +44,7 @@ def serve(order: ServeOrder, report: Callable[[BenchReport], None]) -> None:
 
 
 def addresses() -> tuple[str, ...]:
-    """Of this node, those it would send from first, loopback last."""
+    """Addresses of this node, those it would send from first, loopback last."""
     found = [address for family, target in ELSEWHERE if (address := _sends_from(family, target))]
     for name, entries in sorted(psutil.net_if_addrs().items()):
         for entry in entries:

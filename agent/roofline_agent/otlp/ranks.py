@@ -19,7 +19,7 @@ IMPOSSIBLE = "a span of OTLP with a step or times out of range"
 
 
 class OtlpRanks:
-    """Of the node."""
+    """The processes of the node that send spans."""
 
     def __init__(self, door: OtlpDoor, receiver: MarkReceiver) -> None:
         self._door, self._receiver = door, receiver

@@ -37,7 +37,8 @@ class AdoptedIndices:
         self._all = _load(path, self._boot) if path is not None else []
 
     def index_of(self, pid: int, start_ticks: int, job: str, role: str, taken: Collection[int]) -> int:
-        """That of this process, as before; else the first that is neither taken nor of another process."""
+        """The index of this process, as before; else the first that is neither taken nor of another
+        process."""
         self._all = [one for one in self._all if self._lives(one)]
         others = set(taken)
         for one in self._all:

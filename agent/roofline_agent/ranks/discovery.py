@@ -268,7 +268,7 @@ class Discovery:
                 self._left.append(before)
 
     def as_now(self, rank: Rank) -> Rank:
-        """The same process as the rank that it is by now; of one that has gone what it was."""
+        """The rank that this process is by now; of one that has gone what it was."""
         found = self._ranks.get(rank.pid)
         return found if found is not None and found.start_ns == rank.start_ns else rank
 
@@ -288,7 +288,7 @@ class Discovery:
         return [rank for rank in found if self._ranks.get(rank.pid) != rank]
 
     def claims(self) -> list[list[Rank]]:
-        """Of each rank that several processes say they are: what those are, the one that has it first."""
+        """The processes that say they are the same rank, for each such rank, the one that has it first."""
         found: dict[tuple[str, str, int], list[Rank]] = {}
         for pid, rank in self._ranks.items():
             found.setdefault(self._names.identity_of(self._candidates[pid])[:3], []).append(rank)

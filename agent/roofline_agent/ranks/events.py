@@ -24,7 +24,7 @@ class RankEvents:
         self._some_started = False
 
     def of_changes(self, started: Sequence[Rank], gone: Sequence[Rank], now: int) -> list[Event]:
-        """Of the ranks that have started or ended since the last time."""
+        """Events of the ranks that have started or ended since the last time."""
         events = []
         for rank in started:
             log.info("found %s of job %s (pid %d, %s)", rank.key, rank.job, rank.pid, rank.framework)

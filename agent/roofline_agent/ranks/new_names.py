@@ -14,8 +14,8 @@ TOO_MANY_NAMES = "of more names than a user has for a day"
 
 
 class NewNames:
-    """Of one kind. A user may bring no more than is left then for the others: one who brings all that can be
-    has half, the next a quarter, and so on."""
+    """The new names of one kind. A user may bring no more than is left then for the others: one who brings
+    all that can be has half, the next a quarter, and so on."""
 
     def __init__(self, most: int, clock: Callable[[], float] = time.monotonic) -> None:
         self._most, self._clock = most, clock

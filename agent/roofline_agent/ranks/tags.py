@@ -19,7 +19,7 @@ _ESCAPED = re.compile(r"\\([\\,])")
 
 
 class TagError(ValueError):
-    """It is no tag; the text says why."""
+    """A text is no tag; the message says why."""
 
 
 class EnvironTags(NamedTuple):

@@ -90,7 +90,7 @@ def _are_among(characters: Array, some: bytes) -> Array:
 
 
 def first_seen(texts: list[str], which: Array) -> Distinct:
-    """Those of the texts that a part of a column has, in its order. which: of the texts that of each row."""
+    """The texts that a part of a column has, in its order. which: of the texts that of each row."""
     import numpy
 
     firsts = numpy.full(len(texts), len(which))
@@ -102,8 +102,8 @@ def first_seen(texts: list[str], which: Array) -> Distinct:
 
 
 def numbers(texts: Any, has_groups: bool) -> Array:
-    """Of different texts, as floats; has_groups: commas may be between groups of three digits. NaN where
-    one is no number from zero on."""
+    """The numbers in different texts, as floats; has_groups: commas may be between groups of three digits.
+    NaN where one is no number from zero on."""
     import numpy
 
     data, offsets = _characters(texts)
@@ -120,7 +120,7 @@ def numbers(texts: Any, has_groups: bool) -> Array:
 
 
 def numbers_within(texts: Any, before: bytes, after: bytes) -> Array | None:
-    """Of texts that all have the same before and behind a number; None where one has not."""
+    """The numbers in texts that all have the same before and behind them; None where one has not."""
     import numpy
 
     data, offsets = _characters(texts)
@@ -276,7 +276,7 @@ def _are_of_groups(data: Array, commas: Array, offsets: Array) -> bool:
 
 
 def values(cells: Any) -> Array:
-    """Of Arrow's numbers, none of which is missing."""
+    """Arrow's numbers as an array; none of them is missing."""
     import numpy
 
     kind = {"int32": numpy.int32, "double": numpy.float64}[str(cells.type)]

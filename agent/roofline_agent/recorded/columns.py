@@ -98,8 +98,8 @@ class Columns:
         return self._coded(column)[0] if self._is_coded(column) else self._cells(column)
 
     def plain(self, columns: Iterable[int]) -> set[int]:
-        """Those of text of which it costs less to read all than to find the different ones, as these are
-        many, or one."""
+        """The columns of text of which it costs less to read all than to find the different ones, as these
+        are many, or one."""
         there = self._there.intersection(columns)
         return {column for column in there if self._is_text_only(column) or self._is_varied(column)}
 
@@ -110,7 +110,7 @@ class Columns:
         return _MANY * len(self._coded(column)[0]) > len(self) or len(self._coded(column)[0]) == 1
 
     def plain_numbers(self, columns: Iterable[int]) -> set[int]:
-        """Those whose cells all are numbers without groups, and so can be read as such."""
+        """The columns whose cells all are numbers without groups, and so can be read as such."""
         return {column for column in columns if self._is_numeric(column) or self._has_plain_numbers(column)}
 
     def _has_plain_numbers(self, column: int) -> bool:
@@ -126,11 +126,11 @@ class Columns:
             yield from (str(one.as_py()) for one in self._some(column))
 
     def which(self, column: int) -> Array:
-        """Of the different texts of a column that of each row."""
+        """For each row its place among the different texts of a column."""
         return self._coded(column)[1]
 
     def distinct(self, column: int, rows: slice = slice(None)) -> Distinct:
-        """Of those rows."""
+        """The different texts of a column, those of some rows."""
         different, which = self._coded(column)
         if column not in self._texts:
             self._texts[column] = different.to_pylist()
@@ -150,7 +150,7 @@ class Columns:
         return cells.begin_with(self._some(column), some)
 
     def firsts(self, column: int) -> list[int]:
-        """Of each different text that begins with a letter the first row that has it."""
+        """The first row that has it, for each different text that begins with a letter."""
         if self._is_numeric(column) or not cells.may_begin_with_letters(self._some(column)):
             return []
         texts, which = self.distinct(column)
@@ -187,7 +187,8 @@ class Columns:
         return cells.are_numbers_within(self._some(column), before.encode(), after.encode())
 
     def read_numbers(self, columns: Sequence[int]) -> None:
-        """The same, with groups, for several columns at once, which is sooner; `numbers` then has them."""
+        """Read the numbers of several columns at once, with groups, which is sooner; `numbers` then has
+        them."""
         left = [one for one in columns if one not in self._numbers and not self._is_numeric(one)]
         if left:
             self._read_numbers(left, has_groups=True)
@@ -354,14 +355,14 @@ def array_of(values: Sequence[float]) -> Array:
 
 
 def spread(values: Sequence[Any], which: Array) -> Array:
-    """Of each row the value of its kind."""
+    """For each row the value of its kind."""
     import numpy
 
     return numpy.array(values)[which]
 
 
 def largest(columns: Sequence[Array], size: int) -> Array:
-    """Of each row the place of the column with its largest value; -1 where all are 0. size: rows."""
+    """For each row the place of the column with its largest value; -1 where all are 0. size: rows."""
     import numpy
 
     if not columns:

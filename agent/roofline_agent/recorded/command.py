@@ -35,7 +35,7 @@ def import_files(
         try:
             keeps = not request.dry_run or request.launches
             shows_counters = not request.dry_run or request.output == "json"
-            found = read(
+            collector = read(
                 path=path,
                 companions=[*companions.values()],
                 keep_launches=keeps,
@@ -52,23 +52,25 @@ def import_files(
             report(printable(f"{path}: what was read finds no room ({error.strerror or error}); set TMPDIR"))
             failed += 1
             continue
-        for one in (found, *found.parts):
+        for one in (collector, *collector.parts):
             if request.output == "json":
                 write_json(one, path, out, request.launches)
             else:
                 out.writelines(f"{printable(line)}\n" for line in summarise(one, path))
         out.flush()
-        if found.is_empty:
-            report(printable(f"{path}: no value could be read of it{_reasons(found)}"))
-        sends = not found.is_empty and not request.dry_run
-        sent = [_send(one, path, request, report, progress) for one in asked(found, request.rank) if sends]
-        gave += any(sent) if sends else not found.is_empty
-        found.close()
+        if collector.is_empty:
+            report(printable(f"{path}: no value could be read of it{_reasons(collector)}"))
+        sends = not collector.is_empty and not request.dry_run
+        sent = [
+            _send(one, path, request, report, progress) for one in asked(collector, request.rank) if sends
+        ]
+        gave += any(sent) if sends else not collector.is_empty
+        collector.close()
     return failed if gave else len(request.files)
 
 
 def asked(found: Collector, rank: int | None) -> list[Collector]:
-    """Those to be sent: of a file of several ranks that which was asked for, or all."""
+    """The ranks to be sent: of a file of several that which was asked for, or all."""
     all_ranks = [found, *found.parts]
     if rank is None or not found.parts:
         return all_ranks

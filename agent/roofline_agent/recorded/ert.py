@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from .collector import Collector
-from .likwid.metrics import number
+from .numbers import finite
 from .recording import RecordedCeiling
 from .text import Text
 
@@ -85,7 +85,7 @@ def _read_json(content: str, found: Collector) -> None:
         found.warn(f"no valid JSON ({str(error)[:80]}); taken from what can be made out")
         # The pairs in brackets before the makers' own figures begin.
         for match in _PAIR.finditer(content.split('"spec"')[0]):
-            value = number(match[2])
+            value = finite(match[2])
             if value is not None and content[match.end() : match.end() + 1]:
                 _ceiling(match[1], value, _method({}), found)
         return
@@ -107,11 +107,11 @@ def _read_lines(text: Text, found: Collector) -> None:
     best_flops = 0.0
     for line in text.lines():
         match = _LINE.match(line)
-        if match and (value := number(match[1])) is not None and len(values) < 1000:
+        if match and (value := finite(match[1])) is not None and len(values) < 1000:
             values.append((match[2], value))
         elif _MAX.match(line):
             # ERT itself takes the best median, not the best try.
-            best_flops = max(best_flops, number(line.split()[-2]) or 0.0)
+            best_flops = max(best_flops, finite(line.split()[-2]) or 0.0)
         elif (run := _TRY.match(line)) and (time_us := float(run[3])):
             best_flops = max(best_flops, float(run[5]) / time_us / 1e3)
         else:
@@ -159,7 +159,7 @@ def _data(listed: Any) -> Iterator[tuple[str, float]]:
     pairs = listed.items() if isinstance(listed, dict) else listed if isinstance(listed, list) else []
     for pair in pairs:
         if isinstance(pair, (list, tuple)) and len(pair) == 2 and isinstance(pair[0], str):
-            value = number(str(pair[1]))
+            value = finite(str(pair[1]))
             if value is not None:
                 yield pair[0], value
 
@@ -196,7 +196,7 @@ def _keep(settings: dict[str, str], found: Collector) -> None:
     found.version = found.version or settings.get("ERT_VERSION", "")
     if settings.get("HOSTNAME"):
         found.facts["host"] = settings["HOSTNAME"]
-    started = number(settings.get("TIMESTAMP_DATA", ""))
+    started = finite(settings.get("TIMESTAMP_DATA", ""))
     if started is not None and 1 <= started < 1e11:
         started_ns = int(started * 1e9)
         found.started_ns = started_ns if found.started_ns is None else min(found.started_ns, started_ns)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 
 from .collector import Collector
-from .likwid.metrics import number
+from .numbers import finite
 from .recording import Counter, RecordedCeiling
 from .text import Text
 
@@ -68,7 +68,7 @@ def _finish(run: dict[str, str], threads: str, best: dict[str, RecordedCeiling],
         return
     peak = _PEAK.match(test)
     printed, unit = ("MFlops/s", "FLOP/s") if peak else ("MByte/s", "byte/s")
-    rate = number(run.get(printed, ""))
+    rate = finite(run.get(printed, ""))
     if rate is None or rate <= 0:
         found.warn(f"{test} has no rate: it did not get to its end")
         return
@@ -103,7 +103,7 @@ def _finish(run: dict[str, str], threads: str, best: dict[str, RecordedCeiling],
 
 def _memory_ceiling(test: str, run: dict[str, str], value: float, found: Collector) -> RecordedCeiling | None:
     match = _MEMORY.match(test)
-    size, share = number(run.get("Size (Byte)", "")), number(run.get("Size per thread", ""))
+    size, share = finite(run.get("Size (Byte)", "")), finite(run.get("Size per thread", ""))
     if match is None or size is None:
         found.warn(f"{test}: not a test known here, or without its size; left out as a ceiling")
         return None

@@ -31,33 +31,33 @@ def read(
     with open_binary(path) as stream:
         text = Text(path, stream, companions, progress, has_digest, earlier)
         form = recognise(text)
-        found = Collector(keep_launches, keep_counters)
+        collector = Collector(keep_launches, keep_counters)
         # Events and rows are many small objects without cycles: to look for some takes a seventh of the time.
         collects = gc.isenabled()
         gc.disable()
         try:
-            form.read(text, found)
+            form.read(text, collector)
         except RecursionError:
-            found.warn("nested too deeply to be read on", text.line)
+            collector.warn("nested too deeply to be read on", text.line)
         except RecordedError:
-            found.close()
+            collector.close()
             raise
         finally:
             if collects:
                 gc.enable()
         if text.cut_short:
-            found.warn(f"{text.cut_short}; read up to here", text.line)
+            collector.warn(f"{text.cut_short}; read up to here", text.line)
         if text.replaced:
-            found.warn(f"{text.replaced} bytes are not {text.encoding}; shown as U+FFFD")
+            collector.warn(f"{text.replaced} bytes are not {text.encoding}; shown as U+FFFD")
         if text.long_lines:
-            found.warn(f"{text.long_lines} lines are longer than a million characters and were cut")
-        found.digest = text.digest
-    found.tool = found.tool or form.name
-    for part in found.parts:
-        part.digest = found.digest
-    if found.is_empty and not found.warnings:
+            collector.warn(f"{text.long_lines} lines are longer than a million characters and were cut")
+        collector.digest = text.digest
+    collector.tool = collector.tool or form.name
+    for part in collector.parts:
+        part.digest = collector.digest
+    if collector.is_empty and not collector.warnings:
         raise NotRecognised(f"{path} looks like {form.name}, but holds no value")
-    return found
+    return collector
 
 
 def head_of(path: str) -> str:

@@ -70,7 +70,7 @@ class LineBlock:
 
     @cached_property
     def count(self) -> int:
-        """Of lines."""
+        """How many lines it has."""
         return self.data.count(b"\n") + 1
 
     def begin(self, line: int) -> int:

@@ -75,7 +75,7 @@ class AgentLink:
         return int(_CREDENTIALS.unpack(credentials)[0])
 
     def take_fewer(self) -> int:
-        """Of how many times fewer steps the agent wants kernels; 1: it does not ask, or there is none."""
+        """How many times fewer steps the agent wants kernels of; 1: it does not ask, or there is none."""
         self._receive()
         return self._fewer
 

@@ -41,7 +41,7 @@ NO_HOOKS = "no hooks mark its steps (--no-steps, --step-regex, --ncu), or they c
 
 
 class RankTraces:
-    """Of one command. At most one trace at a time."""
+    """The traces of one command. At most one at a time."""
 
     def __init__(
         self,

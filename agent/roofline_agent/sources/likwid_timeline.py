@@ -13,8 +13,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from ..child_process import bare_environment, ending_with_us
-from ..recorded.likwid.metrics import metric, number
+from ..recorded.likwid.metrics import metric
 from ..recorded.likwid.timeline import TimelineHeader, parse_row
+from ..recorded.numbers import finite
 
 _OTHER_LINES = 50  # the last ones, to tell why LIKWID ended
 VOLUMES = ("dram_read_bytes", "dram_write_bytes", "dram_bytes")
@@ -55,7 +56,7 @@ class VolumeReader:
                 continue
             cells = row.cells[at * row.cpus : (at + 1) * row.cpus]
             for cpu, cell in zip(self._header.cpus, cells, strict=True):
-                volume = number(cell)
+                volume = finite(cell)
                 if volume is None:
                     return None
                 moved[int(cpu), means.metric] = volume * means.factor

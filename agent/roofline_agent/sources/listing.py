@@ -92,5 +92,6 @@ def _is_opening(one: Connection) -> bool:
 
 
 def by_inode(found: Iterable[Connection]) -> dict[int, Connection]:
-    """Those that some process has open and that are connected; no two sockets of a machine share a number."""
+    """Connections that some process has open and that are connected; no two sockets of a machine share a
+    number."""
     return {one.inode: one for one in found if one.inode and one.state != SYN_SENT}

@@ -93,20 +93,20 @@ class Gpu:
                 "temperature_celsius": _scaled(self._ask("nvmlDeviceGetTemperature", GPU_TEMPERATURE), 1.0),
             }
             self._slow_ns = time.monotonic_ns()
-        found: dict[str, int | float | None] = dict(self._slow)
+        values: dict[str, int | float | None] = dict(self._slow)
         load = self._ask("nvmlDeviceGetUtilizationRates")  # with MIG on there is none for the whole GPU
-        found["utilization"] = None if load is None else load.gpu / 100
-        found["sm_clock_hz"] = _scaled(self._ask("nvmlDeviceGetClockInfo", SM_CLOCK), 1e6)
-        found["throttle_reasons"] = self._ask("nvmlDeviceGetCurrentClocksEventReasons")
-        if found["throttle_reasons"] is None:  # its name before driver 535
-            found["throttle_reasons"] = self._ask("nvmlDeviceGetCurrentClocksThrottleReasons")
-        found.update(self._read_fields())
+        values["utilization"] = None if load is None else load.gpu / 100
+        values["sm_clock_hz"] = _scaled(self._ask("nvmlDeviceGetClockInfo", SM_CLOCK), 1e6)
+        values["throttle_reasons"] = self._ask("nvmlDeviceGetCurrentClocksEventReasons")
+        if values["throttle_reasons"] is None:  # its name before driver 535
+            values["throttle_reasons"] = self._ask("nvmlDeviceGetCurrentClocksThrottleReasons")
+        values.update(self._read_fields())
         if "power_watts" not in self._fields:
-            found["power_watts"] = _scaled(self._ask("nvmlDeviceGetPowerUsage"), 1e-3)
+            values["power_watts"] = _scaled(self._ask("nvmlDeviceGetPowerUsage"), 1e-3)
         now = time.monotonic_ns()
         if activity:
-            found.update(self._read_activity(found["utilization"], found["sm_clock_hz"]))
-        return now, {name: value for name, value in found.items() if value is not None}
+            values.update(self._read_activity(values["utilization"], values["sm_clock_hz"]))
+        return now, {name: value for name, value in values.items() if value is not None}
 
     def _read_fields(self) -> dict[str, int | float]:
         if not self._fields:

@@ -60,7 +60,7 @@ def accounts_waits(proc: str) -> bool:
 
 
 def _most_files() -> int:
-    """That this process may have open."""
+    """How many files this process may have open."""
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     return most if most != resource.RLIM_INFINITY else 1 << 20
 

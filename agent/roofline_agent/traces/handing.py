@@ -24,12 +24,10 @@ class Done(NamedTuple):
 
 def parse_done(path: Path) -> Done:
     """Raises ValueError, TypeError, KeyError and OSError."""
-    found = json.loads(path.read_text())
-    steps = [(int(number), int(begin), int(end)) for number, begin, end in found["steps"]]
-    trace = path.parent / str(found["trace"])
-    return Done(
-        trace, str(found["framework"]), steps, int(found["unix_minus_node_ns"]), int(found["stop_ns"])
-    )
+    done = json.loads(path.read_text())
+    steps = [(int(number), int(begin), int(end)) for number, begin, end in done["steps"]]
+    trace = path.parent / str(done["trace"])
+    return Done(trace, str(done["framework"]), steps, int(done["unix_minus_node_ns"]), int(done["stop_ns"]))
 
 
 def write(found: TracedSteps, path: Path) -> None:

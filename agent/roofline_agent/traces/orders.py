@@ -52,7 +52,7 @@ class _Open(NamedTuple):
 
 
 class TraceOrders:
-    """Those of one node."""
+    """The orders for traces of one node."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock

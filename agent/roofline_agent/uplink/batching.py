@@ -75,6 +75,7 @@ def own_period_ns(unchanged_ns: int, sampled_every_ns: int) -> int:
 
 
 def held_period_ns(own_ns: int, asked_ns: int, bytes_per_s: float) -> int:
-    """The same where the server asks for asked_ns (0: for nothing) of an agent that has so much to send."""
+    """How long a batch is where the server asks for asked_ns (0: for nothing) of an agent that has so much to
+    send."""
     filled_ns = int(1e9 * MOST_HELD_BYTES / max(1.0, bytes_per_s))
     return max(own_ns, min(asked_ns, MOST_HELD_NS, filled_ns))

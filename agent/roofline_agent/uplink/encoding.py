@@ -180,7 +180,7 @@ def extent_of(data: bytes) -> tuple[int, int]:
 def encode_within(
     batch: Batch, sequence: int, limit: int = MAX_BATCH, lineage: str = "", boot: str = ""
 ) -> bytes:
-    """The same, and never more than the server takes: where that is too little, the samples are lost, and
+    """An encoded batch, never more than the server takes: where that is too little, the samples are lost, and
     then the facts, of which ranks that start together may bring many. Rows are bounded before (bounds.py)."""
     data = encode(batch, sequence, lineage, boot)
     for without in (_without_samples, _without_facts):
@@ -281,7 +281,7 @@ def _cut(text: str) -> str:
 
 
 def _name(text: str) -> str:
-    """The same of what must have a name."""
+    """A text as the server takes it where there must be one: "?" for none."""
     return _cut(text) or "?"
 
 

@@ -18,7 +18,7 @@ AGAIN_S = 3600.0  # after a try that failed
 
 
 class Membership:
-    """Of one server."""
+    """What one server lets this agent in with."""
 
     def __init__(
         self,

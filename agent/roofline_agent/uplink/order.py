@@ -28,7 +28,7 @@ class Wanted(NamedTuple):
 
 
 class Order:
-    """Of one stream. Times are of any clock that only grows, s."""
+    """The order in which batches go on one stream. Times are of any clock that only grows, s."""
 
     def __init__(self, after: int, newest: int = MAX_SEQUENCE, in_order_through: int = 0) -> None:
         """after: what the server has. newest: of the backlog; MAX_SEQUENCE: all goes in order, as servers
@@ -81,11 +81,11 @@ class Order:
             self._new_since_old += 1
 
     def on_their_way(self, through: int = MAX_SEQUENCE) -> list[int]:
-        """Up to this number."""
+        """Batches that are on their way, up to this number."""
         return [sequence for sequence in self._sent if sequence <= through]
 
     def arrived(self, sequences: Iterable[int], now_s: float) -> list[int]:
-        """Those of these that were on their way. The server has them, or refuses them."""
+        """Which of these were on their way: the server has them, or refuses them."""
         found = [sequence for sequence in sequences if sequence in self._sent]
         for sequence in found:
             took_s = now_s - self._sent.pop(sequence)
@@ -97,7 +97,7 @@ class Order:
 
 
 class Ends:
-    """Of a node's batches, in order: which have processes that ended."""
+    """Which of a node's batches, in order, have processes that ended."""
 
     def __init__(self) -> None:
         self._before: frozenset[Rank] = frozenset()

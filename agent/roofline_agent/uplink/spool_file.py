@@ -175,7 +175,8 @@ def is_full(folder: Path) -> bool:
 
 
 def read_state(path: Path) -> State:
-    """Of a file next to which nothing can be made; an empty name and zeros where it cannot be read."""
+    """The state in a file next to which nothing can be made; an empty name and zeros where it cannot be
+    read."""
     # What its log has is read where the memory that SQLite shares is still there, as after a kill.
     for how in (_READS, _READS_ALONE):
         with contextlib.suppress(sqlite3.Error, ValueError), _connected(path, how) as db:

@@ -45,7 +45,7 @@ def percent(share: float) -> str:
 
 
 class KeptCaveats:
-    """Of the daemon: those of the validation that is kept now."""
+    """The caveats of the validation that the daemon keeps now."""
 
     def __init__(self, state: Path, machine: Machine) -> None:
         self._state, self._machine = state, machine

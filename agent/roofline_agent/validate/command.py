@@ -64,21 +64,21 @@ def run(
         )
     lines = _Lines(show)
     lines.add(text.HEADER)
-    found = validate(request, lines.add_result, progress)
+    validation = validate(request, lines.add_result, progress)
     if ranks:
-        found = found._replace(disturbance=f"a training ran meanwhile ({named(ranks)})")
+        validation = validation._replace(disturbance=f"a training ran meanwhile ({named(ranks)})")
     # Off for now: not marked for good.
-    if found.off and found.disturbance:
-        place = f"not kept: {found.disturbance}; validate again while the node is idle"
+    if validation.off and validation.disturbance:
+        place = f"not kept: {validation.disturbance}; validate again while the node is idle"
     else:
-        place = f"kept in {kept.keep(request.state, found)}"
-    for line in text.unchecked_lines(found.unchecked):
+        place = f"kept in {kept.keep(request.state, validation)}"
+    for line in text.unchecked_lines(validation.unchecked):
         lines.add(line)
-    for note in found.notes:
+    for note in validation.notes:
         lines.add(f"note: {note}")
-    lines.add(f"{text.summary(found)}; {place}")
+    lines.add(f"{text.summary(validation)}; {place}")
     if form == "json":
-        document = json.dumps(to_json(found), indent=2, allow_nan=False)
+        document = json.dumps(to_json(validation), indent=2, allow_nan=False)
     else:
-        document = "\n".join(text.markdown(found) if form == "md" else lines.all)
-    return Outcome(document + "\n", 1 if found.off or not found.checks else 0)
+        document = "\n".join(text.markdown(validation) if form == "md" else lines.all)
+    return Outcome(document + "\n", 1 if validation.off or not validation.checks else 0)

@@ -29,7 +29,7 @@ class ValueAt(NamedTuple):
 
 
 class Readings:
-    """Of some places, by source as the sources' counter sets are named."""
+    """Readings of some places, by source as the sources' counter sets are named."""
 
     def __init__(self, places: Iterable[Place]) -> None:
         self._values: dict[Place, list[ValueAt]] = {place: [] for place in places}
@@ -61,7 +61,7 @@ class Readings:
         return [one for one in self._values[place] if begin_ns <= one.time_ns <= end_ns]
 
     def parts(self, place: Place) -> int:
-        """Of how many instances a sum is."""
+        """How many instances a sum is of."""
         return len(self._parts.get(place, ()))
 
     def forget_before(self, time_ns: int) -> None:

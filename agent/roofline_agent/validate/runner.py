@@ -27,7 +27,7 @@ Result = Check | Unchecked
 
 
 class WorkRunner:
-    """Of one rank, whose process does the works."""
+    """Runs works in the process of one rank."""
 
     def __init__(self, sampler: Sampler, rank: Rank, works: Sequence[KnownWork]) -> None:
         self._sampler, self._rank = sampler, rank

@@ -52,7 +52,7 @@ class FlopForm(NamedTuple):
 
     @property
     def metrics(self) -> tuple[str, ...]:
-        """That count its FLOPs, on one CPU or another."""
+        """The metrics that count its FLOPs, on one CPU or another."""
         return (f"flops.{self.precision}.{self.width}", f"flops.{self.precision}.all", "flops.all.all")
 
 

@@ -31,22 +31,22 @@ def deconvolution(primitive: Primitive) -> PrimitiveWork:
 
 
 def _windowed(primitive: Primitive, *positions: str) -> PrimitiveWork:
-    found = spatial_sizes(primitive.problem)
-    if not _is_complete(found) or primitive.variant not in DENSE_VARIANTS:
+    sizes = spatial_sizes(primitive.problem)
+    if not _is_complete(sizes) or primitive.variant not in DENSE_VARIANTS:
         return UNKNOWN
-    weights = _weights(found)
+    weights = _weights(sizes)
     elements = {
-        "src": product(found, "mb", "ic", "id", "ih", "iw"),
+        "src": product(sizes, "mb", "ic", "id", "ih", "iw"),
         "wei": weights,
-        "bia": found["oc"],
-        "dst": product(found, "mb", "oc", "od", "oh", "ow"),
+        "bia": sizes["oc"],
+        "dst": product(sizes, "mb", "oc", "od", "oh", "ow"),
     }
-    sides = [found[name] for name in ("od", "oh", "ow") if name in found]
-    moved = traffic(primitive, elements, (found["mb"], found["oc"], *sides))
+    sides = [sizes[name] for name in ("od", "oh", "ow") if name in sizes]
+    moved = traffic(primitive, elements, (sizes["mb"], sizes["oc"], *sides))
     note = ""
     if "winograd" in primitive.options or "wino" in primitive.implementation:
         note = "direct-equivalent count; the algorithm is Winograd"
-    return PrimitiveWork(2 * weights * product(found, "mb", *positions), moved, note)
+    return PrimitiveWork(2 * weights * product(sizes, "mb", *positions), moved, note)
 
 
 def _fused(primitive: Primitive) -> PrimitiveWork:
@@ -54,24 +54,24 @@ def _fused(primitive: Primitive) -> PrimitiveWork:
 
     The line prints the 1x1 convolution, whose output is as large as its input.
     """
-    found = spatial_sizes(primitive.problem)
+    sizes = spatial_sizes(primitive.problem)
     fused = _FUSED.search(primitive.options)
-    is_flat = "ih" in found and "id" not in found and found.get("kh") == found.get("kw") == 1
+    is_flat = "ih" in sizes and "id" not in sizes and sizes.get("kh") == sizes.get("kw") == 1
     is_forward = primitive.variant in _FORWARD
-    if not fused or not _is_complete(found) or not is_flat or not is_forward or fused[2] == "0":
+    if not fused or not _is_complete(sizes) or not is_flat or not is_forward or fused[2] == "0":
         return PrimitiveWork(None, None, "a fused depthwise convolution of this form is not counted")
     kernel, stride, padding = map(int, fused.groups())
-    out_h, out_w = ((found[side] + 2 * padding - kernel) // stride + 1 for side in ("ih", "iw"))
-    pointwise = _weights(found) * product(found, "mb", "ih", "iw")
-    depthwise = found["oc"] * kernel * kernel
-    result = (found["mb"], found["oc"], max(out_h, 0), max(out_w, 0))
+    out_h, out_w = ((sizes[side] + 2 * padding - kernel) // stride + 1 for side in ("ih", "iw"))
+    pointwise = _weights(sizes) * product(sizes, "mb", "ih", "iw")
+    depthwise = sizes["oc"] * kernel * kernel
+    result = (sizes["mb"], sizes["oc"], max(out_h, 0), max(out_w, 0))
     elements = {
-        "src": product(found, "mb", "ic", "ih", "iw"),
-        "wei": _weights(found),
-        "bia": found["oc"],
+        "src": product(sizes, "mb", "ic", "ih", "iw"),
+        "wei": _weights(sizes),
+        "bia": sizes["oc"],
         "src_fused": 0,  # handed on in cache
         "wei_fused": depthwise,
-        "bia_fused": found["oc"],
+        "bia_fused": sizes["oc"],
         "dst": result[0] * result[1] * result[2] * result[3],
     }
     printed = {tensor.role for tensor in primitive.tensors}

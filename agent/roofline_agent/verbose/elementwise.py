@@ -105,12 +105,12 @@ def pooling(primitive: Primitive) -> PrimitiveWork:
 
 
 def _window(primitive: Primitive, with_workspace: bool) -> PrimitiveWork:
-    found = spatial_sizes(primitive.problem)
-    if not found.keys() >= {"mb", "ic", "iw", "ow"}:
+    sizes = spatial_sizes(primitive.problem)
+    if not sizes.keys() >= {"mb", "ic", "iw", "ow"}:
         return UNKNOWN
-    sides = [found[name] for name in ("od", "oh", "ow") if name in found]
-    result = (found["mb"], found["ic"], *sides)
-    elements = {"src": product(found, "mb", "ic", "id", "ih", "iw"), "dst": prod(result)}
+    sides = [sizes[name] for name in ("od", "oh", "ow") if name in sizes]
+    result = (sizes["mb"], sizes["ic"], *sides)
+    elements = {"src": product(sizes, "mb", "ic", "id", "ih", "iw"), "dst": prod(result)}
     if with_workspace and any(tensor.role == "ws" for tensor in primitive.tensors):
         elements["ws"] = prod(result)
     return PrimitiveWork(None, traffic(primitive, elements, result))

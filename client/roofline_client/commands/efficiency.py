@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 from roofline.answers.precisions import precision_called, unknown
 
+from ..model_flops import ModelFlops
 from ..step_range import parse_steps
 from .options import (
     DEFAULT_SERVER,
@@ -92,17 +93,9 @@ def efficiency(
     from ..api import connect
     from ..tables import efficiencies
 
-    model = {
-        "flops_per_example": per_example,
-        "flops_per_step": per_step,
-        "parameters": parameters,
-        "tokens_per_example": tokens,
-        "layers": layers,
-        "hidden": hidden,
-        "causal": causal,
-        "precision": parse_precision(precision),
-        "sparse": sparse,
-    }
+    model = ModelFlops(
+        per_example, per_step, parameters, tokens, layers, hidden, causal, parse_precision(precision), sparse
+    )
     with connect(server) as client:
         asked = resolve_job(client, asked)
         found = client.efficiency(asked, model, first_step=first, last_step=last, ranks=rank or ())

@@ -119,7 +119,7 @@ def check_seconds(given: Mapping[str, float | None]) -> None:
 
 
 def check_jobs(experiment: str, jobs: list[str] | None) -> None:
-    """Of which jobs must be given once. Raises BadParameter."""
+    """Check that the jobs are given once, by experiment or one by one. Raises BadParameter."""
     if bool(experiment) == bool(jobs):
         raise typer.BadParameter("give either --experiment NAME or --job, once for each job")
 

@@ -73,13 +73,13 @@ def parse_bandwidth(given: str) -> tuple[float | None, float | None]:
     """(times, byte/s), one of them, of "2x", "25Gbit" or "3GB"; neither of "". Raises BadParameter."""
     if not given:
         return None, None
-    found = _BANDWIDTH.fullmatch(given.strip())
-    if found is None or not float(found[1]) > 0:
+    match = _BANDWIDTH.fullmatch(given.strip())
+    if match is None or not float(match[1]) > 0:
         raise typer.BadParameter(
             f"{given!r} is no bandwidth; write 2x, 25Gbit or 3GB", param_hint="--bandwidth"
         )
-    if found[2] == "x":
-        return float(found[1]), None
-    bits = found[2].endswith("bit")
-    scale = _SCALES[found[2].removesuffix("bit").removesuffix("B")]
-    return None, float(found[1]) * scale / (8 if bits else 1)
+    if match[2] == "x":
+        return float(match[1]), None
+    bits = match[2].endswith("bit")
+    scale = _SCALES[match[2].removesuffix("bit").removesuffix("B")]
+    return None, float(match[1]) * scale / (8 if bits else 1)

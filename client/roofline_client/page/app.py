@@ -380,7 +380,7 @@ def _joined(server: str, token: str) -> Access:
 
 
 def status_of(error: ClientError) -> int:
-    """Of HTTP."""
+    """Status of HTTP for an error."""
     return 404 if isinstance(error, NotFound) else 503 if isinstance(error, (Unreachable, Busy)) else 400
 
 

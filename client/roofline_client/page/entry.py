@@ -18,7 +18,7 @@ def asks_for_nothing(server: str) -> bool | None:
 
 
 class Entry:
-    """Of the page of a server, which need not answer when the page starts."""
+    """Whether visitors log in to the page of a server, which need not answer when the page starts."""
 
     def __init__(
         self, server: str, is_open: bool | None, looks: Callable[[str], bool | None] = asks_for_nothing

@@ -27,7 +27,7 @@ LOOK_S = 2.0  # a look asks for one job after the other until it has taken what 
 
 
 class Seen(NamedTuple):
-    """Of one job, what its line shows in addition to what the list of jobs knows."""
+    """What the line of one job shows in addition to what the list of jobs knows."""
 
     verdict: Verdict | None
     sparks: list[float | None]

@@ -116,7 +116,7 @@ class Pace:
         self._taken[who] = max(found.spent_s, before + NEWER * (found.spent_s - before))
 
     def leave(self, who: Hashable) -> None:
-        """This one asks no more."""
+        """Somebody asks no more."""
         self._taken.pop(who, None)
         self._still.discard(who)
 
@@ -250,6 +250,6 @@ class Feeds:
         return found
 
     def forget(self, part: Hashable) -> None:
-        """Those whose subject has this part."""
+        """Forget the feeds whose subject has this part."""
         for subject in [one for one in self._feeds if isinstance(one, tuple) and part in one]:
             del self._feeds[subject]

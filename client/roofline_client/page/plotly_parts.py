@@ -25,7 +25,7 @@ def plain(text: str) -> str:
 
 
 def in_template(text: str) -> str:
-    """The same for a template of plotly's, where %{...} stands for values."""
+    """Plain text in a template of plotly's, where %{...} stands for values."""
     return plain(text).replace("%{", "% {")
 
 

@@ -143,7 +143,7 @@ def _at_most(found: StepOverview) -> str:
 
 
 def steps_table(found: StepOverview) -> Columns:
-    """The same as text: the extremes of each line."""
+    """The extremes of each line of the steps, as text."""
     heads = [Column("step time"), *(Column(name, right=True) for name in ("shortest", "usual", "longest"))]
     table = Columns("", heads)
     for line in found.lines[:SHOWN]:

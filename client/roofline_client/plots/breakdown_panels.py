@@ -49,20 +49,20 @@ def panels_of(record: Breakdown) -> tuple[list[BreakdownPanel], list[str]]:
     readable = kernels.names(part.part for part in record.parts if part.kind == KERNELS)
     parts = [p._replace(part=readable[p.part]) if p.kind == KERNELS else p for p in record.parts]
     notes: list[str] = []
-    found = []
+    panels = []
     for kind in dict.fromkeys([*TITLES, *(part.kind for part in parts)]):
         panel = _panel(kind, parts, notes)
         if panel:
-            found.append(panel)
+            panels.append(panel)
     # A sentence says better than a plot that all of every bar is the same part.
-    uniform = [panel for panel in found if adds_up(panel.bars) and len(_part_names(panel)) == 1]
+    uniform = [panel for panel in panels if adds_up(panel.bars) and len(_part_names(panel)) == 1]
     if uniform:
         notes.append(f"All of one kind: {'; '.join(_uniform_text(panel) for panel in uniform)}.")
     notes += _absent(parts)
-    if not found:
+    if not panels:
         why = caption.joined([*notes, *record.notes][:3]) or "nothing was counted and no step was timed"
         raise NothingToDraw(f"nothing to draw: {clean(why)}")
-    return [panel for panel in found if panel not in uniform] or found, notes
+    return [panel for panel in panels if panel not in uniform] or panels, notes
 
 
 def _part_names(panel: BreakdownPanel) -> set[str]:

@@ -272,31 +272,31 @@ def best_place(axis: Axes, label: Label, obstacles: Obstacles, may_cross: bool) 
     )
     width = (1.02 * float(width) + 2.5) * obstacles.scale
     height = (max(float(height), style.SMALL) + 1.4) * obstacles.scale
-    found = label.candidates(axis, width, height, obstacles.scale)
-    texts = Texts(found.x, found.y, width, height, bool(label.text.get_rotation()))
+    candidates = label.candidates(axis, width, height, obstacles.scale)
+    texts = Texts(candidates.x, candidates.y, width, height, bool(label.text.get_rotation()))
 
     crossed = shapes.crossed(texts, obstacles.lines)
     if label.own_line is not None:
         own = straight_pieces(label.own_line)
         crossed &= ~(obstacles.lines[:, None] == own[None]).all(axis=(2, 3)).any(axis=1)
-    cost = found.distance + crossed @ obstacles.line_costs
+    cost = candidates.distance + crossed @ obstacles.line_costs
 
     covered = texts.covered()
     left, bottom, right, top = obstacles.frame
     free = (covered[:, 0, 0] >= left) & (covered[:, 0, 1] <= right)
     free &= (covered[:, 1, 0] >= bottom) & (covered[:, 1, 1] <= top)
     free &= ~shapes.touching(covered, obstacles.shapes).any(axis=1)
-    free &= found.distance <= label.max_distance
+    free &= candidates.distance <= label.max_distance
     if label.anchor:
         anchor = axis.transData.transform(label.anchor)
-        free &= ~_leader_hits(anchor, label, texts, found.distance, obstacles)
+        free &= ~_leader_hits(anchor, label, texts, candidates.distance, obstacles)
 
     cost = np.where(free, cost, math.inf)
     best = int(cost.argmin())
     if not cost[best] < (math.inf if may_cross else CROSS_LINE):
         return None
-    place = float(found.x[best]), float(found.y[best])
-    return Placed(*place, float(found.distance[best]), covered[best : best + 1])
+    place = float(candidates.x[best]), float(candidates.y[best])
+    return Placed(*place, float(candidates.distance[best]), covered[best : best + 1])
 
 
 def _leader_hits(anchor: Array, label: Label, texts: Texts, distance: Array, obstacles: Obstacles) -> Any:

@@ -206,21 +206,21 @@ def axes_list(axes: Any, count: int, what: str) -> list[Axes]:
     Raises ClientError when they are something else, or not `count`: one for `what`.
     """
     if isinstance(axes, Axes):
-        found = [axes]
+        all_axes = [axes]
     elif isinstance(axes, (list, tuple)):
-        found = list(axes)
+        all_axes = list(axes)
     else:
-        found = list(getattr(axes, "flat", [axes]))
+        all_axes = list(getattr(axes, "flat", [axes]))
     wanted = f"{count} Axes (one for {what})"
-    for one in found:
+    for one in all_axes:
         if not isinstance(one, Axes):
             given = f"{type(one).__name__} {clean(repr(one))[:40]}"
             raise ClientError(f"no place to draw: {given} is no matplotlib Axes; give {wanted}")
-    if len(found) != count:
+    if len(all_axes) != count:
         raise ClientError(
-            f"this picture needs {wanted}, not {len(found)}; give as many, or none to have a figure made"
+            f"this picture needs {wanted}, not {len(all_axes)}; give as many, or none to have a figure made"
         )
-    return found
+    return all_axes
 
 
 def ratio(axis: Axes) -> float:

@@ -128,7 +128,7 @@ def ink_on(colour: str) -> str:
 
 
 def brightness(colour: str) -> float:
-    """Of a colour on grey paper, 0 to 1 (luma of ITU-R BT.709)."""
+    """Brightness of a colour on grey paper, 0 to 1 (luma of ITU-R BT.709)."""
     red, green, blue = (int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5))
     return 0.2126 * red + 0.7152 * green + 0.0722 * blue
 

@@ -36,7 +36,8 @@ class Columns:
         self.rows.append(([clean(cell) for cell in cells], style))
 
     def without_empty(self) -> Columns | None:
-        """The same without columns in which no row has anything; None where only the rows' names are left."""
+        """This table without columns in which no row has anything; None where only the rows' names are
+        left."""
         kept = [
             at
             for at in range(len(self.columns))

@@ -80,7 +80,7 @@ class Table(NamedTuple):
     units: dict[str, str]
 
     def wider(self, **constant: Any) -> Table:
-        """The same with columns before it that have one value in all rows."""
+        """This table with columns before its own that have one value in all rows."""
         begin = tuple(constant.values())
         return self._replace(columns=(*constant, *self.columns), rows=[(*begin, *row) for row in self.rows])
 

@@ -30,7 +30,7 @@ class Compared(NamedTuple):
 
 
 def chosen(machines: Sequence[MachineVersion], asked: Sequence[str]) -> list[MachineVersion]:
-    """Of each HOST the newest version, of each HOST@2 that one. Raises NotFound."""
+    """The newest version of each HOST, that one of each HOST@2. Raises NotFound."""
     hosts = {m.machine.host for m in machines}
     found = []
     for name in asked:

@@ -235,20 +235,20 @@ def _number(value: Value | None) -> float:
 
 def _verdict(verdict: Verdict, limits: Limits) -> Labelled:
     block = Labelled()
-    found = verdict.bottleneck
-    if found is None:
+    bottleneck = verdict.bottleneck
+    if bottleneck is None:
         style = "bold green" if verdict.kind == "healthy" else "bold"
         block.add("VERDICT", _cut(verdict.headline, limits), style=style)
         return block
-    aside = f"confidence: {found.confidence}" if found.confidence else ""
-    block.add("BOTTLENECK", _cut(_where(found, verdict), limits), aside, style="bold red")
-    block.add("  costs", _cost(found))
-    if found.gain is not None:
-        block.add("  if fixed", _gain(found, found.gain))
-    if found.why:
-        block.add("  why low", _cut(found.why, limits))
-    _several(block, "  evidence", found.evidence[: limits.lines], limits)
-    tries = found.tries[: limits.lines]
+    aside = f"confidence: {bottleneck.confidence}" if bottleneck.confidence else ""
+    block.add("BOTTLENECK", _cut(_where(bottleneck, verdict), limits), aside, style="bold red")
+    block.add("  costs", _cost(bottleneck))
+    if bottleneck.gain is not None:
+        block.add("  if fixed", _gain(bottleneck, bottleneck.gain))
+    if bottleneck.why:
+        block.add("  why low", _cut(bottleneck.why, limits))
+    _several(block, "  evidence", bottleneck.evidence[: limits.lines], limits)
+    tries = bottleneck.tries[: limits.lines]
     if len(tries) > 1:
         tries = [f"{number}. {text}" for number, text in enumerate(tries, 1)]
     _several(block, "  try", tries, limits)

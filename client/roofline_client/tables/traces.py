@@ -21,7 +21,7 @@ NEXT = (
 
 
 class Traces(NamedTuple):
-    """Of the ranks of one job, in the order in which they were done."""
+    """The traces of the ranks of one job, in the order in which they were done."""
 
     job: str
     ranks: list[RankTrace]

@@ -31,7 +31,7 @@ def texts(values: Iterable[str]) -> Block:
 
 
 def names(values: Sequence[str], which: Ints) -> Block:
-    """Of each row one of a few ASCII texts."""
+    """One of a few ASCII texts for each row."""
     return texts(values)[which]
 
 

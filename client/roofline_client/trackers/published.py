@@ -31,8 +31,8 @@ class Published(NamedTuple):
 
 
 def published(report: Report, of_all: Utilisation | None) -> Published:
-    """Of a report in full, and of what all ranks make of their peaks; None: not known. Parts of the step are
-    means over the ranks of a role."""
+    """What is published of a report in full, and of what all ranks make of their peaks; None: not known.
+    Parts of the step are means over the ranks of a role."""
     verdict = report.verdict
     metrics: dict[str, float] = {}
     tags = {**report.tags, "job": report.job, "state": report.state}

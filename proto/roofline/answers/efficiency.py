@@ -24,7 +24,7 @@ class WaterfallPart(NamedTuple):
 
 
 class Utilisation(NamedTuple):
-    """Of a rank, or of all together."""
+    """What a rank, or all together, make of their peaks."""
 
     label: str  # "2 ranks", "worker:0"
     rank: str  # "": of all

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class RankTrace(NamedTuple):
-    """Of one rank. recorded: False where `text` says why nothing was."""
+    """The trace of one rank. recorded: False where `text` says why nothing was."""
 
     rank: str  # "worker:0"
     recorded: bool

@@ -14,7 +14,8 @@ log = logging.getLogger(__name__)
 
 
 class Certificates:
-    """Those of one authority. Who has one is in the list of tokens, without a secret: it is revoked there."""
+    """The certificates of one authority. Who has one is in the list of tokens, without a secret: it is
+    revoked there."""
 
     def __init__(self, folder: Path, tokens: Tokens) -> None:
         self._folder = folder

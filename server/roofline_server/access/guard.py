@@ -71,7 +71,8 @@ class Guard(grpc.aio.ServerInterceptor):  # type: ignore[misc]
 
     @staticmethod
     def limit() -> Limit | None:
-        """Of the caller of the method that runs now. Raises LookupError where no guard stood before it."""
+        """Limit of the caller of the method that runs now. Raises LookupError where no guard stood before
+        it."""
         return _LIMIT.get()
 
     def enrolment(self) -> Enrolment:

@@ -43,7 +43,8 @@ def join_token(folder: Path, store: SecretStore, name: str) -> Token | None:
 
 
 def reader_token(folder: Path, store: SecretStore, name: str) -> Token | None:
-    """The same of a reader's token, next to the certificate of the server's authority."""
+    """Keep a good reader's token in this Secret, next to the certificate of the server's authority; the one
+    that was made for it, None where it had one."""
     tokens, trusted = Tokens(folder), (folder / AUTHORITY).read_text()
     there = store.read(name)
     held = tokens.holder(there.get(TOKEN, ""))

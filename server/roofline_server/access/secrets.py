@@ -44,7 +44,7 @@ def of_pod(environ: Mapping[str, str] = os.environ, account: Path = ACCOUNT) -> 
 
 
 class Secrets:
-    """Those of the pod's own namespace."""
+    """The Secrets of the pod's own namespace."""
 
     def __init__(self, server: ApiServer) -> None:
         self._server = server

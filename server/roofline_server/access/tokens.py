@@ -69,7 +69,7 @@ class Token:
 
 
 class Tokens:
-    """Those in the file of a folder, as they are now."""
+    """The tokens in the file of a folder, as they are now."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -108,7 +108,7 @@ class Tokens:
                 known[key] = replace(known[key], expires=ends)
 
     def valid_ids(self, now: float | None = None) -> frozenset[str]:
-        """Of the tokens that are good now. Raises ConfigError."""
+        """Ids of the tokens that are good now. Raises ConfigError."""
         self._refresh()
         now = time.time() if now is None else now
         return frozenset(one.id for one in self._known.values() if one.state(now) == "valid")
@@ -143,16 +143,16 @@ class Tokens:
             for digest, one in list(known.items()):
                 if lasts_s and one.name == name and not one.joins and one.state(time.time()) == "expired":
                     del known[digest]
-            found = known.get(_digest(secret))
-            if found is None or not found.joins or found.state(time.time()) != "valid":
+            token = known.get(_digest(secret))
+            if token is None or not token.joins or token.state(time.time()) != "valid":
                 return None
-            if found.role not in roles:
-                program = "roofline-agent" if found.role == "agent" else "roofline-client"
-                raise BadRequest(f"this token is for a role of {found.role}: `{program} join` takes it")
+            if token.role not in roles:
+                program = "roofline-agent" if token.role == "agent" else "roofline-client"
+                raise BadRequest(f"this token is for a role of {token.role}: `{program} join` takes it")
             days = lasts_s / DAY_S if lasts_s else None
-            own = _added(known, found.role, name, False, False, days, found.limit or Limit(), certified)
-            if found.once:  # whoever could not join may try again
-                known[found.digest] = replace(found, revoked=time.time())
+            own = _added(known, token.role, name, False, False, days, token.limit or Limit(), certified)
+            if token.once:  # whoever could not join may try again
+                known[token.digest] = replace(token, revoked=time.time())
             return own
 
     def revoke(self, number: str) -> Token:

@@ -112,7 +112,7 @@ def address(data: Path) -> str:
 
 
 def port(data: Path) -> int:
-    """Of the server that runs, else the one that the next will listen at."""
+    """Port of the server that runs, else the one that the next will listen at."""
     listen = os.environ.get("ROOFLINE_LISTEN", "")
     if running.is_locked(data) and (found := running.read(data)):
         listen = found.address

@@ -87,7 +87,7 @@ def data_of(data: Path | None, before: Path | None = None) -> Path:
 
 
 def readable_data_of(data: Path | None, before: Path | None = None) -> Path:
-    """The same. Raises Unavailable where this user may not look into it."""
+    """The directory that is meant. Raises Unavailable where this user may not look into it."""
     found = data_of(data, before)
     try:
         os.stat(os.path.join(found, "."))

@@ -25,20 +25,20 @@ def nodes_of(windows: Table, homes: Homes) -> Ints:
 
     windows: rank, end_ns; with sender and node, a rank that reported the window itself was on that node.
     """
-    found = np.full(rows(windows), -1, np.int64)
+    nodes = np.full(rows(windows), -1, np.int64)
     if not rows(windows):
-        return found
+        return nodes
     ranks, which = np.unique(windows["rank"], return_inverse=True)
     which = which.reshape(-1)
     known = [homes.get(rank) or (Home(0, -1),) for rank in ranks.tolist()]
-    found = np.array([one[0].node for one in known], np.int64)[which]
+    nodes = np.array([one[0].node for one in known], np.int64)[which]
     for at, one in enumerate(known):
         if len(one) > 1:
             mine = np.flatnonzero(which == at)
             ends = windows["end_ns"][mine]
             latest = np.searchsorted([home.since_ns for home in one], ends, side="right") - 1
-            found[mine] = np.array([home.node for home in one], np.int64)[np.maximum(latest, 0)]
+            nodes[mine] = np.array([home.node for home in one], np.int64)[np.maximum(latest, 0)]
     if "sender" in windows and "node" in windows:
         itself = windows["sender"] == windows["rank"]
-        found = np.where(itself, windows["node"], found)
-    return found
+        nodes = np.where(itself, windows["node"], nodes)
+    return nodes

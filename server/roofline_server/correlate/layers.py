@@ -39,7 +39,8 @@ class LayerTotal(NamedTuple):
 
 
 class LayerTotals(NamedTuple):
-    """Of a rank. steps: how many; steps_ns: how long these took; idle_ns: of that, when no call ran."""
+    """Totals of a rank. steps: how many; steps_ns: how long these took; idle_ns: of that, when no call
+    ran."""
 
     layers: list[LayerTotal]
     steps: int

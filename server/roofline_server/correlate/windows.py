@@ -285,12 +285,12 @@ def needed_before(marks: Table, windows: Table, through_ns: int, before_ns: int)
     opened = _opened(marks)
     opened = take(opened, opened["time_ns"] < before_ns)
     later = take(windows, (windows["end_ns"] > through_ns) & (windows["begin_ns"] < before_ns))
-    found = concatenate([_beginning(take(marks, marks["time_ns"] < before_ns), later), opened])
-    if not rows(found):
+    needed = concatenate([_beginning(take(marks, marks["time_ns"] < before_ns), later), opened])
+    if not rows(needed):
         return {}
-    found = take(found, np.lexsort((found["time_ns"], found["rank"])))
-    behind = np.searchsorted(found["rank"], found["rank"], side="right") - np.arange(rows(found))
-    return take(found, behind <= MOST_OPEN)
+    needed = take(needed, np.lexsort((needed["time_ns"], needed["rank"])))
+    behind = np.searchsorted(needed["rank"], needed["rank"], side="right") - np.arange(rows(needed))
+    return take(needed, behind <= MOST_OPEN)
 
 
 def _beginning(marks: Table, windows: Table) -> Table:

@@ -11,7 +11,7 @@ from ..store.segments.unknown import NOTE, QUARANTINE
 
 
 class Room(NamedTuple):
-    """Of the file system, bytes; None: not known."""
+    """Room in the file system, bytes; None: not known."""
 
     free: int | None  # for this user
     size: int | None

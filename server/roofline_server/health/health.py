@@ -39,7 +39,7 @@ class Beat(NamedTuple):
 
 
 class Health:
-    """Of one running server."""
+    """How one running server is doing."""
 
     def __init__(
         self,

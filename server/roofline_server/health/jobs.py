@@ -29,7 +29,7 @@ COMPUTE = "compute"
 
 
 class RoleFigures(NamedTuple):
-    """Of all ranks of a role; None: not known. shares: of the mean step, by part of the account."""
+    """Figures of all ranks of a role; None: not known. shares: of the mean step, by part of the account."""
 
     role: str
     ranks: int
@@ -39,7 +39,7 @@ class RoleFigures(NamedTuple):
 
 
 class JobFigures(NamedTuple):
-    """Of one job that runs; None: not known."""
+    """Figures of one job that runs; None: not known."""
 
     job: str
     nodes: int
@@ -61,7 +61,7 @@ class Figures(NamedTuple):
 
 
 class FiguresOfJobs:
-    """Of one running server."""
+    """Figures of the jobs of one running server."""
 
     def __init__(self, look: Callable[[], Figures], clock: Callable[[], float] = time.monotonic) -> None:
         self._look, self._clock = look, clock
@@ -107,7 +107,7 @@ def look(store: Store) -> Figures:
 
 
 def figures(job: Job, report: Report, now_ns: int) -> JobFigures:
-    """Of a job and its report."""
+    """Figures of a job from its report."""
     verdict = report.verdict
     accounts = verdict.accounts if verdict else []
     bottleneck = verdict.bottleneck if verdict else None

@@ -21,7 +21,7 @@ READY, NOT_READY, NOT_RUNNING = 0, 1, 3  # exit codes
 
 @dataclass(frozen=True)
 class Status:
-    """Of a data directory and of the server that works there, if one does."""
+    """How a data directory is, and the server that works there, if one does."""
 
     data: Path
     exists: bool

@@ -107,7 +107,7 @@ class Agents:
             self._links.pop(link.host, None)
 
     def newest(self, host: str) -> Link | None:
-        """Of several agents on a host the one that came last."""
+        """The agent that came last, of several on a host."""
         links = self._links.get(host)
         return links[-1] if links else None
 

@@ -48,7 +48,7 @@ def marks_of(batch: Any, ranks: Ranks) -> Table | None:
 
 
 def checked_marks(table: Table) -> Table:
-    """The same, if they can be. Raises BadBatch."""
+    """These marks, if they can be. Raises BadBatch."""
     times(table["time_ns"], "marks.time_ns")
     like = table["like"]
     if len(like) and not 0 <= like.min() <= like.max() <= MAX_LIKE:
@@ -86,7 +86,7 @@ def checked_names(names: Sequence[str]) -> None:
 
 
 def checked_spans(table: Table) -> Table:
-    """The same, if they can be. Raises BadBatch."""
+    """These spans, if they can be. Raises BadBatch."""
     times(table["time_ns"], "spans.begin_ns")
     times(table["end_ns"], "spans.end_ns")
     if (table["end_ns"] < table["time_ns"]).any():

@@ -13,7 +13,8 @@ SOON, LATELY = 2, 30  # looks: more is noticed within the first, less after the 
 
 
 def granted(shares: Sequence[float]) -> float:
-    """Of one core. shares: what batches took of it, at looks a second apart, the newest last."""
+    """The share of one core that questions may take. shares: what batches took of it, at looks a second
+    apart, the newest last."""
     busy = max(sum(shares[-looks:]) / looks for looks in (SOON, LATELY))
     at = min(1.0, max(0.0, (busy - QUIET) / (BUSY - QUIET)))
     return (1 - at) * QUIET_SHARE + at * BUSY_SHARE

@@ -73,7 +73,7 @@ def align(ranks: Sequence[StepEvidence]) -> Grid:
 
 
 def _side_by_side(ranks: Sequence[StepEvidence]) -> Grid | None:
-    """The same of ranks that did the same steps, each once and one after the other; None: these are not such
+    """The steps of ranks that did the same ones, each once and one after the other; None: these are not such
     ranks. They usually are, and nothing has to be sorted."""
     step = ranks[0].step if ranks else np.zeros(0, np.int64)
     if not len(step) or not (step[1:] > step[:-1]).all():

@@ -42,7 +42,7 @@ def breakdown(ranks: Sequence[RankEvidence], scope: Scope) -> dict[str, Value]:
         seconds = float(pooled.mean()) if len(pooled) else None
         return value(seconds, "s", origin, scope, len(pooled) / steps if steps else None, how, missing)
 
-    found = {f"{name}_time_per_step": mean([phase(r, name) for r in ranks], missing) for name in PHASES}
+    values = {f"{name}_time_per_step": mean([phase(r, name) for r in ranks], missing) for name in PHASES}
     wait = mean([r.wait for r in ranks], reason_of(ranks, "wait", texts.WAITS_UNKNOWN), how, origin)
     unknown = _why_no_communication(ranks)
     if unknown:
@@ -51,14 +51,14 @@ def breakdown(ranks: Sequence[RankEvidence], scope: Scope) -> dict[str, Value]:
         communicate = mean([_communicating(r) for r in ranks], missing, texts.WITH_WAITS)
     else:
         communicate = mean([_communicating_without_waits(r) for r in ranks], missing, how, origin)
-    found["communicate_time_per_step"] = communicate
+    values["communicate_time_per_step"] = communicate
     # A rank that waits at a join has ended its part of the step: that wait is outside its step.
-    inside = [*found.values()] if _join(ranks) else [*found.values(), wait]
-    found["wait_time_per_step"] = wait
+    inside = [*values.values()] if _join(ranks) else [*values.values(), wait]
+    values["wait_time_per_step"] = wait
     step = mean([durations(r.steps) for r in ranks], missing)
-    estimated = any(v.provenance == Provenance.ESTIMATED for v in found.values())
-    found["other_time_per_step"] = _other(step, inside, estimated, missing)
-    return found
+    estimated = any(v.provenance == Provenance.ESTIMATED for v in values.values())
+    values["other_time_per_step"] = _other(step, inside, estimated, missing)
+    return values
 
 
 def _other(step: Value, inside: Sequence[Value], estimated: bool, missing: str) -> Value:

@@ -41,12 +41,12 @@ def or_zero(values: Floats) -> Floats:
 
 
 def mean_of(values: Floats | None) -> float:
-    """Of those that are known; 0 where none is."""
+    """Mean of the values that are known; 0 where none is."""
     return known_mean(values) or 0.0
 
 
 def known_mean(values: Floats | None) -> float | None:
-    """The same; None where none is known."""
+    """Mean of the values that are known; None where none is."""
     if values is None or not len(values):
         return None
     if values.strides == (0,):
@@ -75,7 +75,7 @@ def ratio(part: Floats, whole: Floats) -> Floats:
 
 
 def share_of(part: Floats, whole: Floats) -> Floats:
-    """The same, from 0 to nearly 1."""
+    """part / whole, from 0 to nearly 1."""
     return np.minimum(np.maximum(ratio(part, whole), 0.0), 0.999)
 
 

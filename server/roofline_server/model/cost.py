@@ -50,13 +50,13 @@ def cost(ranks: Sequence[RankEvidence], reported: Reported) -> dict[str, Value]:
     hook = sum(hooks) / len(hooks) if hooks else None
     training = [r for r in ranks if len(r.steps.step) and not r.serving]
     step = float(np.mean(np.concatenate([durations(r.steps) for r in training]))) if training else None
-    found = [excess for excess in map(_excess, training) if excess is not None]
+    excesses = [excess for excess in map(_excess, training) if excess is not None]
     slower = sampled = lost = None
-    if found:
-        usual = sum(e.usual for e in found)
-        slower = sum(e.seconds for e in found) / usual if usual > 0 else None
-        lost = max(0.0, sum(e.seconds for e in found) / sum(e.all_steps for e in found))
-        sampled = sum(e.share for e in found) / len(found)
+    if excesses:
+        usual = sum(e.usual for e in excesses)
+        slower = sum(e.seconds for e in excesses) / usual if usual > 0 else None
+        lost = max(0.0, sum(e.seconds for e in excesses) / sum(e.all_steps for e in excesses))
+        sampled = sum(e.share for e in excesses) / len(excesses)
     shares = [agent_share, wrapper_share, hook / step if hook is not None and step else None, lost]
     known = [share for share in shares if share is not None]
 

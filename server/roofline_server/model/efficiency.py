@@ -51,7 +51,7 @@ def flops_per_token(model: Transformer) -> float:
 
 
 def flops_per_example(model: Transformer) -> float:
-    """Of all tokens of an example."""
+    """FLOPs of all tokens of an example."""
     return model.tokens * flops_per_token(model)
 
 
@@ -110,7 +110,7 @@ def waterfall(account: Mapping[str, float], needs: Needs, shared: bool = False) 
     computing = [part for part in left if "compute" in part.split("|")]
     computing += ["contention", "other"] if shared else ["other"]
     reached, beyond = 0.0, 0.0
-    found: dict[str, float] = {}
+    parts: dict[str, float] = {}
     second = RECOMPUTE if needs.useful is not None else EXECUTED
     for name, need in zip(
         (USEFUL, second, PRECISION, MEMORY),
@@ -120,15 +120,15 @@ def waterfall(account: Mapping[str, float], needs: Needs, shared: bool = False) 
         if need is None:
             continue
         wanted = max(0.0, need - reached)
-        found[name] = _take(left, computing, wanted)
-        beyond += wanted - found[name] if name != MEMORY else 0.0  # what is in a cache needs no bandwidth
+        parts[name] = _take(left, computing, wanted)
+        beyond += wanted - parts[name] if name != MEMORY else 0.0  # what is in a cache needs no bandwidth
         reached = max(reached, need)
     if needs.launches is not None:
         hosts = [part for part in left if "host" in part.split("|") and part not in computing]
-        found[LAUNCH] = _take(left, hosts, needs.launches)
-    if "compute" in left and (USEFUL in found or EXECUTED in found):
-        found[KERNELS] = left.pop("compute")
-    return Waterfall(found | left, beyond)
+        parts[LAUNCH] = _take(left, hosts, needs.launches)
+    if "compute" in left and (USEFUL in parts or EXECUTED in parts):
+        parts[KERNELS] = left.pop("compute")
+    return Waterfall(parts | left, beyond)
 
 
 def _take(left: dict[str, float], parts: Iterable[str], wanted: float) -> float:

@@ -47,7 +47,7 @@ class StepEvidence(_StepColumns):
         return np.stack([self.begin_ns[begins], self.end_ns[ends]], axis=1)
 
     def some(self, which: Bools) -> StepEvidence:
-        """Those of the steps."""
+        """This evidence of some of the steps."""
         step, begin_ns, end_ns, examples = (column[which] for column in self[:4])
         like, apart = (None if column is None else column[which] for column in self[4:])
         return StepEvidence(step, begin_ns, end_ns, examples, like, apart)

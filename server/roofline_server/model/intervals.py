@@ -44,7 +44,7 @@ class Interval(NamedTuple):
 
 
 def interval(values: Floats, chance: float = 0.01) -> Interval:
-    """Of values in order of time. chance: that the true mean is below `surely`."""
+    """The interval of the mean of values in order of time. chance: that the true mean is below `surely`."""
     mean, error, freedom = mean_and_error(values)
     if np.isinf(error):
         return Interval(mean, -np.inf, np.inf, -np.inf)
@@ -53,14 +53,14 @@ def interval(values: Floats, chance: float = 0.01) -> Interval:
 
 
 def around(mean: float, error: float, steps: int, chance: float) -> Interval:
-    """Of something whose error is known, that of blocks of the root of so many steps."""
+    """The interval of something whose error is known, that of blocks of the root of so many steps."""
     freedom = max(3, int(np.sqrt(steps)) - 1)
     half = student(1 - (1 - SHOWN) / 2, freedom) * error
     return Interval(mean, mean - half, mean + half, mean - student(1 - chance, freedom) * error)
 
 
 def error_beyond_others(errors: Floats, rank: int) -> float:
-    """Of what one has more than the median of the others. The median of so many normal values varies by
+    """Error of what one has more than the median of the others. The median of so many normal values varies by
     sqrt(pi / 2) as much as their mean."""
     others = np.delete(errors, rank)
     return hypot(float(errors[rank]), sqrt(pi / 2 * float((others**2).mean()) / len(others)))
@@ -167,7 +167,8 @@ def of_another_run(predicted: float, low: float, high: float, step: float) -> tu
 
 
 def of_changed_run(predicted: float, low: float, high: float, step: float) -> tuple[float, float]:
-    """The same of a run in which something else is different, and which may be longer."""
+    """Ends of the interval of another run's mean step, s, in which something else is different, and which may
+    be longer."""
     apart = OF_ANOTHER_RUN * max(step, predicted), OF_A_GAIN * (step - predicted)
     best, worst = hypot(predicted - low, *apart), hypot(high - predicted, *apart)
     return max(0.0, predicted - best), predicted + worst

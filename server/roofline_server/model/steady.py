@@ -89,7 +89,7 @@ def warm_up(duration: Floats) -> int:
 
 
 def _warm_up(duration: Floats, usual: Floats) -> Ints:
-    """The same of each rank. duration: (ranks, steps); usual: as of `_usual`."""
+    """How many leading steps of each rank are warm-up. duration: (ranks, steps); usual: as of `_usual`."""
     ranks, steps = duration.shape
     if steps < 2:
         return np.zeros(ranks, np.int64)

@@ -35,7 +35,7 @@ class Stretches(NamedTuple):
 
 
 class Extremes(NamedTuple):
-    """Of groups of ranks in stretches, (stretches, groups); s, NaN where no rank took a step."""
+    """Extremes of groups of ranks in stretches, (stretches, groups); s, NaN where no rank took a step."""
 
     shortest: Floats
     middle: Floats

@@ -57,7 +57,7 @@ def times(ranks: Sequence[RankEvidence], scope: Scope) -> dict[str, Value]:
 def quantiles(
     ordered: Floats, scope: Scope = Scope.ROLE, note: str = "", missing: str = ""
 ) -> dict[str, Value]:
-    """Of sorted step times, seconds. missing: why there are none."""
+    """Quantiles of sorted step times, seconds. missing: why there are none."""
 
     def of_times(number: float | None) -> Value:
         return value(number, "s", _MEASURED, scope, reason=note, missing=missing)

@@ -9,7 +9,7 @@ from ..store.store import Store
 
 
 def machine_versions(store: Store, host: str, history: bool) -> list[machines.MachineVersion]:
-    """Of a host, or of all; history: also versions that hold no longer. Raises UnknownHost."""
+    """Versions of a host, or of all; history: also versions that hold no longer. Raises UnknownHost."""
     known = store.machine_versions()
     if host and not any(version.machine.host == host for version in known):
         hosts = sorted({version.machine.host for version in known})

@@ -72,7 +72,7 @@ def _step_us(steps: Table) -> int:
 
 
 def chosen(ranks: Collection[TracedRank], names: Collection[str], job: str) -> list[TracedRank]:
-    """Those of these names; all where none is given. Raises CannotTrace."""
+    """The ranks of these names; all where none is given. Raises CannotTrace."""
     if not ranks:
         raise CannotTrace(
             grpc.StatusCode.FAILED_PRECONDITION,

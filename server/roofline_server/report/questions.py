@@ -48,7 +48,7 @@ def once_of_steady(
 
 
 class Subject(NamedTuple):
-    """Of which job, steps and ranks a model should be. ranks: "worker:0"; none: all."""
+    """Which job, steps and ranks a model should be of. ranks: "worker:0"; none: all."""
 
     job: str
     steps: Steps = STEADY_STEPS

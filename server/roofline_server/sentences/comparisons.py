@@ -24,8 +24,8 @@ def faster(first: str, second: str, ratio: float, low: float | None, high: float
 
 
 def longer(first: str, second: str, ratio: float, low: float | None, high: float | None, noise: bool) -> str:
-    """Of jobs with other numbers of ranks, whose examples are not known. ratio: step of the second over that
-    of the first."""
+    """How much longer steps are, of jobs with other numbers of ranks, whose examples are not known. ratio:
+    step of the second over that of the first."""
     if low is None or high is None:
         how, interval = f"{number(ratio)}x as long", "too few steps for an interval"
     else:

@@ -162,8 +162,8 @@ class Store:
         return node
 
     def hellos(self, reports: Sequence[tuple[NodeKey, Machine]]) -> list[int | None]:
-        """The same of several nodes, which takes hardly longer; None: it has booted too often. Raises
-        Unavailable where the catalog cannot be written."""
+        """The ids of several nodes that have just sent Hello, which takes hardly longer than one; None: it
+        has booted too often. Raises Unavailable where the catalog cannot be written."""
         with usable(self._root):
             nodes = self.name_ids.node_ids(dict(reports))
             known = [(key, nodes[key], machine) for key, machine in reports if key in nodes]
@@ -230,7 +230,7 @@ class Store:
         return self._tags.job_ended
 
     def unsealed_bytes_of(self, node: int) -> int:
-        """The same of one node."""
+        """Memory that the batches of one node take that are not sealed yet."""
         return self._tail.bytes_of[node]
 
     @property
@@ -250,7 +250,7 @@ class Store:
     # -- reading -----------------------------------------------------------------------------------
 
     def seen_by(self, limit: Limit | None) -> Store:
-        """The same data for somebody about whom this is known: runs beyond the limit are not there."""
+        """This store for somebody about whom this is known: runs beyond the limit are not there."""
         if limit is None:
             return self
         found = copy.copy(self)
@@ -331,7 +331,7 @@ class Store:
         return self._catalog.removed(job)
 
     def all_removed(self) -> dict[str, Removed]:
-        """The same of all jobs of which something was."""
+        """What retention removed of each job of which it removed something."""
         return self._catalog.all_removed()
 
     def kept_report(self, job: str) -> bytes | None:

@@ -91,7 +91,7 @@ class ViewBuilder:
         return {} if not self._allows(run) else self._tail.reported(self._name_ids.ranks_of(run))
 
     def only(self, allows: Callable[[str], bool]) -> ViewBuilder:
-        """The same for somebody who may not see all runs."""
+        """This builder for somebody who may not see all runs."""
         return ViewBuilder(
             catalog=self._catalog,
             reader=self._reader,

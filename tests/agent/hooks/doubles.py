@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
+from collections.abc import Mapping
+from types import MappingProxyType, SimpleNamespace
 from typing import Any
 
 from roofline_agent.hooks.marker import NoAccount
 from roofline_agent.hooks.torch.batches import Batches
 from roofline_agent.hooks.torch.phases import BACKWARD, INPUT, OPTIMIZER
 from roofline_agent.hooks.torch.recorder import Recorder
+from roofline_step._thread import StepCounts
 
 
 class RecordingMarker:
@@ -148,3 +150,119 @@ def parameter(count: int, device: str = "cpu") -> Any:
     one: Any = Tensor(count)
     one.requires_grad, one.device = True, SimpleNamespace(type=device)
     return one
+
+
+class Engine:
+    """Autograd as far as the hook sees it: final callbacks run in the order they were queued."""
+
+    def __init__(self) -> None:
+        self.ran: list[str] = []
+        self.callbacks: list[Any] = []
+        self.hooks: list[Any] = []
+        engine = self
+
+        class Variable:
+            _execution_engine = engine
+
+        self.module = SimpleNamespace(Variable=Variable, backward=self.backward)
+
+    def queue_callback(self, callback: Any) -> None:
+        self.callbacks.append(callback)
+
+    def register_prehook(self, hook: Any) -> Any:
+        self.hooks.append(hook)
+        return SimpleNamespace(remove=lambda: self.hooks.remove(hook))
+
+    def backward(self, tensors: Any, fail: bool = False, inner: Any = None) -> str:
+        for hook in self.hooks:
+            assert hook(()) is None, "gradients stay what they are"
+        if inner:
+            inner()
+        if fail:
+            raise ValueError("as it was")
+        self.queue_callback(lambda: self.ran.append("ddp"))
+        while self.callbacks:
+            self.callbacks.pop(0)()
+        return "result"
+
+
+def loader_module() -> Any:
+    class _BaseDataLoaderIter:
+        def __init__(self, *sizes: int) -> None:
+            self.sizes = list(sizes)
+
+        def __next__(self) -> Any:
+            if not self.sizes:
+                raise StopIteration
+            return tensor(self.sizes.pop(0))
+
+    return SimpleNamespace(_BaseDataLoaderIter=_BaseDataLoaderIter, torch=grad_is(True))
+
+
+def ddp_module(logged: Mapping[str, Any] = MappingProxyType({})) -> Any:
+    """logged: what DDP tells of its last reduction but one, as it is when it is asked."""
+
+    class DistributedDataParallel:
+        require_backward_grad_sync = True
+        bucket_bytes_cap = 25 * 2**20
+
+        def __init__(self, module: Any) -> None:
+            self.module = module
+
+        def forward(self, *inputs: Any, **kwargs: Any) -> Any:
+            return inputs
+
+        def _set_ddp_runtime_logging_sample_rate(self, rate: int) -> None:
+            self.rate = rate
+
+        def _get_ddp_logging_data(self) -> Mapping[str, Any]:
+            return logged
+
+    return SimpleNamespace(DistributedDataParallel=DistributedDataParallel, torch=grad_is(True))
+
+
+class LayoutMarker(RecordingMarker):
+    """Takes steps that are alike as what they stand for."""
+
+    layouts_sent = 0
+
+    def layout(self, marks: int, names: Any, places: Any, like: int = 0) -> Any:  # type: ignore[override]
+        def say(number: int, examples: int | None, times: list[int]) -> bool:
+            at, *of_spans = (times[place] for place in places)
+            pairs = zip(of_spans[::2], of_spans[1::2], strict=True)
+            self.spans([(name, *pair, None, 1) for name, pair in zip(names, pairs, strict=True)])
+            self.border(number, examples, at, like)
+            return True
+
+        assert marks == 1
+        return say
+
+    def send_layout(self, layout: Any, number: int, examples: int | None, times: list[int]) -> bool:
+        self.layouts_sent += 1
+        return layout(number, examples, times)  # type: ignore[no-any-return]
+
+
+class DeferringMarker(RecordingMarker):
+    """One that wants a border at once now and then."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls: list[Any] = []
+
+    def defers(self, call: Any) -> bool:
+        self.calls.append(call)
+        return True
+
+    def deferred_to(self) -> int:
+        return (len(self.borders) // 8 + 1) * 8
+
+
+class EveryThird:
+    """An account that measures steps 2, 5, 8, ..."""
+
+    on = False
+    next = 2
+
+    def over(self, number: int, now: int) -> StepCounts:
+        self.next = number + 3
+        return StepCounts(("thread.run.step",), (number,), now - 1)

@@ -5,7 +5,7 @@ from typing import Any
 from roofline_agent.horovod.events import Activity, Started, TimelineDecoder
 from roofline_agent.horovod.spans import CYCLES_WITHIN_NS, MANY_SPANS, Spans, joined, kind
 
-from .test_events import begin, end, sized, started
+from .events import begin, end, sized, started
 
 NODE_NS = 5_000_000_000  # node time is this much behind the wall clock
 EPOCH_US = 1_700_000_000_000_000

@@ -20,7 +20,7 @@ from roofline_agent.horovod.timeline import READ, TimelineWatch, watch
 
 from tests.fakes import AGENT, clean_environ
 
-from .test_events import begin, end, sized, started
+from .events import begin, end, sized, started
 
 RANK_0 = {"HOROVOD_RANK": "0"}
 

@@ -14,7 +14,7 @@ from roofline_agent.marks.listener import MarkListener
 from roofline_agent.marks.packets import WRAPPED
 from roofline_agent.marks.receiver import LAUNCHER_EXIT, MarkReceiver
 from roofline_agent.ranks.discovery import Discovery
-from roofline_step._packets import pack_fact, pack_mark
+from roofline_step.packets import pack_fact, pack_mark
 
 from tests.fakes import add_process, ended
 

@@ -27,6 +27,8 @@ from roofline_agent.netbench.workers import Workers
 
 from tests.fakes import wait_for
 
+from .doubles import CEILING, Standing
+
 pytestmark = pytest.mark.slow  # they measure the link of this machine to itself
 
 KEY = "secret"
@@ -199,20 +201,6 @@ def test_exits_in_words() -> None:
 # -- one at a time -----------------------------------------------------------------------------------
 
 
-class Standing:
-    """A child that does nothing but what a test has it report."""
-
-    def __init__(self, order: ServeOrder | MeasureOrder, report: Any) -> None:
-        self.order, self.report, self.stopped = order, report, False
-
-    def stop(self) -> None:
-        self.stopped = True
-        self.report(BenchReport(error="it was stopped"))
-
-    def join(self, seconds: float) -> None:
-        pass
-
-
 class Desk:
     def __init__(self) -> None:
         self.kept: list[tuple[Ceiling, ...]] = []
@@ -225,7 +213,6 @@ class Desk:
 
 
 MEASURE = MeasureOrder("k", "a", "b", (), 1, 2, 0, False)
-CEILING = Ceiling("net.tcp", "network", "network", "", 0, 1.0, "byte/s", 0.0, "how", 5, peer="b")
 
 
 def test_an_agent_is_at_one_benchmark_at_a_time() -> None:

@@ -15,10 +15,10 @@ from roofline_agent.uplink.encoding import Greeting
 from roofline_agent.uplink.exporter import Exporter
 from roofline_agent.uplink.spool import Spool
 
-from tests.agent.uplink.test_exporter import Line, Script, ack
 from tests.fakes import wait_for
 
-from .test_child import CEILING, Standing
+from ..uplink.lines import Line, Script, ack
+from .doubles import CEILING, Standing
 
 GREETING = Greeting("agent", "i", "boot", "1", Machine("here", "cpu", 1, 2, 4, 8, "k"), (), (), 5)
 ENDS = {"from_agent": "agent", "to_agent": "agent"}

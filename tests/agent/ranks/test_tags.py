@@ -22,8 +22,9 @@ from roofline_agent.ranks.tags import (
 )
 from roofline_agent.records import Rank
 
-from tests.agent.run.test_wrapper import python, run
 from tests.fakes import FakeAgent, clean_environ
+
+from ..run.wrapped import python, run
 
 PRINT = f"import json, os; print(json.dumps([os.environ.get({TAGS!r}), os.environ.get({EXPERIMENT!r})]))"
 names = st.text("abz09_.-", min_size=0, max_size=63).map("t".__add__)

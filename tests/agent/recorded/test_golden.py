@@ -13,11 +13,8 @@ from roofline_agent.recorded.formats import FORMATS as READERS
 
 from tests.recordings import DATA, FORMATS, OURS, ours
 
-from .golden import Answer, answers, quantity
+from .golden import ANSWERS, NOTHING, Answer, quantity
 from .traces import claimed, read
-
-ANSWERS = answers()
-NOTHING = {one.path for one in ANSWERS if (one.quantity, one.value) == ("format", "none")}
 
 
 @cache

@@ -19,8 +19,8 @@ from roofline_agent.recorded.text import HEAD_BYTES
 
 from tests.recordings import FORMATS, ours
 
+from .golden import NOTHING
 from .reading import numbers_in
-from .test_golden import NOTHING
 from .traces import found_in, read
 
 BINARY = (".sqlite", ".pb")

@@ -20,7 +20,7 @@ from roofline_agent.records import KernelShape
 from roofline_agent.run import agent_link
 from roofline_agent.run.agent_link import DROPPED, AgentLink, Border
 from roofline_agent.verbose import KernelStretch, TimedCall
-from roofline_step._packets import KERNEL
+from roofline_step.packets import KERNEL
 
 from tests.fakes import FakeAgent, clean_environ, ended
 

@@ -27,8 +27,9 @@ from roofline_agent.run.step_log import (
     compile_pattern,
 )
 
-from tests.agent.run.test_wrapper import NOTICE, RUN, in_terminal
 from tests.fakes import FakeAgent, MarkPacket, clean_environ, decode_mark
+
+from .wrapped import NOTICE, RUN, in_terminal
 
 STEP = r"step (?P<step>[\d,.]+)"
 PYTHON = sys.executable

@@ -18,7 +18,7 @@ from roofline_agent.run.tracing import RankTraces
 
 from tests.fakes import wait_for
 
-from ..traces.test_steps import BORDERS, LATER, LINEAR, PRODUCT, UNIX_MINUS_NODE, trace
+from ..traces.torch_trace import BORDERS, LATER, LINEAR, PRODUCT, UNIX_MINUS_NODE, trace
 
 
 class FakeLink:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
 import os
@@ -10,10 +9,8 @@ import pty
 import signal
 import struct
 import subprocess
-import sys
-import termios
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 
@@ -28,14 +25,13 @@ from roofline_agent.run.rank_environment import (
     kept,
     rank_environment,
 )
-from roofline_agent.run.wrapper import NO_AGENT, NOT_SEEN
+from roofline_agent.run.wrapper import NOT_SEEN
 from roofline_step.packets import CALLS, KERNEL
 
-from tests.fakes import AGENT, FakeAgent, clean_environ, ended, wait_for
+from tests.fakes import FakeAgent, clean_environ, ended, wait_for
 
-RUN = [*AGENT, "run", "--quiet"]
-PYTHON = sys.executable
-NOTICE = f"{NO_AGENT}\n".encode()
+from .wrapped import NOTICE, PYTHON, RUN, in_terminal, python, run
+
 LINE = (
     b"onednn_verbose,primitive,exec,cpu,convolution,jit:avx2,forward_training,"
     b"src_f32::blocked:acdb::f0 wei_f32::blocked:Acdb8a::f0 bia_f32::blocked:a::f0 dst_f32::blocked:acdb::f0,"
@@ -53,18 +49,6 @@ def environ(tmp_path: Path) -> dict[str, str]:
 def agent(tmp_path: Path) -> Iterator[FakeAgent]:
     with FakeAgent(tmp_path / "agent.sock") as agent:
         yield agent
-
-
-def run(
-    environ: dict[str, str], *command: str, options: Sequence[str] = (), stdin: bytes = b""
-) -> subprocess.CompletedProcess[bytes]:
-    return subprocess.run(
-        [*RUN, *options, "--", *command], env=environ, input=stdin, capture_output=True, timeout=60
-    )
-
-
-def python(environ: dict[str, str], code: str, *options: str) -> subprocess.CompletedProcess[bytes]:
-    return run(environ, PYTHON, "-c", code, options=options)
 
 
 def start(environ: dict[str, str], *command: str) -> subprocess.Popen[bytes]:
@@ -334,36 +318,6 @@ def test_command_ends_though_something_it_started_keeps_printing(environ: dict[s
             pytest.fail("the wrapper goes on")
         finally:
             chatty.kill()
-
-
-def in_terminal(
-    environ: dict[str, str], *command: str, size: tuple[int, int] = (33, 77), options: Sequence[str] = ()
-) -> bytes:
-    """What a command prints on a terminal of this size."""
-    master, slave = pty.openpty()
-    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("4H", *size, 0, 0))
-    child = subprocess.Popen(
-        [*RUN, *options, "--", *command],
-        env=environ,
-        stdin=slave,
-        stdout=slave,
-        stderr=slave,
-        start_new_session=True,
-    )
-    os.close(slave)
-    output = b""
-    with ended(child):
-        while True:
-            try:
-                part = os.read(master, 4096)
-            except OSError:
-                break
-            if not part:
-                break
-            output += part
-        assert child.wait(20) == 0
-    os.close(master)
-    return output.replace(NOTICE.replace(b"\n", b"\r\n"), b"")
 
 
 def test_command_on_a_terminal_sees_a_terminal_of_its_size(environ: dict[str, str]) -> None:

@@ -17,29 +17,29 @@ from roofline_agent.sources.node import NodeSource
 from roofline_agent.sources.rapl import RaplSource
 from roofline_agent.sources.resctrl import ResctrlSource
 
-from . import test_cgroup, test_network, test_node, test_rapl, test_resctrl
+from . import cgroup_files, network_files, node_files, rapl_files, resctrl_files
 from .trees import settings, write
 
 RANK = Rank("j", "worker", 0, 100, 1)
 TREES: dict[Callable[[SourceSettings], Source], dict[str, str]] = {
-    NodeSource: test_node.FILES,
-    RaplSource: test_rapl.TWO_SOCKETS,
+    NodeSource: node_files.FILES,
+    RaplSource: rapl_files.TWO_SOCKETS,
     NetworkSource: {
-        "proc/net/dev": test_network.HEAD + test_network.line("eth0", 3, 4),
-        **test_network.interface("eth0", speed="1000"),
-        **test_network.port("mlx5_0", 1),
+        "proc/net/dev": network_files.HEAD + network_files.line("eth0", 3, 4),
+        **network_files.interface("eth0", speed="1000"),
+        **network_files.port("mlx5_0", 1),
     },
     ResctrlSource: {
-        **test_resctrl.INFO,
-        **test_resctrl.cpu(0, 0, 0),
-        **test_resctrl.monitor(0, 5, 4),
-        **test_resctrl.monitor(0, 3, 2, "job/"),
+        **resctrl_files.INFO,
+        **resctrl_files.cpu(0, 0, 0),
+        **resctrl_files.monitor(0, 5, 4),
+        **resctrl_files.monitor(0, 3, 2, "job/"),
     },
     CgroupSource: {
-        "proc/self/mountinfo": test_cgroup.V2 + test_cgroup.V1,
-        **test_cgroup.home(RANK, "/a/b"),
-        **test_cgroup.v2("a", "100000 100000", "4096"),
-        **test_cgroup.v2("a/b"),
+        "proc/self/mountinfo": cgroup_files.V2 + cgroup_files.V1,
+        **cgroup_files.home(RANK, "/a/b"),
+        **cgroup_files.v2("a", "100000 100000", "4096"),
+        **cgroup_files.v2("a/b"),
     },
 }
 CONTENT = st.one_of(

@@ -15,9 +15,9 @@ from roofline.convert import to_message
 from roofline.v1 import query_pb2 as pb
 from roofline_client import connect
 
+from ..command_line import one_line, run
 from ..fake_server import Asked, answer, serving
 from ..reports import absent, seen
-from ..test_cli import one_line, run
 
 SCHEMA = json.loads((Path(__file__).parents[3] / "docs" / "comparison.schema.json").read_text())
 FASTER = Change(

@@ -9,8 +9,8 @@ import pytest
 from roofline.v1 import models_pb2 as pb
 
 from .. import models
+from ..command_line import asking
 from ..fake_server import Asked, answer, serving
-from .test_models import asking
 
 TRANSFORMER = ("--parameters", 1.3e9, "--tokens-per-example", 2048, "--layers", 24, "--hidden", 2048)
 

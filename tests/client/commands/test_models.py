@@ -6,20 +6,18 @@ import csv
 import io
 import json
 import os
-import sys
 from collections.abc import Iterator
-from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 from unittest import mock
 
 import grpc
 import pytest
 from roofline.v1 import models_pb2 as pb
-from roofline_client import cli
 
 from .. import models
 from ..chunks import message, steps
+from ..command_line import asking, one_line, run
 from ..fake_server import Asked, answer, chunks, refuse, serving
 
 # Model -> the command that asks for it.
@@ -39,36 +37,6 @@ ANSWERS = {
 def site() -> Iterator[Asked]:
     with serving(**ANSWERS) as asked:
         yield asked
-
-
-class Done(NamedTuple):
-    returncode: int
-    stdout: str
-    stderr: str
-
-
-def run(*arguments: Any) -> Done:
-    """The command line as `main` runs it; tests/client/test_cli.py has it as a process of its own."""
-    code, out, told = 0, io.StringIO(), io.StringIO()
-    with (
-        mock.patch.object(sys, "argv", ["roofline-client", *map(str, arguments)]),
-        redirect_stdout(out),
-        redirect_stderr(told),
-    ):
-        try:
-            cli.main()
-        except SystemExit as left:
-            code = int(left.code or 0)
-    return Done(code, out.getvalue(), told.getvalue())
-
-
-def asking(site: Asked, *arguments: Any) -> Done:
-    return run(*arguments, "--server", site.address)
-
-
-def one_line(done: Done, code: int, *words: str) -> None:
-    assert done.returncode == code and len(done.stderr.splitlines()) == 1, done.stderr
-    assert done.stderr.startswith("roofline-client: ") and all(word in done.stderr for word in words)
 
 
 @pytest.mark.parametrize("model", COMMANDS)

@@ -18,9 +18,9 @@ from roofline.v1 import query_pb2 as pb
 from roofline_client.commands.report import with_seconds
 
 from ...fakes import wait_for
+from ..command_line import COMMAND, PLAIN, one_line, run, run_process
 from ..fake_server import Asked, answer, serving
 from ..reports import rank, report
-from ..test_cli import COMMAND, PLAIN, one_line, run, run_process
 from ..verdicts import verdict
 
 JOBS = answer(pb.ListJobsResponse(jobs=[pb.Job(job="43"), pb.Job(job="42")]))

@@ -20,7 +20,7 @@ from schemathesis.specs.openapi.checks import (
 from .. import models
 from ..fake_server import answer, serving
 from . import overviews
-from .test_app import Page, started
+from .page_process import Page, started
 
 pytestmark = pytest.mark.slow
 CHECKS = [

@@ -17,7 +17,7 @@ from ...end_to_end.conftest import wait_until
 from .. import models
 from ..fake_server import Script, answer, serving
 from . import overviews
-from .test_app import started
+from .page_process import started
 
 pytestmark = [
     pytest.mark.slow,

@@ -16,7 +16,7 @@ from .. import models
 from ..chunks import message, steps
 from ..fake_server import answer, chunks, serving
 from . import overviews
-from .test_app import Page, started
+from .page_process import Page, started
 
 EVIL = "\"'><img src=x onerror=alert(1)></script><script>alert(1)</script>%{x}{{7*7}}"
 SIGNS = ("<img", "<script>alert")

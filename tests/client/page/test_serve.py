@@ -9,7 +9,7 @@ from roofline_client.page.serve import Place, settings
 from roofline_client.page.shield import refusal
 from starlette.datastructures import Headers
 
-from ..test_cli import run
+from ..command_line import run
 
 
 @pytest.mark.parametrize(

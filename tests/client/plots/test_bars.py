@@ -11,7 +11,7 @@ from roofline.answers.tables import TableChunk
 
 from ..reports import absent, seen
 from . import models
-from .test_kinds import drawn, seen_text
+from .drawing import drawn, seen_text
 
 
 def test_parts_of_a_whole_are_stacked_and_others_stand_side_by_side() -> None:

@@ -6,7 +6,7 @@ import pytest
 from roofline_client.plots import kernels
 
 from . import models
-from .test_kinds import drawn, seen_text
+from .drawing import drawn, seen_text
 from .time_models import time_point, time_roofline, v100
 
 SIZES = "mb16_ic64oc128_ih56oh28kh3sh2dh0ph1_iw56ow28kw3sw2dw0pw1"

@@ -3,38 +3,23 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import pytest
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from roofline.answers.roofline import RoofPoint
-from roofline_client import plots
 from roofline_client.errors import NothingToDraw
 from roofline_client.plots.point_labels import names_of, spots_of
 from roofline_client.tables.names import short_hosts
 
 from ..reports import absent, seen
 from . import models, time_models
+from .drawing import drawn, seen_text
 from .models import point, roofline, xeon_roof
-from .texts import faults, written
-
-
-def drawn(record: Any, kind: str = "roofline") -> tuple[Figure, set[str]]:
-    figure = plots.figure(kind, record)
-    found = written(figure)
-    assert faults(figure) == []
-    return figure, {t.text for t in found}
 
 
 def markers(axis: Axes) -> list[Line2D]:
     return [line for line in axis.lines if line.get_marker() not in (None, "None", "")]
-
-
-def seen_text(texts: set[str], words: str) -> bool:
-    """Lines of the caption are broken where they must be."""
-    return words in " ".join(sorted(texts)) or any(words in text for text in texts)
 
 
 PLANES = {

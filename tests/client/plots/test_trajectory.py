@@ -12,9 +12,9 @@ from roofline.answers.trajectory import Path, Stop, Trajectory
 
 from ..reports import absent, seen
 from . import models
+from .drawing import drawn as drawn_as
+from .drawing import seen_text
 from .models import point
-from .test_kinds import drawn as drawn_as
-from .test_kinds import seen_text
 
 
 def drawn(record: Trajectory) -> tuple[Figure, set[str]]:

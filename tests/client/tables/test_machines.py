@@ -12,10 +12,10 @@ from roofline.v1 import models_pb2 as pb
 from roofline_client.tables import machines as form
 from roofline_client.tables.text import rendered
 
+from ..command_line import one_line, run
 from ..fake_server import answer, serving
 from ..machine_versions import ALL, NEW, OLD, dram, made, peak, row
 from ..reports import ceiling
-from ..test_cli import one_line, run
 
 
 def test_list_shows_the_highest_measured_of_the_whole_machine() -> None:

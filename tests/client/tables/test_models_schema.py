@@ -23,7 +23,7 @@ from roofline_client.tables import breakdowns, rooflines, time_rooflines, trajec
 
 from ...end_to_end.conftest import Site, wait_until
 from .. import models
-from .test_schema import CALIBRATION, objects
+from .schemas import CALIBRATION, objects
 
 KINDS = ("classic", "hierarchical", "network", "time")
 POINTS = ("role", "rank", "step", "phase", "kernel")

@@ -25,7 +25,7 @@ from roofline.answers.report import (
 from roofline.answers.roofline import Roof, RoofLine
 from roofline.answers.values import Value
 from roofline.answers.verdict import AccountPart, Finding, Gain, LeftOut, RankAccount, Verdict
-from roofline_agent.calibrate.calibration import Calibration, Ceiling
+from roofline_agent.calibrate.calibration import Ceiling
 from roofline_agent.calibrate.store import save
 from roofline_agent.machine import read_machine
 from roofline_agent.validate import kept
@@ -35,19 +35,10 @@ from roofline_client.tables import reports
 from ...end_to_end.conftest import Site, wait_until
 from ..reports import UNITS, empty_summary, point, rank, report, roof, summary
 from ..verdicts import healthy, unknown, verdict
+from .schemas import CALIBRATION, objects
 
 DOCS = Path(__file__).parents[3] / "docs"
 SCHEMA = json.loads((DOCS / "report.schema.json").read_text())
-CALIBRATION = Calibration(
-    "node1",
-    "a CPU",
-    2,
-    1,
-    (
-        Ceiling("peak.f32.512", "compute", "", "f32", 512, 4e11, "FLOP/s", 0.01, "seven runs", 1),
-        Ceiling("dram.triad", "memory", "dram", "", 0, 4e10, "byte/s", 0.02, "seven runs", 1),
-    ),
-)
 Change = Callable[[Any], object]
 
 
@@ -138,14 +129,6 @@ def test_made_up_reports_are_like_real_ones(with_ceilings: Any) -> None:
     assert faults(made_up()) == []
     real = with_ceilings["ranks"][0]["summary"]["values"]
     assert {key: value["unit"] for key, value in real.items()} == UNITS
-
-
-def objects(schema: Any) -> Iterator[Any]:
-    if isinstance(schema, dict):
-        if "properties" in schema and "type" in schema:
-            yield schema
-        for part in schema.values():
-            yield from objects(part)
 
 
 def test_every_object_is_closed_and_whole() -> None:

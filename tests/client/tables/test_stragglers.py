@@ -19,8 +19,8 @@ from roofline_client.tables.stragglers import as_csv, as_json, as_text, tables
 from roofline_client.tables.text import show
 
 from ..fake_server import answer, serving
+from ..messages import arrived, fill, sent
 from ..reports import BEGIN, SECOND, absent, seen
-from ..test_api import arrived, fill, sent
 
 SCHEMA = json.loads((Path(__file__).parents[3] / "docs/stragglers.schema.json").read_text())
 KEYS = ("input_time_per_step", "communicate_time_per_step", "wait_time_per_step")

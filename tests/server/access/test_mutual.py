@@ -30,8 +30,8 @@ from roofline_server.records import Limit
 
 from ..builders import open_store
 from ..services import stopped
-from .test_guard import METHODS, Code, ended, endless, outcome
-from .test_readers import HIS, fill
+from .guarded import METHODS, Code, ended, endless, outcome
+from .owners import HIS, fill
 
 LIST_JOBS, STREAM = "/roofline.v1.Query/ListJobs", "/roofline.v1.Ingest/Stream"
 LONG_AGO = datetime.datetime.now(datetime.timezone.utc) - datetime.timedelta(days=authority.MEMBER_DAYS + 1)

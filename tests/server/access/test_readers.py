@@ -14,17 +14,14 @@ from typing import Any, NamedTuple
 import grpc
 import pytest
 from google.protobuf import message_factory
-from roofline.v1 import ingest_pb2, query_pb2
+from roofline.v1 import query_pb2
 from roofline_server.access.tokens import Tokens
 from roofline_server.errors import BadRequest
 from roofline_server.records import Limit
 
-from ..builders import UNIX, Node, crash, open_store, rank, training
-from .test_guard import Guarded, guarded
+from .guarded import Guarded, guarded
+from .owners import ABSENT, EXPERIMENT, HIS, fill
 
-NODE = Node("a", UNIX, "host1")
-HIS, ABSENT = "secret", "absent"  # of one length, so that a text about either is as long
-EXPERIMENT = "plan"
 VALUES = {"kind": "classic", "points": "rank", "by": "rank", "over": "nodes", "batch": 64.0}
 METHODS = [
     method
@@ -79,23 +76,6 @@ async def ask(channel: grpc.aio.Channel, method: Any, request: Any) -> Answered:
     except grpc.aio.AioRpcError as error:
         return Answered(error.code(), error.details() or "", b"")
     return Answered(grpc.StatusCode.OK, "", data)
-
-
-def fill(root: Path) -> None:
-    """Jobs of alice, of bob, of both, and of an agent that is too old to say whose: all on one host."""
-    store = open_store(root)
-    NODE.greet(store)
-    owners = (("hers", ("alice",)), (HIS, ("bob",)), ("shared", ("alice", "bob")), ("old", ("",)))
-    for number, (job, users) in enumerate(owners):
-        ranks = [rank(job, index=at, pid=100 * number + at, user=user) for at, user in enumerate(users)]
-        sent = training(ranks, first_sequence=1 + 8 * number, stepping=range(len(users)))
-        tag = ingest_pb2.Event(kind=8, rank=0, begin_ns=sent[0].begin_ns, end_ns=sent[0].begin_ns)
-        tag.text = f"tag.experiment={EXPERIMENT}"
-        sent[0].events.append(tag)
-        NODE.put(store, *sent)
-        if job == HIS:
-            store.seal()  # of some jobs the owners are in the catalog, of others in the inbox alone
-    crash(store)
 
 
 async def everything(site: Guarded, limit: Limit | None, see: Any) -> None:

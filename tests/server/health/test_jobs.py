@@ -15,7 +15,7 @@ from tests.client.reports import absent, rank, report, roof, seen
 from tests.client.verdicts import account, verdict
 
 from .conditions import WELL
-from .test_metrics import samples
+from .samples import samples
 
 TAGS = {"slurm.user": "alice", "slurm.account": "physics", "experiment": "scaling"}
 JOB = Job("42", 1_000_000_000, 9_000_000_000, 3, {"worker": 2, "ps": 1}, ["node1"], True, TAGS)

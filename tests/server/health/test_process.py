@@ -27,8 +27,8 @@ from roofline_server.health.running import FILE, SOCKET
 from tests.fakes import ended, wait_for
 from tests.in_process import run_here
 
-from ..test_cli import SENT, SERVER, Process, deliver, refused, report, run, start
-from .test_metrics import samples
+from ..command_line import SENT, SERVER, Process, deliver, refused, report, run, start
+from .samples import samples
 
 __all__ = ["start"]
 

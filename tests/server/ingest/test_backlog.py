@@ -9,8 +9,7 @@ import pytest
 from roofline.v1 import ingest_pb2 as pb
 
 from ..builders import rank, training
-from ..services import PATIENCE_S, Served
-from .test_service import run
+from ..services import PATIENCE_S, Served, run
 
 SENT = training([rank()])
 

@@ -3,7 +3,6 @@ from __future__ import annotations
 import asyncio
 import gc
 import sqlite3
-from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
@@ -19,17 +18,9 @@ from roofline_server.records import NODE_JOB, rows
 from roofline_server.store.catalog.catalog import Catalog
 
 from ..builders import S, batch, catalog_of, full_batch, rank, training
-from ..services import PATIENCE_S, Agent, Served, serving
+from ..services import PATIENCE_S, Agent, Served, run
 
 SENT = training([rank()])
-
-
-def run(work: Callable[[Served], Coroutine[Any, Any, None]], root: Path) -> None:
-    async def served() -> None:
-        async with serving(root) as server:
-            await asyncio.wait_for(work(server), 60)
-
-    asyncio.run(served())
 
 
 def steps_seen(server: Served) -> int:

@@ -13,7 +13,7 @@ from roofline_server.ingest import steps as steps_module
 from roofline_server.records import ABSENT, MarkKind, Table
 
 from ..builders import S, batch, marks, packed, rank, spans
-from .test_decode import frames, lists
+from .decoding import frames, lists
 
 NAMES = ("phase.input", "phase.forward", "thread.gc")
 RANKS = [rank(), rank(index=1, pid=101)]

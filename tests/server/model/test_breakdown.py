@@ -6,7 +6,7 @@ from roofline_server.model.evidence import RankEvidence
 from roofline_server.records import ABSENT
 from roofline_server.sentences.breakdowns import phases_known
 
-from .roofline.test_summary import TEN, evidence, ints
+from .evidence import TEN, evidence, ints
 
 
 def rank(index: int = 0, *told: str) -> RankEvidence:

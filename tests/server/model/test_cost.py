@@ -7,7 +7,7 @@ from roofline_server.model.cost import Reported, cost, sentence
 from roofline_server.model.evidence import RankEvidence, StepEvidence
 
 from ..builders import ABSENT, MS
-from .roofline.test_summary import evidence
+from .evidence import evidence
 
 
 def sampled(count: int = 200, one_in: int = 10, slower: float = 0.2, warm_up: float = 1.0) -> RankEvidence:

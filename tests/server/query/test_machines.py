@@ -9,8 +9,7 @@ import grpc
 from roofline.v1 import ingest_pb2, machine_pb2
 from roofline.v1 import models_pb2 as pb
 
-from ..services import Served, serving
-from .test_service import refusal
+from ..services import Served, refusal, serving
 
 
 def machine(value: float, **more: object) -> machine_pb2.Machine:

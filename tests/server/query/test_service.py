@@ -14,7 +14,7 @@ from roofline_server.chunks import Chunk
 from roofline_server.store import export
 
 from ..builders import UNIX, Node, S, rank, training
-from ..services import Served, serving
+from ..services import Served, refusal, serving
 
 A = Node("a", UNIX, "hosta")
 OF_A = training([rank(index=0), rank(index=1, pid=101)], stepping=(0, 1))
@@ -27,12 +27,6 @@ def run(work: Callable[[Served], Coroutine[Any, Any, None]], root: Path) -> None
             await asyncio.wait_for(work(server), 60)
 
     asyncio.run(served())
-
-
-async def refusal(call: Any) -> tuple[grpc.StatusCode, str]:
-    with pytest.raises(grpc.aio.AioRpcError) as caught:
-        await call
-    return caught.value.code(), caught.value.details() or ""
 
 
 def test_unknown_job_is_not_found_with_a_hint(tmp_path: Path) -> None:

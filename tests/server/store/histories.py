@@ -157,3 +157,11 @@ def kill_after(monkeypatch: pytest.MonkeyPatch, owner: object, name: str, turn: 
         return result
 
     monkeypatch.setattr(owner, name, call)
+
+
+def filled(root: Path) -> None:
+    store = open_store(root)
+    greet(store)
+    for node, one in ALL:
+        node.put(store, one)
+    store.close()

@@ -11,15 +11,7 @@ from roofline_server.store.catalog.versions import FORMAT
 from roofline_server.store.identity import copy_of, identity_of_catalog
 
 from ..builders import catalog_of, open_store
-from .histories import ALL, greet, marks_in, raw_rows, without_sums
-
-
-def filled(root: Path) -> None:
-    store = open_store(root)
-    greet(store)
-    for node, one in ALL:
-        node.put(store, one)
-    store.close()
+from .histories import ALL, filled, greet, marks_in, raw_rows, without_sums
 
 
 def states(path: Path) -> dict[str, str]:

@@ -20,7 +20,7 @@ CALLS = 2000  # without gradients, as of an evaluation, after which the size see
 
 
 class PassedSizes:
-    """Of one process."""
+    """Batch sizes of one process: of what the first module of a step is called with."""
 
     def __init__(self, record: Recorder) -> None:
         self._record = record

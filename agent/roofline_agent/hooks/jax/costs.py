@@ -65,7 +65,7 @@ NAMES.update({"float8_e4m3fn": "f8_e4m3", "float8_e5m2": "f8_e5m2"})
 
 
 class ProgramCost(NamedTuple):
-    """Of one call of a program in this process; None: not known."""
+    """What one call of a program costs in this process; None: not known."""
 
     flops: Optional[int]
     bytes: Optional[int]

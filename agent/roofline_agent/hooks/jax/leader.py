@@ -51,7 +51,7 @@ Outcome = Union[Elected, JaxStep, Evaluation]
 
 
 class Election:
-    """Of one process."""
+    """The election of one process."""
 
     def __init__(self) -> None:
         self.leader: Optional[CalledFunction] = None
@@ -93,7 +93,7 @@ class Election:
 
     @property
     def step_flops(self) -> float:
-        """Of the largest steps, as the last one of an epoch may be small; UNKNOWN."""
+        """FLOPs of the largest steps, as the last one of an epoch may be small; UNKNOWN."""
         return UNKNOWN if self.leader is None else self.leader.flops + self._most_usual_flops
 
     def steps_led(self) -> int:

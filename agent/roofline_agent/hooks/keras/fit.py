@@ -184,7 +184,7 @@ class _Fits:
             self._fit.source, self._fit.cut = source, cut_of(adapter)
 
     def batches(self, model: Any, call_ns: int) -> int:
-        """That the call took which has just ended."""
+        """How many batches the call took which has just ended."""
         fit = self._fit
         each = getattr(fit.source, "_step_increment", None)  # of Keras 2, for this very call
         if each is not None:
@@ -200,12 +200,12 @@ class _Fits:
         return fit.updates.made(call_ns)
 
     def updates(self, batches: int) -> int:
-        """Of the call, which took so many."""
+        """How many updates the call made, which took so many batches."""
         return self._fit.accumulation.updates(batches)
 
     def examples(self, batches: int, size: Optional[int], workers: int) -> Optional[int]:
-        """Of the call, which took so many batches of `size` examples (None: not known); else each worker has
-        an equal part of what was cut."""
+        """How many examples the call had, which took so many batches of `size` examples (None: not known);
+        else each worker has an equal part of what was cut."""
         fit = self._fit
         first, fit.batches = fit.batches, fit.batches + batches
         if size is not None:
@@ -320,7 +320,7 @@ class _MarkedFunction:
         return TrainingCall(begin_ns, end_ns, examples, updates=updates, signature=signature)
 
     def work_out(self, noted: List[Any]) -> None:
-        """Of calls of calm steps: begin and end, perhaps what the thread had in the step."""
+        """Work out calls of calm steps: begin and end, perhaps what the thread had in the step."""
         try:
             calls = [self._call(one[0], one[1], 1) for one in noted]
             counts = [one[2] if len(one) > 2 else None for one in noted]
@@ -366,7 +366,7 @@ class _Batches:
         return kind
 
     def work_out(self, noted: List[Any]) -> None:
-        """Of calm steps: begin, end and kind of each call, perhaps what the thread had in the step."""
+        """Work out calm steps: begin, end and kind of each call, perhaps what the thread had in the step."""
         try:
             calls = [kind._replace(begin_ns=begin, end_ns=end) for begin, end, kind, *_ in noted]
             counts = [one[3] if len(one) > 3 else None for one in noted]

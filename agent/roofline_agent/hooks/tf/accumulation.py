@@ -15,7 +15,7 @@ class Accumulation:
         self._gradients = gradients
 
     def updates(self, gradients: int) -> int:
-        """It got so many more: how many updates it has made of them."""
+        """How many updates the optimizer has made of so many more gradients."""
         before = self._gradients
         self._gradients += gradients
         return self._gradients // self.each - before // self.each

@@ -97,7 +97,7 @@ def _failed(function: Any) -> None:
 
 
 def _meet(function: Any) -> None:
-    """It is about to be called for the first time."""
+    """Look at a function that is about to be called for the first time."""
     function._roofline_training = None  # before all that may fail
     try:
         function._roofline_before = counters.values()

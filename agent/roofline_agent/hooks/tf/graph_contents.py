@@ -26,7 +26,7 @@ traced = _Traced()
 
 
 class GraphContents:
-    """Of one outermost graph."""
+    """What is in one outermost graph."""
 
     def __init__(self) -> None:
         self.gradients, self.repeated = 0, False  # of the first variable; whether some are in a loop
@@ -56,7 +56,8 @@ class GraphContents:
             self.once = None if self.once is None or size is None else self.once + size
 
     def examples(self, updates: int) -> Optional[int]:
-        """Of a call with so many updates, if it takes its batches itself: one round of a loop is one."""
+        """Examples of a call with so many updates, if it takes its batches itself: one round of a loop is
+        one."""
         if self.once is None or self.each is None:
             return None
         return self.once + updates * self.each

@@ -187,7 +187,8 @@ class Steps:
         self._end(marker, key, call, marker.over)
 
     def were_ended(self, marker: Marker, key: Any, calls: List[TrainingCall], counts: List[Any]) -> None:
-        """The same of calls of calm steps; counts: what the thread had in each step, where that is known."""
+        """Calls of calm steps ended, each as in `ended`; counts: what the thread had in each step, where that
+        is known."""
         at = 0
         while at < len(calls):
             many = alike(calls, counts, at)

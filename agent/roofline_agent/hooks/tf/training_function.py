@@ -43,7 +43,7 @@ class TrainingFunction:
         self._accumulation = Accumulation(None)
 
     def learn(self, graph: Any) -> None:
-        """It was traced, perhaps again."""
+        """Take in the graph of a function that was traced, perhaps again."""
         self._newest = contents_of(graph)
         if self._updates is None:
             self._updates = self._counting(graph)

@@ -10,7 +10,8 @@ from typing import Any, NamedTuple, Optional
 
 
 class Rule(NamedTuple):
-    """Of an element: FLOPs; slots: what the optimizer keeps of it, each as large as the element."""
+    """What an update costs for each element: FLOPs; slots: what the optimizer keeps of it, each as large as
+    the element."""
 
     name: str
     flops: int
@@ -36,7 +37,7 @@ EXTRAS = ("centered", "amsgrad")  # options with slots of their own
 
 
 def rule_of(optimizer: Any) -> Optional[Rule]:
-    """That of an optimizer of Keras 2 or 3; None where it is another. Nothing is read from a device."""
+    """The rule of an optimizer of Keras 2 or 3; None where it is another. Nothing is read from a device."""
     name = type(optimizer).__name__
     if any(getattr(optimizer, extra, False) is True for extra in EXTRAS):
         return None

@@ -76,7 +76,7 @@ class _Counters:
         return found
 
     def captured(self, graph: Any) -> List[UpdateCounter]:
-        """Those that the graph of a function uses."""
+        """The counters that the graph of a function uses."""
         handles = {id(external) for external, _ in graph.captures}
         return [one for one in self.alive() if id(getattr(one.variable(), "handle", None)) in handles]
 
@@ -121,7 +121,7 @@ class UpdatesElsewhere:
 
 
 class UpdatesOfCalls:
-    """Of one function."""
+    """How many updates the calls of one function made."""
 
     def __init__(self, counter: Optional[UpdateCounter], before: int, static: int, varies: bool) -> None:
         """counter: None where there is none. before: its value before the first call. static: updates of a

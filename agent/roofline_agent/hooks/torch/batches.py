@@ -272,7 +272,7 @@ class BatchSizes:
             return None, None
 
     def of_shapes(self, shapes: Sequence[Any]) -> Tuple[Optional[int], Optional[int]]:
-        """Of a list of tensors that have these shapes."""
+        """What is known of a batch that is a list of tensors with these shapes."""
         key = tuple(shapes)
         found = self._known.get(key)
         if found is None:
@@ -312,7 +312,7 @@ def examples_in(batch: Any, depth: int = 4) -> Optional[int]:
 
 
 def _first_dimension(shapes: Sequence[Any]) -> Optional[int]:
-    """That of most of these, at least of two if they differ."""
+    """The first dimension of most of these, at least of two if they differ."""
     sizes = [int(shape[0]) for shape in shapes if len(shape)]
     if not sizes or sizes.count(sizes[0]) == len(sizes):
         return sizes[0] if sizes else None
@@ -339,7 +339,7 @@ def _are_alike(cells: Iterable[Any]) -> bool:
 
 
 def examples_in_call(args: Sequence[Any], kwargs: Mapping[str, Any] = MappingProxyType({})) -> Optional[int]:
-    """Of the first argument that has examples: masks and the like come behind it."""
+    """Examples in the first argument that has any: masks and the like come behind it."""
     sizes = map(examples_in, [*args, *kwargs.values()])
     return next((size for size in sizes if size is not None), None)
 

@@ -27,7 +27,7 @@ def _mask(number: int) -> int:
 
 
 class HookCosts:
-    """Of the newest steps that were measured."""
+    """What the hooks cost in the newest steps that were measured."""
 
     def __init__(self) -> None:
         self.worked_ns = 0  # by working out calm steps since the last one that was measured

@@ -15,7 +15,8 @@ def report_gradients(record: Recorder, parameters: Iterable[Any]) -> None:
 
 
 def report_of_lone_rank(record: Recorder, torch: Any) -> None:
-    """The same where nobody else reports them, as no other rank has a part in them."""
+    """Report the size of all gradients where nobody else reports them, as no other rank has a part in
+    them."""
     distributed = torch.distributed
     parameters = record.turns.parameters()
     if parameters and not (distributed.is_available() and distributed.is_initialized()):

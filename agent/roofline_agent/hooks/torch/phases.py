@@ -141,7 +141,7 @@ class SpanPlan(NamedTuple):
 
 
 def plan(events: Sequence[int]) -> Optional[SpanPlan]:
-    """Of a step that begins with nothing open; None if something is open at its end."""
+    """The spans of a step that begins with nothing open; None if something is open at its end."""
     phases = Phases()
     phases.process(events, range(len(events)))
     spans, phases.spans = phases.spans, []

@@ -164,7 +164,7 @@ class Recorder(_Calm):
         self.note(GRADIENTS_READY, now)
 
     def waited(self, now: int) -> int:
-        """That backward is over."""
+        """The backward that waited for other ranks is over."""
         self.waiting = False
         return int(self.account.ends(now)) if self.account.on else now
 
@@ -319,7 +319,7 @@ class Recorder(_Calm):
         return now
 
     def not_waited(self) -> None:
-        """It has not."""
+        """The training thread has not waited for other ranks since waits_from()."""
         if self.account.on and self.in_training_thread():
             self.account.ends(0, False)
 
@@ -384,7 +384,8 @@ class Recorder(_Calm):
             self.commit()
 
     def updated(self, key: int, now: int) -> None:
-        """It is over: the border between two steps, unless another optimizer has its turn in the step."""
+        """The update of an optimizer is over: the border between two steps, unless another optimizer has its
+        turn in the step."""
         if key == self.turns.alone or self.turns.ended(key):
             if self._uncertain:
                 self._hold(now)  # for its examples

@@ -23,7 +23,7 @@ LONGEST = 64  # events of a step that may be like others
 
 
 class TorchSteps:
-    """Those of one process."""
+    """The steps of one process."""
 
     __slots__ = (  # they lie together: between two steps the training pushes all of this out of the caches
         *("at", "event", "events", "times"),
@@ -54,7 +54,7 @@ class TorchSteps:
 
     @property
     def has_many_spans(self) -> bool:
-        """They are to be sent before the border."""
+        """Whether there are so many spans that they are to be sent before the border."""
         return len(self.phases.spans) > MOST_SPANS
 
     def settle(self) -> None:
@@ -78,7 +78,7 @@ class TorchSteps:
         self.joined.forget_until(begin)
 
     def take_spans(self) -> Sequence[Span]:
-        """Those of the step that is over in addition to what follows from its events."""
+        """Spans of the step that is over in addition to what follows from its events."""
         spans: Sequence[Span] = self.joined.take() if self.joined.open else ()
         if self.phases.spans:
             spans, self.phases.spans = [*self.phases.spans, *spans], []

@@ -15,7 +15,7 @@ class OtherStep(NamedTuple):
 
 
 class OtherTraining:
-    """Of one thread: what it did while the one that trains did nothing."""
+    """The training of one thread: what it did while the one that trains did nothing."""
 
     __slots__ = ("_batches", "_progress", "steps", "thread")
 

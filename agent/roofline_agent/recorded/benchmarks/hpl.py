@@ -10,8 +10,8 @@ import re
 from typing import NamedTuple
 
 from ..collector import Collector
+from ..numbers import finite
 from ..recording import Kernel, RecordedCeiling
-from ..tables.rows import number
 from ..text import Text
 
 _VERSION = re.compile(r"HPLinpack (\d[\d.]*)|HPL-NVIDIA (\d[\d.]*)")
@@ -74,7 +74,7 @@ def read(text: Text, found: Collector) -> None:
 
 
 def _run(row: re.Match[str]) -> _Run | None:
-    seconds, rate = number(row[6]), number(row[7])
+    seconds, rate = finite(row[6]), finite(row[7])
     if not seconds or rate is None or rate <= 0:
         return None
     return _Run(int(row[2]), int(row[3]), (int(row[4]), int(row[5])), seconds, rate)

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from ..collector import Collector
+from ..numbers import finite
 from ..recording import Counter, RecordedCeiling
-from ..tables.rows import number
 from ..text import Text
 
 _RANK = re.compile(r"#\s+Rank\s+(\d+) .*\bPid\s+\d+ on\s+(\S+) device\s+(\d+).*?\]\s*(.*)")
@@ -95,9 +95,9 @@ class _NcclTests:
         if self._columns is None or cells is None:
             self._found.warn("a row with another number of columns than its header; it is left out", at)
             return
-        if any((number(cells[one]) or 0) > 0 for one in self._columns.wrong):
+        if any((finite(cells[one]) or 0) > 0 for one in self._columns.wrong):
             self._found.warn("results of the collective were wrong (#wrong)", at)
-        rates = [rate for one in self._columns.rates if (rate := number(cells[one])) is not None]
+        rates = [rate for one in self._columns.rates if (rate := finite(cells[one])) is not None]
         if rates:
             self._row(int(words[0]), max(rates))
 

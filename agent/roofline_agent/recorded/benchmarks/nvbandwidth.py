@@ -11,8 +11,8 @@ import re
 from typing import Any
 
 from ..collector import Collector
+from ..numbers import finite
 from ..recording import Counter, RecordedCeiling
-from ..tables.rows import number
 from ..text import Text
 
 GIGABYTE = 1e9
@@ -47,7 +47,7 @@ def read(text: Text, found: Collector) -> None:
             is_below = False
         elif is_below and (row := _MATRIX.match(line)) and "." in line:
             for column, cell in enumerate(row[2].split()):
-                _add(test, described, int(row[1]), column, number(cell), found)
+                _add(test, described, int(row[1]), column, finite(cell), found)
 
 
 def _read_json(content: str, found: Collector) -> None:
@@ -66,7 +66,7 @@ def _read_json(content: str, found: Collector) -> None:
             continue  # a latency
         for at, row in enumerate(matrix if isinstance(matrix, list) else []):
             for column, cell in enumerate(row if isinstance(row, list) else []):
-                _add(str(test.get("name", "")), described, at, column, number(str(cell)), found)
+                _add(str(test.get("name", "")), described, at, column, finite(str(cell)), found)
 
 
 def _add(test: str, described: str, row: int, column: int, value: float | None, found: Collector) -> None:

@@ -10,6 +10,7 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from ..numbers import finite
 from ..perf.events import flop_bits, flop_meaning
 
 _PREFIX = {"": 1.0, "k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "m": 1e-3, "u": 1e-6, "n": 1e-9}
@@ -53,7 +54,7 @@ class LikwidMetric(NamedTuple):
 
 
 def metric(name: str) -> LikwidMetric:
-    """Of a row in a table of metrics, or of a column of the timeline: "Clock [MHz]", older "DP MFLOP/s"."""
+    """The metric of a row in a table, or of a column of the timeline: "Clock [MHz]", older "DP MFLOP/s"."""
     match = _BRACKETS.fullmatch(name) or _TRAILING.fullmatch(name)
     bare, printed = (match[1], match[2]) if match else (name, "")
     factor, unit = _base_unit(printed)
@@ -83,7 +84,8 @@ def _base_unit(printed: str) -> tuple[float, str]:
 
 
 def event(name: str) -> LikwidMetric:
-    """Of a row in a table of raw counts. Those of energy are in joules, as LIKWID has scaled them."""
+    """The metric of a row in a table of raw counts. Those of energy are in joules, as LIKWID has scaled
+    them."""
     found = flop_meaning(flop_bits(name)) if flop_bits(name) else None
     if found is not None:
         return LikwidMetric(found.metric, found.factor, "FLOP")
@@ -102,19 +104,10 @@ def kind(unit: str) -> str:
 
 
 def numbers(cells: Sequence[str]) -> Sequence[float | None]:
-    """Each as `number` has it; a row of a timeline has thousands, seldom one that is none."""
+    """Each as `finite` has it; a row of a timeline has thousands, seldom one that is none."""
     try:
         found = list(map(float, cells))
     except ValueError:
-        return [number(cell) for cell in cells]
+        return [finite(cell) for cell in cells]
     plain = math.isfinite(sum(found)) and not any("_" in cell for cell in cells)
-    return found if plain else [number(cell) for cell in cells]
-
-
-def number(cell: str) -> float | None:
-    """None for "-", "nan" and whatever else is no finite number."""
-    try:
-        value = float(cell)
-    except ValueError:
-        return None
-    return value if math.isfinite(value) and "_" not in cell else None
+    return found if plain else [finite(cell) for cell in cells]

@@ -74,7 +74,7 @@ class GroupSums:
 
     @property
     def time_s(self) -> float | None:
-        """Of the thread that took longest."""
+        """Time of the thread that took longest."""
         for name in _RUNTIMES:
             if longest := max(self._runtimes.get(name, {}).values(), default=0.0):
                 return longest

@@ -9,8 +9,9 @@ from __future__ import annotations
 import re
 
 from ..collector import Collector
+from ..numbers import finite
 from ..recording import Counter
-from .metrics import LikwidMetric, event, kind, metric, number
+from .metrics import LikwidMetric, event, kind, metric
 from .sums import GroupSums
 
 _HEADS = ("Event", "Metric", "Region Info")
@@ -64,7 +65,7 @@ class LikwidTables:
             self._is_stat = bool(self._columns) and self._columns[0] in _STAT
             return True
         values = cells[self._first :]
-        are_values = all(cell in ("", "-", "nan", "-nan") or number(cell) is not None for cell in values)
+        are_values = all(cell in ("", "-", "nan", "-nan") or finite(cell) is not None for cell in values)
         if not self._kind or not any(values) or not are_values:
             self._kind = ""
             return False
@@ -105,12 +106,12 @@ class LikwidTables:
 
     def _row(self, name: str, values: list[str]) -> None:
         if self._kind == "Region Info" and name == "call count":
-            counts = [int(n) for n in map(number, values) if n is not None and 0 <= n < 1e15]
+            counts = [int(n) for n in map(finite, values) if n is not None and 0 <= n < 1e15]
             self.groups[-1].calls = max([self.groups[-1].calls, *counts])
         elif self._kind == "Region Info":
             means = metric(name)
             for column, cell in zip(self._columns, values, strict=False):
-                value = number(cell)
+                value = finite(cell)
                 self.groups[-1].add(means, name, value * means.factor if value is not None else None, column)
         elif self._is_stat:
             self._stat_row(re.sub(r" STAT$", "", name), values)
@@ -132,7 +133,7 @@ class LikwidTables:
 
     def _value(self, name: str, means: LikwidMetric, column: str, cell: str) -> None:
         if name == "Region calls":
-            calls = number(cell) or 0.0
+            calls = finite(cell) or 0.0
             self.groups[-1].calls = max(self.groups[-1].calls, int(min(calls, 1e15)))
         key = (self._kind, name, column)
         if key in self.groups[-1].rows:  # another run, or another process, printed the same table
@@ -140,7 +141,7 @@ class LikwidTables:
         group = self.groups[-1]
         group.rows.add(key)
         self.rows += 1
-        printed = number(cell)
+        printed = finite(cell)
         value = printed * means.factor if printed is not None else None
         if not value and (
             (self.dram_unreadable and means.metric.startswith("dram_"))

@@ -11,8 +11,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from ..collector import Collector
+from ..numbers import finite
 from ..recording import Counter
-from .metrics import LikwidMetric, kind, metric, number, numbers
+from .metrics import LikwidMetric, kind, metric, numbers
 from .sums import GroupSums, is_summed
 
 # "# CORES: 0|4" until 4.3.2, "# Cores: 0|4" until 5.0, "# HWThreads: 0|4" since 5.1;
@@ -42,7 +43,7 @@ def parse_row(line: str) -> TimelineRow | None:
     if len(cells) < 5 or not all(cell.isascii() and cell.isdigit() and len(cell) < 7 for cell in cells[:3]):
         return None
     group, metrics, cpus = (int(cell) for cell in cells[:3])
-    time_s = number(cells[3])
+    time_s = finite(cells[3])
     if time_s is None or time_s < 0 or metrics * cpus != len(cells) - 4 or not metrics:
         return None
     return TimelineRow(group, metrics, cpus, time_s, cells[4:])
@@ -134,7 +135,7 @@ class LikwidTimeline:
             self._groups.add(row.group)
 
         # Rows that come faster than the time they measured are of several processes.
-        measured_s = number(row.cells[0]) or 0.0
+        measured_s = finite(row.cells[0]) or 0.0
         if self.rows > 1 and row.time_s - self._last_s < 0.5 * measured_s:
             self._short_intervals += 1
         self._last_s = max(self._last_s, row.time_s)

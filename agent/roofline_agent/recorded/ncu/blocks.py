@@ -57,7 +57,7 @@ def kinds_of(block: LaunchBlock, needed: Sequence[int]) -> Kinds | None:
 def in_columns(
     block: LaunchBlock, kinds: Kinds, forms: Sequence[LinearReading | None], wanted: Array, with_sizes: bool
 ) -> Iterator[LinearLaunches]:
-    """Those of the wanted launches that have a form and can be read by it. forms: of each kind."""
+    """The wanted launches that have a form and can be read by it. forms: of each kind."""
     kernels = block.distinct("kernel name")
     if kernels is None:
         return

@@ -25,7 +25,7 @@ _LONGEST = 64  # characters of a number
 
 
 class Decimals:
-    """Of one file."""
+    """Whether one file has decimal commas."""
 
     def __init__(self, file: str, head: str) -> None:
         self.are_commas = self.are_known = has_decimal_commas(head)

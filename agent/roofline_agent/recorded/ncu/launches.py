@@ -35,7 +35,7 @@ class PrintedLaunch(NamedTuple):
 
     @property
     def cells(self) -> Iterable[str]:
-        """Of its metrics, without their units."""
+        """The cells of its metrics, without their units."""
         if self.table is not None:
             return self.values
         return (cell.value for cells in self.metrics.values() for cell in cells)
@@ -75,14 +75,14 @@ class LaunchBlock(NamedTuple):
     line: int  # of the columns' first row
 
     def numbers(self, metric: int) -> Array:
-        """Of each launch; NaN where it is no plain number."""
+        """The number of a metric in each launch; NaN where it is no plain number."""
         column, row = self.cells[metric]
         begin = self.first + row
         found = self.columns.numbers(column, has_groups=True)
         return found[begin : begin + self.launches * self.step : self.step]
 
     def distinct(self, name: str) -> Distinct | None:
-        """Of each launch what is in one of the columns of PRINTED; None where there is no such column."""
+        """What each launch has in one of the columns of PRINTED; None where there is no such column."""
         column = self.header.at.get(name)
         return None if column is None else self._distinct(column, 0)
 

@@ -65,7 +65,7 @@ class MetricValue(NamedTuple):
 
 
 class Elapsed(NamedTuple):
-    """Of one launch, for pages that print counts per second or per cycle."""
+    """How long one launch took, for pages that print counts per second or per cycle."""
 
     time_s: float | None
     cycles: float | None
@@ -164,7 +164,7 @@ class CompiledMetrics:
 
 
 class CompiledLaunch(LaunchMetrics):
-    """The same for a launch whose table was compiled."""
+    """The metrics of a launch whose table was compiled."""
 
     def __init__(self, compiled: CompiledMetrics, cells: tuple[str, ...]) -> None:
         self.compiled = self._compiled = compiled

@@ -18,7 +18,7 @@ _FLOPS_OF = {"add": 1.0, "mul": 1.0, "fma": 2.0}
 
 
 def roofs(found: LaunchMetrics, device: str) -> list[RecordedCeiling]:
-    """Those that a launch states; device: its number, "" the first."""
+    """The ceilings that a launch states; device: its number, "" the first."""
     gpu = f"gpu {device or 0}"
     made: list[RecordedCeiling] = []
     for letter, precision in _FMA.items():

@@ -69,7 +69,7 @@ def number(text: str, decimal_comma: bool = False) -> float | None:
 
 
 def quick_number(text: str, decimal_comma: bool = False) -> float | None:
-    """The same as `number`, sooner for what most cells hold."""
+    """What `number` returns, sooner for what most cells hold."""
     if not decimal_comma and len(text) <= _LONGEST:
         if text.isdecimal() and text.isascii():
             return float(text)

@@ -53,7 +53,7 @@ def reading_of(counted: frozenset[str]) -> AmdReading:
 
 
 def work_of(counters: Mapping[str, float]) -> AmdWork:
-    """Of one dispatch, or of sums over several."""
+    """The work of one dispatch, or of several by the sums over them."""
     reading = reading_of(frozenset(counters))
     hbm_bytes = weighed(reading.hbm_bytes, counters) if reading.hbm_bytes else None
     by_precision = {p: weighed(terms, counters) for p, terms in reading.flops.items()}

@@ -72,7 +72,7 @@ class Dispatches:
                 self._found.counters.append(counter._replace(printed=None) if one.are_sums else counter)
 
     def take_columns(self, several: Sequence[DispatchColumns]) -> None:
-        """The same, but other counters are not kept."""
+        """Take in many dispatches in columns, but for other counters, which are not kept."""
         first = min(several, key=lambda one: int(one.places[0]))
         self._since_zero(float(first.starts_s[0]))
         self._found.launch_columns([launches for one in several for launches in self._launches(one)])

@@ -17,10 +17,11 @@ from functools import partial
 from ..cells import Array, Distinct
 from ..collector import MAX_PHASES, Collector
 from ..columns import WantedColumns, first_of_each, spread, sums
+from ..numbers import finite
 from ..recording import Kernel, Launch, LaunchColumns
 from ..text import Text
 from .nsys_database import SEVERAL_PROCESSES
-from .rows import Header, TableBlock, TableRow, headers_in, number, read_all, sizes_of
+from .rows import Header, TableBlock, TableRow, headers_in, read_all, sizes_of
 
 _SECONDS = {"ns": 1e-9, "nsec": 1e-9, "us": 1e-6, "μs": 1e-6, "ms": 1e-3, "s": 1.0, "sec": 1.0}
 _BYTES = {"B": 1.0, "KB": 1e3, "MB": 1e6, "GB": 1e9, "KiB": 2.0**10, "MiB": 2.0**20, "GiB": 2.0**30}
@@ -290,7 +291,7 @@ class _NsysReader:
 
     def _copy_of(self, name: str, time_s: float, size: str, header: Header) -> None:
         """Or a fill, or a range, which has no size."""
-        moved = number(size)
+        moved = finite(size)
         factor = _BYTES.get(header.unit("bytes"), 1.0)
         self._found.phase(name, time_s, 1, None if moved is None else moved * factor)
 

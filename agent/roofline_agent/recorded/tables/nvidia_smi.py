@@ -11,9 +11,10 @@ from typing import NamedTuple
 from ..cells import Array, Distinct
 from ..collector import Collector
 from ..columns import Columns, WantedColumns, array_of, in_turns, spread
+from ..numbers import finite
 from ..recording import Counter
 from ..text import Text
-from .rows import Header, TableBlock, TableRow, headers_in, number, read_all
+from .rows import Header, TableBlock, TableRow, headers_in, read_all
 
 _UNITS = {
     "%": (0.01, "1"),
@@ -100,7 +101,7 @@ class _SmiReader:
                 self._found.counters.append(gauge._replace(scope=f"gpu {gpu}", t_s=t_s))
 
     def take_block(self, block: TableBlock) -> None:
-        """The same for each row, in columns where all of them say which GPU it is and when it was."""
+        """Take in each row, in columns where all of them say which GPU it is and when it was."""
         at = block.header.at.get("timestamp")
         gpus = None if block.columns.are_alike else self._gpus(block)
         self.has_nameless = self.has_nameless or block.header.at.keys().isdisjoint(_NAMES)
@@ -215,7 +216,7 @@ def _count(block: TableBlock) -> int:
 
 
 def _count_of(block: TableBlock, at: int) -> int:
-    """The same of a column."""
+    """How many cells of a column are measured numbers."""
     around = _around(block, at, block.columns.text(at, 0))
     if around is not None and block.columns.are_numbers_within(at, around.before, around.after):
         return len(block.columns)
@@ -258,7 +259,7 @@ def _metrics(names: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _gauge_of(header: Header, at: int, cell: str) -> Counter | None:
-    """The same as `_gauge` of a cell in this column."""
+    """What `_gauge` returns for a cell in this column."""
     return _gauge(header.names[at], _metrics(header.names)[at], header.units[at], cell.strip())
 
 
@@ -266,7 +267,7 @@ def _gauge_of(header: Header, at: int, cell: str) -> Counter | None:
 def _gauge(name: str, metric: str, unit: str, cell: str) -> Counter | None:
     """What a cell says, of any GPU at any time; None where it is no measured number: [N/A], P0, a name."""
     match = _CELL.fullmatch(cell) if metric and name not in _TEXTS else None
-    printed = number(match[2]) if match else None
+    printed = finite(match[2]) if match else None
     if match is None or printed is None:
         return None
     shown = match[3] or unit or ("C" if name.startswith("temperature") else "")
@@ -286,7 +287,7 @@ def moment_s(text: str) -> float | None:
 
 
 def moments_s(letters: Array) -> list[float] | None:
-    """The same of many texts with milliseconds, a row of characters each; None where one is none."""
+    """UNIX times of many texts with milliseconds, a row of characters each; None where one is none."""
     digits = letters[:, _SECOND_DIGITS] - ord("0")
     if not ((digits <= 9).all() and (digits[:, 0] <= 6).all() and (letters[:, _POINT_AT] == ord(".")).all()):
         return None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
@@ -12,6 +11,7 @@ from typing import NamedTuple, Protocol
 from ..cells import Array, Distinct
 from ..collector import Collector
 from ..columns import Columns, WantedColumns, columns, combined
+from ..numbers import finite
 from ..text import LineBlock, Text
 
 _UNIT = re.compile(r"(.*?)\s*[\[(]([^\])]*)[\])]")
@@ -37,7 +37,7 @@ class TableRow(NamedTuple):
         return self.cells[at].strip() if at is not None else ""
 
     def number(self, name: str) -> float | None:
-        return number(self.text(name))
+        return finite(self.text(name))
 
 
 class TableBlock(NamedTuple):
@@ -134,8 +134,8 @@ def blocks(
     is_header: Callable[[Header], bool],
     wanted: Callable[[Header], WantedColumns | None],
 ) -> Iterator[TableBlock | TableRow]:
-    """The same rows, many at a time where they are in columns. wanted: columns of a table that are needed,
-    None for a table whose rows are read one by one."""
+    """Every row below a header that is wanted, many at a time where they are in columns. wanted: columns of a
+    table that are needed, None for a table whose rows are read one by one."""
     header: Header | None = None
     needed: WantedColumns | None = None
     cut = 0
@@ -197,22 +197,13 @@ def header_of(cells: list[str]) -> Header:
 
 
 def headers_in(head: str) -> Iterator[Header]:
-    """Of every line of a file's beginning that may be one."""
+    """Every line of a file's beginning that may be a header."""
     for line in head.split("\n")[:3000]:
         if "," in line and len(line) < 100_000 and line.lstrip('" ')[:1].isalpha():
             try:
                 yield header_of(next(csv.reader([line.rstrip("\r")], skipinitialspace=True), []))
             except csv.Error:
                 continue
-
-
-def number(text: str) -> float | None:
-    """None for anything that is no finite number."""
-    try:
-        value = float(text)
-    except ValueError:
-        return None
-    return value if math.isfinite(value) and "_" not in text else None
 
 
 @lru_cache(maxsize=4096)

@@ -88,7 +88,7 @@ class JsonBuffer:
         self.at += 1
 
     def elements(self) -> Iterator[Any]:
-        """Of the list here, behind its bracket. Raises Broken."""
+        """The elements of the list here, behind its bracket. Raises Broken."""
         while (char := self.peek()) != "]":
             some = self.objects() if char == "{" else []
             yield from some or (self.value(),)

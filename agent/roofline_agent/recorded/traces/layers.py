@@ -37,7 +37,8 @@ class _Node(NamedTuple):
 
 
 class TracedLayers:
-    """Of one trace. `of` and `of_launch` know all once `settle` was called behind the last event."""
+    """The layers of one trace. `of` and `of_launch` know all once `settle` was called behind the last
+    event."""
 
     def __init__(self) -> None:
         self._ranges: dict[str, list[_Range]] = {}  # by thread

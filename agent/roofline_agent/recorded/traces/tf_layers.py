@@ -21,7 +21,7 @@ _NOT_COMPUTED = ("ReadVariableOp", "Identity", "NoOp", "_Send", "_Recv")
 
 
 class TensorFlowLayers:
-    """Of the operations of one trace."""
+    """The layers of the operations of one trace."""
 
     def __init__(self, operations: Iterable[tuple[str, str]]) -> None:
         """operations: name and type of each."""

@@ -13,8 +13,8 @@ from datetime import datetime
 from typing import NamedTuple
 
 from ..collector import Collector
+from ..numbers import finite
 from ..recording import StepLine, Throughput
-from ..tables.rows import number
 from ..text import Text
 from .ranks import split_rank
 
@@ -142,12 +142,12 @@ def _megatron(line: str) -> TrainerStep | None:
     if not match:
         return None
     fields = {key.strip(): value for key, value in _KEY.findall(match[2])}
-    milliseconds = number(fields.get("elapsed time per iteration (ms)", ""))
-    batch, loss = number(fields.get("global batch size", "")), number(fields.get("lm loss", ""))
+    milliseconds = finite(fields.get("elapsed time per iteration (ms)", ""))
+    batch, loss = finite(fields.get("global batch size", "")), finite(fields.get("lm loss", ""))
     seconds = milliseconds / 1e3 if milliseconds and LEAST_MS <= milliseconds <= MOST_MS else None
     facts: list[tuple[str, float | None]] = [("global_batch_size", batch)]
     for key, value in fields.items():
-        if "TFLOP/s/GPU" in key and (rate := number(value)) is not None:
+        if "TFLOP/s/GPU" in key and (rate := finite(value)) is not None:
             facts.append(("printed_flops_per_s_per_gpu", rate * 1e12))
     return TrainerStep(
         "megatron",
@@ -167,7 +167,7 @@ def _deepspeed(line: str) -> TrainerStep | None:
     match = _DEEPSPEED.search(line)
     if not match:
         return None
-    rate, mean = number(match[3]), number(match[2])
+    rate, mean = finite(match[3]), finite(match[2])
     return TrainerStep(
         "deepspeed", int(match[1]), rate, "examples", None, None, "all ranks", total=mean or None
     )
@@ -178,15 +178,15 @@ def _titan(line: str) -> TrainerStep | None:
     match = _TITAN.search(line)
     if not match:
         return None
-    more = {name: number(value.replace(",", "")) for name, value, _ in _TITAN_MORE.findall(line)}
+    more = {name: finite(value.replace(",", "")) for name, value, _ in _TITAN_MORE.findall(line)}
     facts: list[tuple[str, float]] = []
     if (rate := more.get("tflops")) is not None:
         facts.append(("printed_flops_per_s_per_gpu", rate * 1e12))
     if (mfu := more.get("mfu")) is not None:
         facts.append(("printed_mfu", mfu / 100))
-    tokens = number(match[3].replace(",", ""))
+    tokens = finite(match[3].replace(",", ""))
     return TrainerStep(
-        "torchtitan", int(match[1]), tokens, "tokens", None, number(match[2]), "this rank", facts=tuple(facts)
+        "torchtitan", int(match[1]), tokens, "tokens", None, finite(match[2]), "this rank", facts=tuple(facts)
     )
 
 
@@ -199,8 +199,8 @@ def _hugging_face(line: str) -> TrainerStep | None:
         values = ast.literal_eval(re.sub(r"(?<=': )-?(?:nan|inf)\b", "None", match[0]))
     except (ValueError, SyntaxError, MemoryError, RecursionError):
         return None
-    rate = number(str(values.get("train_samples_per_second", "")))
-    known = {name: number(str(value)) for name, value in values.items()}
+    rate = finite(str(values.get("train_samples_per_second", "")))
+    known = {name: finite(str(value)) for name, value in values.items()}
     names = ("train_runtime", "train_steps_per_second", "epoch", "train_loss", "num_input_tokens_seen")
     facts = [(name, value) for name in names if rate is not None and (value := known.get(name)) is not None]
     return TrainerStep(

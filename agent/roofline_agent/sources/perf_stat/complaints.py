@@ -10,7 +10,7 @@ _DIFFERENT = 32
 
 
 class Complaints(Generic[Row]):
-    """Those of one source. Raising OSError costs the rows of that call: they come with the next."""
+    """What one source complains of. Raising OSError costs the rows of that call: they come with the next."""
 
     def __init__(self) -> None:
         self._reported: set[str] = set()

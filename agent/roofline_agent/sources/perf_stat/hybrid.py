@@ -15,7 +15,7 @@ Growth = tuple[float | None, float]  # of a metric, and the share of the time in
 
 
 def growths(feeds: Mapping[str, Sequence[Counted]], readings: Mapping[str, Reading]) -> dict[str, Growth]:
-    """Of each metric, in an interval in which the process ran."""
+    """What each metric grew in an interval in which the process ran."""
     times = _times(feeds, readings)
     kinds = {(pmu_of(one.event), _kind(metric)) for metric, events in feeds.items() for one in events}
     found: dict[str, Growth] = {}

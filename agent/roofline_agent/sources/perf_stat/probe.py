@@ -88,7 +88,7 @@ def _run(command: list[str]) -> tuple[int, str]:
 
 
 class Answers(NamedTuple):
-    """Of several events: which count, and what perf printed about the others."""
+    """Answers about several events: which count, and what perf printed about the others."""
 
     counted: tuple[Counted, ...]
     texts: tuple[str, ...]

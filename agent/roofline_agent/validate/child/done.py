@@ -23,5 +23,5 @@ class Cannot(Exception):
 
 
 def amounts(**done: float) -> Quantities:
-    """Of amounts above 0."""
+    """Quantities of these amounts, which are above 0."""
     return {name: Amount(amount, amount) for name, amount in done.items()}

@@ -160,7 +160,7 @@ def within(place: Arena, name: str) -> int:
 
 
 def instructions_of(kernel: PeakKernel) -> float:
-    """Of one iteration."""
+    """Instructions of one iteration."""
     multiply_adds = kernel.flops_per_iteration / (2 * kernel.form.lanes)
     each = 1 if kernel.operation == "fma" else 2
     if each == 2 and kernel.form.instructions == "sse2":

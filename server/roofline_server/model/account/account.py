@@ -70,8 +70,8 @@ def account(signals: RankSignals) -> Account:
 
 
 def account_of_each(signals: Sequence[RankSignals]) -> list[Account]:
-    """The same of each of many ranks. Those of which the same is known are looked at together as far as they
-    are alike: numpy takes as long to begin with the steps of one rank as with those of a hundred."""
+    """The account of each of many ranks. Those of which the same is known are looked at together as far as
+    they are alike: numpy takes as long to begin with the steps of one rank as with those of a hundred."""
     alike: dict[Hashable, list[int]] = {}
     for number, one in enumerate(signals):
         alike.setdefault(_what_is_known(one), []).append(number)

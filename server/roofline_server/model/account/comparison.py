@@ -67,7 +67,7 @@ def step_times(accounts: Sequence[Account]) -> Floats:
 
 
 def part_times(accounts: Sequence[Account]) -> dict[str, Floats]:
-    """The same of each part that any rank has."""
+    """Mean over the ranks of each part in each step, in order; parts that any rank has."""
     names = sorted({name for one in accounts for name in one.parts}, key=place)
     return {
         name: _over_ranks([one.parts.get(name, np.zeros_like(one.duration)) for one in accounts])

@@ -121,9 +121,9 @@ def _like_measured(rest: Floats, run: Floats, delay: Floats, measured: Bools) ->
 def _no_more_than_all_threads(
     signals: RankSignals, run: Floats, delay: Floats, measured: Bools
 ) -> tuple[Floats, Floats]:
-    """The same, bounded where they follow from other steps: one thread ran and waited for a CPU no longer
-    than all threads together, which are counted all the time. Steps much longer than those that were
-    measured, as with a pause, may be another matter."""
+    """Run and delay of all steps, bounded where they follow from other steps: one thread ran and waited for a
+    CPU no longer than all threads together, which are counted all the time. Steps much longer than those that
+    were measured, as with a pause, may be another matter."""
     if same(measured.all(axis=-1)) or signals.threads_run is None or signals.threads_delay is None:
         return run, delay
     steps = smoothed_steps(signals.duration)
@@ -246,7 +246,8 @@ def _mean_kernels(signals: RankSignals) -> Floats:
 
 
 def by_threads(ledger: Ledger, signals: RankSignals) -> None:
-    """The same without a main thread that tells: sums over all threads, and kernels."""
+    """What is neither input nor held, without a main thread that tells: sums over all threads, and
+    kernels."""
     rest = ledger.left.copy()
     idle = "wait_ps" if signals.waits_for_servers else "host|blocked"
     if signals.input is None:

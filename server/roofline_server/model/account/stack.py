@@ -64,7 +64,7 @@ def stack(
 
 
 def layer_of(part: str) -> str:
-    """Of a part of an account; "compute or framework" where it can be of either."""
+    """The layer that a part of an account is of; "compute or framework" where it can be of either."""
     layers = [_LAYER_OF.get(one, REST) for one in part.split("|")]
     return " or ".join(sorted(dict.fromkeys(layers), key=_ORDER.index))
 

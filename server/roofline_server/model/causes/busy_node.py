@@ -122,7 +122,7 @@ def _of_others(accounts: Sequence[Account], step: float, host: str, taken: float
 
 
 def _scaled(cause: Cause, seconds: float) -> Cause:
-    """The same with another gain. What was measured of it is divided with a smaller one, and no more than
+    """This cause with another gain. What was measured of it is divided with a smaller one, and no more than
     what it is with a larger one."""
     share = seconds / cause.gain.mean
     more = {part: min(1.0, share) * more for part, more in cause.more.items()}

@@ -95,7 +95,7 @@ def _others_rest(one: RankSignals) -> bool:
 
 
 def seconds_of(one: Account, parts: Sequence[str]) -> Floats:
-    """Of each step, in all these parts."""
+    """Seconds of each step in all these parts."""
     total = np.zeros_like(one.duration)
     for part in parts:
         if part in one.parts:
@@ -104,9 +104,9 @@ def seconds_of(one: Account, parts: Sequence[str]) -> Floats:
 
 
 def chance_of(group: str, signals: Sequence[RankSignals], ranks: Sequence[int], looked_at: int) -> float:
-    """That a gain is not real, in one of so many places that are looked at. Ranks that each have more
-    work, or that were counted to be stopped or throttled, were not found by looking at their times: those are
-    one place."""
+    """The chance that a gain is not real, in one of so many places that are looked at. Ranks that each have
+    more work, or that were counted to be stopped or throttled, were not found by looking at their times:
+    those are one place."""
     if group in COUNTED or (group == "cpu" and _have_more_work(signals, ranks)):
         return OF_KNOWN
     return max(LEAST_CHANCE, CHANCE / min(looked_at, 10**9))

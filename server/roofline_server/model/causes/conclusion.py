@@ -186,8 +186,8 @@ def _conclusion(
 
 
 def beside_idle_cpus(found: Conclusion, idle: Collection[str], hosts: Collection[str]) -> Conclusion:
-    """The same, where ranks that lack CPUs are on nodes whose CPUs are mostly idle: nobody took those. hosts:
-    of the job."""
+    """This conclusion, where ranks that lack CPUs are on nodes whose CPUs are mostly idle: nobody took those.
+    hosts: of the job."""
 
     def renamed(cause: Cause) -> Cause:
         where = [cause.host] if cause.host else hosts

@@ -118,7 +118,7 @@ def work_of(signals: Sequence[RankSignals], own: Sequence[int]) -> float | None:
 
 
 def work_of_each(signals: Sequence[RankSignals]) -> Floats:
-    """The same of each rank; 1 where it is not known."""
+    """Work of a step of each rank over that of the others; 1 where it is not known."""
     found: Floats = np.ones(len(signals))
     for means in _work_means(signals):
         usual = median_of_others(means)

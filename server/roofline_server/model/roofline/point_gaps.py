@@ -22,7 +22,7 @@ def incomplete(ranks: Sequence[RankEvidence], values: Mapping[str, Value], level
 
 
 def one_step_only(ranks: Sequence[RankEvidence]) -> list[str]:
-    """Of which ranks the FLOPs are those of a single step."""
+    """The ranks whose FLOPs are those of a single step."""
     found = []
     for rank in ranks:
         k = rank.kernels

@@ -177,7 +177,7 @@ def widths_of(ranks: Sequence[RankEvidence]) -> dict[int, float]:
 
 
 def precision_share(ranks: Sequence[RankEvidence], precision: str) -> float | None:
-    """Of the FLOPs of recorded kernels those in one precision."""
+    """Share of the FLOPs of recorded kernels that is in one precision."""
     known = [r.kernels for r in ranks if r.kernels is not None and r.kernels.has_flops]
     total = sum(total_of(k.flops) for k in known)
     none = np.zeros(0, np.int64)

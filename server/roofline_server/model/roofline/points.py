@@ -32,7 +32,7 @@ class Held(NamedTuple):
     why: str = ""
 
     def of_part(self, parts: float) -> Held:
-        """The same against one of so many equal parts of the roofs."""
+        """These numbers against one of so many equal parts of the roofs."""
         return self._replace(
             attainable=_of_part(self.attainable, 1 / parts),
             headroom=_of_part(self.headroom, 1 / parts),
@@ -120,7 +120,7 @@ def _what_the_roof_is_of(limits: Sequence[Limits], level: str) -> str:
 
 
 def levels(ranks: Sequence[RankEvidence], values: Mapping[str, Value], device: str) -> list[Level]:
-    """Of every level whose bytes are known, from the least there can be to the main memory."""
+    """Levels whose bytes are known, from the least there can be to the main memory."""
     known = _kernels(ranks)
     flops = [k.flops for k in known]
     sized = [k.sized_flops for k in known]

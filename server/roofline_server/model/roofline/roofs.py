@@ -88,7 +88,7 @@ class Limits(NamedTuple):
         return texts.no_bandwidth(self.host, self.device, memory)
 
     def lacks_peak(self) -> str:
-        """The same of the compute ceiling alone."""
+        """Why there is no compute ceiling, and what to do about it; "": there is one."""
         if self.nowhere or self.compute is not None:
             return self.nowhere
         if not self.slopes.keys() - {NETWORK}:

@@ -27,7 +27,7 @@ LOW = 0.2  # of the roof: up to here nobody knows what holds it back
 
 
 class Peaks(NamedTuple):
-    """Of a machine, FLOP/s and byte/s, and what one launch costs at least, s (None: not known)."""
+    """Peaks of a machine, FLOP/s and byte/s, and what one launch costs at least, s (None: not known)."""
 
     flops: float
     bytes: float

@@ -21,28 +21,28 @@ SECTOR = 32  # bytes that one access to a GPU's memory moves
 
 def traffic(ranks: Sequence[RankEvidence], scope: Scope) -> list[Part]:
     """Bytes a step at each level of the memory and of the network. What one level moves the next may not."""
-    found = {}
+    parts = {}
     for name in ("l1", "l2"):
         if any(r.kernels is not None and name in r.kernels.levels for r in ranks):
-            found[name] = profiled(ranks, scope, _level(name), texts.NOT_OF_EVERY_KERNEL)
+            parts[name] = profiled(ranks, scope, _level(name), texts.NOT_OF_EVERY_KERNEL)
     if any(map(on_gpu, ranks)):
-        found["hbm"] = main_memory(ranks, scope)
+        parts["hbm"] = main_memory(ranks, scope)
         of_cpus = _of_node(ranks, scope)
         if of_cpus.value is not None:
-            found["dram"] = of_cpus
+            parts["dram"] = of_cpus
     else:
-        found["dram"] = main_memory(ranks, scope)
-    found["minimum"] = least(ranks, scope)
+        parts["dram"] = main_memory(ranks, scope)
+    parts["minimum"] = least(ranks, scope)
     no_tcp = reason_of(ranks, "tcp", reasons.NO_CONNECTIONS)
     for name, counters in (
         ("network sent", [r.sent for r in ranks if r.sent is not None]),
         ("network received", [r.received for r in ranks if r.received is not None]),
     ):
         number, share = of_counters(counters, ranks), coverage_of(counters, ranks)
-        found[name] = value(number, "byte", Provenance.MEASURED, scope, share, missing=no_tcp)
+        parts[name] = value(number, "byte", Provenance.MEASURED, scope, share, missing=no_tcp)
     updates = all(r.kernels is not None and r.kernels.rule for r in ranks)
     what = UPDATED_BYTES if updates else TENSOR_BYTES
-    return apart(found, {"minimum": what} if found["minimum"].value is not None else {})
+    return apart(parts, {"minimum": what} if parts["minimum"].value is not None else {})
 
 
 def _level(name: str) -> Column:

@@ -27,7 +27,8 @@ def on_device(view: JobView, host: str, device: str, precision: str) -> Limits:
 
 
 def of_rank(view: JobView, number: int, precision: str, gpu: bool = False) -> Limits:
-    """The same for a rank. gpu: its kernels ran on a GPU; if it is not known on which, `lacks()` is why."""
+    """What binds on the device of a rank. gpu: its kernels ran on a GPU; if it is not known on which,
+    `lacks()` is why."""
     return _at(view, place_of(view, number, gpu), precision)
 
 
@@ -44,8 +45,8 @@ def of_ranks(view: JobView, ranks: Mapping[int, RankEvidence]) -> list[Limits]:
 
 
 def of_roles(view: JobView, ranks: Mapping[int, RankEvidence]) -> list[Limits]:
-    """The same wherever these ranks compute: one of which no FLOPs are known as the others of its role do, on
-    CPUs or on a GPU of its own. A role of which none are known is left out."""
+    """What binds wherever these ranks compute: one of which no FLOPs are known as the others of its role do,
+    on CPUs or on a GPU of its own. A role of which none are known is left out."""
     known = {number: on_gpu([r]) for number, r in computing(ranks).items() if r.kernels is not None}
     roles = {ranks[number].role: gpu for number, gpu in known.items()}
     found = []
@@ -57,7 +58,7 @@ def of_roles(view: JobView, ranks: Mapping[int, RankEvidence]) -> list[Limits]:
 
 
 def computing(ranks: Mapping[int, RankEvidence]) -> dict[int, RankEvidence]:
-    """Those of these ranks whose FLOPs are known; all where none are."""
+    """The ranks whose FLOPs are known, of these; all where none are."""
     known = has_flops(list(ranks.values()))
     if not any(known):
         return dict(ranks)

@@ -29,8 +29,8 @@ def devices(view: JobView, host: str) -> list[str]:
 
 @once
 def ceilings(view: JobView, host: str) -> list[Ceiling]:
-    """Of a host: those its agent measured, and those of imported benchmark results; of what was measured
-    twice the newest."""
+    """Ceilings of a host: those its agent measured, and those of imported benchmark results; of what was
+    measured twice the newest."""
     newest: dict[tuple[str, str, str, Provenance], Ceiling] = {}
     for machine in machines_of(view, host):
         for c in machine.ceilings:

@@ -37,7 +37,7 @@ NUMBERS = EfficiencyQuery._fields[:6]
 
 
 def checked(asked: EfficiencyQuery) -> EfficiencyQuery:
-    """The same with the precision as it is called here. Raises BadRequest for what cannot be."""
+    """This query, with the precision as it is called here. Raises BadRequest for what cannot be."""
     _check(asked)
     precision = precision_called(asked.precision) if asked.precision else ""
     if precision is None:

@@ -15,7 +15,7 @@ METRIC = ("gpu", "energy_joules")
 
 
 def with_gpus(view: JobView, evidence: Mapping[int, RankEvidence]) -> dict[int, RankEvidence]:
-    """The same with the energy of GPUs whose counters carry a rank: no other rank used them."""
+    """This evidence with the energy of GPUs whose counters carry a rank: no other rank used them."""
     by_gpu: dict[tuple[int, str], float] = {}  # mean power over the job, W, by rank and GPU
     for part in view.parts:
         if part.rank not in view.ranks or (part.metric.counter_set, part.metric.name) != METRIC:

@@ -143,25 +143,25 @@ def columns_of(steps: StepEvidence, mine: Mapping[str, Table]) -> dict[str, Ints
     is not known."""
     spans, kernels = mine.get("steps_spans", {}), mine.get("steps_kernels", {})
     of_spans = aligned(steps, spans)
-    found = {n: of_spans(n) for n in spans if n.endswith((".ns", ".count", ".bytes"))}
+    columns = {n: of_spans(n) for n in spans if n.endswith((".ns", ".count", ".bytes"))}
     # A rank that is ever in a phase is not in it in a step without; of a step of which no span was reported
     # that is not known.
     reported = np.zeros(len(steps.step), bool)
-    for name, column in found.items():
+    for name, column in columns.items():
         if name.endswith(".ns"):
             reported |= column > 0
     # Of the training thread all is known of a step, or nothing; a step took it some time on a CPU.
-    measured = found[RUN] > 0 if RUN in found else np.zeros(len(steps.step), bool)
+    measured = columns[RUN] > 0 if RUN in columns else np.zeros(len(steps.step), bool)
     of_thread = None if np.count_nonzero(measured) == len(measured) else measured
     of_phases = None if np.count_nonzero(reported) == len(reported) else reported
-    for name, column in found.items():
+    for name, column in columns.items():
         if not name.endswith(".bytes"):
-            found[name] = _in_known_steps(column, of_thread if name.startswith(AMOUNTS) else of_phases)
+            columns[name] = _in_known_steps(column, of_thread if name.startswith(AMOUNTS) else of_phases)
     of_kernels = aligned(steps, kernels)
     for name in ("first_ns", "last_ns", "kernel_ns", "complete", ORIGIN):
         if name in kernels:
-            found[f"kernels.{name}"] = of_kernels(name)
-    return found
+            columns[f"kernels.{name}"] = of_kernels(name)
+    return columns
 
 
 def _in_known_steps(column: Ints, known: Bools | None) -> Ints:

@@ -33,7 +33,7 @@ def replayed(view: JobView) -> dict[int, Ints]:
 
 
 def parsed_steps(text: str) -> Ints:
-    """Of "5,100-102"; what is no range is passed over."""
+    """The steps that "5,100-102" names; what is no range is passed over."""
     found: list[int] = []
     for part in text.split(","):
         first, _, last = part.partition("-")

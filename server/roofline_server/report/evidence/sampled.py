@@ -82,7 +82,7 @@ def with_filled(
 
 
 def samples_of(view: JobView, mine: Mapping[int, Mapping[str, Table]], steps: Steps) -> dict[int, Sample]:
-    """Of the ranks that recorded some of their steps; mine: as for `with_filled`."""
+    """Samples of the ranks that recorded some of their steps; mine: as for `with_filled`."""
     found = {}
     for number, known in _of_ranks(view, mine, steps).items():
         asked = {**known.table, "at": np.arange(rows(known.table))}

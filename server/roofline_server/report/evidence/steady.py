@@ -149,14 +149,14 @@ def left_out_notes(view: JobView, steps: Steps) -> list[str]:
 
 
 def few_step_notes(view: JobView, steps: Steps) -> list[str]:
-    """Of a job so short that all its steps count, the first, too."""
+    """Notes on a job so short that all its steps count, the first, too."""
     counts = [len(one.which) for one in steady_of(view)[0].values()] if steps == Steps() else []
     most = max(counts, default=0)
     return [texts.all_count(most)] if 1 < most < LEAST_STEPS else []
 
 
 def kept(mine: Mapping[str, Table], number: int, steps: Steps) -> dict[str, Table]:
-    """Of one rank's step tables the rows of steps that are not left out."""
+    """The rows of one rank's step tables whose steps are not left out."""
     left_out = steps.left_out
     if not left_out:
         return dict(mine)

@@ -10,7 +10,8 @@ from .gathering import check_seen, gather
 
 
 def evidence(view: JobView, subject: Subject) -> dict[int, RankEvidence]:
-    """Of each rank asked for, in the order of roles. Who waited for whom is seen over all ranks of the job.
+    """Evidence about each rank asked for, in the order of roles. Who waited for whom is seen over all ranks
+    of the job.
 
     Raises BadRequest for a range that cannot be, UnknownRank, UnknownSteps.
     """

@@ -25,7 +25,7 @@ PAYLOAD = "payload.{}.total"  # a fact of each server whose chief has the hooks
 
 
 class Update(NamedTuple):
-    """Of all variables of a server, once."""
+    """What an update of all variables of a server costs, once."""
 
     flops: int
     bytes: int
@@ -34,7 +34,7 @@ class Update(NamedTuple):
 
 
 def with_updates(view: JobView, evidence: Mapping[int, RankEvidence], mode: str) -> dict[int, RankEvidence]:
-    """The same, with the updates of parameter servers as what they compute; others stay as they are."""
+    """This evidence, with the updates of parameter servers as what they compute; others stay as they are."""
     reported = {name: text for facts in view.facts.values() for name, text in facts.items()}
     found = dict(evidence)
     for number, rank in evidence.items():
@@ -66,7 +66,7 @@ def _one_each(rank: RankEvidence) -> Ints:
 
 
 def _in_rounds(view: JobView, number: int, rank: RankEvidence) -> Ints:
-    """The same where they step together: one of each worker that took part in the round."""
+    """Updates in its windows where workers step together: one of each worker that took part in the round."""
     windows: Table = where(view.steps.get("steps", {}), "rank", number)
     key = step_windows.joined(windows["step"], step_windows.attempts(windows, "window", "step"))
     order = np.argsort(key, kind="stable")

@@ -58,7 +58,8 @@ def build(view: JobView, steps: Steps = STEADY_STEPS, now_ns: int | None = None)
 
 
 def first_screen(view: JobView, steps: Steps = STEADY_STEPS, now_ns: int | None = None) -> Report:
-    """The same without what fills tables only: of ranks and roles just what they did between steps."""
+    """The report of a job without what fills tables only: of ranks and roles just what they did between
+    steps."""
     return _first_screen(view, steps, _present(view, now_ns))
 
 

@@ -24,7 +24,7 @@ SLURM_STATE, SLURM_EXIT = "slurm.state", "slurm.exit"  # tags, once Slurm has en
 
 
 def rank_ends(view: JobView, now_ns: int) -> list[RankEnd]:
-    """Of each rank that was a process, how the newest of its processes ended; in the order of roles.
+    """How the newest process of each rank that was one ended; in the order of roles.
 
     A rank of which one process runs is running, whatever became of the others.
     """
@@ -36,8 +36,8 @@ def rank_ends(view: JobView, now_ns: int) -> list[RankEnd]:
 
 
 def first_failure(view: JobView) -> RankEnd | None:
-    """Of the processes that failed and were started again, the first; those that a launcher only terminated
-    do not count."""
+    """The first process that failed and was started again; those that a launcher only terminated do not
+    count."""
     found: list[RankEnd] = []
     for number, lives in _lives(view).items():
         if len(lives) < 2 or number not in view.ranks:

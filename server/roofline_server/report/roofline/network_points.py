@@ -21,7 +21,8 @@ def over_network(group: PointGroup, local: network.LocalShare) -> Value:
 
 
 def by_its_bytes(group: PointGroup, made: RoofPoint) -> RoofPoint:
-    """Of ranks without known FLOPs, and of servers: how near their bytes come to what the network does."""
+    """This point, of ranks without known FLOPs or of servers with how near their bytes come to what the
+    network does."""
     serving = all(rank.serving for rank in group.evidence)
     if (made.flops_per_second.value and not serving) or not group.limits:
         return made
@@ -37,7 +38,7 @@ def _communicated(group: PointGroup, local: network.LocalShare) -> Value:
 def crossings(
     view: JobView, groups: Sequence[PointGroup], every: Mapping[int, RankEvidence]
 ) -> list[Crossing]:
-    """Of what trains: who serves has no examples of its own."""
+    """Crossings of what trains: who serves has no examples of its own."""
     found = []
     for group in groups:
         if all(rank.serving for rank in group.evidence) or not group.limits:

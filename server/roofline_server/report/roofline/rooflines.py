@@ -96,7 +96,7 @@ def of_roles(view: JobView, evidence: Mapping[int, RankEvidence]) -> list[tuple[
 def places_of_roles(
     view: JobView, evidence: Mapping[int, RankEvidence]
 ) -> list[tuple[PointGroup, RoofPoint]]:
-    """The same without spreads over steps and words, which takes a quarter of the time."""
+    """The points of `of_roles` without spreads over steps and words, which takes a quarter of the time."""
     groups = groups_of(view, evidence, evidence, "role", placing_of)
     return _with_flops((group, _place(group)) for group in groups)
 

@@ -100,7 +100,7 @@ def counters(table: Table) -> list[Column]:
 
 def _flop_columns(table: Table, duration: Ints, metrics: Sequence[Metric]) -> list[Column]:
     """FLOPs: of recorded kernels, and of what the CPU counted."""
-    found = []
+    columns = []
     names = [
         name.removesuffix(".end") for name in table if name.startswith("flops.") and name.endswith(".end")
     ]
@@ -109,10 +109,10 @@ def _flop_columns(table: Table, duration: Ints, metrics: Sequence[Metric]) -> li
         counted = np.sum([table[f"{name}.end"] - table[f"{name}.begin"] for name in names], axis=0)
         estimated = any(m.name in names and m.provenance == Provenance.ESTIMATED for m in metrics)
         origin = Provenance.ESTIMATED if estimated else _MEASURED
-        found.append(Column("flops.measured", counted, "FLOP", origin, origins.INTERPOLATED))
+        columns.append(Column("flops.measured", counted, "FLOP", origin, origins.INTERPOLATED))
     # A rank whose libraries executed nothing has no counted FLOPs: absent, not zero.
     if "calls" not in table or not (table["calls"] > 0).any():
-        return found
+        return columns
     own = (table["complete"] > 0) & ((table["window"] == OWN) | (table["window"] == TIME_WINDOW))
     flops = _of_kernels(table, "flops", "flop_calls", own)
     traffic = _of_kernels(table, "bytes", "byte_calls", own)
@@ -125,18 +125,18 @@ def _flop_columns(table: Table, duration: Ints, metrics: Sequence[Metric]) -> li
     least = Provenance.ANALYTIC  # what tensors need if each moves once is never measured
     how = origins.UNMODELLED if (table["unmodelled"] > 0).any() else ""
     if ORIGIN in table:
-        found.append(Column("kernels", HOW_KNOWN[np.maximum(0, table[ORIGIN])]))
+        columns.append(Column("kernels", HOW_KNOWN[np.maximum(0, table[ORIGIN])]))
         how = joined(origins.OF_LIKE, how)
         if not (table[ORIGIN] == LIKE).any() and (table[ORIGIN] == ESTIMATED).any():
             least = Provenance.ESTIMATED
     origin = _MEASURED if (counted_calls(table) > 0).any() else least
-    found += [
+    columns += [
         Column("flops", flops, "FLOP", origin, how),
         Column("flops_per_second", rate, "FLOP/s", origin, how),
         Column("bytes.minimum", traffic, "byte", least, origins.TENSOR_BYTES),
         Column("intensity.minimum", intensity, "FLOP/byte", least, origins.OVER_TENSOR_BYTES),
     ]
-    return found
+    return columns
 
 
 def _of_kernels(table: Table, name: str, calls: str, watched: Bools) -> Floats:
@@ -148,7 +148,7 @@ def _of_kernels(table: Table, name: str, calls: str, watched: Bools) -> Floats:
 
 def spans(table: Table) -> list[Column]:
     """Phases; collectives all together and by kind; what of the engine's work the rank did not wait for."""
-    found = []
+    columns = []
     names = sorted({name.removesuffix(".ns") for name in table if name.endswith(".ns")})
     for name in names:
         family, _, kind = name.partition(".")
@@ -156,27 +156,27 @@ def spans(table: Table) -> list[Column]:
             column = f"{kind}_time"
             if column in ORDER and kind not in PHASES:
                 column = f"{name}_time"  # a training may name a phase as another column is named ("cpu")
-            found.append(Column(column, _seconds(table[f"{name}.ns"]), "s", _MEASURED))
+            columns.append(Column(column, _seconds(table[f"{name}.ns"]), "s", _MEASURED))
         elif name not in (BUSY, EXPOSED):
-            found.append(Column(f"{name}.time", _seconds(table[f"{name}.ns"]), "s", _MEASURED))
+            columns.append(Column(f"{name}.time", _seconds(table[f"{name}.ns"]), "s", _MEASURED))
             for what, unit in (("count", "1"), ("bytes", "byte")):
                 if f"{name}.{what}" in table:
                     numbers = table[f"{name}.{what}"].astype(np.int64)
-                    found.append(Column(f"{name}.{what}", numbers, unit, _MEASURED))
+                    columns.append(Column(f"{name}.{what}", numbers, unit, _MEASURED))
     for family in FAMILIES:
         if kinds := names_of(table, family):
             counts, sizes = _counts_and_bytes(table, kinds)
-            found += [
+            columns += [
                 Column(f"{family}_count", counts, "1", _MEASURED),
                 Column(f"{family}_bytes", sizes, "byte", _MEASURED),
             ]
     if f"{BUSY}.ns" in table:
         busy = _seconds(table[f"{BUSY}.ns"])
-        found.append(Column("engine_time", busy, "s", _MEASURED, origins.ENGINE_TIME))
+        columns.append(Column("engine_time", busy, "s", _MEASURED, origins.ENGINE_TIME))
         if f"{EXPOSED}.ns" in table:
             hidden = busy - _seconds(table[f"{EXPOSED}.ns"])
-            found.append(Column("overlap_time", hidden, "s", _MEASURED, origins.OVERLAP))
-    return found
+            columns.append(Column("overlap_time", hidden, "s", _MEASURED, origins.OVERLAP))
+    return columns
 
 
 def _counts_and_bytes(table: Table, names: Sequence[str]) -> tuple[Ints, Ints]:

@@ -123,11 +123,11 @@ def _together(found: Sequence[StepTimes]) -> StepTimes:
 
 def _groups(roles: Sequence[str], size: int) -> list[int]:
     """The first of each group of at most so many neighbours of one role."""
-    found: list[int] = []
+    groups: list[int] = []
     for at, role in enumerate(roles):
-        if not found or role != roles[found[-1]] or at - found[-1] >= size:
-            found.append(at)
-    return found
+        if not groups or role != roles[groups[-1]] or at - groups[-1] >= size:
+            groups.append(at)
+    return groups
 
 
 def _left_out(view: JobView, cut: Stretches, left: Sequence[Ints]) -> list[bool]:

@@ -64,7 +64,7 @@ class Accounts(NamedTuple):
 
 
 def accounts_of(view: JobView, gathered: Gathered) -> Accounts:
-    """Of the ranks that have steps of their own."""
+    """Accounts of the ranks that have steps of their own."""
     signals = signals_of(view, gathered)
     accounts = dict(zip(signals, account_of_each(list(signals.values())), strict=True))
     barriers = gathered.barriers
@@ -79,21 +79,21 @@ def accounts_of(view: JobView, gathered: Gathered) -> Accounts:
     concerned = together if grid is not None else training
     uses = node_uses(view, gathered)
     foreign = {host: use.foreign for host, use in uses.items()}
-    found = conclude(
+    conclusion = conclude(
         [signals[n] for n in concerned],
         [accounts[n] for n in concerned],
         grid,
         foreign,
         busy_node(view, gathered, uses),
     )
-    found = beside_idle_cpus(found, idle_nodes(view, uses), {signals[n].host for n in concerned})
+    conclusion = beside_idle_cpus(conclusion, idle_nodes(view, uses), {signals[n].host for n in concerned})
     unseen = ""
     if gathered.mode == "synchronous" and len(barriers.ranks) > 1 and grid is None:
         unseen = barriers.why_not
-        if found.kind == "healthy":
-            found = found._replace(kind="unknown")
+        if conclusion.kind == "healthy":
+            conclusion = conclusion._replace(kind="unknown")
     if any(replays.FACT in view.facts.get(number, {}) for number in concerned):
-        found = found._replace(confidence="low", why=(*found.why, "profiled"))
+        conclusion = conclusion._replace(confidence="low", why=(*conclusion.why, "profiled"))
     slow = links.slow_links_of(view, gathered, {number: accounts[number] for number in concerned})
     meet = grid is not None or gathered.mode == "synchronous"
     cost = between_cost_of(view, gathered, concerned) if meet else None
@@ -104,7 +104,7 @@ def accounts_of(view: JobView, gathered: Gathered) -> Accounts:
         signals=signals,
         accounts=accounts,
         foreign=foreign,
-        conclusion=found,
+        conclusion=conclusion,
         slow_links=slow,
         meet=meet,
         concerned=concerned,

@@ -31,7 +31,7 @@ WORTH = 0.02  # of the step: a next gain of less is none
 
 
 def advised(view: JobView, gathered: Gathered, found: Verdict) -> Verdict:
-    """The same verdict with what to try."""
+    """This verdict with what to try."""
     if found.kind == "unknown":
         most = max((one.steps for one in found.accounts), default=0)
         why = "" if most else _why_no_steps(view, found)

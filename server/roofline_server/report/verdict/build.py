@@ -47,17 +47,17 @@ def verdict(
     training = contributing_ranks(gathered.evidence)
     whole = times(list(training.values()), Scope.ROLE) if training else {}
     rate = whole.get("examples_per_second", rate_of([]))
-    found = findings_of(known, served(view, gathered), rate)
+    findings = findings_of(known, served(view, gathered), rate)
     absent = Value(None, "s", reason=reasons.NO_STEPS_SEEN)
     lasted = np.concatenate([known.accounts[n].duration for n in training]) if training else np.zeros(0)
     if any(known.signals[number].barrier == "join" for number in training):
         whole |= quantiles(np.sort(lasted))  # their accounts have the wait for the others, too
     return Verdict(
         state=state,
-        headline=_headline(found, known, steps),
-        kind="bottleneck" if found.named else known.conclusion.kind,
-        bottleneck=found.named[0] if found.named else None,
-        also=[*found.named[1:], *found.passing],
+        headline=_headline(findings, known, steps),
+        kind="bottleneck" if findings.named else known.conclusion.kind,
+        bottleneck=findings.named[0] if findings.named else None,
+        also=[*findings.named[1:], *findings.passing],
         examples_per_second=rate,
         step_median=whole.get("step_time_median", absent),
         step_mean=seconds_a_step(float(lasted.mean()) if len(lasted) else None, MEASURED),
@@ -65,7 +65,7 @@ def verdict(
         left_out=[LeftOut(*one[:2], seconds_a_step(one.seconds, MEASURED)) for one in left_out],
         accounts=_rank_accounts(view, gathered, known, exits),
         roofline=roofline,
-        quality=[*quality, *_rate_notes(rate), *_beside_notes(known, found.named)],
+        quality=[*quality, *_rate_notes(rate), *_beside_notes(known, findings.named)],
         examples_per_second_of_run=rate_of_run(view, training, steps),
     )
 

@@ -43,19 +43,19 @@ def findings(view: JobView, gathered: Gathered, servers: Served) -> Findings:
 
 
 def findings_of(known: Accounts, servers: Served, rate: Value) -> Findings:
-    found = known.conclusion
-    causes = [found.bottleneck, *found.also] if found.bottleneck else found.also
+    conclusion = known.conclusion
+    causes = [conclusion.bottleneck, *conclusion.also] if conclusion.bottleneck else conclusion.also
     slow = _link_findings(known, rate)
     if slow:  # that is why the communication takes long
         causes = [cause for cause in causes if cause.part != "transfer"]
-    named = [*slow, *(_cause_finding(cause, found, known, rate) for cause in causes if cause.lasting)]
+    named = [*slow, *(_cause_finding(cause, conclusion, known, rate) for cause in causes if cause.lasting)]
     if (cycle := servers.cycle) is not None:
         named += [_server_finding(cause, cycle, known, rate) for cause in servers.causes]
     named += _between_findings(known, rate) or _beside_findings(known, rate)
     # By seconds a step: shares of breaks are of all the time, those of the others of the steps alone.
     named.sort(key=lambda finding: -(finding.cost.value or 0.0))
-    passing = [_cause_finding(cause, found, known, rate) for cause in causes if not cause.lasting]
-    return Findings(named[0].sentence if named else _headline(found, known.unseen), named, passing)
+    passing = [_cause_finding(cause, conclusion, known, rate) for cause in causes if not cause.lasting]
+    return Findings(named[0].sentence if named else _headline(conclusion, known.unseen), named, passing)
 
 
 def _server_finding(cause: ServerCause, step: float, known: Accounts, rate: Value) -> Finding:
@@ -111,30 +111,30 @@ def _link_findings(known: Accounts, rate: Value) -> list[Finding]:
 def _between_findings(known: Accounts, rate: Value) -> list[Finding]:
     """Of what ranks do between their steps, spread over all steps. Most of those in which others wait for it
     are left out of the rate and of the accounts."""
-    found = known.between_cost
-    if found is None or not known.step > 0:
+    between = known.between_cost
+    if between is None or not known.step > 0:
         return []
-    inside = found.inside * found.cost
+    inside = between.inside * between.cost
     without = known.step - inside
-    step = without + found.cost
-    if found.cost < LEAST_GAIN * step or not without > 0:
+    step = without + between.cost
+    if between.cost < LEAST_GAIN * step or not without > 0:
         return []
-    accounts = [known.accounts[known.concerned[place]] for place in found.places]
+    accounts = [known.accounts[known.concerned[place]] for place in between.places]
     ranks, hosts = [one.rank for one in accounts], {one.host for one in accounts}
-    kind = texts.kind_of_break(found.kind, alone=bool(ranks))
-    gain = _gain_of_break(step, without, found.error)
+    kind = texts.kind_of_break(between.kind, alone=bool(ranks))
+    gain = _gain_of_break(step, without, between.error)
     faster = _rate_with(Gain(known.step, without, without, without), rate, known.most_beside)
     return [
         _finding(
             kind,
             ranks,
             hosts.pop() if len(hosts) == 1 else "",
-            cost=found.cost,
+            cost=between.cost,
             origin=MEASURED,
             gain=gain,
             rate=faster if inside else rate,
-            low_confidence=["few_stretches"] if found.kinds[0].stretches < FEW_STRETCHES else [],
-            evidence=[texts.between_steps(found.kinds, len(ranks))],
+            low_confidence=["few_stretches"] if between.kinds[0].stretches < FEW_STRETCHES else [],
+            evidence=[texts.between_steps(between.kinds, len(ranks))],
             only=known.only,
         )
     ]

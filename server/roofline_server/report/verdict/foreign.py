@@ -86,7 +86,7 @@ def _presence(rank: RankEvidence, others: StepEvidence) -> float:
 
 
 def _busy_in_all(view: JobView) -> dict[str, float]:
-    """The same over the whole job, for want of readings in steps."""
+    """How many CPUs of each host were busy, on average over the whole job, for want of readings in steps."""
     busy: dict[str, float] = {}
     for part in view.parts:
         whole = part.rank == NODE_RANK and not part.instance and part.metric.name == COUNTER

@@ -22,7 +22,7 @@ class GpuUse(NamedTuple):
 
 
 def gpu_use(view: JobView, ranks: Mapping[int, RankEvidence]) -> list[GpuUse]:
-    """Of each role of which the use of some GPUs is known."""
+    """Use of GPUs by each role of which the use of some is known."""
     roles: dict[str, dict[int, GpuEvidence]] = {}
     for number, rank in ranks.items():
         if rank.gpus is not None:

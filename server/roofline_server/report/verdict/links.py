@@ -89,7 +89,7 @@ def has_link(view: JobView, number: int) -> bool:
 
 @once
 def _by_peer(view: JobView) -> dict[int, dict[str, _Way]]:
-    """Of each rank by peer."""
+    """What each rank sent to each peer."""
     found: dict[int, dict[str, _Way]] = {}
     for part in view.parts:
         ways = found.setdefault(part.rank, {})
@@ -142,7 +142,7 @@ def _link(
 
 
 def _share(one: Account, counts: Callable[[str], bool]) -> float:
-    """Of its time, the parts that count."""
+    """Share of its time that the parts that count take."""
     whole = float(one.duration.sum())
     taken = sum(seconds for part, seconds in one.sums.items() if counts(part))
     return taken / whole if whole > 0 else 0.0

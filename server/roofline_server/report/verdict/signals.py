@@ -30,7 +30,7 @@ THREAD = "thread"  # spans of the training thread: docs/metrics.md
 
 
 def signals_of(view: JobView, gathered: Gathered) -> dict[int, RankSignals]:
-    """Of each rank that has steps of its own."""
+    """Signals of each rank that has steps of its own."""
     ranks = gathered.evidence
     sharing = contention(view, ranks)
     serves = any(rank.role == "ps" for rank in ranks.values())
@@ -163,9 +163,10 @@ def grown(tables: Mapping[str, Table], steps: StepEvidence, counter_set: str, na
 def grown_in_rounds(
     tables: Mapping[str, Table], steps: StepEvidence, counter_set: str, name: str
 ) -> Floats | None:
-    """The same of a worker that waits for others after its part of a round, from the end of one part to that
-    of the next. Threads are read more seldom than rounds end, so that a part would have no more of what they
-    did in a round than of its time; but who waits does next to nothing."""
+    """What a counter of ns grew, seconds, in each round of a worker that waits for others after its part of
+    one, from the end of one part to that of the next. Threads are read more seldom than rounds end, so that a
+    part would have no more of what they did in a round than of its time; but who waits does next to
+    nothing."""
     table = tables.get(f"steps_{counter_set}", {})
     if not rows(table) or f"{name}.end" not in table:
         return None

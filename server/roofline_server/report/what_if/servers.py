@@ -30,7 +30,7 @@ MOST_UNSURE = 0.5
 def with_servers(
     view: JobView, gathered: Gathered, serving: Served, change: JobChange, bandwidth: float | None
 ) -> Prediction:
-    """Of a step of a worker. bandwidth: of the links, byte/s."""
+    """Prediction for a step of a worker. bandwidth: of the links, byte/s."""
     rate, cycle = serving.rate, serving.cycle
     in_use = {n: use.demand.low for n, use in serving.uses.items() if use.demand is not None}
     if cycle is None or len(in_use) < len(serving.uses):

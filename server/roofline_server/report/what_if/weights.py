@@ -27,6 +27,6 @@ def share_of_weights(view: JobView, signals: Mapping[int, RankSignals], numbers:
 
 
 def mean(columns: Iterable[Floats | None]) -> float | None:
-    """Of the means of each; None: nothing is known."""
+    """Mean of the means of each; None: nothing is known."""
     means = [float(np.nanmean(c)) for c in columns if c is not None and not np.isnan(c).all()]
     return float(np.mean(means)) if means else None

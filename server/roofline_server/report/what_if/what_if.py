@@ -65,22 +65,22 @@ def what_if(view: JobView, asked: WhatIfQuery) -> WhatIf:
     now = _known(training, serving)
     change, words = _change(asked, now)
     if not now.step:
-        found = unknown(texts.NO_STEPS)
+        prediction = unknown(texts.NO_STEPS)
     elif asked.fix:
-        found = fix(view, gathered, serving, asked.fix)
+        prediction = fix(view, gathered, serving, asked.fix)
     elif serving.servers:
-        found = with_servers(view, gathered, serving, change, asked.bandwidth)
+        prediction = with_servers(view, gathered, serving, change, asked.bandwidth)
     elif gathered.mode == "asynchronous":
-        found = unknown(texts.INDEPENDENT)
+        prediction = unknown(texts.INDEPENDENT)
     else:
-        found = synchronous(view, gathered, change, asked.bandwidth)
-    if found.steps is not None and now.step and not asked.fix:
-        found = found._replace(steps=_of_another_run(found.steps, now, change))
-    if asked.fix and found.steps is not None and _does_more(view, gathered, training, asked.fix):
-        found = found._replace(notes=[*found.notes, texts.NO_RATE], no_rate=reasons.LESS_WORK)
+        prediction = synchronous(view, gathered, change, asked.bandwidth)
+    if prediction.steps is not None and now.step and not asked.fix:
+        prediction = prediction._replace(steps=_of_another_run(prediction.steps, now, change))
+    if asked.fix and prediction.steps is not None and _does_more(view, gathered, training, asked.fix):
+        prediction = prediction._replace(notes=[*prediction.notes, texts.NO_RATE], no_rate=reasons.LESS_WORK)
     if left:
-        found = found._replace(notes=[*found.notes, texts.left_out(left)])
-    return _answer(view.job, gathered.mode, words, now, change, found)
+        prediction = prediction._replace(notes=[*prediction.notes, texts.left_out(left)])
+    return _answer(view.job, gathered.mode, words, now, change, prediction)
 
 
 def _does_more(view: JobView, gathered: Gathered, training: Sequence[RankEvidence], fixed: str) -> bool:

@@ -28,6 +28,6 @@ class Allowances:
         return True
 
     def give_back(self, who: Hashable) -> None:
-        """One that was taken was not brought after all."""
+        """Give back what was taken and not brought after all."""
         left, since = self._left[who]
         self._left[who] = left + 1, since

@@ -101,7 +101,7 @@ class NameIds:
             self._described |= new
 
     def rank_ids(self, keys: Sequence[RankKey], node: int | None = None) -> list[int]:
-        """Of ranks, in order. node: that names them. Raises BadBatch where it names too many."""
+        """Ids of ranks, in order. node: that names them. Raises BadBatch where it names too many."""
         with self._lock:
             new = [key for key in dict.fromkeys(keys) if key not in self._ranks]
             self._count(node, "ranks", len(new))
@@ -138,7 +138,7 @@ class NameIds:
         return span in known
 
     def kernel_ids(self, kinds: Sequence[KernelKind], node: int | None = None) -> list[int]:
-        """Of kernels, in order, likewise."""
+        """Ids of kernels, in order. node: that names them. Raises BadBatch where it names too many."""
         with self._lock:
             new = [kind for kind in dict.fromkeys(kinds) if kind not in self._kernels]
             self._count(node, "kernels", len(new))

@@ -47,12 +47,12 @@ class Names:
             return nodes, ranks, kernels
 
     def metrics(self) -> dict[tuple[str, str], Metric]:
-        """By (counter set, name), as they were first described."""
+        """Metrics by (counter set, name), as they were first described."""
         with self._engine.connect() as db:
             return {(r.counter_set, r.name): _metric(r) for r in db.execute(sa.select(METRIC))}
 
     def job_metrics(self) -> dict[str, dict[tuple[str, str], Metric]]:
-        """The same by job, of jobs that describe them otherwise."""
+        """Metrics by job, of jobs that describe them otherwise than `metrics` has them."""
         found: dict[str, dict[tuple[str, str], Metric]] = {}
         with self._engine.connect() as db:
             for r in db.execute(sa.select(JOB_METRIC)):

@@ -14,7 +14,7 @@ MAX_OWNERS = 64  # of a run
 
 
 class Owners:
-    """Of all runs. Thread-safe."""
+    """The owners of all runs. Thread-safe."""
 
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog

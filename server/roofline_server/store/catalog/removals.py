@@ -49,7 +49,7 @@ class Removals:
             return [Extent(*r[:4], int(r[4] or 0)) for r in found]
 
     def stored_bytes(self) -> int:
-        """Of all segments and all reports that are kept."""
+        """Bytes of all segments and all reports that are kept."""
         sizes = (SEGMENT.c.bytes, sa.func.length(KEPT_REPORT.c.data))
         with self._engine.connect() as db:
             return sum(int(db.execute(sa.select(sa.func.sum(size))).scalar() or 0) for size in sizes)
@@ -74,7 +74,7 @@ class Removals:
         return Removed(CutLevel(row.level), *row[2:]) if row else None
 
     def all_removed(self, job: str = "") -> dict[str, Removed]:
-        """Of jobs of which something was."""
+        """What was removed of each job of which something was."""
         query = sa.select(REMOVED).where(_is(REMOVED.c.job, job))
         with self._engine.connect() as db:
             found = {r.job: Removed(CutLevel(r.level), *r[2:]) for r in db.execute(query)}

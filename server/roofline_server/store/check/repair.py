@@ -45,42 +45,42 @@ def repair(root: Path, catalog_url: str = "", origin_of: Origin | None = None) -
 
 
 def _repair(root: Path, catalog_url: str, origin_of: Origin | None) -> Repaired:
-    found = Repaired([], [])
+    repaired = Repaired([], [])
     if (root / INBOX).exists() and (why := integrity(root / INBOX)):
         raise Unavailable(
             f"{root / INBOX} is damaged ({why}): put it back from a backup together with {CATALOG}; or move "
             "it away, and the batches that were not in segments/ yet are lost"
         )
     if not catalog_url:
-        _mend_catalog(root, found)
+        _mend_catalog(root, repaired)
     catalog = Catalog(catalog_url or sqlite_url(root / CATALOG))
     try:
         inbox = Inbox(root / INBOX)
         try:
-            _join(root, catalog, inbox, found)
+            _join(root, catalog, inbox, repaired)
             end_taking(root, catalog)
-            _mend_inbox(root, catalog, inbox, found)
+            _mend_inbox(root, catalog, inbox, repaired)
             for path in sorted((root / CATALOGS).glob("*.db*")):
                 if (
                     not path.name.endswith(("-wal", "-shm"))
                     and not integrity(path)
                     and copy_of(path).identity
                 ):
-                    _adopt(root, catalog, inbox, path, found)
+                    _adopt(root, catalog, inbox, path, repaired)
             if not catalog_url and (copy := sound_copy(root)) and (root / QUARANTINE).exists():
                 # Files that were sealed after the copy was made, from which the catalog has been rebuilt.
                 younger = adopt(root, catalog, inbox, copy).done
-                found.done.extend(younger)
+                repaired.done.extend(younger)
                 if younger:
                     catalog.copy(root / COPY)
             if origin_of is not None:
-                take_again(catalog, inbox, origin_of, found)
+                take_again(catalog, inbox, origin_of, repaired)
         finally:
             inbox.close()
-        _mend_segments(root, catalog, found)
+        _mend_segments(root, catalog, repaired)
     finally:
         catalog.close()
-    return found
+    return repaired
 
 
 def _mend_catalog(root: Path, found: Repaired) -> None:

@@ -284,7 +284,7 @@ class Inbox:
             self._db.execute("insert into sqlite_sequence (name, seq) values ('batch', ?)", (last_id,))
 
     def ids(self) -> list[int]:
-        """Of all that is here."""
+        """Ids of all rows that are here."""
         with self._lock:
             return [row[0] for row in self._db.execute("select id from batch")]
 
@@ -296,7 +296,7 @@ class Inbox:
                 yield entry
 
     def read(self, last_id: int) -> Iterator[tuple[Entry, bool]]:
-        """The same rows and the damaged ones, and whether each is as it was written."""
+        """Every row above this id, in order, the damaged ones too, and whether each is as it was written."""
         query = f"select {_COLUMNS} from batch where id > ? order by id limit ?"
         while True:
             with self._lock:
@@ -320,13 +320,13 @@ class Inbox:
             self._db.executemany(copied, [(id,) for id in ids])
 
     def damaged(self) -> list[DamagedRow]:
-        """Those that were set apart."""
+        """The damaged rows that were set apart."""
         with self._lock:
             found = self._db.execute(f"select {_COLUMNS} from damaged order by id").fetchall()
         return [_set_apart(Entry(*said), crc32) for *said, crc32 in found]
 
     def sound_apart(self) -> list[Entry]:
-        """Those of them that are as they were written."""
+        """The rows that were set apart and are as they were written."""
         with self._lock:
             found = self._db.execute(f"select {_COLUMNS} from damaged order by id").fetchall()
         return [Entry(*said) for *said, crc32 in found if _set_apart(Entry(*said), crc32).is_sound]

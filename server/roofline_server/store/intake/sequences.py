@@ -30,7 +30,7 @@ class Numbers(NamedTuple):
         return at < 0 or sequence > self.gaps[at][1]
 
     def with_kept(self, sequence: int) -> Numbers:
-        """The same after a number was kept that `has` did not have."""
+        """These numbers and one more that was kept, which `has` did not have."""
         if sequence == self.highest + 1:
             return self._replace(highest=sequence)
         if sequence > self.highest:

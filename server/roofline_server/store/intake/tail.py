@@ -111,7 +111,7 @@ class Tail:
         return found
 
     def reported(self, ranks: Mapping[int, RankKey]) -> dict[int, RankKey]:
-        """Those of these ranks that are in a batch that was kept."""
+        """The ranks, of these, that are in a batch that was kept."""
         return {rank: key for rank, key in ranks.items() if self._processes.has_rank(rank)}
 
     def lifetimes_of(self, ranks: Collection[int]) -> dict[Incarnation, Lifetime]:

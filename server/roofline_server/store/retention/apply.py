@@ -52,7 +52,7 @@ class Done(NamedTuple):
 
 
 class Retention:
-    """Of one data directory. One thread at a time applies."""
+    """What is removed from one data directory. One thread at a time applies."""
 
     def __init__(
         self,

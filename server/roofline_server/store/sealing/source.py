@@ -30,7 +30,7 @@ class Task(NamedTuple):
 
 
 class SealingSource:
-    """Of one sealing. Every public method may be called from another process."""
+    """What one sealing needs of the server. Every public method may be called from another process."""
 
     def __init__(
         self,

@@ -51,7 +51,7 @@ class MergeLimit(NamedTuple):
 
 
 class Compaction:
-    """That of one sealing: all jobs together are given MOST_BYTES."""
+    """What is merged at one sealing: all jobs together are given MOST_BYTES."""
 
     def __init__(self, root: Path, number: int, identity: StoreIdentity = UNKNOWN_STORE) -> None:
         self._root, self._number, self._identity = root, number, identity

@@ -53,7 +53,7 @@ class Segment(NamedTuple):
 
     @property
     def number(self) -> int:
-        """Of the sealing that brought its first rows: segments of a dataset are read in this order."""
+        """Number of the sealing that brought its first rows: segments of a dataset are read in this order."""
         return int(Path(self.path).stem.partition("-")[0])
 
 

@@ -21,7 +21,7 @@ class Lease:
 
 
 class Leases:
-    """Those of one data directory. Thread-safe."""
+    """The leases of one data directory. Thread-safe."""
 
     def __init__(self, root: Path) -> None:
         self._root = root

@@ -54,7 +54,8 @@ class Reader:
         columns: Sequence[str] | None = None,
         digested: Collection[str] = (),
     ) -> list[RowSource]:
-        """The same, to be put together with others. digested: columns of which there should be digests."""
+        """All rows of these segments, to be put together with others. digested: columns of which there should
+        be digests."""
         found: list[RowSource] = []
         for segment in segments:
             if segment.rows:
@@ -102,11 +103,11 @@ class Reader:
         return {}
 
     def stamps(self, segments: Iterable[Segment]) -> tuple[tuple[int, int], ...]:
-        """Of each file its size and when it was written: what was read of it holds as long as these do."""
+        """Size of each file and when it was written: what was read of it holds as long as these do."""
         return tuple(_stamp(self._root / segment.path) for segment in segments)
 
     def damaged_of(self, segments: Iterable[Segment]) -> dict[str, int]:
-        """Of these segments those that were found to be damaged or missing: path -> rows."""
+        """Segments, of these, that were found to be damaged or missing: path -> rows."""
         return {segment.path: segment.rows for segment in segments if segment.path in self.damaged}
 
     @contextlib.contextmanager

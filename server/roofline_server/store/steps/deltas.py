@@ -76,7 +76,7 @@ class Deltas:
         return min(progress.resume_ns, began) - self.margin_ns(job)
 
     def needed(self, segments: Iterable[Segment], since_ns: int) -> dict[str, list[Segment]]:
-        """Those of raw data that have any from then on, by dataset."""
+        """The segments of raw data that have any from then on, by dataset."""
         found: dict[str, list[Segment]] = {}
         for segment in segments:
             if segment.end_ns >= since_ns and not segment.is_derived:
@@ -172,7 +172,7 @@ class Deltas:
     def lifetimes_of(
         self, job: str, lifetimes: Mapping[Incarnation, Lifetime]
     ) -> dict[Incarnation, Lifetime]:
-        """Those of these that are of processes of a job."""
+        """The lifetimes, of these, that are of processes of a job."""
         ranks = self._name_ids.ranks_of(job)
         return {who: life for who, life in lifetimes.items() if who.rank in ranks}
 
@@ -194,8 +194,8 @@ class Deltas:
         ranks: Collection[int],
         needed: Needed | None = None,
     ) -> dict[str, Table]:
-        """The same tables as step deltas, in windows of equal time, of these ranks; without those in which
-        nothing is counted. needed: see `Store.view`."""
+        """Tables of step deltas in windows of equal time, of these ranks; without those in which nothing is
+        counted. needed: see `Store.view`."""
 
         def wanted(name: str, metrics: Sequence[Metric], count: int) -> Iterator[Sequence[Metric]]:
             return in_shares([m for m in metrics if _is_needed(name, m, needed)], count)

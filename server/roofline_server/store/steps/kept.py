@@ -64,7 +64,7 @@ class Kept:
 
     @property
     def bytes(self) -> int:
-        """Of memory that its tables take."""
+        """Bytes of memory that its tables take."""
         tables = [*(table for _, table in list(self._tables.values())), *(self.new or {}).values()]
         each = {id(one): one for table in tables for one in table.values()}
         each |= {id(one): one for one in self._by_rank.orders}
@@ -72,7 +72,7 @@ class Kept:
 
 
 class KeptSteps:
-    """Of one data directory. Thread-safe."""
+    """Steps of one data directory that are kept for the next question. Thread-safe."""
 
     def __init__(self, most_bytes: int = MOST_BYTES, now: Callable[[], float] = time.monotonic) -> None:
         self._most_bytes, self._now = most_bytes, now

@@ -14,13 +14,10 @@ import pytest
 from roofline_agent.hooks.jax import calls
 from roofline_agent.hooks.jax.programs import JaxExecutable, JaxFunction
 
-from .test_costs import array as variable
-from .test_costs import program
-from .test_programs import JAX, Array
-from .test_steps import Marker
+from .doubles import JAX, Array, RecordingMarker, program, variable
 
 
-class Noting(Marker):
+class Noting(RecordingMarker):
     """A marker of which an error is an error."""
 
     def like(self, signature: Any) -> int:

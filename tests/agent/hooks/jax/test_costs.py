@@ -8,11 +8,9 @@ from typing import Any
 import pytest
 from roofline_agent.hooks.jax.costs import cost_of, scanned_or_merged
 
+from .doubles import program, variable
+
 PRODUCT = 2 * 4 * 5 * 6
-
-
-def array(*shape: int, dtype: str = "float32") -> Made:
-    return Made(aval=Made(shape=shape, dtype=dtype))
 
 
 def product(dtype: str = "float32") -> Made:
@@ -20,17 +18,13 @@ def product(dtype: str = "float32") -> Made:
     return Made(
         primitive=Made(name="dot_general"),
         params={"dimension_numbers": (((1,), (0,)), ((), ()))},
-        invars=[array(4, 5, dtype=dtype), array(5, 6, dtype=dtype)],
-        outvars=[array(4, 6, dtype=dtype)],
+        invars=[variable(4, 5, dtype=dtype), variable(5, 6, dtype=dtype)],
+        outvars=[variable(4, 6, dtype=dtype)],
     )
 
 
 def equation(name: str, invars: Any = (), outvars: Any = (), **params: Any) -> Made:
     return Made(primitive=Made(name=name), params=params, invars=list(invars), outvars=list(outvars))
-
-
-def program(*equations: Made, invars: Any = ()) -> Made:
-    return Made(jaxpr=Made(eqns=list(equations), invars=list(invars)))
 
 
 def test_xla_says_what_a_program_without_loops_costs() -> None:
@@ -104,7 +98,7 @@ def test_custom_kernels_are_named() -> None:
 
 
 def test_first_dimension_that_a_loop_goes_over_is_not_of_examples() -> None:
-    x = array(8, 4)
+    x = variable(8, 4)
     loop = equation("scan", [x], jaxpr=program(), length=8, num_consts=0, num_carry=0)
     assert scanned_or_merged(program(loop, invars=[x]), [0])
     constant = equation("scan", [x], jaxpr=program(), length=8, num_consts=1, num_carry=0)
@@ -113,9 +107,9 @@ def test_first_dimension_that_a_loop_goes_over_is_not_of_examples() -> None:
 
 @pytest.mark.parametrize(("shape", "merged"), [((8, 2, 2), False), ((32,), True), ((2, 4, 4), True)])
 def test_first_dimension_that_is_merged_is_not_of_examples(shape: tuple[int, ...], merged: bool) -> None:
-    x = array(8, 4)
-    y = array(8, 4, dtype="bfloat16")
+    x = variable(8, 4)
+    y = variable(8, 4, dtype="bfloat16")
     cast = equation("convert_element_type", [x], [y])
-    inner = program(cast, equation("reshape", [y], [array(*shape)]), invars=[x])
-    outer = array(8, 4)
+    inner = program(cast, equation("reshape", [y], [variable(*shape)]), invars=[x])
+    outer = variable(8, 4)
     assert scanned_or_merged(program(equation("jit", [outer], jaxpr=inner), invars=[outer]), [0]) is merged

@@ -12,18 +12,7 @@ from roofline_agent.hooks.jax import calls
 from roofline_agent.hooks.jax.programs import LOOKS, MOST_PROGRAMS, JaxExecutable, JaxFunction
 from roofline_agent.hooks.jax.steps import MOST_HELD
 
-from .test_costs import array as variable
-from .test_costs import program
-
-
-class Array:
-    """A result that is ready."""
-
-    def __init__(self, *shape: int) -> None:
-        self.shape, self.dtype, self.size = shape, "float32", len(shape)
-
-    def is_ready(self) -> bool:
-        return True
+from .doubles import JAX, Array, program, variable
 
 
 class Traced(Made):
@@ -43,18 +32,6 @@ class Marker:
 
     def failed(self, hook: str) -> None:
         raise AssertionError(hook) from sys.exc_info()[1]
-
-
-def leaves(tree: Any) -> list[Any]:
-    if isinstance(tree, (tuple, list)):
-        return [leaf for part in tree for leaf in leaves(part)]
-    return leaves(list(tree.values())) if isinstance(tree, dict) else [tree]
-
-
-JAX: Any = Made(
-    process_count=lambda: 1,
-    tree_util=Made(tree_leaves=leaves, tree_flatten_with_path=lambda out: ([((), out)], None)),
-)
 
 
 def compiled(*arguments: Any, jaxpr: Any = None) -> JaxExecutable:

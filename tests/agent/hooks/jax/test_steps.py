@@ -14,6 +14,8 @@ from roofline_agent.hooks.jax.leader import MOST_EARLY, PATIENCE
 from roofline_agent.hooks.jax.steps import JaxSteps
 from roofline_agent.hooks.tracing import NEVER
 
+from .doubles import RecordingMarker
+
 
 class Result:
     """An array that may not be there yet."""
@@ -32,57 +34,11 @@ class Deleted:
         raise RuntimeError("deleted")
 
 
-class Marker:
-    """A marker that remembers."""
-
-    def __init__(self) -> None:
-        self.borders: list[tuple[int, int, int | None]] = []  # number, end, begin if it is another
-        self.examples: list[int | None] = []
-        self.spans_sent: list[tuple[str, int, int]] = []
-        self.executed: list[tuple[int, int, int]] = []
-        self.covered: list[tuple[int, int]] = []
-        self.facts: dict[str, object] = {}
-        self.tracing = SimpleNamespace(at=NEVER, records=False, is_due=False)
-        self.stalls: list[tuple[int, int]] = []
-        self.profiler_of = ""
-        self.more = False
-        self.older: list[int] = []  # steps behind which nothing may be begun
-
-    def traces_with(self, framework: str) -> None:
-        self.profiler_of = framework
-
-    def take_stall(self) -> tuple[int, int] | None:
-        return self.stalls.pop() if self.stalls else None
-
-    def over(self, number: int, now: int) -> Any:
-        """What the thread had in its steps is not known."""
-
-    def layout(self, *_: Any) -> None:
-        """Every step is sent by itself."""
-
-    def border(
-        self, number: int, examples: int | None, time_ns: int, like: int = 0, begin_ns: int | None = None
-    ) -> None:
-        self.borders.append((number, time_ns, begin_ns))
-        self.older += [number] * self.more
-        self.examples.append(examples)
-
-    def spans(self, spans: Any) -> None:
-        self.spans_sent += [span[:3] for span in spans]
-
-    def calls(self, calls: Any, begin_ns: int, through_ns: int) -> None:
-        self.executed += calls
-        self.covered.append((begin_ns, through_ns))
-
-    def fact(self, name: str, value: object) -> None:
-        self.facts[name] = value
-
-
 class Training:
     """Calls of compiled functions, at times of our own."""
 
     def __init__(self) -> None:
-        self.marker = Marker()
+        self.marker = RecordingMarker()
         self.steps = JaxSteps(self.marker)  # type: ignore[arg-type]
         self.train = self.program("train", 100, feeds_back=True)
 

@@ -21,7 +21,7 @@ from roofline_agent.hooks.tf import steps as tf_steps
 from roofline_agent.hooks.tf.steps import Steps
 from roofline_step._thread import StepCounts
 
-from .test_steps import LayoutMarker, WindowMarker
+from .doubles import LayoutMarker, WindowMarker
 
 MS = 1_000_000
 

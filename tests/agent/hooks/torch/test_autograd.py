@@ -3,48 +3,13 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 from roofline_agent.hooks.torch import autograd as torch_autograd
 from roofline_agent.hooks.torch.phases import BACKWARD, COMMUNICATE
 from roofline_agent.hooks.torch.recorder import Recorder
 
-from ..doubles import RecordingMarker
-
-
-class Engine:
-    """Autograd as far as the hook sees it: final callbacks run in the order they were queued."""
-
-    def __init__(self) -> None:
-        self.ran: list[str] = []
-        self.callbacks: list[Any] = []
-        self.hooks: list[Any] = []
-        engine = self
-
-        class Variable:
-            _execution_engine = engine
-
-        self.module = SimpleNamespace(Variable=Variable, backward=self.backward)
-
-    def queue_callback(self, callback: Any) -> None:
-        self.callbacks.append(callback)
-
-    def register_prehook(self, hook: Any) -> Any:
-        self.hooks.append(hook)
-        return SimpleNamespace(remove=lambda: self.hooks.remove(hook))
-
-    def backward(self, tensors: Any, fail: bool = False, inner: Any = None) -> str:
-        for hook in self.hooks:
-            assert hook(()) is None, "gradients stay what they are"
-        if inner:
-            inner()
-        if fail:
-            raise ValueError("as it was")
-        self.queue_callback(lambda: self.ran.append("ddp"))
-        while self.callbacks:
-            self.callbacks.pop(0)()
-        return "result"
+from ..doubles import Engine, RecordingMarker
 
 
 @pytest.fixture

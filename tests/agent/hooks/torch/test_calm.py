@@ -23,11 +23,18 @@ from roofline_agent.hooks.torch.ddp import ALWAYS
 from roofline_agent.hooks.torch.recorder import recorder
 from roofline_step._thread import StepCounts
 
-from ..doubles import RecordingMarker, grad_is, optimizer_module, tensor
-from .test_autograd import Engine
-from .test_data import loader_module
-from .test_ddp import ddp_module
-from .test_recorder import DeferringMarker, EveryThird, LayoutMarker
+from ..doubles import (
+    DeferringMarker,
+    Engine,
+    EveryThird,
+    LayoutMarker,
+    RecordingMarker,
+    ddp_module,
+    grad_is,
+    loader_module,
+    optimizer_module,
+    tensor,
+)
 
 MS = 1_000_000
 

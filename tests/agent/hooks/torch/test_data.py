@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -11,7 +10,7 @@ from roofline_agent.hooks.torch import data as torch_data
 from roofline_agent.hooks.torch.phases import FETCHED, INPUT, INPUTS
 from roofline_agent.hooks.torch.recorder import Recorder
 
-from ..doubles import RecordingMarker, grad_is, tensor
+from ..doubles import RecordingMarker, loader_module, tensor
 
 
 class Ragged:
@@ -20,19 +19,6 @@ class Ragged:
     @property
     def shape(self) -> Any:
         raise RuntimeError("NestedTensorImpl doesn't support sizes")
-
-
-def loader_module() -> Any:
-    class _BaseDataLoaderIter:
-        def __init__(self, *sizes: int) -> None:
-            self.sizes = list(sizes)
-
-        def __next__(self) -> Any:
-            if not self.sizes:
-                raise StopIteration
-            return tensor(self.sizes.pop(0))
-
-    return SimpleNamespace(_BaseDataLoaderIter=_BaseDataLoaderIter, torch=grad_is(True))
 
 
 def test_fetches_are_input_and_make_examples(marker: RecordingMarker, record: Recorder) -> None:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from types import MappingProxyType, SimpleNamespace
-from typing import Any
+from types import SimpleNamespace
 
 import pytest
 from roofline_agent.hooks.torch import ddp as torch_ddp
 from roofline_agent.hooks.torch.recorder import Recorder
 
-from ..doubles import RecordingMarker, grad_is, parameter, tensor, use
+from ..doubles import RecordingMarker, ddp_module, parameter, tensor, use
 
 
 def test_ddps_times_become_one_reduction() -> None:
@@ -19,28 +17,6 @@ def test_ddps_times_become_one_reduction() -> None:
     assert torch_ddp.reduced({**data, **times}, 1_000_000) == (500, 900, 400, 2)
     assert torch_ddp.reduced(data, 0) is None
     assert torch_ddp.reduced(times, 0) is None
-
-
-def ddp_module(logged: Mapping[str, Any] = MappingProxyType({})) -> Any:
-    """logged: what DDP tells of its last reduction but one, as it is when it is asked."""
-
-    class DistributedDataParallel:
-        require_backward_grad_sync = True
-        bucket_bytes_cap = 25 * 2**20
-
-        def __init__(self, module: Any) -> None:
-            self.module = module
-
-        def forward(self, *inputs: Any, **kwargs: Any) -> Any:
-            return inputs
-
-        def _set_ddp_runtime_logging_sample_rate(self, rate: int) -> None:
-            self.rate = rate
-
-        def _get_ddp_logging_data(self) -> Mapping[str, Any]:
-            return logged
-
-    return SimpleNamespace(DistributedDataParallel=DistributedDataParallel, torch=grad_is(True))
 
 
 def test_ddp_reports_what_it_reduces_and_waits_only_when_it_will(

@@ -17,8 +17,7 @@ from roofline_agent.hooks.torch import scaler as torch_scaler
 from roofline_agent.hooks.torch.phases import BACKWARD, OPTIMIZER
 from roofline_agent.hooks.torch.recorder import Recorder, recorder
 
-from ..doubles import RecordingMarker, during, optimizer_module
-from .test_recorder import DeferringMarker
+from ..doubles import DeferringMarker, RecordingMarker, during, optimizer_module
 
 
 def test_an_optimizers_step_is_a_step(marker: RecordingMarker) -> None:

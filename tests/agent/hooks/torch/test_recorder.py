@@ -22,9 +22,8 @@ from roofline_agent.hooks.torch.phases import (
     thinned,
 )
 from roofline_agent.hooks.torch.recorder import Recorder, recorder
-from roofline_step._thread import StepCounts
 
-from ..doubles import DataIterator, RecordingMarker, during, step
+from ..doubles import DataIterator, DeferringMarker, EveryThird, LayoutMarker, RecordingMarker, during, step
 
 
 def test_phases_of_a_plain_step(record: Recorder, marker: RecordingMarker) -> None:
@@ -144,27 +143,6 @@ def test_phases_never_overlap(acts: list[tuple[str, int]]) -> None:
     record.stepped(now)
     spans = marker.phases
     assert all(before[2] <= after[1] for before, after in pairwise(spans))
-
-
-class LayoutMarker(RecordingMarker):
-    """Takes steps that are alike as what they stand for."""
-
-    layouts_sent = 0
-
-    def layout(self, marks: int, names: Any, places: Any, like: int = 0) -> Any:  # type: ignore[override]
-        def say(number: int, examples: int | None, times: list[int]) -> bool:
-            at, *of_spans = (times[place] for place in places)
-            pairs = zip(of_spans[::2], of_spans[1::2], strict=True)
-            self.spans([(name, *pair, None, 1) for name, pair in zip(names, pairs, strict=True)])
-            self.border(number, examples, at, like)
-            return True
-
-        assert marks == 1
-        return say
-
-    def send_layout(self, layout: Any, number: int, examples: int | None, times: list[int]) -> bool:
-        self.layouts_sent += 1
-        return layout(number, examples, times)  # type: ignore[no-any-return]
 
 
 def act_out(record: Recorder, acts: list[str], now: int) -> int:
@@ -410,21 +388,6 @@ def test_border_is_sent_whatever_fails_in_the_step(
     assert [number for number, *_ in marker.borders] == [0, 1]
 
 
-class DeferringMarker(RecordingMarker):
-    """One that wants a border at once now and then."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.calls: list[Any] = []
-
-    def defers(self, call: Any) -> bool:
-        self.calls.append(call)
-        return True
-
-    def deferred_to(self) -> int:
-        return (len(self.borders) // 8 + 1) * 8
-
-
 ACTS = st.lists(st.sampled_from(["step", "slow step", "evaluation", "forget", "collective"]), max_size=40)
 
 
@@ -470,17 +433,6 @@ def test_short_steps_are_deferred() -> None:
     assert len(marker.borders) < 7
     record.settle()  # whatever looks at the phases finds them as they are
     assert len(marker.borders) == 7
-
-
-class EveryThird:
-    """An account that measures steps 2, 5, 8, ..."""
-
-    on = False
-    next = 2
-
-    def over(self, number: int, now: int) -> StepCounts:
-        self.next = number + 3
-        return StepCounts(("thread.run.step",), (number,), now - 1)
 
 
 def test_measured_steps_are_deferred_too_and_keep_their_counts() -> None:

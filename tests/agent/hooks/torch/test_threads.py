@@ -14,9 +14,7 @@ from roofline_agent.hooks.torch.phases import BACKWARD
 from roofline_agent.hooks.torch.recorder import Recorder
 from roofline_agent.hooks.torch.threads import SURE
 
-from ..doubles import RecordingMarker, optimizer_module
-from .test_autograd import Engine
-from .test_data import loader_module
+from ..doubles import Engine, RecordingMarker, loader_module, optimizer_module
 
 
 class Training:

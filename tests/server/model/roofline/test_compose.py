@@ -14,7 +14,8 @@ from roofline_server.model.roofline.traffic_parts import traffic, work_and_memor
 from roofline_server.records import ABSENT
 from roofline_server.sentences.breakdowns import accesses, wider_vectors
 
-from .test_summary import S, evidence, ints, kernels, steps
+from ...builders import S
+from ..evidence import evidence, ints, kernels, steps
 
 P = Scope.PROCESS
 WIDE = {"f32": 512, "f64": 512}

@@ -19,7 +19,7 @@ from roofline_server.records import ABSENT
 from roofline_server.sentences import network as texts
 
 from ...builders import DRAM, PEAK_F32
-from .test_summary import NONE, evidence, ints, kernels, number, steps
+from ..evidence import NONE, evidence, ints, kernels, number, steps
 
 NET = Ceiling("net.tcp", "network", "network", "", 0, 1e9, "byte/s", 0, "", 0, peer="node2")
 NODE = limits("node1", "", [PEAK_F32, DRAM, NET], "f32")

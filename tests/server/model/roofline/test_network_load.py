@@ -14,7 +14,7 @@ from roofline_server.sentences import network as texts
 from roofline_server.sentences.rooflines import no_network_ceiling
 
 from ...builders import DRAM, PEAK_F32
-from .test_summary import NONE, evidence, ints
+from ..evidence import NONE, evidence, ints
 
 NET = Ceiling("net.tcp", "network", "network", "", 0, 2.5e9, "byte/s", 0, "", 0, peer="node2")
 ALONE = network.LocalShare()

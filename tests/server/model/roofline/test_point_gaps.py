@@ -8,7 +8,7 @@ from roofline_server.model.roofline.summary import summarize
 from roofline_server.sentences import points as texts
 
 from ...builders import DRAM, PEAK_F32
-from .test_summary import evidence, ints, kernels, of
+from ..evidence import evidence, ints, kernels, of
 
 NODE = limits("node1", "", [PEAK_F32, DRAM], "f32")
 

@@ -14,7 +14,7 @@ from roofline_server.model.roofline.summary import summarize
 from roofline_server.sentences import points as texts
 
 from ...builders import DRAM, PEAK_F32, S
-from .test_summary import TEN, evidence, ints, kernels, of
+from ..evidence import TEN, evidence, ints, kernels, of
 
 NET = Ceiling("net.tcp", "network", "network", "", 0, 1e9, "byte/s", 0, "", 0)
 NODE = limits("node1", "", [PEAK_F32, DRAM, NET], "f32")

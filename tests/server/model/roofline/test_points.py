@@ -26,7 +26,7 @@ from roofline_server.model.roofline.summary import placed, summarize
 from roofline_server.records import ABSENT
 
 from ...builders import DRAM, PEAK_F32
-from .test_summary import evidence, ints, kernels, number, of, steps
+from ..evidence import evidence, ints, kernels, number, of, steps
 
 GIB = 2.0**30
 NODE1 = limits("node1", "", [PEAK_F32, DRAM], "f32")

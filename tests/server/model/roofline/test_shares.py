@@ -12,7 +12,7 @@ from roofline_server.model.roofline.traffic_parts import traffic, work_and_memor
 from roofline_server.sentences import origins, points, reasons
 
 from ...builders import DRAM, PEAK_F32
-from .test_summary import NODE1, NONE, evidence, ints, kernels, number, of
+from ..evidence import NODE1, NONE, evidence, ints, kernels, number, of
 
 P = Scope.PROCESS
 GPU = limits(

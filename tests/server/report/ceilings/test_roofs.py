@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -18,9 +18,9 @@ from roofline_server.sentences import rooflines as texts
 from roofline_server.store.store import Store
 from roofline_server.store.view import JobView
 
-from ...builders import DRAM, PEAK_F32, PEAK_F64, UNIX, Node, S, rank, training
+from ...builders import DRAM, PEAK_F32, PEAK_F64
+from ..nodes import A, B, job_on, number_of
 
-A, B = Node("a", UNIX, "hosta"), Node("b", UNIX + 77 * S, "hostb")
 L3 = DRAM._replace(name="l3.read", level="l3", operation="read", value=4e11)
 NETWORK = Ceiling("net.tcp", "network", "network", "", 0, 1e9, "byte/s", 0, "", 0, peer="hostb")
 LAUNCH = Ceiling("launch", "overhead", "", "", 0, 4e-6, "s", 0, "", 0)
@@ -32,23 +32,6 @@ def gpu(number: int, peak: float = 1e13, bandwidth: float = 1e12) -> tuple[Ceili
         PEAK_F32._replace(name="peak.f32", width=0, value=peak, device=device),
         DRAM._replace(name="hbm.read", level="hbm", value=bandwidth, device=device),
     )
-
-
-def job_on(store: Store, *nodes: Node, ceilings: Iterable[Ceiling] = (PEAK_F32, DRAM)) -> JobView:
-    """A job with two workers a node, the first node's with these ceilings."""
-    for at, node in enumerate(nodes):
-        node.greet(store)
-        ranks = [rank(index=2 * at + i, pid=100 + 2 * at + i) for i in (0, 1)]
-        node.put(store, *training(ranks, batches=2, stepping=(0, 1)))
-    view = store.view("job")
-    assert view
-    first = min(view.machines)
-    machines = {**view.machines, first: view.machines[first]._replace(ceilings=tuple(ceilings))}
-    return view._replace(machines=machines)
-
-
-def number_of(view: JobView, index: int) -> int:
-    return next(number for number, key in view.ranks.items() if key.index == index)
 
 
 def of_first(view: JobView, gpu: bool = False) -> Limits:

@@ -12,7 +12,7 @@ from roofline_server.report.evidence.energy import with_gpus
 from roofline_server.sentences.origins import GPU_AND_CPUS
 from roofline_server.store.view import JobView
 
-from ...model.roofline.test_summary import NONE, evidence, kernels, number
+from ...model.evidence import NONE, evidence, kernels, number
 
 
 def joules(rank: int, instance: str, grown: float | None, counter_set: str = "gpu") -> PartTotal:

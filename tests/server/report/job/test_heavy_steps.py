@@ -6,7 +6,7 @@ from roofline_server.model.evidence import StepEvidence
 from roofline_server.report.job.heavy_steps import heavy_step_notes
 from roofline_server.sentences import notes as texts
 
-from ...model.roofline.test_summary import evidence
+from ...model.evidence import evidence
 
 MS = 10**6
 

@@ -10,7 +10,7 @@ from roofline_server.sentences import network as texts
 from roofline_server.store.store import Store
 from roofline_server.store.view import JobView
 
-from ..ceilings.test_roofs import A, B, job_on, number_of
+from ..nodes import A, B, job_on, number_of
 
 
 def told(view: JobView, index: int, peer: str, sent: float, received: float = 0.0) -> list[PartTotal]:

@@ -20,7 +20,7 @@ from roofline_server.store.store import Store
 from roofline_server.store.view import JobView
 
 from ...builders import MS, PEAK_F64, batch, open_store, rank
-from ...model.roofline.test_summary import evidence, kernels, steps
+from ...model.evidence import evidence, kernels, steps
 from ..work import CPU, GPU_F32, HBM, LAUNCH, Call, Host, kernel, run, store_of
 
 US = 1000

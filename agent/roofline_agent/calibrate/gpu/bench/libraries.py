@@ -49,7 +49,7 @@ class GpuLibrary(Protocol):
 
 
 def array_bytes(plan: Plan, free_bytes: int, l2_bytes: int | None) -> int:
-    """Of one array that must not fit into the L2; three fill a third of the memory for us at most."""
+    """Size of one array that must not fit into the L2; three fill a third of the memory for us at most."""
     least, most = plan.array_bytes
     wanted = max(least, min(most, TIMES_L2 * (l2_bytes or 0)))
     return min(wanted, int(plan.memory * free_bytes) // 9) // MIB * MIB
@@ -62,7 +62,8 @@ def described(size: int, l2_bytes: int | None) -> str:
 
 
 def sizes(plan: Plan, free_bytes: int) -> Iterator[int]:
-    """Of square matrices of 8 bytes an element, three of which fit into half of the memory; at least one."""
+    """Sizes of square matrices of 8 bytes an element, three of which fit into half of the memory; at least
+    one."""
     most = int(plan.memory * free_bytes) // 2
     return (size for size in plan.sizes if size == plan.sizes[0] or 24 * size * size < most)
 

@@ -81,12 +81,12 @@ def _units(timed: Timed, plan: Plan) -> int:
 
 
 def fastest(rates: Sequence[float], clocks: Sequence[float | None] = ()) -> Timing:
-    """Of rates: the most is the best."""
+    """A summary of rates: the most is the best."""
     return _summary(rates, max(rates), clocks)
 
 
 def shortest(seconds: Sequence[float], clocks: Sequence[float | None] = ()) -> Timing:
-    """Of times: the least is the best."""
+    """A summary of times: the least is the best."""
     return _summary(seconds, min(seconds), clocks)
 
 
