@@ -1,4 +1,4 @@
-"""What the tests of JSON schemas share: a calibrated machine, and the objects that a schema describes."""
+"""What the tests of JSON schemas share: ceilings of this machine, and the objects that a schema describes."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ from collections.abc import Iterator
 from typing import Any
 
 from roofline_agent.calibrate.calibration import Calibration, Ceiling
+from roofline_agent.machine import read_machine
 
+_HERE = read_machine()
 CALIBRATION = Calibration(
-    "node1",
-    "a CPU",
+    _HERE.host,
+    _HERE.cpu_model,
     2,
     1,
     (
