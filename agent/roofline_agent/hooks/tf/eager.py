@@ -56,7 +56,7 @@ class EagerLoop:
         signature = ("eager", len(held))
         updates = self._updates(optimizer)
         call = TrainingCall(begin_ns, end_ns, None, OPTIMIZER, since, updates, signature)
-        if steps.carries:  # gradients that functions have taken
+        if steps.carries and not held:  # gradients that functions have taken
             call = call._replace(examples=0, only_updates=True)
         steps.ended(marker, optimizer, call)
 
