@@ -7,7 +7,7 @@ from types import SimpleNamespace as Made
 import pytest
 from roofline_agent.hooks.tf.accumulation import Accumulation
 from roofline_agent.hooks.tf.eager import EagerLoop
-from roofline_agent.hooks.tf.steps import steps
+from roofline_agent.hooks.tf.steps import TrainingCall, steps
 
 
 class Optimizer:
@@ -40,3 +40,19 @@ def test_eager_loop_steps_with_the_update(monkeypatch: pytest.MonkeyPatch) -> No
         for one in optimizers:
             loop.updated(None, one, 1, 2)  # type: ignore[arg-type]
     assert seen == [0, 1, 0, 1, 1, 1, 0, 1]
+
+
+@pytest.mark.parametrize("in_functions", [False, True])
+def test_eager_update_is_of_gradients_that_functions_took_only_if_none_was_eager(
+    monkeypatch: pytest.MonkeyPatch, in_functions: bool
+) -> None:
+    seen: list[TrainingCall] = []
+    monkeypatch.setattr(steps, "ended", lambda marker, key, call: seen.append(call))
+    monkeypatch.setattr(steps, "_carried", [(32, "a micro-batch")])  # a gradient without an update, so far
+    loop, variable, optimizer = EagerLoop(), Optimizer(), object()
+    if not in_functions:
+        loop.gradient(Made(), variable, TrainingCall(1, 2), may_update=True)  # type: ignore[arg-type]
+    loop.updated(Made(), optimizer, 3, 4)  # type: ignore[arg-type]
+    assert [(call.only_updates, call.examples) for call in seen] == [
+        (in_functions, 0 if in_functions else None)
+    ]
