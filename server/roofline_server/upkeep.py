@@ -61,7 +61,7 @@ class AgeLimit:
         jump_ns = 0 if newest_ns is None else now_ns - newest_ns
         waits = now_ns < wait_until_ns <= now_ns + WAIT_NS  # a later one is of a clock that was ahead
         self.wait_until_ns = wait_until_ns if waits else now_ns + WAIT_NS if jump_ns > JUMP_NS else 0
-        self._said = ""
+        self._logged = ""
 
     def applies(self, now_ns: int, unix_ns: int) -> bool:
         """Whether data may be removed because of their age. unix_ns: what the machine's clock says now."""
@@ -76,9 +76,9 @@ class AgeLimit:
                 "the clock was set back by over a day since the server started: until it is started again it "
                 "removes nothing because of its age"
             )
-        if why and why != self._said:
+        if why and why != self._logged:
             log.warning("%s", why)
-        self._said = why
+        self._logged = why
         return not why
 
 
