@@ -80,7 +80,7 @@ def test_killed_server_loses_no_step(site: Site) -> None:
     server.wait()
     site.server("--seal", "0.5")
     assert worker.wait(timeout=60) == 0
-    wait_until(lambda: site.steps("worker:0") == 250, what="every step is there")
+    wait_until(lambda: site.worked("worker:0", 250), what="every step is there")
     report = site.report()
     seen = values(report, "worker:0")
     assert seen["steps"] == 250
@@ -129,6 +129,7 @@ def test_agent_that_starts_late_picks_up_a_running_rank(site: Site) -> None:
     worker.terminate()
     worker.wait(timeout=60)
     assert "nothing is recorded until" in site.log("worker0.log")
+    wait_until(lambda: site.worked("worker:0", site.steps("worker:0")), what="the work of its steps arrives")
     assert values(site.report(), "worker:0")["flops_per_step"] == FLOPS
 
 
