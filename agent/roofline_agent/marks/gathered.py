@@ -57,7 +57,7 @@ class Gathered:
         self._shapes: set[KernelShape] = set()
         self._steps: dict[tuple[Rank, StepForm], list[bytes]] = {}
         self._covered: dict[Rank, tuple[int, int]] = {}
-        self._refused: dict[str, int] = {}
+        self._refused: dict[tuple[Rank | None, str], int] = {}
 
     @property
     def is_half_full(self) -> bool:
@@ -73,18 +73,19 @@ class Gathered:
             if numbers:
                 received.steps.append(StepRows(rank, form, numbers))
             if wrong:
-                self.refuse(OUT_OF_RANGE, wrong)
+                self.refuse(OUT_OF_RANGE, rank, wrong)
         for rank, (begin, end) in self._covered.items():
             events.append(Event(EventKind.KERNELS_COVERED, begin, end, rank))
-        for text, count in self._refused.items():
-            events.append(Event(EventKind.REFUSED, now_ns, now_ns, None, count, text))
+        for (of, text), count in self._refused.items():
+            events.append(Event(EventKind.REFUSED, now_ns, now_ns, of, count, text))
         events += self.room.losses(now_ns)
         self._begin(users)
         return received
 
-    def refuse(self, why: str, count: int = 1) -> None:
-        """Count what was refused, by one of the reasons in `refusals`."""
-        self._refused[why] = self._refused.get(why, 0) + count
+    def refuse(self, why: str, rank: Rank | None, count: int = 1) -> None:
+        """Count what was refused, by one of the reasons in `refusals`. rank: whose it was; None: not known,
+        and the reports of all jobs that are on this node say so."""
+        self._refused[rank, why] = self._refused.get((rank, why), 0) + count
 
     def add_event(self, event: Event) -> None:
         self._received.events.append(event)
@@ -175,7 +176,7 @@ class Gathered:
         """Add the mark that is there in `data`; returns its size."""
         parsed = parse_mark(data, at)
         if not parsed.in_range:
-            self.refuse(OUT_OF_RANGE)
+            self.refuse(OUT_OF_RANGE, rank)
             return parsed.size
         dropped, time_ns = parsed.dropped, parsed.time_ns
         needed = MARK_BYTES + (len(parsed.phase.encode()) if parsed.phase else 0)

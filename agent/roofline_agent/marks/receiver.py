@@ -90,7 +90,7 @@ class MarkReceiver:
         accepted = self._listener.accept()
         if surplus := self._listener.surplus - self._surplus:
             self._surplus += surplus
-            self.refuse(TOO_MANY_CONNECTIONS, surplus)
+            self.refuse(TOO_MANY_CONNECTIONS, count=surplus)
         if accepted:
             self._gathered.room.users = self._listener.users()
         for link, peer in accepted:
@@ -124,9 +124,9 @@ class MarkReceiver:
         """What was received since the last call, with what was refused and what did not fit as events."""
         return self._gathered.take(now_ns, self._listener.users())
 
-    def refuse(self, why: str, count: int = 1) -> None:
-        """Something was refused, which an event of the batch tells."""
-        self._gathered.refuse(why, count)
+    def refuse(self, why: str, rank: Rank | None = None, count: int = 1) -> None:
+        """Something was refused, which an event of the batch tells. rank: whose it was, if that is known."""
+        self._gathered.refuse(why, rank, count)
 
     # -- what the agent asks wrappers for -----------------------------------------------------------
 
@@ -181,7 +181,7 @@ class MarkReceiver:
         try:
             self._parse_packet(connection, peer, data)
         except (struct.error, ValueError, TypeError, KeyError, RecursionError):
-            self._gathered.refuse(MALFORMED)
+            self._gathered.refuse(MALFORMED, connection.rank)
 
     def _parse_packet(self, connection: MarkConnection, peer: PeerProcess, data: bytes) -> None:
         kind = data[:1]
@@ -206,7 +206,7 @@ class MarkReceiver:
             _, pid = WRAPPED.unpack_from(data)
             self._senders.wraps(connection, peer, pid)
         else:
-            self._gathered.refuse(MALFORMED)
+            self._gathered.refuse(MALFORMED, connection.rank)
 
     def _add_calls(self, connection: MarkConnection, peer: PeerProcess, data: bytes) -> None:
         rank = self._senders.rank_of(connection, peer)
@@ -266,7 +266,7 @@ class MarkReceiver:
     def _add_end_of_job(self, peer: PeerProcess, text: str) -> None:
         """Slurm's epilog, which runs as root, reports how a job ended."""
         if peer.uid not in (0, os.getuid()):
-            self._gathered.refuse(END_BY_OTHER_USER)
+            self._gathered.refuse(END_BY_OTHER_USER, None)
         elif len(self.ended) < slurm.MOST_JOBS:
             self.ended.append(slurm.parse_end(text))
 

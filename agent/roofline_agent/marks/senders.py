@@ -118,7 +118,7 @@ class Senders:
         else:
             # The pid in the packet is another process here.
             connection.wrapped_pid = UNKNOWN
-            self.gathered.refuse(WRAPPER_ELSEWHERE)
+            self.gathered.refuse(WRAPPER_ELSEWHERE, None)
 
     def hand_over_facts(self, connection: MarkConnection, rank: Rank) -> None:
         """The facts that waited until the rank of their sender was known."""
@@ -141,13 +141,13 @@ class Senders:
         if connection.rank is not None and self._discovery.is_alive(connection.rank):
             return self._as_now(connection)
         if self._owner(pid) not in (None, peer.uid):
-            self.gathered.refuse(PROCESS_OF_OTHER_USER)
+            self.gathered.refuse(PROCESS_OF_OTHER_USER, connection.rank)
             return None
         connection.look_ns = now + LOOK_AGAIN_NS
         ranks = self._discovery.ranks_below(pid)
         if len(ranks) > 1:
             connection.several = {rank.pid: rank for rank in (*connection.several.values(), *ranks)}
-            self.gathered.refuse(SEVERAL_RANKS)
+            self.gathered.refuse(SEVERAL_RANKS, ranks[0])
         elif ranks:
             # When this one has exited the next is looked for at once.
             connection.rank, connection.look_ns = ranks[0], 0
@@ -167,13 +167,13 @@ class Senders:
         """The rank that a process which marks is; it becomes one if no launcher named it."""
         if connection.rank is None:
             if peer.pid <= 0:
-                self.gathered.refuse(SENDER_ELSEWHERE)
+                self.gathered.refuse(SENDER_ELSEWHERE, None)
                 return None
             found = self._discovery.look_at(peer.pid) or self._discovery.adopt(peer.pid, peer.uid)
             if found is None and self._owner(peer.pid) is None:
                 found = self._ended(peer.pid, peer)
             if found is None:
-                self.gathered.refuse(SENDER_GONE)
+                self.gathered.refuse(SENDER_GONE, None)
                 return None
             connection.rank = found
             self.hand_over_facts(connection, found)
@@ -204,7 +204,7 @@ class Senders:
             job = self._discovery.job_of_other(rank) or rank.job
             if (job, rank.role, rank.index) == (claimed, role, index):
                 if rank.uid != sender.uid:
-                    self.gathered.refuse(RANK_OF_OTHER_USER)
+                    self.gathered.refuse(RANK_OF_OTHER_USER, sender)
                     return None
                 return rank
         remote = Rank(sender.job, role, index, framework=sender.framework)

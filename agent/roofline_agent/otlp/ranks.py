@@ -33,7 +33,7 @@ class OtlpRanks:
     def _receive(self, one: SentSpans) -> None:
         peer, sender = one.peer, one.sender
         if one.impossible:
-            self._receiver.refuse(IMPOSSIBLE, one.impossible)
+            self._receiver.refuse(IMPOSSIBLE, count=one.impossible)
         if peer not in self._of:
             while len(self._of) >= MOST_PROCESSES:
                 del self._of[next(iter(self._of))]

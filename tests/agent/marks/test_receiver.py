@@ -110,6 +110,7 @@ def test_garbage_is_refused_counted_and_harms_no_other(site: Site, packet: bytes
     (refusal,) = [e for e in events if e.kind is EventKind.REFUSED]
     assert refusal.count == 2
     assert refusal.text
+    assert refusal.rank == site.discovery.ranks[os.getpid()], "no other job of this node has a note about it"
 
 
 @pytest.mark.parametrize(
@@ -180,6 +181,7 @@ def test_mark_for_another_users_rank_is_refused(site: Site) -> None:
     assert marks == []
     assert [(e.kind, e.count) for e in events] == [(EventKind.REFUSED, 1)]
     assert events[0].text == RANK_OF_OTHER_USER
+    assert events[0].rank is not None and events[0].rank.key == "chief:0", "it has tried"
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="needs root to have a process of another user")

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from roofline.answers.machines import SourceStatus
 
 from ...records import RECORDED, EventKind, rows
@@ -44,16 +46,24 @@ def has_marked(view: JobView, number: int) -> bool:
 
 @once
 def marks_refused(view: JobView, number: int) -> str:
-    """Which marks were refused on the nodes of a rank while it was there, which may have been its own; "":
-    none."""
+    """Which marks of a rank were refused, or of unknown ranks on its nodes while it was there, which may have
+    been its own; "": none."""
+    if rows(view.events):
+        mine = (view.events["rank"] == number) & (view.events["kind"] == EventKind.REFUSED)
+        if marks := _of_marks(view.events["text"][mine]):
+            return marks
     for who in processes_of_ranks(view).get(number, []):
         life, events = view.process_lifetimes[who], view.watched.get(who.node, {})
         if rows(events):
             then = (events["end_ns"] >= life.first_ns) & (events["time_ns"] <= life.last_ns + SENT_WITHIN_NS)
-            found = events["text"][then & (events["kind"] == EventKind.REFUSED)].tolist()
-            if marks := next((text for text in map(str, found) if text.startswith(A_MARK)), ""):
+            if marks := _of_marks(events["text"][then & (events["kind"] == EventKind.REFUSED)]):
                 return marks
     return ""
+
+
+def _of_marks(refused: NDArray[Any]) -> str:
+    """The first of these texts that is about marks; "": none."""
+    return next((text for text in map(str, refused.tolist()) if text.startswith(A_MARK)), "")
 
 
 @once

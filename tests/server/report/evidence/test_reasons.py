@@ -9,6 +9,7 @@ from roofline.v1 import ingest_pb2 as pb
 from roofline_server.records import RECORDED
 from roofline_server.report.evidence.no_steps import why_none
 from roofline_server.report.evidence.reasons import reasons_of
+from roofline_server.report.job.notes import losses
 from roofline_server.sentences import reasons as texts
 
 from ...builders import BORDER, S, batch, marks, open_store, rank
@@ -51,6 +52,21 @@ def test_rank_beside_refused_marks_is_not_said_to_have_marked_nothing(tmp_path: 
     (number,) = view.ranks
     assert gone in why_none(view, number) and "none were marked" not in why_none(view, number)
     assert gone in reasons_of(view, number)["steps"]
+
+
+def test_marks_refused_of_a_rank_are_that_ranks_alone(tmp_path: Path) -> None:
+    beyond = "a mark with a step, examples or time out of range"
+    store, host = open_store(tmp_path), Host("a", CPU)
+    host.greet(store)
+    both = [rank(), rank(index=1, pid=99, job="other")]
+    refused = pb.Event(kind=pb.EVENT_KIND_REFUSED, rank=1, begin_ns=FIRST, end_ns=FIRST, count=3, text=beyond)
+    host.put(store, batch(1, FIRST, FIRST + 3 * S, ranks=both, events=[refused]))
+    for job, is_said in (("job", False), ("other", True)):
+        view = store.view(job)
+        assert view is not None
+        (number,) = view.ranks
+        assert (beyond in reasons_of(view, number)["steps"]) == is_said
+        assert any(beyond in note for note in losses(view, [])) == is_said
 
 
 def test_files_without_steps_are_not_said_to_lack_a_hook(tmp_path: Path) -> None:
