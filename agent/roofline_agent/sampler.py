@@ -100,6 +100,7 @@ class _Lane:
         self.measures = measures
         self.sources = [source for source in sources if source.measures == measures]
         self._receive = receive
+        self._late: tuple[Source, int] | None = None  # what was asked too long ago at the last look
         self._start_worker()
 
     def _start_worker(self) -> None:
@@ -112,12 +113,11 @@ class _Lane:
             self.worker.begin(self.sources.copy(), question)
 
     def hanging(self, limit_ns: int) -> Source | None:
-        """The source that has not answered for so long."""
-        asking = self.worker.asking
-        if asking is None:
-            return None
-        source, since_ns = asking
-        return source if time.monotonic_ns() - since_ns > limit_ns else None
+        """The source that has not answered for so long, at two looks: where all of this process stood still
+        (a signal, a frozen cgroup, a paused machine) the source answers between them."""
+        asking, before = self.worker.asking, self._late
+        self._late = asking if asking is not None and time.monotonic_ns() - asking[1] > limit_ns else None
+        return asking[0] if asking is not None and self._late is asking is before else None
 
     def leave_out(self, source: Source) -> None:
         """Ask it no more, if it was still asked."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
@@ -158,6 +159,21 @@ def test_source_behind_one_that_hung_is_asked_by_one_thread() -> None:
         assert sampler.sample([RANK])[0]
     assert before not in threads
     assert before.is_alive(), "the kernel would end the programs that it has started"
+
+
+def test_source_asked_before_the_whole_agent_stood_still_is_not_dropped() -> None:
+    with hanging("slow", measures=False) as slow:
+        sampler = Sampler({"slow": slow}, hangs_ns=50_000_000)
+        sampler.ask([RANK])
+        assert slow.entered.wait(10)
+        time.sleep(0.1)  # as long as a stop: nobody looks meanwhile
+        sampler.ask([RANK])
+        slow.go.set()
+        sampler.wait(5)
+        rows, events = sampler.take()
+        assert (len(rows), events) == (1, [])
+        assert [one.works for one in sampler.statuses] == [True]
+        sampler.close()
 
 
 def test_measuring_source_that_hangs_does_not_keep_files_waiting() -> None:
