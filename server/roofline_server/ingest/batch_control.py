@@ -9,9 +9,10 @@ from collections import deque
 from collections.abc import Callable
 
 from . import question_budget
-from .batch_length import BatchLength, BatchLoad, next_length
+from .batch_length import LENGTHS_S, BatchLoad, next_length
 from .committer import Committer
 from .every_second import every_second
+from .hysteresis import Level
 
 log = logging.getLogger(__name__)
 
@@ -28,7 +29,7 @@ class BatchControl:
         cpu: Callable[[], float] = time.thread_time,
     ) -> None:
         """cpu: CPU time of the event loop's thread, s."""
-        self.length = BatchLength()
+        self.length = Level()
         self._committer, self._clock, self._cpu = committer, clock, cpu
         self._looked_s, self._cpu_s = clock(), cpu()
         self._streams: deque[int] = deque([0], LATELY)
@@ -47,7 +48,7 @@ class BatchControl:
         before, load = self.length, BatchLoad(streams, self._shares[-1], lag_s, newcomers)
         self.length = next_length(before, load, self._looked_s)
         if self.length.level != before.level:
-            self._committer.hold_s = self.length.seconds
+            self._committer.hold_s = LENGTHS_S[self.length.level]
             self._log_length(load)
 
     def _share(self) -> float:
@@ -65,7 +66,7 @@ class BatchControl:
         log.info(
             "agents are asked to gather for %g s before they send (%d streams, batches take %.0f %% of the "
             "time, event loop %.1f s late)",
-            self.length.seconds,
+            LENGTHS_S[self.length.level],
             load.streams,
             100 * load.share,
             load.lag_s,

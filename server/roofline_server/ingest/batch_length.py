@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from .hysteresis import Level
+
 LENGTHS_S = (0.0, 2.0, 3.0, 4.0, 6.0, 8.0)  # at each level; 0: as long as they like
 OWN_S = 1.0  # what they like, at the least
 MOST_PER_S = 1000.0  # batches of all agents
@@ -32,39 +34,16 @@ class BatchLoad(NamedTuple):
         return self.streams + self.newcomers
 
 
-class BatchLength(NamedTuple):
-    """What agents are asked for. Times are of any clock that only grows, s."""
-
-    level: int = 0  # of LENGTHS_S
-    changed_s: float = float("-inf")
-    high_since_s: float | None = None
-    low_since_s: float | None = None  # since when the level below would do
-
-    @property
-    def seconds(self) -> float:
-        return LENGTHS_S[self.level]
-
-
-def next_length(length: BatchLength, load: BatchLoad, now_s: float) -> BatchLength:
+def next_length(level: Level, load: BatchLoad, now_s: float) -> Level:
     """What is asked for after a look: at once what the number of streams needs, a step more for a busy
     server, a step less only after calm."""
-    since = length.high_since_s, length.low_since_s
-    high_since = _since(since[0], is_high(load, length.level), now_s)
-    low_since = _since(since[1], is_low(load, length.level), now_s)
-    level = max(length.level, least_level(load.weight))
-    if high_since is not None and now_s - high_since >= HOLD_S and now_s - length.changed_s >= SETTLE_S:
-        level = max(level, min(length.level + 1, len(LENGTHS_S) - 1))
-    elif low_since is not None and now_s - low_since >= CALM_S:
-        level = length.level - 1
-    if level == length.level:
-        return length._replace(high_since_s=high_since, low_since_s=low_since)
-    return BatchLength(level, now_s, high_since)
-
-
-def _since(before_s: float | None, holds: bool, now_s: float) -> float | None:
-    if not holds:
-        return None
-    return now_s if before_s is None else before_s
+    level = level.observed(is_high(load, level.level), is_low(load, level.level), now_s)
+    wanted = max(level.level, least_level(load.weight))
+    if level.may_rise(now_s, HOLD_S, SETTLE_S):
+        wanted = max(wanted, min(level.level + 1, len(LENGTHS_S) - 1))
+    elif level.may_fall(now_s, CALM_S):
+        wanted = level.level - 1
+    return level.at(wanted, now_s)
 
 
 def least_level(streams: int) -> int:

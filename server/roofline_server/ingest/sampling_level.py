@@ -1,12 +1,14 @@
 """Decides when agents are asked to sample less often, and when as often as before. No I/O.
 
-One step at a time, with hysteresis: a server busy for HOLD_S asks for less, waits SETTLE_S for that to
-show, and takes a step back after CALM_S of calm.
+One step at a time: a server busy for HOLD_S asks for less, waits SETTLE_S for that to show, and takes a step
+back after CALM_S of calm.
 """
 
 from __future__ import annotations
 
 from typing import NamedTuple
+
+from .hysteresis import Level
 
 FACTORS = (1, 2, 4)  # by how much sampling intervals are longer at each level
 MOST_NS = 10_000_000_000  # no interval is made longer than that
@@ -40,28 +42,14 @@ class ServerLoad(NamedTuple):
         )
 
 
-class SamplingLevel(NamedTuple):
-    """What agents are asked for. Times are of any clock that only grows, s."""
-
-    level: int = 0  # of FACTORS
-    changed_s: float = float("-inf")
-    high_since_s: float | None = None
-    low_since_s: float | None = None
-
-
-def next_level(sampling: SamplingLevel, load: ServerLoad, now_s: float) -> SamplingLevel:
+def next_level(level: Level, load: ServerLoad, now_s: float) -> Level:
     """What is asked for after a look at the load."""
-    high_since = (
-        (sampling.high_since_s if sampling.high_since_s is not None else now_s) if load.is_high else None
-    )
-    low_since = (sampling.low_since_s if sampling.low_since_s is not None else now_s) if load.is_low else None
-    sampling = sampling._replace(high_since_s=high_since, low_since_s=low_since)
-    if high_since is not None and sampling.level < len(FACTORS) - 1:
-        if now_s - high_since >= HOLD_S and now_s - sampling.changed_s >= SETTLE_S:
-            return SamplingLevel(sampling.level + 1, now_s, high_since)
-    elif low_since is not None and sampling.level and now_s - low_since >= CALM_S:
-        return SamplingLevel(sampling.level - 1, now_s, None, now_s)
-    return sampling
+    level = level.observed(load.is_high, load.is_low, now_s)
+    if level.may_rise(now_s, HOLD_S, SETTLE_S):
+        return level.at(min(level.level + 1, len(FACTORS) - 1), now_s)
+    if level.may_fall(now_s, CALM_S):
+        return level.at(max(level.level - 1, 0), now_s)
+    return level
 
 
 def interval_ns(own_ns: int, level: int) -> int:

@@ -17,19 +17,19 @@ from roofline_server.ingest.batch_length import (
     HOLD_S,
     LENGTHS_S,
     SETTLE_S,
-    BatchLength,
     BatchLoad,
     gathered_s,
     least_level,
     next_length,
 )
+from roofline_server.ingest.hysteresis import Level
 
 from ..builders import rank, training
 from ..services import serving
 
 
-def holds(loads: Iterable[BatchLoad]) -> Iterator[BatchLength]:
-    length = BatchLength()
+def holds(loads: Iterable[BatchLoad]) -> Iterator[Level]:
+    length = Level()
     for at, one in enumerate(loads):
         length = next_length(length, one, float(at))
         yield length
@@ -38,7 +38,7 @@ def holds(loads: Iterable[BatchLoad]) -> Iterator[BatchLength]:
 def changes(*phases: tuple[float, BatchLoad]) -> list[tuple[int, float]]:
     """(second, new seconds) where phases of so many seconds of a load follow each other."""
     loads = [one for seconds, one in phases for _ in range(int(seconds))]
-    found = [0.0, *(length.seconds for length in holds(loads))]
+    found = [0.0, *(LENGTHS_S[length.level] for length in holds(loads))]
     return [(at, new) for at, (old, new) in enumerate(pairwise(found)) if old != new]
 
 
@@ -85,7 +85,7 @@ def test_agents_that_follow_leave_time_and_the_wish_settles(streams: int, cost_s
     """Batches and, as on a real server, something that does not become less with them."""
 
     def following(seconds: int) -> Iterator[tuple[int, float]]:
-        length = BatchLength()
+        length = Level()
         for at in range(seconds):
             share = min(1.0, 0.1 + cost_s * streams / gathered_s(length.level))
             length = next_length(length, BatchLoad(streams, share), float(at))
@@ -109,7 +109,7 @@ def test_agents_that_follow_leave_time_and_the_wish_settles(streams: int, cost_s
     )
 )
 def test_less_is_asked_only_after_calm_and_more_only_as_needed(loads: list[BatchLoad]) -> None:
-    found = [BatchLength(), *holds(loads)]
+    found = [Level(), *holds(loads)]
     for (at, old), new in zip(enumerate(found), found[1:], strict=False):
         assert least_level(loads[at].weight) <= new.level < len(LENGTHS_S)
         if new.level < old.level:

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from roofline.v1 import ingest_pb2 as pb
 from roofline_server.ingest.commands import Agents, Link
+from roofline_server.ingest.hysteresis import Level
 from roofline_server.ingest.sampling_control import MOST_AT_ONCE, REASON, SamplingControl
 from roofline_server.ingest.sampling_level import (
     CALM_S,
@@ -18,7 +19,6 @@ from roofline_server.ingest.sampling_level import (
     HOLD_S,
     MOST_NS,
     SETTLE_S,
-    SamplingLevel,
     ServerLoad,
     interval_ns,
     next_level,
@@ -32,7 +32,7 @@ BETWEEN = ServerLoad(queue=0.3)
 
 
 def levels(loads: Iterable[ServerLoad], step_s: float = 1.0) -> Iterator[int]:
-    sampling = SamplingLevel()
+    sampling = Level()
     for at, load in enumerate(loads):
         sampling = next_level(sampling, load, at * step_s)
         yield sampling.level
@@ -72,7 +72,7 @@ def test_what_is_much_and_what_is_little(load: ServerLoad, is_high: bool, is_low
         ([(5, BUSY)], [(2, 1)]),
         ([(100, BUSY)], [(2, 1), (2 + SETTLE_S, 2)]),  # and no further
         ([(5, BUSY), (100, CALM)], [(2, 1), (5 + CALM_S, 0)]),
-        ([(20, BUSY), (100, CALM)], [(2, 1), (12, 2), (20 + CALM_S, 1), (20 + 2 * CALM_S, 0)]),
+        ([(20, BUSY), (100, CALM)], [(2, 1), (12, 2), (20 + CALM_S, 1), (21 + 2 * CALM_S, 0)]),
         ([(5, BUSY), (1000, BETWEEN)], [(2, 1)]),  # neither more nor back
         ([(5, BUSY), (CALM_S - 1, CALM), (1, BETWEEN), (20, CALM)], [(2, 1)]),  # calm must last
     ],
