@@ -137,6 +137,21 @@ def unclear(lost: float, share: float) -> str:
     return f"no single cause: ranks wait {duration(lost)} a step ({share:.0%}) for each other"
 
 
+def several_late(late: Sequence[tuple[str, str, float]], gain: float, share: float) -> str:
+    """late: (rank, part, seconds a step more than the others)."""
+    each = [f"{rank} by {duration(more)} a step of {parts_named(part)}" for rank, part, more in late]
+    more = f" and {len(late) - NAMED} more" if len(late) > NAMED else ""
+    fixed = "both" if len(late) == 2 else "all of them"
+    saved = f"fixing {fixed} saves {duration(gain)} a step ({share:.0%})"
+    return f"no single cause: ranks are late for different reasons, {', '.join(each[:NAMED])}{more}; {saved}"
+
+
+def asleep_or_waiting(part: str, share: float) -> str:
+    """Of ranks whose waits for each other were not seen."""
+    goes = f"{share:.0%} of the step goes to {parts_named(part)}"
+    return f"not known: {goes}, and whether ranks wait for each other then is not seen"
+
+
 def uneven(part: str, share: float) -> str:
     """What most of the step goes to, though a job could do without it."""
     goes = f"{share:.0%} of the step goes to {parts_named(part)}"

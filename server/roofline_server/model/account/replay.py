@@ -29,7 +29,7 @@ from .account import NOT_ITS_OWN, Account
 from .signals import RankSignals
 
 SHIFTS = 24
-MOST_STEPS = 2000  # that are played, spread evenly over those there are
+MOST_STEPS = 2000  # that are played, drawn from all those there are
 MOST_TIMES = 600_000  # of steps x ranks
 PLACED_AT_ONCE = 16  # ranks
 GAP_S = 1e-3  # between two steps of a rank: more is something that belongs to neither
@@ -85,10 +85,12 @@ def job_of(signals: Sequence[RankSignals], accounts: Sequence[Account], grid: Gr
     at = grid.at if grid.is_whole else grid.at[:, columns]
     whole = (at >= 0).all(axis=1)
     following = np.flatnonzero(np.diff(grid.step) == 1) + 1 if grid.is_whole else _following(grid.step, at)
-    rows, left, own = _from_arrivals(signals, at, _spread(following, len(columns)))
+    rows, left, own = _from_arrivals(signals, at, _drawn(following, grid, len(columns)))
     exact = 2 * len(rows) >= min(int(whole.sum()), _most(len(columns))) and len(rows) >= LEAST_STEPS
     if not exact:
-        rows, left, own = _from_windows(signals, accounts, at, _spread(np.flatnonzero(whole), len(columns)))
+        rows, left, own = _from_windows(
+            signals, accounts, at, _drawn(np.flatnonzero(whole), grid, len(columns))
+        )
     played = at[rows]
     names = dict.fromkeys(name for one in accounts for name in one.parts if name not in NOT_ITS_OWN)
     measured = _placed([one.duration for one in accounts], played).mean(axis=1)
@@ -198,10 +200,15 @@ def _from_arrivals(signals: Sequence[RankSignals], at: Ints, rows: Ints) -> tupl
     return rows[known], (left - since)[known], (came - left)[known]
 
 
-def _spread(rows: Ints, ranks: int) -> Ints:
-    """At most so many of the rows as are played, evenly spread."""
+def _drawn(rows: Ints, grid: Grid, ranks: int) -> Ints:
+    """At most so many of the rows as are played: in the order of how long they took, one at random of each of
+    so many equal parts. Rows at equal distances may all be of one kind, as every tenth that writes a log."""
     most = _most(ranks)
-    return rows if len(rows) <= most else rows[np.linspace(0, len(rows) - 1, most).astype(np.int64)]
+    if len(rows) <= most:
+        return rows
+    ordered = rows[np.argsort((grid.end_ns - grid.begin_ns)[rows], kind="stable")]
+    within = np.random.default_rng(0).random(most)
+    return np.sort(ordered[((np.arange(most) + within) * (len(rows) / most)).astype(np.int64)])
 
 
 def _most(ranks: int) -> int:
@@ -252,6 +259,28 @@ class Replay:
             donors = part[:, self._random.choice(others, len(own))]
             latest = (rest + donors[(number + shift) % steps]).max(axis=1)
             total += np.maximum(latest_other, latest)
+        return total / SHIFTS
+
+    def each_like_others(self, late: Sequence[tuple[int, Sequence[str]]]) -> Floats:
+        """Steps in which each of these ranks has as much of its parts as ranks that are not late by the same;
+        (steps,). late: ranks, each with the parts it is late by."""
+        steps = len(self._arrival)
+        ranks = sorted({rank for rank, _ in late})
+        rest = self._arrival[:, ranks].copy()
+        donors = []
+        for rank, parts in late:
+            part = self.group(parts)
+            rest[:, ranks.index(rank)] -= part[:, rank]
+            same = [other for other, its in late if its == parts]
+            others = np.setdiff1d(np.arange(part.shape[1]), same)
+            donors.append((ranks.index(rank), part, others if len(others) else np.array([rank])))
+        latest_other = np.delete(self._arrival, ranks, axis=1).max(axis=1, initial=0.0)
+        total, number = np.zeros(steps), np.arange(steps)
+        for shift in self._random.integers(0, steps, SHIFTS):
+            then = rest.copy()
+            for column, part, others in donors:
+                then[:, column] += part[(number + shift) % steps, self._random.choice(others)]
+            total += np.maximum(latest_other, then.max(axis=1))
         return total / SHIFTS
 
     def held_up(self, ranks: Sequence[int], group: str) -> Floats:

@@ -76,6 +76,13 @@ def parts_of_all(signals: Sequence[RankSignals]) -> dict[str, tuple[tuple[str, .
     return found
 
 
+def may_wait_unseen(signals: Sequence[RankSignals]) -> bool:
+    """Whether ranks that sleep may wait for each other, and for nothing else."""
+    elsewhere = any(one.on_gpu or one.waits_for_servers for one in signals)
+    unseen = len(signals) > 1 and any(one.held is None for one in signals)
+    return unseen and not elsewhere and all(map(_others_rest, signals))
+
+
 def _sees_its_waits(one: RankSignals, ranks: int) -> bool:
     """Whether waits for a GPU, for servers, for other ranks and for its own threads are known from sleep."""
     elsewhere = one.on_gpu or one.waits_for_servers or (ranks > 1 and one.held is None)

@@ -21,8 +21,9 @@ from ..barrier import Grid
 from ..intervals import ENOUGH_STEPS, LEAST_STEPS
 from . import busy_node, independent, synchronous
 from .by_need import by_need, with_sure_waits
-from .cause import Cause, parts_of_all
+from .cause import ASLEEP, LEAST_ASLEEP, Cause, may_wait_unseen, parts_of_all
 from .kinds import OF_CONTENTION
+from .synchronous import Several
 
 CONTENTION = ("contention", "contention_own", "contention_unknown")  # kinds
 UNEXPLAINED = 0.5  # of what is lost that nothing named makes up: more makes the conclusion unsure
@@ -41,9 +42,9 @@ class BoundBy(NamedTuple):
 
 
 class Conclusion(NamedTuple):
-    """kind: bottleneck; healthy: nothing is named; unclear: ranks wait for no single cause, or most time goes
-    to what a job could do without, but too unevenly to name it; unknown: too few steps, or all but nothing of
-    their time is explained."""
+    """kind: bottleneck; healthy: nothing is named; unclear: ranks wait for no single cause, or much time goes
+    to what a job could do without, but too unevenly to name it; unknown: too few steps, all but nothing of
+    their time is explained, or ranks sleep and may wait for each other."""
 
     kind: str
     bottleneck: Cause | None
@@ -53,8 +54,10 @@ class Conclusion(NamedTuple):
     step: float  # mean, s
     lost: float  # s a step that ranks wait for each other
     confidence: str  # high, low
-    # Of low: few_steps, replay_differs, unattributed, passing, more_is_lost, uneven, waits_in_kernels.
+    # Of low: few_steps, replay_differs, unattributed, passing, more_is_lost, uneven, waits_in_kernels,
+    # waits_unseen.
     why: tuple[str, ...]
+    several: Several | None = None  # of unclear: ranks that are late for different reasons
 
 
 def conclude(
@@ -116,7 +119,8 @@ def _of_synchronous(
     measured = float(job.measured.mean())
     if abs(step - measured) > REPLAY_ERROR * measured:
         why.append("replay_differs")
-    return _conclusion(causes, mine, accounts, len(played), step, lost, why)
+    several = None if causes else synchronous.of_several(replay)
+    return _conclusion(causes, mine, accounts, len(played), step, lost, why, several)
 
 
 def _of_independent(
@@ -157,6 +161,7 @@ def _conclusion(
     step: float,
     lost: float,
     why: Sequence[str],
+    several: Several | None = None,
 ) -> Conclusion:
     ordered = sorted(causes, key=lambda cause: (not cause.lasting, -cause.gain.mean))
     shares = _shares(accounts)
@@ -172,17 +177,22 @@ def _conclusion(
         left = lost - sum(cause.gain.mean for cause in ordered)
         if left > max(UNCLEAR * step, UNEXPLAINED * lost):
             low_confidence.append("more_is_lost")
-    elif also or lost > UNCLEAR * step:
+    elif also or several is not None or lost > UNCLEAR * step:
         kind = "unclear"
         if also and not also[0].lasting:
             low_confidence.append("passing")
-    elif bound is not None and bound.share >= _held_up_by(signals).get(bound.part, np.inf):
-        kind = "unclear"  # the job could do without it
+    elif (part := _could_do_without(signals, shares, bound)) is not None:
+        kind, bound = "unclear", BoundBy(part, shares[part], None)
         low_confidence.append("uneven")
+    elif (part := _asleep_or_waiting(signals, shares)) is not None:
+        kind, bound = "unknown", BoundBy(part, shares[part], None)
+        low_confidence.append("waits_unseen")
     elif bound is not None and bound.part == "other" and bound.share > NOT_EXPLAINED:
         kind = "unknown"
     confidence = "low" if low_confidence else "high"
-    return Conclusion(kind, bottleneck, also, bound, steps, step, lost, confidence, tuple(low_confidence))
+    return Conclusion(
+        kind, bottleneck, also, bound, steps, step, lost, confidence, tuple(low_confidence), several
+    )
 
 
 def beside_idle_cpus(found: Conclusion, idle: Collection[str], hosts: Collection[str]) -> Conclusion:
@@ -198,9 +208,23 @@ def beside_idle_cpus(found: Conclusion, idle: Collection[str], hosts: Collection
     return found._replace(bottleneck=bottleneck, also=[renamed(cause) for cause in found.also])
 
 
-def _held_up_by(signals: Sequence[RankSignals]) -> dict[str, float]:
-    """Part that all could do without -> share of a step from which on it holds them up."""
-    return {part: least for part, (_, least) in parts_of_all(signals).items()}
+def _could_do_without(
+    signals: Sequence[RankSignals], shares: Mapping[str, float], bound: BoundBy | None
+) -> str | None:
+    """The part that all could do without and have so much of that it would hold them up; None: there is none.
+    Contention must be most of a step: fixing less gains less than its share."""
+    much = {
+        part: shares[part]
+        for part, (_, least) in parts_of_all(signals).items()
+        if shares.get(part, 0.0) >= least and (part != "contention" or (bound and bound.part == part))
+    }
+    return max(much, key=lambda part: much[part]) if much else None
+
+
+def _asleep_or_waiting(signals: Sequence[RankSignals], shares: Mapping[str, float]) -> str | None:
+    """The part of a step in which ranks sleep, if it is much and they may wait for each other; else None."""
+    part = max(ASLEEP, key=lambda name: shares.get(name, 0.0))
+    return part if shares.get(part, 0.0) >= LEAST_ASLEEP and may_wait_unseen(signals) else None
 
 
 def _shares(accounts: Sequence[Account]) -> dict[str, float]:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from math import comb
+from typing import NamedTuple
 
 import numpy as np
 
 from ...records import Floats
-from ..account.replay import LACKING, Replay, differences, median_of_others
+from ..account.replay import LACKING, Job, Replay, differences, median_of_others
 from ..account.signals import RankSignals
 from ..intervals import Interval, interval
 from .cause import (
     CHANCE,
+    EVERYWHERE,
     LEAST_GAIN,
     Cause,
     chance_of,
@@ -22,10 +24,35 @@ from .cause import (
     parts_of_all,
     without_parts_of_sets,
 )
-from .kinds import FOR_INPUT, GROUPS_OF_ROUNDS, NEEDED, OF_CONTENTION, kind_of, who_has_the_cpus, work_of
+from .kinds import (
+    COUNTED,
+    FOR_INPUT,
+    GROUPS_OF_ROUNDS,
+    NEEDED,
+    OF_CONTENTION,
+    kind_of,
+    who_has_the_cpus,
+    work_of,
+)
 
 MOSTLY_TRANSFER = 0.4  # of a step: from here on the communication itself is the bottleneck
 LOOKED_AT = 16  # differences that are played, the largest first
+SEVERAL = 0.1  # of a step: what fixing several ranks together must gain for them to be named
+
+
+class Late(NamedTuple):
+    """What makes one of several ranks late."""
+
+    rank: str
+    part: str  # of the account, that it has most more of
+    more: float  # s a step, than the others
+
+
+class Several(NamedTuple):
+    """Ranks that are late for different reasons: to fix one of them gains little, as the others stay late."""
+
+    late: tuple[Late, ...]
+    gain: Interval  # s a step, with all of them fixed
 
 
 def of_ranks(replay: Replay, signals: Sequence[RankSignals], foreign: Mapping[str, float]) -> list[Cause]:
@@ -90,6 +117,43 @@ def _of_nodes(hosts: Sequence[str], more: Floats, step: float) -> list[tuple[int
         for ranks in on.values()
         if 1 < len(ranks) < len(hosts) and float(more[ranks].min()) > LEAST_GAIN / 2 * step
     ]
+
+
+def of_several(replay: Replay) -> Several | None:
+    """Ranks that only together, and for different reasons, hold the job up; None: there are none. On crowded
+    nodes it is chance who lacks CPUs."""
+    job, played = replay.job, replay.job.played
+    count, step = len(job.ranks), float(played.mean())
+    if count < 2 or float(replay.group(OF_CONTENTION).mean()) >= EVERYWHERE["contention"] * step:
+        return None
+    groups = {name: parts for name, parts in GROUPS_OF_ROUNDS.items() if name not in COUNTED}
+    more = {name: differences(job, parts) for name, parts in groups.items()}
+    late = [
+        (rank, name) for name in groups for rank in np.flatnonzero(more[name] > LEAST_GAIN * step).tolist()
+    ]
+    late = sorted(late, key=lambda one: -more[one[1]][one[0]])[:LOOKED_AT]
+
+    def gain_of(some: Sequence[tuple[int, str]]) -> Floats:
+        return played - replay.each_like_others([(rank, groups[name]) for rank, name in some])
+
+    if len({rank for rank, _ in late}) < 2 or gain_of(late).mean() < SEVERAL * step:
+        return None
+    for one in late[::-1]:  # the least first: who is late no more than the others allow is not needed
+        fewer = [other for other in late if other != one]
+        if fewer and gain_of(late).mean() - gain_of(fewer).mean() < LEAST_GAIN * step:
+            late = fewer
+    gain = gain_of(late)
+    sure = interval(gain, CHANCE / (count * len(groups)))
+    if len({rank for rank, _ in late}) < 2 or sure.mean < SEVERAL * step or not lasts(gain, step):
+        return None
+    if sure.surely <= LEAST_GAIN * step:
+        return None
+    return Several(tuple(_late(job, rank, groups[name]) for rank, name in late), sure)
+
+
+def _late(job: Job, rank: int, parts: Sequence[str]) -> Late:
+    by_part = {part: float(differences(job, [part])[rank]) for part in parts if part in job.parts}
+    return Late(job.ranks[rank], max(by_part, key=lambda part: by_part[part]), sum(by_part.values()))
 
 
 def _cause_of(

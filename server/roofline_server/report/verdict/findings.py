@@ -262,11 +262,16 @@ def _evidence(cause: Cause, known: Accounts) -> list[str]:
 def _headline(found: Conclusion, unseen: str) -> str:
     if found.kind == "unknown" and unseen:
         return texts.waits_not_seen(unseen)
+    if "waits_unseen" in found.why and found.bound_by is not None:
+        return texts.asleep_or_waiting(found.bound_by.part, found.bound_by.share)
     if found.kind == "unknown" and "unattributed" in found.why and found.bound_by is not None:
         return texts.not_explained(found.bound_by.share)
     if found.kind == "unknown":
         return texts.too_few_steps(found.steps)
     bound = found.bound_by
+    if found.several is not None:
+        late = [(one.rank, one.part, one.more) for one in found.several.late]
+        return texts.several_late(late, found.several.gain.mean, found.several.gain.mean / found.step)
     if "uneven" in found.why and bound:
         return texts.uneven(bound.part, bound.share)
     if found.kind == "unclear":

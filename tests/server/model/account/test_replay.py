@@ -116,6 +116,17 @@ def test_long_job_is_played_by_some_of_its_steps() -> None:
     assert (len(found.own), found.aligned) == (MOST_STEPS, 5000)
 
 
+@pytest.mark.parametrize("steps", [MOST_STEPS, 2 * MOST_STEPS, 2 * MOST_STEPS + 2, 4 * MOST_STEPS])
+@pytest.mark.parametrize("period", [2, 4, 10])
+def test_pattern_of_the_steps_does_not_fall_in_with_those_that_are_played(steps: int, period: int) -> None:
+    more = np.where(np.arange(steps) % period == 0, 0.008 * period, 0.0)
+    replay = replayed(job(steps=steps, plant={"input": {1: more}}))
+    gain = (replay.job.played - replay.like_others([1], ["input"])).mean()
+    alone = job(steps=steps)
+    assert replay.job.played.mean() - alone.step[1:].mean() == pytest.approx(gain, rel=0.05)
+    assert gain == pytest.approx(0.008, rel=0.1)
+
+
 def test_ranks_without_a_barrier_have_no_replay() -> None:
     played = job()
     signals = [one._replace(held=None) for one in played.signals]
