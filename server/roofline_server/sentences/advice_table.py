@@ -118,7 +118,12 @@ ADVICE: tuple[Advice, ...] = (
         holds=lambda case: not case.servers,
     ),
     Advice(
-        ("transfer", "network", "wait_ps", "slow_link"),
+        ("unseen_ranks",),
+        "have all ranks seen: roofline-agent on every node, roofline-agent run around every rank",
+        OURS,
+    ),
+    Advice(
+        ("transfer", "network", "wait_ps", "slow_link", "unseen_ranks"),
         "is it the link? roofline-client bench net --from HOST --to HOST measures what it can do",
         "docs/ceilings.md: the network's ceiling",
         holds=has_several_hosts,

@@ -82,6 +82,15 @@ def claimed_on_nodes(rank: str, who: Sequence[str]) -> str:
     )
 
 
+def ranks_unseen(count: int, world: int, role: str, ranks: Sequence[str]) -> str:
+    """ranks: the first of those that were not seen."""
+    verb = "was" if count == 1 else "were"
+    return (
+        f"{count} of {world} {role} ranks {verb} not seen ({listed(ranks)}): all numbers are of the others. "
+        "Run roofline-agent on every node, where it sees each rank"
+    )
+
+
 def steps_from(ranks: Sequence[str], origin: str) -> str:
     return f"steps of {listed(ranks)} are from {origin}"
 

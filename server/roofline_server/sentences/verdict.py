@@ -30,6 +30,7 @@ _FINDINGS: Mapping[str, str] = {
     "paging": "page faults on {who}: {its} memory comes from disk or swap",
     "disk": "disk reads on {who}",
     "transfer": "communication: data transfer takes long",
+    "unseen_ranks": "communication, or waiting for ranks that were not seen",
     "after_kernels": "{who} spend{s} long after {its} kernels: on communication, or on what is not traced",
     "network": "network: the links are at their limit",
     "slow_link": "slow network link{plural} of {who}: what {it} send{s} is held up",
@@ -90,6 +91,7 @@ _WHY: Mapping[str, str] = {
     "passing": "seen in only part of the run",
     "few_stretches": "seen only once or twice",
     "waits_in_kernels": "GPUs that wait for each other look busy",
+    "ranks_unseen": "some ranks were not seen",
     "more_is_lost": "most of the lost time has another cause",
 }
 

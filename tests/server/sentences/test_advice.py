@@ -39,6 +39,7 @@ SITUATIONS: dict[str, tuple[Case, str]] = {
         Case("transfer", frameworks=frozenset({"horovod"}), settings={"HOROVOD_AUTOTUNE": "1"}),
         "backward_passes_per_step",
     ),
+    "ranks that were not seen": (Case("unseen_ranks", hosts=2), "roofline-agent on every node"),
     "DDP": (Case("transfer", frameworks=frozenset({"torch"})), "bucket_cap_mb"),
     "input of all, torch": (Case("input", frameworks=frozenset({"torch"})), "num_workers"),
     "input of all, TensorFlow": (Case("input", frameworks=frozenset({"tensorflow"})), "AUTOTUNE"),

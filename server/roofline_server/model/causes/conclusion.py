@@ -55,7 +55,7 @@ class Conclusion(NamedTuple):
     lost: float  # s a step that ranks wait for each other
     confidence: str  # high, low
     # Of low: few_steps, replay_differs, unattributed, passing, more_is_lost, uneven, waits_in_kernels,
-    # waits_unseen.
+    # waits_unseen, ranks_unseen.
     why: tuple[str, ...]
     several: Several | None = None  # of unclear: ranks that are late for different reasons
 
@@ -206,6 +206,20 @@ def beside_idle_cpus(found: Conclusion, idle: Collection[str], hosts: Collection
 
     bottleneck = renamed(found.bottleneck) if found.bottleneck is not None else None
     return found._replace(bottleneck=bottleneck, also=[renamed(cause) for cause in found.also])
+
+
+def beside_unseen_ranks(found: Conclusion) -> Conclusion:
+    """This conclusion, where the ranks also meet some that were not seen: what looks like communication may
+    be waiting for those, and then nothing is gained by faster links."""
+
+    def renamed(cause: Cause) -> Cause:
+        if cause.part != "transfer":
+            return cause
+        return cause._replace(kind="unseen_ranks", gain=cause.gain._replace(low=0.0))
+
+    bottleneck = renamed(found.bottleneck) if found.bottleneck is not None else None
+    also, why = [renamed(cause) for cause in found.also], (*found.why, "ranks_unseen")
+    return found._replace(bottleneck=bottleneck, also=also, confidence="low", why=why)
 
 
 def _could_do_without(

@@ -18,6 +18,7 @@ from ...store.view import JobView, once
 from ..evidence.tables import by_rank, where
 from ..ranks.exits import OF_RUNS
 from ..ranks.members import host_of, name_of, nodes_of, on_clock
+from ..ranks.unseen import unseen_ranks
 from .slowed import slowed_notes
 
 ALIGNMENT_LIMIT = 0.05  # of the median step time
@@ -32,7 +33,7 @@ ORIGIN = "steps.from"  # fact: how steps were seen where it was not by a hook
 
 def losses(view: JobView, gaps: Sequence[Gap]) -> list[str]:
     """In short, what of the job is missing or mixed up: nobody saw it, or it was dropped on its way."""
-    notes = []
+    notes = [texts.ranks_unseen(one.missing, one.world, one.role, one.ranks) for one in unseen_ranks(view)]
     claimed = [name_of(view, number) for number, facts in view.facts.items() if CLAIMED in facts]
     claimed += [name_of(view, number) for number in _mixed_up(view)]
     if claimed:

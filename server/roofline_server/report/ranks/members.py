@@ -13,6 +13,7 @@ from ...store.view import JobView, once
 
 ROLE_ORDER = ("chief", "ps", "worker", "horovod", "ddp", "evaluator")
 NOT_TRAINING = frozenset({"ps", "evaluator"})
+WORLD = "setting.world_size"  # fact: as the framework has it
 RUNNING_NS = 15_000_000_000  # a rank that reported nothing for longer is not running
 
 
@@ -43,6 +44,13 @@ def latest_process(view: JobView, number: int) -> Incarnation | None:
     if len(mine) < 2:
         return mine[0] if mine else None
     return max(mine, key=lambda who: (who.pid > 0, on_clock(view, who)[1], who))
+
+
+def world_of(view: JobView, number: int) -> int:
+    """How many ranks of its role there are on all nodes, as the rank says; 0: it does not."""
+    process = latest_process(view, number)
+    reported = view.facts.get(number, {}).get(WORLD, "")
+    return (process.world if process else 0) or (int(reported) if reported.isdecimal() else 0)
 
 
 def host_of(view: JobView, number: int) -> str:

@@ -12,12 +12,11 @@ from ...records import NODE_RANK
 from ...sentences import network as texts
 from ...sentences.wording import joined
 from ...store.view import JobView
-from ..ranks.members import host_of, latest_process, nodes_of
+from ..ranks.members import host_of, nodes_of, world_of
 
 LOOPBACK = ("127.", "[::1]", "::1", "localhost")
 SENT, RECEIVED = "tcp_sent_bytes", "tcp_received_bytes"
 PORTS = ("nic_sent_bytes", "nic_received_bytes")  # of a node's interfaces, and of its ports for RDMA
-WORLD = "setting.world_size"
 OTHER = "other"  # peers beyond those that an agent names
 
 
@@ -106,11 +105,7 @@ def _teams(view: JobView, hosts: Mapping[int, str]) -> dict[int, _Team]:
     """Of ranks that know of how many they are."""
     found = {}
     for number, key in view.ranks.items():
-        process = latest_process(view, number)
-        world = process.world if process else 0
-        reported = view.facts.get(number, {}).get(WORLD, "")
-        if not world and reported.isdecimal():
-            world = int(reported)
+        world = world_of(view, number)
         if world:
             found[number] = _Team(hosts[number], key.role, world)
     return found

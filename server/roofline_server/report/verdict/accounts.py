@@ -10,7 +10,12 @@ from roofline.answers.values import Scope, Value
 from ...model.account.account import Account, account_of_each, with_waits
 from ...model.account.signals import RankSignals
 from ...model.causes.between_cost import BetweenCost
-from ...model.causes.conclusion import Conclusion, beside_idle_cpus, conclude
+from ...model.causes.conclusion import (
+    Conclusion,
+    beside_idle_cpus,
+    beside_unseen_ranks,
+    conclude,
+)
 from ...model.causes.links import SlowLink
 from ...model.evidence import RankEvidence
 from ...model.times import beside, times
@@ -19,6 +24,7 @@ from ...store.view import JobView
 from ..evidence import replays
 from ..evidence.gathering import Gathered
 from ..evidence.training import training_ranks
+from ..ranks.unseen import unseen_ranks
 from . import links
 from .between_cost import between_cost_of
 from .foreign import busy_node, idle_nodes, node_uses
@@ -87,6 +93,8 @@ def accounts_of(view: JobView, gathered: Gathered) -> Accounts:
         busy_node(view, gathered, uses),
     )
     conclusion = beside_idle_cpus(conclusion, idle_nodes(view, uses), {signals[n].host for n in concerned})
+    if grid is not None and {one.role for one in unseen_ranks(view)} & {signals[n].role for n in concerned}:
+        conclusion = beside_unseen_ranks(conclusion)
     unseen = ""
     if gathered.mode == "synchronous" and len(barriers.ranks) > 1 and grid is None:
         unseen = barriers.why_not

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -67,14 +68,16 @@ def verdict_of(
     count: int = STEPS,
     rates: Sequence[float] = (),
     sends_until: int = STEPS,
+    world: int = 0,
 ) -> Verdict:
     """late: of each rank, by how much longer its input takes; step 0 takes ten times as long. rates: of each
-    rank, byte/s at which a megabyte a step is acknowledged, up to step sends_until."""
+    rank, byte/s at which a megabyte a step is acknowledged, up to step sends_until. world: how many ranks
+    each says there are."""
     store, node = open_store(folder), Node("a")
     node.greet(store)
     begin = 100 * S
     ends = [begin, begin + 10 * STEP, *(begin + (10 + k) * STEP for k in range(1, count))]
-    ranks = [rank(role="ddp", index=i, pid=100 + i) for i in range(len(late))]
+    ranks = [rank(role="ddp", index=i, pid=100 + i, world=world) for i in range(len(late))]
     borders = [(i, BORDER, k - 1, 8, at) for i in range(len(late)) for k, at in enumerate(ends)]
     phases = [s for i, more in enumerate(late) for at in ends[:-1] for s in of_step(i, at, more)]
     sent = [
@@ -146,6 +149,24 @@ def test_equal_ranks_are_healthy(tmp_path: Path) -> None:
     found = verdict_of(tmp_path, (0, 0))
     assert (found.kind, found.bottleneck) == ("healthy", None)
     assert [one.rank for one in found.also] == [""]  # what the next gain would be, of nobody in particular
+
+
+@pytest.mark.parametrize(("world", "kind"), [(2, "transfer"), (4, "unseen_ranks")])
+def test_communication_with_ranks_that_were_not_seen_may_be_waiting_for_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, world: int, kind: str
+) -> None:
+    monkeypatch.setattr(sys.modules[__name__], "COMPUTE", 16 * MS)
+    found = verdict_of(tmp_path, [0, 0], world=world)
+    assert found.bottleneck is not None
+    assert found.bottleneck.kind == kind
+    assert (found.bottleneck.confidence == "low") == (world == 4)
+    assert any("2 of 4 ddp ranks were not seen (ddp:2, ddp:3)" in line for line in found.quality) == (
+        world == 4
+    )
+
+
+def test_healthy_ranks_beside_some_that_were_not_seen_may_not_be(tmp_path: Path) -> None:
+    assert "some ranks were not seen" in verdict_of(tmp_path, [0, 0], world=4).headline
 
 
 @pytest.mark.parametrize(("count", "doubted"), [(9, True), (41, True), (42, False)])
