@@ -12,7 +12,7 @@ from . import question_budget
 from .batch_length import LENGTHS_S, BatchLoad, next_length
 from .committer import Committer
 from .every_second import every_second
-from .hysteresis import Level
+from .hysteresis import LoadLevel
 
 log = logging.getLogger(__name__)
 
@@ -29,7 +29,7 @@ class BatchControl:
         cpu: Callable[[], float] = time.thread_time,
     ) -> None:
         """cpu: CPU time of the event loop's thread, s."""
-        self.length = Level()
+        self.length = LoadLevel()
         self._committer, self._clock, self._cpu = committer, clock, cpu
         self._looked_s, self._cpu_s = clock(), cpu()
         self._streams: deque[int] = deque([0], LATELY)

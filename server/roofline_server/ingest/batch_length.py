@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from .hysteresis import Level
+from .hysteresis import LoadLevel
 
 LENGTHS_S = (0.0, 2.0, 3.0, 4.0, 6.0, 8.0)  # at each level; 0: as long as they like
 OWN_S = 1.0  # what they like, at the least
@@ -34,7 +34,7 @@ class BatchLoad(NamedTuple):
         return self.streams + self.newcomers
 
 
-def next_length(level: Level, load: BatchLoad, now_s: float) -> Level:
+def next_length(level: LoadLevel, load: BatchLoad, now_s: float) -> LoadLevel:
     """What is asked for after a look: at once what the number of streams needs, a step more for a busy
     server, a step less only after calm."""
     level = level.observed(is_high(load, level.level), is_low(load, level.level), now_s)

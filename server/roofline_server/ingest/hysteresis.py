@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 
-class Level(NamedTuple):
+class LoadLevel(NamedTuple):
     """What agents are asked for, as a number. Times are of any clock that only grows, s."""
 
     level: int = 0
@@ -13,7 +13,7 @@ class Level(NamedTuple):
     high_since_s: float | None = None
     low_since_s: float | None = None  # since when the level below would do
 
-    def observed(self, is_high: bool, is_low: bool, now_s: float) -> Level:
+    def observed(self, is_high: bool, is_low: bool, now_s: float) -> LoadLevel:
         """After a look at the load."""
         return self._replace(
             high_since_s=_since(self.high_since_s, is_high, now_s),
@@ -29,9 +29,9 @@ class Level(NamedTuple):
         """Whether the level below would have done for calm_s."""
         return self.low_since_s is not None and now_s - self.low_since_s >= calm_s
 
-    def at(self, level: int, now_s: float) -> Level:
+    def at(self, level: int, now_s: float) -> LoadLevel:
         """Another level, or the same."""
-        return self if level == self.level else Level(level, now_s, self.high_since_s)
+        return self if level == self.level else LoadLevel(level, now_s, self.high_since_s)
 
 
 def _since(before_s: float | None, holds: bool, now_s: float) -> float | None:

@@ -12,7 +12,7 @@ from roofline.v1 import ingest_pb2 as pb
 
 from .commands import Agents, Link
 from .every_second import every_second
-from .hysteresis import Level
+from .hysteresis import LoadLevel
 from .sampling_level import FACTORS, ServerLoad, interval_ns, next_level
 
 log = logging.getLogger(__name__)
@@ -28,7 +28,7 @@ class SamplingControl:
         self, agents: Agents, load: Callable[[float], ServerLoad], clock: Callable[[], float] = time.monotonic
     ) -> None:
         """load: the load now, given by how many seconds the event loop was late."""
-        self.sampling = Level()
+        self.sampling = LoadLevel()
         self.changes = 0  # of the level
         self._agents, self._load, self._clock = agents, load, clock
         self._asked: WeakKeyDictionary[Link, tuple[int, int]] = WeakKeyDictionary()

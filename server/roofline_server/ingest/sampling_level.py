@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from .hysteresis import Level
+from .hysteresis import LoadLevel
 
 FACTORS = (1, 2, 4)  # by how much sampling intervals are longer at each level
 MOST_NS = 10_000_000_000  # no interval is made longer than that
@@ -42,7 +42,7 @@ class ServerLoad(NamedTuple):
         )
 
 
-def next_level(level: Level, load: ServerLoad, now_s: float) -> Level:
+def next_level(level: LoadLevel, load: ServerLoad, now_s: float) -> LoadLevel:
     """What is asked for after a look at the load."""
     level = level.observed(load.is_high, load.is_low, now_s)
     if level.may_rise(now_s, HOLD_S, SETTLE_S):

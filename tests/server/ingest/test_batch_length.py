@@ -22,14 +22,14 @@ from roofline_server.ingest.batch_length import (
     least_level,
     next_length,
 )
-from roofline_server.ingest.hysteresis import Level
+from roofline_server.ingest.hysteresis import LoadLevel
 
 from ..builders import rank, training
 from ..services import serving
 
 
-def holds(loads: Iterable[BatchLoad]) -> Iterator[Level]:
-    length = Level()
+def holds(loads: Iterable[BatchLoad]) -> Iterator[LoadLevel]:
+    length = LoadLevel()
     for at, one in enumerate(loads):
         length = next_length(length, one, float(at))
         yield length
@@ -85,7 +85,7 @@ def test_agents_that_follow_leave_time_and_the_wish_settles(streams: int, cost_s
     """Batches and, as on a real server, something that does not become less with them."""
 
     def following(seconds: int) -> Iterator[tuple[int, float]]:
-        length = Level()
+        length = LoadLevel()
         for at in range(seconds):
             share = min(1.0, 0.1 + cost_s * streams / gathered_s(length.level))
             length = next_length(length, BatchLoad(streams, share), float(at))
@@ -109,7 +109,7 @@ def test_agents_that_follow_leave_time_and_the_wish_settles(streams: int, cost_s
     )
 )
 def test_less_is_asked_only_after_calm_and_more_only_as_needed(loads: list[BatchLoad]) -> None:
-    found = [Level(), *holds(loads)]
+    found = [LoadLevel(), *holds(loads)]
     for (at, old), new in zip(enumerate(found), found[1:], strict=False):
         assert least_level(loads[at].weight) <= new.level < len(LENGTHS_S)
         if new.level < old.level:

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from roofline.v1 import ingest_pb2 as pb
 from roofline_server.ingest.commands import Agents, Link
-from roofline_server.ingest.hysteresis import Level
+from roofline_server.ingest.hysteresis import LoadLevel
 from roofline_server.ingest.sampling_control import MOST_AT_ONCE, REASON, SamplingControl
 from roofline_server.ingest.sampling_level import (
     CALM_S,
@@ -32,7 +32,7 @@ BETWEEN = ServerLoad(queue=0.3)
 
 
 def levels(loads: Iterable[ServerLoad], step_s: float = 1.0) -> Iterator[int]:
-    sampling = Level()
+    sampling = LoadLevel()
     for at, load in enumerate(loads):
         sampling = next_level(sampling, load, at * step_s)
         yield sampling.level
