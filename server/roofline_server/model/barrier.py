@@ -28,6 +28,7 @@ class Grid(NamedTuple):
     end_ns: Ints  # (steps,) the latest end
     at: Ints  # (steps, ranks) which of the rank's steps it is; -1: it did not take part
     is_whole: bool = False  # row k is the k-th step of every rank, as is usual
+    clock_error: float = 0.0  # by how much times of two ranks may be off against each other, s
 
     def place(self, columns: Sequence[Floats | None]) -> Floats:
         """Values per rank and own step as (steps, ranks), NaN where a rank has none. columns: by rank."""

@@ -34,6 +34,7 @@ MOST_TIMES = 600_000  # of steps x ranks
 PLACED_AT_ONCE = 16  # ranks
 GAP_S = 1e-3  # between two steps of a rank: more is something that belongs to neither
 PRESENT = 0.5  # of the steps that a rank must have taken part in
+CLOCKS = 0.02  # of a step: where clocks are known no better, ends of steps of two nodes are not compared
 KEPT_OFF = ("stopped", "throttled")  # signals and parts of that name: counted whatever the rank was at
 LACKING = "cpus_lacking"  # the group of waits for a CPU
 
@@ -87,6 +88,7 @@ def job_of(signals: Sequence[RankSignals], accounts: Sequence[Account], grid: Gr
     following = np.flatnonzero(np.diff(grid.step) == 1) + 1 if grid.is_whole else _following(grid.step, at)
     rows, left, own = _from_arrivals(signals, at, _drawn(following, grid, len(columns)))
     exact = 2 * len(rows) >= min(int(whole.sum()), _most(len(columns))) and len(rows) >= LEAST_STEPS
+    exact = exact and grid.clock_error <= CLOCKS * float(np.median(accounts[0].duration))
     if not exact:
         rows, left, own = _from_windows(
             signals, accounts, at, _drawn(np.flatnonzero(whole), grid, len(columns))

@@ -15,6 +15,7 @@ from ..questions import STEADY_STEPS, Steps
 from ..ranks.members import in_order
 from .barriers import Barriers, barriers, with_waits
 from .between import between_steps
+from .clocks import clock_error
 from .energy import with_gpus
 from .mode import mode_of
 from .ranks import evidence_of
@@ -78,4 +79,5 @@ def gather(view: JobView, steps: Steps = STEADY_STEPS) -> Gathered:
         evidence = {number: rank._replace(reasons=why) for number, rank in evidence.items()}
     evidence = with_gpus(view, evidence)
     found = barriers({number: evidence[number] for number in in_order(view, evidence)}, mode)
+    found = found._replace(grid=found.grid._replace(clock_error=clock_error(view, found)))
     return Gathered(with_waits(evidence, found), mode, mine, found)

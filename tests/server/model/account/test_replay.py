@@ -111,6 +111,19 @@ def test_rank_that_came_late_to_the_job_does_not_hide_the_others() -> None:
     assert found.ranks == ["ddp:0", "ddp:1"]
 
 
+def test_clocks_that_are_not_known_well_are_not_compared() -> None:
+    played = job(ranks=2, plant={"input": {1: 0.006}})
+    ahead = played.signals[0]._replace(
+        begin_ns=played.signals[0].begin_ns + 8_000_000, end_ns=played.signals[0].end_ns + 8_000_000
+    )
+    signals = [ahead, played.signals[1]]
+    for error, exact in ((0.0001, True), (0.009, False)):
+        found = job_of(signals, played.accounts, played.grid._replace(clock_error=error))
+        assert found is not None and found.exact == exact
+    gain = (found.played - Replay(found).like_others([1], ["input"])).mean()
+    assert gain == pytest.approx(0.006, rel=0.2)
+
+
 def test_long_job_is_played_by_some_of_its_steps() -> None:
     found = replayed(job(steps=5000)).job
     assert (len(found.own), found.aligned) == (MOST_STEPS, 5000)
