@@ -21,7 +21,7 @@ RUNNING = 5  # steps of the running median
 NEAR = 3.0  # median deviations from the median of the later half
 LEAST_DEVIATION = 0.01  # of the median, where the later steps are all but equal
 CELLS = 1 << 16  # steps x ranks that are looked at together: they stay in the cache of a CPU
-MOST_WARM_UP = 0.2  # of the steps; a longer change is one of load, and no warm-up
+MOST_WARM_UP = 0.2  # of the steps: a longer change may be one of load
 
 
 class LeftOut(NamedTuple):

@@ -80,6 +80,7 @@ PARTS: Mapping[str, str] = {
     "wait_ranks": "waiting for other ranks",
     "wait_ps": "waiting for parameter servers",
     "blocked": "time off the CPU",
+    "beside": "time between steps",
     "other": "unexplained time",
 }
 

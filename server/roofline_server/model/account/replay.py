@@ -32,7 +32,9 @@ SHIFTS = 24
 MOST_STEPS = 2000  # that are played, drawn from all those there are
 MOST_TIMES = 600_000  # of steps x ranks
 PLACED_AT_ONCE = 16  # ranks
-GAP_S = 1e-3  # between two steps of a rank: more is something that belongs to neither
+GAP_S = 1e-3  # between two steps of a rank: more is something that belongs to neither, ...
+USUAL_GAPS = 8  # ... unless there is as much between most steps: so many times as much is then a break
+BESIDE = "beside"  # part: what a rank does between the end of a step and the begin of the next
 PRESENT = 0.5  # of the steps that a rank must have taken part in
 CLOCKS = 0.02  # of a step: where clocks are known no better, ends of steps of two nodes are not compared
 KEPT_OFF = ("stopped", "throttled")  # signals and parts of that name: counted whatever the rank was at
@@ -86,16 +88,20 @@ def job_of(signals: Sequence[RankSignals], accounts: Sequence[Account], grid: Gr
     at = grid.at if grid.is_whole else grid.at[:, columns]
     whole = (at >= 0).all(axis=1)
     following = np.flatnonzero(np.diff(grid.step) == 1) + 1 if grid.is_whole else _following(grid.step, at)
-    rows, left, own = _from_arrivals(signals, at, _drawn(following, grid, len(columns)))
+    between = _between(signals)
+    rows, left, own = _from_arrivals(signals, between, at, _drawn(following, grid, len(columns)))
     exact = 2 * len(rows) >= min(int(whole.sum()), _most(len(columns))) and len(rows) >= LEAST_STEPS
     exact = exact and grid.clock_error <= CLOCKS * float(np.median(accounts[0].duration))
     if not exact:
-        rows, left, own = _from_windows(
-            signals, accounts, at, _drawn(np.flatnonzero(whole), grid, len(columns))
-        )
+        some = _drawn(np.flatnonzero(whole), grid, len(columns))
+        rows, left, own = _from_windows(signals, accounts, between, at, some)
     played = at[rows]
     names = dict.fromkeys(name for one in accounts for name in one.parts if name not in NOT_ITS_OWN)
     measured = _placed([one.duration for one in accounts], played).mean(axis=1)
+    parts = {name: _placed([one.parts.get(name) for one in accounts], played) for name in names}
+    if between.is_usual:
+        parts[BESIDE] = between.at(played)
+        measured = measured + parts[BESIDE].mean(axis=1)
     if exact and signals[0].barrier == "join":
         # What the coordinator does between a join and the next step is in no rank's step.
         measured = (left + own).max(axis=1)
@@ -104,7 +110,7 @@ def job_of(signals: Sequence[RankSignals], accounts: Sequence[Account], grid: Gr
         hosts=[one.host for one in accounts],
         left=left,
         own=own,
-        parts={name: _placed([one.parts.get(name) for one in accounts], played) for name in names},
+        parts=parts,
         measured=measured,
         aligned=int(whole.sum()),
         exact=exact,
@@ -168,14 +174,43 @@ def _following(step: Ints, at: Ints) -> Ints:
     return np.flatnonzero(follows)
 
 
+class _Between(NamedTuple):
+    """What ranks do between two steps in a row."""
+
+    seconds: list[Floats]  # before each step of each rank
+    most: Floats  # (ranks,) more is a break
+    is_usual: bool  # some rank does something there before most steps
+
+    def at(self, at: Ints) -> Floats:
+        """Of these steps, breaks left out; (steps, ranks)."""
+        gaps = _placed(self.seconds, at)
+        return np.where(gaps > self.most, 0.0, gaps.clip(min=0))
+
+
+def _between(signals: Sequence[RankSignals]) -> _Between:
+    # Between a join and the next step lies what the coordinator does: a part of all steps.
+    if signals[0].barrier == "join":
+        return _Between([np.zeros(len(one.end_ns)) for one in signals], np.full(len(signals), np.inf), False)
+    seconds = []
+    for one in signals:
+        gaps = np.zeros(len(one.end_ns))
+        gaps[1:] = (one.begin_ns[1:] - one.end_ns[:-1]) / 1e9
+        seconds.append(gaps)
+    usual = np.array([float(np.median(gaps[1:])) if len(gaps) > 1 else 0.0 for gaps in seconds])
+    most = GAP_S + np.where(usual > GAP_S, USUAL_GAPS * usual, 0.0)
+    return _Between(seconds, most, bool((usual > GAP_S).any()))
+
+
 def _from_windows(
-    signals: Sequence[RankSignals], accounts: Sequence[Account], at: Ints, rows: Ints
+    signals: Sequence[RankSignals], accounts: Sequence[Account], between: _Between, at: Ints, rows: Ints
 ) -> tuple[Ints, Floats, Floats]:
     """(rows that are known, left, own), by durations alone: all leave the barrier at once."""
     held = _placed([_held(one) for one in signals], at[rows])
     known = ~np.isnan(held).any(axis=1)
     rows, held = rows[known], held[known]
     own = _placed([one.duration for one in accounts], at[rows]) - held
+    if between.is_usual:
+        own += between.at(at[rows])
     return rows, np.repeat(held.min(axis=1, keepdims=True, initial=np.inf), own.shape[1], axis=1), own
 
 
@@ -183,11 +218,12 @@ def _held(one: RankSignals) -> Floats:
     return np.zeros_like(one.duration) if one.held is None else one.held
 
 
-def _from_arrivals(signals: Sequence[RankSignals], at: Ints, rows: Ints) -> tuple[Ints, Floats, Floats]:
+def _from_arrivals(
+    signals: Sequence[RankSignals], between: _Between, at: Ints, rows: Ints
+) -> tuple[Ints, Floats, Floats]:
     """(rows that are known, left, own), by the ends of steps on the server's clock."""
     origin = int(min(one.end_ns[0] for one in signals))
     ends = [(one.end_ns - origin) / 1e9 for one in signals]
-    begins = [(one.begin_ns - origin) / 1e9 for one in signals]
     held = [_held(one) for one in signals]
     # A coordinator's join holds ranks after their part of the step, a collective within it.
     joined = signals[0].barrier == "join"
@@ -196,8 +232,7 @@ def _from_arrivals(signals: Sequence[RankSignals], at: Ints, rows: Ints) -> tupl
     these, ones_before = at[rows], at[rows - 1]
     came, before, left = _placed(came_at, these), _placed(came_at, ones_before), _placed(left_at, ones_before)
     known = ~np.isnan(came + before + left).any(axis=1)
-    if not joined:  # between a join and the next step lies what the coordinator does: a part of all steps
-        known &= (_placed(begins, these) - left <= GAP_S).all(axis=1)
+    known &= (_placed(between.seconds, these) <= between.most).all(axis=1)
     since = before.max(axis=1, keepdims=True, initial=-np.inf)
     return rows[known], (left - since)[known], (came - left)[known]
 

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..account.account import Account
-from ..account.replay import Job, Replay, job_of
+from ..account.replay import BESIDE, Job, Replay, job_of
 from ..account.signals import RankSignals
 from ..barrier import Grid
 from ..intervals import ENOUGH_STEPS, LEAST_STEPS
@@ -57,6 +57,7 @@ class Conclusion(NamedTuple):
     # Of low: few_steps, replay_differs, unattributed, passing, more_is_lost, uneven, waits_in_kernels,
     # waits_unseen, ranks_unseen.
     why: tuple[str, ...]
+    whole: bool = False  # `step` has what lies between two steps, too: some rank does much there
     several: Several | None = None  # of unclear: ranks that are late for different reasons
 
 
@@ -119,8 +120,10 @@ def _of_synchronous(
     measured = float(job.measured.mean())
     if abs(step - measured) > REPLAY_ERROR * measured:
         why.append("replay_differs")
-    several = None if causes else synchronous.of_several(replay)
-    return _conclusion(causes, mine, accounts, len(played), step, lost, why, several)
+    found = _conclusion(causes, mine, accounts, len(played), step, lost, why)
+    if not causes and (several := synchronous.of_several(replay)) is not None:
+        found = found._replace(kind="unclear", several=several)
+    return found._replace(whole=BESIDE in job.parts)
 
 
 def _of_independent(
@@ -161,7 +164,6 @@ def _conclusion(
     step: float,
     lost: float,
     why: Sequence[str],
-    several: Several | None = None,
 ) -> Conclusion:
     ordered = sorted(causes, key=lambda cause: (not cause.lasting, -cause.gain.mean))
     shares = _shares(accounts)
@@ -177,7 +179,7 @@ def _conclusion(
         left = lost - sum(cause.gain.mean for cause in ordered)
         if left > max(UNCLEAR * step, UNEXPLAINED * lost):
             low_confidence.append("more_is_lost")
-    elif also or several is not None or lost > UNCLEAR * step:
+    elif also or lost > UNCLEAR * step:
         kind = "unclear"
         if also and not also[0].lasting:
             low_confidence.append("passing")
@@ -190,9 +192,7 @@ def _conclusion(
     elif bound is not None and bound.part == "other" and bound.share > NOT_EXPLAINED:
         kind = "unknown"
     confidence = "low" if low_confidence else "high"
-    return Conclusion(
-        kind, bottleneck, also, bound, steps, step, lost, confidence, tuple(low_confidence), several
-    )
+    return Conclusion(kind, bottleneck, also, bound, steps, step, lost, confidence, tuple(low_confidence))
 
 
 def beside_idle_cpus(found: Conclusion, idle: Collection[str], hosts: Collection[str]) -> Conclusion:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from ...records import Floats
-from ..account.replay import median_of_others
+from ..account.replay import BESIDE, median_of_others
 from ..account.signals import RankSignals
 from ..columns import or_zero
 
@@ -54,7 +54,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
 }
 COUNTED = ("throttled", "stopped")  # groups of one part
 # Workers of a synchronous round wait for the same servers: what one waits longer is its own.
-GROUPS_OF_ROUNDS = {**GROUPS, "off": (*GROUPS["off"], "input|wait_ps")}
+GROUPS_OF_ROUNDS = {**GROUPS, "off": (*GROUPS["off"], "input|wait_ps"), BESIDE: (BESIDE,)}
 
 
 def kind_of(
@@ -70,6 +70,8 @@ def kind_of(
         return _kind_of_cpu_time(more, whole, work, own, signals)
     if group in COUNTED:
         return group
+    if group == BESIDE:
+        return "busy_alone"
     if group == "cpus_lacking":
         # Who has used up its limit also finds the CPUs taken when it may run again.
         if more.get("throttled", 0.0) >= THROTTLED * whole > 0:

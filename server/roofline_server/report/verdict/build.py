@@ -76,7 +76,8 @@ def _headline(found: Findings, known: Accounts, steps: Steps) -> str:
     low_confidence = [
         why
         for why in known.conclusion.why
-        if why in ("waits_in_kernels", "ranks_unseen") or (why == "few_steps" and steps.since_ns is None)
+        if why in ("waits_in_kernels", "ranks_unseen", "replay_differs")
+        or (why == "few_steps" and steps.since_ns is None)
     ]
     if found.named or known.conclusion.kind == "unknown" or not low_confidence:
         return found.headline

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import numpy as np
 from roofline.answers.values import Provenance, Scope, Value, value
 from roofline.answers.verdict import Finding, Gain
 
-from ...model.account.replay import LACKING
+from ...model.account.replay import BESIDE, LACKING
+from ...model.account.signals import RankSignals
 from ...model.causes.between_cost import OF_ALL
 from ...model.causes.cause import LEAST_GAIN, Cause
 from ...model.causes.conclusion import Conclusion
@@ -48,10 +50,13 @@ def findings_of(known: Accounts, servers: Served, rate: Value) -> Findings:
     slow = _link_findings(known, rate)
     if slow:  # that is why the communication takes long
         causes = [cause for cause in causes if cause.part != "transfer"]
+    between = _between_findings(known, rate)
+    if between:  # that is what they do between steps
+        causes = [cause for cause in causes if cause.part != BESIDE]
     named = [*slow, *(_cause_finding(cause, conclusion, known, rate) for cause in causes if cause.lasting)]
     if (cycle := servers.cycle) is not None:
         named += [_server_finding(cause, cycle, known, rate) for cause in servers.causes]
-    named += _between_findings(known, rate) or _beside_findings(known, rate)
+    named += between or _beside_findings(known, rate)
     # By seconds a step: shares of breaks are of all the time, those of the others of the steps alone.
     named.sort(key=lambda finding: -(finding.cost.value or 0.0))
     passing = [_cause_finding(cause, conclusion, known, rate) for cause in causes if not cause.lasting]
@@ -159,10 +164,18 @@ def _beside_findings(known: Accounts, rate: Value) -> list[Finding]:
             origin=MEASURED,
             gain=gain,
             rate=_rate_with(gain, rate, 0.0),
+            low_confidence=["few_stretches"] if _is_of_few(known.signals[most]) else [],
             evidence=[texts.beside(ranks, shares[most], seconds)],
             only=known.only,
         )
     ]
+
+
+def _is_of_few(signals: RankSignals) -> bool:
+    """Whether most time between steps is in fewer stretches than tell how often there will be more."""
+    gaps = (signals.begin_ns[1:] - signals.end_ns[:-1])[np.diff(signals.step) == 1].clip(min=0)
+    longest = np.sort(gaps)[::-1][: FEW_STRETCHES - 1]
+    return bool(2 * longest.sum() >= gaps.sum())
 
 
 def _gain(step: float, without: float, low: float, high: float) -> Gain:
@@ -235,7 +248,8 @@ def _finding(
 def _rate_of_cause(cause: Cause, gain: Gain, rate: Value, known: Accounts) -> Value:
     if cause.kind == "more_work":  # steps become shorter because less is done in them
         return value(None, "examples/s", ESTIMATED, Scope.ROLE, missing=reasons.LESS_WORK)
-    return _rate_with(gain, rate, known.most_beside, known.step if known.meet else 0.0)
+    beside = 0.0 if known.conclusion.whole else known.most_beside
+    return _rate_with(gain, rate, beside, known.step if known.meet else 0.0)
 
 
 def _evidence(cause: Cause, known: Accounts) -> list[str]:

@@ -8,7 +8,7 @@ from roofline.answers.values import Value
 
 from ...errors import UnknownRank
 from ...model.account.account import NOT_ITS_OWN
-from ...model.account.replay import Replay, job_of
+from ...model.account.replay import BESIDE, Replay, job_of
 from ...model.barrier import align
 from ...model.intervals import LEAST_STEPS, OF_ANOTHER_RUN, interval, of_another_run
 from ...model.what_if import Range
@@ -62,7 +62,8 @@ def fix(view: JobView, gathered: Gathered, serving: Served, what: str) -> Predic
         texts.replayed(float(job.measured.mean()), step),
     ]
     notes = [texts.stands_for(what, fixed)] if fixed and fixed != [_as_part(what)] else []
-    return _shorter(step, gain.mean, gain.low, gain.high, basis, notes, least)
+    found = _shorter(step, gain.mean, gain.low, gain.high, basis, notes, least)
+    return found._replace(whole=step) if BESIDE in job.parts else found
 
 
 def _meant(what: str, parts: Sequence[str]) -> list[str]:

@@ -170,6 +170,8 @@ def _change(asked: WhatIfQuery, now: _Known) -> tuple[JobChange, str]:
 
 
 def _answer(job: str, mode: str, words: str, now: _Known, change: JobChange, found: Prediction) -> WhatIf:
+    if found.whole is not None:
+        now = now._replace(step=found.whole, beside=0.0)
     step = Value(now.step, "s", Provenance.MEASURED, Scope.PROCESS)
     if found.steps is None or not now.step:
         why = found.notes[0]

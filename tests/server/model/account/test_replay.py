@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from roofline_server.model.account.replay import MOST_STEPS, Job, Replay, job_of, median_of_others
+from roofline_server.model.account.account import account, with_waits
+from roofline_server.model.account.replay import BESIDE, MOST_STEPS, Job, Replay, job_of, median_of_others
 
 from ..jobs import TRANSFER, Played, job
 
@@ -109,6 +110,22 @@ def test_rank_that_came_late_to_the_job_does_not_hide_the_others() -> None:
     found = job_of(played.signals, played.accounts, played.grid._replace(at=at))
     assert found is not None
     assert found.ranks == ["ddp:0", "ddp:1"]
+
+
+@pytest.mark.parametrize("clock_error", [0.0, 1.0])
+def test_what_a_rank_does_between_its_steps_makes_it_late(clock_error: float) -> None:
+    played = job(ranks=3, plant={"input": {1: 0.030}})
+    marked = played.signals[1]._replace(begin_ns=played.signals[1].begin_ns + 30_000_000)
+    duration = (marked.end_ns - marked.begin_ns) / 1e9
+    marked = marked._replace(duration=duration, input=np.maximum(0.0, marked.input - 0.030))
+    signals = [played.signals[0], marked, played.signals[2]]
+    grid = played.grid._replace(clock_error=clock_error)
+    found = job_of(signals, with_waits([account(one) for one in signals], grid), grid)
+    assert found is not None
+    assert found.played.mean() == pytest.approx(played.step.mean(), rel=0.02)
+    assert found.measured.mean() == pytest.approx(played.step.mean(), rel=0.02)
+    gain = (found.played - Replay(found).like_others([1], [BESIDE])).mean()
+    assert gain == pytest.approx(played.step.mean() - job(ranks=3).step.mean(), rel=0.05)
 
 
 def test_clocks_that_are_not_known_well_are_not_compared() -> None:
