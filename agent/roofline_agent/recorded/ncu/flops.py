@@ -45,7 +45,7 @@ _MMA = re.compile(
 )
 _TILE = re.compile(r"_tensor(\d{1,3})x(\d{1,3})x(\d{1,3})(?:_|$)")  # cuDNN's and cuBLAS' xmma kernels
 # cuBLAS names no type where s1688 is of TF32; with FP16 and BF16 it does. Of Hopper's only TF32 has 8 for K.
-_TF32_NAME = re.compile(r"tf(?:loat)?32|s(?:1688|64x\d{1,3}x8)(?:gemm|fprop|dgrad|wgrad)(?!.*fp?16)")
+_TF32_NAME = re.compile(r"tf(?:loat)?32|[cs](?:1688|64x\d{1,3}x8)(?:gemm|fprop|dgrad|wgrad)(?!.*fp?16)")
 _SHAPES = {"16816": 4096.0, "16832": 8192.0, "1688": 2048.0, "884": 512.0}
 _ARCHITECTURES = (
     (re.compile(r"(?:\b|_)volta_|sm70_|sm_70|cutlass_70|\bV100\b|TITAN V\b"), "7.0"),
