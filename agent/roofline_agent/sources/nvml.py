@@ -27,7 +27,7 @@ from ..records import (
     SourceStatus,
 )
 from .gpu_totals import GPUS, TOTALS, GpuTotals
-from .gpu_users import users_of
+from .gpu_users import users_of, without_strays
 from .nvml_device import Gpu, Lost
 from .nvml_gpm import GPM_METRICS
 
@@ -166,11 +166,13 @@ class NvmlSource:
         if self._asked is not None and now - self._asked[0] < every and alive == self._asked[1]:
             return
         self._asked = (now, alive)
+        users = {}
         for gpu in list(self._gpus):
             try:
-                self._users[gpu.name] = users_of(gpu.pids(), ranks, self._proc)
+                users[gpu.name] = users_of(gpu.held(), ranks, self._proc)
             except Lost as error:
                 self._drop(gpu, error)
+        self._users = without_strays(users)
 
     def close(self) -> None:
         if self._nvml is not None:

@@ -153,9 +153,13 @@ class Gpu:
             ),
         }
 
-    def pids(self) -> list[int]:
-        """Processes that compute on it. Raises Lost."""
-        return [int(one.pid) for one in self._ask("nvmlDeviceGetComputeRunningProcesses") or ()]
+    def held(self) -> dict[int, int | None]:
+        """Processes that compute on it, with the bytes that they hold (None: not known). Raises Lost."""
+        found: dict[int, int | None] = {}
+        for one in self._ask("nvmlDeviceGetComputeRunningProcesses") or ():
+            more, before = one.usedGpuMemory, found.get(int(one.pid), 0)  # several times on parts of a GPU
+            found[int(one.pid)] = None if more is None or before is None else before + int(more)
+        return found
 
     def close(self) -> None:
         if self._gpm is not None:

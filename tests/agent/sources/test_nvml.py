@@ -17,7 +17,6 @@ from typing import Any
 import pytest
 from roofline_agent.records import MetricKind, Provenance, Rank, Sample, Scope, SourceSettings
 from roofline_agent.sources import SOURCES, nvml, nvml_device
-from roofline_agent.sources.gpu_users import users_of
 from roofline_agent.sources.nvml import METRICS, NvmlSource
 
 from .fake_nvml import FakeGpu, FakeNvml, NVMLError, field
@@ -292,8 +291,8 @@ def test_totals_go_on_where_a_sample_comes_too_soon_for_gpm(
 
 
 class Pid:
-    def __init__(self, pid: int) -> None:
-        self.pid, self.usedGpuMemory = pid, None
+    def __init__(self, pid: int, size: int | None = None) -> None:
+        self.pid, self.usedGpuMemory = pid, size
 
 
 def test_users_are_asked_for_again_when_ranks_change(tmp_path: Path) -> None:
@@ -307,11 +306,20 @@ def test_users_are_asked_for_again_when_ranks_change(tmp_path: Path) -> None:
     assert gpu.calls["nvmlDeviceGetComputeRunningProcesses"] == 2, "not with every sample"
 
 
-def test_rank_in_another_pid_namespace_is_known_by_its_other_number(tmp_path: Path) -> None:
-    process(tmp_path, 10, 1, 7007)
-    assert users_of([7007], [rank(10)], tmp_path) == {rank(10)}
-    process(tmp_path, 7007)  # a process of its own here: the number says who it is
-    assert users_of([7007], [rank(10)], tmp_path) == set()
+def test_stray_contexts_on_the_first_gpu_leave_each_rank_its_own(tmp_path: Path) -> None:
+    ranks = [rank(100 + index, index) for index in range(4)]
+    gpus = [FakeGpu() for _ in ranks]
+    for one, gpu in zip(ranks, gpus, strict=True):
+        process(tmp_path, one.pid)
+        gpu.answers["nvmlDeviceGetComputeRunningProcesses"] = [Pid(one.pid, 30 << 30)]
+    strays = [Pid(one.pid, 400 << 20) for one in ranks[1:]]
+    gpus[0].answers["nvmlDeviceGetComputeRunningProcesses"] += strays
+    made = source(tmp_path, *gpus)
+    rows = [made.sample(ranks) for _ in range(2)][1]
+    assert [row.rank for row in rows if row.instance] == ranks
+    of_ranks = {row.rank: values(row) for row in rows if not row.instance}
+    assert of_ranks.keys() == set(ranks)
+    assert all(found["gpus"] == 1 and "gpu_busy_ns" in found for found in of_ranks.values())
 
 
 def no_package() -> Any:
