@@ -40,7 +40,7 @@ class Gpu:
     """One GPU: what never changes about it, what it has not got, and its counters made monotonic."""
 
     def __init__(self, nvml: Any, index: int) -> None:
-        self.name = f"gpu {index}"
+        self.name, self.index = f"gpu {index}", index
         self._nvml = nvml
         self._handle = nvml.nvmlDeviceGetHandleByIndex(index)
         self._never: set[str] = set()

@@ -181,6 +181,38 @@ def test_lost_gpu_ends_its_own_rows_only(tmp_path: Path) -> None:
     made.close()
 
 
+def test_gpu_that_was_reset_is_sampled_again(tmp_path: Path) -> None:
+    one, clock = FakeGpu(), Clock()
+    library = FakeNvml(one, FakeGpu())
+    made = NvmlSource(SourceSettings(proc=str(tmp_path), clock=clock), lambda: library)
+    made.probe()
+    memory, one.answers["nvmlDeviceGetMemoryInfo"] = one.answers["nvmlDeviceGetMemoryInfo"], NVMLError(16)
+    assert [row.instance for row in made.sample([])] == ["gpu 1"]
+    one.answers["nvmlDeviceGetCudaComputeCapability"] = NVMLError(16)
+    clock.advance(181)
+    assert [row.instance for row in made.sample([])] == ["gpu 1"], "it still needs a reset"
+    one.answers |= {"nvmlDeviceGetMemoryInfo": memory, "nvmlDeviceGetCudaComputeCapability": (9, 0)}
+    clock.advance(181)
+    assert sorted(row.instance for row in made.sample([])) == ["gpu 0", "gpu 1"]
+    made.close()
+    assert (library.open, library.samples) == (0, 0)
+
+
+def test_source_without_a_gpu_left_fails_and_may_be_started_again(tmp_path: Path) -> None:
+    gpu = FakeGpu()
+    library = FakeNvml(gpu)
+    made = NvmlSource(SourceSettings(proc=str(tmp_path)), lambda: library)
+    assert made.probe().works
+    memory, gpu.answers["nvmlDeviceGetMemoryInfo"] = gpu.answers["nvmlDeviceGetMemoryInfo"], NVMLError(15)
+    for _ in range(2):
+        with pytest.raises(nvml_device.Lost, match="no GPU answers any more"):
+            made.sample([])
+    gpu.answers["nvmlDeviceGetMemoryInfo"] = memory
+    assert made.probe().works and len(made.sample([])) == 1
+    made.close()
+    assert (library.open, library.samples) == (0, 0)
+
+
 def test_gpu_lost_before_the_start_leaves_the_others(tmp_path: Path) -> None:
     made = source(tmp_path, FakeGpu(nvmlDeviceGetCudaComputeCapability=NVMLError(15)), FakeGpu())
     assert [row.instance for row in made.sample([])] == ["gpu 1"]
