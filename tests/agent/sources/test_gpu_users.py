@@ -8,8 +8,7 @@ import pytest
 from roofline_agent.sources.gpu_users import users_of, without_strays
 from roofline_agent.sources.nvml_device import Gpu
 
-from .fake_nvml import FakeGpu, FakeNvml
-from .test_nvml import Pid, process, rank
+from .fake_nvml import FakeGpu, FakeNvml, Pid, process, rank
 
 
 def test_rank_in_another_pid_namespace_is_known_by_its_other_number(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from roofline_agent.records import MetricKind, Provenance, Rank, Sample, Scope, 
 from roofline_agent.sources import SOURCES, nvml, nvml_device
 from roofline_agent.sources.nvml import METRICS, NvmlSource
 
-from .fake_nvml import FakeGpu, FakeNvml, NVMLError, field
+from .fake_nvml import FakeGpu, FakeNvml, NVMLError, Pid, field, process, rank
 from .trees import Clock
 
 
@@ -43,16 +43,6 @@ def source(tmp_path: Path, *gpus: FakeGpu, **more: Any) -> NvmlSource:
 def values(row: Sample) -> dict[str, float]:
     named = zip((m.name for m in METRICS), row.values, strict=True)
     return {name: value for name, value in named if value is not None}
-
-
-def rank(pid: int, index: int = 0) -> Rank:
-    return Rank("7", "worker", index, pid)
-
-
-def process(proc: Path, pid: int, parent: int = 1, *inner: int) -> None:
-    (proc / str(pid)).mkdir(parents=True)
-    numbers = "\t".join(map(str, (pid, *inner)))
-    (proc / str(pid) / "status").write_text(f"Name:\tpython\nPPid:\t{parent}\nNSpid:\t{numbers}\n")
 
 
 def test_row_is_in_base_units(tmp_path: Path) -> None:
@@ -320,11 +310,6 @@ def test_totals_go_on_where_a_sample_comes_too_soon_for_gpm(
         tensor_ms.append([round(row["gpu_tensor_ns"] / 1e6) for row in rows if "gpu_tensor_ns" in row])
     assert tensor_ms == [[], [50], [100], [], [200], [250]]
     assert gpu.calls["nvmlGpmSampleGet"] == 5
-
-
-class Pid:
-    def __init__(self, pid: int, size: int | None = None) -> None:
-        self.pid, self.usedGpuMemory = pid, size
 
 
 def test_users_are_asked_for_again_when_ranks_change(tmp_path: Path) -> None:
