@@ -2,7 +2,8 @@
 
 Rows are of whole GPUs ("gpu 0"); one used by a single rank carries that rank. A rank that uses GPUs has a row
 of its own too: how many, and what they did for it. A value the GPU or the driver does not have is
-asked for once and then left out; a GPU that falls off the bus ends its own rows only.
+asked for once and then left out; a GPU that falls off the bus or needs a reset ends its own rows only, and is
+tried again every few minutes.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from ..records import (
     SourceStatus,
 )
 from .gpu_totals import GPUS, TOTALS, GpuTotals
-from .gpu_users import users_of
+from .gpu_users import users_of, without_strays
 from .nvml_device import Gpu, Lost
 from .nvml_gpm import GPM_METRICS
 
@@ -37,6 +38,7 @@ LIBRARY_NOT_FOUND, DRIVER_NOT_LOADED = 12, 9  # nvml.h
 NO_DRIVER, LOAD_DRIVER = "no NVIDIA driver is loaded here", "only where there are GPUs: load the driver"
 WHO_EVERY_NS = 5_000_000_000
 LEAST_APART_NS = 90_000_000  # of two questions to GPM; a little less than 0.1 s lets 10 Hz through
+LOST_EVERY_NS = 180_000_000_000  # GPUs that were lost are tried again: a reset brings them back
 NEW_EVERY_NS = 1_000_000_000  # while some rank uses no GPU: it may be about to
 
 
@@ -97,6 +99,8 @@ class NvmlSource:
         self._load = load
         self._nvml: Any = None
         self._gpus: list[Gpu] = []
+        self._lost: set[int] = set()  # indices of those that do not answer
+        self._next_try_ns = 0
         self._users: dict[str, frozenset[Rank]] = {}
         self._totals = GpuTotals()
         self._activity_ns = -(1 << 62)  # when GPM was last asked
@@ -113,15 +117,16 @@ class NvmlSource:
                 reason += ", and no NVIDIA driver is loaded here"
                 advice = "only where there are GPUs: load the driver, pip install nvidia-ml-py"
             return SourceStatus(self.name, False, reason, advice)
+        self.close()  # checked once more after all were lost: only a new start finds them
         try:
             nvml.nvmlInit()
             self._nvml = nvml
-            self._gpus = []
             for index in range(nvml.nvmlDeviceGetCount()):
                 try:
                     self._gpus.append(Gpu(nvml, index))
                 except (Lost, nvml.NVMLError) as error:
                     log.warning("gpu %d is not sampled: %s", index, error)
+                    self._leave(index)
         except nvml.NVMLError as error:
             if error.value in (LIBRARY_NOT_FOUND, DRIVER_NOT_LOADED):
                 reason, advice = NO_DRIVER, LOAD_DRIVER
@@ -133,6 +138,8 @@ class NvmlSource:
         return SourceStatus(self.name, True)
 
     def sample(self, ranks: Sequence[Rank]) -> list[Sample]:
+        """Raises Lost if no GPU is left."""
+        self._try_lost()
         self._refresh_users(ranks)
         # GPM is asked about all GPUs or none, and totals are counted when it is: both speak of the same time.
         began = self._clock()
@@ -149,6 +156,8 @@ class NvmlSource:
             alone = next(iter(users)) if len(users) == 1 else None
             rows.append(Sample(alone, now, _row(values), gpu.name))
             gauges[gpu.name] = values
+        if not self._gpus:
+            raise Lost("no GPU answers any more")
         if activity:
             self._activity_ns = began
             for rank, totals in self._totals.add(began, gauges, self._users).items():
@@ -156,8 +165,28 @@ class NvmlSource:
         return rows
 
     def _drop(self, gpu: Gpu, error: Lost) -> None:
-        log.warning("%s is sampled no more: %s", gpu.name, error)
+        log.warning("%s is not sampled until it answers again: %s", gpu.name, error)
         self._gpus = [one for one in self._gpus if one is not gpu]
+        self._leave(gpu.index)
+        with contextlib.suppress(self._nvml.NVMLError):
+            gpu.close()
+
+    def _leave(self, index: int) -> None:
+        self._lost.add(index)
+        self._next_try_ns = self._clock() + LOST_EVERY_NS
+
+    def _try_lost(self) -> None:
+        """Now and then take up those that answer again, under new handles: the old ones stay lost."""
+        if not self._lost or self._clock() < self._next_try_ns:
+            return
+        for index in sorted(self._lost):
+            try:
+                self._gpus.append(Gpu(self._nvml, index))
+            except (Lost, self._nvml.NVMLError):
+                self._leave(index)
+            else:
+                self._lost.discard(index)
+                log.info("gpu %d is sampled again", index)
 
     def _refresh_users(self, ranks: Sequence[Rank]) -> None:
         """Find out now and then, and when ranks come or go, which rank uses which GPU."""
@@ -166,11 +195,13 @@ class NvmlSource:
         if self._asked is not None and now - self._asked[0] < every and alive == self._asked[1]:
             return
         self._asked = (now, alive)
+        users = {}
         for gpu in list(self._gpus):
             try:
-                self._users[gpu.name] = users_of(gpu.pids(), ranks, self._proc)
+                users[gpu.name] = users_of(gpu.held(), ranks, self._proc)
             except Lost as error:
                 self._drop(gpu, error)
+        self._users = without_strays(users)
 
     def close(self) -> None:
         if self._nvml is not None:
@@ -178,6 +209,7 @@ class NvmlSource:
                 for gpu in self._gpus:
                     gpu.close()
                 self._nvml.nvmlShutdown()
+        self._nvml, self._gpus, self._lost = None, [], set()
 
 
 def _row(values: Mapping[str, int | float]) -> tuple[int | float | None, ...]:

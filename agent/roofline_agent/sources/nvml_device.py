@@ -40,7 +40,7 @@ class Gpu:
     """One GPU: what never changes about it, what it has not got, and its counters made monotonic."""
 
     def __init__(self, nvml: Any, index: int) -> None:
-        self.name = f"gpu {index}"
+        self.name, self.index = f"gpu {index}", index
         self._nvml = nvml
         self._handle = nvml.nvmlDeviceGetHandleByIndex(index)
         self._never: set[str] = set()
@@ -153,9 +153,13 @@ class Gpu:
             ),
         }
 
-    def pids(self) -> list[int]:
-        """Processes that compute on it. Raises Lost."""
-        return [int(one.pid) for one in self._ask("nvmlDeviceGetComputeRunningProcesses") or ()]
+    def held(self) -> dict[int, int | None]:
+        """Processes that compute on it, with the bytes that they hold (None: not known). Raises Lost."""
+        found: dict[int, int | None] = {}
+        for one in self._ask("nvmlDeviceGetComputeRunningProcesses") or ():
+            more, before = one.usedGpuMemory, found.get(int(one.pid), 0)  # several times on parts of a GPU
+            found[int(one.pid)] = None if more is None or before is None else before + int(more)
+        return found
 
     def close(self) -> None:
         if self._gpm is not None:

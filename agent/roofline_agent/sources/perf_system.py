@@ -25,6 +25,7 @@ from .perf_stat.probe import PER_SOCKET, Counted
 from .perf_stat.totals import CounterRow, Totals, counter_set
 from .perf_stat.watch import Watch
 
+_HBM = "uncore_hbm_[0-9]*"  # of a Xeon Max, whose HBM no event here counts
 _MOST_PARANOID = 0  # at which a user may still count for a whole CPU
 
 
@@ -68,6 +69,9 @@ class PerfSystemSource:
             )
             reason = "the kernel shows no PMU of the memory controllers (usual in virtual machines)"
             return SourceStatus(self.name, False, reason, advice)
+        has_hbm = bool(matching(present, _HBM))
+        if has_hbm:
+            events = [event._replace(estimated=True) for event in events]
         counted, texts = self._ask(events, present)
         if not counted:
             refused = permission.refusal(self._proc, texts, _MOST_PARANOID)
@@ -79,7 +83,8 @@ class PerfSystemSource:
             )
         self.use(counted)
         pmus = {pmu_of(one.event.perf) for one in counted}
-        return SourceStatus(self.name, True, f"{len(pmus)} PMUs ({min(pmus)} ...)")
+        hbm = "; traffic of the HBM is not counted: a lower bound" if has_hbm else ""
+        return SourceStatus(self.name, True, f"{len(pmus)} PMUs ({min(pmus)} ...){hbm}")
 
     def _ask(self, events: Sequence[UncoreEvent], present: Sequence[str]) -> tuple[list[Counted], list[str]]:
         """The events that count, on every PMU of their kind, and what perf printed about the others.

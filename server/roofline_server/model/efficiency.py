@@ -20,7 +20,7 @@ EXECUTED = "executed"  # stands for the first two where it is not known what of 
 KERNELS = "kernels"  # what is left of the time of kernels
 SAME = 0.02  # two counts of FLOPs, or two times, that differ by less are the same
 SPARSE = 2.0  # the sparse peak of tensor cores over their dense one: NVIDIA's white papers of A100 and H100
-SPARSE_PRECISIONS = ("tf32", "f16", "bf16", "f8_e4m3", "f8_e5m2", "s8")
+SPARSE_PRECISIONS = ("tf32", "f16", "bf16", "f8", "f8_e4m3", "f8_e5m2", "s8")
 
 
 # -- FLOPs of models --------------------------------------------------------------------------------------

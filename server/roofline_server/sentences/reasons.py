@@ -47,6 +47,10 @@ NO_UPDATE_RULE = "the chief reported no optimizer whose updates can be counted"
 NO_KERNELS = "no kernels were recorded"
 NO_KERNELS_NO_COUNTER = "no kernels were recorded and no hardware counter counted FLOPs"
 NO_FLOPS_COUNTER = "no hardware counter counted FLOPs"
+EVENTS_READ_ZERO = (
+    "its floating-point events read 0 beside billions of instructions, as in many virtual machines: they do "
+    "not count here"
+)
 NO_FLOPS_COUNTED = "no FLOPs were counted"
 NO_FLOPS = "it did no FLOPs"
 NOT_WATCHED = "no step was watched from begin to end"

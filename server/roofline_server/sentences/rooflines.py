@@ -48,6 +48,12 @@ def no_way_to_measure(level: str) -> str:
 THEORY = "theoretical ceilings: none of this GPU was measured"
 
 
+def other_fp8(precision: str, roof: str) -> str:
+    return (
+        f"{title(precision)} is compared with the ceiling of {title(roof)}, which GPUs compute equally fast"
+    )
+
+
 def may_be_too_low(where: str, ceilings: Sequence[str], caveat: str) -> str:
     return (
         f"{where}: {listed(ceilings)} may be too low ({caveat}), so shares of the roof may be too high; "

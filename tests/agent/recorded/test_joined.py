@@ -50,6 +50,22 @@ def test_kernel_is_joined_by_the_id_of_its_operator() -> None:
     assert [(one.library, one.counted) for one in got.launches or []] == [("cuda", False)]
 
 
+@pytest.mark.parametrize(
+    ("name", "precision"),
+    [
+        ("cutlass::Kernel<cutlass_80_tensorop_s1688gemm_128x64_32x6_nt_align1>(Params)", "tf32"),
+        ("sm80_xmma_fprop_implicit_gemm_tf32f32_tf32f32_f32_nhwckrsc_nchw_tensor16x8x8", "tf32"),
+        ("nvjet_sss_tf32_128x256_TNT", "tf32"),
+        ("ampere_sgemm_128x64_nn", "f32"),
+        ("sm80_xmma_fprop_implicit_gemm_f32f32_f32f32_f32_nhwckrsc_nhwc_g1_ffma_kernel", "f32"),
+        ("Cijk_Ailk_Bljk_SB_MT128x128x16_MI32x32x2x1", "f32"),
+    ],
+)
+def test_float32_is_multiplied_in_tf32_where_the_kernel_says_so(name: str, precision: str) -> None:
+    got = found(operator("aten::mm", 0, 10, 5, **_MM), kernel(name, 20, 4, 5))
+    assert by_name(got)[name][3:6] == (_MM_FLOPS, {"minimum": _MM_BYTES}, precision)
+
+
 def test_kernels_that_stand_before_their_operators_are_joined_too() -> None:
     got = found(kernel("sgemm", 20, 4, 5), operator("aten::mm", 0, 10, 5, **_MM))
     assert by_name(got)["sgemm"].flops == _MM_FLOPS

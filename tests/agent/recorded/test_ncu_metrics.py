@@ -202,6 +202,29 @@ def test_tensor_factor_is_by_architecture_and_a_smaller_one_in_the_name_is_noted
     assert ("times the true count" in one.note) == (shape == "16, 8, 8" and cc == "8.0")
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        "ampere_sgemm_128x64_tf32_nn",
+        "cutlass_80_tensorop_s1688gemm_256x128_16x3_nn_align4",
+        "sm80_xmma_gemm_f32f32_tf32f32_f32_nn_n_tilesize128x128x32_stage3_warpsize2x2x1_tensor16x8x8_kernel",
+    ],
+)
+@pytest.mark.parametrize("pipe", ["tensor", "tensor_op_hmma"])
+def test_tf32_has_the_operations_of_its_only_instruction(name: str, pipe: str) -> None:
+    one = kernel_of((f"sm__inst_executed_pipe_{pipe}.sum", "inst", "10"), *ops(ffma="1"), kernel=name)
+    assert (one.flops, one.precision, one.note) == (10 * 2048 + 2, "tf32", "")
+
+
+def test_half_precision_of_the_same_shape_is_no_tf32() -> None:
+    hmma = ("sm__inst_executed_pipe_tensor_op_hmma.sum", "inst", "10")
+    half = kernel_of(hmma, *ops(ffma="1"), kernel="ampere_fp16_s1688gemm_fp16_128x128_ldg8_f2f_nn")
+    assert (half.precision, "2 times the true count" in half.note) == ("f16", True)
+    tile = kernel_of(hmma, *ops(ffma="1"), kernel="sm75_xmma_gemm_f16f16_f16f32_f32_tn_n_tensor16x8x8_kernel")
+    assert (tile.precision, "2 times the true count" in tile.note) == ("f16", True)
+    assert kernel_of(hmma, kernel="ampere_bf16_s16816gemm_bf16_64x64_nn").precision == "bf16"
+
+
 def test_flops_of_tensor_cores_alone_are_a_lower_bound() -> None:
     one = kernel_of(("sm__inst_executed_pipe_tensor.sum", "inst", "10"), kernel="ampere_s16816gemm_fp16_nn")
     assert one.note == "only operations of the tensor cores were counted: a lower bound"

@@ -18,7 +18,8 @@ from roofline_agent.recorded.command import import_files
 from roofline_agent.recorded.errors import NotReadable
 from roofline_agent.recorded.request import ImportRequest
 from roofline_agent.recorded.tables import lightning, nsys, nvidia_smi, rocprof
-from roofline_agent.recorded.tables.amd import NO_MATRIX, work_of
+from roofline_agent.recorded.tables.amd import NO_MATRIX, NOT_ALL, work_of
+from roofline_agent.recorded.tables.dispatches import is_other
 from roofline_agent.recorded.traces import wire
 from roofline_agent.recorded.training import mllog, trainer_state, trainers
 
@@ -90,6 +91,21 @@ def test_counters_of_an_operation_alone_are_no_flops() -> None:
     vector = {f"SQ_INSTS_VALU_{kind}_F32": 1.0 for kind in ("ADD", "MUL", "FMA")}
     assert work_of(vector)[::3] == (256.0, NO_MATRIX)
     assert work_of(dict.fromkeys(vector, 0.0)).flops is None, "zero of what was counted is not zero"
+
+
+def test_int8_of_matrix_cores_counts_and_unknown_operations_make_a_lower_bound() -> None:
+    vector = {f"SQ_INSTS_VALU_{kind}_F32": 1.0 for kind in ("ADD", "MUL", "FMA")}
+    known = vector | {"SQ_INSTS_VALU_MFMA_MOPS_I8": 3.0}
+    assert work_of(known) == (256 + 3 * 512, None, "s8", "")
+    assert work_of(known | {"SQ_INSTS_VALU_INT32": 9.0, "SQ_INSTS_VALU_MFMA_I8": 9.0}).note == ""
+    assert work_of(known | {"SQ_INSTS_VALU_MFMA_MOPS_F7": 9.0})[::3] == (1792.0, NOT_ALL)
+    assert work_of(known | {"SQ_INSTS_VALU_ADD_F16": 9.0}).note == NOT_ALL, "without multiplications"
+
+
+def test_instructions_that_give_no_flops_stay_counters() -> None:
+    counted = ("INT32", "MFMA_I8", "MFMA_MOPS_F7", "MFMA_MOPS_I8", "TRANS_F16", "ADD_F32")
+    others = [name for name in counted if is_other(f"SQ_INSTS_VALU_{name}")]
+    assert others == ["INT32", "MFMA_I8", "MFMA_MOPS_F7"]
 
 
 def test_reads_and_writes_of_which_some_were_not_counted_are_no_bytes() -> None:

@@ -6,8 +6,11 @@ There is no GPU where the tests run. `calls` counts what was asked; a value that
 from __future__ import annotations
 
 from collections import Counter
+from pathlib import Path
 from types import SimpleNamespace as Struct
 from typing import Any
+
+from roofline_agent.records import Rank
 
 
 class NVMLError(Exception):
@@ -27,6 +30,21 @@ def field(number: int, kind: int = 3, status: int = 0) -> Struct:
     """A c_nvmlFieldValue_t whose union holds `number` in the member of its type."""
     member = ("dVal", "uiVal", "ulVal", "ullVal", "sllVal")[kind]
     return Struct(nvmlReturn=status, valueType=kind, value=Struct(**{member: number}))
+
+
+def rank(pid: int, index: int = 0) -> Rank:
+    return Rank("7", "worker", index, pid)
+
+
+def process(proc: Path, pid: int, parent: int = 1, *inner: int) -> None:
+    (proc / str(pid)).mkdir(parents=True)
+    numbers = "\t".join(map(str, (pid, *inner)))
+    (proc / str(pid) / "status").write_text(f"Name:\tpython\nPPid:\t{parent}\nNSpid:\t{numbers}\n")
+
+
+class Pid:
+    def __init__(self, pid: int, size: int | None = None) -> None:
+        self.pid, self.usedGpuMemory = pid, size
 
 
 class FakeGpu:

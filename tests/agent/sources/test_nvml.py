@@ -17,10 +17,9 @@ from typing import Any
 import pytest
 from roofline_agent.records import MetricKind, Provenance, Rank, Sample, Scope, SourceSettings
 from roofline_agent.sources import SOURCES, nvml, nvml_device
-from roofline_agent.sources.gpu_users import users_of
 from roofline_agent.sources.nvml import METRICS, NvmlSource
 
-from .fake_nvml import FakeGpu, FakeNvml, NVMLError, field
+from .fake_nvml import FakeGpu, FakeNvml, NVMLError, Pid, field, process, rank
 from .trees import Clock
 
 
@@ -44,16 +43,6 @@ def source(tmp_path: Path, *gpus: FakeGpu, **more: Any) -> NvmlSource:
 def values(row: Sample) -> dict[str, float]:
     named = zip((m.name for m in METRICS), row.values, strict=True)
     return {name: value for name, value in named if value is not None}
-
-
-def rank(pid: int, index: int = 0) -> Rank:
-    return Rank("7", "worker", index, pid)
-
-
-def process(proc: Path, pid: int, parent: int = 1, *inner: int) -> None:
-    (proc / str(pid)).mkdir(parents=True)
-    numbers = "\t".join(map(str, (pid, *inner)))
-    (proc / str(pid) / "status").write_text(f"Name:\tpython\nPPid:\t{parent}\nNSpid:\t{numbers}\n")
 
 
 def test_row_is_in_base_units(tmp_path: Path) -> None:
@@ -182,6 +171,38 @@ def test_lost_gpu_ends_its_own_rows_only(tmp_path: Path) -> None:
     made.close()
 
 
+def test_gpu_that_was_reset_is_sampled_again(tmp_path: Path) -> None:
+    one, clock = FakeGpu(), Clock()
+    library = FakeNvml(one, FakeGpu())
+    made = NvmlSource(SourceSettings(proc=str(tmp_path), clock=clock), lambda: library)
+    made.probe()
+    memory, one.answers["nvmlDeviceGetMemoryInfo"] = one.answers["nvmlDeviceGetMemoryInfo"], NVMLError(16)
+    assert [row.instance for row in made.sample([])] == ["gpu 1"]
+    one.answers["nvmlDeviceGetCudaComputeCapability"] = NVMLError(16)
+    clock.advance(181)
+    assert [row.instance for row in made.sample([])] == ["gpu 1"], "it still needs a reset"
+    one.answers |= {"nvmlDeviceGetMemoryInfo": memory, "nvmlDeviceGetCudaComputeCapability": (9, 0)}
+    clock.advance(181)
+    assert sorted(row.instance for row in made.sample([])) == ["gpu 0", "gpu 1"]
+    made.close()
+    assert (library.open, library.samples) == (0, 0)
+
+
+def test_source_without_a_gpu_left_fails_and_may_be_started_again(tmp_path: Path) -> None:
+    gpu = FakeGpu()
+    library = FakeNvml(gpu)
+    made = NvmlSource(SourceSettings(proc=str(tmp_path)), lambda: library)
+    assert made.probe().works
+    memory, gpu.answers["nvmlDeviceGetMemoryInfo"] = gpu.answers["nvmlDeviceGetMemoryInfo"], NVMLError(15)
+    for _ in range(2):
+        with pytest.raises(nvml_device.Lost, match="no GPU answers any more"):
+            made.sample([])
+    gpu.answers["nvmlDeviceGetMemoryInfo"] = memory
+    assert made.probe().works and len(made.sample([])) == 1
+    made.close()
+    assert (library.open, library.samples) == (0, 0)
+
+
 def test_gpu_lost_before_the_start_leaves_the_others(tmp_path: Path) -> None:
     made = source(tmp_path, FakeGpu(nvmlDeviceGetCudaComputeCapability=NVMLError(15)), FakeGpu())
     assert [row.instance for row in made.sample([])] == ["gpu 1"]
@@ -291,11 +312,6 @@ def test_totals_go_on_where_a_sample_comes_too_soon_for_gpm(
     assert gpu.calls["nvmlGpmSampleGet"] == 5
 
 
-class Pid:
-    def __init__(self, pid: int) -> None:
-        self.pid, self.usedGpuMemory = pid, None
-
-
 def test_users_are_asked_for_again_when_ranks_change(tmp_path: Path) -> None:
     process(tmp_path, 10)
     gpu = FakeGpu()
@@ -307,11 +323,20 @@ def test_users_are_asked_for_again_when_ranks_change(tmp_path: Path) -> None:
     assert gpu.calls["nvmlDeviceGetComputeRunningProcesses"] == 2, "not with every sample"
 
 
-def test_rank_in_another_pid_namespace_is_known_by_its_other_number(tmp_path: Path) -> None:
-    process(tmp_path, 10, 1, 7007)
-    assert users_of([7007], [rank(10)], tmp_path) == {rank(10)}
-    process(tmp_path, 7007)  # a process of its own here: the number says who it is
-    assert users_of([7007], [rank(10)], tmp_path) == set()
+def test_stray_contexts_on_the_first_gpu_leave_each_rank_its_own(tmp_path: Path) -> None:
+    ranks = [rank(100 + index, index) for index in range(4)]
+    gpus = [FakeGpu() for _ in ranks]
+    for one, gpu in zip(ranks, gpus, strict=True):
+        process(tmp_path, one.pid)
+        gpu.answers["nvmlDeviceGetComputeRunningProcesses"] = [Pid(one.pid, 30 << 30)]
+    strays = [Pid(one.pid, 400 << 20) for one in ranks[1:]]
+    gpus[0].answers["nvmlDeviceGetComputeRunningProcesses"] += strays
+    made = source(tmp_path, *gpus)
+    rows = [made.sample(ranks) for _ in range(2)][1]
+    assert [row.rank for row in rows if row.instance] == ranks
+    of_ranks = {row.rank: values(row) for row in rows if not row.instance}
+    assert of_ranks.keys() == set(ranks)
+    assert all(found["gpus"] == 1 and "gpu_busy_ns" in found for found in of_ranks.values())
 
 
 def no_package() -> Any:

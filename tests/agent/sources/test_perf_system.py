@@ -170,6 +170,20 @@ def test_zen4s_fabric_does_not_see_the_other_socket_and_says_so(
     assert [metric.provenance for metric in counts] == [provenance] * 2
 
 
+@pytest.mark.parametrize("hbm", [(), ("uncore_hbm_0", "uncore_hbm_1")], ids=["DRAM alone", "Xeon Max"])
+def test_memory_traffic_without_that_of_the_hbm_is_a_lower_bound(
+    tmp_path: Path, hbm: tuple[str, ...]
+) -> None:
+    source = on(tmp_path, intel(0x8F), *IMCS, *hbm)
+    status = source.probe()
+    assert status.works and ("HBM is not counted: a lower bound" in status.reason) == bool(hbm)
+    counts = [metric for metric in source.counter_set.metrics if not metric.coverage_of]
+    assert [metric.provenance for metric in counts] == [
+        Provenance.ESTIMATED if hbm else Provenance.MEASURED
+    ] * 2
+    assert not any("hbm" in event for event in asked(source))
+
+
 def test_kind_of_controller_that_does_not_count_is_passed_over(tmp_path: Path) -> None:
     rules = (("amd_umc", "<not supported>", ""),)
     source = on(tmp_path, amd(0x1A, 0x02), "amd_df", "amd_umc_0", rules=rules)

@@ -7,9 +7,10 @@ twice, and the two conventions are not mixed here: ours is a lower bound for pac
 Tensor cores, the first that is there: `sm__ops_path_tensor_src_*` (operations already, from Ampere on); or
 instructions of the tensor pipe times the operations of one: HMMA.884 512 (Volta), HMMA.1688 2048 (Turing),
 HMMA.16816 4096, IMMA.16832 8192, DMMA.884 512 (Ampere and later): by architecture, as published rooflines
-count. A kernel may use smaller ones on a newer GPU; where its name shows it (CUTLASS 16x8x8 on an A100: 2048)
-the note has how many times too high the count is then. A larger shape in a name is that of several
-instructions (16x16x4 of CUTLASS on a V100: four of 512 FLOPs).
+count. TF32 has none larger than HMMA.1688, so a kernel with that in its name has 2048. A kernel may use
+smaller ones on a newer GPU; where its name shows it (CUTLASS 16x8x8 on an A100: 2048) the note has how many
+times too high the count is then. A larger shape in a name is that of several instructions (16x16x4 of CUTLASS
+on a V100: four of 512 FLOPs).
 Hopper's warp-group instructions have no fixed size, so there instructions give no FLOPs.
 
 From Ampere on the compiler loads constants into registers by HFMA2.MMA, which counts as an hfma of 32 threads
@@ -34,14 +35,17 @@ _OP = "sass_thread_inst_executed_op_{}_pred_on.sum"
 _OPS = "sass_thread_inst_executed_ops_{0}add_{0}mul_{0}fma_pred_on.sum"
 _PRECISIONS = {"f": "f32", "d": "f64", "h": "f16"}
 _FLOPS_OF = {"add": 1.0, "mul": 1.0, "fma": 2.0}
-_PIPES = {"hmma": "f16", "imma": "s8", "dmma": "f64"}
-_VOLTA, _TURING, _AMPERE = 512.0, 2048.0, 4096.0
+_PIPES = {"hmma": "", "imma": "s8", "dmma": "f64"}  # "": that of the kernel's name
+_VOLTA, _TURING, _AMPERE, _TF32 = 512.0, 2048.0, 4096.0, 2048.0
 _SHAPE = re.compile(
     r"(?:^|[_a-z])[a-z](16816|16832|1688|884|161616)(?:gemm|cudnn|fprop|dgrad|wgrad|conv|_|$)"
 )
 _MMA = re.compile(
     r"arch::Mma<cutlass::gemm::GemmShape<(?:\(int\))?(\d+), (?:\(int\))?(\d+), (?:\(int\))?(\d+)>"
 )
+_TILE = re.compile(r"_tensor(\d{1,3})x(\d{1,3})x(\d{1,3})(?:_|$)")  # cuDNN's and cuBLAS' xmma kernels
+# cuBLAS names no type where s1688 is of TF32; with FP16 and BF16 it does. Of Hopper's only TF32 has 8 for K.
+_TF32_NAME = re.compile(r"tf(?:loat)?32|[cs](?:1688|64x\d{1,3}x8)(?:gemm|fprop|dgrad|wgrad)(?!.*fp?16)")
 _SHAPES = {"16816": 4096.0, "16832": 8192.0, "1688": 2048.0, "884": 512.0}
 _ARCHITECTURES = (
     (re.compile(r"(?:\b|_)volta_|sm70_|sm_70|cutlass_70|\bV100\b|TITAN V\b"), "7.0"),
@@ -77,6 +81,12 @@ def architecture(text: str) -> str:
 def is_of_tensor_cores(kernel: str) -> bool:
     """Whether a kernel's name shows that it uses them."""
     return bool(_TENSOR_NAME.search(kernel))
+
+
+@lru_cache(maxsize=8192)
+def is_of_tf32(kernel: str) -> bool:
+    """Whether a kernel's name shows that it multiplies float32 in TF32."""
+    return bool(_TF32_NAME.search(kernel))
 
 
 @lru_cache(maxsize=8192)
@@ -195,7 +205,7 @@ def _operations(
 
 def _named_factor(kernel: str) -> float | None:
     """Operations of one tensor instruction as the kernel's name gives its shape: 2 M N K."""
-    if match := _MMA.search(kernel):
+    if match := _MMA.search(kernel) or _TILE.search(kernel):
         return 2.0 * int(match[1][:6]) * int(match[2][:6]) * int(match[3][:6])
     shape = _SHAPE.search(kernel)
     return _SHAPES.get(shape[1]) if shape else None
@@ -211,6 +221,8 @@ def _factor(kind: str, kernel: str, cc: str) -> tuple[float | None, str]:
         return _VOLTA, "GPU unknown: 512 FLOPs taken for a tensor instruction, as on Volta: a lower bound"
     if _major(cc) in (9, 10, 11) and kind in ("", "imma"):
         return None, "tensor instructions of this GPU have no fixed size: ask for sm__ops_path_tensor_src_*"
+    if kind in ("", "hmma") and _major(cc) >= 8 and _named_precision(kernel) == "tf32":
+        return _TF32, ""
     factor = 2 * _AMPERE if kind == "imma" else _AMPERE
     if _major(cc) < 7 or cc.startswith(("7.0", "7.2")) or kind == "dmma":
         factor = _VOLTA
@@ -225,7 +237,7 @@ def _factor(kind: str, kernel: str, cc: str) -> tuple[float | None, str]:
 def _named_precision(kernel: str) -> str:
     if "bf16" in kernel or "bfloat16" in kernel:
         return "bf16"
-    if "tf32" in kernel:
+    if is_of_tf32(kernel):
         return "tf32"
     return "f64" if "d884" in kernel or "dgemm" in kernel else "f16"
 

@@ -6,6 +6,7 @@ transcendental operations count one each.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import NamedTuple, TypeVar
@@ -18,9 +19,16 @@ Values = TypeVar("Values", float, Array)
 LANES, BLOCK = 64.0, 512.0
 _FLOPS_OF = {"ADD": 1.0, "MUL": 1.0, "FMA": 2.0}
 _PRECISIONS = {"F16": "f16", "F32": "f32", "F64": "f64"}
-_MATRIX = {"F8": "f8", "F16": "f16", "BF16": "bf16", "XF32": "tf32", "F32": "f32", "F64": "f64"}
+_MATRIX = {"F8": "f8", "I8": "s8", "F16": "f16", "BF16": "bf16", "XF32": "tf32", "F32": "f32", "F64": "f64"}
+_MATRIX["F6F4"] = "f4"  # one counter for both, which are equally fast
+FLOP_COUNTERS = frozenset(
+    [f"SQ_INSTS_VALU_{kind}_{short}" for kind in (*_FLOPS_OF, "TRANS") for short in _PRECISIONS]
+    + [f"SQ_INSTS_VALU_MFMA_MOPS_{short}" for short in _MATRIX]
+)  # those that FLOPs follow from
+_OPERATIONS = re.compile(r"SQ_INSTS_VALU_(?:(?:ADD|MUL|FMA|TRANS)_F\d+|MFMA_MOPS_\w+)")
 NO_MATRIX = "operations of the matrix cores were not counted: a lower bound"
 NO_VECTOR = "only operations of the matrix cores were counted: a lower bound"
+NOT_ALL = "not every operation of a precision was counted: a lower bound"
 
 
 class AmdReading(NamedTuple):
@@ -47,9 +55,12 @@ def reading_of(counted: frozenset[str]) -> AmdReading:
     matrix = {p: {f"SQ_INSTS_VALU_MFMA_MOPS_{short}": BLOCK} for short, p in _MATRIX.items()}
     matrix = {p: terms for p, terms in matrix.items() if counted.issuperset(terms)}
     flops = {p: {**vector.get(p, {}), **matrix.get(p, {})} for p in (*vector, *matrix)}
-    if bool(vector) == bool(matrix):
-        return AmdReading(flops, _hbm_bytes(counted), "")
-    return AmdReading(flops, _hbm_bytes(counted), NO_MATRIX if vector else NO_VECTOR)
+    note = ""
+    if bool(vector) != bool(matrix):
+        note = NO_MATRIX if vector else NO_VECTOR
+    elif any(_OPERATIONS.fullmatch(name) for name in counted.difference(*flops.values())):
+        note = NOT_ALL
+    return AmdReading(flops, _hbm_bytes(counted), note)
 
 
 def work_of(counters: Mapping[str, float]) -> AmdWork:

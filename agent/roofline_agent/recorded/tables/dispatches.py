@@ -9,12 +9,12 @@ from ..cells import Array
 from ..collector import Collector
 from ..columns import largest
 from ..recording import Counter, Launch, LaunchColumns
-from .amd import reading_of, weighed, work_of
+from .amd import FLOP_COUNTERS, reading_of, weighed, work_of
 
 NANOSECOND = 1e-9
 MAX_COUNTERS = 20_000  # values that are neither FLOPs nor bytes
 _IN_KIB = ("fetch_size", "write_size")
-_USED = ("sq_insts_valu_", "tcc_ea", "tcc_bubble")
+_OF_BYTES = ("tcc_ea", "tcc_bubble")
 
 
 class Dispatch(NamedTuple):
@@ -121,7 +121,7 @@ class Dispatches:
 
 def is_other(counter: str) -> bool:
     """Whether it is neither of FLOPs nor of bytes."""
-    return not counter.lower().startswith(_USED)
+    return not (counter.lower().startswith(_OF_BYTES) or counter.upper() in FLOP_COUNTERS)
 
 
 def scale_of(counter: str) -> float:

@@ -16,6 +16,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from ..collector import RecordLog
+from ..ncu.flops import is_of_tf32
 from ..recording import Launch
 from .operators import OperatorCall, OperatorCalls, Operators
 from .trace import thread_of
@@ -169,7 +170,8 @@ def _shared(kernel: Launch, call: OperatorCall, share: _Share) -> Launch:
     return kernel._replace(
         flops=work.flops * part,
         bytes={} if work.bytes is None else {"minimum": work.bytes * part},
-        precision=work.precision,
+        # Tensors in TF32 are float32; only the kernel's name shows how they are multiplied.
+        precision="tf32" if work.precision == "f32" and is_of_tf32(kernel.name) else work.precision,
         note=f"{call.name}: {work.note}",
         counted=False,
     )

@@ -20,12 +20,14 @@ from roofline.answers.roofline import RoofLine
 from roofline.answers.values import Provenance
 
 from ...sentences import rooflines as texts
+from ...sentences.wording import joined
 
 LOWEST_INTENSITY, HIGHEST_INTENSITY = 2.0**-6, 2.0**12
 MINIMUM, NETWORK = "minimum", "network"  # levels that are none of a memory
 CACHES = ("l1", "l2", "l3")
 UNMEASURED = ("l1", "l3")  # levels of a GPU that nothing here measures
 WITHOUT_FMA = "mul_add"
+FP8 = ("f8_e4m3", "f8_e5m2", "f8")  # GPUs multiply both formats equally fast, and counters do not tell which
 REVERSE = "reverse"  # of a network: measured by the peer, which sent
 
 
@@ -51,6 +53,12 @@ class Limits(NamedTuple):
     def bandwidth(self, level: str = MINIMUM) -> Ceiling | None:
         """The ceiling of bytes of this level; that of its tensors is compared with main memory."""
         return self.slopes.get(main_memory(self.device) if level == MINIMUM else level)
+
+    @property
+    def stand_in(self) -> str:
+        """Of which other kind of FP8 the compute ceiling is; "": of the precision itself."""
+        other = self.compute is not None and self.compute.precision != self.precision
+        return texts.other_fp8(self.precision, self.compute.precision) if self.compute and other else ""
 
     def attainable(self, intensity: float, level: str = MINIMUM) -> float | None:
         """FLOP/s that can be reached with so many FLOP per byte of this level; None: a ceiling is missing."""
@@ -106,7 +114,8 @@ def limits(host: str, device: str, ceilings: Iterable[Ceiling], precision: str, 
     every = of_node(ceilings)
     theory = is_theory_alone(every)
     known = [c for c in every if theory or counts(c)]
-    compute = [c for c in known if c.kind == "compute" and c.precision == precision]
+    mine = with_ceilings(known, precision)
+    compute = [c for c in known if c.kind == "compute" and c.precision == mine]
     slopes: dict[str, Ceiling] = {}
     for c in known:
         if c.kind in ("memory", "network") and (c.level not in slopes or c.value > slopes[c.level].value):
@@ -114,7 +123,16 @@ def limits(host: str, device: str, ceilings: Iterable[Ceiling], precision: str, 
     launch = min((c for c in known if c.kind == "overhead"), key=_value, default=None)
     top = max(compute, key=_value, default=None)
     part = part_of([c for c in (top, *slopes.values()) if c], cpus)
-    return Limits(host, device, precision, top, slopes, launch, texts.THEORY if theory else "", part=part)
+    found = Limits(host, device, precision, top, slopes, launch, texts.THEORY if theory else "", part=part)
+    return found._replace(note=joined(found.note, found.stand_in))
+
+
+def with_ceilings(ceilings: Iterable[Ceiling], precision: str) -> str:
+    """This precision, or another kind of FP8 where only that has compute ceilings."""
+    if precision not in FP8:
+        return precision
+    known = {c.precision for c in ceilings if c.kind == "compute"}
+    return next((one for one in (precision, *FP8) if one in known), precision)
 
 
 def part_of(ceilings: Iterable[Ceiling], cpus: int) -> str:
@@ -201,7 +219,8 @@ def _compute_to_draw(
     # From the same ceilings three choices, drawn in this order; each needs the one before.
     if not precisions:
         return _highest((c.precision, "", c) for c in compute if id(c) in can_bind)
-    mine = [c for c in compute if c.precision in precisions]
+    wanted = {with_ceilings(compute, one) for one in precisions}
+    mine = [c for c in compute if c.precision in wanted]
     measured = [c for c in mine if id(c) in can_bind]
     fused = [c for c in measured if not _without_fma(c)]
     widths = _highest((c.precision, (c.width, c.operation == "amx"), c) for c in (fused or measured))

@@ -8,8 +8,9 @@ from typing import NamedTuple
 from roofline.answers.values import Provenance
 
 from ...model.evidence import RankEvidence
-from ...model.roofline.roofs import Limits, counts, of_node
+from ...model.roofline.roofs import Limits, counts, of_node, with_ceilings
 from ...sentences import efficiency as texts
+from ...sentences.wording import joined
 from ...store.view import JobView
 from ..ceilings.contention import Contention, sharing
 from ..ceilings.limits import everywhere
@@ -31,8 +32,9 @@ class PlacePeaks(NamedTuple):
 
     @property
     def part_of(self) -> str:
-        """What they are of, where others compute there too."""
-        return texts.its_part(self.parts) if self.parts > 1 else ""
+        """What they are of, where others compute there too, or where another kind of FP8 stands in."""
+        part = texts.its_part(self.parts) if self.parts > 1 else ""
+        return joined(part, *dict.fromkeys(one.stand_in for one in self.limits))
 
     @property
     def best(self) -> float | None:
@@ -88,7 +90,9 @@ def _theory(view: JobView, limits: list[Limits], precision: str, parts: float) -
     found = []
     for one in limits:
         known = of_node(c for c in ceilings(view, one.host) if c.device == one.device and c.kind == "compute")
-        mine = [c.value for c in known if c.precision == precision and c.provenance == Provenance.ANALYTIC]
+        theory = [c for c in known if c.provenance == Provenance.ANALYTIC]
+        kind = with_ceilings(theory, precision)
+        mine = [c.value for c in theory if c.precision == kind]
         if not mine:
             return None
         found.append(max(mine))

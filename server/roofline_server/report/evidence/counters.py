@@ -10,6 +10,9 @@ import numpy as np
 from ...model.evidence import CounterEvidence
 from ...records import Bools, Table, is_constant, rows, take
 
+INSTRUCTIONS = "instructions"
+MANY = 1e9  # instructions: some of so many do floating-point arithmetic, in an interpreter too
+
 
 def counter(table: Table, name: str) -> CounterEvidence | None:
     """A cumulative counter over the windows of a step table of one rank; None where it has no reading."""
@@ -73,3 +76,12 @@ def coverage_of(table: Table, names: Sequence[str]) -> float | None:
     """Share of the time that the least covered of these counters counted, in windows in which it was read."""
     shares = [table[f"{name}.coverage"] for name in names if f"{name}.coverage" in table]
     return min((float(np.nanmean(share)) for share in shares if not np.isnan(share).all()), default=None)
+
+
+def read_zero(table: Table, flops: Sequence[str]) -> bool:
+    """Whether a rank executed many instructions and these counters of FLOPs always read 0: virtual machines
+    may offer such events and not count them."""
+    if not flops or f"{INSTRUCTIONS}.end" not in table:
+        return False
+    executed = np.fmax.reduce(table[f"{INSTRUCTIONS}.end"], initial=0.0)
+    return bool(executed >= MANY) and not any(np.nan_to_num(table[f"{name}.end"]).any() for name in flops)

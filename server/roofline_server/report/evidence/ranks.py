@@ -35,9 +35,11 @@ from ...records import (
     rows,
     take,
 )
+from ...sentences import reasons as texts
+from ...sentences.wording import joined
 from ...store.view import JobView
 from ..ranks.members import host_of
-from .counters import added, counter, coverage_of
+from .counters import INSTRUCTIONS, added, counter, coverage_of, read_zero
 from .node_counters import BUSY, DRAM, ENERGY
 from .reasons import reasons_of
 from .sampled import ORIGIN
@@ -74,7 +76,8 @@ NEEDED = {
     "steps_tcp": _borders("tcp_sent_bytes", "tcp_received_bytes"),
     "steps_cgroup": ["cgroup_cpu_limit", *_borders("cgroup_throttled_ns")],
     "steps_gpu": ["gpus", *_borders("gpu_busy_ns", "gpu_tensor_ns", "gpu_dram_bytes", "gpu_copied_bytes")],
-    "steps_perf": [*_borders(*FLOPS, AMX, LLC_BOUND), *(f"{name}.coverage" for name in FLOPS)],
+    "steps_perf": [*_borders(*FLOPS, AMX, LLC_BOUND), f"{INSTRUCTIONS}.end"]
+    + [f"{name}.coverage" for name in FLOPS],
     "steps_spans": [*(f"phase.{name}.ns" for name in (*PHASES, COMMUNICATE)), *THREAD],
     **{
         f"steps_node_{counter_set}": [
@@ -99,7 +102,8 @@ def evidence_of(
     counters = {**lifetimes, **mine}
     steps = _step_evidence(mine.get("steps", {}))
     serving = rows(mine.get("steps", {})) > 0 and bool(np.count_nonzero(mine["steps"]["window"] != OWN))
-    shared, bound = _shared(mine, DRAM), counter(counters.get("steps_perf", {}), LLC_BOUND)
+    perf = counters.get("steps_perf", {})
+    shared, bound = _shared(mine, DRAM), counter(perf, LLC_BOUND)
     process, tcp = counters.get("steps_process", {}), counters.get("steps_tcp", {})
     rss_peak = samples = None
     if rows(process) and "rss_bytes" in process:
@@ -117,7 +121,7 @@ def evidence_of(
         host=host_of(view, number),
         steps=steps,
         kernels=kernels,
-        counted_flops=_counted_flops(counters.get("steps_perf", {}), view.metrics.get("perf", ())),
+        counted_flops=_counted_flops(perf, view.metrics.get("perf", ())),
         cpu_ns=_marked(view, "process", "cpu_ns", process),
         sent=_marked(view, "tcp", "tcp_sent_bytes", tcp),
         received=_marked(view, "tcp", "tcp_received_bytes", tcp),
@@ -128,7 +132,7 @@ def evidence_of(
         samples_per_step=samples,
         serving=serving,
         columns={} if serving else columns_of(steps, mine),
-        reasons=reasons_of(view, number),
+        reasons=_reasons(view, number, perf),
         between=between,
         cpu_wait=counter(process, "cpu_wait_ns"),
         uses_gpu=uses_gpu or (kernels is not None and kernels.on_gpu),
@@ -285,9 +289,9 @@ def _is_estimated(metrics: Sequence[Metric], names: Sequence[str]) -> bool:
 
 def _counted_flops(table: Table, metrics: Sequence[Metric]) -> CountedFlops | None:
     """All `flops.*` counters of a rank together; absent where one of them is."""
-    # Names are narrowed twice: to counters with both borders, then to those that were ever read.
-    names = [name.removesuffix(".begin") for name in table if name.startswith("flops.")]
-    names = [name for name in names if f"{name}.end" in table and not np.isnan(table[f"{name}.end"]).all()]
+    names = _flop_counters(table)
+    if read_zero(table, names):
+        return None
     counted = counter(added(table, names), "added")
     if counted is None:
         return None
@@ -296,6 +300,20 @@ def _counted_flops(table: Table, metrics: Sequence[Metric]) -> CountedFlops | No
     each = {name.removeprefix("flops."): counter(table, name) for name in names}
     by = {name: one.total for name, one in each.items() if one is not None and one.total > 0}
     return CountedFlops(counted, coverage_of(table, names), estimated, amx is not None and amx.total > 0, by)
+
+
+def _flop_counters(table: Table) -> list[str]:
+    # Narrowed twice: to counters with both borders, then to those that were ever read.
+    names = [name.removesuffix(".begin") for name in table if name.startswith("flops.")]
+    return [name for name in names if f"{name}.end" in table and not np.isnan(table[f"{name}.end"]).all()]
+
+
+def _reasons(view: JobView, number: int, perf: Table) -> dict[str, str]:
+    reasons = reasons_of(view, number)
+    if not read_zero(perf, _flop_counters(perf)):
+        return reasons
+    flops = joined(reasons.get("flops", ""), texts.EVENTS_READ_ZERO)
+    return reasons | {"perf": texts.EVENTS_READ_ZERO, "flops": flops}
 
 
 def _shared(

@@ -19,6 +19,7 @@ from ...sentences import origins
 from ...sentences.wording import joined
 from ...store.view import JobView
 from ..evidence.collectives import FAMILIES, names_of
+from ..evidence.counters import read_zero
 from ..evidence.sampled import ORIGIN
 from ..ranks.members import name_of
 
@@ -105,7 +106,7 @@ def _flop_columns(table: Table, duration: Ints, metrics: Sequence[Metric]) -> li
         name.removesuffix(".end") for name in table if name.startswith("flops.") and name.endswith(".end")
     ]
     names = [name for name in names if not np.isnan(table[f"{name}.end"]).all()]
-    if names:
+    if names and not read_zero(table, names):
         counted = np.sum([table[f"{name}.end"] - table[f"{name}.begin"] for name in names], axis=0)
         estimated = any(m.name in names and m.provenance == Provenance.ESTIMATED for m in metrics)
         origin = Provenance.ESTIMATED if estimated else _MEASURED

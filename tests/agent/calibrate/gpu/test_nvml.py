@@ -29,7 +29,9 @@ class Driver:
         ("bbbb", "", 1),  # as CUDA writes it
         ("GPU-CCCC", "0", 2),  # the UUID is sure
         ("", "2,0", 2),
-        ("", "GPU-bbbb", 0),
+        ("", "GPU-bbbb,GPU-aaaa", 1),
+        ("", "GPU-c", 2),  # the begin of a UUID is enough
+        ("", "GPU-dddd", 0),
         ("", "", 0),
     ],
 )

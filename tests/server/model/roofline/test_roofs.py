@@ -183,6 +183,20 @@ def test_roof_is_of_the_precision_asked_for() -> None:
     assert "INT8" in limits("n", "", [PEAK_F32, DRAM], "s8").lacks()
 
 
+@pytest.mark.parametrize("precision", ["f8", "f8_e5m2"])
+def test_kinds_of_fp8_share_a_roof_which_is_said(precision: str) -> None:
+    known = [compute(1e15, "f8_e4m3", 0), compute(1e14, "bf16", 0), memory(3e12)]
+    made = limits("n", "", known, precision)
+    assert reached(made, 1e6) == 1e15 and made.lacks() == ""
+    assert made.note.endswith("is compared with the ceiling of FP8 e4m3, which GPUs compute equally fast")
+    assert [one.precision for one in lines(known, [precision], ["dram"]) if one.kind == "compute"] == [
+        "f8_e4m3"
+    ]
+    own = limits("n", "", [*known, compute(9e14, precision, 0)], precision)
+    assert (reached(own, 1e6), own.note) == (9e14, "")
+    assert limits("n", "", known, "f8_e4m3").note == ""
+
+
 def test_theoretical_peaks_do_not_bind() -> None:
     theory = compute(9e12)._replace(name="peak.f32.512.theory", provenance=Provenance.ANALYTIC)
     made = limits("n", "", [theory, compute(1e12), memory(1e11)], "f32")

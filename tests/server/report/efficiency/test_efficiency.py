@@ -281,6 +281,16 @@ def test_a_sparse_peak_is_shown_only_where_it_is_asked_for(store: Store) -> None
     assert whole["mfu"] == pytest.approx(2 * FLOPS / (STEP * 8e12)), "that of the dense peak stays"
 
 
+@pytest.mark.parametrize("precision", ["f8", "f8_e5m2"])
+def test_one_kind_of_fp8_is_held_against_the_peak_of_another(store: Store, precision: str) -> None:
+    known = BF16._replace(precision="f8_e4m3", name="peak.f8_e4m3")
+    theory = THEORY._replace(precision="f8_e4m3", name="peak.f8_e4m3.theory", value=10e12)
+    found = answered(store, [kernel(FLOPS, 100, precision)], ceilings=(known, theory, DRAM), sparse=True)
+    whole = values(found.whole)
+    assert (whole["peak"].value, whole["peak.sparse"].value) == (8e12, 20e12)
+    assert "compared with the ceiling of FP8 e4m3" in whole["peak"].reason
+
+
 def test_updates_of_a_parameter_server_are_no_flops_of_the_model(store: Store) -> None:
     served = [*WORKERS, rank(role="ps", pid=102)]
     updates = fact("update.ps:0=4000000/20000000/f32 SGD with momentum")

@@ -10,6 +10,7 @@ from roofline.v1 import ingest_pb2 as pb
 from roofline_server.report.job.build import build
 from roofline_server.report.questions import ALL_STEPS
 from roofline_server.report.steps.steps import steps_table
+from roofline_server.sentences import reasons
 from roofline_server.store.view import JobView
 
 from ...builders import (
@@ -108,3 +109,35 @@ def test_gap_and_multiplexing_of_a_nodes_traffic_are_told(tmp_path: Path) -> Non
     for name in ("bytes_per_step.dram", "dram_bytes_per_second"):
         assert found[name].value == pytest.approx(1e10)
         assert found[name].coverage == pytest.approx(0.5 * 0.3)
+
+
+@pytest.mark.parametrize(("flops", "instructions"), [(0, 4 * 10**9), (0, 10**6), (7, 4 * 10**9)])
+def test_flops_that_read_zero_beside_many_instructions_are_not_known(
+    tmp_path: Path, flops: int, instructions: int
+) -> None:
+    """Virtual machines offer floating-point events that do not count."""
+    metrics = (("instructions", CUMULATIVE, False), ("flops.f64.scalar", CUMULATIVE, False))
+    store, host = open_store(tmp_path), Host("a", CPU)
+    host.greet(store)
+    ends = [(0, kind, k, 8, FIRST + (k + kind - BEGIN) * S) for k in range(STEPS) for kind in (BEGIN, END)]
+    read = [(0, FIRST + t * S, (t * instructions // STEPS, t * flops)) for t in range(STEPS + 3)]
+    sent = batch(
+        1,
+        FIRST - 2 * S,
+        FIRST + 13 * S,
+        ranks=[rank()],
+        counter_sets=[counter_set("perf", metrics)],
+        samples=[samples(0, read, metrics)],
+        marks=marks(ends),
+    )
+    host.put(store, sent)
+    view = store.view("job")
+    assert view is not None
+    (found,) = build(view, ALL_STEPS).ranks
+    value = found.summary.values["flops_per_second.measured"]
+    shown = {c.name for chunk in steps_table(view, (), ALL_STEPS, "synchronous") for c in chunk.columns}
+    is_absent = not flops and instructions > 10**9
+    assert value.value == (None if is_absent else pytest.approx(flops))
+    assert (value.reason == reasons.EVENTS_READ_ZERO) == is_absent
+    assert ("flops.measured" in shown) != is_absent
+    assert (reasons.EVENTS_READ_ZERO in found.summary.values["flops_per_step"].reason) == is_absent

@@ -167,12 +167,21 @@ def index_of(driver: Driver | None, at: int, uuid: str, environ: Mapping[str, st
 
 
 def _index(at: int, uuid: str, visible: list[str], uuids: list[str]) -> int:
-    bare = [one.lower().replace("gpu-", "") for one in uuids]
-    if uuid and uuid.lower().replace("gpu-", "") in bare:
-        return bare.index(uuid.lower().replace("gpu-", ""))
+    bare = [_bare(one) for one in uuids]
+    if uuid and _bare(uuid) in bare:
+        return bare.index(_bare(uuid))
     if uuid and bare and all(bare):
         raise PartOfGpu(f"its UUID {uuid} is that of no GPU")
-    return int(visible[at]) if at < len(visible) and visible[at].isdecimal() else at
+    word = visible[at] if at < len(visible) else ""
+    if word.isdecimal():
+        return int(word)
+    # CUDA takes the begin of a UUID, too, if only one GPU has it.
+    named = [index for index, one in enumerate(bare) if one.startswith(_bare(word))] if word else []
+    return named[0] if len(named) == 1 else at
+
+
+def _bare(uuid: str) -> str:
+    return uuid.lower().replace("gpu-", "")
 
 
 def clock_of(driver: Driver | None, index: int) -> Callable[[], float | None]:
