@@ -28,6 +28,8 @@ from .findings import Findings, findings_of, seconds_a_step
 from .servers import served
 
 MUCH_BESIDE = 0.05  # of the time of a rank
+# Reasons for low confidence that a healthy job's headline gives, too.
+DOUBTS = ("waits_in_kernels", "ranks_unseen", "replay_differs")
 MEASURED, ESTIMATED = Provenance.MEASURED, Provenance.ESTIMATED
 
 
@@ -76,8 +78,7 @@ def _headline(found: Findings, known: Accounts, steps: Steps) -> str:
     low_confidence = [
         why
         for why in known.conclusion.why
-        if why in ("waits_in_kernels", "ranks_unseen", "replay_differs")
-        or (why == "few_steps" and steps.since_ns is None)
+        if why in DOUBTS or (why == "few_steps" and steps.since_ns is None)
     ]
     if found.named or known.conclusion.kind == "unknown" or not low_confidence:
         return found.headline
