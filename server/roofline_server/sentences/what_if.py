@@ -130,6 +130,10 @@ def part_shown(part: str) -> str:
     return part.replace("|", " or ")
 
 
+def all_parts_of(rank: str) -> str:
+    return f"everything that {rank} does is as on the other ranks; the report's figure is of its finding alone"
+
+
 def stands_for(what: str, parts: Sequence[str]) -> str:
     """what: a name that only parts have in which it is not separated from others."""
     shown = [f"{part_shown(part)!r}" for part in parts]

@@ -62,6 +62,8 @@ def fix(view: JobView, gathered: Gathered, serving: Served, what: str) -> Predic
         texts.replayed(float(job.measured.mean()), step),
     ]
     notes = [texts.stands_for(what, fixed)] if fixed and fixed != [_as_part(what)] else []
+    causes = [one for one in (known.conclusion.bottleneck, *known.conclusion.also) if one is not None]
+    notes += [texts.all_parts_of(what)] if any(one.ranks == (what,) for one in causes) else []
     found = _shorter(step, gain.mean, gain.low, gain.high, basis, notes, least)
     return found._replace(whole=step) if BESIDE in job.parts else found
 

@@ -21,6 +21,7 @@ from roofline_server.report.verdict.advising import advised
 from roofline_server.report.verdict.findings import _rate_of_cause
 from roofline_server.report.waits.stragglers import find
 from roofline_server.report.what_if.what_if import WhatIfQuery, what_if
+from roofline_server.sentences.what_if import all_parts_of
 from roofline_server.store.store import Store
 
 from ...builders import (
@@ -122,6 +123,10 @@ def test_rank_with_slow_input_is_named_with_its_cost(tmp_path: Path) -> None:
     assert found.headline == first.sentence
     assert found.examples_per_second.value == pytest.approx(2 * 8 / 0.050)
     assert first.rate.value == pytest.approx(2 * 8 / 0.040, rel=0.02)
+    view = open_store(tmp_path).view("job")
+    assert view is not None
+    notes = {rank: what_if(view, WhatIfQuery(fix=rank)).notes for rank in ("ddp:0", "ddp:1")}
+    assert notes == {"ddp:0": [], "ddp:1": [all_parts_of("ddp:1")]}, "it fixes more than the finding"
 
 
 def test_rank_with_a_slow_link_is_named_instead_of_the_communication(tmp_path: Path) -> None:
