@@ -149,6 +149,11 @@ def several_late(late: Sequence[tuple[str, str, float]], gain: float, share: flo
     return f"no single cause: ranks are late for different reasons, {', '.join(each[:NAMED])}{more}; {saved}"
 
 
+def seldom_there(ranks: Sequence[str]) -> str:
+    verb = "is" if len(ranks) == 1 else "are"
+    return f"{listed(ranks)} {verb} not compared with the others, having done less than half of the steps"
+
+
 def asleep_or_waiting(part: str, share: float) -> str:
     """Of ranks whose waits for each other were not seen."""
     goes = f"{share:.0%} of the step goes to {parts_named(part)}"

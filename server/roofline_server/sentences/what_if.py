@@ -131,7 +131,9 @@ def part_shown(part: str) -> str:
 
 
 def all_parts_of(rank: str) -> str:
-    return f"everything that {rank} does is as on the other ranks; the report's figure is of its finding alone"
+    return (
+        f"everything that {rank} does is as on the other ranks; the report's figure is of its finding alone"
+    )
 
 
 def stands_for(what: str, parts: Sequence[str]) -> str:

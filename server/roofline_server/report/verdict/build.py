@@ -10,6 +10,7 @@ from roofline.answers.verdict import AccountPart, Finding, LeftOut, RankAccount,
 
 from ...correlate.steps import OWN
 from ...model.account.account import Account
+from ...model.account.replay import played_columns
 from ...model.columns import known_mean
 from ...model.evidence import NS, RankEvidence
 from ...model.steady import LeftOut as Left
@@ -67,7 +68,12 @@ def verdict(
         left_out=[LeftOut(*one[:2], seconds_a_step(one.seconds, MEASURED)) for one in left_out],
         accounts=_rank_accounts(view, gathered, known, exits),
         roofline=roofline,
-        quality=[*quality, *_rate_notes(rate), *_beside_notes(known, findings.named)],
+        quality=[
+            *quality,
+            *_rate_notes(rate),
+            *_seldom_there_notes(gathered),
+            *_beside_notes(known, findings.named),
+        ],
         examples_per_second_of_run=rate_of_run(view, training, steps),
     )
 
@@ -88,6 +94,16 @@ def _headline(found: Findings, known: Accounts, steps: Steps) -> str:
 def _rate_notes(rate: Value) -> list[str]:
     """Examples of some ranks that are reported are not those of all."""
     return [texts.rate_of_some(rate.reason)] if rate.value is not None and rate.reason else []
+
+
+def _seldom_there_notes(gathered: Gathered) -> list[str]:
+    """Ranks that took part in too few steps to be compared with the others."""
+    barriers = gathered.barriers
+    if not len(barriers.grid.at):
+        return []
+    played = set(played_columns(barriers.grid))
+    absent = [gathered.evidence[n].key for c, n in enumerate(barriers.ranks) if c not in played]
+    return [texts.seldom_there(absent)] if absent else []
 
 
 def _beside_notes(known: Accounts, named: Sequence[Finding]) -> list[str]:

@@ -10,13 +10,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from roofline.answers.what_if import WhatIf
 from roofline_server.errors import BadRequest, UnknownRank
+from roofline_server.report.job.build import build
+from roofline_server.report.questions import STEADY_STEPS
 from roofline_server.report.what_if.fixing import _meant, _shorter
 from roofline_server.report.what_if.what_if import WhatIfQuery, what_if
 from roofline_server.sentences import waits
 from roofline_server.sentences import what_if as texts
 from roofline_server.sentences.reasons import LESS_WORK
+from roofline_server.sentences.verdict import seldom_there
 
-from ...builders import MS, S
+from ...builders import MS, S, open_store
 from ..odd_jobs import Odd, stored
 
 MANY = range(60)
@@ -98,6 +101,9 @@ def test_a_number_that_cannot_be_is_named(tmp_path: Path) -> None:
 def test_a_rank_that_left_early_is_not_played(tmp_path: Path) -> None:
     found = fixed(tmp_path, "ddp:2", [Odd("ddp", MANY), Odd("ddp", MANY), Odd("ddp", range(20))])
     assert found.step.then.value is None and found.step.then.reason == texts.seldom_there("ddp:2")
+    view = open_store(tmp_path).view("job")
+    assert view is not None and (judged := build(view, STEADY_STEPS).verdict) is not None
+    assert seldom_there(["ddp:2"]) in judged.quality
 
 
 def test_ranks_that_left_early_are_in_neither_the_words_nor_the_rate(tmp_path: Path) -> None:
