@@ -38,7 +38,7 @@ class CacheLevel(NamedTuple):
 class WorkingSet(NamedTuple):
     size: int  # bytes, over all threads
     description: str  # with a warning where caches may have helped
-    reason: str = ""  # why it is none of DRAM; "": it is
+    reason: str = ""  # why it does not measure DRAM; "": it does
 
 
 def cache_levels(caches: Sequence[Cache], cpus: Sequence[int]) -> tuple[CacheLevel, ...]:

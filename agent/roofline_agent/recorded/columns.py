@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 LEAST = 1 << 14  # bytes: of fewer, loading Arrow costs more than it saves
 _MOST_COMBINED = 1 << 40
 _MANY = 5  # where a fifth of a column's texts differ they are many
-_FEW_TIMES = 4  # so many times as many combinations as rows are sooner told apart without sorting
+_FEW_TIMES = 4  # combinations a row up to which counting them is faster than sorting
 HAS_ARROW = all(importlib.util.find_spec(one) for one in ("pyarrow", "numpy"))
 
 

@@ -21,9 +21,9 @@ WITH_VERDICT = 20  # jobs, the newest
 WORDS = 5  # of what holds a job up
 SPARKS = 30  # stretches of steps of a sparkline
 MOST = 500  # jobs that are listed
-RUNNING_S = 5.0  # what holds a running job up is asked for so often at most, of one job at a look,
-PART = 0.25  # and in such a part of what the server grants to all questions of pages
-LOOK_S = 2.0  # a look asks for one job after the other until it has taken what is granted in so long
+RUNNING_S = 5.0  # the bottleneck of a running job is asked for every 5 s at most, of one job at a look
+PART = 0.25  # share of what the server grants to all questions of pages that this may take
+LOOK_S = 2.0  # a look asks for one job after the other, until it has used up the grant of 2 s
 
 
 class Seen(NamedTuple):

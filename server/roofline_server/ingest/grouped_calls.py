@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Generic, TypeVar
 
-MOST_FAILURES = 3  # one after the other, after which the others fail too: it is not because of one of them
+MOST_FAILURES = 3  # in a row: then the whole group fails, as the cause is not a single call
 A = TypeVar("A")
 B = TypeVar("B")
 

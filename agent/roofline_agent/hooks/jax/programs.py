@@ -95,7 +95,7 @@ class JaxFunction:
         return self._newest is not None
 
     def look(self, args: Any, kwargs: Any) -> bool:
-        """Before a call: whether its arguments are results of the one before, if that is news."""
+        """Before a call: whether its arguments are results of the one before; True only the first time."""
         if not self._results:
             return False
         results = {id(one) for one in [known() for known in self._results] if one is not None}
@@ -241,7 +241,7 @@ def _arrays(jax: Any, tree: Any) -> List[Any]:
 
 
 def _shapes(jax: Any, value: Any) -> Any:
-    """What two arguments have in common for which one program serves."""
+    """Shape and type of an argument: one program serves all arguments that have the same."""
     if _is_array(value):
         return (tuple(value.shape), str(value.dtype))
     leaves = jax.tree_util.tree_leaves(value)

@@ -46,7 +46,7 @@ class OtherThread:
         self._flops = 0
         self.leads: Optional[CalledFunction] = None  # what the steps are of from now on, if that is known
         self._heavier = 0  # calls that are clearly more work than a step
-        self._steps, self._own = -1, 0  # calls of what the steps are of, since there were so many of these
+        self._steps, self._own = -1, 0  # steps of the leading thread when this one had made `_own` calls
 
     def trains(self, call: JaxCall, behind_ns: int, election: Election, thread: int) -> bool:
         """A call has returned. thread: that trained, whose last call began at behind_ns; negative: that one

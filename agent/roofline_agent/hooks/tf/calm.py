@@ -35,8 +35,8 @@ class CalmCalls:
         self.log.clear()
 
     def begin(self, marker: Marker, number: int, now: int, function: Any, iterator: Any) -> bool:
-        """Behind step `number`, which ended at `now`: note calls of this function with this iterator; False:
-        the next step is wanted at once."""
+        """Behind step `number`, which ended at `now`: note calls of this function with this iterator. False:
+        the next step must be sent immediately, and none is noted."""
         self.marker, self._end = marker, marker.deferred_to()
         self.left = self._until_asked(marker, number)
         if self.left <= 0:

@@ -100,8 +100,8 @@ class Steps:
             self.calm.stop()
 
     def calm_down(self, marker: Marker, function: Any, iterator: Any) -> None:
-        """Behind a step: if it was plain, only note the next calls of this function with this iterator. With
-        those that were noted function.work_out() calls were_ended()."""
+        """Behind a step: if it was plain, only note the next calls of this function with this iterator.
+        Later function.work_out() passes the noted calls to were_ended()."""
         if not self._plain or self._ended_ns is None or marker.stall is not None:
             return
         if self._may_defer is None:

@@ -17,7 +17,7 @@ KINDS = (CHECKPOINT, EVALUATION, TRACE, WITHOUT_GRADIENTS)  # the first of sever
 EVALUATES = {EVALUATION, WITHOUT_GRADIENTS}
 SHORTEST_NS = 100000  # of what is not certain; it must also last SHARE of its step
 SHARE = 0.2
-USUAL = 8  # times as long as before the last step, and it is none of the usual
+USUAL = 8  # a pause so many times as long as the one before lies between steps
 GAP_NS = 1000000  # what lies next to an evaluation and is shorter counts to it
 
 Piece = Tuple[str, int, int]

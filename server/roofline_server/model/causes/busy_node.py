@@ -122,8 +122,8 @@ def _of_others(accounts: Sequence[Account], step: float, host: str, taken: float
 
 
 def _scaled(cause: Cause, seconds: float) -> Cause:
-    """This cause with another gain. What was measured of it is divided with a smaller one, and no more than
-    what it is with a larger one."""
+    """This cause with another gain. What was measured of it shrinks with a smaller gain, and does not grow
+    with a larger one."""
     share = seconds / cause.gain.mean
     more = {part: min(1.0, share) * more for part, more in cause.more.items()}
     return cause._replace(gain=Interval(*(share * end for end in cause.gain)), more=more)

@@ -164,9 +164,9 @@ def grown_in_rounds(
     tables: Mapping[str, Table], steps: StepEvidence, counter_set: str, name: str
 ) -> Floats | None:
     """What a counter of ns grew, seconds, in each round of a worker that waits for others after its part of
-    one, from the end of one part to that of the next. Threads are read more seldom than rounds end, so that a
-    part would have no more of what they did in a round than of its time; but who waits does next to
-    nothing."""
+    one, from the end of one part to that of the next. Threads are read more seldom than rounds end, so a
+    reading would be spread evenly over a round, though a worker that waits does almost nothing: hence whole
+    rounds."""
     table = tables.get(f"steps_{counter_set}", {})
     if not rows(table) or f"{name}.end" not in table:
         return None

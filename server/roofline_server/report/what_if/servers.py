@@ -23,7 +23,7 @@ from ..verdict.servers import Served
 from .prediction import Prediction, unknown
 from .weights import share_of_weights
 
-UNSURE = 0.1  # half of the interval of a rate, as a share, where too few steps tell
+UNSURE = 0.1  # relative half-width of a rate's interval, where steps are too few to measure it
 MOST_UNSURE = 0.5
 
 
