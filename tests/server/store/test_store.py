@@ -964,7 +964,7 @@ def test_views_are_whole_while_batches_come_and_are_sealed(store: Store) -> None
         for at in range(6, len(sent), 6):
             for node, one in sent[at : at + 6]:
                 node.put(store, one)
-            # Less than SLACK_NS of data comes during one sealing, as from agents that are not behind.
+            # Less than LATE_ROWS_NS of data comes during one sealing, as from agents that are not behind.
             before = sealings[0]
             wait_for(lambda before=before: sealings[0] > before + 1 or failures, "two sealings")  # type: ignore[misc]
         done.set()

@@ -26,7 +26,7 @@ from ..catalog.tags import Tags
 from ..catalog.versions import COPY
 from ..intake.tail import Tail
 from ..segments.backup_links import remove_abandoned
-from ..segments.files import STEPS, Piece, Segment, StoreIdentity, path_of, write
+from ..segments.files import CLOCK_REVISION_NS, STEPS, Piece, Segment, StoreIdentity, path_of, write
 from ..segments.leases import Lease, Leases
 from ..steps.deltas import Deltas
 from ..steps.sealed import NewData, NewSteps, SealedSteps
@@ -34,9 +34,6 @@ from .plan import DAY_NS, Cut, Policy, StoredJob, Stretch, plan, useless
 from .stored import KEPT_WITH_STEPS, stored_jobs
 
 log = logging.getLogger(__name__)
-
-# Times of segments are those of the clocks as they were known then.
-SLACK_NS = 60_000_000_000
 
 WAIT = "ages wait"  # name of a state of the catalog
 
@@ -220,7 +217,7 @@ class Retention:
             piece = Piece(table, int(begin.min()), int(table.get("end_ns", begin).max()))
             return write(self._root, job, dataset, number, [piece], number, self._identity)
 
-        through = max(s.end_ns for s in segments) + SLACK_NS
+        through = max(s.end_ns for s in segments) + CLOCK_REVISION_NS
         made = self._steps.make(NewData(job, [], {}, clocks, {}, {}), put, through)
         if made.settled is not None:
             self._clocks.settle(job, made.settled)
@@ -244,7 +241,7 @@ class Retention:
         ]
         segments = self._catalog.segments(NODE_JOB)
         stretches = [Stretch(s.begin_ns, s.end_ns) for s in segments]
-        return list(compress(segments, useless(stretches, whole, before, SLACK_NS)))
+        return list(compress(segments, useless(stretches, whole, before, CLOCK_REVISION_NS)))
 
     def _cut_node_events(self, is_over: bool) -> int:
         """Remove those; returns how many bytes. is_over: all data take too much room, so that they go also if
