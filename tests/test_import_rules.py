@@ -218,12 +218,19 @@ def test_wire_is_known_at_the_edges_only() -> None:
     assert wrong(under(*edges), WIRE)
 
 
-PLAIN = ("roofline.joining", "roofline.listening", "roofline.log_lines", "roofline.notify", TEXTS)
+PLAIN = (
+    "roofline.facts",
+    "roofline.joining",
+    "roofline.listening",
+    "roofline.log_lines",
+    "roofline.notify",
+    TEXTS,
+)
 
 
 def _is_plain(one: Import) -> bool:
-    """In addition to our wire: records, how a server is joined, where it listens, what systemd is told, and
-    what is logged."""
+    """In addition to our wire: records, names of facts, how a server is joined, where it listens, what
+    systemd is told, and what is logged."""
     return _is_answer(one) or one.module in PLAIN
 
 

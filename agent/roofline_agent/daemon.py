@@ -14,6 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from roofline.facts import HELD
 from roofline.notify import ServiceManager
 
 from . import __version__
@@ -48,7 +49,6 @@ log = logging.getLogger(__name__)
 SCAN_NS = 2_000_000_000
 DRAIN_S = 3.0
 ROWS_S = 0.05  # a batch waits so long for the rows of a round that has just begun
-HELD = "batches.held="  # how the text of this fact begins
 BUSY = "the server was busy"  # why it asks for longer batches
 LAST_ROWS_S = 1.0  # and the last one of an agent's life so long
 
@@ -223,7 +223,7 @@ class Daemon:
             yield Event(EventKind.LOST, self._begin_ns, end, None, count, f"batches ({why})")
         texts = self._wishes.take_facts()
         if held_ns := self._batching.held_ns:
-            texts.append(f"{HELD}{held_ns / 1e9:g} s: {BUSY}")
+            texts.append(f"{HELD}={held_ns / 1e9:g} s: {BUSY}")
         for text in texts:
             yield Event(EventKind.FACT, self._begin_ns, end, None, text=text)
 
