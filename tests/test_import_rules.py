@@ -221,6 +221,7 @@ def test_wire_is_known_at_the_edges_only() -> None:
 PLAIN = (
     "roofline.facts",
     "roofline.joining",
+    "roofline.limits",
     "roofline.listening",
     "roofline.log_lines",
     "roofline.notify",
@@ -229,8 +230,8 @@ PLAIN = (
 
 
 def _is_plain(one: Import) -> bool:
-    """In addition to our wire: records, names of facts, how a server is joined, where it listens, what
-    systemd is told, and what is logged."""
+    """In addition to our wire: records, names of facts, what a batch may hold, how a server is joined,
+    where it listens, what systemd is told, and what is logged."""
     return _is_answer(one) or one.module in PLAIN
 
 

@@ -12,10 +12,11 @@ from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from roofline.limits import MAX_TIME_NS
 from roofline_step.packets import MAX_SPANS, Span, pack_mark, pack_spans
 
 from ..records import MarkKind
-from ..uplink.bounds import MAX_COUNT, MAX_TIME_NS, is_time
+from ..uplink.bounds import MAX_COUNT, is_time
 
 RANK, WORLD, ROLE, RUN = "nv.dl.rank", "nv.dl.world_size", "nv.dl.role", "nv.dl.run.uuid"
 STEP = "nv.dl.training.step"

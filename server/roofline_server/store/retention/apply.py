@@ -15,10 +15,11 @@ from itertools import compress
 from pathlib import Path
 from typing import NamedTuple
 
+from roofline.limits import MAX_TIME_NS
 from sqlalchemy.exc import SQLAlchemyError
 
 from ...errors import BadRequest, unknown_job
-from ...records import MAX_TIME_NS, NODE_JOB, CutLevel, Removed, Table
+from ...records import NODE_JOB, CutLevel, Removed, Table
 from ..catalog.catalog import Catalog, Progress
 from ..catalog.clocks import ClockRegistry
 from ..catalog.removals import Removal

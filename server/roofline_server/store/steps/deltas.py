@@ -7,6 +7,7 @@ from functools import partial
 from typing import Protocol
 
 import numpy as np
+from roofline.limits import MAX_TIME_NS
 
 from ...clock import NodeClock
 from ...correlate import parts as part_sums
@@ -14,7 +15,6 @@ from ...correlate import windows as step_windows
 from ...correlate.homes import Home, Homes, nodes_of
 from ...correlate.steps import SERVING_ROLES, JobTables, by_time, correlate, own_and_adopted
 from ...records import (
-    MAX_TIME_NS,
     Bools,
     Incarnation,
     Ints,
