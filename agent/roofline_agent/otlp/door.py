@@ -19,8 +19,9 @@ from typing import Any, NamedTuple
 
 from ..errors import ConfigError, Unavailable
 from ..marks.listener import PeerProcess
+from .attributes import STEP
 from .sender import process_behind
-from .steps import STEP, OtlpSpan, Sender, can_be
+from .steps import OtlpSpan, Sender, can_be
 
 log = logging.getLogger(__name__)
 
