@@ -37,8 +37,8 @@ from .uplink.batching import Batching
 from .uplink.encoding import Greeting, encode_within
 from .uplink.exporter import Exporter
 from .uplink.order import Ends
+from .uplink.sampling_request import SamplingRequest
 from .uplink.spool import Spool
-from .uplink.wishes import Wishes
 from .validate.caveats import KeptCaveats
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ class Daemon:
         self._scanning = Task(SCAN_NS, now)
         self._sampling = Task(config.interval_ns, now)
         self._batching = Batching(now)
-        self._wishes = Wishes(self._sampling)
+        self._sampling_request = SamplingRequest(self._sampling)
         self._events: list[Event] = []
         self._ends = Ends()
         self._manager = ServiceManager(environ)
@@ -221,7 +221,7 @@ class Daemon:
             yield Event(EventKind.FACT, end, end, text=text)
         for count, why in self._spool.take_losses():
             yield Event(EventKind.LOST, self._begin_ns, end, None, count, f"batches ({why})")
-        texts = self._wishes.take_facts()
+        texts = self._sampling_request.take_facts()
         if held_ns := self._batching.held_ns:
             texts.append(f"{HELD}={held_ns / 1e9:g} s: {BUSY}")
         for text in texts:
@@ -272,13 +272,13 @@ class Daemon:
             interval_ns=self._sampling.period_ns,
             node_ns=time.monotonic_ns(),
             lineage=self._spool.lineage,
-            own_interval_ns=self._wishes.own_interval_ns,
+            own_interval_ns=self._sampling_request.own_interval_ns,
         )
 
     def _set_interval(self, interval_ns: int, reason: str, fewer: int = 1) -> None:
         """What the server asks for, in the exporter's thread."""
-        self._wishes.change(interval_ns, reason, fewer)
-        self._receiver.fewer = self._wishes.fewer
+        self._sampling_request.change(interval_ns, reason, fewer)
+        self._receiver.fewer = self._sampling_request.fewer
         self._exporter.greet_again()
 
     def _hold(self, hold_ns: int) -> None:
@@ -293,11 +293,11 @@ class Daemon:
 
 def _otlp(address: tuple[str, int], receiver: MarkReceiver) -> OtlpRanks:
     """Raises ConfigError, Unavailable."""
-    from .otlp.door import OtlpDoor
     from .otlp.ranks import OtlpRanks
+    from .otlp.receiver import OtlpReceiver
 
     log.info("spans are taken by OTLP at http://%s:%d", *address)
-    return OtlpRanks(OtlpDoor(address), receiver)
+    return OtlpRanks(OtlpReceiver(address), receiver)
 
 
 def _lock(state: Path) -> int:

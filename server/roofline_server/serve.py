@@ -29,7 +29,7 @@ from .data_directory import lock_directory
 from .grpc_server import bind, grpc_server
 from .health.health import Health
 from .health.monitor import monitored, status_line
-from .health.routes import Door
+from .health.routes import ReaderCheck
 from .ingest.batch_control import BatchControl
 from .ingest.commands import Agents
 from .ingest.committer import Committer
@@ -106,8 +106,8 @@ async def serve(options: Options) -> None:
             bind(server, join_address(f"{host}:{port}"), _credentials(folder))
         health.address = f"{host}:{port}"
         manager, stop = ServiceManager(), _stop_by_signal()
-        door = Door(*control) if control else None
-        async with monitored(health, options.data, http, door, manager):
+        check = ReaderCheck(*control) if control else None
+        async with monitored(health, options.data, http, check, manager):
             await server.start()
             how = " with TLS and tokens" if guarded else ""
             if mutual:

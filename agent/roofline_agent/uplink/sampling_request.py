@@ -15,7 +15,7 @@ MOST_FEWER = 16  # times
 MAX_REASON = 100  # characters
 
 
-class Wishes:
+class SamplingRequest:
     """`change` is called in the exporter's thread, `take_facts` in the daemon's."""
 
     def __init__(self, sampling: Task) -> None:
@@ -23,7 +23,7 @@ class Wishes:
         self.fewer = 1  # wrappers should record kernels of so many times fewer steps
         self._sampling = sampling
         self._lock = threading.Lock()
-        self._facts: list[list[str]] = [[]]  # of each wish since the last batch; the last one holds now
+        self._facts: list[list[str]] = [[]]  # of each request since the last batch; the last one holds now
 
     def change(self, interval_ns: int, reason: str, fewer: int = 1) -> None:
         """Sample so often; 0: as often as the agent would. fewer: kernels of so many times fewer steps."""
