@@ -14,6 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from roofline.facts import HELD
 from roofline.notify import ServiceManager
 
 from . import __version__
@@ -36,8 +37,8 @@ from .uplink.batching import Batching
 from .uplink.encoding import Greeting, encode_within
 from .uplink.exporter import Exporter
 from .uplink.order import Ends
+from .uplink.sampling_request import SamplingRequest
 from .uplink.spool import Spool
-from .uplink.wishes import Wishes
 from .validate.caveats import KeptCaveats
 
 if TYPE_CHECKING:
@@ -48,7 +49,6 @@ log = logging.getLogger(__name__)
 SCAN_NS = 2_000_000_000
 DRAIN_S = 3.0
 ROWS_S = 0.05  # a batch waits so long for the rows of a round that has just begun
-HELD = "batches.held="  # how the text of this fact begins
 BUSY = "the server was busy"  # why it asks for longer batches
 LAST_ROWS_S = 1.0  # and the last one of an agent's life so long
 
@@ -106,7 +106,7 @@ class Daemon:
         self._scanning = Task(SCAN_NS, now)
         self._sampling = Task(config.interval_ns, now)
         self._batching = Batching(now)
-        self._wishes = Wishes(self._sampling)
+        self._sampling_request = SamplingRequest(self._sampling)
         self._events: list[Event] = []
         self._ends = Ends()
         self._manager = ServiceManager(environ)
@@ -221,9 +221,9 @@ class Daemon:
             yield Event(EventKind.FACT, end, end, text=text)
         for count, why in self._spool.take_losses():
             yield Event(EventKind.LOST, self._begin_ns, end, None, count, f"batches ({why})")
-        texts = self._wishes.take_facts()
+        texts = self._sampling_request.take_facts()
         if held_ns := self._batching.held_ns:
-            texts.append(f"{HELD}{held_ns / 1e9:g} s: {BUSY}")
+            texts.append(f"{HELD}={held_ns / 1e9:g} s: {BUSY}")
         for text in texts:
             yield Event(EventKind.FACT, self._begin_ns, end, None, text=text)
 
@@ -272,13 +272,13 @@ class Daemon:
             interval_ns=self._sampling.period_ns,
             node_ns=time.monotonic_ns(),
             lineage=self._spool.lineage,
-            own_interval_ns=self._wishes.own_interval_ns,
+            own_interval_ns=self._sampling_request.own_interval_ns,
         )
 
     def _set_interval(self, interval_ns: int, reason: str, fewer: int = 1) -> None:
         """What the server asks for, in the exporter's thread."""
-        self._wishes.change(interval_ns, reason, fewer)
-        self._receiver.fewer = self._wishes.fewer
+        self._sampling_request.change(interval_ns, reason, fewer)
+        self._receiver.fewer = self._sampling_request.fewer
         self._exporter.greet_again()
 
     def _hold(self, hold_ns: int) -> None:
@@ -293,11 +293,11 @@ class Daemon:
 
 def _otlp(address: tuple[str, int], receiver: MarkReceiver) -> OtlpRanks:
     """Raises ConfigError, Unavailable."""
-    from .otlp.door import OtlpDoor
     from .otlp.ranks import OtlpRanks
+    from .otlp.receiver import OtlpReceiver
 
     log.info("spans are taken by OTLP at http://%s:%d", *address)
-    return OtlpRanks(OtlpDoor(address), receiver)
+    return OtlpRanks(OtlpReceiver(address), receiver)
 
 
 def _lock(state: Path) -> int:

@@ -8,11 +8,11 @@ from typing import Any
 from mcp.server.mcpserver import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp.types import ToolAnnotations
+from roofline.answers.efficiency import ModelFlops
 
 from . import __version__
 from .api import connect
 from .errors import ClientError
-from .model_flops import ModelFlops
 from .newest import resolve_job
 from .step_range import parse_steps
 from .tables import efficiencies, job_comparisons, screen, text

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from roofline.answers.agents import Agent
 from roofline.answers.breakdown import Breakdown
 from roofline.answers.comparison import Comparison
-from roofline.answers.efficiency import Efficiency
+from roofline.answers.efficiency import Efficiency, ModelFlops
 from roofline.answers.jobs import Job
 from roofline.answers.machines import MachineVersion, NetResult, NetSummary
 from roofline.answers.report import Report
@@ -30,7 +30,6 @@ from roofline.v1 import models_pb2, query_pb2, query_pb2_grpc
 from . import answers
 from .channel import Channel
 from .errors import Refused, UsageError
-from .model_flops import ModelFlops
 from .tables.names import several
 
 if TYPE_CHECKING:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from roofline.answers.efficiency import ModelFlops
+
 from .connection import Connection
 from .errors import UsageError
-from .model_flops import ModelFlops
 from .results.jobs import ReportResult, StragglersResult, WhatIfResult
 from .results.models import (
     BreakdownResult,

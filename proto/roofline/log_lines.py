@@ -7,7 +7,7 @@ import logging
 import os
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 from .texts import printable
 
@@ -24,13 +24,13 @@ def log_to_stderr(program: str, level: int, lines: int) -> None:
     logging.basicConfig(level=level, handlers=[handler])
 
 
-def writes_to_journal(environ: Mapping[str, str] = os.environ) -> bool:
+def writes_to_journal() -> bool:
     """Whether systemd takes what is written to stderr into its journal (systemd.exec(5), JOURNAL_STREAM)."""
     try:
         found = os.fstat(sys.stderr.fileno())
     except (AttributeError, OSError, ValueError):  # it is closed, or no file
         return False
-    return environ.get("JOURNAL_STREAM") == f"{found.st_dev}:{found.st_ino}"
+    return os.environ.get("JOURNAL_STREAM") == f"{found.st_dev}:{found.st_ino}"
 
 
 def before_error() -> str:

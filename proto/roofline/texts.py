@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+PREFIXES = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
+BINARY_PREFIXES = ((2.0**40, "Ti"), (2.0**30, "Gi"), (2.0**20, "Mi"), (2.0**10, "Ki"))
+
 # From two minutes on minutes, from two hours on hours.
 _TIMES = (
     (7200.0, 3600.0, "h"),
@@ -38,6 +41,11 @@ def many(amount: float, what: str) -> str:
     if count == "1":
         return f"1 {what}"
     return f"{count} {what}{'es' if what.endswith('ch') else 's'}"
+
+
+def prefix_of(amount: float) -> tuple[float, str]:
+    """The decimal prefix of an amount as people read it: (1e9, "G"); (1.0, "") below a thousand."""
+    return next(((scale, prefix) for scale, prefix in PREFIXES if abs(amount) >= scale), (1.0, ""))
 
 
 def in_unit(seconds: float) -> tuple[float, str]:

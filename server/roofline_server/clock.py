@@ -32,13 +32,6 @@ RATE_LIMIT = 1000e-6
 ROUNDING_NS = 2.0
 
 
-class Drift(NamedTuple):
-    """Change of the offset per node time, positive where the server's clock is the faster one."""
-
-    ppm: float
-    error_ppm: float  # of the mean over the time it was measured in
-
-
 class NodeClock:
     """Maps one node's time to the server's. Without samples it does so by arrival, its error unknown."""
 
@@ -83,12 +76,6 @@ class NodeClock:
         after = np.maximum(at - moved[-1], 0) / (1 + self._pieces[-1].rate)
         found: Ints = np.rint(np.interp(at, moved, self._line.at) + before + after).astype(np.int64)
         return found + self._begin
-
-    @property
-    def drift(self) -> Drift | None:
-        """How the offset changed lately; None when nothing was measured."""
-        newest = self._pieces[-1]
-        return Drift(newest.rate * 1e6, (newest.spread - WANDER) * 1e6) if self.is_measured else None
 
     def _along(self, values: Floats, slope_before: float, slope_after: float, node_ns: Ints) -> Floats:
         at, line = (node_ns - self._begin).astype(np.float64), self._line.at

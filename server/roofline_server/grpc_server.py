@@ -6,6 +6,7 @@ import resource
 from typing import Any
 
 import grpc
+from roofline.limits import MAX_BATCH_BYTES
 from roofline.v1 import access_pb2_grpc, query_pb2_grpc
 
 from .access.guard import Guard
@@ -14,7 +15,7 @@ from .health.health import Health
 from .health.service import HealthService
 from .ingest.commands import Agents
 from .ingest.committer import Committer
-from .ingest.service import MAX_BATCH_BYTES, MAX_STREAMS, IngestService
+from .ingest.service import MAX_STREAMS, IngestService
 from .query import QueryService
 from .store.store import Store
 

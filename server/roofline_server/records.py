@@ -17,7 +17,6 @@ from roofline.answers.machines import Ceiling, SourceStatus
 from roofline.answers.values import Provenance, Scope
 
 ABSENT = -(2**63)
-MAX_TIME_NS = 2**62  # all times lie between this and its negative, so that differences fit into int64
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]

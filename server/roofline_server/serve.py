@@ -29,7 +29,7 @@ from .data_directory import lock_directory
 from .grpc_server import bind, grpc_server
 from .health.health import Health
 from .health.monitor import monitored, status_line
-from .health.routes import Door
+from .health.routes import ReaderCheck
 from .ingest.batch_control import BatchControl
 from .ingest.commands import Agents
 from .ingest.committer import Committer
@@ -70,6 +70,14 @@ class Options(NamedTuple):
     keep: Keep = Keep()
 
 
+class Access(NamedTuple):
+    """What decides who may do what. certificates: of a server to which tokens are good for joining alone."""
+
+    tokens: Tokens
+    audit: Audit
+    certificates: Certificates | None
+
+
 async def serve(options: Options) -> None:
     """Serve until SIGTERM or SIGINT, then drain. Raises Unavailable or ConfigError when it cannot start."""
     folder = options.data / access.FOLDER
@@ -82,58 +90,39 @@ async def serve(options: Options) -> None:
     joining = join_address(listen) if mutual else ""
     http = http_place(options.http, guarded or options.insecure, joining)
     page = page_place(options.page, guarded, (listen, joining, http.listen if http else ""))
-    os.umask(0o077)
-    _allow_all_descriptors()
+    _tune_process()
     lock = lock_directory(options.data)
-    # Batches are thousands of small arrays that live until they are sealed and make no cycles; see
-    # `collect_for_ever` for what does.
-    gc.set_threshold(50_000, 20, 50)
-    sys.setswitchinterval(SWITCH_S)
-    have_large_arrays_apart()
     process = SealingProcess(options.data, (lock,))
     store = await asyncio.to_thread(Store, options.data, decode_entry, options.catalog, process)
     try:
-        committer, sealings = Committer(store), SealingCounts()
-        doors = (Tokens(folder), Audit(folder)) if guarded else None
-        certificates = _certificates(folder, doors[0]) if doors and mutual else None
-        guard = Guard(*doors, certificates) if doors else None
-        health = Health(store, committer, sealings, options.data, doors[1] if doors else None)
-        agents = Agents()
+        committer, sealings, agents = Committer(store), SealingCounts(), Agents()
+        control = _access(folder, mutual) if guarded else None
+        guard = Guard(*control) if control else None
+        health = Health(store, committer, sealings, options.data, control.audit if control else None)
         server = grpc_server(store, committer, guard, health, agents)
         port = bind(server, listen, _credentials(folder, mutual) if guarded else None)
         host = listen.rpartition(":")[0]
         if mutual:
             bind(server, join_address(f"{host}:{port}"), _credentials(folder))
-        address = health.address = f"{host}:{port}"
-        door = Door(*doors, certificates) if doors else None
-        manager = ServiceManager()
-        stop = _stop_by_signal()
-        async with monitored(health, options.data, http, door, manager):
+        health.address = f"{host}:{port}"
+        manager, stop = ServiceManager(), _stop_by_signal()
+        check = ReaderCheck(*control) if control else None
+        async with monitored(health, options.data, http, check, manager):
             await server.start()
             how = " with TLS and tokens" if guarded else ""
             if mutual:
                 how = f" with TLS and certificates, for joining port {join_port(port)}"
-            log.info("roofline-server %s at %s%s, data in %s", __version__, address, how, options.data)
-            others = [guard.watch()] if guard is not None else []
-            others += [
-                checkpoint_for_ever(store),
-                forget_for_ever(store),
-                collect_for_ever(),
-                retain_for_ever(store, options.data, options.keep),
-                health.jobs.run(),
-                SamplingControl(agents, committer.load).run(),
-                BatchControl(committer).run(),
-            ]
+            log.info("roofline-server %s at %s%s, data in %s", __version__, health.address, how, options.data)
+            others = _background(options, store, committer, agents, health, guard)
             if page:
                 log.info("the live page: http%s://%s", "" if is_private(page) else "s", page)
                 others.append(keep_page(_page_command(page, listen, port, folder)))
-            sealing = seal_for_ever(store, options.seal_s, sealings)
             await _until_stopped(
                 stop,
                 process=process,
                 server=server,
                 committer=committer,
-                sealing=sealing,
+                sealing=seal_for_ever(store, options.seal_s, sealings),
                 others=others,
                 health=health,
                 manager=manager,
@@ -141,6 +130,38 @@ async def serve(options: Options) -> None:
     finally:
         await asyncio.to_thread(store.close)
         os.close(lock)
+
+
+def _tune_process() -> None:
+    """What holds for the whole process: before it makes any file."""
+    os.umask(0o077)
+    _allow_all_descriptors()
+    # Batches are thousands of small arrays that live until they are sealed and make no cycles; see
+    # `collect_for_ever` for what does.
+    gc.set_threshold(50_000, 20, 50)
+    sys.setswitchinterval(SWITCH_S)
+    have_large_arrays_apart()
+
+
+def _background(
+    options: Options,
+    store: Store,
+    committer: Committer,
+    agents: Agents,
+    health: Health,
+    guard: Guard | None,
+) -> list[Coroutine[Any, Any, None]]:
+    """What goes on for as long as the server runs, in addition to commits and sealings."""
+    return [
+        *([guard.watch()] if guard is not None else []),
+        checkpoint_for_ever(store),
+        forget_for_ever(store),
+        collect_for_ever(),
+        retain_for_ever(store, options.data, options.keep),
+        health.jobs.run(),
+        SamplingControl(agents, committer.load).run(),
+        BatchControl(committer).run(),
+    ]
 
 
 def _stop_by_signal() -> asyncio.Event:
@@ -195,10 +216,13 @@ def _allow_all_descriptors() -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
-def _certificates(folder: Path, tokens: Tokens) -> Certificates:
-    from .access.certificates import Certificates  # cryptography, which not every server needs
+def _access(folder: Path, mutual: bool) -> Access:
+    tokens, certificates = Tokens(folder), None
+    if mutual:
+        from .access.certificates import Certificates  # cryptography, which not every server needs
 
-    return Certificates(folder, tokens)
+        certificates = Certificates(folder, tokens)
+    return Access(tokens, Audit(folder), certificates)
 
 
 def _credentials(folder: Path, mutual: bool = False) -> Any:

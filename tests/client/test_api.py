@@ -11,12 +11,12 @@ from typing import Any
 
 import grpc
 import pytest
+from roofline.answers.efficiency import ModelFlops
 from roofline.v1 import models_pb2, values_pb2
 from roofline.v1 import query_pb2 as pb
 from roofline_client import Client, ClientError, NotFound, Refused, Unreachable, connect
 from roofline_client.connection import Connection
 from roofline_client.errors import UsageError
-from roofline_client.model_flops import ModelFlops
 
 from .fake_server import answer, chunks, never_answering, refuse, serving
 from .messages import arrived, fill, sent

@@ -24,6 +24,7 @@ pytestmark = [
 ]
 DEBIAN = Path(__file__).parents[2] / "deploy" / "debian"
 CONTROL = "Package: roofline\nVersion: {}\nArchitecture: all\nMaintainer: nobody\nDescription: scripts\n"
+REMOVED = "1 deinstall ok config-files"
 
 
 @pytest.fixture
@@ -49,6 +50,11 @@ def hollow(folder: Path, version: str) -> Path:
     return tree
 
 
+def state(root: Root) -> str:
+    """Version and state of the package, as dpkg has them."""
+    return root.run("dpkg-query", "-W", "-f", "${Version} ${Status}", "roofline")
+
+
 def users(root: Root) -> list[str]:
     lines = (root.path / "etc/passwd").read_text().splitlines()
     return [line.partition(":")[0] for line in lines if line.startswith("roofline")]
@@ -63,10 +69,16 @@ def systemd(root: Root, fails: str) -> None:
     command.chmod(0o755)
 
 
-@pytest.mark.parametrize("how", [("--remove", "roofline"), ("-i", "/roofline_2_all.deb")])
-def test_package_whose_programs_are_gone_is_removed_and_upgraded(root: Root, how: tuple[str, str]) -> None:
+@pytest.mark.parametrize(
+    ("how", "then"),
+    [(("--remove", "roofline"), REMOVED), (("-i", "/roofline_2_all.deb"), "2 install ok installed")],
+)
+def test_package_whose_programs_are_gone_is_removed_and_upgraded(
+    root: Root, how: tuple[str, str], then: str
+) -> None:
     root.run("rm", "-r", "/opt/roofline")
     root.run("dpkg", *how)
+    assert state(root) == then
 
 
 def test_purge_ends_where_the_data_are_a_volume_of_their_own(root: Root) -> None:
@@ -100,13 +112,14 @@ def test_upgrade_ends_where_a_service_does_not_start_again(root: Root) -> None:
     systemd(root, fails="*restart*roofline-server*")
     said = root.run("sh", "-c", "dpkg -i /roofline_2_all.deb 2>&1")
     assert "roofline-server did not start again" in said and "journalctl -u roofline-server" in said
-    assert root.run("dpkg-query", "-W", "-f", "${Version} ${Status}", "roofline") == "2 install ok installed"
+    assert state(root) == "2 install ok installed"
     assert "try-restart roofline-agent.service" in (root.path / "called").read_text()
 
 
 def test_package_is_removed_where_a_service_does_not_stop(root: Root) -> None:
     systemd(root, fails="disable*")
     root.run("dpkg", "--remove", "roofline")
+    assert state(root) == REMOVED
 
 
 def test_upgrade_ends_where_the_data_are_elsewhere(root: Root) -> None:

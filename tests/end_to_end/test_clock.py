@@ -18,10 +18,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from roofline_server.clock import Drift
 from roofline_server.ingest.service import decode_entry
 from roofline_server.store.store import Store
 
+from tests.drift import Drift, drift_of
 from tests.fakes import free_port
 
 from .conftest import COMMANDS, Site, wait_until
@@ -111,9 +111,7 @@ class ClockSite(Site):
         store = Store(self.folder / "data", decode_entry)
         try:
             (node,) = store.name_ids.machines()
-            drift = store.clocks()[node].drift
-            assert drift
-            return drift
+            return drift_of(store.clocks()[node])
         finally:
             store.close()
 

@@ -11,6 +11,8 @@ from roofline_server.clock import RATE_LIMIT, ROUNDING_NS, WANDER, NodeClock, ne
 from roofline_server.clock_samples import MOST_SAMPLES, STRETCH_NS, best, exchange, thin
 from roofline_server.records import ClockSample, Ints
 
+from tests.drift import drift_of
+
 from .builders import MS, UNIX, S
 
 US = 1_000
@@ -144,9 +146,7 @@ def test_bound_is_that_of_any_exchange_carried_over_or_better(
 ) -> None:
     samples = truth.samples(trips)
     clock = NodeClock(samples)
-    drift = clock.drift
-    assert drift
-    spread = drift.error_ppm * 1e-6 + WANDER
+    spread = drift_of(clock).error_ppm * 1e-6 + WANDER
     for moment, error in zip(asked.tolist(), clock.error_at(asked).tolist(), strict=True):
         single = min(k.rtt_ns / 2 + spread * abs(moment - k.node_ns) for k in samples)
         assert error <= single + 2 * ROUNDING_NS
@@ -182,8 +182,7 @@ def test_bound_of_an_asymmetric_way_is_half_of_both_delays() -> None:
 
 def test_drift_is_known_within_its_error() -> None:
     for ppm in (-500, -3, 0, 200):
-        drift = NodeClock(Truth(UNIX, ppm).samples(bursts(30))).drift
-        assert drift
+        drift = drift_of(NodeClock(Truth(UNIX, ppm).samples(bursts(30))))
         assert abs(drift.ppm - ppm) <= drift.error_ppm < 1
 
 
@@ -288,7 +287,6 @@ def test_without_exchanges_arrival_stands_in_and_the_error_is_unknown() -> None:
     assert clock.to_server(at(5)).tolist() == [UNIX + 5]
     assert clock.error_at(at(5)).tolist() == [np.inf]
     assert clock.worst_error(0, 10) is None
-    assert clock.drift is None
 
 
 def test_exchanges_are_preferred_to_arrival() -> None:

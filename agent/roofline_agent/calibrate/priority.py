@@ -9,7 +9,7 @@ from pathlib import Path
 _MOST = -20
 
 
-def prefer(pid: int, proc: Path = Path("/proc")) -> None:
+def prefer(pid: int) -> None:
     """Let the process, and what it starts from now on, come before all others that share the CPUs.
 
     It must lead a session of its own (`start_new_session`): with autogroups the kernel weighs sessions
@@ -18,4 +18,4 @@ def prefer(pid: int, proc: Path = Path("/proc")) -> None:
     with contextlib.suppress(OSError):
         os.setpriority(os.PRIO_PROCESS, pid, _MOST)
     with contextlib.suppress(OSError):
-        (proc / str(pid) / "autogroup").write_text(str(_MOST), encoding="ascii")
+        Path(f"/proc/{pid}/autogroup").write_text(str(_MOST), encoding="ascii")

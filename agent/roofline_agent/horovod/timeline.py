@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Mapping
-from typing import IO, Protocol
+from typing import IO
 
 from roofline_step.packets import Span
 
@@ -31,28 +31,17 @@ READ = "ROOFLINE_HOROVOD_TIMELINE_READ"  # informs the hooks in the rank that ra
 _RANKS = ("HOROVOD_RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID")
 
 
-class Clock(Protocol):
-    """Wall and node time, ns."""
-
-    def time_ns(self) -> int: ...
-    def monotonic_ns(self) -> int: ...
-
-
 class TimelineWatch:
     """Reads one file as it grows. Never raises, never blocks."""
 
     def __init__(
-        self,
-        environ: Mapping[str, str],
-        own: IO[bytes] | None = None,
-        name: str | None = None,
-        clock: Clock = time,
+        self, environ: Mapping[str, str], own: IO[bytes] | None = None, name: str | None = None
     ) -> None:
         """environ: what the command needs. own: our file, whose blocks are freed once read. name: the user's
         file, which may appear later."""
         self.environ = environ
-        self._own, self._name, self._clock = own, name, clock
-        self._started_ns = clock.time_ns()
+        self._own, self._name = own, name
+        self._started_ns = time.time_ns()
         self._descriptor = own.fileno() if own is not None else None
         self._start_anew(b"")
 
@@ -105,7 +94,7 @@ class TimelineWatch:
         data = os.pread(descriptor, READ_BYTES, self._offset)
         data = data[:-1] if data.endswith(b"]") else data
         self._offset += len(data)
-        wall_to_node_ns = self._clock.monotonic_ns() - self._clock.time_ns()
+        wall_to_node_ns = time.monotonic_ns() - time.time_ns()
         for event in self._parser.feed(data):
             for record in self._timeline.add(event):
                 self._spans.add(record, wall_to_node_ns)

@@ -8,20 +8,20 @@ the agent sends something.
 from __future__ import annotations
 
 import json
-import re
 import struct
 from collections.abc import Sequence
 from functools import lru_cache
 from operator import le
 from typing import NamedTuple
 
+from roofline.limits import MAX_BYTES, MAX_OF_SPAN, MAX_SPAN_NAME, MAX_TIME_NS, SPAN_NAME
 from roofline.texts import printable
 from roofline_step.packets import CALLS, MARK, SPAN_VALUES, SPANS, STEPS, StepForm
 from roofline_step.variables import NAMES, OURS
 
 from ..ranks.identity import REPORTABLE
 from ..records import KernelShape, MarkKind
-from ..uplink.bounds import MAX_BYTES, MAX_OF_SPAN, MAX_TIME_NS, is_time
+from ..uplink.bounds import is_time
 
 MARK_KIND, SPANS_KIND, STEPS_KIND = b"MST"
 _NUMBER = struct.Struct("<q")
@@ -32,7 +32,6 @@ STEP_US = struct.Struct(
 )  # b"D", to a wrapper, before that: how long a step usually lasts; 0: not known
 SEEN = struct.Struct("<sxxx")  # b"R", to a wrapper: the rank that its command is, or has started, is known
 FEWER = struct.Struct("<sxxxI")  # b"N", to a wrapper: record kernels of so many times fewer steps
-SPAN_NAME = re.compile(r"[a-z]+(\.[a-z0-9_-]+)+")
 COUNTS = ("flops", "bytes", "dram_bytes", "l1_bytes", "l2_bytes")
 FLAGS = ("on_gpu", "counted")  # true, false or not known
 
@@ -129,7 +128,7 @@ def parse_spans(data: bytes, at: int = 0) -> ParsedSpans:
 def _span_names(text: bytes) -> tuple[str, ...]:
     """The names in a record of spans. Raises ValueError when one of them is malformed."""
     names = tuple(text.decode().split("\0"))
-    if not all(SPAN_NAME.fullmatch(name) and len(name) <= 64 for name in names):
+    if not all(SPAN_NAME.fullmatch(name) and len(name) <= MAX_SPAN_NAME for name in names):
         raise ValueError("an invalid span name")
     return names
 

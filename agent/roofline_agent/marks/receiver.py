@@ -13,13 +13,14 @@ import struct
 import time
 from collections.abc import Callable, Sequence
 
+from roofline.facts import TRACE_STATE
 from roofline.texts import printable
 from roofline_step.packets import FACT, KERNEL, MAX_FACT, STARTED_WITH, VARIABLES
 
 from ..ranks import slurm
 from ..ranks.discovery import Discovery
 from ..records import Event, EventKind, Rank
-from ..traces.orders import STATE, TraceOrders
+from ..traces.orders import TraceOrders
 from .gathered import Received
 from .listener import MarkListener, PeerProcess
 from .packets import (
@@ -241,7 +242,7 @@ class MarkReceiver:
             connection.rank = self._senders.wrapped_rank(connection, peer)
         elif connection.rank is None and peer.pid > 0:
             connection.rank = self._discovery.look_at(peer.pid)
-        if name == STATE and connection.wrapped_pid and connection.rank is not None:
+        if name == TRACE_STATE and connection.wrapped_pid and connection.rank is not None:
             self.traces.reported(connection.rank, printable(value))
         if name == EXIT and connection.wrapped_pid:
             self._add_exit(connection, text[len(EXIT) + 1 :])

@@ -9,7 +9,7 @@ from roofline_step.packets import VARIABLES, pack_fact
 
 from ..marks.listener import PeerProcess
 from ..marks.receiver import MarkReceiver
-from .door import OtlpDoor, SentSpans
+from .receiver import OtlpReceiver, SentSpans
 from .steps import Sender, SpanSteps
 
 log = logging.getLogger(__name__)
@@ -21,36 +21,36 @@ IMPOSSIBLE = "a span of OTLP with a step or times out of range"
 class OtlpRanks:
     """The processes of the node that send spans."""
 
-    def __init__(self, door: OtlpDoor, receiver: MarkReceiver) -> None:
-        self._door, self._receiver = door, receiver
+    def __init__(self, spans: OtlpReceiver, marks: MarkReceiver) -> None:
+        self._spans, self._marks = spans, marks
         self._of: dict[PeerProcess, SpanSteps] = {}
 
     def receive(self) -> None:
         """Take what has come."""
-        for spans in self._door.take():
-            self._receive(spans)
+        for one in self._spans.take():
+            self._receive(one)
 
     def _receive(self, one: SentSpans) -> None:
         peer, sender = one.peer, one.sender
         if one.impossible:
-            self._receiver.refuse(IMPOSSIBLE, count=one.impossible)
+            self._marks.refuse(IMPOSSIBLE, count=one.impossible)
         if peer not in self._of:
             while len(self._of) >= MOST_PROCESSES:
                 del self._of[next(iter(self._of))]
             self._of[peer] = SpanSteps()
-            if not self._receiver.knows(peer.pid) and (said := _variables(sender)):
-                self._receiver.take_in(peer, [pack_fact(VARIABLES, json.dumps(said))])
-            if self._receiver.marks_itself(peer.pid):
-                self._receiver.take_in(peer, [pack_fact("otlp", "left out: hooks mark the steps")])
+            if not self._marks.knows(peer.pid) and (said := _variables(sender)):
+                self._marks.take_in(peer, [pack_fact(VARIABLES, json.dumps(said))])
+            if self._marks.marks_itself(peer.pid):
+                self._marks.take_in(peer, [pack_fact("otlp", "left out: hooks mark the steps")])
         # Steps by hooks come sooner and have more phases; one step must not be two.
-        if self._receiver.marks_itself(peer.pid):
+        if self._marks.marks_itself(peer.pid):
             return
         packets = self._of[peer].packets(one.spans, sender.examples)
         if packets:
-            self._receiver.take_in(peer, packets)
+            self._marks.take_in(peer, packets)
 
     def close(self) -> None:
-        self._door.close()
+        self._spans.close()
 
 
 def _variables(sender: Sender) -> dict[str, str]:

@@ -12,17 +12,13 @@ from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from roofline.limits import MAX_TIME_NS
 from roofline_step.packets import MAX_SPANS, Span, pack_mark, pack_spans
 
 from ..records import MarkKind
-from ..uplink.bounds import MAX_COUNT, MAX_TIME_NS, is_time
+from ..uplink.bounds import MAX_COUNT, is_time
+from .attributes import BATCH, ITERATION, NO_STEPS, OF_OTHERS, PARTS, RANK, ROLE, RUN, WORLD
 
-RANK, WORLD, ROLE, RUN = "nv.dl.rank", "nv.dl.world_size", "nv.dl.role", "nv.dl.run.uuid"
-STEP = "nv.dl.training.step"
-BATCH, PARTS = "nv.dl.training.config.global_batch_size", "nv.dl.topology.size.dp"
-ITERATION, BLOCK = "nv.dl.training.iteration", "nv.dl.training.iter_block"
-NO_STEPS = ("nv.dl.training.evaluate", "nv.dl.training.checkpoint")
-OF_OTHERS = ("ckpt_worker", "agent")  # processes next to a rank, which have its number
 AS_HERE = {"optimizer_step": "optimizer"}  # names of phases that have another one here
 MOST_HELD = 4096  # spans of a process whose parent has not ended yet
 MOST_KNOWN = 256  # steps of a process that cannot come again

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from ..records import Event, EventKind, Rank
 from . import slurm
 from .discovery import Discovery
-from .settings import LEFT, RankFacts, fact_of, facts_of_claims
+from .settings import NOT_THIS_RANK, RankFacts, fact_of, facts_of_claims
 
 log = logging.getLogger(__name__)
 
@@ -53,7 +53,7 @@ class RankEvents:
     def at_close(self, ended: Iterable[slurm.End], now: int) -> list[Event]:
         """What a batch tells as well: of jobs that Slurm has ended, and of processes that turned out to be
         other ranks, in the batch with the first marks of these."""
-        left = [fact_of(rank, LEFT, now) for rank in self._discovery.take_left()]
+        left = [fact_of(rank, NOT_THIS_RANK, now) for rank in self._discovery.take_left()]
         return self._facts.of_ended(ended, now) + left
 
     def take_started(self) -> bool:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Mapping
 
+from roofline.facts import CLAIMED, LEFT
 from roofline.texts import printable
 
 from ..records import Event, EventKind, Rank
@@ -74,8 +75,7 @@ def relevant_settings(environ: Mapping[str, str]) -> dict[str, str]:
     return {name: environ[name][:MAX_VALUE] for name in names}
 
 
-LEFT = "rank.left=it is another rank, or has started ranks"  # fact of a process: it is not this rank
-CLAIMED = "rank.claimed"  # fact: the processes that say they are this rank
+NOT_THIS_RANK = f"{LEFT}=it is another rank, or has started ranks"
 
 
 def facts_of_claims(claims: Iterable[list[Rank]], known: dict[str, str], now: int) -> list[Event]:

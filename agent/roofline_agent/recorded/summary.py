@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from roofline.texts import prefix_of
+
 from .collector import Collector
 from .document import warning
 from .recording import Kernel
 
 SHOWN = 10
-_PREFIXES = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 
 
 def summarise(found: Collector, name: str) -> Iterator[str]:
@@ -53,5 +54,5 @@ def _kernels(kernels: list[Kernel]) -> Iterator[str]:
 def _scaled(value: float | None) -> str:
     if value is None:
         return "-"
-    scale, prefix = next(((s, p) for s, p in _PREFIXES if abs(value) >= s), (1.0, ""))
+    scale, prefix = prefix_of(value)
     return f"{value / scale:.4g} {prefix}"

@@ -27,6 +27,7 @@ MAX_LINE = 1 << 20  # characters
 _NEAR = 64  # lines from the first or last, which are found one by one
 _CONTROLS = bytes(byte for byte in range(32) if byte not in (8, 9, 10, 12, 13, 27))
 _RETURNS = re.compile(rb"\r+\n")
+_ESCAPE = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 
 _BOMS = (
     (codecs.BOM_UTF8, "utf-8"),
@@ -277,6 +278,11 @@ def _is_plain(lines: bytes) -> bool:
         if not at:
             return False
     return b"\0" not in lines
+
+
+def without_escapes(line: str) -> str:
+    """The line without what colours it in a terminal."""
+    return _ESCAPE.sub("", line) if "\x1b" in line else line
 
 
 def open_binary(path: str) -> IO[bytes]:

@@ -16,7 +16,7 @@ from roofline_agent.verbose.pieces import TOKEN, pieces
 
 from .collector import Collector
 from .recording import Launch
-from .text import Text
+from .text import Text, without_escapes
 from .training import keras as keras_log
 from .training import tf_cnn
 
@@ -26,7 +26,6 @@ SURE = re.compile(
     r"|MKL_VERBOSE (?:Intel\(R\)|oneMKL|[A-Za-z_0-9]+\()"
 )
 _OVERWRITTEN = re.compile(r"[\r\b]+")
-_ESCAPE = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 _PREPARED = 8192
 _MAX_PROBLEM = 400
 _NANOSECONDS = 1e9
@@ -85,9 +84,7 @@ class VerboseLog:
         if number:  # not the file's last line with a token: it is garbled, not cut off
             self._found.warn(warning, number)
             self._cut = ("", 0)
-        if "\x1b" in line:
-            line = _ESCAPE.sub("", line)
-        for piece in pieces(line):
+        for piece in pieces(without_escapes(line)):
             self._take_piece(piece)
 
     def _take_piece(self, piece: str) -> None:

@@ -18,15 +18,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..hooks.tracing import JAX, UNNUMBERED
-from ..traces.orders import ASKED, FAILED, READING, RECORDED, REFUSED, STATE
+from ..traces.orders import ASKED, FAILED, READING, RECORDED, REFUSED
 from .agent_link import AgentLink
 from .rank_page import RankPage
 
 if TYPE_CHECKING:
     from ..traces.handing import Done
     from ..traces.steps import TracedSteps
-
-__all__ = ["STATE", "RankTraces"]
 
 MOST_BYTES = 1 << 30  # of a trace
 READ_S, CLOSE_S = 120.0, 60.0  # for reading one, and for all that is left when the command has ended

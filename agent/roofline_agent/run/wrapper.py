@@ -19,6 +19,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
+from roofline.facts import STEPS_FROM, TRACE_STATE
 from roofline_step.packets import Span
 from roofline_step.sockets import socket_paths
 
@@ -35,7 +36,7 @@ from .rank_environment import HOOKS, Naming, RecordedKernels, kept, rank_environ
 from .rank_page import RankPage
 from .reading import LineReading
 from .step_log import StepLog
-from .tracing import STATE, RankTraces
+from .tracing import RankTraces
 
 if TYPE_CHECKING:
     from ..ncu.session import Session
@@ -328,14 +329,14 @@ class _WrappedCommand:
 
     def _send_steps(self) -> None:
         if self._log is not None and (borders := self._log.take()):
-            self.link.send_fact("steps.from", self._log.described)
+            self.link.send_fact(STEPS_FROM, self._log.described)
             self.link.send_borders(borders)
 
     def _connect(self) -> AgentLink:
         return AgentLink(self.child.pid, socket_paths(self._environ))
 
     def _say_trace(self, state: str, is_over: bool) -> None:
-        self.link.send_fact(STATE, state)
+        self.link.send_fact(TRACE_STATE, state)
         if is_over:
             self._notify(f"roofline-agent: trace {state}")
 

@@ -14,8 +14,7 @@ from typing import NamedTuple
 from ..hooks.tracing import MOST_STEPS
 from ..records import Rank
 
-STATE = "trace.state"  # fact of a wrapper: what became of the last trace that was asked for
-# How its value begins; with the last three it is over.
+# How the value of the fact begins; with the last three it is over.
 ASKED, READING, RECORDED, FAILED, REFUSED = "asked:", "reading:", "recorded:", "not recorded:", "refused:"
 ANSWER_S = 20.0  # until the wrapper confirms that it was asked
 MOST_S = 900.0  # for all of a trace; the wrapper gives up before

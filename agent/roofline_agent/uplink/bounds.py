@@ -1,8 +1,8 @@
 """What one batch may hold: values that the server takes, and no more of them than fit. No I/O.
 
 The server refuses a batch as a whole, the samples of all ranks included, so what it would not take has to be
-left out before. A batch may have 8 MiB there (service.py): 4 MiB of rows, which are 65,536 marks of 64 bytes,
-87,381 spans of 48 or 131,072 kernel calls of 32, with the kernels' descriptions and the ranks that
+left out before. A batch may have 8 MiB there (roofline.limits): 4 MiB of rows, which are 65,536 marks of
+64 bytes, 87,381 spans of 48 or 131,072 kernel calls of 32, with the kernels' descriptions and the ranks that
 coordinators speak for; 1 MiB of facts; 3 MiB stay for samples, ranks and other events.
 """
 
@@ -11,16 +11,12 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sized
 
+from roofline.limits import MAX_FORMS, MAX_SPAN_NAMES, MAX_TIME_NS
+
 from ..records import Event, EventKind, Rank
 
-MAX_BATCH = 8 << 20
-MAX_TIME_NS = 2**62  # and so far before zero
 MAX_COUNT = 2**31
-MAX_BYTES = 2**50
-MAX_OF_SPAN = 2**50  # things that a span stands for, or ns: 13 days of a thread's time in a step
-MAX_SPAN_NAMES = 256
 MAX_NAMED = 1024  # ranks elsewhere that coordinators speak for
-MAX_FORMS = 2048  # of steps that differ in numbers only
 MAX_BATCH_FACTS = 4096
 ROWS_BYTES, FACTS_BYTES = 4 << 20, 1 << 20
 MARK_BYTES, SPAN_BYTES, CALL_BYTES, EVENT_BYTES = 64, 48, 32, 64

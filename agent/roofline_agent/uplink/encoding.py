@@ -13,6 +13,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from google.protobuf.message import DecodeError
+from roofline.limits import MAX_BATCH_BYTES, MAX_NAME
 from roofline.texts import printable
 from roofline.v1 import ingest_pb2 as pb
 from roofline.v1 import machine_pb2
@@ -32,10 +33,8 @@ from ..records import (
     SourceStatus,
     Span,
 )
-from .bounds import MAX_BATCH
 
 PROTOCOL = 2  # since batches hold Steps, which an older server would not see
-MAX_NAME = 256  # characters of a name; the server refuses a batch with a longer one as a whole
 
 
 class Greeting(NamedTuple):
@@ -178,7 +177,7 @@ def extent_of(data: bytes) -> tuple[int, int]:
 
 
 def encode_within(
-    batch: Batch, sequence: int, limit: int = MAX_BATCH, lineage: str = "", boot: str = ""
+    batch: Batch, sequence: int, limit: int = MAX_BATCH_BYTES, lineage: str = "", boot: str = ""
 ) -> bytes:
     """An encoded batch, never more than the server takes: where that is too little, the samples are lost, and
     then the facts, of which ranks that start together may bring many. Rows are bounded before (bounds.py)."""

@@ -17,13 +17,13 @@ from collections.abc import Callable
 from typing import Any
 
 from roofline.joining import OUT, Access, open_channel, speaks_tls
+from roofline.limits import MAX_BATCH_BYTES
 from roofline.texts import printable
 from roofline.v1 import ingest_pb2 as pb
 
 from ..errors import Unavailable, Unreachable
 from ..netbench.bench import NetBench
 from ..traces.orders import TraceOrder
-from .bounds import MAX_BATCH
 from .commands import Commands
 from .encoding import Greeting, encode_hello, extent_of, is_batch, lineage_of, renumbered
 from .grpc_setup import FEWER_WAKEUPS, grpc, wait_longer
@@ -231,7 +231,7 @@ class Exporter(threading.Thread):
     def _can_be_sent(self, pending: Pending) -> bool:
         """Whether a batch is what was put into the spool, and no larger than the server takes; else it is
         given up, for the server would end the stream, again and again."""
-        if len(pending.data) > MAX_BATCH:
+        if len(pending.data) > MAX_BATCH_BYTES:
             log.error("batch %d is larger than the server takes and is lost", pending.sequence)
             self._spool.drop_refused(pending.sequence)
             return False

@@ -6,9 +6,9 @@ import re
 from typing import Annotated
 
 import typer
+from roofline.answers.efficiency import ModelFlops
 from roofline.answers.precisions import precision_called, unknown
 
-from ..model_flops import ModelFlops
 from ..step_range import parse_steps
 from .options import (
     DEFAULT_SERVER,

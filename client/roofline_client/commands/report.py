@@ -100,14 +100,14 @@ def report(
         print(f"roofline written to {plot}", file=sys.stderr)
 
 
-def _wait(ask: Callable[[], Any], seconds: float, sleep: Callable[[float], None] = time.sleep) -> None:
+def _wait(ask: Callable[[], Any], seconds: float) -> None:
     """Until the job runs no more, or so long. A job that nobody knows may be one that has only just begun."""
     deadline = time.monotonic() + seconds
     while (left := deadline - time.monotonic()) > 0:
         with contextlib.suppress(NotFound):
             if not ask().running:
                 return
-        sleep(min(AGAIN_S, left))
+        time.sleep(min(AGAIN_S, left))
 
 
 def _show(output: str, found: Any, full: bool, brief: bool = False) -> None:
@@ -189,7 +189,7 @@ def _ended_by_sigterm() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-def _watch(ask: Callable[[], Any], every: float, wait: Callable[[float], None] = time.sleep) -> None:
+def _watch(ask: Callable[[], Any], every: float) -> None:
     """The screen, asked for again and again until the job has ended. What was last on it stays."""
     from rich.live import Live
 
@@ -203,7 +203,7 @@ def _watch(ask: Callable[[], Any], every: float, wait: Callable[[float], None] =
             Live(screen.as_text(found), console=text.terminal(), screen=True, auto_refresh=False) as live,
         ):
             while found.running:
-                wait(every)
+                time.sleep(every)
                 found = ask()
                 live.update(screen.as_text(found), refresh=True)
     finally:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from roofline.answers.breakdown import Breakdown
+from roofline.phrases import OF_LAYERS
 
 from ..errors import NothingToDraw
 from . import breakdown, caption
@@ -32,4 +33,4 @@ def _layers_of(record: Breakdown) -> Breakdown:
     if not parts:
         why = caption.joined([NO_LAYERS, *record.notes][:3])
         raise NothingToDraw(f"nothing to draw: {why}")
-    return record._replace(parts=parts, notes=[note for note in record.notes if "layers" in note])
+    return record._replace(parts=parts, notes=[note for note in record.notes if note.startswith(OF_LAYERS)])

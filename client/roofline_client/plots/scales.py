@@ -8,14 +8,15 @@ from typing import Any, NamedTuple
 
 from matplotlib.axes import Axes
 from matplotlib.ticker import Formatter, FuncFormatter, LogLocator, NullFormatter
+from roofline.texts import BINARY_PREFIXES, PREFIXES
 
 from . import style
 
 _SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
-_DECIMAL = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""))
+_DECIMAL = (*PREFIXES, (1.0, ""))
 _MULTIPLES = {
     "s": ((1.0, ""), (1e-3, "m"), (1e-6, "µ"), (1e-9, "n")),
-    "byte": ((2.0**40, "Ti"), (2.0**30, "Gi"), (2.0**20, "Mi"), (2.0**10, "Ki"), (1.0, "")),
+    "byte": (*BINARY_PREFIXES, (1.0, "")),
 }
 PLAIN = 1e-3, 1e3  # an axis within these limits has plain numbers, any other has powers of ten
 PREFIXED = 0.44  # inches per number with a prefix

@@ -13,6 +13,7 @@ from rich.console import Group
 from roofline.answers.report import Report
 from roofline.answers.values import Value
 from roofline.answers.verdict import Finding, Gain, LeftOut, Verdict
+from roofline.phrases import steps_left_out
 
 from . import reports, units
 from .accounts import account_table
@@ -201,9 +202,7 @@ def _whole_run(verdict: Verdict) -> str:
 
 def _left_out(left: LeftOut) -> str:
     cost = f", {units.show(left.cost)}" if left.cost.value is not None else ""
-    steps = "step" if left.steps == 1 else "steps"
-    named = f"{steps} {left.reason}" if left.reason.startswith("after ") else f"{left.reason} {steps}"
-    return f"{left.steps} {named}{cost}"
+    return f"{steps_left_out(left.steps, left.reason)}{cost}"
 
 
 def _between(report: Report, verdict: Verdict) -> str:

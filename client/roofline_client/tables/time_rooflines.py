@@ -10,6 +10,7 @@ from rich.console import Group
 from rich.text import Text
 from roofline.answers.machines import Ceiling
 from roofline.answers.time_roofline import Isocurve, OverheadBox, TimePanel, TimePoint, TimeRoofline
+from roofline.phrases import WHOLE_RUN
 
 from . import about, flat, units, wording
 from .columns import Column, Columns
@@ -71,7 +72,7 @@ def _points(points: list[TimePoint], over: str) -> Columns:
     swept, spread = any(p.at for p in points), any(p.time_spread for p in points)
     several = len({p.job for p in points}) > 1
     # Without steps the server counts over the whole run, and says so with each number.
-    of_step = not any("whole run" in point.time.reason for point in points)
+    of_step = not any(WHOLE_RUN in point.time.reason for point in points)
 
     heads = [Column("")]
     if swept:

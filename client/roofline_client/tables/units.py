@@ -6,10 +6,7 @@ import math
 import time
 
 from roofline.answers.values import Value
-from roofline.texts import in_unit
-
-_DECIMAL = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
-_BINARY = ((2.0**40, "Ti"), (2.0**30, "Gi"), (2.0**20, "Mi"), (2.0**10, "Ki"))
+from roofline.texts import BINARY_PREFIXES, PREFIXES, in_unit
 
 
 def show(value: Value | None) -> str:
@@ -25,13 +22,13 @@ def number(amount: float, unit: str) -> str:
         scaled, name = in_unit(amount)
         return f"{_plain(scaled, 3)} {name}"
     if unit == "byte":
-        return _scaled(amount, "B", _BINARY)
+        return _scaled(amount, "B", BINARY_PREFIXES)
     if unit == "byte/s":
-        return _scaled(amount, "B/s", _DECIMAL)
+        return _scaled(amount, "B/s", PREFIXES)
     if unit == "1/s":
-        return _scaled(amount, "", _DECIMAL).strip() + "/s"
+        return _scaled(amount, "", PREFIXES).strip() + "/s"
     if unit in ("FLOP", "FLOP/s", "FLOP/J", "Hz", "J", "W"):
-        return _scaled(amount, unit, _DECIMAL)
+        return _scaled(amount, unit, PREFIXES)
     if unit == "1":
         # Counts whole, shares and small means to three digits: 60, 1.93, 0.003.
         if float(amount).is_integer():

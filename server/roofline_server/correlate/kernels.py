@@ -7,7 +7,7 @@ import numpy as np
 from ..records import ABSENT, PRECISIONS, Bools, Ints, Table, concatenate, rows, take
 from .in_a_row import InARow, in_rows
 
-SLACK_NS = 1_000_000  # holes in what is covered that are no longer come from reading the clock twice
+HOLE_NS = 1_000_000  # holes in what is covered that are no longer come from reading the clock twice
 LEVELS = ("l1", "l2")
 ALWAYS = ("f32", "f64")  # precisions whose FLOPs have a column in every row
 
@@ -52,7 +52,7 @@ def total(windows: Table, calls: Table, coverage: Table) -> Table:
     of_windows = (windows["begin_ns"], windows["end_ns"])
     times = (*of_windows, calls["time_ns"], ends, coverage["begin_ns"], coverage["end_ns"])
     parts = []
-    for together in in_rows(ranks, *times, gap_ns=SLACK_NS):
+    for together in in_rows(ranks, *times, gap_ns=HOLE_NS):
         mine = together.taken(windows)
         if rows(mine):
             parts.append(_total_of(mine, together.taken(calls), together.taken(coverage), together))
@@ -81,7 +81,7 @@ def _total_of(windows: Table, calls: Table, coverage: Table, together: InARow) -
     result["last_ns"] = _extreme(np.maximum, ends, first, behind)
     later = together.shift(coverage["rank"])
     since, until = (coverage[name].astype(np.int64) + later for name in ("begin_ns", "end_ns"))
-    complete = covered(begin, end, *merge(since, until, SLACK_NS))
+    complete = covered(begin, end, *merge(since, until, HOLE_NS))
     result["complete"] = (complete & ~_in_hole(begin, end, *merge(since, until))).astype(np.int64)
     return result
 
@@ -137,7 +137,7 @@ def _numbers(calls: Table) -> tuple[dict[str, Ints], dict[str, Bools]]:
 
 def _in_hole(begin: Ints, end: Ints, cover_begin: Ints, cover_end: Ints) -> Bools:
     """Which windows have their middle between two of the sorted, disjoint covered intervals: where steps are
-    shorter than SLACK_NS, a step that was left out is no more than a small hole."""
+    shorter than HOLE_NS, a step that was left out is no more than a small hole."""
     if not len(cover_begin):
         return np.zeros(len(begin), np.bool_)
     middle = begin + (end - begin) // 2

@@ -39,12 +39,10 @@ class LayerTotal(NamedTuple):
 
 
 class LayerTotals(NamedTuple):
-    """Totals of a rank. steps: how many; steps_ns: how long these took; idle_ns: of that, when no call
-    ran."""
+    """Totals of a rank. steps: how many; idle_ns: of these, when no call ran."""
 
     layers: list[LayerTotal]
     steps: int
-    steps_ns: int
     idle_ns: float
 
 
@@ -65,14 +63,13 @@ def by_layer(calls: Table, begin: Ints, end: Ints, nested: Collection[int]) -> L
     calls, at = take(calls, inside), at[inside]
     lasted = int((end - begin).sum())
     if not rows(calls):
-        return LayerTotals([], len(begin), lasted, float(lasted))
+        return LayerTotals([], len(begin), float(lasted))
     of_step = _of_step(calls, at, begin, end, np.isin(calls["kernel"], sorted(nested)))
     names, layer = np.unique(calls["layer"].astype(str), return_inverse=True)
     found = [_total(str(name), take(calls, layer == n), of_step[layer == n]) for n, name in enumerate(names)]
     return LayerTotals(
         sorted(found, key=lambda one: -one.step_ns),
         len(begin),
-        lasted,
         max(0.0, lasted - float(of_step.sum())),
     )
 

@@ -48,11 +48,10 @@ class Health:
         sealings: SealingCounts,
         data: Path,
         audit: Audit | None = None,
-        proc: Path = Path("/proc/self"),
     ) -> None:
         """audit: that of the guard, where there is one."""
         self._store, self._committer, self._sealings = store, committer, sealings
-        self._data, self._audit, self._proc = data, audit, proc
+        self._data, self._audit = data, audit
         self.address = self.http = ""
         self.serving = self.stopping = False
         self.started = time.time()
@@ -160,9 +159,9 @@ class Health:
             disk_free_bytes=disk.free,
             disk_size_bytes=disk.size,
             loop_lag_s=max((beat.lag_s for beat in beats), default=0.0),
-            memory_bytes=_memory_bytes(self._proc),
+            memory_bytes=_memory_bytes(),
             cpu_s=time.process_time(),
-            open_files=_open_files(self._proc),
+            open_files=_open_files(),
             threads=threading.active_count(),
         )
 
@@ -188,15 +187,15 @@ def _agents(streams: Collection[tuple[str, int]]) -> int:
     return len({agent for agent, _ in streams})
 
 
-def _memory_bytes(proc: Path) -> int | None:
+def _memory_bytes() -> int | None:
     try:
-        return int((proc / "statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+        return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
     except (OSError, ValueError, IndexError):
         return None
 
 
-def _open_files(proc: Path) -> int | None:
+def _open_files() -> int | None:
     try:
-        return len(os.listdir(proc / "fd"))
+        return len(os.listdir("/proc/self/fd"))
     except OSError:
         return None

@@ -20,7 +20,7 @@ from ..sentences.wording import many
 from . import running
 from .health import Health
 from .http import HttpServer, bound
-from .routes import Door, routes
+from .routes import ReaderCheck, routes
 
 log = logging.getLogger(__name__)
 
@@ -43,19 +43,19 @@ async def monitored(
     health: Health,
     data: Path,
     place: HttpPlace | None,
-    door: Door | None,
+    check: ReaderCheck | None,
     manager: ServiceManager,
 ) -> AsyncIterator[None]:
     """Show it while the context is open.
 
-    Raises Unavailable where an address that was asked for cannot be had. place: None for no HTTP. door:
+    Raises Unavailable where an address that was asked for cannot be had. place: None for no HTTP. check:
     whoever comes from elsewhere must pass it.
     """
     server = HttpServer()
     tasks = []
     try:
         if place is not None:
-            tasks += await _serve_http(server, health, data, place, door)
+            tasks += await _serve_http(server, health, data, place, check)
         await _show_locally(server, health, data)
         tasks.append(asyncio.create_task(_beat(health, manager)))
         yield
@@ -72,7 +72,7 @@ async def _serve_http(
     health: Health,
     data: Path,
     place: HttpPlace,
-    door: Door | None,
+    check: ReaderCheck | None,
 ) -> list[asyncio.Task[None]]:
     host, _, port = place.listen.rpartition(":")
     try:
@@ -90,10 +90,10 @@ async def _serve_http(
         return []
     secured = None
     if place.private:
-        door = None
-    if door is not None:
+        check = None
+    if check is not None:
         secured = _tls(data / access.FOLDER)
-    await server.listen(at, routes(health, door), secured)
+    await server.listen(at, routes(health, check), secured)
     scheme = "https" if secured else "http"
     health.http = f"{scheme}://{host}:{at.getsockname()[1]}"
     log.info("health and metrics: %s/metrics", health.http)

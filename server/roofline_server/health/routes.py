@@ -21,15 +21,15 @@ if TYPE_CHECKING:
 READING = "/roofline.v1.Query/"  # who may call this may see numbers
 
 
-class Door:
+class ReaderCheck:
     """Asks for a reader's token, or for a reader's certificate in its place."""
 
     def __init__(self, tokens: Tokens, audit: Audit, certificates: Certificates | None = None) -> None:
         """certificates: of a server to which tokens are good for joining alone."""
         self._tokens, self._audit, self._certificates = tokens, audit, certificates
 
-    async def enter(self, request: Request) -> Token | Response:
-        """Who comes in, or why nobody does."""
+    async def reader(self, request: Request) -> Token | Response:
+        """Who asks, or why it is refused."""
         try:
             token = await asyncio.to_thread(self._holder, request)
         except ServerError as error:
@@ -55,8 +55,8 @@ class Door:
         return self._tokens.holder(secret) if secret else None
 
 
-def routes(health: Health, door: Door | None = None) -> Answer:
-    """door: who passes may see numbers; None: everybody may."""
+def routes(health: Health, check: ReaderCheck | None = None) -> Answer:
+    """check: who passes may see numbers; None: everybody may."""
 
     async def answer(request: Request) -> Response:
         if request.path == "/healthz":  # the event loop answers: that is all it says
@@ -66,7 +66,7 @@ def routes(health: Health, door: Door | None = None) -> Answer:
         if request.path not in ("/metrics", "/status"):
             paths = "/healthz, /readyz, /metrics, /status"
             return Response(HTTPStatus.NOT_FOUND, f"there is nothing here but {paths}\n")
-        visitor = None if door is None else await door.enter(request)
+        visitor = None if check is None else await check.reader(request)
         if isinstance(visitor, Response):
             return visitor
         condition = await health.condition()

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
+from roofline.limits import MAX_NAME, MAX_TIME_NS
 
 from ..errors import BadBatch
-from ..records import MAX_TIME_NS, Ints
-
-MAX_NAME = 256
+from ..records import Ints
 
 
 def printable(text: str, what: str, empty: bool = False) -> str:

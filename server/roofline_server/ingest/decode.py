@@ -9,10 +9,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from roofline.limits import MAX_TIME_NS
 from roofline.v1 import ingest_pb2 as pb
 
 from ..errors import BadBatch
-from ..records import MAX_TIME_NS, DecodedBatch, Ending, EventKind, Incarnation, Ints, Table
+from ..records import DecodedBatch, Ending, EventKind, Incarnation, Ints, Table
 from ..store.catalog.name_ids import NameIds
 from .columns import times
 from .kernels import by_work, calls_of, with_kernels

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from roofline.limits import MAX_TIME_NS
 
 from ..errors import BadBatch
-from ..records import ABSENT, MAX_TIME_NS, KernelKind, Table, precision_code, rows, take
+from ..records import ABSENT, KernelKind, Table, precision_code, rows, take
 from ..store.catalog.name_ids import NameIds
 from .columns import cut, ints, same_length, times
 from .ranks import Ranks

@@ -8,9 +8,10 @@ from typing import Any
 from roofline.answers.machines import Ceiling, SourceStatus
 from roofline.answers.values import Provenance
 from roofline.convert import from_message
+from roofline.limits import MAX_NAME
 
 from ..records import Machine
-from .columns import MAX_NAME, printable
+from .columns import printable
 
 MAX_TEXT = 1024  # characters of how a source works, or why not
 MAX_SOURCES, MAX_CEILINGS = 256, 1024

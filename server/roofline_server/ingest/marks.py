@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from roofline.limits import MAX_BYTES, MAX_OF_SPAN, MAX_SPAN_NAME, MAX_SPAN_NAMES, SPAN_NAME
 
 from ..errors import BadBatch
 from ..records import ABSENT, Frame, Table, rows, take
@@ -14,11 +14,8 @@ from ..store.catalog.name_ids import NameIds
 from .columns import ints, printable, same_length, times
 from .ranks import Ranks
 
-SPAN_NAME = re.compile(r"[a-z]+(\.[a-z0-9_-]+)+")  # becomes a part of names of columns
-MAX_SPAN_NAMES, MAX_SPAN_NAME = 256, 64
 BETWEEN = "between."  # how the names of spans begin that lie between two steps
 MAX_LIKE = 2**16 - 1
-MAX_OF_SPAN = 2**50  # things that a span stands for, or ns: 13 days of a thread's time in a step
 
 
 def marks_of(batch: Any, ranks: Ranks) -> Table | None:
@@ -93,7 +90,7 @@ def checked_spans(table: Table) -> Table:
         raise BadBatch("a span ends before it begins")
     if not (table["count"].min(initial=0) >= 0 and table["count"].max(initial=0) < MAX_OF_SPAN):
         raise BadBatch("spans.count holds counts out of range")
-    if ((table["bytes"] < 0) & (table["bytes"] != ABSENT)).any() or (table["bytes"] > 2**50).any():
+    if ((table["bytes"] < 0) & (table["bytes"] != ABSENT)).any() or (table["bytes"] > MAX_BYTES).any():
         raise BadBatch("spans.bytes holds sizes out of range")
     return table
 

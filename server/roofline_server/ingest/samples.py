@@ -10,11 +10,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from roofline.answers.values import Provenance, Scope
+from roofline.limits import MAX_NAME
 from roofline.v1 import ingest_pb2 as pb
 
 from ..errors import BadBatch
 from ..records import NODE_RANK, Ints, Metric, Table
-from .columns import MAX_NAME, cut, ints, printable, times
+from .columns import cut, ints, printable, times
 from .ranks import Ranks
 
 MAX_METRICS = 512

@@ -10,12 +10,13 @@ from typing import Any
 from weakref import ref
 
 import grpc
+from roofline.limits import MAX_BATCH_BYTES, MAX_TIME_NS
 from roofline.v1 import ingest_pb2 as pb
 
 from .. import __version__
 from ..clock_samples import exchange
 from ..errors import BadBatch, Unavailable
-from ..records import MAX_TIME_NS, DecodedBatch, NodeKey
+from ..records import DecodedBatch, NodeKey
 from ..store.catalog.name_ids import MAX_BROUGHT, NameIds
 from ..store.catalog.runs import Unclear
 from ..store.intake.inbox import Entry, Known
@@ -33,7 +34,6 @@ from .stream import AgentStream
 log = logging.getLogger(__name__)
 
 PROTOCOLS = 1, 2  # since 2 batches may hold Steps
-MAX_BATCH_BYTES = 8 << 20
 MAX_STREAMS = 8192
 NOT_NOW = grpc.StatusCode.RESOURCE_EXHAUSTED  # of UNAVAILABLE, agents show no text
 MAX_IDENTITY = 64  # characters

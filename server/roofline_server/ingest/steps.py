@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from roofline.limits import MAX_FORMS
 
 from ..errors import BadBatch
 from ..records import ABSENT, Ints, MarkKind, Table, concatenate, take
@@ -14,7 +15,6 @@ from .marks import checked_marks, checked_names, checked_spans
 from .ranks import Ranks
 
 KINDS = {1: (MarkKind.BORDER,), 2: (MarkKind.BEGIN, MarkKind.END)}  # by the number of marks
-MAX_FORMS = 2048
 
 
 def with_steps(

@@ -10,12 +10,12 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+from roofline.phrases import AFTER_BREAK
 
 from ..records import Bools, Floats, Ints
 
 TRACED = "traced"
 WARM_UP = "warm-up"
-AFTER_BREAK = "after a break"
 
 RUNNING = 5  # steps of the running median
 NEAR = 3.0  # median deviations from the median of the later half

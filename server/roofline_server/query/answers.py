@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from roofline.answers.efficiency import ModelFlops
 from roofline.convert import to_message
 from roofline.v1 import models_pb2, query_pb2
 
@@ -79,7 +80,7 @@ class Answers:
         view = self._view(subject.job, efficiency.NEEDED)
         given = {name: getattr(request, name) for name in model_flops.NUMBERS if request.HasField(name)}
         others = {"causal": request.causal, "precision": request.precision, "sparse": request.sparse}
-        asked = model_flops.EfficiencyQuery(**given, **others)
+        asked = ModelFlops(**given, **others)
         found = efficiency.efficiency(view, subject, asked)
         return self._noted(to_message(models_pb2.Efficiency(), found), view)
 

@@ -77,8 +77,7 @@ def chosen(ranks: Collection[TracedRank], names: Collection[str], job: str) -> l
         raise CannotTrace(
             grpc.StatusCode.FAILED_PRECONDITION,
             f"job {job} does not run: of one that is over nothing can be traced any more; start the next "
-            f"with "
-            "`roofline-agent run --trace STEPS`",
+            "with `roofline-agent run --trace STEPS`",
         )
     unknown = sorted(set(names) - {rank.name for rank in ranks})
     if unknown:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from roofline.phrases import WHOLE_RUN
+
 from .wording import duration, first_of, many, quantity, title
 
 # -- the time of a step -------------------------------------------------------------------------------------
@@ -44,7 +46,6 @@ NO_WHOLE = "these do not add up to a whole"
 
 # -- FLOPs --------------------------------------------------------------------------------------------------
 
-NOT_TOLD = "not told"
 BY_IMPLEMENTATION = "by the names of the kernels' implementations: at most so wide"
 NO_WIDTHS_ON_GPU = "its kernels ran on a GPU, which has no vectors of a width"
 NO_AMX = "the matrix unit (AMX) ran, and no event counts its FLOPs"
@@ -125,4 +126,4 @@ def mean_over(ranks: int, steps: int) -> str:
     who = f" of {ranks} ranks" if ranks > 1 else ""
     if steps:
         return f"a step; mean over {many(steps, 'step')}{who}"
-    return f"in the whole run; mean{who}" if ranks > 1 else "in the whole run"
+    return f"{WHOLE_RUN}; mean{who}" if ranks > 1 else WHOLE_RUN

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from roofline.phrases import OF_LAYERS
+
 from .wording import duration, many, quantity
 
 NO_LAYER = "(no layer)"
@@ -19,7 +21,7 @@ def of_steps(steps: Mapping[str, int]) -> str:
     """steps: traced ones by rank."""
     who = ", ".join(f"{count} of {rank}" for rank, count in list(steps.items())[:8])
     more = f" and {many(len(steps) - 8, 'more rank')}" if len(steps) > 8 else ""
-    return f"layers are those of the traced steps ({who}{more}), which are slower than others"
+    return f"{OF_LAYERS} the traced steps ({who}{more}), which are slower than others"
 
 
 def layers_without_flops(seconds: float) -> str:

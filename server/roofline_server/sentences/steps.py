@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from roofline.phrases import steps_left_out
 from roofline.texts import listed
 
-from .wording import duration, first_of, many
+from .wording import duration, first_of
 
 _MARK = "mark steps with roofline_step.step(k) or give `roofline-agent run --step-regex`"
 
@@ -106,10 +107,5 @@ def kernels_shown(shown: int, kernels: int) -> str:
 
 def left_out(steps: Sequence[tuple[str, int, float]]) -> str:
     """steps: for each reason how many steps of a rank, and how long they took, seconds."""
-    some = [f"{_steps_left_out(count, reason)} ({duration(lasted)})" for reason, count, lasted in steps]
+    some = [f"{steps_left_out(count, reason)} ({duration(lasted)})" for reason, count, lasted in steps]
     return f"left out: {', '.join(some)}; --steps all has every step"
-
-
-def _steps_left_out(count: int, reason: str) -> str:
-    """ "2 warm-up steps", "10 steps after a break"."""
-    return f"{many(count, 'step')} {reason}" if reason.startswith("after ") else many(count, f"{reason} step")

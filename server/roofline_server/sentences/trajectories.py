@@ -123,7 +123,6 @@ def left_out(role: str, why: str) -> str:
 
 NO_HOSTS = "no agent saw the ranks"
 NOBODY_TRAINS = "no rank trains"
-NO_EXAMPLES = "the number of examples per step is not known"
 NO_THREADS = "the ranks were started without OMP_NUM_THREADS"
 
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from roofline.texts import in_unit
+from roofline.texts import in_unit, prefix_of
 from roofline.texts import many as many
 from roofline.texts import number as number
 
-_PREFIXES = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 _PRECISIONS = {"f64": "FP64", "f32": "FP32", "tf32": "TF32", "f16": "FP16", "bf16": "BF16"}
 _KINDS_OF_NUMBERS = {"f": "FP", "s": "INT", "u": "UINT"}
 
@@ -16,7 +15,7 @@ _KINDS_OF_NUMBERS = {"f": "FP", "s": "INT", "u": "UINT"}
 def quantity(amount: float, unit: str) -> str:
     """An amount with its unit: "50.4 GFLOP/s", "2.51 GB/s", "57.9 FLOP/byte"."""
     if unit in ("FLOP/s", "B/s"):
-        scale, prefix = next(((s, p) for s, p in _PREFIXES if abs(amount) >= s), (1.0, ""))
+        scale, prefix = prefix_of(amount)
         return f"{number(amount / scale)} {prefix}{unit}"
     return f"{number(amount)} {unit}"
 

@@ -26,7 +26,7 @@ from ..records import (
     take,
 )
 from ..sentences import notes
-from .raw_data import SLACK_NS, RawData, unsealed
+from .raw_data import RawData, unsealed
 from .segments.files import Segment
 from .segments.frames import by_dataset
 from .segments.reader import on_server_clock
@@ -71,9 +71,7 @@ def export(raw: RawData) -> Iterator[Chunk]:
     extents = [_on_clock(raw, who, lifetime) for who, lifetime in raw.process_lifetimes.items()]
     begin_ns = min((begin_ns for begin_ns, _ in extents), default=0)
     end_ns = max((end_ns for _, end_ns in extents), default=0)
-    segments = [
-        s for s in raw.node_segments if s.dataset == "events" and s.overlaps(begin_ns, end_ns, SLACK_NS)
-    ]
+    segments = [s for s in raw.node_segments if s.dataset == "events" and s.overlaps(begin_ns, end_ns)]
     pieces = _pieces(raw, segments, unsealed(raw.node_frames, "events"), missing)
     yield from _chunks(raw, "node_events", _while_job_ran(raw, pieces))
     if missing:

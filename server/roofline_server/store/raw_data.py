@@ -27,8 +27,6 @@ from .segments.frames import by_dataset
 from .segments.leases import Lease
 from .segments.reader import Reader, on_server_clock
 
-SLACK_NS = 10_000_000_000  # a segment's times are those of its clock as it was known then
-
 
 class RawData(NamedTuple):
     """Where the raw data of one job lies at one moment, and the names for the ids in it."""
@@ -69,7 +67,7 @@ def count_within(raw: RawData, dataset: str, limits: Mapping[int, tuple[int, int
     begins, ends = np.array([limits[rank] for rank in ranks.tolist()], np.int64).T
     whole, found = (int(begins.min()), int(ends.max())), 0
     columns = ("rank", "node", "time_ns", "duration_ns")
-    some = (s for s in raw.segments if s.dataset == dataset and s.overlaps(*whole, SLACK_NS))
+    some = (s for s in raw.segments if s.dataset == dataset and s.overlaps(*whole))
     for table in (unsealed(raw.frames, dataset), *(raw.reader.read([segment], columns) for segment in some)):
         if rows(table):
             table = on_server_clock(table, raw.clocks)
@@ -103,7 +101,7 @@ def of_ranks(
     tables = [
         raw.reader.of_ranks(segment, ranks, without)
         for segment in raw.segments
-        if segment.dataset == dataset and segment.overlaps(begin_ns, end_ns, SLACK_NS)
+        if segment.dataset == dataset and segment.overlaps(begin_ns, end_ns)
     ]
     fresh = unsealed(raw.frames, dataset)
     if rows(fresh):

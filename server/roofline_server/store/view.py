@@ -7,6 +7,7 @@ from functools import cached_property, wraps
 from typing import Any, Concatenate, NamedTuple, ParamSpec, TypeVar
 
 import numpy as np
+from roofline.facts import LEFT
 
 from ..clock import NodeClock
 from ..correlate.parts import PartTotal
@@ -76,9 +77,6 @@ def once(function: Callable[Concatenate[JobView, P], R]) -> Callable[Concatenate
         return found
 
     return asked
-
-
-LEFT = "rank.left="  # fact: the process is not this rank, but another, or started those that are ranks
 
 
 def as_they_turned_out(view: JobView) -> JobView:
@@ -193,7 +191,7 @@ def _that_left(events: Table) -> set[tuple[int, int, int]]:
     for *who, kind, text in zip(*columns, strict=True):
         if kind == EventKind.RANK_STARTED:
             left.discard(tuple(who))
-        elif str(text).startswith(LEFT):
+        elif str(text).startswith(f"{LEFT}="):
             left.add(tuple(who))
     return left
 

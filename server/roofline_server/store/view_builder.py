@@ -37,7 +37,6 @@ from .steps.deltas import Deltas, Needed
 from .steps.kept import Kept, KeptSteps, Wanted
 from .view import JobView, as_they_turned_out, by_latest_ranks, extents_of, facts_of, with_breaks
 
-SLACK_NS = 60_000_000_000  # clocks that are known better later move times by less
 # In every step table that has them: who, which step, when, of which incarnation, on how many samples.
 STEP_KEYS = ("rank", "window", "step", "begin_ns", "end_ns", "start_ns", "samples")
 
@@ -348,7 +347,7 @@ class ViewBuilder:
         extents = extents_of(lifetimes)
         first = min(moment(clocks[node], first_ns) for node, (first_ns, _) in extents.items())
         last = max(moment(clocks[node], last_ns) for node, (_, last_ns) in extents.items())
-        near = [one for one in of_nodes.segments if one.overlaps(first, last, SLACK_NS)]
+        near = [one for one in of_nodes.segments if one.overlaps(first, last)]
         events = self._all("events", near, unsealed(of_nodes.frames, "events"))
         if not rows(events):
             return {}

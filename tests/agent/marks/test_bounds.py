@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import pytest
+from roofline.limits import MAX_BATCH_BYTES, MAX_SPAN_NAMES
 from roofline_agent.marks import gathered
 from roofline_agent.marks.receiver import MarkReceiver
 from roofline_agent.ranks.new_names import TOO_MANY_NAMES
 from roofline_agent.records import Batch, EventKind
 from roofline_agent.uplink import bounds
 from roofline_agent.uplink.encoding import encode
-from roofline_server.ingest import columns, service
-from roofline_server.ingest import marks as server_marks
-from roofline_server.ingest import steps as server_steps
 from roofline_step.packets import FACT, MAX_FACT, pack_fact, pack_spans
 
 from .receiving import SHAPE, SPAN, Site, calls_packet, covered, flood, kernel, lost, mark, wrapped
@@ -22,14 +20,8 @@ def encoded(site: Site) -> bytes:
     return encode(Batch(1, 2, {}, marks, calls, events, (), site.spans), 1)
 
 
-def test_limits_are_the_servers() -> None:
-    assert (bounds.MAX_TIME_NS, bounds.MAX_SPAN_NAMES, bounds.MAX_FORMS) == (
-        columns.MAX_TIME_NS,
-        server_marks.MAX_SPAN_NAMES,
-        server_steps.MAX_FORMS,
-    )
-    assert service.MAX_BATCH_BYTES == bounds.MAX_BATCH
-    assert bounds.ROWS_BYTES + bounds.FACTS_BYTES + (3 << 20) <= bounds.MAX_BATCH
+def test_rows_and_facts_leave_room_for_the_rest_of_a_batch() -> None:
+    assert bounds.ROWS_BYTES + bounds.FACTS_BYTES + (3 << 20) <= MAX_BATCH_BYTES
 
 
 @pytest.mark.parametrize(
@@ -90,10 +82,10 @@ def test_new_names_of_a_day_are_bounded_and_known_ones_go_on(
 
 def test_names_of_spans_are_bounded_in_each_batch(site: Site) -> None:
     link = site.connect()
-    link.send(pack_spans([(f"phase.x{n}", 1, 2, None, 1) for n in range(bounds.MAX_SPAN_NAMES)]))
+    link.send(pack_spans([(f"phase.x{n}", 1, 2, None, 1) for n in range(MAX_SPAN_NAMES)]))
     link.send(pack_spans([SPAN, ("phase.x1", 1, 2, None, 1), SPAN]))
     events = site.take()[2]
-    assert len(site.spans) == bounds.MAX_SPAN_NAMES + 1
+    assert len(site.spans) == MAX_SPAN_NAMES + 1
     assert lost(events) == {"spans (more than a batch holds)": 2}
     link.send(pack_spans([SPAN]))
     site.take()
@@ -150,7 +142,7 @@ def test_descriptions_of_kernels_are_bounded(site: Site) -> None:
         link.send(kernel(number, SHAPE._replace(problem=f"{number}" + "x" * 100_000)))
         link.send(calls_packet((number, 1, 1)))
         site.receiver.receive()
-    assert len(encoded(site)) < service.MAX_BATCH_BYTES
+    assert len(encoded(site)) < MAX_BATCH_BYTES
 
 
 def test_facts_are_cut_and_bounded(site: Site) -> None:

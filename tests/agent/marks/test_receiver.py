@@ -528,6 +528,7 @@ def test_running_out_of_descriptors_does_not_end_the_agent(site: Site) -> None:
     try:
         resource.setrlimit(resource.RLIMIT_NOFILE, (len(os.listdir("/proc/self/fd")) - 1, hard))
         site.receiver.accept()
+        assert site.listener.full
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
     first.send(mark(step=4))

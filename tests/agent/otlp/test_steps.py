@@ -6,7 +6,8 @@ import itertools
 
 from roofline_agent.marks.packets import parse_mark, parse_spans
 from roofline_agent.otlp import steps
-from roofline_agent.otlp.steps import BLOCK, ITERATION, OtlpSpan, Sender, SpanSteps
+from roofline_agent.otlp.attributes import BLOCK, ITERATION
+from roofline_agent.otlp.steps import OtlpSpan, Sender, SpanSteps
 
 MS = 1_000_000
 _ids = itertools.count(1)

@@ -132,5 +132,6 @@ def test_traffic_of_this_machine() -> None:
     status = source.probe()
     if not status.works:
         pytest.skip(status.reason)
-    assert all(row["dram_total_bytes"] is not None for row in rows(source).values())
+    found = rows(source)
+    assert found and all(row["dram_total_bytes"] is not None for row in found.values())
     source.close()

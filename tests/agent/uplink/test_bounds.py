@@ -5,13 +5,12 @@ from __future__ import annotations
 from itertools import count
 
 import pytest
+from roofline.limits import MAX_FORMS, MAX_SPAN_NAMES
 from roofline_agent.records import Rank
 from roofline_agent.uplink.bounds import (
     FACTS_BYTES,
     MAX_BATCH_FACTS,
-    MAX_FORMS,
     MAX_NAMED,
-    MAX_SPAN_NAMES,
     ROWS_BYTES,
     BatchRoom,
 )

@@ -12,8 +12,8 @@ from typing import Any, cast
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from roofline_agent.marks.listener import MarkListener, PeerProcess
 from roofline_agent.marks.receiver import MarkReceiver
-from roofline_agent.otlp.door import OtlpDoor, Refused
 from roofline_agent.otlp.ranks import OtlpRanks
+from roofline_agent.otlp.receiver import OtlpReceiver, Refused
 from roofline_agent.ranks.discovery import Discovery
 from roofline_agent.records import Batch
 from roofline_agent.uplink.encoding import encode
@@ -21,7 +21,7 @@ from roofline_server.access.audit import Audit
 from roofline_server.access.tokens import Tokens
 from roofline_server.health.health import Health
 from roofline_server.health.http import MOST_HEADER_BYTES, answered
-from roofline_server.health.routes import Door, routes
+from roofline_server.health.routes import ReaderCheck, routes
 from roofline_server.ingest.decode import decode, parse
 
 from tests.fakes import add_process
@@ -57,7 +57,7 @@ class Http:
         self._folder, self._stored, self._fed = memory_folder(), _Stored(), 0
         tokens = Tokens(self._folder)
         secret = tokens.new("reader", "")[1].encode()
-        self._answer = routes(cast(Health, _Well()), Door(tokens, Audit(self._folder)))
+        self._answer = routes(cast(Health, _Well()), ReaderCheck(tokens, Audit(self._folder)))
         self._loop = asyncio.new_event_loop()
         self._heads = [
             b"GET /metrics HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer " + secret + b"\r\n\r\n",
@@ -66,7 +66,7 @@ class Http:
             b"GET /healthz HTTP/1.1\r\nConnection: keep-alive\r\n\r\n",
         ]
         self._spans = _good_spans()
-        self._door = OtlpDoor(("127.0.0.1", 0))
+        self._receiver = OtlpReceiver(("127.0.0.1", 0))
         (self._folder / "proc").mkdir()
         add_process(self._folder / "proc", os.getpid(), {"RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "a"})
 
@@ -104,9 +104,9 @@ class Http:
             self._stored.close()
             self._stored = _Stored()
         receiver = MarkReceiver(cast(MarkListener, SentPackets()), Discovery(str(self._folder / "proc")))
-        ranks = OtlpRanks(self._door, receiver)
+        ranks = OtlpRanks(self._receiver, receiver)
         try:
-            self._door.receive(PeerProcess(os.getpid(), os.getuid()), body)
+            self._receiver.receive(PeerProcess(os.getpid(), os.getuid()), body)
         except Refused:
             return Reach()
         ranks.receive()
@@ -117,7 +117,7 @@ class Http:
         return Reach(1, int(any((marks, spans, steps))))
 
     def close(self) -> None:
-        self._door.close()
+        self._receiver.close()
         self._loop.close()
         self._stored.close()
         shutil.rmtree(self._folder, ignore_errors=True)

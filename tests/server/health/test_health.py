@@ -31,7 +31,7 @@ from roofline_server.health import monitor, service
 from roofline_server.health.health import Health
 from roofline_server.health.http import Request
 from roofline_server.health.jobs import Figures
-from roofline_server.health.routes import Door, routes
+from roofline_server.health.routes import ReaderCheck, routes
 from roofline_server.ingest import committer as ingest
 from roofline_server.ingest.committer import Committer
 from roofline_server.records import Limit
@@ -303,7 +303,7 @@ def test_numbers_need_a_readers_token(tmp_path: Path) -> None:
     async def scenario(here: Site) -> None:
         folder = tmp_path / "access"
         tokens, audit = Tokens(folder), Audit(folder)
-        answer = routes(here.health, Door(tokens, audit))
+        answer = routes(here.health, ReaderCheck(tokens, audit))
 
         async def status(path: str, given: str = "") -> HTTPStatus:
             headers = {"authorization": given} if given else {}
@@ -332,7 +332,7 @@ def test_numbers_need_a_readers_token(tmp_path: Path) -> None:
 def test_reader_with_a_limit_gets_no_numbers_of_jobs(tmp_path: Path) -> None:
     async def scenario(here: Site) -> None:
         tokens = Tokens(tmp_path / "access")
-        answer = routes(here.health, Door(tokens, Audit(tmp_path / "access")))
+        answer = routes(here.health, ReaderCheck(tokens, Audit(tmp_path / "access")))
         here.health.jobs.asked = lambda: Figures(omitted=1)  # type: ignore[method-assign]
 
         async def numbers(path: str, limit: Limit | None) -> str:

@@ -16,7 +16,7 @@ from roofline_server.access.certificates import Certificates
 from roofline_server.access.tokens import Tokens
 from roofline_server.health import monitor
 from roofline_server.health.http import HttpServer, Request, Response, bound
-from roofline_server.health.routes import Door
+from roofline_server.health.routes import ReaderCheck
 
 
 async def hello(_: Request) -> Response:
@@ -86,11 +86,11 @@ def test_certificates_open_numbers_as_they_open_grpc(tmp_path: Path) -> None:
         authority.create(one)
     (folder / MUTUAL).touch()
     tokens = Tokens(folder)
-    door = Door(tokens, Audit(folder), Certificates(folder, tokens))
+    check = ReaderCheck(tokens, Audit(folder), Certificates(folder, tokens))
     of_before = tokens.new("reader", "of before")[1]
 
     async def answer(request: Request) -> Response:
-        entered = None if request.path == "/healthz" else await door.enter(request)
+        entered = None if request.path == "/healthz" else await check.reader(request)
         return entered if isinstance(entered, Response) else Response(HTTPStatus.OK, "hello")
 
     async def scenario() -> None:

@@ -244,19 +244,19 @@ def test_too_large_a_batch_is_rejected(tmp_path: Path, monkeypatch: pytest.Monke
     run(work, tmp_path)
 
 
-def test_sequence_no_inbox_can_hold_harms_nobody_else(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_sequence_no_inbox_can_hold_is_rejected_and_harms_nobody_else(tmp_path: Path) -> None:
     async def work(server: Served) -> None:
         async with server.agent() as agent, server.agent("agent-b") as other:
-            spoiled = batch(2**63)
-            await agent.send(spoiled)
+            await agent.send(batch(2**63))
             await other.send(SENT[0])
 
             async def soon() -> None:
                 await other.until(lambda: other.acked == 1)
 
             await asyncio.wait_for(soon(), 3)
+            (rejection,) = await agent.until(lambda: agent.all("rejection"))
+            assert rejection.sequence == 2**63
+            assert "too far from 0" in rejection.reason
 
     run(work, tmp_path)
 

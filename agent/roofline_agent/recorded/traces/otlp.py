@@ -11,6 +11,19 @@ import json
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from ...otlp.attributes import (
+    BATCH,
+    BLOCK,
+    ITERATION,
+    NO_STEPS,
+    OF_OTHERS,
+    PARTS,
+    RANK,
+    ROLE,
+    RUN,
+    STEP,
+    WORLD,
+)
 from ..collector import Collector
 from ..recording import StepLine, Throughput
 from ..text import Text
@@ -19,11 +32,8 @@ MAX_DOCUMENT = 64 << 20  # characters of a line: the collector puts thousands of
 MAX_RANKS = 4096
 MAX_STEPS = 2_000_000  # of all ranks
 TRAINER = "trainer"  # what Megatron's ranks call their role: no role of ours
-OF_OTHERS = ("ckpt_worker", "agent")  # processes next to a rank, which have its number
 # Where several spans have the number of one step, the step is that which comes first here, else the longest.
-STEPS = ("nv.dl.training.iteration", "nv.dl.training.iter_block")
-NO_STEPS = ("nv.dl.training.evaluate", "nv.dl.training.checkpoint")
-STEP = "nv.dl.training.step"
+STEPS = (ITERATION, BLOCK)
 
 
 class RecordedSpan(NamedTuple):
@@ -104,7 +114,7 @@ class _Rank:
         found.tool, found.started_ns = "otlp", self.begin_ns
         found.duration_s = (self.end_ns - self.begin_ns) / 1e9
         found.facts |= {"rank": self.number, **({"role": self.role} if self.role else {})}
-        facts = {"world_size": "nv.dl.world_size", "run": "nv.dl.run.uuid", "host": "host.name"}
+        facts = {"world_size": WORLD, "run": RUN, "host": "host.name"}
         found.facts |= {name: self.about[key] for name, key in facts.items() if key in self.about}
         for number, span in sorted(self.steps.items(), key=lambda one: one[1].begin_ns):
             begin_s = (span.begin_ns - self.begin_ns) / 1e9
@@ -114,8 +124,8 @@ class _Rank:
 
     def _batch(self) -> int | None:
         """Examples of a step of one data-parallel rank; None where the resource does not say it."""
-        batch = self.about.get("nv.dl.training.config.global_batch_size")
-        parts = self.about.get("nv.dl.topology.size.dp")
+        batch = self.about.get(BATCH)
+        parts = self.about.get(PARTS)
         if isinstance(batch, int) and isinstance(parts, int) and parts > 0 and batch % parts == 0:
             return batch // parts
         return None
@@ -138,11 +148,11 @@ class _Ranks:
 
     def _take_span(self, one: Any, about: dict[str, Any], line: int) -> None:
         own = _attributes(one)
-        role, number = about.get("nv.dl.role"), own.get("nv.dl.rank", about.get("nv.dl.rank"))
+        role, number = about.get(ROLE), own.get(RANK, about.get(RANK))
         if role in OF_OTHERS:
             return
         if not isinstance(number, int) or number < 0:
-            self._found.warn("spans without nv.dl.rank are of no rank: left out", line)
+            self._found.warn(f"spans without {RANK} are of no rank: left out", line)
             return
         begin_ns, end_ns = int(one["startTimeUnixNano"]), int(one["endTimeUnixNano"])
         if not 0 < begin_ns <= end_ns:

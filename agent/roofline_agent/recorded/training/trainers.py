@@ -15,10 +15,9 @@ from typing import NamedTuple
 from ..collector import Collector
 from ..numbers import finite
 from ..recording import StepLine, Throughput
-from ..text import Text
+from ..text import Text, without_escapes
 from .ranks import split_rank
 
-_ESCAPE = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 _STAMP = re.compile(r"(\d{4})-(\d\d)-(\d\d)[ T](\d\d):(\d\d):(\d\d)(?:[.,](\d{1,6}))?")
 _MEGATRON = re.compile(r"\biteration\s+(\d{1,12})/\s*(?:\d+|infinity) \|(.*elapsed time per iteration.*)")
 _DEEPSPEED = re.compile(
@@ -49,7 +48,7 @@ class TrainerStep(NamedTuple):
 
 def sniff(head: str) -> int:
     """Megatron, DeepSpeed and torchtitan are unmistakable; a dict of the Trainer's could be another's."""
-    plain = _ESCAPE.sub("", head)
+    plain = without_escapes(head)
     if any(pattern.search(plain) for pattern in _SIGNS[:3]):
         return 93
     return 75 if _HUGGING_FACE.search(plain) and "'epoch':" in plain else 0
@@ -60,7 +59,7 @@ def read(text: Text, found: Collector) -> None:
     log = _TrainerLog(found)
     for line in text.lines():
         if "|" in line or "=" in line or ":" in line:
-            log.add(_ESCAPE.sub("", line) if "\x1b" in line else line, text.line)
+            log.add(without_escapes(line), text.line)
     log.finish()
 
 

@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 import numpy as np
 from roofline.answers.values import Provenance, Scope, Value, value
+from roofline.phrases import NOT_TOLD
 
 from ...sentences import breakdowns as texts
-from ...sentences.breakdowns import NOT_TOLD
 from ...sentences.reasons import NO_KERNELS_NO_COUNTER, NOT_WATCHED
 from ..evidence import RankEvidence, reason_of
 from .compose import Column, Part, absent, of_counters, parted, per_step, sampled, watched

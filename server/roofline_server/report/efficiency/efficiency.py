@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from roofline.answers.efficiency import Efficiency, Utilisation
+from roofline.answers.efficiency import Efficiency, ModelFlops, Utilisation
 
 from ...model.efficiency import SAME
 from ...sentences import efficiency as texts
@@ -20,14 +20,14 @@ from ..ranks.members import chosen
 from ..roofline import rooflines
 from ..roofline.groups import groups_of, summarized
 from ..verdict.accounts import accounts_of
-from .model_flops import EfficiencyQuery, checked
+from .model_flops import checked
 from .rank_use import RankUse, use_of
 from .utilisation import losses, measured, of_ranks
 
 NEEDED = rooflines.needed("network", "rank")
 
 
-def efficiency(view: JobView, subject: Subject, asked: EfficiencyQuery) -> Efficiency:
+def efficiency(view: JobView, subject: Subject, asked: ModelFlops) -> Efficiency:
     """The answer to GetEfficiency. Raises BadRequest for a model, precision or range that cannot be, and
     UnknownRank."""
     asked = checked(asked)

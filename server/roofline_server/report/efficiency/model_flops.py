@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
 
 import numpy as np
+from roofline.answers.efficiency import ModelFlops
 from roofline.answers.precisions import precision_called, unknown
 from roofline.answers.values import Provenance, Scope, Value
 
@@ -16,27 +16,10 @@ from ...sentences import efficiency as texts
 
 RECOMPUTE_FACT = "setting.recompute"
 MOST = 1e30
+NUMBERS = ModelFlops._fields[:6]
 
 
-class EfficiencyQuery(NamedTuple):
-    """What is given of the model, None: nothing. flops_per_step: of one rank. precision: of the peak, "": of
-    most FLOPs; sparse: also against the sparse peak."""
-
-    flops_per_example: float | None = None
-    flops_per_step: float | None = None
-    parameters: float | None = None
-    tokens_per_example: float | None = None
-    layers: float | None = None
-    hidden: float | None = None
-    causal: bool = False
-    precision: str = ""
-    sparse: bool = False
-
-
-NUMBERS = EfficiencyQuery._fields[:6]
-
-
-def checked(asked: EfficiencyQuery) -> EfficiencyQuery:
+def checked(asked: ModelFlops) -> ModelFlops:
     """This query, with the precision as it is called here. Raises BadRequest for what cannot be."""
     _check(asked)
     precision = precision_called(asked.precision) if asked.precision else ""
@@ -45,7 +28,7 @@ def checked(asked: EfficiencyQuery) -> EfficiencyQuery:
     return asked._replace(precision=precision)
 
 
-def _check(asked: EfficiencyQuery) -> None:
+def _check(asked: ModelFlops) -> None:
     for name in NUMBERS:
         value = getattr(asked, name)
         if value is not None and not 0 < value <= MOST:
@@ -63,9 +46,7 @@ def _check(asked: EfficiencyQuery) -> None:
         raise BadRequest("causal is how attention counts, of which layers and hidden are needed")
 
 
-def model_flops(
-    rank: RankEvidence, executed: Value, facts: Mapping[str, str], asked: EfficiencyQuery
-) -> Value:
+def model_flops(rank: RankEvidence, executed: Value, facts: Mapping[str, str], asked: ModelFlops) -> Value:
     """FLOPs of the model in a step of the rank."""
     if asked.flops_per_step is not None:
         return _known(asked.flops_per_step, Provenance.REPORTED, texts.GIVEN)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
+from roofline.answers.efficiency import ModelFlops
 from roofline.answers.values import Provenance, Value
 
 from ...model.account.account import Account
@@ -19,7 +20,7 @@ from ...sentences import efficiency as texts
 from ...store.view import JobView
 from ..ceilings.contention import Contention
 from ..roofline.groups import PointGroup
-from .model_flops import EfficiencyQuery, model_flops
+from .model_flops import model_flops
 from .peaks import PlacePeaks, peaks_of
 
 
@@ -52,7 +53,7 @@ def use_of(
     number: int,
     group: PointGroup,
     account: Account,
-    asked: EfficiencyQuery,
+    asked: ModelFlops,
     contention: Contention,
     between: float = 0.0,
 ) -> RankUse:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from roofline.answers.efficiency import Utilisation, UtilisationMeasure, WaterfallPart
+from roofline.answers.efficiency import ModelFlops, Utilisation, UtilisationMeasure, WaterfallPart
 from roofline.answers.values import Provenance, Scope, Value, value
 
 from ...model.account.ledger import PARTS
@@ -16,7 +16,6 @@ from ...sentences import reasons
 from ...sentences.wording import joined
 from ..roofline.groups import PointGroup
 from ..roofline.rooflines import points_of
-from .model_flops import EfficiencyQuery
 from .rank_use import RankUse
 
 LOSSES_NAMED = 2
@@ -24,7 +23,7 @@ ESTIMATED, SCOPE = Provenance.ESTIMATED, Scope.ROLE
 
 
 def of_ranks(
-    label: str, uses: Sequence[RankUse], groups: Sequence[PointGroup], asked: EfficiencyQuery
+    label: str, uses: Sequence[RankUse], groups: Sequence[PointGroup], asked: ModelFlops
 ) -> Utilisation:
     """groups: the same ranks as points of a roofline, each host once."""
     steps = [use.steps for use in uses]
@@ -72,7 +71,7 @@ def losses(whole: Utilisation) -> list[tuple[str, float]]:
 # -- FLOPs and peaks --------------------------------------------------------------------------------------
 
 
-def _flops_and_peaks(uses: Sequence[RankUse], asked: EfficiencyQuery) -> dict[str, Value]:
+def _flops_and_peaks(uses: Sequence[RankUse], asked: ModelFlops) -> dict[str, Value]:
     peaks = [use.peaks for use in uses]
     theory = _sum([one.theory for one in peaks])
     found = {
@@ -116,7 +115,7 @@ def _added(values: Sequence[Value]) -> Value:
 # -- shares -----------------------------------------------------------------------------------------------
 
 
-def _shares(steps: Sequence[RankSteps], found: dict[str, Value], asked: EfficiencyQuery) -> dict[str, Value]:
+def _shares(steps: Sequence[RankSteps], found: dict[str, Value], asked: ModelFlops) -> dict[str, Value]:
     """MFU and HFU. They are as sure as the FLOPs are."""
     made = {}
     kinds = ["", ".theoretical", *([".sparse"] if asked.sparse else [])]

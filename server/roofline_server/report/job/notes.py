@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 from roofline.answers.report import Gap, Report
+from roofline.facts import CLAIMED, STEPS_FROM, TRACE_STATE
 
 from ...correlate.steps import OWN
 from ...model.evidence import NS
@@ -23,12 +24,9 @@ from .slowed import slowed_notes
 
 ALIGNMENT_LIMIT = 0.05  # of the median step time
 TAG = "tag."  # how the names of facts begin that are tags
-CLAIMED = "rank.claimed"  # fact: the processes of a node that say they are this rank
 TOGETHER_NS = 5_000_000_000  # an agent may see the end of a process so late
 IDENTITY = "identity="  # fact of a node: the server's notice that another agent has the same identity
-TRACE = "trace.state"  # fact: what became of the last trace of a rank's steps
 ENOUGH_TIME = 0.5  # of what steps that are missing would usually take
-ORIGIN = "steps.from"  # fact: how steps were seen where it was not by a hook
 
 
 def losses(view: JobView, gaps: Sequence[Gap]) -> list[str]:
@@ -65,14 +63,14 @@ def write_notes(view: JobView, report: Report) -> list[str]:
 
     ranks_of: dict[str, list[str]] = {}  # by how their steps were seen
     for number, facts in view.facts.items():
-        if facts.get(ORIGIN):
-            ranks_of.setdefault(facts[ORIGIN], []).append(name_of(view, number))
+        if facts.get(STEPS_FROM):
+            ranks_of.setdefault(facts[STEPS_FROM], []).append(name_of(view, number))
     notes += [texts.steps_from(ranks, origin) for origin, ranks in ranks_of.items()]
 
     traced: dict[str, list[str]] = {}  # ranks by what became of their trace
     for number, facts in view.facts.items():
-        if facts.get(TRACE):
-            traced.setdefault(facts[TRACE], []).append(name_of(view, number))
+        if facts.get(TRACE_STATE):
+            traced.setdefault(facts[TRACE_STATE], []).append(name_of(view, number))
     notes += [texts.trace_of(ranks, state) for state, ranks in traced.items()]
 
     notes += _event_notes(view.events)

@@ -6,6 +6,7 @@ import time
 from collections.abc import Mapping
 
 import numpy as np
+from roofline.facts import FEWER, HELD, SLOWED
 
 from ...correlate.kernels import merge
 from ...records import EventKind, Ints, Table, rows, take
@@ -14,8 +15,6 @@ from ...store.view import JobView
 from ..evidence.sampled import are_sampled
 from ..evidence.tables import where
 
-# Facts of a node, from begin to end of a batch: "INTERVAL: REASON", "TIMES: REASON", "SECONDS: REASON".
-SLOWED, FEWER, HELD = "sampling.slowed=", "kernels.fewer=", "batches.held="
 NOTES = {SLOWED: texts.slowed, FEWER: texts.fewer_kernels, HELD: texts.held}
 HOLE_NS = 5_000_000_000
 MOST = 3  # stretches that are named
@@ -30,7 +29,8 @@ def slowed_notes(view: JobView, events: Mapping[int, Table]) -> list[str]:
         facts = where(table, "kind", EventKind.FACT)
         lines = facts["text"].astype(str) if rows(facts) else np.zeros(0, str)
         # Nodes do not know whether any of their ranks samples kernels.
-        wanted = (SLOWED, FEWER, HELD) if are_sampled(view) else (SLOWED, HELD)
+        names = (SLOWED, FEWER, HELD) if are_sampled(view) else (SLOWED, HELD)
+        wanted = tuple(f"{name}=" for name in names)
         for text in sorted({one for one in lines.tolist() if one.startswith(wanted)}):
             some, clock = take(facts, lines == text), view.clocks[node]
             begin, end = (clock.to_server(some[name].astype(np.int64)) for name in ("time_ns", "end_ns"))
@@ -48,7 +48,7 @@ def _note(text: str, stretches: list[tuple[str, Ints, Ints]]) -> str:
         HOLE_NS,
     )
     times = [f"{_clock(b)} to {_clock(e)}" for b, e in zip(begins.tolist(), ends.tolist(), strict=True)]
-    return NOTES[f"{name}="](amount, hosts, times[:MOST], max(0, len(times) - MOST), reason)
+    return NOTES[name](amount, hosts, times[:MOST], max(0, len(times) - MOST), reason)
 
 
 def _clock(at_ns: int) -> str:

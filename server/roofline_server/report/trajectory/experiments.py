@@ -13,6 +13,7 @@ from ...model.evidence import RankEvidence
 from ...model.roofline.trajectory import number_of
 from ...records import ABSENT
 from ...sentences import trajectories as texts
+from ...sentences.reasons import NO_EXAMPLES
 from ...store.catalog.tags import EXPERIMENT
 from ...store.store import Store
 from ...store.view import JobView
@@ -135,7 +136,7 @@ def _batch(ranks: Sequence[RankEvidence]) -> Parameter:
     known = [r.steps.examples[r.steps.examples != ABSENT] for r in ranks if not r.serving]
     every = np.concatenate(known) if known else np.zeros(0, np.int64)
     if not len(every):
-        return Parameter("", texts.NO_EXAMPLES)
+        return Parameter("", NO_EXAMPLES)
     return Parameter(f"{float(np.median(every)):g}")
 
 

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from roofline.answers.values import Value
 
 from ...errors import UnknownRank
-from ...model.account.account import NOT_ITS_OWN
-from ...model.account.replay import BESIDE, Replay, job_of
+from ...model.account.account import NOT_ITS_OWN, Account
+from ...model.account.replay import BESIDE, Job, Replay, job_of
 from ...model.barrier import align
 from ...model.intervals import LEAST_STEPS, OF_ANOTHER_RUN, interval, of_another_run
 from ...model.what_if import Range
@@ -28,42 +28,55 @@ def fix(view: JobView, gathered: Gathered, serving: Served, what: str) -> Predic
     known = accounts_of(view, gathered)
     if (named := _as_named(known, serving, what)) is not None:
         return named
-    if any(signals.rank == what for signals in serving.servers.values()):
+    servers = [signals.rank for signals in serving.servers.values()]
+    if what in servers:
         return _server(serving, what)
     numbers = [n for n in gathered.barriers.ranks if n in known.accounts]
     signals, accounts = [known.signals[n] for n in numbers], [known.accounts[n] for n in numbers]
-    ranks = [one.rank for one in accounts]
-    every = dict.fromkeys(part for one in accounts for part in one.parts)
-    parts = [part for part in every if part == "transfer" or part not in NOT_ITS_OWN]
-    fixed = [] if what in ranks else _meant(what, parts)
-    if what not in ranks and not fixed:
-        servers = [signals.rank for signals in serving.servers.values()]
-        raise UnknownRank(texts.no_such(what, [*ranks, *servers, *map(texts.part_shown, parts)]))
-    alone = len(numbers) == 1 and bool(fixed)
+    parts = _subject(what, accounts, servers)
+    alone = len(numbers) == 1 and bool(parts)
     grid = align([gathered.evidence[n].steps for n in numbers]) if alone else gathered.barriers.grid
     job = job_of(signals, accounts, grid)
     if job is None or len(job.measured) < LEAST_STEPS or (gathered.mode == "asynchronous" and not alone):
         return unknown(_why_not(gathered, serving))
-    if what in ranks and what not in job.ranks:
+    if not parts and what not in job.ranks:
         return unknown(texts.seldom_there(what))
-    replay = Replay(job)
-    played, least = job.played, 0.0
+    found = _replayed(job, what, parts)
+    causes = [one for one in (known.conclusion.bottleneck, *known.conclusion.also) if one is not None]
+    more = [texts.all_parts_of(what)] if any(one.ranks == (what,) for one in causes) else []
+    return found._replace(notes=[*found.notes, *more])
+
+
+def _subject(what: str, accounts: Sequence[Account], servers: Sequence[str]) -> list[str]:
+    """The parts of the account that are to be fixed; none: it is the rank of this name. Raises UnknownRank
+    where it is neither."""
+    ranks = [one.rank for one in accounts]
     if what in ranks:
+        return []
+    every = dict.fromkeys(part for one in accounts for part in one.parts)
+    parts = [part for part in every if part == "transfer" or part not in NOT_ITS_OWN]
+    if meant := _meant(what, parts):
+        return meant
+    raise UnknownRank(texts.no_such(what, [*ranks, *servers, *map(texts.part_shown, parts)]))
+
+
+def _replayed(job: Job, what: str, parts: Sequence[str]) -> Prediction:
+    """parts: as of `_subject`."""
+    replay, least = Replay(job), 0.0
+    if not parts:
         place = job.ranks.index(what)
         then, least = replay.all_like_others(place), replay.least_without(place)
-    elif fixed == ["transfer"]:
+    elif parts == ["transfer"]:
         then = replay.without_transfer()
     else:
-        then = replay.without_parts(fixed)
-    gain = interval(played - then)
-    step = float(played.mean())
+        then = replay.without_parts(parts)
+    gain = interval(job.played - then)
+    step = float(job.played.mean())
     basis = [
-        texts.steady_steps(len(played), len(job.ranks)),
+        texts.steady_steps(len(job.played), len(job.ranks)),
         texts.replayed(float(job.measured.mean()), step),
     ]
-    notes = [texts.stands_for(what, fixed)] if fixed and fixed != [_as_part(what)] else []
-    causes = [one for one in (known.conclusion.bottleneck, *known.conclusion.also) if one is not None]
-    notes += [texts.all_parts_of(what)] if any(one.ranks == (what,) for one in causes) else []
+    notes = [texts.stands_for(what, parts)] if parts and parts != [_as_part(what)] else []
     found = _shorter(step, gain.mean, gain.low, gain.high, basis, notes, least)
     return found._replace(whole=step) if BESIDE in job.parts else found
 

@@ -12,10 +12,11 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 import numpy as np
+from roofline.limits import MAX_TIME_NS
 
 from ...clock import NodeClock, needed
 from ...clock_samples import FIRST_SAMPLES, best, thin
-from ...records import MAX_TIME_NS, ClockSample, Incarnation, Ints, Lifetime, Table
+from ...records import ClockSample, Incarnation, Ints, Lifetime, Table
 from ...server_time import ServerTime, boot
 from .catalog import Catalog
 from .name_ids import NameIds

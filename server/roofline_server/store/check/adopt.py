@@ -52,6 +52,16 @@ class Waiting(NamedTuple):
     replaced: Sequence[str]  # missing files of the target whose rows it has
 
 
+class _JobPlan(NamedTuple):
+    """What becomes of the files of one job."""
+
+    name: str  # of the job in the target
+    is_whole: bool  # the target gets the job as the source has it, with its step deltas
+    taken: list[Waiting]
+    old_steps: list[str]  # step deltas of the target that no longer hold
+    done_with: list[str]  # files that nobody needs then
+
+
 def adopt(root: Path, target: Catalog, inbox: Inbox, source_path: Path) -> Repaired:
     """Take in all sound files in quarantine that the catalog at source_path knows."""
     source = Catalog(sqlite_url(source_path))
@@ -248,42 +258,44 @@ class _Adoption:
 
     def _take(self, job: str, some: Sequence[Waiting], ids: Ids) -> str:
         """Take in files of one job; returns what was done. Empty: there were step deltas alone."""
+        plan = self._plan(job, some, ids)
+        places = {self._place_of(plan.name, one): one for one in plan.taken}
+        begin_taking(self._target, {path: one.file.path for path, one in places.items()}, plan.done_with)
+        segments = [self._fill(plan.name, path, one, ids) for path, one in places.items()]
+        progress = {} if job == NODE_JOB else {plan.name: Progress()}
+        if plan.is_whole and job != NODE_JOB:
+            progress = {plan.name: self._source.progress(job)}
+            settled = self._source.settled().get(job, {})
+            self._target.put_settled(plan.name, {ids.nodes[node]: error for node, error in settled.items()})
+        replaced = sorted({*plan.old_steps, *(path for one in plan.taken for path in one.replaced)})
+        self._target.seal(
+            Sealing(segments, replaced, progress, self._lifetimes(job, ids), self._target.sealed_through())
+        )
+        end_taking(self._root, self._target)
+        for path in plan.old_steps:
+            if (self._root / path).exists():
+                set_apart(self._root, path)
+        return _taken_in(job, plan.name, segments) if segments else ""
+
+    def _plan(self, job: str, some: Sequence[Waiting], ids: Ids) -> _JobPlan:
         name = ids.jobs.get(job, job)
         _, ranks, _ = self._source.name_ids()
         mine = [rank for key, rank in ranks.items() if key.job == job]
         present = [segment for segment in self._known if segment.job == name]
-        whole = ids.is_same(job, mine) and not (present and job != NODE_JOB)
-        theirs = {segment.path for segment in self._source.segments(job)}
-        whole = whole and {one.segment.path for one in some} == theirs
-        taken = [one for one in some if whole or not one.segment.dataset.startswith(STEPS)]
-        places = {self._place_of(name, one): one for one in taken}
-        left = [one.file.path for one in some if one not in taken]
-        old_steps = [] if whole else [s.path for s in present if s.dataset.startswith(STEPS)]
+        is_whole = (
+            ids.is_same(job, mine)
+            and not (present and job != NODE_JOB)
+            and {one.segment.path for one in some} == {s.path for s in self._source.segments(job)}
+        )
+        taken = [one for one in some if is_whole or not _holds_steps(one.segment)]
+        old_steps = [] if is_whole else [s.path for s in present if _holds_steps(s)]
         done_with = [one.file.path for one in taken] + self._merged.get(job, [])
         # Step deltas are rebuilt from the marks that are there.
-        done_with += left if can_be_made_anew([*present, *(one.segment for one in some)]) else []
-        done_with += old_steps if can_be_made_anew(present) else []
-        begin_taking(self._target, {path: one.file.path for path, one in places.items()}, done_with)
-        segments = [self._fill(name, path, one, ids) for path, one in places.items()]
-        replaced = sorted({*old_steps, *(path for one in taken for path in one.replaced)})
-        progress = self._source.progress(job) if whole else Progress()
-        if whole and job != NODE_JOB:
-            settled = self._source.settled().get(job, {})
-            self._target.put_settled(name, {ids.nodes[node]: error for node, error in settled.items()})
-        self._target.seal(
-            Sealing(
-                segments,
-                replaced,
-                {} if job == NODE_JOB else {name: progress},
-                self._lifetimes(job, ids),
-                self._target.sealed_through(),
-            )
-        )
-        end_taking(self._root, self._target)
-        for path in old_steps:
-            if (self._root / path).exists():
-                set_apart(self._root, path)
-        return _taken_in(job, name, segments) if segments else ""
+        if can_be_made_anew([*present, *(one.segment for one in some)]):
+            done_with += [one.file.path for one in some if one not in taken]
+        if can_be_made_anew(present):
+            done_with += old_steps
+        return _JobPlan(name, is_whole, taken, old_steps, done_with)
 
     def _place_of(self, name: str, one: Waiting) -> str:
         """Where the file of a segment will be."""
@@ -330,8 +342,12 @@ def can_be_made_anew(segments: Sequence[Segment]) -> bool:
     """Whether there are marks from the first step delta on. Both were put on the server's clock, perhaps by
     different estimates of that of the node."""
     marks = [segment.begin_ns for segment in segments if segment.dataset == "marks"]
-    steps = [segment.begin_ns for segment in segments if segment.dataset.startswith(STEPS)]
+    steps = [segment.begin_ns for segment in segments if _holds_steps(segment)]
     return not steps or (bool(marks) and min(marks) <= min(steps) + CLOCK_NS)
+
+
+def _holds_steps(segment: Segment) -> bool:
+    return segment.dataset.startswith(STEPS)
 
 
 def _span(path: str) -> range:

@@ -13,12 +13,12 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from itertools import compress
 from pathlib import Path
-from typing import NamedTuple
 
+from roofline.limits import MAX_TIME_NS
 from sqlalchemy.exc import SQLAlchemyError
 
 from ...errors import BadRequest, unknown_job
-from ...records import MAX_TIME_NS, NODE_JOB, CutLevel, Removed, Table
+from ...records import NODE_JOB, CutLevel, Removed, Table
 from ..catalog.catalog import Catalog, Progress
 from ..catalog.clocks import ClockRegistry
 from ..catalog.removals import Removal
@@ -26,7 +26,7 @@ from ..catalog.tags import Tags
 from ..catalog.versions import COPY
 from ..intake.tail import Tail
 from ..segments.backup_links import remove_abandoned
-from ..segments.files import STEPS, Piece, Segment, StoreIdentity, path_of, write
+from ..segments.files import CLOCK_REVISION_NS, STEPS, Piece, Segment, StoreIdentity, path_of, write
 from ..segments.leases import Lease, Leases
 from ..steps.deltas import Deltas
 from ..steps.sealed import NewData, NewSteps, SealedSteps
@@ -35,20 +35,10 @@ from .stored import KEPT_WITH_STEPS, stored_jobs
 
 log = logging.getLogger(__name__)
 
-# Times of segments are those of the clocks as they were known then.
-SLACK_NS = 60_000_000_000
-
 WAIT = "ages wait"  # name of a state of the catalog
 
 # The report of a job as it is to be kept, encoded; b"": there is nothing to say.
 MakeReport = Callable[[str], bytes]
-
-
-class Done(NamedTuple):
-    """What was removed. Some files may lie there until their readers are done."""
-
-    cuts: list[Cut]
-    events_bytes: int  # of events of nodes
 
 
 class Retention:
@@ -106,11 +96,12 @@ class Retention:
     def _is_over(self, policy: Policy) -> bool:
         return policy.most_bytes is not None and self._catalog.stored_bytes() > policy.most_bytes
 
-    def apply(self, policy: Policy, make_report: MakeReport) -> Done:
-        """Cut what is to be cut. A job that cannot be cut is logged and stays as it is."""
+    def apply(self, policy: Policy, make_report: MakeReport) -> list[Cut]:
+        """Cut what is to be cut; some files may stay until their readers are done. A job that cannot be cut
+        is logged and stays as it is."""
         fits = policy.older_ns is None and not self._is_over(policy)
         if fits and self._held is None:
-            return Done([], 0)  # as on most servers most of the time
+            return []  # as on most servers most of the time
         with self._applying:
             return self._apply(policy, make_report)
 
@@ -133,7 +124,7 @@ class Retention:
         with self._applying:
             pass
 
-    def _apply(self, policy: Policy, make_report: MakeReport) -> Done:
+    def _apply(self, policy: Policy, make_report: MakeReport) -> list[Cut]:
         stored = {job.job: job for job in self._stored()}
         plan = self._plan(policy, list(stored.values()))
         is_over, failed_before = self._is_over(policy), self._held is not None
@@ -142,12 +133,12 @@ class Retention:
             remove_abandoned(self._root)  # else what is removed would stay on the disk
         cuts = self._cut_all(plan, stored, make_report)
         if self._closed:
-            return Done(cuts, 0)
+            return cuts
         events = 0 if policy.job else self._cut_node_events(is_over)
         if not (cuts or events or failed_before) or self._keep_copy():
             self._held = None
         self._delete_free()
-        return Done(cuts, events)
+        return cuts
 
     def _cut_all(
         self, plan: Sequence[Cut], stored: Mapping[str, StoredJob], make_report: MakeReport
@@ -220,7 +211,7 @@ class Retention:
             piece = Piece(table, int(begin.min()), int(table.get("end_ns", begin).max()))
             return write(self._root, job, dataset, number, [piece], number, self._identity)
 
-        through = max(s.end_ns for s in segments) + SLACK_NS
+        through = max(s.end_ns for s in segments) + CLOCK_REVISION_NS
         made = self._steps.make(NewData(job, [], {}, clocks, {}, {}), put, through)
         if made.settled is not None:
             self._clocks.settle(job, made.settled)
@@ -244,7 +235,7 @@ class Retention:
         ]
         segments = self._catalog.segments(NODE_JOB)
         stretches = [Stretch(s.begin_ns, s.end_ns) for s in segments]
-        return list(compress(segments, useless(stretches, whole, before, SLACK_NS)))
+        return list(compress(segments, useless(stretches, whole, before, CLOCK_REVISION_NS)))
 
     def _cut_node_events(self, is_over: bool) -> int:
         """Remove those; returns how many bytes. is_over: all data take too much room, so that they go also if

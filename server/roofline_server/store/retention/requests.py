@@ -31,7 +31,7 @@ def fulfil(request: PruneRequest, retention: Retention, make_report: MakeReport)
     """What was cut, or would be. Raises what cannot be read or written."""
     if request.dry_run:
         return retention.plan(request.policy)
-    return retention.apply(request.policy, make_report).cuts
+    return retention.apply(request.policy, make_report)
 
 
 # -- the server's end ----------------------------------------------------------------------------------------

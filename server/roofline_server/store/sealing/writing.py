@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import NamedTuple, Protocol
 
 import numpy as np
+from roofline.limits import MAX_TIME_NS
 
 from ...clock import NodeClock
-from ...records import MAX_TIME_NS, NODE_JOB, Incarnation, Metric, RankKey, Removed, Table, concatenate, take
+from ...records import NODE_JOB, Incarnation, Metric, RankKey, Removed, Table, concatenate, take
 from ..catalog.catalog import Progress
 from ..catalog.clocks import ClockFacts, Clocks
 from ..segments.compaction import Compaction

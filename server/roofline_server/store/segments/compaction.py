@@ -16,8 +16,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pyarrow.parquet as pq
+from roofline.limits import MAX_TIME_NS
 
-from ...records import MAX_TIME_NS, Table, concatenate, rows
+from ...records import Table, concatenate, rows
 from .files import ROWS_PER_GROUP, UNKNOWN_STORE, Piece, Segment, StoreIdentity, write
 from .frames import common_columns, with_columns
 from .reader import DamagedSegment, batches, plain

@@ -21,6 +21,10 @@ MAX_FILE_NAME = 180
 ROWS_PER_GROUP = 1 << 17
 TAIL_BYTES = 1 << 16  # of a file, read at once: its end is hardly ever longer
 
+# A segment's times are those of the clocks as they were known when it was written: what is learned of a clock
+# later moves its rows by less than this. A call that begins in a segment lasts beyond its end by less, too.
+CLOCK_REVISION_NS = 60_000_000_000
+
 # How the names of datasets begin that are made of others: step deltas, and what parts counted.
 STEPS, PARTS = "steps", "parts_"
 
@@ -47,9 +51,9 @@ class Segment(NamedTuple):
         """Whether it is made of other datasets; else it is raw data."""
         return is_derived(self.dataset)
 
-    def overlaps(self, begin_ns: int, end_ns: int, slack_ns: int) -> bool:
-        """Whether a row can lie in a stretch of server time, or not further than slack_ns from it."""
-        return self.end_ns >= begin_ns - slack_ns and self.begin_ns <= end_ns + slack_ns
+    def overlaps(self, begin_ns: int, end_ns: int) -> bool:
+        """Whether a row can lie in a stretch of server time, whatever has been learned of its clock since."""
+        return self.end_ns >= begin_ns - CLOCK_REVISION_NS and self.begin_ns <= end_ns + CLOCK_REVISION_NS
 
     @property
     def number(self) -> int:

@@ -7,6 +7,7 @@ from functools import partial
 from typing import Protocol
 
 import numpy as np
+from roofline.limits import MAX_TIME_NS
 
 from ...clock import NodeClock
 from ...correlate import parts as part_sums
@@ -14,7 +15,6 @@ from ...correlate import windows as step_windows
 from ...correlate.homes import Home, Homes, nodes_of
 from ...correlate.steps import SERVING_ROLES, JobTables, by_time, correlate, own_and_adopted
 from ...records import (
-    MAX_TIME_NS,
     Bools,
     Incarnation,
     Ints,
@@ -34,7 +34,7 @@ from ..segments.reader import Reader, distinct, on_server_clock
 from .shares import in_shares
 
 # Kernel records and marks may reach the agent this long after they happened.
-SLACK_NS = 5_000_000_000
+LATE_ROWS_NS = 5_000_000_000
 
 PIECE_ROWS = 1 << 17  # of a segment in memory at once
 SAMPLES = "samples_"
@@ -183,7 +183,7 @@ class Deltas:
     def margin_ns(self, job: str) -> int:
         """How far around a window samples may lie that are needed to read its borders."""
         nodes = {who.node for who in self._members(job)}
-        return max(SLACK_NS, *(2 * interval_ns for interval_ns in self._name_ids.intervals_ns(nodes)), 0)
+        return max(LATE_ROWS_NS, *(2 * interval_ns for interval_ns in self._name_ids.intervals_ns(nodes)), 0)
 
     def by_time(
         self,

@@ -20,7 +20,6 @@ BATCH_ROWS = ROWS_PER_GROUP // 2  # of a file at a time: across its row groups w
 COLUMNS = frozenset(("rank", "node", "time_ns", *ADDED))
 SPANS = frozenset(("rank", "node", "time_ns", "end_ns", "name", "bytes", "count"))
 MARKS = frozenset(("rank", "node", "kind", "time_ns", "phase"))
-SLACK_NS = 60_000_000_000  # a call of a segment may last beyond its end; clocks are known better later
 
 
 def totals(
@@ -66,7 +65,7 @@ def _pieces(
     """All rows of a dataset, about PIECE_ROWS at a time: small files together, large ones in parts."""
     held: list[Table] = []
     for segment in raw.segments:
-        if segment.dataset != dataset or (extent and not segment.overlaps(*extent, SLACK_NS)):
+        if segment.dataset != dataset or (extent and not segment.overlaps(*extent)):
             continue
         for piece in raw.reader.batches(segment, BATCH_ROWS, columns):
             held.append(piece)

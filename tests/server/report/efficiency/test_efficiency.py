@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from roofline.answers.efficiency import Efficiency, Utilisation
+from roofline.answers.efficiency import Efficiency, ModelFlops, Utilisation
 from roofline.answers.machines import Ceiling
 from roofline.answers.values import Provenance, Value
 from roofline.v1 import ingest_pb2 as pb
@@ -16,7 +16,6 @@ from roofline_server.errors import BadRequest
 from roofline_server.model.account.account import Account
 from roofline_server.report.ceilings.contention import contention
 from roofline_server.report.efficiency.efficiency import NEEDED, _exceeding, efficiency
-from roofline_server.report.efficiency.model_flops import EfficiencyQuery
 from roofline_server.report.efficiency.rank_use import use_of
 from roofline_server.report.evidence.gathering import gather
 from roofline_server.report.questions import ALL_STEPS, Steps, Subject
@@ -62,7 +61,7 @@ def answered(
     view = store.view("job", NEEDED)
     assert view
     view = view._replace(machines={n: m._replace(ceilings=tuple(ceilings)) for n, m in view.machines.items()})
-    return efficiency(view, Subject("job", steps, names), EfficiencyQuery(**asked))
+    return efficiency(view, Subject("job", steps, names), ModelFlops(**asked))
 
 
 def values(found: Utilisation) -> dict[str, Value]:
@@ -123,7 +122,7 @@ def test_ranks_that_share_a_node_have_it_in_turns(store: Store) -> None:
     (group,) = groups_of(view, {number: every[number]}, every, "rank", summarized)
     parts = {"compute": np.full(4, 0.2e-6), "contention": np.full(4, 0.8e-6)}
     account = Account("worker:0", "worker", "hosta", np.full(4, 1e-6), parts, {}, None)
-    use = use_of(view, number, group, account, EfficiencyQuery(), contention(view, every))
+    use = use_of(view, number, group, account, ModelFlops(), contention(view, every))
     assert use.steps.parts["useful"] == pytest.approx(0.5e-6)
     assert use.steps.parts["contention"] == pytest.approx(0.5e-6)
     assert (use.steps.peak, use.beyond) == (2e12, 0)
@@ -146,7 +145,7 @@ def test_flops_in_a_slower_precision_need_more_than_at_the_peak(store: Store) ->
     assert view
     every = (PEAK_F32, slower, DRAM)
     view = view._replace(machines={n: m._replace(ceilings=every) for n, m in view.machines.items()})
-    found = efficiency(view, Subject("job", ALL_STEPS), EfficiencyQuery())
+    found = efficiency(view, Subject("job", ALL_STEPS), ModelFlops())
     parts = {part.part: part.time.value for part in found.whole.waterfall}
     assert parts["useful"] == pytest.approx(4 * FLOPS / 2e12)
     # A quarter of the FLOPs has a peak of a quarter.

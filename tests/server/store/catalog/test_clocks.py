@@ -6,8 +6,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from roofline.limits import MAX_TIME_NS
 from roofline_server.clock_samples import FIRST_SAMPLES, MOST_SAMPLES
-from roofline_server.records import MAX_TIME_NS, RECORDING, ClockSample, Incarnation, Lifetime, NodeKey, Table
+from roofline_server.records import RECORDING, ClockSample, Incarnation, Lifetime, NodeKey, Table
 from roofline_server.store.catalog import clocks
 from roofline_server.store.catalog.catalog import Catalog, sqlite_url
 from roofline_server.store.catalog.clocks import ClockRegistry, settled_after

@@ -153,7 +153,7 @@ def test_no_step_is_lost_with_the_raw_data(tmp_path: Path) -> None:
     store = filled(tmp_path)
     before = steps(store)
     assert len(before["steps"]) == 342
-    (cut,) = store.retention.apply(RAW_ONLY, report).cuts
+    (cut,) = store.retention.apply(RAW_ONLY, report)
     assert (cut.job, cut.level) == (JOB, CutLevel.RAW)
     assert {name for name in datasets(store) if not name.startswith(("steps", "parts_"))} == {"events"}
     assert steps(store) == before
@@ -171,7 +171,7 @@ def test_raw_data_are_removed_once(tmp_path: Path) -> None:
     store = filled(tmp_path)
     store.retention.apply(RAW_ONLY, report)
     removed = store.removed(JOB)
-    assert store.retention.apply(RAW_ONLY, report).cuts == []
+    assert store.retention.apply(RAW_ONLY, report) == []
     assert store.removed(JOB) == removed
     store.close()
 
@@ -272,7 +272,7 @@ def test_job_with_unsealed_data_stays_whole(store: Store) -> None:
         node.put(store, one)
     store.seal()
     ALL[-1][0].put(store, ALL[-1][1])
-    assert store.retention.apply(EVERYTHING, report).cuts == []
+    assert store.retention.apply(EVERYTHING, report) == []
     with pytest.raises(BadRequest, match="may still send data"):
         store.retention.plan(EVERYTHING._replace(job=JOB))
     with pytest.raises(UnknownJob):
@@ -321,11 +321,11 @@ def test_job_that_changes_after_the_plan_stays_until_the_next(
         seen.append(raw_rows(store))
         return report(job)
 
-    assert store.retention.apply(STEPS_TOO, made).cuts == []
+    assert store.retention.apply(STEPS_TOO, made) == []
     assert "job job: it has changed since" in caplog.text
     assert raw_rows(store) == seen[0] and store.removed(JOB) is None and store.kept_report(JOB) is None
     store.seal()
-    assert len(store.retention.apply(STEPS_TOO, made).cuts) == 1
+    assert len(store.retention.apply(STEPS_TOO, made)) == 1
     assert seen[1] == seen[0] and store.kept_report(JOB) == report(JOB)
     store.close()
 
@@ -423,9 +423,9 @@ def test_a_kill_leaves_no_file_and_no_row_behind(
 def test_sizes_are_kept_to(tmp_path: Path) -> None:
     store = filled(tmp_path)
     size = sum(s.bytes for s in segments(store))
-    assert store.retention.apply(Policy(most_bytes=10 * size), report).cuts == []
-    assert len(store.retention.apply(Policy(most_bytes=size // 2), report).cuts) == 1
-    assert len(store.retention.apply(Policy(most_bytes=0), report).cuts) == 1
+    assert store.retention.apply(Policy(most_bytes=10 * size), report) == []
+    assert len(store.retention.apply(Policy(most_bytes=size // 2), report)) == 1
+    assert len(store.retention.apply(Policy(most_bytes=0), report)) == 1
     assert segments(store) == []
     store.close()
 
@@ -434,7 +434,7 @@ def test_no_job_is_cut_once_the_store_is_closed(tmp_path: Path) -> None:
     """Another server may work there then."""
     store = filled(tmp_path)
     store.retention.close()
-    assert store.retention.apply(EVERYTHING, report).cuts == []
+    assert store.retention.apply(EVERYTHING, report) == []
     store.close()
     again = open_store(tmp_path)
     assert again.removed(JOB) is None
@@ -451,9 +451,8 @@ def test_events_of_nodes_go_with_the_last_job_that_needs_them(tmp_path: Path) ->
     count = events()
     store.retention.apply(RAW_ONLY, report)
     assert events() == count > 0  # a report of the steps that are left names gaps by them
-    done = store.retention.apply(STEPS_TOO, report)
+    store.retention.apply(STEPS_TOO, report)
     assert events() == 0
-    assert done.events_bytes > 0
     assert files(tmp_path) == known_files(tmp_path) == set()
     store.close()
 

@@ -19,8 +19,9 @@ from typing import Any, NamedTuple
 
 from ..errors import ConfigError, Unavailable
 from ..marks.listener import PeerProcess
+from .attributes import STEP
 from .sender import process_behind
-from .steps import STEP, OtlpSpan, Sender, can_be
+from .steps import OtlpSpan, Sender, can_be
 
 log = logging.getLogger(__name__)
 
@@ -50,7 +51,7 @@ class Refused(Exception):
         self.status = status
 
 
-class OtlpDoor:
+class OtlpReceiver:
     """Listens from the beginning on."""
 
     def __init__(self, address: tuple[str, int]) -> None:
@@ -124,8 +125,8 @@ class _Server(ThreadingHTTPServer):
     daemon_threads = True
     allow_reuse_address = True
 
-    def __init__(self, address: tuple[str, int], door: OtlpDoor) -> None:
-        self.door = door
+    def __init__(self, address: tuple[str, int], receiver: OtlpReceiver) -> None:
+        self.receiver = receiver
         super().__init__(address, _SpanConnection)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
@@ -139,16 +140,16 @@ class _SpanConnection(BaseHTTPRequestHandler):
     _peer: PeerProcess | None = None
 
     def handle(self) -> None:
-        door = self.server.door
-        if door._connections.acquire(blocking=False):
+        receiver = self.server.receiver
+        if receiver._connections.acquire(blocking=False):
             try:
                 super().handle()
             finally:
-                door._connections.release()
+                receiver._connections.release()
 
     def do_POST(self) -> None:
         try:
-            self.server.door.receive(self._who(), self._body())
+            self.server.receiver.receive(self._who(), self._body())
             self._answer(200, b"")
         except Refused as refused:
             self.close_connection = True

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 
+from roofline.facts import FEWER, SLOWED
 from roofline.texts import printable
 
 from ..schedule import Task
@@ -12,10 +13,9 @@ from ..schedule import Task
 SHORTEST_NS, LONGEST_NS = 10_000_000, 60_000_000_000  # between samples, whatever a server asks for
 MOST_FEWER = 16  # times
 MAX_REASON = 100  # characters
-SLOWED, FEWER = "sampling.slowed=", "kernels.fewer="  # how the texts of the facts begin
 
 
-class Wishes:
+class SamplingRequest:
     """`change` is called in the exporter's thread, `take_facts` in the daemon's."""
 
     def __init__(self, sampling: Task) -> None:
@@ -23,7 +23,7 @@ class Wishes:
         self.fewer = 1  # wrappers should record kernels of so many times fewer steps
         self._sampling = sampling
         self._lock = threading.Lock()
-        self._facts: list[list[str]] = [[]]  # of each wish since the last batch; the last one holds now
+        self._facts: list[list[str]] = [[]]  # of each request since the last batch; the last one holds now
 
     def change(self, interval_ns: int, reason: str, fewer: int = 1) -> None:
         """Sample so often; 0: as often as the agent would. fewer: kernels of so many times fewer steps."""
@@ -33,9 +33,9 @@ class Wishes:
         self.fewer = max(1, min(MOST_FEWER, fewer))
         facts, why = [], printable(reason)[:MAX_REASON]
         if why and wanted_ns > own_ns:
-            facts.append(f"{SLOWED}{wanted_ns / 1e9:g} s: {why}")
+            facts.append(f"{SLOWED}={wanted_ns / 1e9:g} s: {why}")
         if why and self.fewer > 1:
-            facts.append(f"{FEWER}{self.fewer}: {why}")
+            facts.append(f"{FEWER}={self.fewer}: {why}")
         with self._lock:
             self._facts.append(facts)
 
