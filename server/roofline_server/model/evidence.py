@@ -195,6 +195,9 @@ class RankEvidence(NamedTuple):
     cpu_wait: CounterEvidence | None = None  # ns that its threads waited for a CPU, summed over them
     uses_gpu: bool = False  # it computes on GPUs, whether or not anybody counted its kernels
     gpus: GpuEvidence | None = None
+    # What its CPUs counted beside the GPUs that it computes on: no work to place under a roof, or to divide
+    # by joules. Such a rank has no `counted_flops`.
+    cpu_flops: CountedFlops | None = None
 
 
 def reason_of(ranks: Sequence[RankEvidence], kind: str, default: str) -> str:

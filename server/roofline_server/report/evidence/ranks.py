@@ -111,13 +111,15 @@ def evidence_of(
     uses_gpu = rows(on_gpus) > 0 or facts.get(DEVICE) == "cuda"
     if kernels is not None and not kernels.on_gpu and uses_gpu and JAX not in facts:
         kernels = None  # what its CPUs compute meanwhile is not the training's work; XLA's calls are
+    uses_gpu = uses_gpu or (kernels is not None and kernels.on_gpu)
+    counted = _counted_flops(counters.get("steps_perf", {}), view.metrics.get("perf", ()))
     return RankEvidence(
         key=f"{key.role}:{key.index}",
         role=key.role,
         host=host_of(view, number),
         steps=steps,
         kernels=kernels,
-        counted_flops=_counted_flops(counters.get("steps_perf", {}), view.metrics.get("perf", ())),
+        counted_flops=None if uses_gpu else counted,
         cpu_ns=_marked(view, "process", "cpu_ns", process),
         sent=_marked(view, "tcp", "tcp_sent_bytes", tcp),
         received=_marked(view, "tcp", "tcp_received_bytes", tcp),
@@ -128,11 +130,12 @@ def evidence_of(
         samples_per_step=samples,
         serving=serving,
         columns={} if serving else columns_of(steps, mine),
-        reasons=reasons_of(view, number),
+        reasons=reasons_of(view, number, uses_gpu),
         between=between,
         cpu_wait=counter(process, "cpu_wait_ns"),
-        uses_gpu=uses_gpu or (kernels is not None and kernels.on_gpu),
+        uses_gpu=uses_gpu,
         gpus=_gpu_evidence(on_gpus),
+        cpu_flops=counted if uses_gpu else None,
     )
 
 

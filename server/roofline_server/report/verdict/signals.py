@@ -100,7 +100,7 @@ def _gpu_time(rank: RankEvidence, busy: Floats | None) -> Floats | None:
     where neither is known of most steps."""
     if busy is not None and np.isnan(busy).mean() <= MOST_UNKNOWN:
         return spread_by(durations(rank.steps), busy)
-    return seconds(rank, "kernels.kernel_ns") if on_gpu(rank) else None
+    return seconds(rank, "kernels.kernel_ns") if rank.kernels is not None else None
 
 
 def kernel_threads(facts: Mapping[str, str]) -> int | None:

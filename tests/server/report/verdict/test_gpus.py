@@ -7,17 +7,21 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from roofline.answers.report import Report
 from roofline.answers.verdict import Verdict
 from roofline.v1 import ingest_pb2 as pb
 from roofline_server.report.job.build import build
 from roofline_server.report.questions import STEADY_STEPS
+from roofline_server.sentences.origins import OF_CPUS
 
 from ...builders import (
     ABSENT,
     BORDER,
     CUMULATIVE,
+    DRAM,
     GAUGE,
     MS,
+    PEAK_F32,
     S,
     batch,
     calls,
@@ -39,6 +43,8 @@ TOTALS = [
     ("gpu_dram_bytes", CUMULATIVE, True),
     ("gpu_copied_bytes", CUMULATIVE, True),
 ]
+COUNTED = [("flops.f64.scalar", CUMULATIVE, True), ("flops.f32.256", CUMULATIVE, True)]
+COUNTED += [("dram_bytes.llc_bound", CUMULATIVE, True)]
 
 
 class Told(NamedTuple):
@@ -52,11 +58,18 @@ class Told(NamedTuple):
     copied: float = 1e6
     facts: tuple[str, ...] = ("setting.device=cuda",)
     kernels: bool = False  # of CPUs, beside
+    counted: bool = False  # by perf, of the CPUs
 
 
 def verdict_of(folder: Path, told: Told) -> Verdict:
+    found = report_of(folder, told).verdict
+    assert found is not None
+    return found
+
+
+def report_of(folder: Path, told: Told) -> Report:
     """A lone rank that spins while its GPU computes; HBM does 1e12 byte/s."""
-    store, node = open_store(folder), Host("a", (HBM,))
+    store, node = open_store(folder), Host("a", (HBM, PEAK_F32, DRAM))
     node.greet(store)
     begin = 100 * S
     ends = [begin + k * STEP for k in range(STEPS + 1)]
@@ -78,6 +91,11 @@ def verdict_of(folder: Path, told: Told) -> Verdict:
         busy = nan if told.busy is None else told.busy * S
         rates = (busy, told.tensor * S, told.dram, told.copied)
         rows.append((0, begin + second * S, (1, *(second * rate for rate in rates))))
+    sets, sampled = [counter_set("gpu", TOTALS)], [samples(0, rows, TOTALS)]
+    if told.counted:
+        per_second = [(0, at, (2e6 * n, 3e8 * n, 4e8 * n)) for n, (_, at, _) in enumerate(rows)]
+        sets.append(counter_set("perf", COUNTED))
+        sampled.append(samples(1, per_second, COUNTED))
     facts = ("hook.torch_data=installed", *told.facts)
     events = [
         pb.Event(kind=pb.EVENT_KIND_FACT, rank=0, begin_ns=begin, end_ns=begin, text=text) for text in facts
@@ -93,8 +111,8 @@ def verdict_of(folder: Path, told: Told) -> Verdict:
             ranks=[rank(index=0, pid=100)],
             marks=marks(borders),
             spans=spans(phases),
-            counter_sets=[counter_set("gpu", TOTALS)],
-            samples=[samples(0, rows, TOTALS)],
+            counter_sets=sets,
+            samples=sampled,
             events=events,
             kernels=[kernel()] if told.kernels else [],
             calls=calls([(0, 0, at, 1000) for at in ends[:-1]]) if told.kernels else None,
@@ -102,9 +120,8 @@ def verdict_of(folder: Path, told: Told) -> Verdict:
     )
     view = store.view("job")
     assert view is not None
-    found = build(view, STEADY_STEPS).verdict
+    found = build(view, STEADY_STEPS)
     store.close()
-    assert found is not None
     return found
 
 
@@ -169,3 +186,18 @@ def test_kernels_of_cpus_beside_a_gpu_are_not_the_training(tmp_path: Path, facts
     found = verdict_of(tmp_path, Told(0.86, facts=facts, kernels=True))
     assert [line[:25] for line in found.roofline] == ["worker: GPU busy 86% of t"], "no place under a roof"
     assert parts(found)["compute"] == 0.86
+
+
+def test_what_perf_counts_beside_a_gpu_is_not_the_training(tmp_path: Path) -> None:
+    """Python and the optimizer on CPUs have FLOPs too: they have no place under the CPUs' roof, ask for no
+    wider vectors, and are not divided by the joules of the GPU."""
+    found = report_of(tmp_path, Told(0.86, counted=True))
+    assert found.verdict is not None
+    assert [line[:25] for line in found.verdict.roofline] == ["worker: GPU busy 86% of t"]
+    assert not any("vectors" in line for gain in found.verdict.also for line in gain.tries)
+    values = found.ranks[0].summary.values
+    for name in ("intensity.dram", "roof_share", "attainable_flops_per_second", "flops_per_joule"):
+        assert values[name].value is None
+    assert "--ncu" in values["roof_share"].reason
+    assert values["flops_per_step.measured"].value == pytest.approx(3.02e8 * 0.02, rel=0.01)
+    assert values["flops_per_step.measured"].reason == OF_CPUS
