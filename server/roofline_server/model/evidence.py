@@ -139,6 +139,7 @@ class GpuEvidence(NamedTuple):
     tensor: float | None  # in which its tensor cores worked
     bytes_per_second: float | None  # of one GPU's memory
     copied_per_second: float | None = None  # bytes from the host to one GPU
+    gpus: int = 1  # the most that it used at once
 
 
 class CounterEvidence(NamedTuple):

@@ -33,6 +33,7 @@ from .advice_cases import (
     is_memory_bound,
     is_merged,
     may_be_tuned,
+    may_work_in_turns,
     of_some_ranks,
     shares_its_node,
     shares_with_others,
@@ -229,6 +230,14 @@ ADVICE: tuple[Advice, ...] = (
         ("gpu_idle",),
         "larger batches: the host starts as many kernels, and each does more",
         "Wang et al., Time-Based Roofline for Deep Learning Performance Analysis (2020)",
+    ),
+    Advice(
+        ("compute",),
+        'do the GPUs of a rank work in turns (layers spread over them, device_map="auto")? Use a rank per '
+        "GPU (FSDP), or a pipeline of micro-batches",
+        "Huang et al., GPipe (2019); PyTorch documentation, Pipeline Parallelism",
+        "each of the {gpus} GPUs of a rank computes {busy} of the time",
+        may_work_in_turns,
     ),
     Advice(
         ("compute",),

@@ -73,6 +73,7 @@ SITUATIONS: dict[str, tuple[Case, str]] = {
         Case("compute", frameworks=frozenset({"torch"}), on_gpu=True, tensor=0.08),
         "TF32",
     ),
+    "GPUs in turns": (Case("compute", on_gpu=True, gpus=4, gpu_busy=0.25), "work in turns"),
     "kernels of a GPU": (Case("compute", on_gpu=True, tensor=0.6), "--ncu"),
     "gc": (Case("gc"), "gc.freeze()"),
     "other processes": (

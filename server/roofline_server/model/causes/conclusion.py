@@ -21,7 +21,7 @@ from ..barrier import Grid
 from ..intervals import ENOUGH_STEPS, LEAST_STEPS
 from . import busy_node, independent, synchronous
 from .by_need import by_need, with_sure_waits
-from .cause import Cause, parts_of_all
+from .cause import Cause, may_be_idle, parts_of_all
 from .kinds import OF_CONTENTION
 
 CONTENTION = ("contention", "contention_own", "contention_unknown")  # kinds
@@ -53,7 +53,8 @@ class Conclusion(NamedTuple):
     step: float  # mean, s
     lost: float  # s a step that ranks wait for each other
     confidence: str  # high, low
-    # Of low: few_steps, replay_differs, unattributed, passing, more_is_lost, uneven, waits_in_kernels.
+    # Of low: few_steps, replay_differs, unattributed, passing, more_is_lost, uneven, waits_in_kernels,
+    # gpus_in_turns.
     why: tuple[str, ...]
 
 
@@ -181,6 +182,8 @@ def _conclusion(
         low_confidence.append("uneven")
     elif bound is not None and bound.part == "other" and bound.share > NOT_EXPLAINED:
         kind = "unknown"
+    elif may_be_idle(signals):
+        low_confidence.append("gpus_in_turns")
     confidence = "low" if low_confidence else "high"
     return Conclusion(kind, bottleneck, also, bound, steps, step, lost, confidence, tuple(low_confidence))
 

@@ -267,6 +267,7 @@ def _gpu_evidence(table: Table) -> GpuEvidence | None:
         None if tensor is None else tensor / NS,
         None if moved is None else moved / gpus,
         None if copied is None else copied / gpus,
+        int(gpus),
     )
 
 

@@ -112,6 +112,7 @@ def _case(view: JobView, gathered: Gathered) -> advice_cases.Case:
         widest=widest,
         kernel_s=_kernel_seconds(training),
         on_gpu=any(rank.uses_gpu for rank in training),
+        gpus=max((one.gpus for one in used), default=1),
         gpu_busy=max((one.busy for one in used), default=None),
         copied=max(
             (one.copied_per_second for one in used if one.copied_per_second is not None), default=None

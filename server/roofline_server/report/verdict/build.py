@@ -28,6 +28,7 @@ from .findings import Findings, findings_of, seconds_a_step
 from .servers import served
 
 MUCH_BESIDE = 0.05  # of the time of a rank
+UNSURE_OF_GPUS = ("waits_in_kernels", "gpus_in_turns")  # reasons for low confidence
 MEASURED, ESTIMATED = Provenance.MEASURED, Provenance.ESTIMATED
 
 
@@ -76,7 +77,7 @@ def _headline(found: Findings, known: Accounts, steps: Steps) -> str:
     low_confidence = [
         why
         for why in known.conclusion.why
-        if why == "waits_in_kernels" or (why == "few_steps" and steps.since_ns is None)
+        if why in UNSURE_OF_GPUS or (why == "few_steps" and steps.since_ns is None)
     ]
     if found.named or known.conclusion.kind == "unknown" or not low_confidence:
         return found.headline

@@ -59,6 +59,7 @@ class Told(NamedTuple):
     facts: tuple[str, ...] = ("setting.device=cuda",)
     kernels: bool = False  # of CPUs, beside
     counted: bool = False  # by perf, of the CPUs
+    gpus: int = 1  # that it uses
 
 
 def verdict_of(folder: Path, told: Told) -> Verdict:
@@ -90,7 +91,7 @@ def report_of(folder: Path, told: Told) -> Report:
     for second in range(STEPS * STEP // S + 2):
         busy = nan if told.busy is None else told.busy * S
         rates = (busy, told.tensor * S, told.dram, told.copied)
-        rows.append((0, begin + second * S, (1, *(second * rate for rate in rates))))
+        rows.append((0, begin + second * S, (told.gpus, *(second * rate for rate in rates))))
     sets, sampled = [counter_set("gpu", TOTALS)], [samples(0, rows, TOTALS)]
     if told.counted:
         per_second = [(0, at, (2e6 * n, 3e8 * n, 4e8 * n)) for n, (_, at, _) in enumerate(rows)]
@@ -152,6 +153,26 @@ def test_gpu_that_waits_for_the_host_is_named_with_what_that_costs(tmp_path: Pat
     assert "CUDA graph" in found.bottleneck.tries[0]
     assert found.bottleneck.gain is not None
     assert found.bottleneck.gain.without == pytest.approx(0.22 * 0.02, rel=0.1)
+
+
+def test_gpus_that_may_work_in_turns_are_not_called_idle(tmp_path: Path) -> None:
+    """Layers that lie on four GPUs: each is busy for a quarter of the time, and one of them always."""
+    found = verdict_of(tmp_path, Told(0.25, gpus=4))
+    assert found.bottleneck is None
+    assert found.headline.startswith(
+        "healthy: bound by kernels or CPU time outside kernels (73% of the step)"
+    )
+    assert "low confidence: whether the GPUs of a rank compute at once or in turns" in found.headline
+    assert parts(found) == {"input": 0.02, "compute": 0.25, "compute|host": 0.73}
+    assert "in turns" in found.also[0].tries[0]
+    assert found.roofline[0].startswith("worker: 4 GPUs a rank, each busy 25% of the time (mean)")
+
+
+def test_time_in_which_all_gpus_of_a_rank_are_idle_is_named(tmp_path: Path) -> None:
+    found = verdict_of(tmp_path, Told(0.1, gpus=4))
+    assert found.bottleneck is not None
+    assert (found.bottleneck.kind, found.bottleneck.confidence) == ("gpu_idle", "high")
+    assert found.bottleneck.share.value == pytest.approx(0.58, abs=0.01)
 
 
 def test_copies_that_a_gpu_waits_for_are_told(tmp_path: Path) -> None:
