@@ -253,6 +253,16 @@ def test_rank_on_two_gpus_is_held_against_both(store: Store) -> None:
     assert all("2 GPUs" in limit.note for limit in found)
 
 
+def test_gpu_on_which_a_rank_hardly_was_is_no_place_of_its_work(store: Store) -> None:
+    """It loads a checkpoint onto the first GPU, at the begin and at the end, and computes on the second."""
+    view = job_on(store, A, ceilings=(*gpu(0), *gpu(1, 5e13)))
+    one = number_of(view, 1)
+    passing = carries("gpu 0", one)._replace(seconds=1000.0, samples=5)
+    lasting = carries("gpu 1", one)._replace(seconds=900.0, samples=900)
+    view = view._replace(parts=[passing, lasting])
+    assert places.places_of(view, one, "hosta", gpu=True) == [("hosta", "gpu 1", "")]
+
+
 def test_gpu_by_cuda_visible_devices_is_noted_as_a_guess(store: Store) -> None:
     view = job_on(store, A, ceilings=(*gpu(0), *gpu(1, 5e13)))
     first = number_of(view, 0)
