@@ -45,6 +45,7 @@ class Case(NamedTuple):
     on_gpu: bool = False
     gpus: int = 1  # that one rank uses, the most
     gpu_busy: float | None = None  # share of the time in which the busiest GPU computed
+    held_clock: str = ""  # what held the clock of a GPU down, and for how long
     tensor: float | None = None  # in which its tensor cores did
     copied: float | None = None  # bytes/s from the host to it
 

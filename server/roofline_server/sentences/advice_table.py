@@ -232,6 +232,13 @@ ADVICE: tuple[Advice, ...] = (
         "Wang et al., Time-Based Roofline for Deep Learning Performance Analysis (2020)",
     ),
     Advice(
+        ("slower", "compute"),
+        "look at the cooling and the power supply of the GPU: nvidia-smi -q -d PERFORMANCE,TEMPERATURE,POWER",
+        "NVIDIA, NVML API Reference Guide: nvmlClocksEventReasons",
+        "{held_clock}",
+        lambda case: bool(case.held_clock),
+    ),
+    Advice(
         ("compute",),
         'do the GPUs of a rank work in turns (layers spread over them, device_map="auto")? Use a rank per '
         "GPU (FSDP), or a pipeline of micro-batches",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Collection, Container, Iterable, Sequence
 
 from roofline.answers.values import Provenance, Scope, Value, value
 from roofline.answers.verdict import Finding, RankAccount, Verdict
@@ -15,10 +15,12 @@ from ...model.roofline.point_limits import widths_of
 from ...sentences import advice, advice_cases, reasons
 from ...sentences import verdict as texts
 from ...sentences.exits import FAILED
+from ...sentences.notes import held_clock
 from ...store.view import JobView
 from ..ceilings.limits import of_ranks
 from ..ceilings.nodes import cpus_of
 from ..evidence.gathering import Gathered
+from ..evidence.held_clocks import held_clocks
 from ..evidence.no_steps import why_none
 from ..evidence.training import training_ranks
 from ..ranks.members import roles_aside
@@ -62,6 +64,7 @@ def advised(view: JobView, gathered: Gathered, found: Verdict) -> Verdict:
             cpus=(cpus_of(view, host) if host else 0) or base.cpus,
             foreign=foreign.get(host),
             bytes_share=_share_of_bytes(own, gathered.evidence.values()),
+            held_clock=_held_clock(view, ranks),
         )
         more = advice.advise(case)
         new = [line for line in more.evidence if line not in one.evidence]
@@ -71,6 +74,13 @@ def advised(view: JobView, gathered: Gathered, found: Verdict) -> Verdict:
         bottleneck=with_advice(found.bottleneck) if found.bottleneck else None,
         also=[with_advice(one) for one in found.also],
     )
+
+
+def _held_clock(view: JobView, ranks: Collection[str]) -> str:
+    """Of the GPU of these ranks, or of all, that was held down most; "": none was."""
+    mine = [one for one in held_clocks(view) if one.rank in ranks or not ranks]
+    worst = max(mine, key=lambda one: max(one.shares.values()), default=None)
+    return held_clock(*worst) if worst is not None else ""
 
 
 def _why_no_steps(view: JobView, found: Verdict) -> str:

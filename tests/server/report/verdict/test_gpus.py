@@ -8,11 +8,16 @@ from typing import NamedTuple
 
 import pytest
 from roofline.answers.report import Report
+from roofline.answers.values import Provenance, Scope
 from roofline.answers.verdict import Verdict
 from roofline.v1 import ingest_pb2 as pb
+from roofline_server.correlate.parts import PartTotal
+from roofline_server.records import Metric
 from roofline_server.report.job.build import build
 from roofline_server.report.questions import STEADY_STEPS
 from roofline_server.sentences.origins import OF_CPUS
+from roofline_server.store.store import Store
+from roofline_server.store.view import JobView
 
 from ...builders import (
     ABSENT,
@@ -69,8 +74,15 @@ def verdict_of(folder: Path, told: Told) -> Verdict:
 
 
 def report_of(folder: Path, told: Told) -> Report:
+    store = open_store(folder)
+    found = build(view_of(store, told), STEADY_STEPS)
+    store.close()
+    return found
+
+
+def view_of(store: Store, told: Told) -> JobView:
     """A lone rank that spins while its GPU computes; HBM does 1e12 byte/s."""
-    store, node = open_store(folder), Host("a", (HBM, PEAK_F32, DRAM))
+    node = Host("a", (HBM, PEAK_F32, DRAM))
     node.greet(store)
     begin = 100 * S
     ends = [begin + k * STEP for k in range(STEPS + 1)]
@@ -121,9 +133,7 @@ def report_of(folder: Path, told: Told) -> Report:
     )
     view = store.view("job")
     assert view is not None
-    found = build(view, STEADY_STEPS)
-    store.close()
-    return found
+    return view
 
 
 def parts(found: Verdict) -> dict[str, float]:
@@ -222,3 +232,19 @@ def test_what_perf_counts_beside_a_gpu_is_not_the_training(tmp_path: Path) -> No
     assert "--ncu" in values["roof_share"].reason
     assert values["flops_per_step.measured"].value == pytest.approx(3.02e8 * 0.02, rel=0.01)
     assert values["flops_per_step.measured"].reason == OF_CPUS
+
+
+def test_gpu_that_is_too_hot_is_named_with_what_to_look_at(tmp_path: Path) -> None:
+    store = open_store(tmp_path)
+    view = view_of(store, Told(0.86))
+    (number,) = view.ranks
+    mask = Metric("gpu", "throttle_reasons", 2, "1", Scope.GPU, Provenance.MEASURED, False, "")
+    part = PartTotal(number, 1, "gpu 0", mask, 9.0, samples=9, shares={"sw_thermal": 0.34})
+    found = build(view._replace(parts=[part]), STEADY_STEPS)
+    store.close()
+    words = "the clock of gpu 0 of worker:0 was held down by heat (software thermal slowdown) for 34%"
+    assert any(note.startswith(words) and "nvidia-smi -q" in note for note in found.notes)
+    assert found.verdict is not None
+    (gain,) = found.verdict.also
+    assert "cooling" in gain.tries[0]
+    assert any(line.startswith(words) for line in gain.evidence)
