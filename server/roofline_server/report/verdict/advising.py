@@ -14,7 +14,6 @@ from ...model.intervals import LEAST_STEPS
 from ...model.roofline.point_limits import widths_of
 from ...sentences import advice, advice_cases, reasons
 from ...sentences import verdict as texts
-from ...sentences.exits import FAILED
 from ...sentences.notes import held_clock
 from ...store.view import JobView
 from ..ceilings.limits import of_ranks
@@ -32,11 +31,11 @@ NOT_TO_SHORTEN = ("wait_ranks", "other")  # parts of an account that are no next
 WORTH = 0.02  # of the step: a next gain of less is none
 
 
-def advised(view: JobView, gathered: Gathered, found: Verdict) -> Verdict:
-    """This verdict with what to try."""
+def advised(view: JobView, gathered: Gathered, found: Verdict, has_failed: bool = False) -> Verdict:
+    """This verdict with what to try. has_failed: the job has."""
     if found.kind == "unknown":
         most = max((one.steps for one in found.accounts), default=0)
-        why = "" if most else _why_no_steps(view, found)
+        why = "" if most else _why_no_steps(view, has_failed)
         return found._replace(headline=advice.to_know_more(found.headline, most, LEAST_STEPS, why))
     if not gathered.evidence:
         return found
@@ -83,9 +82,9 @@ def _held_clock(view: JobView, ranks: Collection[str]) -> str:
     return held_clock(*worst) if worst is not None else ""
 
 
-def _why_no_steps(view: JobView, found: Verdict) -> str:
+def _why_no_steps(view: JobView, has_failed: bool) -> str:
     """Of the first rank that should have some; "": there is none."""
-    if found.state.startswith(FAILED):
+    if has_failed:
         return advice.FAILED_BEFORE
     training = [number for number, who in view.ranks.items() if who.role not in SERVING_ROLES]
     return why_none(view, min(training)) if training else ""
