@@ -15,6 +15,7 @@ from ...records import EventKind, Incarnation, Table, rows, take
 from ...sentences import notes as texts
 from ...sentences.rooflines import no_ceilings_of_host
 from ...store.view import JobView, once
+from ..ceilings.nodes import machine_notes
 from ..evidence.held_clocks import held_clocks
 from ..evidence.tables import by_rank, where
 from ..ranks.exits import OF_RUNS
@@ -61,7 +62,7 @@ def write_notes(view: JobView, report: Report) -> list[str]:
         notes.append(texts.gap(gap.host, (gap.end_ns - gap.begin_ns) / 1e9, clock, gap.reason))
     notes += _claim_notes(view) + _restart_notes(view) + _missing_step_notes(view) + _alignment_notes(report)
     notes += [note for _, note in tag_notes(view)]
-    notes += [*view.machine_notes, *_caveat_notes(view)]
+    notes += [*machine_notes(view), *_caveat_notes(view)]
 
     ranks_of: dict[str, list[str]] = {}  # by how their steps were seen
     for number, facts in view.facts.items():
