@@ -6,7 +6,7 @@ row per part and sealing, not the samples.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -15,6 +15,18 @@ from ..records import NODE_RANK, Bools, Floats, Ints, Metric, MetricKind, Table,
 from .counters import as_float, groups
 
 KEYS = ("rank", "node", "start_ns", "instance")
+# Gauges that are masks of bits, whose mean says nothing: metric -> name of a bit -> the bit. Those of NVML
+# are its nvmlClocksEventReason... (nvml.h); hw_slowdown is set with hw_thermal and power_brake, too.
+MASKS: Mapping[str, Mapping[str, int]] = {
+    "throttle_reasons": {
+        "application_clocks": 0x02,
+        "power_cap": 0x04,
+        "hw_slowdown": 0x08,
+        "sw_thermal": 0x20,
+        "hw_thermal": 0x40,
+        "power_brake": 0x80,
+    }
+}
 
 
 class PartTotal(NamedTuple):
@@ -30,6 +42,7 @@ class PartTotal(NamedTuple):
     largest: float | None = None
     above: float | None = None  # of a gauge, the share of its samples that are above zero
     samples: int = 0  # of a gauge
+    shares: Mapping[str, float] | None = None  # of a mask, by name of a bit: of its samples those that had it
 
 
 def of_parts(samples: Table, whole_ranks: bool = False) -> Table:
@@ -51,7 +64,7 @@ def of_parts(samples: Table, whole_ranks: bool = False) -> Table:
 def summarise(samples: Table, metrics: Sequence[Metric]) -> Table:
     """One row per part: KEYS, begin_ns, end_ns, samples; per cumulative metric NAME.first, NAME.last and
     NAME.grown (the sum of its increases), and where it has gaps NAME.uncounted_ns and NAME.begins_uncounted;
-    per gauge NAME.sum, NAME.count, NAME.max and NAME.above.
+    per gauge NAME.sum, NAME.count, NAME.max and NAME.above, and of a mask NAME.has.BIT.
 
     samples: as `of_parts` gives them, any order. NaN: no reading.
     """
@@ -105,7 +118,13 @@ def _summary(metric: Metric, values: Floats) -> dict[str, float]:
         "count": float(len(values)),
         "max": float(values.max()) if some else np.nan,
         "above": float((values > 0).sum()),
+        **(_of_mask(metric.name, values) if metric.name in MASKS else {}),
     }
+
+
+def _of_mask(name: str, values: Floats) -> dict[str, float]:
+    masks = values.astype(np.int64)
+    return {f"has.{bit}": float(np.count_nonzero(masks & mask)) for bit, mask in MASKS[name].items()}
 
 
 def totals(table: Table, metrics: Sequence[Metric]) -> list[PartTotal]:
@@ -147,6 +166,8 @@ def _total(part: Table, metric: Metric) -> PartTotal | None:
         count = np.nansum(part[f"{metric.name}.count"])
         if not count:
             return None
+        if metric.name in MASKS:
+            return base._replace(samples=int(count), shares=_shares(part, metric.name))
         mean = float(np.nansum(part[f"{metric.name}.sum"]) / count)
         # Rows of an older server lack it.
         above = float(np.sum(part.get(f"{metric.name}.above", np.nan)) / count)
@@ -155,6 +176,17 @@ def _total(part: Table, metric: Metric) -> PartTotal | None:
             mean=mean, largest=largest, above=None if np.isnan(above) else above, samples=int(count)
         )
     return None
+
+
+def _shares(part: Table, name: str) -> dict[str, float]:
+    """Of a mask; nothing of rows of an older server."""
+    found = {}
+    for bit in MASKS[name]:
+        had = part.get(f"{name}.has.{bit}", np.full(rows(part), np.nan))
+        count = part[f"{name}.count"][~np.isnan(had)].sum()
+        if count:
+            found[bit] = float(np.nansum(had) / count)
+    return found
 
 
 def _uncounted_s(part: Table, name: str) -> float:

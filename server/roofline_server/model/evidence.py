@@ -139,6 +139,7 @@ class GpuEvidence(NamedTuple):
     tensor: float | None  # in which its tensor cores worked
     bytes_per_second: float | None  # of one GPU's memory
     copied_per_second: float | None = None  # bytes from the host to one GPU
+    gpus: int = 1  # the most that it used at once
 
 
 class CounterEvidence(NamedTuple):
@@ -195,6 +196,9 @@ class RankEvidence(NamedTuple):
     cpu_wait: CounterEvidence | None = None  # ns that its threads waited for a CPU, summed over them
     uses_gpu: bool = False  # it computes on GPUs, whether or not anybody counted its kernels
     gpus: GpuEvidence | None = None
+    # What its CPUs counted beside the GPUs that it computes on: no work to place under a roof, or to divide
+    # by joules. Such a rank has no `counted_flops`.
+    cpu_flops: CountedFlops | None = None
 
 
 def reason_of(ranks: Sequence[RankEvidence], kind: str, default: str) -> str:

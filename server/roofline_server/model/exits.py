@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 RUNNING, EXITED, SILENT = "running", "exited", "silent"
 FINISHED, FAILED, ENDED = "finished", "failed", "ended"
+UNHARMED = ("COMPLETED", "CANCELLED", "REQUEUED", "PREEMPTED")  # Slurm's states of jobs that did not fail
 TERMINATED = (-15, 128 + 15)  # by SIGTERM; as a shell reports it
 TOGETHER_NS = 2_000_000_000  # an agent may see the ends of processes in another order
 

@@ -9,6 +9,7 @@ ENOUGH_THREADS = 0.75  # of the CPUs: fewer threads leave some of them idle
 SMALL_KERNEL_S = 50e-6  # mean time of kernels whose start counts
 UNPINNED_BYTES_PER_SECOND = 5e9  # that a copy from memory which is not pinned reaches: 38 MB took 7 ms (H100)
 COPYING = 0.25  # of the time in which a GPU is idle
+IN_TURNS = 0.3  # of the time
 LITTLE_TENSOR = 0.2  # of the time: tensor cores do little of what they could
 NARROW = 0.3  # share of FLOPs in narrow vectors that matters
 AT_ROOF = 0.8  # of its part of the roof: what computes as fast gains little on this machine
@@ -42,7 +43,9 @@ class Case(NamedTuple):
     widest: int | None = None  # bits
     kernel_s: float | None = None  # mean time of a kernel
     on_gpu: bool = False
+    gpus: int = 1  # that one rank uses, the most
     gpu_busy: float | None = None  # share of the time in which the busiest GPU computed
+    held_clock: str = ""  # what held the clock of a GPU down, and for how long
     tensor: float | None = None  # in which its tensor cores did
     copied: float | None = None  # bytes/s from the host to it
 
@@ -147,6 +150,12 @@ def waits_for_copies(case: Case) -> bool:
     """Whether copies from ordinary memory may explain a good part of the time in which a GPU is idle."""
     idle = 1 - (case.gpu_busy or 0.0)
     return case.copied is not None and case.copied / UNPINNED_BYTES_PER_SECOND >= COPYING * idle
+
+
+def may_work_in_turns(case: Case) -> bool:
+    """Whether it is so if the GPUs of a rank are idle for much of the time, each while others are busy."""
+    busy = case.gpu_busy or 0.0
+    return min(1.0, case.gpus * busy) - busy >= IN_TURNS
 
 
 def has_idle_tensor_cores(case: Case) -> bool:

@@ -33,6 +33,7 @@ from .advice_cases import (
     is_memory_bound,
     is_merged,
     may_be_tuned,
+    may_work_in_turns,
     of_some_ranks,
     shares_its_node,
     shares_with_others,
@@ -236,6 +237,21 @@ ADVICE: tuple[Advice, ...] = (
         "Wang et al., Time-Based Roofline for Deep Learning Performance Analysis (2020)",
     ),
     Advice(
+        ("slower", "compute"),
+        "look at the cooling and the power supply of the GPU: nvidia-smi -q -d PERFORMANCE,TEMPERATURE,POWER",
+        "NVIDIA, NVML API Reference Guide: nvmlClocksEventReasons",
+        "{held_clock}",
+        lambda case: bool(case.held_clock),
+    ),
+    Advice(
+        ("compute",),
+        'do the GPUs of a rank work in turns (layers spread over them, device_map="auto")? Use a rank per '
+        "GPU (FSDP), or a pipeline of micro-batches",
+        "Huang et al., GPipe (2019); PyTorch documentation, Pipeline Parallelism",
+        "each of the {gpus} GPUs of a rank computes {busy} of the time",
+        may_work_in_turns,
+    ),
+    Advice(
         ("compute",),
         'tensor cores: torch.set_float32_matmul_precision("high") (TF32), torch.autocast("cuda", '
         "torch.bfloat16)",
@@ -296,7 +312,7 @@ ADVICE: tuple[Advice, ...] = (
         OURS,
     ),
     Advice(
-        ("busy_alone", "between"),
+        ("busy_alone", "between", "beside"),
         "roofline-client timeline --job {job} -o timeline.json.gz shows when; move it off the training "
         "thread",
         OURS,

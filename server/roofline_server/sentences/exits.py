@@ -5,7 +5,6 @@ from __future__ import annotations
 from .wording import many
 
 RUNNING = "running"
-FAILED = "failed"  # how the state of a job begins that did
 NOTHING_KNOWN = "ended (exit codes not known)"
 RECORDED = "recorded"  # of files: no process was watched
 MEMORY = " (out of memory?)"  # the commonest reason for a SIGKILL that nobody sent
@@ -30,7 +29,7 @@ def silent(clock: str, last_step: int | None = None) -> str:
 
 def failed(rank: str, words: str, others: int) -> str:
     """words: of `exited`; others: how many more ranks failed."""
-    return f"{FAILED}: {rank} {words}{_more(others)}"
+    return f"failed: {rank} {words}{_more(others)}"
 
 
 def running_without(rank: str, words: str, others: int) -> str:
@@ -45,7 +44,7 @@ def finished(unknown: int) -> str:
 
 def launcher_failed(words: str) -> str:
     """words: of `exited`."""
-    return f"{FAILED}: the launcher of its ranks {words}"
+    return f"failed: the launcher of its ranks {words}"
 
 
 def started_again(state: str, rank: str, words: str) -> str:
@@ -53,12 +52,13 @@ def started_again(state: str, rank: str, words: str) -> str:
     return f"{state}, started again after {rank} {words}"
 
 
-def by_slurm(state: str, code: str) -> str:
+def by_slurm(state: str, code: str, has_failed: bool) -> str:
     """state: COMPLETED, FAILED, TIMEOUT, ...; code: "3", of a signal "0:15"; "": not known."""
     if state == "COMPLETED":
         return finished(0)
-    end = "ended" if state in ("CANCELLED", "REQUEUED", "PREEMPTED") else FAILED
-    return f"{end}: Slurm says {state}" + (f" (exit {code})" if end == FAILED and code else "")
+    if has_failed:
+        return f"failed: Slurm says {state}" + (f" (exit {code})" if code else "")
+    return f"ended: Slurm says {state}"
 
 
 def _after(last_step: int | None) -> str:

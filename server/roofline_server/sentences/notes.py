@@ -177,6 +177,27 @@ def slowed(interval: str, hosts: Sequence[str], times: Sequence[str], more: int,
     return f"{listed(hosts)} sampled every {interval} {_from(times, more)}: {why}"
 
 
+_HELD_BY: Mapping[str, str] = {
+    "hw_thermal": "heat (hardware thermal slowdown)",
+    "sw_thermal": "heat (software thermal slowdown)",
+    "power_brake": "an external power brake",
+    "hw_slowdown": "a hardware slowdown (heat or power)",
+}
+
+
+def held_clock(rank: str, gpu: str, shares: Mapping[str, float]) -> str:
+    """shares: by what held its clock down, of the time."""
+    reasons = [f"{_HELD_BY[reason]} for {share:.0%} of the time" for reason, share in shares.items()]
+    return f"the clock of {gpu} of {rank} was held down by {' and by '.join(reasons)}"
+
+
+def held_clocks(worst: str, more: int) -> str:
+    """worst: of `held_clock`; more: other GPUs of which it is so."""
+    others = f", those of {many(more, 'other GPU')} too" if more else ""
+    what = "look at its cooling and power supply: nvidia-smi -q -d PERFORMANCE,TEMPERATURE,POWER"
+    return f"{worst}{others}: {what}"
+
+
 def _from(times: Sequence[str], more: int) -> str:
     others = f" and {many(more, 'more time')}" if more else ""
     return f"from {', '.join(times)}{others}"

@@ -62,6 +62,10 @@ NO_BYTES = "no bytes that it moved were counted"
 TOOK_NO_TIME = "it took no time"
 LIBRARIES_IDLE = "no oneDNN or MKL kernels ran here"
 NOT_WRAPPED = "not started by `roofline-agent run`: no kernels"
+GPU_NOT_RECORDED = (
+    "nothing recorded the kernels of its GPU: `roofline-agent run --ncu` or `--trace`, or `roofline-client "
+    "trace`, does"
+)
 NO_SAMPLED_STEP = (
     "kernels are recorded in a sample of steps, and no such step was seen; `run --kernels all` records all"
 )

@@ -134,6 +134,13 @@ def several_gpus(gpus: int) -> str:
     return f"its counters are on {gpus} GPUs, which are taken to share its work"
 
 
+def part_of_gpu(visible: str) -> str:
+    return (
+        f"it computes on a part of a GPU (MIG), {visible}: what parts can do is not measured, and the "
+        "ceilings of a whole GPU are not theirs"
+    )
+
+
 def visible_gpu(device: str) -> str:
     return (
         f"{device} by CUDA_VISIBLE_DEVICES, which counts from 0 where a job sees only its own GPUs (Slurm's "

@@ -129,7 +129,7 @@ def kernels_outside(kernels: int) -> str:
 
 
 def _nothing_found(what: str) -> str:
-    return f"no {what}; start ranks with `roofline-agent run -- CMD`"
+    return f"no {what}; start ranks with `roofline-agent run -- CMD`, on GPUs with --ncu or --trace"
 
 
 NO_KERNELS = _nothing_found("kernels were recorded")

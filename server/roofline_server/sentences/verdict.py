@@ -93,6 +93,7 @@ _WHY: Mapping[str, str] = {
     "few_stretches": "seen only once or twice",
     "waits_in_kernels": "GPUs that wait for each other look busy",
     "ranks_unseen": "some ranks were not seen",
+    "gpus_in_turns": "whether the GPUs of a rank compute at once or in turns is not known",
     "more_is_lost": "most of the lost time has another cause",
 }
 
@@ -279,9 +280,11 @@ def under_roof(role: str, share: float, parts: float, precision: str, side: str)
     return f"{role} at {reached} of {roof}, on its {side} side"
 
 
-def gpu_use(role: str, busy: float, of_bandwidth: float | None, tensor: float | None) -> str:
-    """Shares of the time of steps, and of the measured bandwidth of the GPU's memory."""
+def gpu_use(role: str, busy: float, of_bandwidth: float | None, tensor: float | None, gpus: int = 1) -> str:
+    """Shares of the time of steps, and of the measured bandwidth of the GPU's memory. gpus: of a rank."""
     found = [f"{role}: GPU busy {busy:.0%} of the time"]
+    if gpus > 1:
+        found = [f"{role}: {gpus} GPUs a rank, each busy {busy:.0%} of the time (mean)"]
     if of_bandwidth is not None:
         found.append(f"its memory at {of_bandwidth:.0%} of the measured bandwidth")
     if tensor is not None:

@@ -26,6 +26,7 @@ from ..records import (
     rows,
     take,
 )
+from .catalog.machine_versions import MachineNote
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -48,7 +49,7 @@ class _Fields(NamedTuple):
     settled: Mapping[int, float] = {}  # node -> how far wrong its times in stored step windows can be, ns
     tags: Mapping[str, str] = {}
     between: Table = {}  # noqa: RUF012 - never written to; spans of ranks that are no part of any step
-    machine_notes: Sequence[str] = ()  # what the user must know about `machines`
+    machine_notes: Sequence[MachineNote] = ()  # what the user must know about `machines`
     removed: Removed | None = None  # what retention removed
     damaged: Mapping[str, int] = {}  # files of the job that cannot be read, and the rows that were in them
 

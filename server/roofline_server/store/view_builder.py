@@ -214,7 +214,7 @@ class ViewBuilder:
                 settled=self._clocks.settled(job),
                 tags=self.tags_of(job),
                 between=on_server_clock(between, clocks),
-                machine_notes=list(dict.fromkeys(use.note for use in used.values() if use.note)),
+                machine_notes=list(dict.fromkeys(note for use in used.values() for note in use.notes)),
                 removed=removed,
                 damaged=self._reader.damaged_of(snapshot.segments),
             )

@@ -56,6 +56,33 @@ def test_each_part_is_counted_apart() -> None:
     assert (found["eth0", "load"].mean, found["eth0", "load"].largest) == (2, 3)
 
 
+def test_mask_of_bits_has_the_share_of_each_and_no_mean() -> None:
+    """0x04 and 0x48 in turn are never 0x26."""
+    reasons = metric("throttle_reasons", GAUGE)
+    samples = sampled(*(("gpu 0", at, 0, 0) for at in range(8)))
+    samples["throttle_reasons"] = np.array([0x04, 0x48, 0x04, 0x48, ABSENT, 0, 0, 0], np.int64)
+    halves = [summarise(take(samples, np.arange(8) // 4 == half), [reasons]) for half in (0, 1)]
+    (total,) = totals(concatenate(halves), [reasons])
+    assert (total.mean, total.largest, total.samples) == (None, None, 7)
+    assert total.shares is not None
+    assert {bit: round(7 * share) for bit, share in total.shares.items() if share} == {
+        "power_cap": 2,
+        "hw_slowdown": 2,
+        "hw_thermal": 2,
+    }
+
+
+def test_mask_that_an_older_server_summed_up_has_no_shares() -> None:
+    reasons = metric("throttle_reasons", GAUGE)
+    samples = sampled(("gpu 0", 0, 0, 0)) | {"throttle_reasons": np.array([4], np.int64)}
+    old = {name: column for name, column in summarise(samples, [reasons]).items() if ".has." not in name}
+    (total,) = totals(old, [reasons])
+    assert (total.mean, total.shares) == (None, {})
+    later = sampled(("gpu 0", 9, 0, 0)) | {"throttle_reasons": np.array([0x20], np.int64)}
+    (total,) = totals(concatenate([old, summarise(later, [reasons])]), [reasons])
+    assert total.shares is not None and total.shares["sw_thermal"] == 1
+
+
 def test_counter_that_begins_anew_loses_nothing_it_had_counted() -> None:
     samples = sampled(("a", 0, 100, 0), ("a", 1, 150, 0), ("a", 2, 10, 0), ("a", 3, 30, 0))
     assert by_part(totals(summarise(samples, [SENT]), [SENT]))["a", "sent"].grown == 70

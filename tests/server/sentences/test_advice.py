@@ -74,6 +74,11 @@ SITUATIONS: dict[str, tuple[Case, str]] = {
         Case("compute", frameworks=frozenset({"torch"}), on_gpu=True, tensor=0.08),
         "TF32",
     ),
+    "GPUs in turns": (Case("compute", on_gpu=True, gpus=4, gpu_busy=0.25), "work in turns"),
+    "GPU that is too hot": (
+        Case("slower", ranks=("ddp:1",), on_gpu=True, held_clock="it is hot"),
+        "nvidia-smi -q",
+    ),
     "kernels of a GPU": (Case("compute", on_gpu=True, tensor=0.6), "--ncu"),
     "gc": (Case("gc"), "gc.freeze()"),
     "other processes": (

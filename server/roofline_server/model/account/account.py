@@ -28,8 +28,8 @@ CELLS = 1 << 15  # steps x ranks that are looked at together: their columns stay
 # Columns of signals that accounts are made of, (steps,) of each rank.
 FIRST_OF_STEPS = RankSignals._fields.index("duration")
 DIVIDED_BY = (
-    *("duration", "input", "held", "kernels", "traced", "run", "delay", "input_run", "input_delay"),
-    *("held_run", "held_delay", "gc", "faults", "blocks", "threads_run", "threads_delay"),
+    *("duration", "input", "held", "kernels", "kernels_most", "traced", "run", "delay", "input_run"),
+    *("input_delay", "held_run", "held_delay", "gc", "faults", "blocks", "threads_run", "threads_delay"),
     *("busiest_run", "busiest_delay", "stopped", "throttled"),
 )
 LEAST_MEASURED = 5  # steps whose main thread was measured; fewer do not speak for the others
@@ -117,20 +117,34 @@ def _ledger(signals: RankSignals) -> Ledger:
     ledger = Ledger(or_zero(duration))
     if signals.on_gpu and signals.kernels is not None:
         # First: what a GPU computes meanwhile is lost neither to input nor to the host. Kernels of NCCL spin.
-        ledger.take("compute|transfer" if signals.on_gpu_meets else "compute", signals.kernels, ESTIMATED)
+        ledger.take(_on_gpu(signals), signals.kernels, ESTIMATED)
     if signals.held is not None:
         ledger.take(HELD, signals.held, ESTIMATED if signals.barrier == "kernels" else MEASURED)
     measured = measured_of(signals)
     if same(np.count_nonzero(measured, axis=-1) < LEAST_MEASURED):
         _input(ledger, signals, None)
+        _perhaps_on_gpus(ledger, signals)
         by_threads(ledger, signals)
     else:
         _input(ledger, signals, signals.input_delay)
+        _perhaps_on_gpus(ledger, signals)
         by_main_thread(ledger, signals, measured)
     move_stops(ledger, signals)
     if same((ledger.left > 0).any(axis=-1)) or not ledger.parts:
         ledger.take("other", ledger.left.copy())
     return ledger
+
+
+def _on_gpu(signals: RankSignals) -> str:
+    return "compute|transfer" if signals.on_gpu_meets else "compute"
+
+
+def _perhaps_on_gpus(ledger: Ledger, signals: RankSignals) -> None:
+    """Time in which one of several GPUs was busy if they work in turns, and none if they do at once."""
+    if signals.kernels_most is not None and signals.kernels is not None:
+        part = f"{_on_gpu(signals)}|host"
+        part = part if signals.input is not None else f"input|{part}"
+        ledger.take(part, signals.kernels_most - signals.kernels, ESTIMATED)
 
 
 def _account(

@@ -21,6 +21,7 @@ class _SignalColumns(NamedTuple):
     input: Floats | None = None  # the training thread waited for its next batch
     held: Floats | None = None  # it was blocked in collectives
     kernels: Floats | None = None  # some kernel ran (of sampled steps, else of their like)
+    kernels_most: Floats | None = None  # the same, if several GPUs, of which it is the mean, work in turns
     traced: Bools | None = None  # steps whose kernels were recorded; None: all where `kernels` is known
     on_gpu: bool = False  # it computes on GPUs; `kernels` is the time in which one of them was busy
     on_gpu_meets: bool = False  # its collectives run there too, so that they are part of that time

@@ -83,6 +83,15 @@ def may_wait_unseen(signals: Sequence[RankSignals]) -> bool:
     return unseen and not elsewhere and all(map(_others_rest, signals))
 
 
+def may_be_idle(signals: Sequence[RankSignals]) -> bool:
+    """Whether much of the steps is time in which all GPUs of a rank are idle, unless they work in turns."""
+    return any(
+        one.kernels_most is not None
+        and mean_of(one.kernels_most) - mean_of(one.kernels) >= LEAST_IDLE * float(one.duration.mean())
+        for one in signals
+    )
+
+
 def _sees_its_waits(one: RankSignals, ranks: int) -> bool:
     """Whether waits for a GPU, for servers, for other ranks and for its own threads are known from sleep."""
     elsewhere = one.on_gpu or one.waits_for_servers or (ranks > 1 and one.held is None)

@@ -21,7 +21,7 @@ from ..barrier import Grid
 from ..intervals import ENOUGH_STEPS, LEAST_STEPS
 from . import busy_node, independent, synchronous
 from .by_need import by_need, with_sure_waits
-from .cause import ASLEEP, LEAST_ASLEEP, Cause, may_wait_unseen, parts_of_all
+from .cause import ASLEEP, LEAST_ASLEEP, Cause, may_be_idle, may_wait_unseen, parts_of_all
 from .kinds import OF_CONTENTION
 from .synchronous import Several
 
@@ -55,7 +55,7 @@ class Conclusion(NamedTuple):
     lost: float  # s a step that ranks wait for each other
     confidence: str  # high, low
     # Of low: few_steps, replay_differs, unattributed, passing, more_is_lost, uneven, waits_in_kernels,
-    # waits_unseen, ranks_unseen.
+    # waits_unseen, ranks_unseen, gpus_in_turns.
     why: tuple[str, ...]
     whole: bool = False  # `step` has what lies between two steps, too: some rank does much there
     several: Several | None = None  # of unclear: ranks that are late for different reasons
@@ -191,6 +191,8 @@ def _conclusion(
         low_confidence.append("waits_unseen")
     elif bound is not None and bound.part == "other" and bound.share > NOT_EXPLAINED:
         kind = "unknown"
+    elif may_be_idle(signals):
+        low_confidence.append("gpus_in_turns")
     confidence = "low" if low_confidence else "high"
     return Conclusion(kind, bottleneck, also, bound, steps, step, lost, confidence, tuple(low_confidence))
 

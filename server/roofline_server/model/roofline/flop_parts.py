@@ -12,9 +12,11 @@ from roofline.phrases import NOT_TOLD
 
 from ...sentences import breakdowns as texts
 from ...sentences.reasons import NO_KERNELS_NO_COUNTER, NOT_WATCHED
+from ...sentences.wording import joined
 from ..evidence import RankEvidence, reason_of
 from .compose import Column, Part, absent, of_counters, parted, per_step, sampled, watched
 from .rates import coverage_of
+from .work import by_hardware
 
 MATRIX_UNIT, UNKNOWN = 0, -1  # in the place of bits
 # What oneDNN calls an instruction set in the name of an implementation -> bits of its widest vectors.
@@ -45,7 +47,9 @@ def by_width(
     """
     counted = _counted(ranks)
     if counted:
-        return _parts(counted, _counted_value(ranks, scope), widest)
+        # Wider vectors of CPUs help nobody whose work is that of a GPU.
+        of_work = any(r.counted_flops is not None for r in ranks)
+        return _parts(counted, _counted_value(ranks, scope), widest if of_work else {})
     flops: dict[tuple[str, int], float] = {}
     for kind in executed:
         key = kind.precision, width_of(kind.implementation)
@@ -98,7 +102,7 @@ def width_of(implementation: str) -> int:
 
 def _counted(ranks: Sequence[RankEvidence]) -> dict[tuple[str, int], float]:
     """FLOPs a step by precision and bits, as hardware counters counted them."""
-    known = [r.counted_flops for r in ranks if r.counted_flops is not None]
+    _, known, _ = by_hardware(ranks)
     per_rank = of_counters([k.counter for k in known], ranks)
     whole = sum(sum(k.by.values()) for k in known)
     if per_rank is None or not whole:
@@ -124,10 +128,11 @@ def _precision_and_bits(event: str) -> tuple[str, int]:
 
 def _counted_value(ranks: Sequence[RankEvidence], scope: Scope) -> Value:
     """What holds for every number that hardware counted; without a number."""
-    known = [r.counted_flops for r in ranks if r.counted_flops is not None]
+    _, known, whose = by_hardware(ranks)
     origin = Provenance.ESTIMATED if any(k.estimated for k in known) else Provenance.MEASURED
     how = texts.NO_AMX if any(k.amx_busy for k in known) else ""
-    return Value(None, "FLOP", origin, scope, coverage_of([k.counter for k in known], ranks), how)
+    share = coverage_of([k.counter for k in known], ranks)
+    return Value(None, "FLOP", origin, scope, share, joined(whose, how))
 
 
 def _counted_by_precision(ranks: Sequence[RankEvidence], scope: Scope) -> list[Part]:

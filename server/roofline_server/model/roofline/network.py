@@ -22,7 +22,7 @@ from ...sentences.wording import joined
 from ..collectives import moved_by
 from ..evidence import RankEvidence, reason_of
 from .roofs import NETWORK, Limits
-from .work import mean_flops
+from .work import mean_flops, or_counted
 
 LEAST_SHARE = 0.5  # of the collectives' bytes that TCP must have carried to be what carried them
 # The same where TCP's bytes are known by peer and no port for RDMA was seen to carry more: then what a ring
@@ -123,9 +123,7 @@ def intensity(
     """FLOP per byte communicated. moved: of `communicated`."""
     flops = mean_flops(ranks, values)
     if moved.unit == "byte/s":
-        flops = values["flops_per_second"]
-        if flops.value is None and values["flops_per_second.measured"].value is not None:
-            flops = values["flops_per_second.measured"]
+        flops = or_counted(ranks, values["flops_per_second"], values["flops_per_second.measured"])
     if flops.value is None:
         return Value(None, "FLOP/byte", reason=flops.reason)
     if moved.value is None:

@@ -108,8 +108,8 @@ def _shared(
 
 
 def on_gpu(rank: RankEvidence) -> bool:
-    """Whether its kernels ran on a GPU, at least some."""
-    return rank.kernels is not None and (rank.kernels.on_gpu or rank.uses_gpu)
+    """Whether it computes on a GPU, at least in part."""
+    return rank.uses_gpu or (rank.kernels is not None and rank.kernels.on_gpu)
 
 
 def over(ranks: Sequence[RankEvidence], values: Mapping[str, Value], counter: Counter) -> Over:

@@ -22,7 +22,7 @@ from .resources import resources
 from .roofs import MINIMUM, Limits, main_memory
 from .shares import is_bound, of_nodes
 from .shares import on_gpu as computes_on_gpu
-from .work import counted_flops, work
+from .work import counted_flops, or_counted, work
 
 
 def summarize(
@@ -70,9 +70,7 @@ def placed(ranks: Sequence[RankEvidence], values: Mapping[str, Value]) -> tuple[
     those that hardware counted. Cache misses leave out what was prefetched: they go before the bytes of
     tensors only where they are more.
     """
-    reached = values["flops_per_second"]
-    if reached.value is None and values["flops_per_second.measured"].value is not None:
-        reached = values["flops_per_second.measured"]
+    reached = or_counted(ranks, values["flops_per_second"], values["flops_per_second.measured"])
     counted, least = values["intensity.dram"], values["intensity.minimum"]
     if counted.value is None:
         return MINIMUM, least, reached
@@ -82,5 +80,5 @@ def placed(ranks: Sequence[RankEvidence], values: Mapping[str, Value]) -> tuple[
 
 
 def on_gpu(ranks: Sequence[RankEvidence]) -> bool:
-    """Whether some of their kernels ran on a GPU."""
+    """Whether some of them compute on a GPU."""
     return any(map(computes_on_gpu, ranks))

@@ -12,7 +12,7 @@ from ...records import Ints
 from ...sentences import origins, reasons
 from ...sentences.points import no_bytes_of
 from ...sentences.wording import joined
-from ..evidence import NS, KernelEvidence, RankEvidence, reason_of, total_of
+from ..evidence import NS, CountedFlops, KernelEvidence, RankEvidence, reason_of, total_of
 from .compose import sampled, watched
 from .rates import apart, counter_rate, coverage_of, mean, median, per_window, pool, rate, ratio
 
@@ -127,21 +127,35 @@ def mean_flops(ranks: Sequence[RankEvidence], values: Mapping[str, Value]) -> Va
     """
     found = values["flops_per_step"]
     if found.value is None:
-        counted = values["flops_per_step.measured"]
-        return found if counted.value is None else counted
+        return or_counted(ranks, found, values["flops_per_step.measured"])
     known = [r.kernels for r in ranks if r.kernels is not None and len(r.steps.step) and r.kernels.has_flops]
     return found._replace(value=mean(_in_watched_windows(known, "flops"), 1))
 
 
+def or_counted(ranks: Sequence[RankEvidence], recorded: Value, counted: Value) -> Value:
+    """FLOPs of recorded kernels, else those that hardware counted, where they are the work of any rank."""
+    if recorded.value is not None or counted.value is None or all(r.counted_flops is None for r in ranks):
+        return recorded
+    return counted
+
+
+def by_hardware(ranks: Sequence[RankEvidence]) -> tuple[list[RankEvidence], list[CountedFlops], str]:
+    """Ranks of which hardware counted FLOPs, what it counted, and a note; where they are the work of none of
+    these ranks, those of the CPUs of ranks on GPUs."""
+    work = [(r, r.counted_flops) for r in ranks if r.counted_flops is not None]
+    known = work or [(r, r.cpu_flops) for r in ranks if r.cpu_flops is not None]
+    return [r for r, _ in known], [k for _, k in known], origins.OF_CPUS if known and not work else ""
+
+
 def counted_flops(ranks: Sequence[RankEvidence], scope: Scope) -> dict[str, Value]:
     """FLOPs by hardware counters; coverage: of steps, times the share of time the events really counted."""
-    known = [r.counted_flops for r in ranks if r.counted_flops is not None]
+    counting, known, whose = by_hardware(ranks)
     counters = [k.counter for k in known]
     missing = reason_of(ranks, "perf", reasons.NO_FLOPS_COUNTER)
     # Two values of one measurement: their origin, coverage and notes are found together.
     share = coverage_of(counters, ranks)
     shares = [k.coverage for k in known if k.coverage is not None]
-    notes = [origins.AMX_NOT_COUNTED] if any(k.amx_busy for k in known) else []
+    notes = [whose, origins.AMX_NOT_COUNTED if any(k.amx_busy for k in known) else ""]
     if shares:
         share = min(shares) if share is None else share * min(shares)
         if min(shares) < ALL_COUNTED:
@@ -151,8 +165,9 @@ def counted_flops(ranks: Sequence[RankEvidence], scope: Scope) -> dict[str, Valu
     stepping = any(len(r.steps.step) for r in ranks)
     no_steps = reasons.NO_STEPS if counters and not stepping else missing
     per_step = per_window(counters, ranks, 1) if stepping else None
-    per_second = counter_rate(ranks, lambda r: r.counted_flops and r.counted_flops.counter, 1)
-    at_different_times = apart([r for r in ranks if r.counted_flops is not None])
+    counter_of = {r.key: k.counter for r, k in zip(counting, known, strict=True)}
+    per_second = counter_rate(ranks, lambda r: counter_of.get(r.key), 1)
+    at_different_times = apart(counting)
     return {
         "flops_per_step.measured": value(per_step, "FLOP", origin, scope, share, joined(*notes), no_steps),
         "flops_per_second.measured": value(

@@ -7,10 +7,9 @@ from collections.abc import Iterable, Mapping
 
 from ...model.evidence import RankEvidence
 from ...model.roofline.roofs import Limits
-from ...model.roofline.shares import on_gpu
 from ...store.view import JobView
 from ..evidence.training import training_ranks
-from .places import places, places_of
+from .places import places
 
 Contention = Mapping[tuple[str, str | None], int]  # ranks by host and device
 
@@ -23,9 +22,6 @@ def contention(view: JobView, ranks: Mapping[int, RankEvidence]) -> Contention:
         if recorded or rank.counted_flops is not None:
             computing[number] = rank
     found = [place for mine in places(view, computing or ranks).values() for place in mine]
-    for number, rank in (computing or ranks).items():
-        if rank.uses_gpu and not on_gpu(rank):  # what it does there was not recorded
-            found += places_of(view, number, rank.host, gpu=True)
     return Counter((place.host, place.device) for place in found)
 
 

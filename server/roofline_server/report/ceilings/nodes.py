@@ -8,9 +8,10 @@ from roofline.answers.machines import Ceiling
 from roofline.answers.values import Provenance
 
 from ...records import Machine
-from ...store.catalog.machine_versions import is_of
+from ...sentences import ceilings as texts
+from ...store.catalog.machine_versions import LateCeilings, MachineNote
 from ...store.view import JobView, once
-from ..ranks.members import extent, nodes_of
+from ..ranks.members import nodes_of
 
 ROOFING = ("compute", "memory")  # kinds that calibrate measures; the network is measured at another time
 
@@ -59,7 +60,25 @@ def cpus_of(view: JobView, host: str) -> int:
 
 def late_notes(view: JobView, kinds: Collection[str]) -> list[str]:
     """The words on the job's machines, without those on ceilings of other kinds that came late."""
-    mine = [c for host in hosts(view) for c in ceilings(view, host) if c.kind in kinds]
-    begin_ns, _ = extent(view)
-    late = any(not c.time_ns or c.time_ns > begin_ns for c in mine)
-    return [note for note in view.machine_notes if is_of(note, {c.name for c in mine}, late)]
+    return [_words(note) for note in view.machine_notes if _is_of(note, kinds)]
+
+
+def machine_notes(view: JobView) -> list[str]:
+    """What to know about the job's machines."""
+    return [_words(note) for note in view.machine_notes]
+
+
+def _is_of(note: MachineNote, kinds: Collection[str]) -> bool:
+    return not isinstance(note, LateCeilings) or note.are_all or any(c.kind in kinds for c in note.ceilings)
+
+
+def _words(note: MachineNote) -> str:
+    if not isinstance(note, LateCeilings):
+        return texts.changed(*note)
+    names = [] if note.are_all else [_name(ceiling) for ceiling in note.ceilings]
+    return texts.late(note.host, list(dict.fromkeys(names)), note.measured, note.after)
+
+
+def _name(ceiling: Ceiling) -> str:
+    peer = f"to {ceiling.peer}" if ceiling.peer else ""
+    return " ".join(filter(None, (ceiling.device, ceiling.name, peer)))

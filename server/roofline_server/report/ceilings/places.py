@@ -19,6 +19,8 @@ from .nodes import ROOFING, ceilings, devices
 ALIKE = 0.1  # GPUs whose measured ceilings differ by no more are one as good as the other
 GPU_SETS = ("gpu", "dcgm")  # counter sets whose parts are GPUs
 VISIBLE = "setting.CUDA_VISIBLE_DEVICES"
+PART_OF_GPU = "MIG-"  # how the UUID of a part begins (Multi-Instance GPU)
+PASSING = 0.1  # of the time on the GPU where a rank was longest: what is less is no place of work
 
 
 class Place(NamedTuple):
@@ -44,22 +46,34 @@ def places_of(view: JobView, number: int, host: str, gpu: bool) -> list[Place]:
     """All of a rank whose counters several GPUs carry."""
     if not gpu:
         return [Place(host, "")]
+    visible = view.facts.get(number, {}).get(VISIBLE, "")
+    if any(word.strip().upper().startswith(PART_OF_GPU) for word in visible.split(",")):
+        return [Place(host, None, texts.part_of_gpu(visible))]
     known = [device for device in devices(view, host) if device]
-    used = [gpu for gpu in _counting(view).get(number, ()) if gpu in known or not known]
-    if used:
+    # One without ceilings is not left out: what the rank did there is in no other GPU's roof.
+    if used := _counting(view).get(number, ()):
         note = texts.several_gpus(len(used)) if len(used) > 1 else ""
         return [Place(host, device, note) for device in sorted(used, key=lambda gpu: (len(gpu), gpu))]
     return [_place_without_counters(view, number, host, known)]
 
 
 @once
-def _counting(view: JobView) -> dict[int, set[str]]:
-    """rank -> the GPUs whose counters carry it."""
-    found: dict[int, set[str]] = {}
+def _counting(view: JobView) -> dict[int, list[str]]:
+    """rank -> the GPUs whose counters carry it, without those on which it hardly was: who loads a checkpoint
+    onto another GPU than its own is there for seconds."""
+    samples: dict[int, dict[str, float]] = {}  # of the gauge that has most
+    seconds: dict[int, dict[str, float]] = {}  # with the time between when it was there and came again
     for part in view.parts:
         if part.metric.counter_set in GPU_SETS and part.instance.startswith("gpu "):
-            found.setdefault(part.rank, set()).add(part.instance)
-    return found
+            for found, lasted in ((samples, part.samples), (seconds, part.seconds)):
+                mine = found.setdefault(part.rank, {})
+                mine[part.instance] = max(mine.get(part.instance, 0.0), lasted)
+    return {rank: _notable(mine if all(mine.values()) else seconds[rank]) for rank, mine in samples.items()}
+
+
+def _notable(lasted: Mapping[str, float]) -> list[str]:
+    least = PASSING * max(lasted.values())
+    return [gpu for gpu, much in lasted.items() if much >= least]
 
 
 @once

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from ...correlate.parts import PartTotal
 from ...model.evidence import NS, CounterEvidence, RankEvidence
 from ...sentences import origins
 from ...store.view import JobView
+from ..ranks.members import processes_of_ranks
 
 # Counter set and metric. DCGM counts energy too, but does not know which processes use a GPU.
 METRIC = ("gpu", "energy_joules")
@@ -16,16 +18,23 @@ METRIC = ("gpu", "energy_joules")
 
 def with_gpus(view: JobView, evidence: Mapping[int, RankEvidence]) -> dict[int, RankEvidence]:
     """This evidence with the energy of GPUs whose counters carry a rank: no other rank used them."""
-    by_gpu: dict[tuple[int, str], float] = {}  # mean power over the job, W, by rank and GPU
+    by_gpu: dict[int, dict[tuple[int, str], PartTotal]] = {}  # rank -> node and GPU -> what it used
     for part in view.parts:
         if part.rank not in view.ranks or (part.metric.counter_set, part.metric.name) != METRIC:
             continue
         if part.grown is not None and part.seconds > 0:
-            by_gpu.setdefault((part.rank, part.instance), part.grown / part.seconds)
-    power: dict[int, float] = {}
-    for (number, _), watts in by_gpu.items():
-        power[number] = power.get(number, 0.0) + watts
+            by_gpu.setdefault(part.rank, {}).setdefault((part.node, part.instance), part)
+    power = {number: _power(view, number, list(gpus.values())) for number, gpus in by_gpu.items()}
     return {n: _with_power(rank, power[n]) if n in power else rank for n, rank in evidence.items()}
+
+
+def _power(view: JobView, number: int, gpus: Sequence[PartTotal]) -> float:
+    """Mean power of all GPUs of a rank together, W: their joules over the time that it was on any. Who was on
+    one after the other lived for as long as on all of them; who was on all at once, for as long as on one."""
+    lives = [view.process_lifetimes[who] for who in processes_of_ranks(view).get(number, [])]
+    lived = sum(life.last_ns - life.first_ns for life in lives) / NS
+    every, longest = sum(gpu.seconds for gpu in gpus), max(gpu.seconds for gpu in gpus)
+    return sum(gpu.grown or 0.0 for gpu in gpus) / max(longest, min(every, lived))
 
 
 def _with_power(rank: RankEvidence, watts: float) -> RankEvidence:

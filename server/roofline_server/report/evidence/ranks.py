@@ -115,13 +115,15 @@ def evidence_of(
     uses_gpu = rows(on_gpus) > 0 or facts.get(DEVICE) == "cuda"
     if kernels is not None and not kernels.on_gpu and uses_gpu and JAX not in facts:
         kernels = None  # what its CPUs compute meanwhile is not the training's work; XLA's calls are
+    uses_gpu = uses_gpu or (kernels is not None and kernels.on_gpu)
+    counted = _counted_flops(perf, view.metrics.get("perf", ()))
     return RankEvidence(
         key=f"{key.role}:{key.index}",
         role=key.role,
         host=host_of(view, number),
         steps=steps,
         kernels=kernels,
-        counted_flops=_counted_flops(perf, view.metrics.get("perf", ())),
+        counted_flops=None if uses_gpu else counted,
         cpu_ns=_marked(view, "process", "cpu_ns", process),
         sent=_marked(view, "tcp", "tcp_sent_bytes", tcp),
         received=_marked(view, "tcp", "tcp_received_bytes", tcp),
@@ -132,11 +134,12 @@ def evidence_of(
         samples_per_step=samples,
         serving=serving,
         columns={} if serving else columns_of(steps, mine),
-        reasons=_reasons(view, number, perf),
+        reasons=_reasons(view, number, perf, uses_gpu),
         between=between,
         cpu_wait=counter(process, "cpu_wait_ns"),
-        uses_gpu=uses_gpu or (kernels is not None and kernels.on_gpu),
+        uses_gpu=uses_gpu,
         gpus=_gpu_evidence(on_gpus),
+        cpu_flops=counted if uses_gpu else None,
     )
 
 
@@ -268,6 +271,7 @@ def _gpu_evidence(table: Table) -> GpuEvidence | None:
         None if tensor is None else tensor / NS,
         None if moved is None else moved / gpus,
         None if copied is None else copied / gpus,
+        int(gpus),
     )
 
 
@@ -308,9 +312,9 @@ def _flop_counters(table: Table) -> list[str]:
     return [name for name in names if f"{name}.end" in table and not np.isnan(table[f"{name}.end"]).all()]
 
 
-def _reasons(view: JobView, number: int, perf: Table) -> dict[str, str]:
-    reasons = reasons_of(view, number)
-    if not read_zero(perf, _flop_counters(perf)):
+def _reasons(view: JobView, number: int, perf: Table, uses_gpu: bool) -> dict[str, str]:
+    reasons = reasons_of(view, number, uses_gpu)
+    if uses_gpu or not read_zero(perf, _flop_counters(perf)):
         return reasons
     flops = joined(reasons.get("flops", ""), texts.EVENTS_READ_ZERO)
     return reasons | {"perf": texts.EVENTS_READ_ZERO, "flops": flops}

@@ -28,8 +28,8 @@ HOOK = "hook."  # how the names of facts begin that are states of hooks
 HELD = {"process": "cpu", "tcp": "tcp", "kernels": "flops", "calls": "flops", "spans": "phases"}
 
 
-def reasons_of(view: JobView, number: int) -> dict[str, str]:
-    return _reported(view, number) | dict.fromkeys(unreadable(view), texts.UNREADABLE)
+def reasons_of(view: JobView, number: int, uses_gpu: bool = False) -> dict[str, str]:
+    return _reported(view, number, uses_gpu) | dict.fromkeys(unreadable(view), texts.UNREADABLE)
 
 
 def is_recorded(view: JobView, number: int) -> bool:
@@ -77,7 +77,7 @@ def unreadable(view: JobView) -> Sequence[str]:
     return sorted({kinds[name] for name in names & kinds.keys()})
 
 
-def _reported(view: JobView, number: int) -> dict[str, str]:
+def _reported(view: JobView, number: int, uses_gpu: bool) -> dict[str, str]:
     facts = view.facts.get(number, {})
     hooks = {name.removeprefix(HOOK): state for name, state in facts.items() if name.startswith(HOOK)}
     steps = {"steps": texts.no_step_marks(hooks, marks_refused(view, number), has_marked(view, number))}
@@ -88,6 +88,8 @@ def _reported(view: JobView, number: int) -> dict[str, str]:
         kinds = ("cpu", "tcp", "flops", "perf", "dram", "energy")
         return {"steps": texts.NO_STEPS_IN_FILES} | dict.fromkeys(kinds, texts.NOT_IN_FILES)
     nodes = tuple(sorted({who.node for who in processes}))
+    if uses_gpu:  # perf, or a wrapper for kernels of CPUs, would not help
+        return steps | _of_sources(view, nodes, "") | {"flops": texts.GPU_NOT_RECORDED}
     wrapped = number in _wrapped(view)
     flops = texts.LIBRARIES_IDLE if wrapped else texts.NOT_WRAPPED
     if not wrapped and SAMPLED in facts:

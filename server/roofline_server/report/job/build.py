@@ -120,6 +120,7 @@ def _with_verdict(
     """points: of roles, in the classic roofline."""
     evidence = gathered.evidence
     begin, end = extent(view)
+    ended = state_of(view, present.ends)
     # Roofs of every host, and of the GPUs that ranks computed on.
     used = {(limits.host, limits.device) for limits in of_ranks(view, evidence)}
     precisions = sorted({dominant_precision([rank]) for rank in evidence.values()})
@@ -146,7 +147,7 @@ def _with_verdict(
         verdicts=[],
         sources=[SourceReport(machine.host, list(machine.sources)) for machine in machines],
         cost=cost_of(view, evidence),
-        state=state_of(view, present.ends),
+        state=ended.words,
         exits=rank_exits(present.ends),
     )
     lines = [*places_under_roof(points), *(texts.gpu_use(*use) for use in gpu_use(view, evidence))]
@@ -168,7 +169,7 @@ def _with_verdict(
         left_out_of(view, steps),
         steps,
     )
-    return report._replace(verdict=advised(view, gathered, found))
+    return report._replace(verdict=advised(view, gathered, found, ended.has_failed))
 
 
 def _facts(view: JobView) -> list[Fact]:

@@ -16,6 +16,8 @@ from ...records import EventKind, Incarnation, Table, rows, take
 from ...sentences import notes as texts
 from ...sentences.rooflines import no_ceilings_of_host
 from ...store.view import JobView, once
+from ..ceilings.nodes import machine_notes
+from ..evidence.held_clocks import held_clocks
 from ..evidence.tables import by_rank, where
 from ..ranks.exits import OF_RUNS
 from ..ranks.members import host_of, name_of, nodes_of, on_clock
@@ -59,7 +61,7 @@ def write_notes(view: JobView, report: Report) -> list[str]:
         notes.append(texts.gap(gap.host, (gap.end_ns - gap.begin_ns) / 1e9, clock, gap.reason))
     notes += _claim_notes(view) + _restart_notes(view) + _missing_step_notes(view) + _alignment_notes(report)
     notes += [note for _, note in tag_notes(view)]
-    notes += [*view.machine_notes, *_caveat_notes(view)]
+    notes += [*machine_notes(view), *_caveat_notes(view)]
 
     ranks_of: dict[str, list[str]] = {}  # by how their steps were seen
     for number, facts in view.facts.items():
@@ -76,6 +78,7 @@ def write_notes(view: JobView, report: Report) -> list[str]:
     notes += _event_notes(view.events)
     of_nodes = {node: _events_during_job(view, node, table) for node, table in view.watched.items()}
     notes += slowed_notes(view, of_nodes)
+    notes += _held_clock_notes(view)
     for during in of_nodes.values():
         notes += _event_notes(during) + _identity_notes(during)
     notes += [no_ceilings_of_host(roof.host) for roof in report.roofs if not roof.ceilings]
@@ -95,6 +98,15 @@ def tag_notes(view: JobView) -> list[tuple[str, str]]:
         for tag, values in sorted(ranks_of.items())
         if len(values) > 1 and tag in view.tags and not tag.startswith(OF_RUNS)
     ]
+
+
+def _held_clock_notes(view: JobView) -> list[str]:
+    """The GPU that was held down most, and how many others were."""
+    held = held_clocks(view)
+    if not held:
+        return []
+    worst = max(held, key=lambda one: max(one.shares.values()))
+    return [texts.held_clocks(texts.held_clock(*worst), len(held) - 1)]
 
 
 def _claim_notes(view: JobView) -> list[str]:

@@ -26,6 +26,10 @@ def part_reports(view: JobView) -> list[PartReport]:
         provenance, scope = metric.provenance, metric.scope
         key = (view.machines[total.node].host, name, total.instance, metric.counter_set)
         values = found.setdefault(key, {})
+        if total.shares is not None:
+            for bit, share in total.shares.items():
+                values[f"{metric.name}.{bit}.mean"] = value(share, "1", provenance, scope)
+            continue
         if total.mean is not None:
             values[f"{metric.name}.mean"] = value(total.mean, metric.unit, provenance, scope)
             values[f"{metric.name}.max"] = value(total.largest, metric.unit, provenance, scope)

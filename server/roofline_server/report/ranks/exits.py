@@ -10,7 +10,18 @@ from typing import NamedTuple
 from roofline.answers.report import RankExit
 
 from ...clock import NodeClock
-from ...model.exits import ENDED, EXITED, FAILED, FINISHED, RUNNING, SILENT, TERMINATED, RankEnd, job_state
+from ...model.exits import (
+    ENDED,
+    EXITED,
+    FAILED,
+    FINISHED,
+    RUNNING,
+    SILENT,
+    TERMINATED,
+    UNHARMED,
+    RankEnd,
+    job_state,
+)
 from ...records import RECORDED, Incarnation, Lifetime
 from ...sentences import exits as texts
 from ...store.catalog.clocks import moment
@@ -101,26 +112,34 @@ def exit_codes(exits: Iterable[RankExit]) -> dict[str, str]:
     return {one.rank: _signal(-one.status) or str(one.status) for one in exits if one.status is not None}
 
 
-def state_of(view: JobView, ends: Sequence[RankEnd]) -> str:
-    """ "running", "finished (exit 0)", "failed: worker:1 exited with 3 after step 20". ends: see `rank_ends`.
+class JobEnd(NamedTuple):
+    """words: "running", "finished (exit 0)", "failed: worker:1 exited with 3 after step 20"."""
 
-    Where no rank is known to have failed, what Slurm says of the whole job counts.
-    """
+    words: str
+    has_failed: bool = False
+
+
+def state_of(view: JobView, ends: Sequence[RankEnd]) -> JobEnd:
+    """ends: see `rank_ends`. Where no rank is known to have failed, what Slurm says of the job counts."""
     if not ends:
-        return texts.RECORDED
+        return JobEnd(texts.RECORDED)
     state, first, others = job_state(ends)
     by_slurm = view.tags.get(SLURM_STATE, "")
     if by_slurm and state not in (RUNNING, FAILED):
-        return texts.by_slurm(by_slurm, view.tags.get(SLURM_EXIT, ""))
+        has_failed = by_slurm not in UNHARMED
+        return JobEnd(texts.by_slurm(by_slurm, view.tags.get(SLURM_EXIT, ""), has_failed), has_failed)
     launcher = view.tags.get(LAUNCHER_EXIT, "")
     if state == ENDED and launcher.removeprefix("-").isdecimal():
         status = int(launcher)
-        return texts.launcher_failed(_exited(status, None)) if status else texts.finished(0)
+        if not status:
+            return JobEnd(texts.finished(0))
+        return JobEnd(texts.launcher_failed(_exited(status, None)), has_failed=True)
     if state in (RUNNING, FINISHED, FAILED):
         words = _of_these(state, first, others)
         before = first_failure(view)
-        return texts.started_again(words, before.rank, _words(before)) if before else words
-    return _words(first) if first else texts.NOTHING_KNOWN
+        words = texts.started_again(words, before.rank, _words(before)) if before else words
+        return JobEnd(words, state == FAILED)
+    return JobEnd(_words(first) if first else texts.NOTHING_KNOWN)
 
 
 def _of_these(state: str, first: RankEnd | None, others: int) -> str:

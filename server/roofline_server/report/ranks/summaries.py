@@ -25,5 +25,5 @@ def summarize_job(view: JobView, now_ns: int) -> Job:
         hosts,
         is_running(view, now_ns),
         dict(view.tags),
-        state_of(view, rank_ends(view, now_ns)),
+        state_of(view, rank_ends(view, now_ns)).words,
     )

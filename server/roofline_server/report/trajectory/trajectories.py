@@ -25,6 +25,7 @@ from ...store.store import Store
 from ...store.view import JobView
 from ..about import about
 from ..ceilings.limits import of_ranks
+from ..ceilings.nodes import machine_notes
 from ..evidence.gathering import gather
 from ..evidence.ranks import NEEDED
 from ..job.notes import tag_notes
@@ -103,7 +104,7 @@ def _job(store: Store, name: str, asked: TrajectoryQuery) -> _JobOnPath | None:
     gathered = gather(view, asked.steps)
     evidence = gathered.evidence
     throughput = _job_throughput([r for r in evidence.values() if r.role != EVALUATOR], gathered.mode)
-    notes = [*view.machine_notes, *(note for tag, note in tag_notes(view) if tag == asked.over)]
+    notes = [*machine_notes(view), *(note for tag, note in tag_notes(view) if tag == asked.over)]
     if is_running(view, store.now_ns()):
         notes.append(texts.STILL_RUNS)
     readings: dict[str, Reading] = {}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Collection, Container, Iterable, Sequence
 
 from roofline.answers.values import Provenance, Scope, Value, value
 from roofline.answers.verdict import Finding, RankAccount, Verdict
@@ -14,11 +14,12 @@ from ...model.intervals import LEAST_STEPS
 from ...model.roofline.point_limits import widths_of
 from ...sentences import advice, advice_cases, reasons
 from ...sentences import verdict as texts
-from ...sentences.exits import FAILED
+from ...sentences.notes import held_clock
 from ...store.view import JobView
 from ..ceilings.limits import of_ranks
 from ..ceilings.nodes import cpus_of
 from ..evidence.gathering import Gathered
+from ..evidence.held_clocks import held_clocks
 from ..evidence.no_steps import why_none
 from ..evidence.training import training_ranks
 from ..ranks.members import roles_aside
@@ -30,11 +31,11 @@ NOT_TO_SHORTEN = ("wait_ranks", "other")  # parts of an account that are no next
 WORTH = 0.02  # of the step: a next gain of less is none
 
 
-def advised(view: JobView, gathered: Gathered, found: Verdict) -> Verdict:
-    """This verdict with what to try."""
+def advised(view: JobView, gathered: Gathered, found: Verdict, has_failed: bool = False) -> Verdict:
+    """This verdict with what to try. has_failed: the job has."""
     if found.kind == "unknown":
         most = max((one.steps for one in found.accounts), default=0)
-        why = "" if most else _why_no_steps(view, found)
+        why = "" if most else _why_no_steps(view, has_failed)
         return found._replace(headline=advice.to_know_more(found.headline, most, LEAST_STEPS, why))
     if not gathered.evidence:
         return found
@@ -62,6 +63,7 @@ def advised(view: JobView, gathered: Gathered, found: Verdict) -> Verdict:
             cpus=(cpus_of(view, host) if host else 0) or base.cpus,
             foreign=foreign.get(host),
             bytes_share=_share_of_bytes(own, gathered.evidence.values()),
+            held_clock=_held_clock(view, ranks),
         )
         more = advice.advise(case)
         new = [line for line in more.evidence if line not in one.evidence]
@@ -73,9 +75,16 @@ def advised(view: JobView, gathered: Gathered, found: Verdict) -> Verdict:
     )
 
 
-def _why_no_steps(view: JobView, found: Verdict) -> str:
+def _held_clock(view: JobView, ranks: Collection[str]) -> str:
+    """Of the GPU of these ranks, or of all, that was held down most; "": none was."""
+    mine = [one for one in held_clocks(view) if one.rank in ranks or not ranks]
+    worst = max(mine, key=lambda one: max(one.shares.values()), default=None)
+    return held_clock(*worst) if worst is not None else ""
+
+
+def _why_no_steps(view: JobView, has_failed: bool) -> str:
     """Of the first rank that should have some; "": there is none."""
-    if found.state.startswith(FAILED):
+    if has_failed:
         return advice.FAILED_BEFORE
     training = [number for number, who in view.ranks.items() if who.role not in SERVING_ROLES]
     return why_none(view, min(training)) if training else ""
@@ -112,6 +121,7 @@ def _case(view: JobView, gathered: Gathered) -> advice_cases.Case:
         widest=widest,
         kernel_s=_kernel_seconds(training),
         on_gpu=any(rank.uses_gpu for rank in training),
+        gpus=max((one.gpus for one in used), default=1),
         gpu_busy=max((one.busy for one in used), default=None),
         copied=max(
             (one.copied_per_second for one in used if one.copied_per_second is not None), default=None

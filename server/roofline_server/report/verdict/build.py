@@ -30,7 +30,7 @@ from .servers import served
 
 MUCH_BESIDE = 0.05  # of the time of a rank
 # Reasons for low confidence that a healthy job's headline gives, too.
-DOUBTS = ("waits_in_kernels", "ranks_unseen", "replay_differs")
+DOUBTS = ("waits_in_kernels", "gpus_in_turns", "ranks_unseen", "replay_differs")
 MEASURED, ESTIMATED = Provenance.MEASURED, Provenance.ESTIMATED
 
 

@@ -19,6 +19,7 @@ class GpuUse(NamedTuple):
     busy: float
     of_bandwidth: float | None
     tensor: float | None
+    gpus: int = 1  # of a rank, the most
 
 
 def gpu_use(view: JobView, ranks: Mapping[int, RankEvidence]) -> list[GpuUse]:
@@ -33,6 +34,7 @@ def gpu_use(view: JobView, ranks: Mapping[int, RankEvidence]) -> list[GpuUse]:
             _mean(known, lambda number, one: one.busy) or 0.0,
             _mean(known, lambda number, one: _of_bandwidth(view, number, one)),
             _mean(known, lambda number, one: one.tensor),
+            max(one.gpus for one in known.values()),
         )
         for role, known in roles.items()
     ]

@@ -51,7 +51,10 @@ def _signals(
     origin = rank.columns.get("kernels.origin")
     cpus = cpus_of(view, rank.host)
     facts = view.facts.get(number, {})
-    busy = grown(tables, steps, "gpu", "gpu_busy_ns")
+    kernels = seconds(rank, "kernels.kernel_ns")
+    busy = _gpu_busy(rank, grown(tables, steps, "gpu", "gpu_busy_ns"))
+    if rank.uses_gpu:
+        kernels = _gpu_time(rank, busy)
     of_threads = grown_in_rounds if rank.barrier == "join" else grown
     if rank.uses_gpu:
         origin = None  # a GPU is looked at all the time, not in a sample of the steps
@@ -66,7 +69,8 @@ def _signals(
         cores=cpus / parts if cpus else None,
         input=phase(rank, "input"),
         held=rank.held if rank.held is not None else phase(rank, "communicate"),
-        kernels=_gpu_time(rank, busy) if rank.uses_gpu else seconds(rank, "kernels.kernel_ns"),
+        kernels=kernels,
+        kernels_most=_in_turns(rank, busy),
         traced=None if origin is None else origin == RECORDED,
         on_gpu=rank.uses_gpu,
         on_gpu_meets=rank.uses_gpu and facts.get("setting.backend", "") == "nccl",
@@ -95,12 +99,28 @@ def _signals(
     )
 
 
+def _gpu_busy(rank: RankEvidence, busy: Floats | None) -> Floats | None:
+    """Seconds of each step in which its GPU was busy by NVML, of several the mean; None where that is not
+    known of most steps."""
+    if not rank.uses_gpu or busy is None or np.isnan(busy).mean() > MOST_UNKNOWN:
+        return None
+    return spread_by(durations(rank.steps), busy)
+
+
+def _in_turns(rank: RankEvidence, busy: Floats | None) -> Floats | None:
+    """Seconds of each step in which one of its GPUs was busy, if never two were at once: where layers lie
+    on several GPUs, each waits for the one before. None: it uses one."""
+    if busy is None or rank.gpus is None or rank.gpus.gpus < 2:
+        return None
+    return np.minimum(rank.gpus.gpus * busy, durations(rank.steps))
+
+
 def _gpu_time(rank: RankEvidence, busy: Floats | None) -> Floats | None:
     """Seconds of each step in which its GPU computed: by NVML, else by kernels of it that were recorded. None
     where neither is known of most steps."""
-    if busy is not None and np.isnan(busy).mean() <= MOST_UNKNOWN:
-        return spread_by(durations(rank.steps), busy)
-    return seconds(rank, "kernels.kernel_ns") if on_gpu(rank) else None
+    if busy is not None:
+        return busy
+    return seconds(rank, "kernels.kernel_ns") if rank.kernels is not None else None
 
 
 def kernel_threads(facts: Mapping[str, str]) -> int | None:

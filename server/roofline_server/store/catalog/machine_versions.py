@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise, takewhile
 from typing import NamedTuple
 
 from roofline.answers.machines import Ceiling
 from roofline.answers.values import Provenance
-from roofline.texts import listed
 
 from ...records import Machine
 
 # Installed memory as the kernel counts it differs a little from boot to boot.
 SAME_MEMORY = 0.01
-MOST_NAMES = 4  # of ceilings in a note
-_LATE = re.compile(r"ceilings of \S+ \((.+)\) (?:were measured|came) (?:after the job|while the job ran)")
-
-
 Limit = tuple[object, ...]  # what a ceiling limits
 
 
@@ -34,12 +28,32 @@ class MachineState(NamedTuple):
     machine: Machine
 
 
+class LateCeilings(NamedTuple):
+    """Ceilings of a host that a job is compared with, and that were not known when it began."""
+
+    host: str
+    ceilings: tuple[Ceiling, ...]
+    are_all: bool  # that are used of the host
+    measured: bool  # it is known when they were measured; else when they came
+    after: bool  # the job; else while it ran
+
+
+class ChangedMachine(NamedTuple):
+    """A host whose hardware or ceilings changed while a job ran: what held at its begin is used."""
+
+    host: str
+    version: int
+
+
+MachineNote = LateCeilings | ChangedMachine
+
+
 class MachineUse(NamedTuple):
-    """The machine as a job is reported against it; note: what the user must know about that."""
+    """The machine as a job is reported against it; notes: what the user must know about that."""
 
     version: int
     machine: Machine
-    note: str = ""
+    notes: tuple[MachineNote, ...] = ()
 
 
 def next_state(last: MachineState | None, machine: Machine, now_ns: int) -> MachineState | None:
@@ -83,12 +97,12 @@ def used(states: Sequence[MachineState], begin_ns: int, end_ns: int) -> MachineU
     version = held.version if kept or not added else added[0][0].version
     # Since when the first holds nobody knows: its ceilings may be of a time when the job ran.
     since_ns = end_ns if at_begin else begin_ns
-    notes = [
+    notes = (
         *_changed_note(held, states[at_end]),
         *_late_notes([(held, kept)], ceilings, since_ns, end_ns),
         *_late_notes(added, ceilings, begin_ns, end_ns),
-    ]
-    return MachineUse(version, held.machine._replace(ceilings=ceilings), "; ".join(notes))
+    )
+    return MachineUse(version, held.machine._replace(ceilings=ceilings), notes)
 
 
 def _added(
@@ -112,12 +126,11 @@ def _limited(ceiling: Ceiling) -> Limit:
 # -- notes for the user ------------------------------------------------------------------------------------
 
 
-def _changed_note(held: MachineState, end: MachineState) -> list[str]:
+def _changed_note(held: MachineState, end: MachineState) -> list[MachineNote]:
     same = _hardware(held.machine) == _hardware(end.machine)
     if same and set(held.machine.ceilings) <= set(end.machine.ceilings):
         return []
-    what = f"ceilings or hardware of {held.machine.host} changed while the job ran"
-    return [f"{what}: what held at its begin is used (version {held.version})"]
+    return [ChangedMachine(held.machine.host, held.version)]
 
 
 def _late_notes(
@@ -125,45 +138,18 @@ def _late_notes(
     whole: Sequence[Ceiling],
     begin_ns: int,
     end_ns: int,
-) -> list[str]:
+) -> list[MachineNote]:
     """On those of these ceilings that were not known when the job began. whole: all that are used."""
-    late: dict[str, list[Ceiling]] = {}
+    late: dict[tuple[bool, bool], list[Ceiling]] = {}  # by whether they were measured, and after the job
     for state, some in found:
         for ceiling in some:
-            moment_ns, verb = ceiling.time_ns, "were measured"
+            moment_ns, measured = ceiling.time_ns, True
             if not moment_ns and state.version > 1:
-                moment_ns, verb = state.since_ns, "came"
+                moment_ns, measured = state.since_ns, False
             if moment_ns > begin_ns:
-                when = "after the job" if moment_ns > end_ns else "while the job ran"
-                late.setdefault(f"{verb} {when}", []).append(ceiling)
+                late.setdefault((measured, moment_ns > end_ns), []).append(ceiling)
     host = found[0][0].machine.host if found else ""
-    return [f"ceilings of {host}{_names(some, whole)} {words}" for words, some in late.items()]
-
-
-def is_of(note: str, names: Collection[str], late: bool = True) -> bool:
-    """Whether a note of `used` matters where ceilings of these names are used.
-
-    Not if it only reports that others were late. late: whether any of them can have been, which decides where
-    the note does not name all.
-    """
-    parts = [_LATE.fullmatch(part) for part in note.split("; ")]
-    if not all(parts):
-        return True
-    words: set[str] = set()
-    for part in parts:
-        words.update((part[1] if part else "").replace(", ", " ").split())
-    return not words.isdisjoint(names) or (late and "more" in words)
-
-
-def _names(some: Sequence[Ceiling], whole: Sequence[Ceiling]) -> str:
-    """Which; nothing where it is all of them."""
-    if len(some) == len(whole):
-        return ""
-    names = []
-    for ceiling in some:
-        peer = f"to {ceiling.peer}" if ceiling.peer else ""
-        names.append(" ".join(filter(None, (ceiling.device, ceiling.name, peer))))
-    return f" ({listed(list(dict.fromkeys(names)), MOST_NAMES)})"
+    return [LateCeilings(host, tuple(some), len(some) == len(whole), *how) for how, some in late.items()]
 
 
 # -- since when --------------------------------------------------------------------------------------------

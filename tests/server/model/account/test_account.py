@@ -185,6 +185,13 @@ def test_gpu_works_while_the_main_thread_runs() -> None:
     assert "blocked" not in found
 
 
+def test_gpus_that_may_work_in_turns_compute_or_leave_the_host_alone() -> None:
+    # Each of two is busy for 20 ms: one of them for 20 to 40.
+    found = means(account(main_thread(on_gpu=True, kernels=0.020, kernels_most=0.040)))
+    assert (found["compute"], found["compute|host"]) == (0.020, 0.020)
+    assert (found["host"], found["host|blocked"]) == (0.022, 0.008)
+
+
 def test_device_that_idles_while_the_host_sleeps() -> None:
     found = means(account(main_thread(on_gpu=True, kernels=0.020, run=0.025)))
     assert (found["compute"], found["blocked"], found["host|blocked"]) == (0.020, 0.030, 0.020)

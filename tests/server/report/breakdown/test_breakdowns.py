@@ -8,9 +8,10 @@ from roofline_server.errors import BadRequest, UnknownRank
 from roofline_server.report.breakdown import stack
 from roofline_server.report.breakdown.breakdowns import breakdown
 from roofline_server.report.questions import ALL_STEPS, Steps, Subject
+from roofline_server.store.catalog.machine_versions import LateCeilings
 from roofline_server.store.store import Store
 
-from ...builders import batch, open_store, rank
+from ...builders import DRAM, PEAK_F32, batch, open_store, rank
 from ..work import CPU, GPU_F32, HBM, Call, Host, kernel, store_of
 
 US = 1000
@@ -165,8 +166,10 @@ def test_ceilings_that_came_late_are_noted_where_widths_are_of_them(tmp_path: Pa
     store = store_of(tmp_path, Call(GEMM, 1, US))
     view = store.view("job")
     assert view is not None
-    late = [
-        f"ceilings of host-a ({name}) came while the job ran" for name in ("net.tcp to b", "peak.f32.512")
-    ]
+    network = DRAM._replace(name="net.tcp", kind="network", peer="b")
+    net = LateCeilings("host-a", (network,), are_all=False, measured=False, after=False)
+    late = [net, net._replace(ceilings=(PEAK_F32,))]
     found = breakdown(store, view._replace(machine_notes=late), Subject("job", ALL_STEPS, ()), "role")
-    assert set(late) & set(found.notes) == {late[1]}
+    assert [note for note in found.notes if note.startswith("ceilings of")] == [
+        "ceilings of host-a (peak.f32.512) came while the job ran"
+    ]

@@ -253,6 +253,35 @@ def test_rank_on_two_gpus_is_held_against_both(store: Store) -> None:
     assert all("2 GPUs" in limit.note for limit in found)
 
 
+def test_gpu_without_ceilings_does_not_get_those_of_another(store: Store) -> None:
+    view = job_on(store, A, ceilings=gpu(1))
+    one = number_of(view, 1)
+    found = limits.of_rank(view._replace(parts=[carries("gpu 0", one)]), one, "f32", gpu=True)
+    assert (found.device, found.compute) == ("gpu 0", None)
+    assert "no ceilings of hosta gpu 0" in found.lacks()
+
+
+def test_part_of_a_gpu_has_no_roof(store: Store) -> None:
+    view = job_on(store, A, ceilings=gpu(0))
+    first = number_of(view, 0)
+    view = view._replace(
+        facts={first: {"setting.CUDA_VISIBLE_DEVICES": "MIG-9a3f2c"}}, parts=[carries("gpu 0", first)]
+    )
+    found = limits.of_rank(view, first, "f32", gpu=True)
+    assert found.compute is None
+    assert found.lacks() == texts.part_of_gpu("MIG-9a3f2c")
+
+
+def test_gpu_on_which_a_rank_hardly_was_is_no_place_of_its_work(store: Store) -> None:
+    """It loads a checkpoint onto the first GPU, at the begin and at the end, and computes on the second."""
+    view = job_on(store, A, ceilings=(*gpu(0), *gpu(1, 5e13)))
+    one = number_of(view, 1)
+    passing = carries("gpu 0", one)._replace(seconds=1000.0, samples=5)
+    lasting = carries("gpu 1", one)._replace(seconds=900.0, samples=900)
+    view = view._replace(parts=[passing, lasting])
+    assert places.places_of(view, one, "hosta", gpu=True) == [("hosta", "gpu 1", "")]
+
+
 def test_gpu_by_cuda_visible_devices_is_noted_as_a_guess(store: Store) -> None:
     view = job_on(store, A, ceilings=(*gpu(0), *gpu(1, 5e13)))
     first = number_of(view, 0)

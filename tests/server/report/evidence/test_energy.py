@@ -7,7 +7,7 @@ from roofline.answers.values import Provenance, Scope, Value
 from roofline_server.correlate.parts import PartTotal
 from roofline_server.model.evidence import CounterEvidence
 from roofline_server.model.roofline.summary import summarize
-from roofline_server.records import NODE_RANK, Metric, RankKey
+from roofline_server.records import NODE_RANK, Incarnation, Lifetime, Metric, RankKey
 from roofline_server.report.evidence.energy import with_gpus
 from roofline_server.sentences.origins import GPU_AND_CPUS
 from roofline_server.store.view import JobView
@@ -57,6 +57,20 @@ def test_gpus_of_one_rank_add_up() -> None:
     assert number(summed([joules(1, "gpu 0", 3000.0), joules(1, "gpu 1", 1000.0)])["power"]) == pytest.approx(
         400
     )
+
+
+def test_gpu_on_which_a_rank_was_for_a_moment_adds_its_joules_and_not_its_power() -> None:
+    passing = joules(1, "gpu 0", 60.0)._replace(seconds=0.1)
+    assert number(summed([passing, joules(1, "gpu 1", 3000.0)])["power"]) == pytest.approx(306)
+
+
+def test_rank_on_one_gpu_after_the_other_has_the_power_of_one() -> None:
+    parts = [joules(1, "gpu 0", 3000.0), joules(1, "gpu 1", 3000.0)]
+    life = Lifetime(0, 21 * 10**9, True)
+    after = view(*parts)._replace(process_lifetimes={Incarnation(1, 1, 100, 0, "python", 2, ""): life})
+    (found,) = with_gpus(after, {1: evidence(kernels=kernels([9 * 10**9] * 10))}).values()
+    assert found.energy is not None
+    assert found.energy.total / found.energy.seconds == pytest.approx(300)
 
 
 @pytest.mark.parametrize(

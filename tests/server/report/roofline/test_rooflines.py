@@ -14,6 +14,7 @@ from roofline_server.report.questions import ALL_STEPS, Steps, Subject
 from roofline_server.report.roofline.rooflines import needed, roofline
 from roofline_server.sentences import network, points, reasons
 from roofline_server.sentences import rooflines as texts
+from roofline_server.store.catalog.machine_versions import LateCeilings
 from roofline_server.store.store import Store
 from roofline_server.store.view import JobView
 
@@ -53,10 +54,8 @@ def asked(
     steps: Steps = ALL_STEPS,
     ranks: tuple[str, ...] = (),
     ceilings: Sequence[Ceiling] = EVERY,
-    said: Sequence[str] = (),
 ) -> Roofline:
-    """said: of the machines."""
-    view = view_of(store, kind, points, ceilings)._replace(machine_notes=said)
+    view = view_of(store, kind, points, ceilings)
     return roofline(store, view, Subject("job", steps, ranks), kind, points)
 
 
@@ -345,26 +344,26 @@ def test_loopback_is_no_network_and_is_noted(store: Store) -> None:
 
 def test_ceilings_that_came_late_are_noted_where_they_are_used(store: Store) -> None:
     filled(store)
-    net, memory = (
-        f"ceilings of hosta ({names}) were measured after the job"
-        for names in ("net.tcp to hostb", "dram.triad")
-    )
+    net = LateCeilings("hosta", (NET,), are_all=False, measured=True, after=True)
+    memory = net._replace(ceilings=(DRAM,))
+    everything = net._replace(ceilings=EVERY, are_all=True)
 
-    def notes(kind: str, *late: str) -> set[str]:
+    def notes(kind: str, *late: LateCeilings) -> list[str]:
         view = view_of(store, kind)._replace(machine_notes=late)
-        said = roofline(store, view, Subject("job", ALL_STEPS, ()), kind, "rank").notes
-        return set(late) & set(said)
+        found = roofline(store, view, Subject("job", ALL_STEPS, ()), kind, "rank").notes
+        said = [note for note in found if note.startswith("ceilings of hosta")]
+        return [
+            note.removeprefix("ceilings of hosta ").removesuffix("were measured after the job")
+            for note in said
+        ]
 
-    assert notes("network", net, memory) == {net}
-    assert notes("classic", net, memory) == {memory}
-    assert notes("hierarchical", net, memory) == {net, memory}
-    everything = "ceilings of hosta were measured after the job"
-    assert notes("classic", everything) == notes("network", everything) == {everything}
-    # Of those that it does not name it is not said when they came.
-    some = "ceilings of hosta (net.tcp to hostb and 4 more) were measured after the job"
-    assert notes("classic", some) == {some}
-    early = tuple(c._replace(time_ns=1) for c in EVERY)
-    assert some not in asked(store, ceilings=early, said=[some]).notes
+    assert notes("network", net, memory) == ["(net.tcp to hostb) "]
+    assert notes("classic", net, memory) == ["(dram.triad) "]
+    assert notes("hierarchical", net, memory) == ["(net.tcp to hostb) ", "(dram.triad) "]
+    assert notes("classic", everything) == notes("network", everything) == [""]
+    # What it has no room to name counts, too.
+    many = net._replace(ceilings=(*(NET._replace(peer=f"host{n}") for n in range(9)), DRAM))
+    assert len(notes("classic", many)) == 1 and notes("classic", net) == []
 
 
 @pytest.mark.parametrize("points", ["step", "phase", "kernel"])

@@ -332,5 +332,7 @@ def test_a_job_without_steps_says_why_it_has_none(tmp_path: Path) -> None:
     worker = next(number for number, who in view.ranks.items() if who.role == "worker")
     found = report_of(store, STEADY_STEPS)
     assert found.headline == f"not known: no steps were seen; {why_none(view, worker)}"
-    failed = advised(view, gather(view), found._replace(state="failed: worker:0 exited with 1", headline="x"))
+    failed = advised(view, gather(view), found._replace(headline="x"), has_failed=True)
     assert failed.headline == "x; it failed before its first step"
+    by_slurm = build(view._replace(tags={"slurm.state": "FAILED"}), STEADY_STEPS).verdict
+    assert by_slurm is not None and by_slurm.headline.endswith("it failed before its first step")

@@ -9,10 +9,12 @@ from roofline.answers.machines import Ceiling
 from roofline.answers.values import Provenance
 from roofline_server.records import Machine
 from roofline_server.store.catalog.machine_versions import (
+    ChangedMachine,
+    LateCeilings,
+    MachineNote,
     MachineState,
     begins_of,
     is_another,
-    is_of,
     next_state,
     used,
 )
@@ -22,6 +24,10 @@ from ...builders import DRAM, PEAK_F32, PEAK_F64, machine
 
 def measured(at_ns: int, value: float = 1e12) -> Ceiling:
     return PEAK_F32._replace(value=value, time_ns=at_ns)
+
+
+def all_late(told: Machine, after: bool) -> LateCeilings:
+    return LateCeilings("node1", told.ceilings, are_all=True, measured=True, after=after)
 
 
 def states(*said: tuple[int, Machine]) -> list[MachineState]:
@@ -73,43 +79,43 @@ def test_the_same_again_is_not_kept() -> None:
 
 
 @pytest.mark.parametrize(
-    ("begin_ns", "end_ns", "version", "noted"),
+    ("begin_ns", "end_ns", "version", "notes"),
     [
-        (120, 150, 1, ""),
-        (120, 199, 1, "changed while the job ran: what held at its begin is used (version 1)"),
-        (195, 250, 2, ""),
-        (50, 80, 1, "measured after the job"),
-        (50, 95, 1, "measured while the job ran"),
+        (120, 150, 1, ()),
+        (120, 199, 1, (ChangedMachine("node1", 1),)),
+        (195, 250, 2, ()),
+        (50, 80, 1, (all_late(OLD, after=True),)),
+        (50, 95, 1, (all_late(OLD, after=False),)),
     ],
 )
-def test_job_keeps_what_was_true_when_it_began(begin_ns: int, end_ns: int, version: int, noted: str) -> None:
+def test_job_keeps_what_was_true_when_it_began(
+    begin_ns: int, end_ns: int, version: int, notes: tuple[MachineNote, ...]
+) -> None:
     use = used(states((100, OLD), (200, NEW)), begin_ns, end_ns)
     assert (use.version, use.machine) == (version, {1: OLD, 2: NEW}[version])
-    assert noted in use.note and bool(noted) == bool(use.note)
+    assert use.notes == notes
 
 
 def test_first_ceilings_that_came_after_the_job_are_used_and_said_so() -> None:
     old_sources = BARE._replace(sources=())
     use = used(states((100, old_sources), (200, NEW), (300, OLD)), 110, 150)
     assert use.machine == old_sources._replace(ceilings=NEW.ceilings), "the sources stay those of its time"
-    assert use == (2, use.machine, "ceilings of node1 were measured after the job")
+    assert use == (2, use.machine, (all_late(NEW, after=True),))
 
 
 NET = measured(0)._replace(name="net.tcp", kind="network", level="network", precision="", peer="node2")
 
 
 @pytest.mark.parametrize(
-    ("end_ns", "note"),
+    ("end_ns", "late"),
     [
-        (150, "ceilings of node1 (net.tcp to node2, net.tcp to node3) were measured after the job"),
-        (
-            195,
-            "ceilings of node1 (net.tcp to node2) were measured while the job ran; "
-            "ceilings of node1 (net.tcp to node3) were measured after the job",
-        ),
+        (150, [(["node2", "node3"], True)]),
+        (195, [(["node2"], False), (["node3"], True)]),
     ],
 )
-def test_what_was_not_measured_at_all_comes_from_the_first_that_did(end_ns: int, note: str) -> None:
+def test_what_was_not_measured_at_all_comes_from_the_first_that_did(
+    end_ns: int, late: list[tuple[list[str], bool]]
+) -> None:
     """`calibrate`, the job, `bench net`, and both again."""
     net, again = NET._replace(time_ns=190), NET._replace(time_ns=290, value=7.0)
     other_peer = again._replace(peer="node3")
@@ -120,7 +126,10 @@ def test_what_was_not_measured_at_all_comes_from_the_first_that_did(end_ns: int,
     )
     use = used(kept, 120, end_ns)
     assert (use.version, use.machine.ceilings) == (1, (*OLD.ceilings, net, other_peer))
-    assert use.note == note
+    assert all(isinstance(note, LateCeilings) and not note.are_all and note.measured for note in use.notes)
+    assert [
+        ([c.peer for c in note.ceilings], note.after) for note in use.notes if isinstance(note, LateCeilings)
+    ] == late
 
 
 def test_theory_stands_not_for_what_was_measured_later() -> None:
@@ -132,17 +141,17 @@ def test_theory_stands_not_for_what_was_measured_later() -> None:
 
 def test_ceilings_of_other_hardware_are_not_taken() -> None:
     kept = states((100, BARE), (200, NEW._replace(cpu_model="another")))
-    assert used(kept, 120, 150) == (1, BARE, "")
+    assert used(kept, 120, 150) == (1, BARE, ())
 
 
 def test_ceilings_measured_before_and_told_after_are_not_called_late() -> None:
     """The agent was cut off: the server heard of both only when the job was over."""
     use = used(states((200, BARE), (201, machine(ceilings=[measured(40)]))), 50, 100)
-    assert (use.machine.ceilings, use.note) == ((measured(40),), "")
+    assert (use.machine.ceilings, use.notes) == ((measured(40),), ())
 
 
 def test_machine_that_was_never_calibrated() -> None:
-    assert used(states((100, BARE)), 110, 150) == (1, BARE, "")
+    assert used(states((100, BARE)), 110, 150) == (1, BARE, ())
 
 
 def test_hardware_that_changes_does_not_hold_since_its_old_ceilings_were_measured() -> None:
@@ -193,7 +202,7 @@ def doubted(at_ns: int, value: float = 1e12) -> Ceiling:
 
 def test_what_speaks_against_a_ceiling_stays_true_of_the_job() -> None:
     said = states((100, machine(ceilings=[doubted(90)])), (300, machine(ceilings=[measured(290, 2e12)])))
-    assert used(said, 150, 200) == (1, machine(ceilings=[doubted(90)]), "")
+    assert used(said, 150, 200) == (1, machine(ceilings=[doubted(90)]), ())
 
 
 def test_a_later_calibration_adds_nothing_to_one_of_before() -> None:
@@ -201,34 +210,3 @@ def test_a_later_calibration_adds_nothing_to_one_of_before() -> None:
     more = states((100, machine(ceilings=[measured(90), DRAM])), (300, machine(ceilings=[PEAK_F64, DRAM])))
     assert used(more, 150, 200).machine.ceilings == (measured(90), DRAM)
     assert set(used(said, 150, 200).machine.ceilings) == {measured(90), DRAM}  # of memory there was none
-
-
-# -- which notes matter -----------------------------------------------------------------------------
-
-
-def test_note_on_late_ceilings_matters_to_whom_uses_one_of_them() -> None:
-    net, again = NET._replace(time_ns=190), NET._replace(time_ns=290, peer="node3")
-    kept = states((100, OLD), (200, machine(ceilings=[*OLD.ceilings, net, again])))
-    note = used(kept, 120, 150).note
-    assert note.endswith("were measured after the job")
-    assert is_of(note, {"net.tcp"}) and not is_of(note, {c.name for c in OLD.ceilings})
-    both = f"{note}; {note.replace('net.tcp', 'dram.triad')}"
-    assert is_of(both, {"dram.triad"}) and not is_of(both, {"l2.read"})
-
-
-@pytest.mark.parametrize(
-    "note",
-    [
-        "ceilings of node1 were measured after the job",
-        "ceilings of node1 (net.tcp to node2, net.grpc and 3 more) were measured after the job",
-        "ceilings or hardware of node1 changed while the job ran: what held at its begin is used (version 1)",
-    ],
-)
-def test_note_that_names_no_late_ceilings_or_not_all_matters_to_everyone(note: str) -> None:
-    assert is_of(note, {"l2.read"}) and is_of(note, ())
-
-
-def test_note_that_names_not_all_matters_only_where_a_used_ceiling_can_be_late() -> None:
-    note = "ceilings of node1 (net.tcp to node2, net.grpc to node2 and 3 more) were measured after the job"
-    assert not is_of(note, {"l2.read"}, late=False)
-    assert is_of(note, {"net.grpc"}, late=False)

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from roofline.answers.machines import Ceiling, SourceStatus
 from roofline_server.records import RECORDING, Machine, NodeKey
+from roofline_server.report.ceilings.nodes import machine_notes
 from roofline_server.store.catalog import machines
 from roofline_server.store.catalog.catalog import Catalog
 from roofline_server.store.store import Store
@@ -67,7 +68,7 @@ def seen(store: Store, job: str) -> tuple[Machine, list[str]]:
     view = store.view(job)
     assert view
     (node,) = {who.node for who in view.process_lifetimes}
-    return view.machines[node], list(view.machine_notes)
+    return view.machines[node], machine_notes(view)
 
 
 def check(store: Store) -> None:
