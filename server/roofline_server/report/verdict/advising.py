@@ -43,8 +43,8 @@ def advised(view: JobView, gathered: Gathered, found: Verdict) -> Verdict:
     base = _case(view, gathered)._replace(of_roof=_of_roof(training))
     foreign = foreign_cpus(view, gathered)
     on_gpu = {rank.key for rank in gathered.evidence.values() if rank.uses_gpu}
-    if found.kind == "healthy" and not found.also and (gain := _next_gain(training, on_gpu)) is not None:
-        found = found._replace(also=[gain])
+    if found.kind == "healthy" and (gain := _next_gain(training, on_gpu)) is not None:
+        found = found._replace(also=[*found.also, gain])
 
     hosts = Counter(rank.host for rank in gathered.evidence.values())
     computing = Counter(rank.host for rank in training_ranks(gathered.evidence).values())

@@ -57,7 +57,7 @@ def verdict(
         headline=_headline(findings, known, steps),
         kind="bottleneck" if findings.named else known.conclusion.kind,
         bottleneck=findings.named[0] if findings.named else None,
-        also=[*findings.named[1:], *findings.passing],
+        also=[*findings.named[1:], *findings.minor, *findings.passing],
         examples_per_second=rate,
         step_median=whole.get("step_time_median", absent),
         step_mean=seconds_a_step(float(lasted.mean()) if len(lasted) else None, MEASURED),

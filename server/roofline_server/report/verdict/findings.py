@@ -29,10 +29,12 @@ MEASURED, ESTIMATED = Provenance.MEASURED, Provenance.ESTIMATED
 
 
 class Findings(NamedTuple):
-    """named: the most expensive first; passing: what was seen in only part of the run."""
+    """named: the most expensive first; minor: what costs some ranks much, but the job hardly anything;
+    passing: what was seen in only part of the run."""
 
     headline: str
     named: list[Finding]
+    minor: list[Finding]
     passing: list[Finding]
 
 
@@ -48,14 +50,17 @@ def findings_of(known: Accounts, servers: Served, rate: Value) -> Findings:
     slow = _link_findings(known, rate)
     if slow:  # that is why the communication takes long
         causes = [cause for cause in causes if cause.part != "transfer"]
-    named = [*slow, *(_cause_finding(cause, conclusion, known, rate) for cause in causes if cause.lasting)]
+    lasting = [cause for cause in causes if cause.lasting]
+    named = [*slow, *(_cause_finding(one, conclusion, known, rate) for one in lasting if not one.is_minor)]
+    minor = [_cause_finding(one, conclusion, known, rate) for one in lasting if one.is_minor]
     if (cycle := servers.cycle) is not None:
         named += [_server_finding(cause, cycle, known, rate) for cause in servers.causes]
     named += _between_findings(known, rate) or _beside_findings(known, rate)
     # By seconds a step: shares of breaks are of all the time, those of the others of the steps alone.
     named.sort(key=lambda finding: -(finding.cost.value or 0.0))
     passing = [_cause_finding(cause, conclusion, known, rate) for cause in causes if not cause.lasting]
-    return Findings(named[0].sentence if named else _headline(conclusion, known.unseen), named, passing)
+    headline = named[0].sentence if named else _headline(conclusion, known.unseen)
+    return Findings(headline, named, minor, passing)
 
 
 def _server_finding(cause: ServerCause, step: float, known: Accounts, rate: Value) -> Finding:

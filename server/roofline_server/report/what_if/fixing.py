@@ -80,7 +80,8 @@ def _as_named(known: Accounts, serving: Served, what: str) -> Prediction | None:
     """What the report says that it would give, where no replay tells: of a slow link, and of a rank that
     steps on its own. None: it names nothing of that kind."""
     training = {known.accounts[number].rank for number in known.concerned}
-    for one in findings_of(known, serving, Value(None, "examples/s")).named:
+    found = findings_of(known, serving, Value(None, "examples/s"))
+    for one in [*found.named, *found.minor]:
         is_not_replayed = one.kind == "slow_link" or (what in training and not known.meet)
         if one.rank == what and one.gain is not None and is_not_replayed:
             return Prediction(Range(one.gain.without, one.gain.low, one.gain.high), one.evidence, [])
