@@ -9,6 +9,7 @@ from roofline.answers.values import Scope, Value
 
 from ...model.account.account import Account, account_of_each, with_waits
 from ...model.account.signals import RankSignals
+from ...model.barrier import Grid
 from ...model.causes.between_cost import BetweenCost
 from ...model.causes.conclusion import Conclusion, beside_idle_cpus, conclude
 from ...model.causes.links import SlowLink
@@ -38,6 +39,7 @@ class Accounts(NamedTuple):
     unseen: str = ""  # of synchronous ranks, why it is not known when they wait for each other
     between_cost: BetweenCost | None = None  # what ranks that meet do between their steps
     beside: Mapping[int, float] = {}  # of these ranks, seconds between two steps in a row, which are in none
+    grid: Grid | None = None  # of the steps of those that are concerned, where they are seen to meet
 
     @property
     def step(self) -> float:
@@ -111,6 +113,7 @@ def accounts_of(view: JobView, gathered: Gathered) -> Accounts:
         unseen=unseen,
         between_cost=cost,
         beside=between,
+        grid=grid,
     )
 
 

@@ -13,7 +13,9 @@ from ...model.causes.between_cost import OF_ALL
 from ...model.causes.cause import LEAST_GAIN, Cause
 from ...model.causes.conclusion import Conclusion
 from ...model.causes.links import step_with
+from ...model.causes.next_gain import next_gain
 from ...model.causes.server_causes import ServerCause
+from ...model.columns import known_mean
 from ...model.intervals import of_another_run, of_changed_run
 from ...sentences import reasons
 from ...sentences import verdict as texts
@@ -262,6 +264,29 @@ def _evidence(cause: Cause, known: Accounts) -> list[str]:
     if cause.kind in ("contention", "contention_own") and cause.host in known.foreign:
         found.append(texts.foreign(known.foreign[cause.host], cause.host))
     return found
+
+
+def next_gain_of(known: Accounts) -> Finding | None:
+    """Of a healthy job the part of its steps that there is most to save of."""
+    own = known.concerned
+    found = next_gain([known.signals[n] for n in own], [known.accounts[n] for n in own], known.grid)
+    if found is None:
+        return None
+    roofs = [known.accounts[n].roof for n in own if len(known.accounts[n].duration)]
+    return Finding(
+        kind=found.part,
+        rank="",
+        host="",
+        sentence=texts.next_gain(found.part, all(known_mean(roof) is not None for roof in roofs)),
+        cost=seconds_a_step(found.gain, ESTIMATED),
+        share=value(found.gain / found.step, "1", ESTIMATED, Scope.ROLE),
+        gain=None,
+        rate=Value(None, "examples/s", reason=reasons.AT_BEST),
+        confidence="",
+        why="",
+        evidence=[],
+        tries=[],
+    )
 
 
 def _headline(found: Conclusion, unseen: str) -> str:
