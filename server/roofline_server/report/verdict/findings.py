@@ -182,13 +182,10 @@ def _gain_of_break(step: float, without: float, error: float) -> Gain:
     return Gain(step, without, low, min(step, high))
 
 
-def _rate_with(gain: Gain, rate: Value, beside: float, step: float = 0.0) -> Value:
-    """examples/s with steps that are so much shorter. beside: seconds between steps, which stay; step: mean
-    of those that the rate is of, s, where that is more than those that were played again: steps behind an
-    evaluation of one rank are none of these."""
-    beyond = max(0.0, step - gain.step) + beside
-    new = gain.without + beyond
-    faster = None if rate.value is None or not gain.without > 0 else rate.value * (gain.step + beyond) / new
+def _rate_with(gain: Gain, rate: Value, beside: float) -> Value:
+    """examples/s with steps that are so much shorter. beside: seconds between steps, which stay."""
+    new = gain.without + beside
+    faster = None if rate.value is None or not gain.without > 0 else rate.value * (gain.step + beside) / new
     return value(faster, "examples/s", ESTIMATED, Scope.ROLE, missing=rate.reason or reasons.NO_EXAMPLES)
 
 
@@ -242,7 +239,9 @@ def _finding(
 def _rate_of_cause(cause: Cause, gain: Gain, rate: Value, known: Accounts) -> Value:
     if cause.kind == "more_work":  # steps become shorter because less is done in them
         return value(None, "examples/s", ESTIMATED, Scope.ROLE, missing=reasons.LESS_WORK)
-    return _rate_with(gain, rate, known.most_beside, known.step if known.meet else 0.0)
+    step = known.mean_step or gain.step
+    left = step * known.share_left(gain.step, gain.without, cause.ranks)
+    return _rate_with(gain._replace(step=step, without=left), rate, known.most_beside)
 
 
 def _evidence(cause: Cause, known: Accounts) -> list[str]:

@@ -23,8 +23,9 @@ from .prediction import Prediction, unknown
 MOST_GAINED = 0.99  # of a step
 
 
-def fix(view: JobView, gathered: Gathered, serving: Served, what: str) -> Prediction:
-    """what: "ddp:1", "ps:0", "input" or "input or host". Raises UnknownRank for anything else."""
+def fix(view: JobView, gathered: Gathered, serving: Served, what: str, mean_step: float) -> Prediction:
+    """what: "ddp:1", "ps:0", "input" or "input or host"; mean_step: of the job, s. Raises UnknownRank for
+    anything else."""
     known = accounts_of(view, gathered)
     if (named := _as_named(known, serving, what)) is not None:
         return named
@@ -62,7 +63,12 @@ def fix(view: JobView, gathered: Gathered, serving: Served, what: str) -> Predic
         texts.replayed(float(job.measured.mean()), step),
     ]
     notes = [texts.stands_for(what, fixed)] if fixed and fixed != [_as_part(what)] else []
-    return _shorter(step, gain.mean, gain.low, gain.high, basis, notes, least)
+    found = _shorter(step, gain.mean, gain.low, gain.high, basis, notes, least)
+    if found.steps is None:
+        return found
+    own = [what] if what in ranks else []
+    of_all = (mean_step * known.share_left(step, seconds, own) for seconds in found.steps)
+    return found._replace(steps=Range(*of_all))
 
 
 def _meant(what: str, parts: Sequence[str]) -> list[str]:
