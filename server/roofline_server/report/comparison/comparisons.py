@@ -14,6 +14,7 @@ from roofline.answers.values import Provenance, Scope, Value, value
 from ...model.account.account import Account
 from ...model.account.comparison import (
     Difference,
+    StepsOfRanks,
     comparable_parts,
     difference,
     part_times,
@@ -21,6 +22,7 @@ from ...model.account.comparison import (
     step_times,
 )
 from ...model.account.ledger import place
+from ...model.barrier import align
 from ...model.evidence import RankEvidence
 from ...records import Floats
 from ...sentences import comparisons as texts
@@ -58,6 +60,7 @@ class _Side(NamedTuple):
     evidence: dict[int, RankEvidence]
     mode: str
     accounts: list[Account]
+    steps: StepsOfRanks
     examples_per_second: Value
     points: list[tuple[PointGroup, RoofPoint]]
 
@@ -84,7 +87,11 @@ def _side(view: JobView, steps: Steps) -> _Side:
     accounts = accounts_of(view, gathered).accounts
     rate = rate_of(list(training.values()))
     points = of_roles(view, gathered.evidence)
-    return _Side(view, gathered.evidence, gathered.mode, [accounts[n] for n in training], rate, points)
+    own = [accounts[n] for n in training]
+    each = [rank.steps for rank in training.values()]
+    grid = align(each) if gathered.mode == "synchronous" and training else None
+    steps_of_ranks = StepsOfRanks(own, [one.end_ns for one in each], grid)
+    return _Side(view, gathered.evidence, gathered.mode, own, steps_of_ranks, rate, points)
 
 
 # -- settings -----------------------------------------------------------------------------------------------
@@ -136,7 +143,7 @@ def _changes(first: _Side, second: _Side) -> tuple[list[Change], list[str]]:
         notes.append(texts.other_mode(first.mode, second.mode))
     if first.accounts and second.accounts:
         changes = [*_speed(first, second), *_step(first, second)]
-        parts, sums = _parts(first.accounts, second.accounts)
+        parts, sums = _parts(first.steps, second.steps)
         changes += parts
         if sums:
             notes.append(texts.added_up(sums))
@@ -149,7 +156,7 @@ def _speed(first: _Side, second: _Side) -> list[Change]:
     rates = first.examples_per_second, second.examples_per_second
     if not (rates[0].value and rates[1].value):
         return []
-    by_time = ratio(step_times(first.accounts), step_times(second.accounts), inverse=True)
+    by_time = ratio(step_times(first.steps), step_times(second.steps), inverse=True)
     change = rates[1].value / rates[0].value
     low = high = None
     if by_time.low is not None and by_time.high is not None:
@@ -159,10 +166,10 @@ def _speed(first: _Side, second: _Side) -> list[Change]:
 
 
 def _step(first: _Side, second: _Side) -> list[Change]:
-    return [_moved("step", "", ratio(step_times(first.accounts), step_times(second.accounts)), "s", "1")]
+    return [_moved("step", "", ratio(step_times(first.steps), step_times(second.steps)), "s", "1")]
 
 
-def _parts(first: Sequence[Account], second: Sequence[Account]) -> tuple[list[Change], list[str]]:
+def _parts(first: StepsOfRanks, second: StepsOfRanks) -> tuple[list[Change], list[str]]:
     one, other, sums = comparable_parts(part_times(first), part_times(second))
     sizes = [len(step_times(side)) for side in (first, second)]
     found = []
