@@ -27,6 +27,7 @@ from ...model.evidence import RankEvidence
 from ...records import Floats
 from ...sentences import comparisons as texts
 from ...sentences import reasons
+from ...sentences.what_if import instead
 from ...sentences.wording import number
 from ...store.view import JobView
 from ..ceilings.nodes import hosts
@@ -240,6 +241,8 @@ def _headline(first: _Side, second: _Side, changes: Sequence[Change]) -> str:
     jobs = first.view.job, second.view.job
     if speed is not None:
         words = texts.faster(*jobs, speed.change.value or 0.0, speed.low, speed.high, speed.within_noise)
+        if sizes := _other_sizes(first, second):
+            words += texts.with_other_sizes(sizes, step.change.value or 0.0, step.within_noise)
     elif first.mode != second.mode or len(first.accounts) != len(second.accounts):
         words = texts.longer(*jobs, step.change.value or 0.0, step.low, step.high, step.within_noise)
     else:
@@ -247,18 +250,31 @@ def _headline(first: _Side, second: _Side, changes: Sequence[Change]) -> str:
         inverse = [1 / end if end else None for end in (step.change.value, step.high, step.low)]
         words = texts.faster(*jobs, inverse[0] or 0.0, inverse[1], inverse[2], step.within_noise)
     least = SMALL * max(step.first.value or 0.0, step.second.value or 0.0)
-    return words + texts.mostly(*_what_changed(changes, least, step.within_noise))
+    longer = 0.0 if step.within_noise else (step.second.value or 0.0) - (step.first.value or 0.0)
+    return words + texts.mostly(*_what_changed(changes, least, longer))
+
+
+def _other_sizes(first: _Side, second: _Side) -> list[str]:
+    """What a job has more of, or less, so that it does other work in a step of the same length."""
+    ranks, before = len(second.accounts), len(first.accounts)
+    found = [instead(ranks, before, "ranks")] if ranks != before else []
+    batch, earlier = _examples(second), _examples(first)
+    if batch and earlier and batch != earlier:
+        found.append(instead(batch, earlier, "examples a rank and step"))
+    return found
 
 
 def _what_changed(
-    changes: Sequence[Change], least: float, noise: bool
+    changes: Sequence[Change], least: float, longer: float
 ) -> tuple[list[tuple[str, float]], tuple[str, float] | None]:
     """The parts that surely changed, most first; and the part that changed more than these, but may have done
     so by chance: without it small changes would seem to explain a large one. least: s a step that is worth a
-    word; noise: the steps themselves may be as long."""
+    word; longer: s that the steps themselves are longer, which parts that became shorter do not explain; 0:
+    they may be as long."""
     parts = [one for one in changes if one.kind == "part" and abs(one.change.value or 0.0) >= least]
+    parts = [one for one in parts if not longer or (one.change.value or 0.0) * longer > 0]
     parts.sort(key=lambda one: -abs(one.change.value or 0.0))
     sure = [(one.subject, one.change.value or 0.0) for one in parts if not one.within_noise][:NAMED]
-    if noise or not parts or not parts[0].within_noise:
+    if not longer or not parts or not parts[0].within_noise:
         return sure, None
     return sure, (parts[0].subject, parts[0].change.value or 0.0)
