@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from roofline_server.model.account.account import account
+from roofline_server.model.account.account import account, with_waits
 from roofline_server.model.account.signals import RankSignals
 from roofline_server.model.causes.cause import parts_of_all
 from roofline_server.model.causes.conclusion import Conclusion, beside_idle_cpus, conclude
@@ -654,6 +654,16 @@ def test_worker_that_waits_longer_for_servers_is_not_at_fault() -> None:
 
 def test_worker_that_lacks_cpus() -> None:
     assert named(of_workers({}, {"delay": 0.03}, {})) == ("contention", ("worker:1",))
+
+
+@pytest.mark.parametrize(("planted", "kind"), [("kernels", "unexplained"), ("input", "input")])
+def test_rank_whose_threads_were_not_measured_is_not_said_to_sleep(planted: str, kind: str) -> None:
+    played = job(plant={planted: {1: 0.010}})
+    signals = [one._replace(kernels=None, run=None, delay=None) for one in played.signals]
+    accounts = with_waits([account(one) for one in signals], played.grid)
+    assert "other" in accounts[0].parts and "blocked" not in accounts[0].parts
+    found = concluded(played._replace(signals=signals, accounts=accounts))
+    assert named(found) == (kind, ("ddp:1",))
 
 
 def test_known_work_is_one_place_to_look_at() -> None:
