@@ -272,7 +272,7 @@ def _cut(text: str, limits: Limits) -> str:
 
 def _cost(found: Finding) -> str:
     whole = "time" if found.kind in BREAKS else "step"
-    share = f" ({found.share.value:.0%} of the {whole})" if found.share.value is not None else ""
+    share = f" ({units.percent(found.share.value)} of the {whole})" if found.share.value is not None else ""
     if found.cost.value is None:
         return f"unknown: {found.cost.reason}"
     return f"{units.show(found.cost)} a step{share}"

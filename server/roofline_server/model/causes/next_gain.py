@@ -82,6 +82,10 @@ def _replayed(
         else:
             then = replay.without([part], share[own])
         gains[part] = float((played - then).mean())
+    if "transfer" in gains:
+        # A rank that took part in few steps is not played: waiting for it looks like communication.
+        usual = max(accounts[rank].mean("transfer") for rank in own)
+        gains["transfer"] = min(gains["transfer"], usual)
     return float(played.mean()), gains
 
 

@@ -60,7 +60,7 @@ class Accounts(NamedTuple):
         `step`, s. fixed: ranks that this takes; steps in which they were absent stay as they are. (): all."""
         whole = step
         if self.meet:  # steps behind an evaluation of one rank are none of those that are played
-            whole = max(step, self.step, self._time_a_step_of(fixed))
+            whole = max(step, self._time_a_step_of(fixed) or self.step)
         return 1 - (step - without) / whole if whole > 0 else 1.0
 
     def _time_a_step_of(self, ranks: Collection[str]) -> float:

@@ -69,6 +69,15 @@ def test_gain_of_ranks_that_meet_is_that_of_the_replay() -> None:
     assert gain.step == pytest.approx(float(found.step[1:].mean()), rel=0.01)
 
 
+def test_waiting_for_a_rank_that_is_hardly_there_is_no_communication() -> None:
+    """It took part in a third of the steps and was late in each: only the other two are played."""
+    found = job(ranks=3, plant={"kernels": {2: 0.030}})
+    at = found.grid.at.copy()
+    at[1::3, 2], at[2::3, 2] = -1, -1
+    gain = next_gain(found.signals, found.accounts, found.grid._replace(at=at))
+    assert gain is not None and gain.gain == pytest.approx(0.010, rel=0.1)
+
+
 def test_what_is_worth_nothing_is_no_next_gain() -> None:
     assert gain_of((0.099, {"compute": 0.099, "input": 0.001})) is None
     assert next_gain([], [], None) is None
