@@ -271,7 +271,7 @@ def _cut(text: str, limits: Limits) -> str:
 
 def _cost(found: Finding) -> str:
     whole = "time" if found.kind in BREAKS else "step"
-    share = f" ({found.share.value:.0%} of the {whole})" if found.share.value is not None else ""
+    share = f" ({units.percent(found.share.value)} of the {whole})" if found.share.value is not None else ""
     if found.cost.value is None:
         return f"unknown: {found.cost.reason}"
     return f"{units.show(found.cost)} a step{share}"
@@ -284,17 +284,22 @@ def _gain(found: Finding, gain: Gain) -> str:
 
 def _also(verdict: Verdict, limits: Limits) -> Labelled:
     block = Labelled()
-    label = "NEXT GAIN" if verdict.kind == "healthy" else "ALSO"
-    shown = verdict.also[: limits.also]
-    lines = []
+    shown, healthy = verdict.also[: limits.also], verdict.kind == "healthy"
+    last = ""
     for found in shown:
+        # What a healthy job has of some ranks costs these much, and the job hardly anything.
+        minor = healthy and bool(found.rank)
+        label = "NEXT GAIN" if healthy and not minor else "ALSO"
         cost = f", {_cost(found)}" if found.cost.value is not None else ""
-        gain = f"; if fixed {_gain(found, found.gain)}" if found.gain and verdict.bottleneck is None else ""
+        fixed = found.gain if verdict.bottleneck is None and not minor else None
+        gain = f"; if fixed {_gain(found, fixed)}" if fixed else ""
         unsure = f"; low confidence: {found.why}" if found.why and verdict.bottleneck is not None else ""
-        lines.append(f"{_where(found, verdict)}{cost}{gain}{unsure}")
-    _several(block, label, lines, limits)
-    if verdict.bottleneck is None and shown and shown[0].tries:
-        block.add("  try", _cut(shown[0].tries[0], limits))
+        line = _cut(f"{_where(found, verdict)}{cost}{gain}{unsure}", limits)
+        block.add("" if label == last else label, line)
+        last = label
+    first = shown[-1 if healthy else 0] if shown else None
+    if verdict.bottleneck is None and first is not None and first.tries:
+        block.add("  try", _cut(first.tries[0], limits))
     return block
 
 

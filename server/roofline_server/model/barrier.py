@@ -73,6 +73,13 @@ def align(ranks: Sequence[StepEvidence]) -> Grid:
     return Grid(table["step"][firsts][order], begin[order], end[order], at[order])
 
 
+def time_a_step_of(grid: Grid, durations: Sequence[Floats], columns: Sequence[int]) -> float:
+    """Seconds of all steps for each that all of these ranks took part in, of a job whose ranks come and go;
+    0: there is none. durations: of steps, s, by rank."""
+    own = int((grid.at[:, list(columns)] >= 0).all(axis=1).sum())
+    return float(np.nanmean(grid.place(durations), axis=1).sum()) / own if own else 0.0
+
+
 def _side_by_side(ranks: Sequence[StepEvidence]) -> Grid | None:
     """The steps of ranks that did the same ones, each once and one after the other; None: these are not such
     ranks. They usually are, and nothing has to be sorted."""

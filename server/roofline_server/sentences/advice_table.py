@@ -452,7 +452,17 @@ ADVICE: tuple[Advice, ...] = (
         "py-spy documentation",
     ),
     Advice(
-        ("blocked", "input|blocked", "wait_ranks", "stopped"),
+        ("unexplained",),
+        "start all ranks by roofline-agent run, or with its hooks: they measure the CPU time of each step",
+        OURS,
+    ),
+    Advice(
+        ("unexplained",),
+        "see what {it} {does}: py-spy dump --pid PID of {rank}, several times",
+        "py-spy documentation",
+    ),
+    Advice(
+        ("blocked", "input|blocked", "wait_ranks", "stopped", "unexplained"),
         "roofline-client timeline --job {job} -o timeline.json.gz shows all ranks on one clock",
         "Perfetto documentation",
     ),

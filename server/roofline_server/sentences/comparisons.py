@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from roofline.texts import listed
 
 from .verdict import parts_named
-from .wording import duration, number
+from .wording import duration, enumerated, number
 
 NO_STEPS = "what differs in speed is not known: {} has no steps"
 SAME_SETTINGS = "no recorded setting, tag or size differs"
@@ -21,6 +21,13 @@ def faster(first: str, second: str, ratio: float, low: float | None, high: float
         return f"{how} (too few steps for an interval)"
     interval = f"{number(low)}x to {number(high)}x"
     return f"{second} is as fast as {first}, within noise ({interval})" if noise else f"{how} ({interval})"
+
+
+def with_other_sizes(sizes: Sequence[str], ratio: float, noise: bool) -> str:
+    """What follows where a step is not as much work in both jobs. sizes: "64 ranks instead of 4"; ratio: step
+    of the second over that of the first."""
+    how = "as long, within noise" if noise else f"{number(ratio)}x as long"
+    return f", with {enumerated(sizes)}; its steps take {how}"
 
 
 def longer(first: str, second: str, ratio: float, low: float | None, high: float | None, noise: bool) -> str:

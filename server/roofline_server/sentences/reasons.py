@@ -18,7 +18,7 @@ NO_RANK_HAS_STEPS = "no rank has steps"
 LESS_WORK = "steps become shorter because less is done in them"
 NO_EXAMPLES = "the number of examples per step is not known"
 SERVES = "n/a: processes no batches"
-NOT_REPLAYED = "what this would give was not replayed"
+AT_BEST = "no rate is predicted of what would be saved at best"
 REPLAYED = "ncu replayed all of these steps: how long they took says nothing about the training"
 _MARK = "mark them with roofline_step, or give `roofline-agent run --step-regex`"
 

@@ -38,6 +38,7 @@ _FINDINGS: Mapping[str, str] = {
         "{who} wait{s} for input, sleep{s} or {are} blocked: what {it} wait{s} for is not traced"
     ),
     "blocked": "{who} sleep{s}, or {are} blocked on something not traced",
+    "unexplained": "{who} take{s} longer, and nothing that was measured tells for what",
     "evaluates": "{who} evaluate{s} between steps, and the others wait",
     "saves": "{who} save{s} a checkpoint between steps, and the others wait",
     "busy_alone": "{who} {does} something else between steps, and the others wait",

@@ -149,6 +149,15 @@ def test_healthy_job_says_what_bounds_it_and_what_would_be_next() -> None:
     ) and "BOTTLENECK" not in "\n".join(lines(found))
 
 
+def test_rank_that_costs_a_healthy_job_hardly_anything_is_apart_from_the_next_gain() -> None:
+    job = healthy()
+    share = seen(0.002, "1")
+    minor = finding(rank="worker:63", sentence="slower computing on worker:63", share=share)
+    found = report(SEVERAL, verdict=job._replace(also=[minor, *job.also]))
+    assert "slower computing on worker:63, 76.1 ms a step (<1% of the step)" in line(found, "ALSO")
+    assert "if fixed" not in line(found, "ALSO") and "if fixed" in line(found, "NEXT GAIN")
+
+
 def test_job_without_steps_says_what_to_do() -> None:
     shown = "\n".join(lines(report(verdict=unknown())))
     assert "start the ranks with `roofline-agent run -- COMMAND`" in shown

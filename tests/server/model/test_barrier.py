@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from roofline_server.model.barrier import align, held_by_join, lateness, waits
+from roofline_server.model.barrier import align, held_by_join, lateness, time_a_step_of, waits
 from roofline_server.model.evidence import StepEvidence
 from roofline_server.records import ABSENT
 
@@ -51,6 +51,15 @@ def test_one_known_rank_waits_for_nobody_known() -> None:
 def test_at_a_join_all_wait_for_the_last_end() -> None:
     ranks = [steps((0, 0, 1.0)), steps((0, 0, 1.75))]
     assert held_by_join(align(ranks), ranks).tolist() == [[0.75, 0.0]]
+
+
+def test_time_of_all_steps_for_each_that_a_rank_took_part_in() -> None:
+    early, late = steps((0, 0, 1), (1, 1, 2), (2, 2, 4)), steps((2, 2, 4))
+    grid, durations = align([early, late]), [np.array([1.0, 1.0, 2.0]), np.array([2.0])]
+    found = [time_a_step_of(grid, durations, columns) for columns in ([], [0], [1], [0, 1])]
+    assert found == pytest.approx([4 / 3, 4 / 3, 4, 4])
+    alone = align([early, steps((7, 9, 10))])
+    assert time_a_step_of(alone, [durations[0], np.array([1.0])], [0, 1]) == 0
 
 
 def test_nothing_aligns_to_nothing() -> None:

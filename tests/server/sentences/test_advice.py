@@ -52,6 +52,7 @@ SITUATIONS: dict[str, tuple[Case, str]] = {
     "all save": (Case("checkpoint"), "save less often"),
     "one rank saves": (Case("saves", ranks=("ddp:0",)), "save in the background"),
     "one rank does something": (Case("busy_alone", ranks=("ddp:0",), job="7"), "timeline --job 7"),
+    "rank without hooks": (Case("unexplained", ranks=("ddp:1",)), "start all ranks by roofline-agent run"),
     "one rank of a job whose name has blanks": (
         Case("busy_alone", ranks=("ddp:0",), job="4 of x"),
         "timeline --job '4 of x' -o timeline.json.gz",

@@ -13,11 +13,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...records import Floats
+from ...records import Floats, Ints
+from ..barrier import Grid
 from ..intervals import SHOWN, mean_and_error, student
 from .account import Account
 from .ledger import place
-from .replay import PRESENT
 
 OTHER = "other"
 HIDES = 0.1  # of a part: less time than this that nothing explains hides hardly any of it
@@ -61,30 +61,42 @@ def _quantile(freedom: int, other: int) -> float:
     return student(1 - (1 - SHOWN) / 2, min(freedom, other))
 
 
-def step_times(accounts: Sequence[Account]) -> Floats:
-    """Mean over the ranks of each step, in order."""
-    return _over_ranks([one.duration for one in accounts])
+class StepsOfRanks(NamedTuple):
+    """The steps of a job. grid: of ranks that do them together; None: each does its own."""
+
+    accounts: Sequence[Account]
+    end_ns: Sequence[Ints]  # of the steps of each, server time
+    grid: Grid | None
+
+    def over_ranks(self, columns: Sequence[Floats]) -> Floats:
+        """Values in order of time, columns: by rank. Of ranks that do their steps together the mean of each
+        step over those that took part in it. Else all values: their mean is the job's, to which a slow rank
+        adds few. It is steps that vary, not ranks: each varies about the mean of all."""
+        if self.grid is not None:
+            if self.grid.is_whole:
+                return np.asarray(np.mean(columns, axis=0))
+            return np.asarray(np.nanmean(self.grid.place(columns), axis=1))
+        known = [column for column in columns if len(column)]
+        if not known:
+            return np.zeros(0)
+        whole = float(np.concatenate(known).mean())
+        values: Floats = np.concatenate([column - column.mean() + whole for column in known])
+        return values[np.argsort(np.concatenate(self.end_ns), kind="stable")]
 
 
-def part_times(accounts: Sequence[Account]) -> dict[str, Floats]:
-    """Mean over the ranks of each part in each step, in order; parts that any rank has."""
+def step_times(ranks: StepsOfRanks) -> Floats:
+    """As long as steps are, in order of time."""
+    return ranks.over_ranks([one.duration for one in ranks.accounts])
+
+
+def part_times(ranks: StepsOfRanks) -> dict[str, Floats]:
+    """The same of each part; parts that any rank has."""
+    accounts = ranks.accounts
     names = sorted({name for one in accounts for name in one.parts}, key=place)
     return {
-        name: _over_ranks([one.parts.get(name, np.zeros_like(one.duration)) for one in accounts])
+        name: ranks.over_ranks([one.parts.get(name, np.zeros_like(one.duration)) for one in accounts])
         for name in names
     }
-
-
-def _over_ranks(columns: Sequence[Floats]) -> Floats:
-    """Ranks that step independently have not as many steps each: those that all have are compared, but for
-    ranks that were there for a small part of the job."""
-    if not columns:
-        return np.zeros(0)
-    enough = PRESENT * float(np.median([len(column) for column in columns]))
-    present = [column for column in columns if len(column) >= enough]
-    steps = min(len(column) for column in present)
-    mean: Floats = np.mean([column[:steps] for column in present], axis=0)
-    return mean
 
 
 def comparable_parts(

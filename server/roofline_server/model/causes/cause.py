@@ -16,6 +16,7 @@ from .kinds import COUNTED, GROUPS_OF_ROUNDS, MORE_WORK, OF_CONTENTION, work_of_
 
 LEAST_GAIN = 0.02  # of a step: what is sure to be less is not worth a name
 LEAST_SLOWER = 0.08  # the same of a rank that is slower and nothing tells why: CPUs of one machine differ
+LEAST_OF_OWN = 0.08  # of the step of a rank that steps on its own: one of many costs the job hardly anything
 CHANCE = 0.01  # that anything is named of a job that is healthy
 OF_KNOWN = 0.05  # that a gain is not real, of ranks that were found by what was counted and not by times
 LEAST_CHANCE = 1e-9  # below it quantiles are not exact, nor are bootstraps
@@ -60,6 +61,11 @@ class Cause(NamedTuple):
     @property
     def share(self) -> float:
         return self.gain.mean / self.step if self.step > 0 else 0.0
+
+    @property
+    def is_minor(self) -> bool:
+        """Whether it costs its rank much, but the job hardly anything."""
+        return self.share < LEAST_GAIN
 
 
 def parts_of_all(signals: Sequence[RankSignals]) -> dict[str, tuple[tuple[str, ...], float]]:
@@ -132,11 +138,12 @@ def _have_more_work(signals: Sequence[RankSignals], ranks: Sequence[int]) -> boo
     return bool((work_of_each(signals)[list(ranks)] > 1 + MORE_WORK).all())
 
 
-def is_worth_a_name(cause: Cause, contention: float) -> bool:
+def is_worth_a_name(kind: str, share: float, contention: float) -> bool:
     """Turbo clocks, sibling threads and hypervisors make one CPU slower than another by some percent; so do
-    caches that others have emptied. contention: share of a step that ranks lack CPUs."""
+    caches that others have emptied. share: of the step of the ranks; contention: share of it that ranks lack
+    CPUs."""
     crowded = contention >= EVERYWHERE["contention"]
-    return cause.share >= LEAST_SLOWER or cause.kind not in (("slower", "host") if crowded else ("slower",))
+    return share >= LEAST_SLOWER or kind not in (("slower", "host") if crowded else ("slower",))
 
 
 def holds_up(gain: Interval, least: float, step: float) -> bool:

@@ -170,7 +170,7 @@ def _conclusion(
     low_confidence = list(why)
     if shares.get("other", 0.0) > UNATTRIBUTED:
         low_confidence.append("unattributed")
-    bottleneck = ordered[0] if ordered and ordered[0].lasting else None
+    bottleneck = next((one for one in ordered[:1] if one.lasting and not one.is_minor), None)
     also = [cause for cause in ordered if cause is not bottleneck]
     bound = _bound(accounts, shares)
     kind = "healthy"
@@ -179,7 +179,7 @@ def _conclusion(
         left = lost - sum(cause.gain.mean for cause in ordered)
         if left > max(UNCLEAR * step, UNEXPLAINED * lost):
             low_confidence.append("more_is_lost")
-    elif also or lost > UNCLEAR * step:
+    elif any(not one.is_minor for one in also) or lost > UNCLEAR * step:
         kind = "unclear"
         if also and not also[0].lasting:
             low_confidence.append("passing")

@@ -10,10 +10,11 @@ from ...records import Floats
 from ..account.account import Account
 from ..account.replay import median_of_others
 from ..account.signals import RankSignals
-from ..intervals import around, error_beyond_others, mean_and_error
+from ..intervals import Interval, around, error_beyond_others, mean_and_error
 from .cause import (
     CHANCE,
     LEAST_GAIN,
+    LEAST_OF_OWN,
     Cause,
     chance_of,
     holds_up,
@@ -29,12 +30,14 @@ from .kinds import GROUPS, OF_CONTENTION, kind_of, who_has_the_cpus, work_of
 def of_slower_ranks(
     signals: Sequence[RankSignals], accounts: Sequence[Account], lasting: Floats, foreign: Mapping[str, float]
 ) -> list[Cause]:
-    """Ranks that have more of a part of their own than the others, and by that clearly longer steps."""
+    """Ranks that have more of a part of their own than the others, and by that clearly longer steps. What
+    costs each of some ranks much, but the job hardly anything, is one cause of all of them."""
     count = len(accounts)
     if count < 2:
         return []
     step = count / float((1 / lasting).sum())
     slower = lasting - median_of_others(lasting)
+    lacking = sum(float(seconds_of(one, OF_CONTENTION).mean()) for one in accounts) / count / step
     found = []
     for group, parts in GROUPS.items():
         columns = [seconds_of(one, parts) for one in accounts]
@@ -43,15 +46,18 @@ def of_slower_ranks(
         saves = np.minimum(more, slower)
         mended = 1 / (lasting - saves) - 1 / lasting
         gains = step - count / (count / step + mended)
-        late = np.flatnonzero((saves > 0) & (gains > LEAST_GAIN * step)).tolist()
+        much = (gains > LEAST_GAIN * step) | (saves >= LEAST_OF_OWN * lasting)
+        late = np.flatnonzero((saves > 0) & much).tolist()
         errors = np.array([mean_and_error(column)[1] for column in columns]) if late else np.zeros(0)
         for rank in late:
-            saved, gain = float(saves[rank]), float(gains[rank])
+            saved, gain, own_step = float(saves[rank]), float(gains[rank]), float(lasting[rank])
             error = error_beyond_others(errors, rank)
             chance = chance_of(group, signals, [rank], count * len(GROUPS))
             sure = around(gain, gain / saved * error, min(len(a.duration) for a in accounts), chance)
             above = columns[rank] - means[rank] + saved
-            if sure.surely <= LEAST_GAIN * step or not lasts(above, float(lasting[rank])):
+            surely_saved = sure.surely * saved / gain if saved >= LEAST_OF_OWN * own_step else 0.0
+            surely = max(sure.surely / step, surely_saved / own_step)
+            if surely <= LEAST_GAIN or not lasts(above, own_step):
                 continue
             present = [
                 part
@@ -61,10 +67,38 @@ def of_slower_ranks(
             own = {part: _part_more(accounts, part, rank) for part in present}
             work = work_of(signals, [rank])
             kind = kind_of(group, own, work, [signals[rank]], signals, foreign)
-            one = accounts[rank]
-            found.append(Cause(kind, group, (one.rank,), one.host, sure, step, own, work))
-    lacking = sum(float(seconds_of(one, OF_CONTENTION).mean()) for one in accounts) / count / step
-    return without_parts_of_sets([cause for cause in found if is_worth_a_name(cause, lacking)])
+            if is_worth_a_name(kind, saved / own_step, lacking):
+                one = accounts[rank]
+                found.append(Cause(kind, group, (one.rank,), one.host, sure, step, own, work))
+    return _minor_ones_together(without_parts_of_sets(found), signals)
+
+
+def _minor_ones_together(causes: Sequence[Cause], signals: Sequence[RankSignals]) -> list[Cause]:
+    alike: dict[tuple[str, str], list[Cause]] = {}
+    for one in causes:
+        if one.is_minor:
+            alike.setdefault((one.kind, one.part), []).append(one)
+    minor = [_as_one(some, signals) if len(some) > 1 else some[0] for some in alike.values()]
+    return [*(one for one in causes if not one.is_minor), *minor]
+
+
+def _as_one(causes: Sequence[Cause], signals: Sequence[RankSignals]) -> Cause:
+    """Of causes that each cost the job hardly anything: rates add up."""
+    first, step = causes[0], causes[0].step
+    gained = sum(1 / (step - one.gain.mean) - 1 / step for one in causes)
+    whole = step - 1 / (1 / step + gained)
+    scale = whole / sum(one.gain.mean for one in causes)
+    gain = Interval(*(scale * sum(ends) for ends in zip(*(one.gain for one in causes), strict=True)))
+    ranks = [one.rank for one in signals]
+    own = sorted(ranks.index(one.ranks[0]) for one in causes)
+    hosts = {one.host for one in causes}
+    return first._replace(
+        ranks=tuple(ranks[rank] for rank in own),
+        host=first.host if len(hosts) == 1 else "",
+        gain=gain,
+        more={part: sum(one.more[part] for one in causes) / len(causes) for part in first.more},
+        work=work_of(signals, own),
+    )
 
 
 def of_all(

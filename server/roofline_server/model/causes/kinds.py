@@ -81,6 +81,8 @@ def kind_of(
         most = max(more, key=lambda part: more[part])
         if most in ("stopped", "paging", "disk") and more[most] >= MOST_OF * whole:
             return most
+        if more.get("other", 0.0) >= MOST_OF * whole:
+            return "unexplained"  # nothing measured its threads: it may compute as well as sleep
         return "input|blocked" if "input" in most.split("|") else "blocked"
     return "disk" if _reads_more(own, signals) else "input"
 

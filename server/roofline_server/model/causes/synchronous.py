@@ -85,7 +85,7 @@ def of_ranks(replay: Replay, signals: Sequence[RankSignals], foreign: Mapping[st
         if sure.surely > LEAST_GAIN * step:
             found.append(_cause_of(replay, signals, group, ranks, gain, sure, foreign))
     lacking = float(replay.group(OF_CONTENTION).mean()) / step
-    return without_parts_of_sets([cause for cause in found if is_worth_a_name(cause, lacking)])
+    return without_parts_of_sets([one for one in found if is_worth_a_name(one.kind, one.share, lacking)])
 
 
 def _alike(more: Floats, step: float) -> list[tuple[int, ...]]:

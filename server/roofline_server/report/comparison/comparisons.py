@@ -14,6 +14,7 @@ from roofline.answers.values import Provenance, Scope, Value, value
 from ...model.account.account import Account
 from ...model.account.comparison import (
     Difference,
+    StepsOfRanks,
     comparable_parts,
     difference,
     part_times,
@@ -21,10 +22,12 @@ from ...model.account.comparison import (
     step_times,
 )
 from ...model.account.ledger import place
+from ...model.barrier import align
 from ...model.evidence import RankEvidence
 from ...records import Floats
 from ...sentences import comparisons as texts
 from ...sentences import reasons
+from ...sentences.what_if import instead
 from ...sentences.wording import number
 from ...store.view import JobView
 from ..ceilings.nodes import hosts
@@ -58,6 +61,7 @@ class _Side(NamedTuple):
     evidence: dict[int, RankEvidence]
     mode: str
     accounts: list[Account]
+    steps: StepsOfRanks
     examples_per_second: Value
     points: list[tuple[PointGroup, RoofPoint]]
 
@@ -84,7 +88,11 @@ def _side(view: JobView, steps: Steps) -> _Side:
     accounts = accounts_of(view, gathered).accounts
     rate = rate_of(list(training.values()))
     points = of_roles(view, gathered.evidence)
-    return _Side(view, gathered.evidence, gathered.mode, [accounts[n] for n in training], rate, points)
+    own = [accounts[n] for n in training]
+    each = [rank.steps for rank in training.values()]
+    grid = align(each) if gathered.mode == "synchronous" and training else None
+    steps_of_ranks = StepsOfRanks(own, [one.end_ns for one in each], grid)
+    return _Side(view, gathered.evidence, gathered.mode, own, steps_of_ranks, rate, points)
 
 
 # -- settings -----------------------------------------------------------------------------------------------
@@ -136,7 +144,7 @@ def _changes(first: _Side, second: _Side) -> tuple[list[Change], list[str]]:
         notes.append(texts.other_mode(first.mode, second.mode))
     if first.accounts and second.accounts:
         changes = [*_speed(first, second), *_step(first, second)]
-        parts, sums = _parts(first.accounts, second.accounts)
+        parts, sums = _parts(first.steps, second.steps)
         changes += parts
         if sums:
             notes.append(texts.added_up(sums))
@@ -149,7 +157,7 @@ def _speed(first: _Side, second: _Side) -> list[Change]:
     rates = first.examples_per_second, second.examples_per_second
     if not (rates[0].value and rates[1].value):
         return []
-    by_time = ratio(step_times(first.accounts), step_times(second.accounts), inverse=True)
+    by_time = ratio(step_times(first.steps), step_times(second.steps), inverse=True)
     change = rates[1].value / rates[0].value
     low = high = None
     if by_time.low is not None and by_time.high is not None:
@@ -159,10 +167,10 @@ def _speed(first: _Side, second: _Side) -> list[Change]:
 
 
 def _step(first: _Side, second: _Side) -> list[Change]:
-    return [_moved("step", "", ratio(step_times(first.accounts), step_times(second.accounts)), "s", "1")]
+    return [_moved("step", "", ratio(step_times(first.steps), step_times(second.steps)), "s", "1")]
 
 
-def _parts(first: Sequence[Account], second: Sequence[Account]) -> tuple[list[Change], list[str]]:
+def _parts(first: StepsOfRanks, second: StepsOfRanks) -> tuple[list[Change], list[str]]:
     one, other, sums = comparable_parts(part_times(first), part_times(second))
     sizes = [len(step_times(side)) for side in (first, second)]
     found = []
@@ -233,6 +241,8 @@ def _headline(first: _Side, second: _Side, changes: Sequence[Change]) -> str:
     jobs = first.view.job, second.view.job
     if speed is not None:
         words = texts.faster(*jobs, speed.change.value or 0.0, speed.low, speed.high, speed.within_noise)
+        if sizes := _other_sizes(first, second):
+            words += texts.with_other_sizes(sizes, step.change.value or 0.0, step.within_noise)
     elif first.mode != second.mode or len(first.accounts) != len(second.accounts):
         words = texts.longer(*jobs, step.change.value or 0.0, step.low, step.high, step.within_noise)
     else:
@@ -240,18 +250,31 @@ def _headline(first: _Side, second: _Side, changes: Sequence[Change]) -> str:
         inverse = [1 / end if end else None for end in (step.change.value, step.high, step.low)]
         words = texts.faster(*jobs, inverse[0] or 0.0, inverse[1], inverse[2], step.within_noise)
     least = SMALL * max(step.first.value or 0.0, step.second.value or 0.0)
-    return words + texts.mostly(*_what_changed(changes, least, step.within_noise))
+    longer = 0.0 if step.within_noise else (step.second.value or 0.0) - (step.first.value or 0.0)
+    return words + texts.mostly(*_what_changed(changes, least, longer))
+
+
+def _other_sizes(first: _Side, second: _Side) -> list[str]:
+    """What a job has more of, or less, so that it does other work in a step of the same length."""
+    ranks, before = len(second.accounts), len(first.accounts)
+    found = [instead(ranks, before, "ranks")] if ranks != before else []
+    batch, earlier = _examples(second), _examples(first)
+    if batch and earlier and batch != earlier:
+        found.append(instead(batch, earlier, "examples a rank and step"))
+    return found
 
 
 def _what_changed(
-    changes: Sequence[Change], least: float, noise: bool
+    changes: Sequence[Change], least: float, longer: float
 ) -> tuple[list[tuple[str, float]], tuple[str, float] | None]:
     """The parts that surely changed, most first; and the part that changed more than these, but may have done
     so by chance: without it small changes would seem to explain a large one. least: s a step that is worth a
-    word; noise: the steps themselves may be as long."""
+    word; longer: s that the steps themselves are longer, which parts that became shorter do not explain; 0:
+    they may be as long."""
     parts = [one for one in changes if one.kind == "part" and abs(one.change.value or 0.0) >= least]
+    parts = [one for one in parts if not longer or (one.change.value or 0.0) * longer > 0]
     parts.sort(key=lambda one: -abs(one.change.value or 0.0))
     sure = [(one.subject, one.change.value or 0.0) for one in parts if not one.within_noise][:NAMED]
-    if noise or not parts or not parts[0].within_noise:
+    if not longer or not parts or not parts[0].within_noise:
         return sure, None
     return sure, (parts[0].subject, parts[0].change.value or 0.0)

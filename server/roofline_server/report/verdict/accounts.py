@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
+import numpy as np
 from roofline.answers.values import Scope, Value
 
 from ...model.account.account import Account, account_of_each, with_waits
 from ...model.account.signals import RankSignals
+from ...model.barrier import Grid, time_a_step_of
 from ...model.causes.between_cost import BetweenCost
 from ...model.causes.conclusion import (
     Conclusion,
@@ -44,6 +46,7 @@ class Accounts(NamedTuple):
     unseen: str = ""  # of synchronous ranks, why it is not known when they wait for each other
     between_cost: BetweenCost | None = None  # what ranks that meet do between their steps
     beside: Mapping[int, float] = {}  # of these ranks, seconds between two steps in a row, which are in none
+    grid: Grid | None = None  # of the steps of those that are concerned, where they are seen to meet
 
     @property
     def step(self) -> float:
@@ -51,6 +54,27 @@ class Accounts(NamedTuple):
         training = [self.accounts[number] for number in self.concerned]
         means = [float(one.duration.mean()) for one in training if len(one.duration)]
         return max(means, default=0.0)
+
+    @property
+    def mean_step(self) -> float:
+        """Over all steps of these ranks, s."""
+        steps = [self.accounts[number].duration for number in self.concerned]
+        return float(np.concatenate(steps).mean()) if any(map(len, steps)) else 0.0
+
+    def share_left(self, step: float, without: float, fixed: Collection[str]) -> float:
+        """Of the time of all steps what is left if steps that are played again take `without` instead of
+        `step`, s. fixed: ranks that this takes; steps in which they were absent stay as they are. (): all."""
+        whole = step
+        if self.meet:  # steps behind an evaluation of one rank are none of those that are played
+            whole = max(step, self._time_a_step_of(fixed) or self.step)
+        return 1 - (step - without) / whole if whole > 0 else 1.0
+
+    def _time_a_step_of(self, ranks: Collection[str]) -> float:
+        if self.grid is None or self.grid.is_whole:
+            return 0.0
+        own = [self.accounts[number] for number in self.concerned]
+        columns = [column for column, one in enumerate(own) if one.rank in ranks]
+        return time_a_step_of(self.grid, [one.duration for one in own], columns)
 
     @property
     def share_beside(self) -> dict[int, float]:
@@ -119,6 +143,7 @@ def accounts_of(view: JobView, gathered: Gathered) -> Accounts:
         unseen=unseen,
         between_cost=cost,
         beside=between,
+        grid=grid,
     )
 
 

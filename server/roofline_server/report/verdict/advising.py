@@ -1,19 +1,17 @@
-"""Adds to a verdict what to try: for each finding, and for a healthy job what the next gain would be."""
+"""Adds to a verdict what to try, for each finding and for the next gain of a healthy job."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Container, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
-from roofline.answers.values import Provenance, Scope, Value, value
 from roofline.answers.verdict import Finding, RankAccount, Verdict
 
 from ...correlate.steps import SERVING_ROLES
 from ...model.evidence import RankEvidence, total_of
 from ...model.intervals import LEAST_STEPS
 from ...model.roofline.point_limits import widths_of
-from ...sentences import advice, advice_cases, reasons
-from ...sentences import verdict as texts
+from ...sentences import advice, advice_cases
 from ...sentences.notes import held_clock
 from ...store.view import JobView
 from ..ceilings.limits import of_ranks
@@ -27,8 +25,6 @@ from .foreign import foreign_cpus
 
 SETTING, HOOK = "setting.", "hook."
 THREADS = ("OMP_NUM_THREADS", "intra_op_threads", "TF_NUM_INTRAOP_THREADS")  # the first that is set
-NOT_TO_SHORTEN = ("wait_ranks", "other")  # parts of an account that are no next gain
-WORTH = 0.02  # of the step: a next gain of less is none
 
 
 def advised(view: JobView, gathered: Gathered, found: Verdict, has_failed: bool = False) -> Verdict:
@@ -43,9 +39,6 @@ def advised(view: JobView, gathered: Gathered, found: Verdict, has_failed: bool 
     training = [one for one in found.accounts if one.role not in aside] or found.accounts
     base = _case(view, gathered)._replace(of_roof=_of_roof(training))
     foreign = foreign_cpus(view, gathered)
-    on_gpu = {rank.key for rank in gathered.evidence.values() if rank.uses_gpu}
-    if found.kind == "healthy" and not found.also and (gain := _next_gain(training, on_gpu)) is not None:
-        found = found._replace(also=[gain])
 
     hosts = Counter(rank.host for rank in gathered.evidence.values())
     computing = Counter(rank.host for rank in training_ranks(gathered.evidence).values())
@@ -211,42 +204,3 @@ def _of_roof(accounts: Sequence[RankAccount]) -> float | None:
         if one.roof.value is not None and computing > 0:
             needed, took = needed + one.roof.value, took + computing
     return needed / took if took > 0 else None
-
-
-def _next_gain(accounts: Sequence[RankAccount], on_gpu: Container[str]) -> Finding | None:
-    """The part of a healthy job that a step would shorten by most without it; of kernels, and of a part that
-    may be kernels, what they take beyond what their roof needs, where that is known, or all they take on a
-    GPU."""
-    own = [one for one in accounts if one.parts and one.step.value]
-    if not own:
-        return None
-    step = sum(one.step.value or 0.0 for one in own) / len(own)
-    spent: dict[str, float] = {}
-    for one in own:
-        for part in one.parts:
-            seconds = part.time.value or 0.0
-            if "compute" in part.part.split("|"):
-                if one.roof.value is None and one.rank not in on_gpu:
-                    continue
-                seconds = max(0.0, seconds - (one.roof.value or 0.0))
-            if part.part not in NOT_TO_SHORTEN:
-                spent[part.part] = spent.get(part.part, 0.0) + seconds / len(own)
-    if not spent:
-        return None
-    most = max(spent, key=lambda name: spent[name])
-    if spent[most] < WORTH * step:
-        return None
-    return Finding(
-        kind=most,
-        rank="",
-        host="",
-        sentence=texts.next_gain(most, all(one.roof.value is not None for one in own)),
-        cost=value(spent[most], "s", Provenance.ESTIMATED, Scope.ROLE),
-        share=value(spent[most] / step, "1", Provenance.ESTIMATED, Scope.ROLE),
-        gain=None,
-        rate=Value(None, "examples/s", reason=reasons.NOT_REPLAYED),
-        confidence="",
-        why="",
-        evidence=[],
-        tries=[],
-    )

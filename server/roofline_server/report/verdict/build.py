@@ -25,7 +25,7 @@ from ..evidence.training import contributing_ranks
 from ..questions import Steps
 from ..ranks.members import in_order
 from .accounts import Accounts, accounts_of, rate_of
-from .findings import Findings, findings_of, seconds_a_step
+from .findings import Findings, findings_of, next_gain_of, seconds_a_step
 from .servers import served
 
 MUCH_BESIDE = 0.05  # of the time of a rank
@@ -55,12 +55,14 @@ def verdict(
     lasted = np.concatenate([known.accounts[n].duration for n in training]) if training else np.zeros(0)
     if any(known.signals[number].barrier == "join" for number in training):
         whole |= quantiles(np.sort(lasted))  # their accounts have the wait for the others, too
+    kind = "bottleneck" if findings.named else known.conclusion.kind
+    gain = next_gain_of(known) if kind == "healthy" else None
     return Verdict(
         state=state,
         headline=_headline(findings, known, steps),
-        kind="bottleneck" if findings.named else known.conclusion.kind,
+        kind=kind,
         bottleneck=findings.named[0] if findings.named else None,
-        also=[*findings.named[1:], *findings.passing],
+        also=[*findings.named[1:], *findings.minor, *findings.passing, *([gain] if gain else [])],
         examples_per_second=rate,
         step_median=whole.get("step_time_median", absent),
         step_mean=seconds_a_step(float(lasted.mean()) if len(lasted) else None, MEASURED),

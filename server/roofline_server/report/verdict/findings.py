@@ -15,7 +15,9 @@ from ...model.causes.between_cost import OF_ALL
 from ...model.causes.cause import LEAST_GAIN, Cause
 from ...model.causes.conclusion import Conclusion
 from ...model.causes.links import step_with
+from ...model.causes.next_gain import next_gain
 from ...model.causes.server_causes import ServerCause
+from ...model.columns import known_mean
 from ...model.intervals import of_another_run, of_changed_run
 from ...sentences import reasons
 from ...sentences import verdict as texts
@@ -31,10 +33,12 @@ MEASURED, ESTIMATED = Provenance.MEASURED, Provenance.ESTIMATED
 
 
 class Findings(NamedTuple):
-    """named: the most expensive first; passing: what was seen in only part of the run."""
+    """named: the most expensive first; minor: what costs some ranks much, but the job hardly anything;
+    passing: what was seen in only part of the run."""
 
     headline: str
     named: list[Finding]
+    minor: list[Finding]
     passing: list[Finding]
 
 
@@ -53,14 +57,17 @@ def findings_of(known: Accounts, servers: Served, rate: Value) -> Findings:
     between = _between_findings(known, rate)
     if between:  # that is what they do between steps
         causes = [cause for cause in causes if cause.part != BESIDE]
-    named = [*slow, *(_cause_finding(cause, conclusion, known, rate) for cause in causes if cause.lasting)]
+    lasting = [cause for cause in causes if cause.lasting]
+    named = [*slow, *(_cause_finding(one, conclusion, known, rate) for one in lasting if not one.is_minor)]
+    minor = [_cause_finding(one, conclusion, known, rate) for one in lasting if one.is_minor]
     if (cycle := servers.cycle) is not None:
         named += [_server_finding(cause, cycle, known, rate) for cause in servers.causes]
     named += between or _beside_findings(known, rate)
     # By seconds a step: shares of breaks are of all the time, those of the others of the steps alone.
     named.sort(key=lambda finding: -(finding.cost.value or 0.0))
     passing = [_cause_finding(cause, conclusion, known, rate) for cause in causes if not cause.lasting]
-    return Findings(named[0].sentence if named else _headline(conclusion, known.unseen), named, passing)
+    headline = named[0].sentence if named else _headline(conclusion, known.unseen)
+    return Findings(headline, named, minor, passing)
 
 
 def _server_finding(cause: ServerCause, step: float, known: Accounts, rate: Value) -> Finding:
@@ -188,13 +195,10 @@ def _gain_of_break(step: float, without: float, error: float) -> Gain:
     return Gain(step, without, low, min(step, high))
 
 
-def _rate_with(gain: Gain, rate: Value, beside: float, step: float = 0.0) -> Value:
-    """examples/s with steps that are so much shorter. beside: seconds between steps, which stay; step: mean
-    of those that the rate is of, s, where that is more than those that were played again: steps behind an
-    evaluation of one rank are none of these."""
-    beyond = max(0.0, step - gain.step) + beside
-    new = gain.without + beyond
-    faster = None if rate.value is None or not gain.without > 0 else rate.value * (gain.step + beyond) / new
+def _rate_with(gain: Gain, rate: Value, beside: float) -> Value:
+    """examples/s with steps that are so much shorter. beside: seconds between steps, which stay."""
+    new = gain.without + beside
+    faster = None if rate.value is None or not gain.without > 0 else rate.value * (gain.step + beside) / new
     return value(faster, "examples/s", ESTIMATED, Scope.ROLE, missing=rate.reason or reasons.NO_EXAMPLES)
 
 
@@ -248,8 +252,11 @@ def _finding(
 def _rate_of_cause(cause: Cause, gain: Gain, rate: Value, known: Accounts) -> Value:
     if cause.kind == "more_work":  # steps become shorter because less is done in them
         return value(None, "examples/s", ESTIMATED, Scope.ROLE, missing=reasons.LESS_WORK)
+    # A step of a replay with what lies between steps has all of the time.
+    step = gain.step if known.conclusion.whole else known.mean_step or gain.step
+    left = step * known.share_left(gain.step, gain.without, cause.ranks)
     beside = 0.0 if known.conclusion.whole else known.most_beside
-    return _rate_with(gain, rate, beside, known.step if known.meet else 0.0)
+    return _rate_with(gain._replace(step=step, without=left), rate, beside)
 
 
 def _evidence(cause: Cause, known: Accounts) -> list[str]:
@@ -271,6 +278,29 @@ def _evidence(cause: Cause, known: Accounts) -> list[str]:
     if cause.kind in ("contention", "contention_own") and cause.host in known.foreign:
         found.append(texts.foreign(known.foreign[cause.host], cause.host))
     return found
+
+
+def next_gain_of(known: Accounts) -> Finding | None:
+    """Of a healthy job the part of its steps that there is most to save of."""
+    own = known.concerned
+    found = next_gain([known.signals[n] for n in own], [known.accounts[n] for n in own], known.grid)
+    if found is None:
+        return None
+    roofs = [known.accounts[n].roof for n in own if len(known.accounts[n].duration)]
+    return Finding(
+        kind=found.part,
+        rank="",
+        host="",
+        sentence=texts.next_gain(found.part, all(known_mean(roof) is not None for roof in roofs)),
+        cost=seconds_a_step(found.gain, ESTIMATED),
+        share=value(found.gain / found.step, "1", ESTIMATED, Scope.ROLE),
+        gain=None,
+        rate=Value(None, "examples/s", reason=reasons.AT_BEST),
+        confidence="",
+        why="",
+        evidence=[],
+        tries=[],
+    )
 
 
 def _headline(found: Conclusion, unseen: str) -> str:

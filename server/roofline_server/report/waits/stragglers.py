@@ -53,7 +53,7 @@ def _find(view: JobView, steps: Steps) -> Stragglers:
         barrier=texts.SEEN_BY.get(barriers.kind, ""),
         causes=[
             Cause(f.rank, f.host, f.kind, f.cost, f.share, *_times_last(last, names, f.rank), f.evidence)
-            for f in found.named
+            for f in [*found.named, *found.minor]
         ],
         ranks=ranks,
         imbalance=_imbalance(barriers, names),

@@ -23,8 +23,9 @@ from .prediction import Prediction, unknown
 MOST_GAINED = 0.99  # of a step
 
 
-def fix(view: JobView, gathered: Gathered, serving: Served, what: str) -> Prediction:
-    """what: "ddp:1", "ps:0", "input" or "input or host". Raises UnknownRank for anything else."""
+def fix(view: JobView, gathered: Gathered, serving: Served, what: str, mean_step: float) -> Prediction:
+    """what: "ddp:1", "ps:0", "input" or "input or host"; mean_step: of the job, s. Raises UnknownRank for
+    anything else."""
     known = accounts_of(view, gathered)
     if (named := _as_named(known, serving, what)) is not None:
         return named
@@ -42,6 +43,10 @@ def fix(view: JobView, gathered: Gathered, serving: Served, what: str) -> Predic
     if not parts and what not in job.ranks:
         return unknown(texts.seldom_there(what))
     found = _replayed(job, what, parts)
+    if found.steps is not None and found.whole is None:
+        step, own = float(job.played.mean()), [] if parts else [what]
+        of_all = (mean_step * known.share_left(step, seconds, own) for seconds in found.steps)
+        found = found._replace(steps=Range(*of_all))
     causes = [one for one in (known.conclusion.bottleneck, *known.conclusion.also) if one is not None]
     more = [texts.all_parts_of(what)] if any(one.ranks == (what,) for one in causes) else []
     return found._replace(notes=[*found.notes, *more])
@@ -96,7 +101,8 @@ def _as_named(known: Accounts, serving: Served, what: str) -> Prediction | None:
     """What the report says that it would give, where no replay tells: of a slow link, and of a rank that
     steps on its own. None: it names nothing of that kind."""
     training = {known.accounts[number].rank for number in known.concerned}
-    for one in findings_of(known, serving, Value(None, "examples/s")).named:
+    found = findings_of(known, serving, Value(None, "examples/s"))
+    for one in [*found.named, *found.minor]:
         is_not_replayed = one.kind == "slow_link" or (what in training and not known.meet)
         if one.rank == what and one.gain is not None and is_not_replayed:
             return Prediction(Range(one.gain.without, one.gain.low, one.gain.high), one.evidence, [])

@@ -67,7 +67,7 @@ def what_if(view: JobView, asked: WhatIfQuery) -> WhatIf:
     if not now.step:
         prediction = unknown(texts.NO_STEPS)
     elif asked.fix:
-        prediction = fix(view, gathered, serving, asked.fix)
+        prediction = fix(view, gathered, serving, asked.fix, now.step)
     elif serving.servers:
         prediction = with_servers(view, gathered, serving, change, asked.bandwidth)
     elif gathered.mode == "asynchronous":

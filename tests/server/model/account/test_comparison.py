@@ -7,12 +7,14 @@ import pytest
 from roofline.answers.values import Provenance
 from roofline_server.model.account.account import Account
 from roofline_server.model.account.comparison import (
+    StepsOfRanks,
     comparable_parts,
     difference,
     part_times,
     ratio,
     step_times,
 )
+from roofline_server.model.barrier import Grid
 
 
 def steps(mean: float, seed: int, count: int = 200, spread: float = 0.05) -> np.ndarray:
@@ -61,16 +63,39 @@ def test_too_few_steps_have_no_interval(count: int) -> None:
     assert found.low is None and found.high is None and found.within_noise
 
 
-def test_times_of_a_job_are_means_over_its_ranks_of_the_steps_that_all_have() -> None:
-    one, other = account(input=np.full(5, 0.01), compute=np.full(5, 0.04)), account(compute=np.full(3, 0.03))
-    assert list(step_times([one, other])) == pytest.approx([0.04] * 3)
-    parts = part_times([one, other])
-    assert list(parts) == ["input", "compute"] and list(parts["input"]) == pytest.approx([0.005] * 3)
+def of_ranks(*accounts: Account, at: np.ndarray | None = None) -> StepsOfRanks:
+    """at: which step of each rank a step of the job is, of ranks that do them together."""
+    end_ns = [np.round(1e9 * one.duration.cumsum()).astype(np.int64) for one in accounts]
+    grid = None if at is None else Grid(at[:, 0], at[:, 0], at[:, 0], at)
+    return StepsOfRanks(accounts, end_ns, grid)
 
 
-def test_a_rank_that_was_hardly_there_does_not_cut_the_others_short() -> None:
-    some = [account(compute=np.full(count, 0.04)) for count in (100, 90, 5)]
-    assert len(step_times(some)) == 90
+def test_times_of_a_job_are_means_over_the_ranks_that_took_part_in_a_step() -> None:
+    """The second rank joins in the third step."""
+    one = account(input=np.full(5, 0.01), compute=np.array([0.01, 0.01, 0.04, 0.04, 0.04]))
+    job = of_ranks(
+        one, account(compute=np.full(3, 0.05)), at=np.array([[k, k - 2] for k in range(5)]).clip(-1)
+    )
+    assert list(step_times(job)) == pytest.approx([0.02, 0.02, 0.05, 0.05, 0.05])
+    parts = part_times(job)
+    assert list(parts) == ["input", "compute"]
+    assert list(parts["input"]) == pytest.approx([0.01, 0.01, 0.005, 0.005, 0.005])
+
+
+def test_a_slow_worker_counts_with_as_many_steps_as_it_has() -> None:
+    """Three workers at 20 ms and one at 100 ms: 160 steps in a second, none of which is cut off."""
+    usual = [account(input=np.full(500, 0.001), compute=steps(0.019, seed, 500)) for seed in range(3)]
+    slow = account(input=np.full(100, 0.001), compute=steps(0.099, 4, 100))
+    found = step_times(of_ranks(*usual, slow))
+    assert len(found) == 1600 and found.mean() == pytest.approx(0.025, rel=0.01)
+    parts = part_times(of_ranks(*usual, slow))
+    assert sum(parts.values()) == pytest.approx(found)
+    assert parts["input"] == pytest.approx(0.001)
+    equal = [account(compute=steps(0.020, seed, 500)) for seed in range(5, 9)]
+    longer = ratio(step_times(of_ranks(*equal)), found)
+    assert longer.low is not None and longer.high is not None
+    assert 1.24 < longer.low < 1.25 < longer.high < 1.26, "how far ranks differ is no chance"
+    assert len(step_times(of_ranks())) == 0
 
 
 def test_parts_that_one_job_cannot_tell_apart_are_compared_as_one() -> None:

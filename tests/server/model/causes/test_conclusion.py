@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from roofline_server.model.account.account import account
+from roofline_server.model.account.account import account, with_waits
 from roofline_server.model.account.signals import RankSignals
 from roofline_server.model.causes.cause import parts_of_all
 from roofline_server.model.causes.conclusion import Conclusion, beside_idle_cpus, conclude
@@ -656,12 +656,44 @@ def test_worker_that_computes_longer() -> None:
     assert found.bottleneck.share == pytest.approx(0.10, abs=0.03)
 
 
+def test_one_slow_worker_of_many_is_named_by_its_own_step() -> None:
+    """It costs the job at most the sixteenth that it could contribute."""
+    found = of_workers(*[{}] * 15, {"kernels": 0.4})
+    assert named(found) == ("slower", ("worker:15",))
+    assert found.bottleneck is not None and found.bottleneck.share == pytest.approx(0.05, abs=0.01)
+
+
+def test_slow_worker_that_costs_the_job_hardly_anything_is_no_bottleneck() -> None:
+    found = of_workers(*[{}] * 63, {"kernels": 0.4})
+    assert (found.kind, found.bottleneck) == ("healthy", None)
+    assert [(one.kind, one.ranks) for one in found.also] == [("slower", ("worker:63",))]
+    assert found.also[0].is_minor and found.also[0].gain.mean > 0
+
+
+def test_slow_workers_of_which_each_costs_hardly_anything_are_named_together() -> None:
+    found = of_workers(*[{}] * 40, *[{"kernels": 0.03}] * 24)
+    assert found.bottleneck is not None and not found.also
+    assert (found.bottleneck.kind, len(found.bottleneck.ranks)) == ("slower", 24)
+    gain = 24 * (1 / 0.101 - 1 / 0.131)
+    assert found.bottleneck.share == pytest.approx(gain / (gain + 40 / 0.101 + 24 / 0.131), rel=0.1)
+
+
 def test_worker_that_waits_longer_for_servers_is_not_at_fault() -> None:
     assert of_workers({}, {"wait": 0.04}, {}).bottleneck is None
 
 
 def test_worker_that_lacks_cpus() -> None:
     assert named(of_workers({}, {"delay": 0.03}, {})) == ("contention", ("worker:1",))
+
+
+@pytest.mark.parametrize(("planted", "kind"), [("kernels", "unexplained"), ("input", "input")])
+def test_rank_whose_threads_were_not_measured_is_not_said_to_sleep(planted: str, kind: str) -> None:
+    played = job(plant={planted: {1: 0.010}})
+    signals = [one._replace(kernels=None, run=None, delay=None) for one in played.signals]
+    accounts = with_waits([account(one) for one in signals], played.grid)
+    assert "other" in accounts[0].parts and "blocked" not in accounts[0].parts
+    found = concluded(played._replace(signals=signals, accounts=accounts))
+    assert named(found) == (kind, ("ddp:1",))
 
 
 def test_known_work_is_one_place_to_look_at() -> None:

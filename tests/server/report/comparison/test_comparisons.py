@@ -46,6 +46,38 @@ def test_jobs_of_other_sizes_whose_work_is_not_known_are_not_called_faster(tmp_p
     assert between(store, "large", "other").headline.startswith("other is 0.75x as fast as large")
 
 
+def sized(store: Store, name: str, at: int, ranks: int, examples: int, lasting: int) -> None:
+    node = Node(name)
+    node.greet(store)
+    first = (100 + 20 * at) * S
+    said = [
+        (who, kind, k, examples, first + (k + kind) * lasting)
+        for k in range(60)
+        for who in range(ranks)
+        for kind in (BEGIN, END)
+    ]
+    own = [rank(name, "ddp", index=i, pid=100 + i) for i in range(ranks)]
+    said.sort(key=lambda mark: mark[4])
+    node.put(store, batch(1, first, first + 10 * S, ranks=own, marks=marks(said)))
+
+
+def test_longer_steps_are_no_reason_for_a_higher_rate(tmp_path: Path) -> None:
+    store = open_store(tmp_path)
+    sized(store, "small", 0, ranks=1, examples=8, lasting=20 * MS)
+    sized(store, "large", 1, ranks=4, examples=8, lasting=30 * MS)
+    sized(store, "batch", 2, ranks=4, examples=32, lasting=30 * MS)
+    assert between(store, "small", "large").headline == (
+        "large is 2.67x as fast as small (2.67x to 2.67x), with 4 ranks instead of 1; its steps take 1.5x as "
+        "long: unexplained time +10 ms a step"
+    )
+    assert between(store, "large", "batch").headline.endswith(
+        "with 32 examples a rank and step instead of 8; its steps take as long, within noise"
+    )
+    assert "with 1 rank instead of 4 and 8 examples a rank and step instead of 32; its steps take 0.667x" in (
+        between(store, "batch", "small").headline
+    )
+
+
 @pytest.mark.parametrize(("batches", "shown"), [((8, 16), [("8", "16")]), ((8, 8), []), ((0, 0), [])])
 def test_other_numbers_of_examples_are_a_setting_that_differs(
     tmp_path: Path, batches: tuple[int, int], shown: list[tuple[str, str]]
@@ -146,11 +178,18 @@ def part(name: str, seconds: float, noise: bool) -> Change:
 
 def test_a_small_sure_change_is_not_all_that_is_said_of_a_large_one_that_is_unsure() -> None:
     changes = [part("host", 0.003, False), part("contention", 0.08, True), part("input", 1e-5, False)]
-    sure, unsure = _what_changed(changes, 1e-3, False)
+    sure, unsure = _what_changed(changes, 1e-3, 0.083)
     assert (sure, unsure) == ([("host", 0.003)], ("contention", 0.08))
     assert texts.mostly(sure, unsure) == (
         ": CPU time outside kernels +3 ms a step; "
         "time runnable without a CPU +80 ms a step, which varies too much to be sure"
     )
-    assert _what_changed(changes, 1e-3, True) == (sure, None)  # the steps are as long, within noise
-    assert _what_changed([part("host", 0.09, False), *changes[1:]], 1e-3, False) == ([("host", 0.09)], None)
+    assert _what_changed(changes, 1e-3, 0.0) == (sure, None)  # the steps are as long, within noise
+    assert _what_changed([part("host", 0.09, False), *changes[1:]], 1e-3, 0.1) == ([("host", 0.09)], None)
+
+
+def test_what_became_shorter_does_not_explain_longer_steps() -> None:
+    changes = [part("input", -0.02, False), part("host", 0.012, False), part("transfer", 0.011, False)]
+    assert _what_changed(changes, 1e-3, 0.003) == ([("host", 0.012), ("transfer", 0.011)], None)
+    assert _what_changed(changes, 1e-3, -0.003) == ([("input", -0.02)], None)
+    assert len(_what_changed(changes, 1e-3, 0.0)[0]) == 3

@@ -1,4 +1,4 @@
-"""What is said of a healthy job's next gain, of accounts made by hand."""
+"""What is said of a healthy job's next gain, and whom advice is about."""
 
 from __future__ import annotations
 
@@ -6,17 +6,20 @@ from pathlib import Path
 
 import pytest
 from roofline.answers.values import Provenance, Scope, Value, value
-from roofline.answers.verdict import AccountPart, RankAccount
+from roofline.answers.verdict import AccountPart, Gain, RankAccount
 from roofline_server.report.evidence.gathering import gather
 from roofline_server.report.job.build import first_screen
 from roofline_server.report.verdict import advising
-from roofline_server.report.verdict.advising import _next_gain, _of_roof
+from roofline_server.report.verdict.advising import _of_roof
+from roofline_server.report.verdict.findings import _finding
+from roofline_server.sentences import verdict as texts
 from roofline_server.sentences.advice import Advised
 from roofline_server.sentences.advice_cases import Case
 
 from ..odd_jobs import Odd, stored
 
 STEP = 0.1
+GAIN = Gain(STEP, 0.09, 0.08, STEP)
 
 
 def account(roof: float | None, **parts: float) -> RankAccount:
@@ -50,25 +53,13 @@ def test_kernels_reach_the_share_of_their_roof_that_they_need_of_it() -> None:
     assert _of_roof([account(0.03, compute__transfer=0.06)]) is None, "what of it are kernels is not known"
 
 
-def test_gpus_that_run_the_collectives_have_no_gain_of_what_their_roof_needs() -> None:
-    found = _next_gain([account(0.06, compute__transfer=0.085, host=0.015)], {"ddp:0"})
-    assert found is not None
-    assert (found.kind, found.cost.value) == ("compute|transfer", pytest.approx(0.025))
-    assert found.sentence == "kernels and communication of the GPU, slower than the roof allows"
-    found = _next_gain([account(0.08, compute__transfer=0.085, host=0.015)], {"ddp:0"})
-    assert found is not None and found.kind == "host"
-
-
-@pytest.mark.parametrize("part", ["compute|host", "compute|contention", "input|compute|host"])
-def test_a_part_that_may_be_kernels_has_no_gain_of_what_their_roof_needs(part: str) -> None:
-    parts = {part.replace("|", "__"): 0.09, "transfer": 0.01}
-    found = _next_gain([account(0.06, **parts)], ())
-    assert found is not None and (found.kind, found.cost.value) == (part, pytest.approx(0.03))
-    assert found.sentence.endswith(", more than the roof needs")
-    found = _next_gain([account(None, **parts)], ())
-    assert found is not None and found.kind == "transfer", "what it needs is not known"
-    found = _next_gain([account(None, **parts)], {"ddp:0"})
-    assert found is not None and found.kind == part and "overlap" not in found.sentence
+def test_next_gain_says_whether_the_roof_is_known() -> None:
+    assert texts.next_gain("compute|transfer") == (
+        "kernels and communication of the GPU, slower than the roof allows"
+    )
+    for part in ("compute|host", "compute|contention", "input|compute|host"):
+        assert texts.next_gain(part).endswith(", more than the roof needs")
+        assert "overlap" not in texts.next_gain(part, roof_known=False)
 
 
 def test_advice_is_about_the_ranks_that_compute_on_the_node_of_the_finding(
@@ -85,8 +76,7 @@ def test_advice_is_about_the_ranks_that_compute_on_the_node_of_the_finding(
     cases: list[Case] = []
     monkeypatch.setattr(advising.advice, "advise", lambda case: cases.append(case) or Advised([], []))
     for host, ranks in (("a", "worker:0"), ("b", "worker:3")):
-        one = _next_gain([account(0.01, compute=0.06)], ())
-        assert one is not None
-        named = made._replace(kind="bottleneck", bottleneck=one._replace(rank=ranks, host=host), also=[])
+        one = _finding("slower", [ranks], host, cost=0.01, gain=GAIN, rate=Value(0.0, "1"), evidence=[])
+        named = made._replace(kind="bottleneck", bottleneck=one, also=[])
         advising.advised(view, found._replace(evidence=evidence), named)
     assert [(case.per_node, case.on_node, case.workers) for case in cases] == [(3, 3, 4), (1, 2, 4)]

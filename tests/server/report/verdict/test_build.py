@@ -50,7 +50,7 @@ INPUT, COMPUTE = 2 * MS, 36 * MS  # of a healthy rank; what is left of the step 
 Span = tuple[int, str, int, int, int, int]
 
 
-def of_step(number: int, begin: int, late: int) -> list[Span]:
+def of_step(number: int, begin: int, late: int, lasting: int = STEP) -> list[Span]:
     """Input, forward, backward, and what is left of the step held in communication."""
     fetched = begin + INPUT + late
     computed = fetched + COMPUTE
@@ -58,7 +58,7 @@ def of_step(number: int, begin: int, late: int) -> list[Span]:
         (number, "phase.input", begin, fetched, ABSENT, 1),
         (number, "phase.forward", fetched, fetched + COMPUTE // 2, ABSENT, 1),
         (number, "phase.backward", fetched + COMPUTE // 2, computed, ABSENT, 1),
-        (number, "phase.communicate", computed, begin + STEP, ABSENT, 1),
+        (number, "phase.communicate", computed, begin + lasting, ABSENT, 1),
     ]
 
 
@@ -110,6 +110,33 @@ def report_of(store: Store, steps: Steps) -> Verdict:
     found = build(view, steps).verdict
     assert found is not None
     return found
+
+
+def test_rank_that_joins_late_is_promised_to_shorten_its_own_steps_alone(tmp_path: Path) -> None:
+    """Two ranks do 60 steps of 40 ms; the third takes 10 ms longer in the 120 steps in which it is there."""
+    store, node = open_store(tmp_path), Node("a")
+    node.greet(store)
+    lasting = [400 * MS, *([40 * MS] * 60), *([50 * MS] * 120)]
+    ends = [100 * S + sum(lasting[:k]) for k in range(len(lasting) + 1)]
+    present = [(i, k) for i in range(3) for k in range(len(lasting)) if i < 2 or k > 60]
+    borders = [(i, BORDER, k, 8, ends[k + 1]) for i, k in present]
+    borders += [(2, BORDER, 60, ABSENT, ends[61])]  # from there on it is there
+    phases = [s for i, k in present for s in of_step(i, ends[k], 10 * MS * (i == 2), lasting[k])]
+    ranks = [rank(role="ddp", index=i, pid=100 + i) for i in range(3)]
+    borders += [(i, BORDER, -1, 8, ends[0]) for i in range(2)]
+    said = batch(
+        begin_ns=ends[0],
+        end_ns=ends[-1] + S,
+        ranks=ranks,
+        marks=marks(sorted(borders, key=lambda one: one[4])),
+        spans=spans(phases),
+    )
+    node.put(store, said)
+    found, view = report_of(store, STEADY_STEPS), store.view("job")
+    assert found.bottleneck is not None and found.bottleneck.rank == "ddp:2" and view is not None
+    truth = (60 * 2 + 120 * 3) * 8 / (180 * 0.040)
+    assert found.bottleneck.rate.value == pytest.approx(truth, rel=0.02)
+    assert what_if(view, WhatIfQuery(fix="ddp:2")).rate.then.value == pytest.approx(truth, rel=0.02)
 
 
 def test_rank_with_slow_input_is_named_with_its_cost(tmp_path: Path) -> None:
