@@ -168,7 +168,7 @@ def _with_verdict(
         left_out_of(view, steps),
         steps,
     )
-    return report._replace(verdict=advised(view, gathered, found))
+    return report._replace(verdict=advised(view, gathered, found, steps))
 
 
 def _facts(view: JobView) -> list[Fact]:

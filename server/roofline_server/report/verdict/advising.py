@@ -9,7 +9,7 @@ from roofline.answers.values import Provenance, Scope, Value, value
 from roofline.answers.verdict import Finding, RankAccount, Verdict
 
 from ...correlate.steps import SERVING_ROLES
-from ...model.evidence import RankEvidence, total_of
+from ...model.evidence import NS, RankEvidence, total_of
 from ...model.intervals import LEAST_STEPS
 from ...model.roofline.point_limits import widths_of
 from ...sentences import advice, advice_cases, reasons
@@ -21,21 +21,29 @@ from ..ceilings.nodes import cpus_of
 from ..evidence.gathering import Gathered
 from ..evidence.no_steps import why_none
 from ..evidence.training import training_ranks
+from ..questions import STEADY_STEPS, Steps
 from ..ranks.members import roles_aside
 from .foreign import foreign_cpus
 
 SETTING, HOOK = "setting.", "hook."
 THREADS = ("OMP_NUM_THREADS", "intra_op_threads", "TF_NUM_INTRAOP_THREADS")  # the first that is set
 NOT_TO_SHORTEN = ("wait_ranks", "other")  # parts of an account that are no next gain
+ENOUGH_SAMPLES = 5  # of a rank, within its steps: with fewer what they took is mostly not known
 WORTH = 0.02  # of the step: a next gain of less is none
 
 
-def advised(view: JobView, gathered: Gathered, found: Verdict) -> Verdict:
-    """This verdict with what to try."""
+def advised(view: JobView, gathered: Gathered, found: Verdict, steps: Steps = STEADY_STEPS) -> Verdict:
+    """This verdict with what to try. steps: that were asked for."""
     if found.kind == "unknown":
         most = max((one.steps for one in found.accounts), default=0)
         why = "" if most else _why_no_steps(view, found)
-        return found._replace(headline=advice.to_know_more(found.headline, most, LEAST_STEPS, why))
+        more = advice.to_know_more(most, LEAST_STEPS, why)
+        are_chosen = steps.is_bounded and steps.since_ns is None
+        if 0 < most < LEAST_STEPS and are_chosen and (seen := _first_and_last(view)) is not None:
+            more = advice.to_choose_more(*seen)
+        elif most >= LEAST_STEPS and (few := _few_samples(gathered)) is not None:
+            more = advice.to_sample_more(*few)
+        return found._replace(headline=f"{found.headline}; {more}")
     if not gathered.evidence:
         return found
     aside = _roles_aside(gathered)
@@ -71,6 +79,27 @@ def advised(view: JobView, gathered: Gathered, found: Verdict) -> Verdict:
         bottleneck=with_advice(found.bottleneck) if found.bottleneck else None,
         also=[with_advice(one) for one in found.also],
     )
+
+
+def _first_and_last(view: JobView) -> tuple[int, int] | None:
+    """The steps that the job has; None: too few, whichever are chosen."""
+    step = view.steps["steps"]["step"]
+    first, last = int(step.min()), int(step.max())
+    return (first, last) if last - first + 1 >= advice.ENOUGH else None
+
+
+def _few_samples(gathered: Gathered) -> tuple[float, int] | None:
+    """Seconds of the steps of the rank in which most samples lie, and how many; None: these are enough."""
+    known = [
+        (
+            round(rank.samples_per_step * len(rank.steps.step)),
+            float((rank.steps.end_ns - rank.steps.begin_ns).sum()) / NS,
+        )
+        for rank in training_ranks(gathered.evidence).values()
+        if rank.samples_per_step is not None
+    ]
+    samples, seconds = max(known, default=(ENOUGH_SAMPLES, 0.0))
+    return (seconds, samples) if samples < ENOUGH_SAMPLES else None
 
 
 def _why_no_steps(view: JobView, found: Verdict) -> str:

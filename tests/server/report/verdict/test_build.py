@@ -294,6 +294,29 @@ def test_a_job_of_which_only_steps_are_known_is_not_called_healthy(tmp_path: Pat
     assert "doctor" in found.headline
 
 
+def test_a_job_too_short_for_samples_is_advised_to_train_longer(tmp_path: Path) -> None:
+    store = stored(tmp_path, [Odd("worker", range(60), spanned=False)], asynchronous=False)
+    view = store.view("job")
+    assert view is not None
+    gathered, found = gather(view), report_of(store, STEADY_STEPS)._replace(headline="x")
+    for number, known in gathered.evidence.items():
+        gathered.evidence[number] = known._replace(samples_per_step=1 / len(known.steps.step))
+    headline = advised(view, gathered, found).headline
+    assert headline.endswith(
+        "and hold 1 sample: train longer, or sample more often (`roofline-agent --interval`)"
+    )
+    gathered.evidence[number] = known._replace(samples_per_step=1.0)
+    assert "doctor" in advised(view, gathered, found).headline
+
+
+def test_who_picked_few_steps_is_advised_to_pick_more(tmp_path: Path) -> None:
+    store = stored(tmp_path, [Odd("worker", range(60))], asynchronous=False)
+    few = report_of(store, Steps(5, 6)).headline
+    assert few == "not known: 2 steady steps are too few; choose at least 50 of the job's steps (0 to 59)"
+    store = stored(tmp_path / "short", [Odd("worker", range(20))], asynchronous=False)
+    assert report_of(store, Steps(5, 6)).headline.endswith("; train some 50 steps, then ask again")
+
+
 def test_few_steps_are_no_ground_for_a_verdict(tmp_path: Path) -> None:
     found = verdict_of(tmp_path, (0, 10 * MS), count=6)
     assert (found.kind, found.bottleneck) == ("unknown", None)
