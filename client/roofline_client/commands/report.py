@@ -200,11 +200,11 @@ def _watch(ask: Callable[[], Any], every: float, wait: Callable[[float], None] =
         # On a screen of its own, which goes with everything that was drawn there; rich restores the cursor.
         with (
             _ended_by_sigterm(),
-            Live(screen.as_text(found), console=text.terminal(), screen=True, auto_refresh=False) as live,
+            Live(screen.OnTerminal(found), console=text.terminal(), screen=True, auto_refresh=False) as live,
         ):
             while found.running:
                 wait(every)
                 found = ask()
-                live.update(screen.as_text(found), refresh=True)
+                live.update(screen.OnTerminal(found), refresh=True)
     finally:
         text.show(screen.as_text(found))

@@ -6,10 +6,12 @@ At most 30 lines of 100 columns, whatever the job is like; `--full` and the othe
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from rich.console import Group
+from rich.console import Console, ConsoleOptions, Group
+from rich.segment import Segment
+from rich.text import Text
 from roofline.answers.report import Report
 from roofline.answers.values import Value
 from roofline.answers.verdict import Finding, Gain, LeftOut, Verdict
@@ -24,6 +26,7 @@ from .reports import tables as tables
 
 LINES = 30
 BRIEF = 10
+REST = "... (the rest needs a larger terminal; `report` without --watch has it)"
 SHARE_BETWEEN, NOTABLE = "between.share", 0.02
 # Kinds of findings that lie between steps.
 BREAKS = ("evaluates", "saves", "busy_alone", "evaluation", "checkpoint", "without_gradients", "between")
@@ -66,6 +69,32 @@ def as_text(report: Report) -> Group:
     if report.verdict is None:
         return reports.as_text(report)
     return Group(*_spaced(_fitting_blocks(report, report.verdict)))
+
+
+class OnTerminal:
+    """The first screen on a terminal that is redrawn and does not scroll: as much as it has room for."""
+
+    def __init__(self, report: Report) -> None:
+        self._report = report
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Any]:
+        height = options.height or console.size.height
+        lines = self._lines(console, options.update(height=None), height)
+        if len(lines) > height:
+            more = console.render_lines(Text(REST), options.update(height=None))
+            lines = [*lines[: max(0, height - len(more))], *more]
+        for line in lines:
+            yield from (*line, Segment.line())
+
+    def _lines(self, console: Console, options: ConsoleOptions, height: int) -> list[list[Segment]]:
+        verdict = self._report.verdict
+        if verdict is None:
+            return console.render_lines(as_text(self._report), options)
+        for limits in LIMITS:
+            lines = console.render_lines(Group(*_spaced(_blocks(self._report, verdict, limits))), options)
+            if len(lines) <= min(height, LINES):
+                break
+        return lines
 
 
 def in_brief(report: Report) -> Group:

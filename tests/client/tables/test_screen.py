@@ -242,6 +242,24 @@ def test_no_line_is_longer_than_the_terminal(width: int) -> None:
     assert "76.1 ms" in "\n".join(shown)
 
 
+def on_terminal(found: Report, width: int, height: int) -> list[str]:
+    console = Console(file=io.StringIO(), width=width, height=height, color_system=None, force_terminal=True)
+    with console.capture() as captured:
+        console.print(screen.OnTerminal(found))
+    return [line.rstrip() for line in captured.get().splitlines()]
+
+
+def test_screen_that_is_redrawn_fits_the_terminal_and_says_where_it_does_not() -> None:
+    found = made()
+    assert on_terminal(found, 100, 40) == lines(found)
+    low = on_terminal(found, 80, 24)
+    assert len(low) <= 24 and any(line.startswith("More") for line in low)
+    assert screen.REST not in low
+    flat = on_terminal(found, 80, 8)
+    assert len(flat) == 8
+    assert flat[-1] == screen.REST
+
+
 def test_a_job_with_a_very_long_name_has_its_name_and_no_line_too_long() -> None:
     shown = lines(report(SEVERAL, job="j" * 128, verdict=verdict()))
     assert max(map(len, shown)) <= 100
