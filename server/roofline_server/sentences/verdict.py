@@ -86,7 +86,7 @@ _WHY: Mapping[str, str] = {
     "few_steps": "few steady steps",
     "profiled": "ncu slowed the start of every kernel",
     "replay_differs": "the replay differs from the measured steps",
-    "unattributed": "over 10 % of the time is unexplained",
+    "unattributed": "over 10% of the time is unexplained",
     "passing": "seen in only part of the run",
     "few_stretches": "seen only once or twice",
     "waits_in_kernels": "GPUs that wait for each other look busy",
