@@ -45,7 +45,7 @@ def report(
     server: ServerOption = DEFAULT_SERVER,
     output: Annotated[str, typer.Option("--format", help=", ".join(REPORT_FORMATS))] = "text",
     full: Annotated[
-        bool, typer.Option("--full", help="all tables as well; json and csv always have them")
+        bool, typer.Option("--full", help="all tables as well; html, json and csv always have them")
     ] = False,
     brief: Annotated[
         bool, typer.Option("--brief", help="the verdict in ten lines, e.g. to end a job's output")
