@@ -125,7 +125,6 @@ async def serve(options: Options) -> None:
                 BatchControl(committer).run(),
             ]
             if page:
-                log.info("the live page: http%s://%s", "" if is_private(page) else "s", page)
                 others.append(keep_page(_page_command(page, listen, port, folder)))
             sealing = seal_for_ever(store, options.seal_s, sealings)
             await _until_stopped(
