@@ -19,7 +19,7 @@ from roofline.answers.verdict import Finding, Gain, LeftOut, Verdict
 from . import reports, units
 from .accounts import account_table
 from .columns import Columns
-from .labelled import LABEL, WIDTH, Labelled
+from .labelled import APART, LABEL, WIDTH, Labelled
 from .reports import as_csv as as_csv
 from .reports import as_json as as_json
 from .reports import tables as tables
@@ -179,7 +179,7 @@ def _head(report: Report, verdict: Verdict) -> Labelled:
     ranks = ", ".join(text for text in (roles, mode) if text)
     nodes = "1 node" if len(hosts) == 1 else f"{len(hosts)} nodes"
     facts = [verdict.state, seconds, ranks, nodes if hosts else ""]
-    block.add(f"Job {report.job}", "   ".join(fact for fact in facts if fact))
+    block.add(f"Job {report.job}", APART.join(fact for fact in facts if fact))
     if report.first_step is not None or report.last_step is not None:
         first = "the first" if report.first_step is None else report.first_step
         last = "the last" if report.last_step is None else report.last_step
@@ -217,7 +217,7 @@ def _throughput(verdict: Verdict) -> str:
         units.rate(rate) if rate.value is not None else f"examples/s unknown: {rate.reason}",
         f"step {', '.join(steps)}" if steps else f"step time unknown: {verdict.step_median.reason}",
     ]
-    return "   ".join(found)
+    return APART.join(found)
 
 
 def _whole_run(verdict: Verdict) -> str:
@@ -337,7 +337,7 @@ def _foot(report: Report, verdict: Verdict, limits: Limits) -> Labelled:
         block.add("Data", text + (f"; and {more} more (--full)" if more > 0 else ""))
     lines = [""]
     for command in _commands(report, verdict):
-        longer = f"{lines[-1]} | {command}" if lines[-1] else command
+        longer = f"{lines[-1]}{APART}{command}" if lines[-1] else command
         lines[-1:] = [longer] if len(longer) <= WIDTH - LABEL else [lines[-1], command]
     _several(block, "More", lines, limits)
     return block

@@ -291,6 +291,15 @@ def test_markdown_has_tables_and_no_markup_of_names() -> None:
     assert rows[0].count(" | ") == text.split("| Where a step goes")[1].splitlines()[0].count(" | ")
 
 
+def test_markdown_has_lines_below_their_key_and_fields_apart() -> None:
+    found = markdown(screen.as_text(made())).splitlines()
+    assert found[0].startswith("- **Job 42** finished (exit 0) · 12 s · 2 PS + 2 workers")
+    at = next(number for number, line in enumerate(found) if "**evidence**" in line)
+    assert found[at].startswith("  - **evidence** its busiest thread")
+    assert found[at + 1].startswith("    - workers wait")
+    assert " · stragglers --job 42 · " in next(line for line in found if "**More**" in line)
+
+
 @pytest.mark.parametrize("begin", ["- a", "# a", "1. a", "+ a"])
 def test_text_that_looks_like_markdown_is_text(begin: str) -> None:
     block = Labelled()
