@@ -183,7 +183,7 @@ def _head(report: Report, verdict: Verdict) -> Labelled:
     if report.first_step is not None or report.last_step is not None:
         first = "the first" if report.first_step is None else report.first_step
         last = "the last" if report.last_step is None else report.last_step
-        block.add("Steps", f"{first} to {last} only")
+        block.add("Steps", f"only {first}" if first == last else f"only {first} to {last}")
     block.add("Throughput", _throughput(verdict))
     if whole := _whole_run(verdict):
         block.add("  whole run", whole)
@@ -275,7 +275,7 @@ def _verdict(verdict: Verdict, limits: Limits) -> Labelled:
     if bottleneck.gain is not None:
         block.add("  if fixed", _gain(bottleneck, bottleneck.gain))
     if bottleneck.why:
-        block.add("  why low", _cut(bottleneck.why, limits))
+        block.add("  why", _cut(f"low confidence: {bottleneck.why}", limits))
     _several(block, "  evidence", bottleneck.evidence[: limits.lines], limits)
     tries = bottleneck.tries[: limits.lines]
     if len(tries) > 1:

@@ -116,7 +116,7 @@ def test_account_is_in_percent_of_each_rank_and_the_named_rank_is_in_it() -> Non
     accounts = [account(f"worker:{i}", 0.2 - i / 1000, compute=0.9, other=0.1) for i in range(64)]
     found = made(accounts=accounts, bottleneck=finding(rank="worker:50"))
     shown = lines(found)
-    assert line(found, "worker:0").split() == ["worker:0", "200", "ms", "90%", "10%", "0", "0.5", "40/40"]
+    assert line(found, "worker:0").split() == ["worker:0", "200", "ms", "90%", "10%", "0.5", "40/40", "0"]
     assert sum(one.startswith("  worker:") for one in shown) == 8
     assert line(found, "worker:50") and "and 56 more" in line(found, "and ")
 
@@ -188,7 +188,9 @@ def test_names_with_blanks_stand_in_quotes_in_commands() -> None:
 
 def test_low_confidence_says_why() -> None:
     found = made(bottleneck=finding(confidence="low", why="only 12 steady steps"))
-    assert "confidence: low" in line(found, "BOTTLENECK") and "only 12" in line(found, "why low")
+    assert "confidence: low" in line(found, "BOTTLENECK") and "low confidence: only 12" in line(
+        found, "  why"
+    )
 
 
 def test_full_has_the_screen_first_and_the_old_sentences_only_without_a_verdict() -> None:

@@ -259,7 +259,11 @@ def _next_gain(accounts: Sequence[RankAccount], on_gpu: Container[str]) -> Findi
         kind=most,
         rank="",
         host="",
-        sentence=texts.next_gain(most, all(one.roof.value is not None for one in own)),
+        sentence=texts.next_gain(
+            most,
+            all(one.roof.value is not None for one in own),
+            any("compute" in part.part.split("|") for one in own for part in one.parts),
+        ),
         cost=value(spent[most], "s", Provenance.ESTIMATED, Scope.ROLE),
         share=value(spent[most] / step, "1", Provenance.ESTIMATED, Scope.ROLE),
         gain=None,

@@ -316,7 +316,7 @@ def test_roof_is_of_the_node_and_its_line_is_noted_when_it_is_missing(store: Sto
     assert (point.label, point.intensity, point.level) == ("worker:0", 10, "minimum")
     report = build(with_ceilings(view_of(store)), now_ns=END_NS)
     assert value(report, "worker:0", "roof_share") is None
-    assert any("hosta has no ceilings" in note for note in report.notes)
+    assert any("hosta was never calibrated" in note for note in report.notes)
 
 
 def test_each_rank_is_held_against_the_roof_of_its_own_precision(store: Store) -> None:
