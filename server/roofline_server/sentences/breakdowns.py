@@ -44,7 +44,7 @@ NO_WHOLE = "these do not add up to a whole"
 
 # -- FLOPs --------------------------------------------------------------------------------------------------
 
-NOT_TOLD = "not told"
+NOT_TOLD = "not known"
 BY_IMPLEMENTATION = "by the names of the kernels' implementations: at most so wide"
 NO_WIDTHS_ON_GPU = "its kernels ran on a GPU, which has no vectors of a width"
 NO_AMX = "the matrix unit (AMX) ran, and no event counts its FLOPs"

@@ -167,5 +167,5 @@ def _name(precision: str, bits: int) -> str:
     if bits == MATRIX_UNIT:
         return texts.width(precision, "AMX")
     if bits == UNKNOWN:
-        return texts.width(precision, f"width {NOT_TOLD}")
+        return f"{precision}, width {NOT_TOLD}".removeprefix(", ")
     return texts.width(precision, "scalar" if bits <= 64 else f"{bits}-bit")

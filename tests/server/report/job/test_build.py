@@ -364,10 +364,10 @@ def test_what_a_node_lost_long_before_the_job_is_not_noted(store: Store) -> None
 
 
 def test_absences_are_noted_once_per_reason(store: Store) -> None:
-    notes = [n for n in report_of(filled(store)).notes if n.startswith("absent for")]
+    notes = [n for n in report_of(filled(store)).notes if n.startswith("not measured for")]
     assert len(notes) == len(set(notes))
     (wrapped,) = [n for n in notes if "roofline-agent run" in n and "flops_per_step," in n]
-    assert wrapped.startswith("absent for ps:0:")
+    assert wrapped.startswith("not measured for ps:0 (")
 
 
 def test_summary_of_a_job(store: Store) -> None:

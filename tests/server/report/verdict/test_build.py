@@ -189,7 +189,7 @@ def test_a_chief_trains_where_there_are_no_servers(tmp_path: Path) -> None:
     store = stored(tmp_path / "a", [Odd("chief", many), Odd("worker", many)], asynchronous=False)
     view = store.view("job")
     assert view is not None
-    assert "trains alone" not in find(view, STEADY_STEPS).verdict
+    assert "only rank" not in find(view, STEADY_STEPS).verdict
     assert what_if(view, WhatIfQuery(ranks=4)).change == "4 ranks instead of 2"
     evaluated = stored(tmp_path / "b", [Odd("chief", many), Odd("evaluator", range(20))], asynchronous=False)
     assert "no steps" not in report_of(evaluated, STEADY_STEPS).headline
