@@ -30,6 +30,5 @@ def draw_on(axes: Axes | Sequence[Axes], record: Breakdown) -> None:
 def _layers_of(record: Breakdown) -> Breakdown:
     parts = [part for part in record.parts if part.kind == KIND]
     if not parts:
-        why = caption.joined([NO_LAYERS, *record.notes][:3])
-        raise NothingToDraw(f"nothing to draw: {why}")
+        raise NothingToDraw(f"nothing to draw: {caption.joined([NO_LAYERS])}")
     return record._replace(parts=parts, notes=[note for note in record.notes if "layers" in note])
