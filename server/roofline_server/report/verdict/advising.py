@@ -262,7 +262,7 @@ def _next_gain(accounts: Sequence[RankAccount], on_gpu: Container[str]) -> Findi
         sentence=texts.next_gain(
             most,
             all(one.roof.value is not None for one in own),
-            any("compute" in part.part.split("|") for one in own for part in one.parts),
+            any("compute" in part.part.split("|") and part.time.value for one in own for part in one.parts),
         ),
         cost=value(spent[most], "s", Provenance.ESTIMATED, Scope.ROLE),
         share=value(spent[most] / step, "1", Provenance.ESTIMATED, Scope.ROLE),

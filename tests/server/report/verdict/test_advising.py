@@ -71,6 +71,12 @@ def test_a_part_that_may_be_kernels_has_no_gain_of_what_their_roof_needs(part: s
     assert found is not None and found.kind == part and "overlap" not in found.sentence
 
 
+@pytest.mark.parametrize(("compute", "more"), [(0.0, ""), (0.01, ", not overlapped with kernels")])
+def test_kernels_are_named_beside_a_gain_only_where_some_were_recorded(compute: float, more: str) -> None:
+    found = _next_gain([account(None, input__blocked=0.08, compute=compute)], ())
+    assert found is not None and found.sentence == f"input or time off the CPU{more}"
+
+
 def test_advice_is_about_the_ranks_that_compute_on_the_node_of_the_finding(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
