@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from roofline.answers.breakdown import Breakdown
 
 from ..errors import NothingToDraw
-from . import breakdown, caption
+from . import breakdown
 
 KIND = "layers_by_time"
 NO_LAYERS = (
@@ -30,5 +30,5 @@ def draw_on(axes: Axes | Sequence[Axes], record: Breakdown) -> None:
 def _layers_of(record: Breakdown) -> Breakdown:
     parts = [part for part in record.parts if part.kind == KIND]
     if not parts:
-        raise NothingToDraw(f"nothing to draw: {caption.joined([NO_LAYERS])}")
+        raise NothingToDraw(f"nothing to draw: {NO_LAYERS}")  # whatever else is known of other kernels
     return record._replace(parts=parts, notes=[note for note in record.notes if "layers" in note])

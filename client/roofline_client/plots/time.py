@@ -71,7 +71,7 @@ def _panels(record: TimeRoofline) -> tuple[list[TimePanel], int]:
     found = [panel for panel in readable if any(map(has_place, panel.points))]
     if not found:
         reasons = [*record.notes, *(note for panel in readable for note in _missing(panel.points))]
-        why = caption.joined(reasons[:1]) or "no kernel or step has FLOPs, bytes and a time"
+        why = caption.joined(reasons[:3]) or "no kernel or step has FLOPs, bytes and a time"
         raise NothingToDraw(f"nothing to draw: {clean(why)}")
     return found[:MOST_PANELS], len(found[MOST_PANELS:])
 
