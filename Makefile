@@ -94,7 +94,7 @@ test-slurm: $(VENV)/.ready $(TF_VENV)/.ready $(TORCH_VENV)/.ready ## run jobs of
 	@ROOFLINE_TF_PYTHON=$(abspath $(TF_VENV))/bin/python ROOFLINE_TORCH_PYTHON=$(abspath $(TORCH_VENV))/bin/python \
 		$(VENV)/bin/python -m pytest -m cluster tests/cluster/test_slurm.py --durations 15
 
-# What is not installed (slurm-wlm, munge, prometheus, help2man, openssh-server, openmpi-bin, buildah, podman, crun, the
+# What is not installed (slurm-wlm, munge, prometheus, openssh-server, openmpi-bin, buildah, podman, crun, the
 # API server of `make kube-apiserver`; of the frameworks all but PyTorch) is skipped and named; images are built where
 # test-containers has made their base.
 test-deploy: $(VENV)/.ready $(MLFLOW_VENV)/.ready $(TRACKERS_VENV)/.ready $(TORCH_VENV)/.ready $(KUBERNETES_VENV)/.ready ## try Slurm, Kubernetes, containers, the pages of docs/cluster, Prometheus, trackers and the Debian package for real
@@ -123,7 +123,7 @@ fuzz: $(VENV)/.ready ## feed mutated input to all that reads any, for an hour or
 	@$(VENV)/bin/python -m tests.faults fuzz all --seconds 3600 $(FUZZ)
 	@$(VENV)/bin/python -m tests.faults table --fuzz tests/data/fuzz/tally.jsonl
 
-# Takes dpkg-dev and help2man. The package is for the Debian it is built on.
+# Takes dpkg-dev. The package is for the Debian it is built on.
 deb: $(VENV)/.ready ## build dist/roofline_VERSION_ARCHITECTURE.deb: agent, server and client with all they need
 	@sh deploy/debian/build.sh $(abspath $(VENV))/bin/python dist
 

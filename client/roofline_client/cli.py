@@ -120,9 +120,7 @@ COMMANDS = (
             "plot --experiment scaling --kind trajectory --over nodes -o scaling.pdf",
         ),
     ),
-    Command(
-        machines, ("machines", "machines --host node1 --history", "machines --compare node1@1 node1@2 node2")
-    ),
+    Command(machines, ("machines", "machines node1 --history", "machines --compare node1@1 node1@2 node2")),
     Command(
         timeline,
         (

@@ -7,9 +7,7 @@ root=$here/../..
 pip="$1 -m pip --disable-pip-version-check --quiet"
 out=$2
 extras=${3-server,client,page}
-for tool in dpkg-deb help2man; do
-    command -v $tool >/dev/null || { echo "$tool is not installed: apt-get install dpkg-dev help2man" >&2; exit 1; }
-done
+command -v dpkg-deb >/dev/null || { echo "dpkg-deb is not installed: apt-get install dpkg-dev" >&2; exit 1; }
 stage=$(mktemp -d)
 trap 'rm -rf "$stage"' EXIT
 tree=$stage/tree
@@ -26,7 +24,7 @@ version=$("$home/bin/python" -c 'import roofline_agent; print(roofline_agent.__v
 man=$tree/usr/share/man/man1
 install -d "$tree/usr/bin" "$man"
 for program in roofline-agent roofline-server roofline-client; do
-    "$home/bin/python" "$here/manuals.py" "$program" "$version" "$home/bin/$program" "$man"
+    "$home/bin/python" "$here/manuals.py" "$program" "$version" "$man"
     ln -s "../../opt/roofline/bin/$program" "$tree/usr/bin/$program"
 done
 # The environment was made here, and will be elsewhere.

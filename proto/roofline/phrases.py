@@ -5,7 +5,7 @@ from __future__ import annotations
 from .texts import many
 
 WHOLE_RUN = "in the whole run"  # of numbers of ranks without steps
-NOT_TOLD = "not told"  # in names of parts of FLOPs: their precision or width is not known
+NOT_KNOWN = "not known"  # in names of parts of FLOPs: their precision or width is not known
 OF_LAYERS = "layers are those of"  # how a breakdown's note about its layers begins
 AFTER_BREAK = "after a break"  # why steps are left out
 

@@ -30,7 +30,7 @@ app = typer.Typer(name="roofline-server", pretty_exceptions_enable=False, rich_m
 HELP = (
     "Receive the streams of all agents, store them, and answer roofline-client.\n\n"
     "Without options: serve on loopback, data in the XDG state directory. After `roofline-server init` once: "
-    "at all addresses, with TLS, and for those who have joined.\n\n"
+    "at all addresses, with TLS, and only for agents and clients that have joined.\n\n"
     "Examples:\n\n"
     "\b\n"
     "  roofline-server                          for this machine alone\n"

@@ -2,7 +2,7 @@
 
 ServerError
 ├── ConfigError     a setting is wrong                               exit 3
-├── UnknownJob      nothing of the job is kept                        NOT_FOUND on the wire
+├── UnknownJob      nothing of the job is kept               exit 5, NOT_FOUND on the wire
 │   ├── UnknownRank the job has no such rank                         NOT_FOUND
 │   ├── UnknownSteps the job has no such steps                       NOT_FOUND
 │   └── RemovedData  retention removed what is asked for              NOT_FOUND
@@ -32,7 +32,7 @@ class ConfigError(ServerError):
 
 
 class UnknownJob(ServerError):
-    pass
+    exit_code = 5
 
 
 def unknown_job(job: str, known: Sequence[str]) -> UnknownJob:

@@ -115,7 +115,6 @@ async def serve(options: Options) -> None:
             log.info("roofline-server %s at %s%s, data in %s", __version__, health.address, how, options.data)
             others = _background(options, store, committer, agents, health, guard)
             if page:
-                log.info("the live page: http%s://%s", "" if is_private(page) else "s", page)
                 others.append(keep_page(_page_command(page, listen, port, folder)))
             await _until_stopped(
                 stop,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import socket
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -205,6 +206,15 @@ def test_what_the_collector_refuses_is_said(collector: Collector) -> None:
     collector.status = 401
     with pytest.raises(ClientError, match="has not taken all of job 42"):
         otlp.write(FOUND, collector.url, timeline())
+
+
+@pytest.mark.parametrize("scheme", ["http", "grpc"])
+def test_nobody_who_listens_is_said_at_once(scheme: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(otlp, "_send", None)
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        port = closed.getsockname()[1]
+    with pytest.raises(ClientError, match=f"nobody listens at {scheme}://127.0.0.1:{port}"):
+        otlp.write(FOUND, f"{scheme}://127.0.0.1:{port}", [])
 
 
 def test_over_grpc_goes_what_goes_over_http(collector: Collector, over_grpc: GrpcCollector) -> None:

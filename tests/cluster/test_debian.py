@@ -29,7 +29,7 @@ AS_SERVER = ("setpriv", "--reuid=roofline", "--regid=roofline", "--clear-groups"
 
 @pytest.fixture(scope="module")
 def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    missing = [tool for tool in ("dpkg-deb", "help2man", "systemd-sysusers") if not shutil.which(tool)]
+    missing = [tool for tool in ("dpkg-deb", "systemd-sysusers") if not shutil.which(tool)]
     if os.geteuid() or missing:
         pytest.skip(f"takes root, and Debian with {', '.join(missing) or 'dpkg'}")
     return built(REPOSITORY, tmp_path_factory.mktemp("deb"))

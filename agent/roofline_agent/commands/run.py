@@ -188,7 +188,7 @@ def run(
 
 def _choice(kernels: str) -> str:
     if kernels not in ("all", "sampled", "none"):
-        raise typer.BadParameter(f"{kernels!r} is none of all, sampled, none", param_hint="--kernels")
+        raise typer.BadParameter(f"{kernels!r} is not one of: all, sampled, none", param_hint="--kernels")
     return kernels
 
 
@@ -199,7 +199,7 @@ def _share(text: str) -> float:
     except ValueError:
         share = 0.0
     if not 1e-5 <= share <= 1:
-        message = f"{text!r} is no share from 0.001% to 100%, as 0.5%"
+        message = f"{text!r} is not a percentage between 0.001% and 100%, such as 0.5%"
         raise typer.BadParameter(message, param_hint="--overhead")
     return share
 

@@ -103,8 +103,7 @@ def _exit_on_signals() -> None:
 
 
 def _request(context: typer.Context, names: tuple[str, ...], repeat: int) -> ValidateRequest:
-    """names: what to check; (): all that this node has. Raises ConfigError for one that is not known."""
-    from ..errors import ConfigError
+    """names: what to check; (): all that this node has. Raises BadParameter for one that is not known."""
     from ..records import SourceSettings
     from ..sources import SOURCES, make_sources
     from ..validate.node import ValidateRequest
@@ -113,7 +112,7 @@ def _request(context: typer.Context, names: tuple[str, ...], repeat: int) -> Val
     known = (*SOURCES, HOOKS, NCU, SOFTWARE)
     for name in names:
         if name not in known:
-            raise ConfigError(f"unknown source {name!r}; known are {', '.join(known)}")
+            raise typer.BadParameter(f"{name!r} is not one of {', '.join(known)}", param_hint="--only")
     config = load_config(context)
     settings = SourceSettings(interval_ns=100_000_000, environ=os.environ)
     wanted = [name for name in names if name in SOURCES] if names else config.sources

@@ -40,7 +40,10 @@ def parse(text: str) -> tuple[str, str]:
 def validated(name: str, value: str) -> str:
     """The value, if a tag may have it. Raises TagError."""
     if not NAME.fullmatch(name):
-        raise TagError(f"tag name {name[:80]!r} must be a lower-case letter and up to 63 of a-z 0-9 _ . -")
+        raise TagError(
+            f"tag name {name[:80]!r} must begin with a lower-case letter, followed by up to 63 of "
+            "a-z 0-9 _ . -"
+        )
     if not (0 < len(value) <= MAX_VALUE and value.isprintable()):
         raise TagError(f"tag {name}: its value must be 1 to {MAX_VALUE} printable characters")
     return value

@@ -52,7 +52,9 @@ class LikwidSource:
 
     def probe(self) -> SourceStatus:
         if shutil.which(self._likwid) is None:
-            return self._off("likwid-perfctr is not installed", "install likwid, where perf may not count")
+            return self._off(
+                "likwid-perfctr is not installed", "install LIKWID, if perf is not allowed to count here"
+            )
         for other in (PerfSystemSource(self._settings), PerfSource(self._settings)):
             if other.probe().works:
                 return self._off(f"not needed: {other.name} works, and both would program the same counters")

@@ -90,6 +90,7 @@ def efficiency(
             "--hidden": hidden,
         }
     )
+    _check_transformer(parameters, tokens, layers, hidden, causal)
     from ..api import connect
     from ..tables import efficiencies
 
@@ -100,6 +101,20 @@ def efficiency(
         asked = resolve_job(client, asked)
         found = client.efficiency(asked, model, first_step=first, last_step=last, ranks=rank or ())
     show(output, found, efficiencies, found.notes)
+
+
+def _check_transformer(
+    parameters: float | None, tokens: float | None, layers: float | None, hidden: float | None, causal: bool
+) -> None:
+    """Raises BadParameter where a part of the formula is missing."""
+    if (parameters is None) != (tokens is None):
+        raise typer.BadParameter("--parameters and --tokens-per-example are given together")
+    if (layers is None) != (hidden is None):
+        raise typer.BadParameter("--layers and --hidden are given together")
+    if layers is not None and parameters is None:
+        raise typer.BadParameter("--layers and --hidden need --parameters and --tokens-per-example")
+    if causal and layers is None:
+        raise typer.BadParameter("--causal needs --layers and --hidden")
 
 
 def parse_precision(given: str) -> str:

@@ -8,7 +8,10 @@ import typer
 
 from .options import DEFAULT_SERVER, FormatOption, ServerOption, check_format, reader_may_leave, show
 
-MoreArgument = Annotated[list[str] | None, typer.Argument(metavar="HOST", help="more hosts to compare")]
+MoreArgument = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="HOST", help="this host, as --host; after --compare further hosts"),
+]
 HostOption = Annotated[str, typer.Option("--host", help="only this host")]
 HistoryOption = Annotated[bool, typer.Option("--history", help="include earlier versions")]
 CompareOption = Annotated[
@@ -34,7 +37,9 @@ def machines(
     """
     check_format(output)
     if more and not compare:
-        raise typer.BadParameter("needs --compare, or give it with --host", param_hint="HOST")
+        if len(more) > 1 or host:
+            raise typer.BadParameter("one host alone, or several with --compare", param_hint="HOST")
+        host, more = more[0], None
     asked = [*(compare or ()), *(more or ())]
     if asked and host:
         raise typer.BadParameter("goes with the list, not with --compare", param_hint="--host")

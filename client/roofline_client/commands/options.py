@@ -77,7 +77,8 @@ FormatOption = Annotated[str, typer.Option("--format", help="text, json or csv")
 OVER = "a tag, or nodes, ranks, ps, batch, threads, ranks_per_node"
 EXIT_CODES = (
     "Exit codes: 0 ok, 1 failed (a file cannot be written), 2 usage, 3 the server refuses, "
-    "4 no server answers, 5 no such job, experiment, rank, role or host, or nothing to draw, 130 Ctrl-C."
+    "4 no server answers, 5 no such job, experiment, rank, role or host, or nothing to draw or predict, "
+    "130 Ctrl-C."
 )
 
 

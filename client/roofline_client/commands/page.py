@@ -60,5 +60,6 @@ def page(
             file=sys.stderr,
         )
     behind = f"#{found.code}" if found.code else ""
-    print(f"roofline-client: the page is at {place.address}/{behind}  (Ctrl-C ends it)", file=sys.stderr)
-    run(found, place, until_stdin_ends)
+    where = f"{place.address}/{behind}"
+    says = f"the live page: {where}" if until_stdin_ends else f"the page is at {where}  (Ctrl-C ends it)"
+    run(found, place, lambda: print(f"roofline-client: {says}", file=sys.stderr), until_stdin_ends)

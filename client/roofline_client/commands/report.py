@@ -45,7 +45,7 @@ def report(
     server: ServerOption = DEFAULT_SERVER,
     output: Annotated[str, typer.Option("--format", help=", ".join(REPORT_FORMATS))] = "text",
     full: Annotated[
-        bool, typer.Option("--full", help="all tables as well; json and csv always have them")
+        bool, typer.Option("--full", help="all tables as well; html, json and csv always have them")
     ] = False,
     brief: Annotated[
         bool, typer.Option("--brief", help="the verdict in ten lines, e.g. to end a job's output")
@@ -200,11 +200,11 @@ def _watch(ask: Callable[[], Any], every: float) -> None:
         # On a screen of its own, which goes with everything that was drawn there; rich restores the cursor.
         with (
             _ended_by_sigterm(),
-            Live(screen.as_text(found), console=text.terminal(), screen=True, auto_refresh=False) as live,
+            Live(screen.OnTerminal(found), console=text.terminal(), screen=True, auto_refresh=False) as live,
         ):
             while found.running:
                 time.sleep(every)
                 found = ask()
-                live.update(screen.as_text(found), refresh=True)
+                live.update(screen.OnTerminal(found), refresh=True)
     finally:
         text.show(screen.as_text(found))

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from ..errors import NotFound
 from .options import (
     DEFAULT_SERVER,
     FormatOption,
@@ -67,6 +68,8 @@ def what_if(
     with connect(server) as client:
         found = client.what_if(resolve_job(client, asked), **changes, fix=fix)
     show(output, found, predictions, found.notes)
+    if found.step.then.value is None:
+        raise typer.Exit(NotFound.exit_code)  # the answer says why it cannot be predicted
 
 
 def parse_bandwidth(given: str) -> tuple[float | None, float | None]:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ipaddress
+import logging
 import os
+import socket
 import ssl
 import threading
 from collections.abc import Awaitable, Callable
@@ -76,8 +78,21 @@ def settings(server: str, place: Place, code: str) -> Settings:
     return Settings(server, own if code else None, code if own else "", is_open, hosts)
 
 
-def run(found: Settings, place: Place, until_stdin_ends: bool = False) -> None:
-    """Raises CannotListen."""
+class _Server(uvicorn.Server):
+    """One that says when browsers are answered."""
+
+    def __init__(self, config: uvicorn.Config, announce: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._announce = announce
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        if self.started:
+            self._announce()
+
+
+def run(found: Settings, place: Place, announce: Callable[[], None], until_stdin_ends: bool = False) -> None:
+    """announce: called once it listens. Raises CannotListen."""
     config = uvicorn.Config(
         create_app(found),
         host=place.host.strip("[]"),
@@ -93,7 +108,9 @@ def run(found: Settings, place: Place, until_stdin_ends: bool = False) -> None:
     )
     if place.certificate:
         config.callback_notify = _renewing(config, place.certificate)
-    server = uvicorn.Server(config)
+    server = _Server(config, announce)
+    # Until it has started it fails for what CannotListen says.
+    logging.getLogger("uvicorn.error").addFilter(lambda record: server.started)
     if until_stdin_ends:
         threading.Thread(target=_end_with_stdin, args=(server,), daemon=True).start()
     try:

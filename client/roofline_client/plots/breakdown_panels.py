@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from roofline.answers.breakdown import Breakdown, BreakdownPart
 from roofline.answers.values import Value
-from roofline.phrases import NOT_TOLD
+from roofline.phrases import NOT_KNOWN
 
 from ..errors import NothingToDraw
 from ..tables import units
@@ -155,7 +155,7 @@ def _colours(kind: str, parts: Sequence[BreakdownPart]) -> dict[str, str]:
         largest = sorted(names, key=lambda name: -totals[name])[: MOST_PARTS - 1]
         names = [name for name in names if name in largest]
     if kind in ("flops_by_width", "flops_by_precision"):
-        known = sorted((name for name in names if NOT_TOLD not in name), key=_vector_width)
+        known = sorted((name for name in names if NOT_KNOWN not in name), key=_vector_width)
         shades = {name: style.shade(at, len(known)) for at, name in enumerate(known)}
         return {**shades, **{name: style.PARTS["other"] for name in names if name not in shades}}
     if kind == KERNELS:

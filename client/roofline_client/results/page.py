@@ -78,7 +78,7 @@ def _labelled(what: Labelled) -> str:
     rows = []
     for row in what.rows:
         bold = "bold" in row.style
-        text = f"<b>{escape(row.text)}</b>" if bold else escape(row.text)
+        text = f"<b>{escape(row.flowing)}</b>" if bold else escape(row.flowing)
         aside = f" <i>{escape(row.aside)}</i>" if row.aside else ""
         label = escape(row.label.strip(" "))
         if not row.label.startswith(" "):

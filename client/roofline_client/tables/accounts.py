@@ -18,6 +18,7 @@ NAME = 28  # columns of a rank's name
 PARTS = 7  # parts of an account that have columns of their own
 SMALL = 0.005  # largest share of a part that has none
 OTHER = "other"
+EXIT = "exit code"
 
 
 class _Cells(NamedTuple):
@@ -82,7 +83,9 @@ def _fitting(shown: Sequence[RankAccount], names: list[str], rest: Sequence[Rank
     for most in range(PARTS, 0, -1):
         least = 0 if most == 1 else min(1, len(ends))
         for kept in range(len(ends), least - 1, -1):
-            columns = [*begin, *_parts(shown, most), *ends[:kept]]
+            # How they ended is what is kept longest, and stands last: it is no part of the step.
+            behind = sorted(ends[:kept], key=lambda one: one.title == EXIT)
+            columns = [*begin, *_parts(shown, most), *behind]
             if sum(one.width for one in columns) <= WIDTH:
                 return columns
     return begin
@@ -92,7 +95,7 @@ def _ends(shown: Sequence[RankAccount]) -> list[_Cells]:
     """How they ended, what they used; the most important first."""
     found = []
     if any(account.exit for account in shown):
-        found.append(_Cells("exit", [account.exit or "-" for account in shown]))
+        found.append(_Cells(EXIT, [account.exit or "-" for account in shown]))
     if any(account.cores.value is not None for account in shown):
         found.append(_Cells("cores", [_one_place(account.cores, 1.0) for account in shown]))
     if any(v.value is not None for account in shown for v in (account.received, account.sent)):

@@ -53,14 +53,19 @@ class Columns:
         if self.title:
             # Next to the table, not of it: rich would fold it to the width of the table.
             yield Text(self.title, style="bold")
-        for number, group in enumerate(self._groups(options.max_width)):
+        widths = self._widths()
+        room = options.max_width - max(widths[1:], default=0)
+        # A long name leaves room for the widest number; it folds. A shorter one never does.
+        begin = min(widths[0], max(FOLDED, room))
+        name_folds = widths[0] > min(room, UNFOLDED + GAP)
+        for number, group in enumerate(self._groups(widths, begin, options.max_width)):
             if number:
                 yield Text("")
             table = Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0))
             for at in group:
                 column = self.columns[at]
-                # rich takes width from columns that may wrap: names, before it touches numbers.
-                words = at == 0 or column.folds
+                # rich takes width from what may wrap, words and long names, before it touches numbers.
+                words = name_folds if at == 0 else column.folds
                 table.add_column(
                     Text(column.name),
                     justify="right" if column.right else "left",
@@ -72,14 +77,17 @@ class Columns:
                 table.add_row(*(Text(cells[at]) for at in group), style=style)
             yield table
 
-    def _groups(self, width: int) -> list[list[int]]:
-        """Numbers of the columns of each table; the first column, the row's name, is in all of them."""
+    def _widths(self) -> list[int]:
+        """How wide each column is with its gap, those that fold at most FOLDED."""
         widths = []
         for at, column in enumerate(self.columns):
             widest = max(cell_len(text) for text in (column.name, *(cells[at] for cells, _ in self.rows)))
             widths.append((min(widest, FOLDED) if column.folds else widest) + GAP)
-        # A long name leaves room for the widest number; it folds.
-        begin = min(widths[0], max(FOLDED, width - max(widths[1:], default=0)))
+        return widths
+
+    def _groups(self, widths: list[int], begin: int, width: int) -> list[list[int]]:
+        """Numbers of the columns of each table; the first column, the row's name, is in all of them. begin:
+        columns of that."""
         groups, used = [[0]], begin
         for at in range(1, len(self.columns)):
             if used + widths[at] > width and len(groups[-1]) > 1:

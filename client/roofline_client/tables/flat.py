@@ -92,14 +92,15 @@ class _Column(NamedTuple):
 
 
 def table(kind: type, records: Iterable[Any], prefix: str = "") -> Table:
-    """Records of one kind as rows; prefix: of all names of columns. What is a list of records is left out.
+    """Records of one kind as rows, None as one of absent cells; prefix: of all names of columns. What is a
+    list of records is left out.
 
     Raises ClientError when the server says a number in another unit than the column's.
     """
     columns = list(_columns(kind, prefix))
     return Table(
         tuple(column.name for column in columns),
-        [tuple(column.read(one) for column in columns) for one in records],
+        [tuple(None if one is None else column.read(one) for column in columns) for one in records],
         {column.name: column.unit for column in columns if column.unit is not None},
     )
 
@@ -151,7 +152,7 @@ def _columns(kind: type, prefix: str) -> Iterator[_Column]:
                 yield _Column(name, None, partial(_through, get, ", ".join))
         elif get_origin(hint) is dict:
             yield _Column(name, None, partial(_through, get, tagged))
-        elif not hasattr(hint, "_fields"):
+        elif not any(hasattr(one, "_fields") for one in (hint, *get_args(hint))):
             yield _Column(name, "ns" if field.endswith("_ns") else unit, get)
 
 

@@ -14,6 +14,7 @@ from .names import clean
 
 WIDTH = 100  # columns of the longest line, also where the terminal is wider
 LABEL = 13  # columns before a line's text
+APART = "   "  # between fields of a line; where blanks collapse, as in HTML, " · "
 UNBROKEN = "\N{NO-BREAK SPACE}"
 
 
@@ -22,6 +23,11 @@ class LabelledLine(NamedTuple):
     text: str
     aside: str = ""  # at the right edge where it fits
     style: str = ""
+
+    @property
+    def flowing(self) -> str:
+        """The text where blanks collapse."""
+        return self.text.replace(APART, " · ")
 
 
 class Labelled:

@@ -49,13 +49,15 @@ def _table(what: Columns) -> Iterator[str]:
 
 
 def _list(what: Labelled) -> str:
-    """A label with blanks before it is a point below the one above; a line without label too."""
-    lines = []
+    """A label with blanks before it is a point below the one above; so is a line without label."""
+    lines, depth = [], 0
     for row in what.rows:
         aside = f" ({_escaped(row.aside)})" if row.aside else ""
         label = f"**{_escaped(row.label.strip(' '))}** " if row.label else ""
-        indent = "  " if not row.label or row.label.startswith(" ") else ""
-        lines.append(f"{indent}- {label}{_escaped(row.text)}{aside}")
+        if row.label:
+            depth = 1 if row.label.startswith(" ") else 0
+        indent = "  " * (depth if row.label else depth + 1)
+        lines.append(f"{indent}- {label}{_escaped(row.flowing)}{aside}")
     return "\n".join(lines)
 
 

@@ -89,12 +89,12 @@ BETWEEN_COLUMNS: Titled = (
 )
 RESOURCE_COLUMNS: Titled = (
     ("CPU/step", "cpu_time_per_step"),
-    ("cores", "cpu_utilization"),
-    ("memory", "memory_peak"),
+    ("cores (sum)", "cpu_utilization"),
+    ("memory (largest)", "memory_peak"),
     ("sent/step", "sent_bytes_per_step"),
     ("recv/step", "received_bytes_per_step"),
-    ("sent", "sent_bytes_per_second"),
-    ("recv", "received_bytes_per_second"),
+    ("sent (sum)", "sent_bytes_per_second"),
+    ("recv (sum)", "received_bytes_per_second"),
 )
 
 
@@ -158,7 +158,8 @@ def _table(title: str, columns: Titled, report: Report, with_roof: bool = False)
         heads += [Column("of roof", right=True), Column("roof")]
 
     def cells(summary: Summary) -> list[str]:
-        found = [units.show(summary.values.get(metric)) for _, metric in columns]
+        values = ((metric, summary.values.get(metric)) for _, metric in columns)
+        found = [units.share(v) if metric.endswith(".share") else units.show(v) for metric, v in values]
         if with_roof:
             found += [units.share(summary.values.get("roof_share")), summary.bound or "-"]
         return found
@@ -224,7 +225,7 @@ def _parts(parts: Sequence[PartReport]) -> Columns:
         values = []
         for metric, value in part.values.items():
             if value.value and metric.endswith((".per_second", ".mean")) and ".coverage" not in metric:
-                values.append(f"{_without_unit(metric)} {units.show(value)}")
+                values.append(f"{_without_unit(metric)} {_rate_or_mean(metric, value)}")
         if not values:
             continue
         if len(table.rows) == PARTS_SHOWN:
@@ -237,6 +238,16 @@ def _parts(parts: Sequence[PartReport]) -> Columns:
         begin, end = wording.more_parts(left_out)
         table.add(begin, "", end)
     return table
+
+
+def _rate_or_mean(metric: str, value: Value) -> str:
+    """Of time that was counted: CPUs, or a share of the time. Its sum over several may be more than all."""
+    amount = value.value or 0.0
+    if not metric.endswith("_ns.per_second"):
+        return units.show(value)
+    if "cpu" in metric and "pressure" not in metric:
+        return f"{units.show(value)} CPUs" if amount >= 0.1 else f"{units.fine_percent(amount)} of a CPU"
+    return f"{units.fine_percent(amount)} of the time"
 
 
 def _without_unit(metric: str) -> str:

@@ -6,10 +6,12 @@ At most 30 lines of 100 columns, whatever the job is like; `--full` and the othe
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from rich.console import Group
+from rich.console import Console, ConsoleOptions, Group
+from rich.segment import Segment
+from rich.text import Text
 from roofline.answers.report import Report
 from roofline.answers.values import Value
 from roofline.answers.verdict import Finding, Gain, LeftOut, Verdict
@@ -18,13 +20,14 @@ from roofline.phrases import steps_left_out
 from . import reports, units
 from .accounts import account_table
 from .columns import Columns
-from .labelled import LABEL, WIDTH, Labelled
+from .labelled import APART, LABEL, WIDTH, Labelled
 from .reports import as_csv as as_csv
 from .reports import as_json as as_json
 from .reports import tables as tables
 
 LINES = 30
 BRIEF = 10
+REST = "... (the rest needs a larger terminal; `report` without --watch has it)"
 SHARE_BETWEEN, NOTABLE = "between.share", 0.02
 # Kinds of findings that lie between steps.
 BREAKS = ("evaluates", "saves", "busy_alone", "evaluation", "checkpoint", "without_gradients", "between")
@@ -67,6 +70,32 @@ def as_text(report: Report) -> Group:
     if report.verdict is None:
         return reports.as_text(report)
     return Group(*_spaced(_fitting_blocks(report, report.verdict)))
+
+
+class OnTerminal:
+    """The first screen on a terminal that is redrawn and does not scroll: as much as it has room for."""
+
+    def __init__(self, report: Report) -> None:
+        self._report = report
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Any]:
+        height = options.height or console.size.height
+        lines = self._lines(console, options.update(height=None), height)
+        if len(lines) > height:
+            more = console.render_lines(Text(REST), options.update(height=None))
+            lines = [*lines[: max(0, height - len(more))], *more]
+        for line in lines:
+            yield from (*line, Segment.line())
+
+    def _lines(self, console: Console, options: ConsoleOptions, height: int) -> list[list[Segment]]:
+        verdict = self._report.verdict
+        if verdict is None:
+            return console.render_lines(as_text(self._report), options)
+        for limits in LIMITS:
+            lines = console.render_lines(Group(*_spaced(_blocks(self._report, verdict, limits))), options)
+            if len(lines) <= min(height, LINES):
+                break
+        return lines
 
 
 def in_brief(report: Report) -> Group:
@@ -151,11 +180,11 @@ def _head(report: Report, verdict: Verdict) -> Labelled:
     ranks = ", ".join(text for text in (roles, mode) if text)
     nodes = "1 node" if len(hosts) == 1 else f"{len(hosts)} nodes"
     facts = [verdict.state, seconds, ranks, nodes if hosts else ""]
-    block.add(f"Job {report.job}", "   ".join(fact for fact in facts if fact))
+    block.add(f"Job {report.job}", APART.join(fact for fact in facts if fact))
     if report.first_step is not None or report.last_step is not None:
         first = "the first" if report.first_step is None else report.first_step
         last = "the last" if report.last_step is None else report.last_step
-        block.add("Steps", f"{first} to {last} only")
+        block.add("Steps", f"only {first}" if first == last else f"only {first} to {last}")
     block.add("Throughput", _throughput(verdict))
     if whole := _whole_run(verdict):
         block.add("  whole run", whole)
@@ -189,7 +218,7 @@ def _throughput(verdict: Verdict) -> str:
         units.rate(rate) if rate.value is not None else f"examples/s unknown: {rate.reason}",
         f"step {', '.join(steps)}" if steps else f"step time unknown: {verdict.step_median.reason}",
     ]
-    return "   ".join(found)
+    return APART.join(found)
 
 
 def _whole_run(verdict: Verdict) -> str:
@@ -245,7 +274,7 @@ def _verdict(verdict: Verdict, limits: Limits) -> Labelled:
     if bottleneck.gain is not None:
         block.add("  if fixed", _gain(bottleneck, bottleneck.gain))
     if bottleneck.why:
-        block.add("  why low", _cut(bottleneck.why, limits))
+        block.add("  why", _cut(f"low confidence: {bottleneck.why}", limits))
     _several(block, "  evidence", bottleneck.evidence[: limits.lines], limits)
     tries = bottleneck.tries[: limits.lines]
     if len(tries) > 1:
@@ -312,7 +341,7 @@ def _foot(report: Report, verdict: Verdict, limits: Limits) -> Labelled:
         block.add("Data", text + (f"; and {more} more (--full)" if more > 0 else ""))
     lines = [""]
     for command in _commands(report, verdict):
-        longer = f"{lines[-1]} | {command}" if lines[-1] else command
+        longer = f"{lines[-1]}{APART}{command}" if lines[-1] else command
         lines[-1:] = [longer] if len(longer) <= WIDTH - LABEL else [lines[-1], command]
     _several(block, "More", lines, limits)
     return block

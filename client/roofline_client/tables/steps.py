@@ -38,12 +38,12 @@ TITLES = {
     "backward_time": "backward",
     "communicate_time": "communicate",
     "optimizer_time": "optimizer",
-    "asked_count": "requested",
-    "asked_bytes": "requested bytes",
-    "engine_count": "executed",
-    "engine_bytes": "executed bytes",
-    "engine_time": "executing",
-    "overlap_time": "overlapped",
+    "asked_count": "asked",
+    "asked_bytes": "asked bytes",
+    "engine_count": "engine",
+    "engine_bytes": "engine bytes",
+    "engine_time": "engine time",
+    "overlap_time": "overlap",
 }
 WORDS = ("rank", "window_of", "begin_ns")  # the rest are numbers
 

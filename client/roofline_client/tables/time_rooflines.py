@@ -47,7 +47,10 @@ def as_text(found: TimeRoofline) -> Group:
 
 
 def _panel(panel: TimePanel, over: str) -> list[Any]:
-    peaks = [f"{c.name} {units.number(c.value, c.unit)}" for c in (panel.compute, panel.memory) if c.name]
+    ceilings = [
+        c for c in (panel.compute, panel.memory) if c and c.name
+    ]  # without a name: of an older server
+    peaks = [f"{c.name} {units.number(c.value, c.unit)}" for c in ceilings]
     balance = f"balance {units.show(panel.balance)} FLOP/byte"
     launch = f"launch overhead {units.show(panel.launch_overhead)}"
     head = f"{place(panel.host, panel.device)}, {panel.precision or 'no precision'}"

@@ -19,6 +19,8 @@ def show(value: Value | None) -> str:
 def number(amount: float, unit: str) -> str:
     """A number in a unit, scaled for reading."""
     if unit == "s":
+        if 0 < amount < 0.9995e-9:
+            return "<1 ns"
         scaled, name = in_unit(amount)
         return f"{_plain(scaled, 3)} {name}"
     if unit == "byte":
@@ -68,6 +70,11 @@ def percent(share: float | None) -> str:
     if share is None:
         return "-"
     return "<1%" if 0 < share < 0.005 else f"{share:.0%}"
+
+
+def fine_percent(share: float) -> str:
+    """A share in percent, two digits: "12%", "0.93%"."""
+    return f"{_plain(100 * share, 2)}%"
 
 
 def when(time_ns: int, form: str) -> str:

@@ -39,7 +39,7 @@ INCOMPLETE_COUNTS = "Incomplete counts"
 BATCH_SIZES = "Batch sizes"
 
 CAUSES = "Causes, worst first"
-STANDS_ON = "It stands on"
+STANDS_ON = "Based on"
 WAITS_OVER_TIME = "Waiting over time"
 SERVERS = "Parameter servers"
 
@@ -87,11 +87,11 @@ _WATERFALL = {  # titles of parts of a waterfall that no account has
 _MEASURES = {  # titles where they differ from the name
     "mfu": "MFU",
     "hfu": "HFU",
-    "mfu.theoretical": "MFU, theoretical",
-    "hfu.theoretical": "HFU, theoretical",
-    "mfu.sparse": "MFU, sparse peak",
-    "peak.theoretical": "peak, theoretical",
-    "peak.sparse": "peak, sparse",
+    "mfu.theoretical": "MFU (theoretical)",
+    "hfu.theoretical": "HFU (theoretical)",
+    "mfu.sparse": "MFU (sparse peak)",
+    "peak.theoretical": "peak (theoretical)",
+    "peak.sparse": "peak (sparse)",
     "roofline_utilisation": "of the roofline",
     "model_flops": "model FLOPs",
     "executed_flops": "executed FLOPs",

@@ -8,10 +8,15 @@ and of NVIDIA for training (nv.dl.*).
 from __future__ import annotations
 
 import hashlib
+import logging
+import socket
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from itertools import islice
 from typing import Any, NamedTuple
+from urllib.parse import urlsplit
+from urllib.request import getproxies
 
 from roofline.answers.tables import TableChunk
 
@@ -26,6 +31,7 @@ ROWS = ("steps", "phases")
 # Schemes of a URL, and what the SDK calls them, which tells TLS by them alone.
 OVER_GRPC = {"grpc": "http", "grpcs": "https"}
 SCOPE = "roofline"
+CONNECT_S = 5
 
 
 # Of each number the unit, in UCUM as OpenTelemetry asks for, and what it is.
@@ -58,6 +64,7 @@ def write(found: Published, url: str, chunks: Iterable[TableChunk], timeout_s: f
     OTEL_EXPORTER_OTLP_HEADERS and its like, which the SDK reads. Raises ClientError where the collector does
     not answer or refuses."""
     of_spans, of_metrics = _exporters(url, timeout_s)
+    _check_listening(url)
     trace = _JobTrace(found)
     spans, count = trace.spans(chunks), 0
     while some := list(islice(spans, AT_ONCE)):
@@ -94,12 +101,49 @@ def _exporters(url: str, timeout_s: float) -> tuple[Any, Any]:
 
 def _send(exporter: Any, batch: Any, job: str, url: str) -> None:
     """Results of all exporters are enumerations with a SUCCESS; their reasons are in their log alone."""
-    if exporter.export(batch).name != "SUCCESS":
+    with _logged() as lines:
+        result = exporter.export(batch)
+    if result.name != "SUCCESS":
         over = "gRPC" if url.startswith("grpc") else "HTTP"
+        why = f" ({lines[-1]})" if lines else ""
         raise ClientError(
-            f"the collector at {url} has not taken all of job {job}: does one listen there that takes OTLP "
-            f"over {over}? If it does, its log has the reason"
+            f"the collector at {url} has not taken all of job {job}{why}: does one listen there that takes "
+            f"OTLP over {over}? If it does, its log has the reason"
         )
+
+
+@contextmanager
+def _logged() -> Iterator[list[str]]:
+    """What exporters log in the block, which they print otherwise: a line for each of many tries."""
+    lines: list[str] = []
+
+    class Kept(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            lines.append(record.getMessage().partition("\n")[0])
+
+    log, kept = logging.getLogger("opentelemetry.exporter"), Kept()
+    log.addHandler(kept)
+    propagated, log.propagate = log.propagate, False
+    try:
+        yield lines
+    finally:
+        log.propagate = propagated
+        log.removeHandler(kept)
+
+
+def _check_listening(url: str) -> None:
+    """Raises ClientError where nobody listens: exporters would try again for their whole time."""
+    place = urlsplit(url)
+    if place.hostname is None or getproxies():
+        return
+    with suppress(OSError, ValueError):  # anything else the exporter meets, too, and says
+        try:
+            port = place.port or {"http": 80, "https": 443}.get(place.scheme, 4317)
+            socket.create_connection((place.hostname, port), CONNECT_S).close()
+        except ConnectionRefusedError:
+            raise ClientError(
+                f"nobody listens at {url}: start the collector, or name the address of its OTLP receiver"
+            ) from None
 
 
 class _JobTrace:

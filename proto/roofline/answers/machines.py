@@ -30,10 +30,6 @@ class Ceiling(NamedTuple):
     doubt: str = ""  # why the machine may do better
 
 
-# Stands where a machine has no ceiling of the kind: its name is empty.
-NO_CEILING = Ceiling("", "", "", "", 0, 0.0, "", 0.0, "", 0, provenance=Provenance.UNSPECIFIED)
-
-
 class SourceStatus(NamedTuple):
     """Whether a source of an agent works, or why not and what to do."""
 

@@ -57,8 +57,8 @@ class TimePanel(NamedTuple):
     host: str
     device: str  # "" CPUs, "gpu 0"
     precision: str  # of the compute peak
-    compute: Ceiling  # peak FLOP/s, or NO_CEILING: then points have no open symbols
-    memory: Ceiling  # peak byte/s, or NO_CEILING
+    compute: Ceiling | None  # peak FLOP/s; None: not measured, then points have no open symbols
+    memory: Ceiling | None  # peak byte/s
     balance: Value  # FLOP/byte
     launch_overhead: Value  # s a launch
     points: list[TimePoint]  # worth most time first

@@ -15,7 +15,7 @@ from roofline.v1 import access_pb2, access_pb2_grpc
 from ..errors import ServerError
 from ..records import Limit
 from .audit import Audit
-from .tokens import Token, Tokens
+from .tokens import ROLES, Token, Tokens
 
 if TYPE_CHECKING:
     from .certificates import Certificates  # cryptography, which a server without certificates never needs
@@ -224,8 +224,19 @@ def refusal(token: Token | None, method: str) -> tuple[grpc.StatusCode, str] | N
     roles = next((roles for begin, roles in ALLOWED.items() if method.startswith(begin)), frozenset())
     if token.role in roles:
         return None
-    may = f"only {' and '.join(sorted(roles))} may" if roles else "nobody may"
-    return grpc.StatusCode.PERMISSION_DENIED, f"{may} do this, and this token is of role {token.role}"
+    if not roles:
+        return grpc.StatusCode.PERMISSION_DENIED, "nobody may do this"
+    needed = next(role for role in ROLES if role in roles)  # who may least of those who may do it
+    text = (
+        f"this needs {_of(needed)} token, yours is {_of(token.role)}: `roofline-server token new --role "
+        f"{needed}` on the head node"
+    )
+    return grpc.StatusCode.PERMISSION_DENIED, text
+
+
+def _of(role: str) -> str:
+    """ "an admin's"."""
+    return f"{'an' if role[:1] in 'aeiou' else 'a'} {role}'s"
 
 
 def secret_of(metadata: Any) -> str:

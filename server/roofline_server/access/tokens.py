@@ -244,7 +244,7 @@ def _added(
 
 def _check(role: str, name: str, limit: Limit) -> None:
     if role not in ROLES:
-        raise BadRequest(f"no role {role!r}: there are {', '.join(ROLES)}")
+        raise BadRequest(f"{role!r} is not a role: use {', '.join(ROLES[:-1])} or {ROLES[-1]}")
     for text in (name, *limit):
         if not text.isprintable() or len(text) > LONGEST_NAME:
             raise BadRequest(

@@ -96,7 +96,7 @@ def init(
     print(f"                                         {join_token(folder, secret)}")
     print("  for users on other machines          roofline-server token new --role reader" + _option(data))
     if turned and not fresh:
-        print("\nStart the server again; who had joined by a token joins again.")
+        print("\nStart the server again; agents and clients that joined with a token must join again.")
     if fresh or turned:
         print("\nThe agent and the client of this user on this machine are let in.")
 

@@ -28,7 +28,9 @@ HELP = (
     "\b\n"
     "  roofline-server prune --older-than 90d --dry-run\n"
     "  roofline-server prune --to-size 50GB --keep-tagged experiment=scaling\n"
-    "  roofline-server prune --job 42 --leave report"
+    "  roofline-server prune --job 42 --leave report\n\n"
+    "Exit codes: 0 done (also if there was nothing to do), 1 the job may still send data, 2 usage, 3 no data "
+    "directory, 5 no such job, 6 the directory belongs to another user, or the running server did not answer."
 )
 LEAVE = {"steps": CutLevel.RAW, "report": CutLevel.STEPS, "nothing": CutLevel.REPORT}
 GOES = {
@@ -62,7 +64,7 @@ def prune(
     if leave not in LEAVE:
         raise typer.BadParameter(f"{leave!r} is not one of {', '.join(LEAVE)}", param_hint="--leave")
     if not (older_than or to_size or job):
-        raise typer.BadParameter("say what may go: --older-than, --to-size or --job")
+        raise typer.BadParameter("say what to remove: --older-than, --to-size or --job")
     older_ns = _amount(older_than, UNITS_NS, "--older-than") if older_than else None
     policy = Policy(
         0 if job and not (older_than or to_size) else older_ns,

@@ -80,7 +80,7 @@ class IngestService:
         self._agents.add(stream.link)
         self._committer.counts.opened(stream.agent, stream.node)
         self._store.machines.stream_opened(stream.agent)
-        log.info("agent %s connected (%d streams)", stream.agent[:8], len(self._streams))
+        self._log(stream, "connected")
         tasks = [
             asyncio.create_task(self._receive(stream, requests)),
             asyncio.create_task(self._pings.ping(stream.ping_once)),
@@ -132,7 +132,12 @@ class IngestService:
         self._committer.counts.closed(stream.agent, stream.node)
         self._duplicates.closed(stream)
         self._store.machines.stream_closed(stream.agent)
-        log.info("agent %s has gone (%d streams)", stream.agent[:8], len(self._streams))
+        self._log(stream, "has gone")
+
+    def _log(self, stream: AgentStream, what: str) -> None:
+        count = len(self._streams)
+        agents = "1 agent is" if count == 1 else f"{count} agents are"
+        log.info("agent on %s (%s) %s; %s connected", stream.link.host, stream.agent[:8], what, agents)
 
     async def _greet(self, requests: AsyncIterator[bytes], context: Any) -> AgentStream:
         if len(self._streams) >= MAX_STREAMS:

@@ -37,7 +37,8 @@ def beside(steps: StepEvidence) -> float:
     and the next begin where a training marks both."""
     if not len(steps.step):
         return 0.0
-    return max(0.0, union_seconds([steps.runs]) - float(durations(steps).sum())) / len(steps.step)
+    lying = union_seconds([steps.runs]) - float(durations(steps).sum())
+    return lying / len(steps.step) if lying * NS > 0.5 else 0.0  # times are whole ns: less is only rounding
 
 
 def times(ranks: Sequence[RankEvidence], scope: Scope) -> dict[str, Value]:

@@ -98,7 +98,7 @@ class Answers:
             )
             for job in self._store.jobs()
         ]
-        newest_first = sorted(found, key=lambda job: job.end_ns, reverse=True)
+        newest_first = sorted(found, key=lambda job: job.begin_ns, reverse=True)
         return query_pb2.ListJobsResponse(jobs=[to_message(query_pb2.Job(), job) for job in newest_first])
 
     def report(self, request: Any) -> Any:

@@ -76,8 +76,8 @@ def chosen(ranks: Collection[TracedRank], names: Collection[str], job: str) -> l
     if not ranks:
         raise CannotTrace(
             grpc.StatusCode.FAILED_PRECONDITION,
-            f"job {job} does not run: of one that is over nothing can be traced any more; start the next "
-            "with `roofline-agent run --trace STEPS`",
+            f"job {job} is over and cannot be traced. Trace the next one: `roofline-agent run --trace "
+            "100-102`.",
         )
     unknown = sorted(set(names) - {rank.name for rank in ranks})
     if unknown:

@@ -18,7 +18,8 @@ SHOWN = 4
 # Where there is too little data for a verdict.
 FAILED_BEFORE = "it failed before its first step"
 NO_STEPS = "start the ranks with `roofline-agent run -- COMMAND`, or mark steps with roofline_step"
-FEW_STEPS = "train some 50 steps, then ask again"
+ENOUGH = 50  # steps for a verdict of high confidence
+FEW_STEPS = f"train some {ENOUGH} steps, then ask again"
 NOT_MEASURED = "`roofline-agent doctor` on its nodes shows what is not measured, and why"
 
 
@@ -81,9 +82,23 @@ def _megabytes(setting: str) -> str:
     return f"{ceil(int(setting) / 2**20)}" if setting.isdecimal() else "128"
 
 
-def to_know_more(headline: str, steps: int, least: int, why: str = "") -> str:
+# -- of a verdict that is not known: what to do to know more ------------------------------------------------
+
+
+def to_know_more(steps: int, least: int, why: str = "") -> str:
     """steps: how many steady ones there are of the rank that has most; least: that a verdict needs.
     why: there are none, as far as that is known."""
     if not steps:
-        return f"{headline}; {why or NO_STEPS}"
-    return f"{headline}; {FEW_STEPS if steps < least else NOT_MEASURED}"
+        return why or NO_STEPS
+    return FEW_STEPS if steps < least else NOT_MEASURED
+
+
+def to_choose_more(first: int, last: int) -> str:
+    """Of a job with these steps, of which too few were asked for."""
+    return f"choose at least {ENOUGH} of the job's steps ({first} to {last})"
+
+
+def to_sample_more(seconds: float, samples: int) -> str:
+    """seconds: of the steps; samples: that lie in them."""
+    hold = f"the steps last {duration(seconds)} and hold {many(samples, 'sample')}"
+    return f"{hold}: train longer, or sample more often (`roofline-agent --interval`)"

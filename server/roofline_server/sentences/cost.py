@@ -43,4 +43,4 @@ def in_all(share: float, parts: Sequence[str]) -> str:
 
 
 def _percent(share: float) -> str:
-    return f"{two_digits(share * 100)} %"
+    return f"{two_digits(share * 100)}%"

@@ -12,7 +12,7 @@ from .wording import many, number, title
 # -- formulas ---------------------------------------------------------------------------------------------
 
 FORMULAS: Mapping[str, str] = {
-    "step": "mean of the steady steps, with what lies between two in a row",
+    "step": "mean from the end of one steady step to the end of the next",
     "model_flops": "FLOPs of the model's forward and backward, a step",
     "executed_flops": "FLOPs of all that was executed, a step",
     "peak": "measured peak of the places of these ranks, dense",
@@ -116,9 +116,13 @@ RECOMPUTE_SEEN = "recomputed activations are noticed only in PyTorch (torch.util
 
 
 def exceeds(model: float, executed: float) -> str:
+    ratio = model / executed
+    much = f"{ratio:.0%} of" if ratio < 10 else f"{number(ratio)} times"
+    if ratio >= 1e6:
+        much = f"{number(ratio / 1e6)} million times"
     return (
-        f"the model's FLOPs as given are {model / executed:.0%} of all that were executed, which is "
-        "impossible: the formula counts what is not computed (causal attention in full, 6 N of parameters "
+        f"the model's FLOPs as given are {much} the executed FLOPs, which is impossible: "
+        "the formula counts what is not computed (causal attention in full, 6 N of parameters "
         "that not every example uses, gradients of the input), or not all that was executed was seen"
     )
 

@@ -228,4 +228,4 @@ def caveat(host: str, source: str, why: str) -> str:
 
 
 def absent(ranks: Sequence[str], values: Sequence[str], why: str) -> str:
-    return f"absent for {listed(ranks)}: {', '.join(values)}: {why}"
+    return f"not measured for {listed(ranks)} ({', '.join(values)}), because {why}"

@@ -41,6 +41,11 @@ def none_in_range(first: int, last: int) -> str:
     return f"no step is in the range asked for: the job has {first} to {last}"
 
 
+def no_such_steps(job: str, asked: str, first: int, last: int) -> str:
+    """asked: "5000:"; first, last: steps of the job."""
+    return f"no steps in {asked} - job {job} has steps {first} to {last}"
+
+
 # -- kernels and FLOPs --------------------------------------------------------------------------------------
 
 NO_UPDATE_RULE = "the chief reported no optimizer whose updates can be counted"

@@ -18,11 +18,11 @@ def _calibrate(host: str) -> str:
 
 
 def no_ceilings(host: str, device: str) -> str:
-    return f"no ceilings of {place(host, device)}: {_calibrate(host)}"
+    return f"{place(host, device)} was never calibrated: {_calibrate(host)}"
 
 
 def no_ceilings_of_host(host: str) -> str:
-    return f"{host} has no ceilings: run `roofline-agent calibrate` there while it is idle"
+    return f"{host} was never calibrated: run `roofline-agent calibrate` there while it is idle"
 
 
 def no_network_ceiling(host: str) -> str:

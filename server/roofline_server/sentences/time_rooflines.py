@@ -124,8 +124,9 @@ def no_launch_overhead(host: str, device: str) -> str:
 
 
 def kernels_outside(kernels: int) -> str:
-    lie = f"{many(kernels, 'kernel')} {'lies' if kernels == 1 else 'lie'}"
-    return f"{lie} in none of these steps, or in one not watched in full"
+    they = "it" if kernels == 1 else "they"
+    where = "outside these steps, or in steps that were only partly watched"
+    return f"{are(kernels, 'kernel')} left out: {they} ran {where}"
 
 
 def _nothing_found(what: str) -> str:

@@ -85,11 +85,30 @@ PARTS: Mapping[str, str] = {
     "other": "unexplained time",
 }
 
+# Part of an account -> behind "5 ms a step more".
+_SPENT: Mapping[str, str] = {
+    "input": "in input",
+    "compute": "in kernels",
+    "host": "of CPU time outside kernels",
+    "gpu_idle": "with an idle GPU",
+    "gc": "in garbage collection",
+    "contention": "runnable without a CPU",
+    "stopped": "stopped",
+    "throttled": "throttled",
+    "paging": "in page faults",
+    "disk": "in disk reads",
+    "transfer": "in communication",
+    "wait_ranks": "waiting for other ranks",
+    "wait_ps": "waiting for parameter servers",
+    "blocked": "off the CPU",
+    "other": "unexplained",
+}
+
 _WHY: Mapping[str, str] = {
-    "few_steps": "few steady steps",
+    "few_steps": "only {steps}",
     "profiled": "ncu slowed the start of every kernel",
     "replay_differs": "the replay differs from the measured steps",
-    "unattributed": "over 10 % of the time is unexplained",
+    "unattributed": "over 10% of the time is unexplained",
     "passing": "seen in only part of the run",
     "few_stretches": "seen only once or twice",
     "waits_in_kernels": "GPUs that wait for each other look busy",
@@ -121,8 +140,10 @@ def kind_of_break(what: str, alone: bool) -> str:
     return _BREAKS.get(what, _BREAKS["other"])[0 if alone else 1]
 
 
-def why_low(reasons: Sequence[str]) -> str:
-    return ", ".join(_WHY.get(reason, reason) for reason in reasons)
+def why_low(reasons: Sequence[str], steps: int) -> str:
+    """steps: steady ones."""
+    counted = many(steps, "steady step")
+    return ", ".join(_WHY.get(reason, reason).format(steps=counted) for reason in reasons)
 
 
 # -- headlines ----------------------------------------------------------------------------------------------
@@ -168,8 +189,8 @@ def uneven(part: str, share: float) -> str:
     return f"not certain: {goes}, but that varies too much to say what it costs"
 
 
-def with_low_confidence(headline: str, reasons: Sequence[str]) -> str:
-    return f"{headline}; low confidence: {why_low(reasons)}"
+def with_low_confidence(headline: str, reasons: Sequence[str], steps: int) -> str:
+    return f"{headline}; low confidence: {why_low(reasons, steps)}"
 
 
 def too_few_steps(steps: int) -> str:
@@ -189,8 +210,9 @@ def waits_not_seen(why: str) -> str:
 HEALTHY = "healthy: nothing holds it up"
 
 
-def next_gain(part: str, roof_known: bool = True) -> str:
-    """Of a healthy job: the part of a step that there is most to save of."""
+def next_gain(part: str, roof_known: bool = True, kernels_known: bool = True) -> str:
+    """Of a healthy job: the part of a step that there is most to save of. kernels_known: whether any were
+    recorded."""
     if part == "compute":
         return "kernels slower than their roof allows" if roof_known else "kernels of the GPU"
     if part == "compute|transfer":
@@ -198,7 +220,7 @@ def next_gain(part: str, roof_known: bool = True) -> str:
         return f"kernels and communication of the GPU{more}"
     if "compute" in part.split("|"):
         return f"{parts_named(part)}{', more than the roof needs' if roof_known else ''}"
-    return f"{parts_named(part)}, not overlapped with kernels"
+    return parts_named(part) + (", not overlapped with kernels" if kernels_known else "")
 
 
 def parts_named(part: str) -> str:
@@ -211,7 +233,8 @@ def parts_named(part: str) -> str:
 
 def more_than_others(part: str, seconds: float, others: int) -> str:
     """others: how many other ranks there are."""
-    return f"{duration(seconds)} more {parts_named(part)} a step than the other {_ranks(others)}"
+    spent = " or ".join(_SPENT.get(name, f"of {name}") for name in part.split("|"))
+    return f"{duration(seconds)} a step more {spent} than the other {_ranks(others)}"
 
 
 def amid_communication(part: str, seconds: float) -> str:
@@ -294,4 +317,4 @@ def gpu_use(role: str, busy: float, of_bandwidth: float | None, tensor: float | 
 
 
 def no_place_under_roof(role: str, why: str) -> str:
-    return f"{role}: no place under the roof: {why}"
+    return f"{role} is not compared with a roof, because {why}"

@@ -12,13 +12,20 @@ SEEN_BY: Mapping[str, str] = {
     "kernels": "by when the last kernel of each rank had ended",
     "join": "by when each worker's part of the step had ended",
 }
-ALONE = "it trains alone: there is nobody to wait for"
+ALONE = "it is the only rank: no rank waits"
 INDEPENDENT = "its ranks step independently of each other"
 NOT_SEEN = (
     "when its ranks wait for each other is not seen: no hook marks it, and not all kernels were recorded"
 )
 
 # -- verdicts -----------------------------------------------------------------------------------------------
+
+
+NO_RANK_WAITS = "no rank waits for another: they step independently"
+
+
+def only(rank: str) -> str:
+    return f"{rank} is the only rank: no rank waits"
 
 
 def unknown(why: str) -> str:

@@ -107,7 +107,7 @@ NO_LINK = (
     "goes from communication that only bandwidth limits to communication that only latency limits"
 )
 ONE_NODE = "all ranks are on one node: what they exchange goes through its memory, over no link"
-SHARED_CPUS = "the ranks share the CPUs of one node: with others each has more or fewer for itself"
+SHARED_CPUS = "the ranks share one node's CPUs: with more ranks each gets fewer"
 NO_SERVER_LINKS = (
     "the bandwidth of the servers' links is not known: where they hold the workers up, the range is wrong "
     "(roofline-client bench net measures it)"

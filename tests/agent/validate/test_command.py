@@ -123,7 +123,7 @@ def test_beside_a_training_nothing_is_checked(place: Place) -> None:
     [
         (["--format", "xml"], 2, "--format"),
         (["--repeat", "0"], 2, "--repeat"),
-        (["--only", "x"], 3, "unknown source 'x'; known are process"),
+        (["--only", "x"], 2, "'x' is not one of process"),
         (["-o", "/nonexistent/file"], 6, "cannot write to /nonexistent/file"),
     ],
     ids=str,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ from roofline_client.page.serve import Place, settings
 from roofline_client.page.shield import refusal
 from starlette.datastructures import Headers
 
-from ..command_line import run
+from ..command_line import one_line, run
 
 
 @pytest.mark.parametrize(
@@ -59,3 +60,11 @@ def test_files_that_are_no_certificate_and_its_key_are_one_line(tmp_path: Path) 
         done = run("page", "--listen", "127.0.0.1:1", "--server", "127.0.0.1:1", *options)
         assert done.returncode == 1 and why in done.stderr, done.stderr
         assert len(done.stderr.splitlines()) == 1
+
+
+def test_port_that_is_taken_is_one_line_and_no_address_is_printed() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        listen = f"127.0.0.1:{taken.getsockname()[1]}"
+        done = run("page", "--listen", listen, "--server", "127.0.0.1:1")
+    assert done.returncode == 1
+    one_line(done, 1, f"cannot listen at {listen}")

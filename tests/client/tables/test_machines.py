@@ -84,15 +84,22 @@ def test_command_asks_and_shows() -> None:
         said = ["machines", "--server", server.address]
         listed = run(*said, "--host", "a", "--format", "json")
         assert [m["version"] for m in json.loads(listed.stdout)["machines"]] == [2, 1, 1]
+        assert run(*said, "a", "--format", "json").stdout == listed.stdout
         beside = run(*said, "--compare", "a@1", "a@2", "--format", "json")
         assert json.loads(beside.stdout)["ceilings"][0]["ratios"] == [1.0, 2.0]
         assert "a@1" in run(*said, "--compare", "a@1", "--compare", "b").stdout
-        assert [(r.host, r.history) for r in server.requests] == [("a", False), ("", True), ("", True)]
+        assert [(r.host, r.history) for r in server.requests] == [
+            ("a", False),
+            ("a", False),
+            ("", True),
+            ("", True),
+        ]
         one_line(run(*said, "--compare", "a", "c"), 5, "no host 'c'")
 
 
 @pytest.mark.parametrize(
-    "arguments", [["a"], ["--compare", "a"], ["--compare", "a", "b", "--host", "a"], ["--format", "yaml"]]
+    "arguments",
+    [["a", "b"], ["--compare", "a"], ["--compare", "a", "b", "--host", "a"], ["--format", "yaml"]],
 )
 def test_wrong_usage(arguments: list[str]) -> None:
     assert run("machines", *arguments).returncode == 2

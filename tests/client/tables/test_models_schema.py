@@ -19,6 +19,7 @@ from roofline.answers.values import Spread
 from roofline_agent.calibrate.store import save
 from roofline_client import connect
 from roofline_client.tables import breakdowns, rooflines, time_rooflines, trajectories
+from roofline_client.tables.text import rendered
 
 from ...end_to_end.conftest import Site, wait_until
 from .. import models
@@ -55,6 +56,17 @@ def test_schema_is_one() -> None:
 def test_made_up_answers_validate(model: str) -> None:
     assert faults(printed(model)) == []
     assert VALIDATOR.is_valid(printed(model))
+
+
+def test_time_roofline_of_a_node_without_ceilings_validates() -> None:
+    made = models.made("time_roofline")
+    bare = made._replace(panels=[made.panels[0]._replace(compute=None, memory=None)])
+    whole = json.loads(time_rooflines.as_json(bare))
+    assert (whole["panels"][0]["compute"], whole["panels"][0]["memory"], faults(whole)) == (None, None, [])
+    panels = time_rooflines.tables(bare)["panels"]
+    row = dict(zip(panels.columns, panels.rows[0], strict=True))
+    assert (row["host"], row["compute_value"], row["memory_name"]) == (made.panels[0].host, None, None)
+    rendered(time_rooflines.as_text(bare))
 
 
 def test_every_object_is_closed_whole_and_described() -> None:

@@ -23,7 +23,20 @@ from roofline_client.tables import jobs, reports
 from roofline_client.tables.documents import VERSION
 from roofline_client.tables.text import show
 
-from ..reports import BEGIN, SECOND, UNITS, absent, ceiling, empty_summary, rank, report, roof, seen, summary
+from ..reports import (
+    BEGIN,
+    SECOND,
+    UNITS,
+    absent,
+    ceiling,
+    empty_summary,
+    part,
+    rank,
+    report,
+    roof,
+    seen,
+    summary,
+)
 from ..verdicts import finding, verdict
 
 HOSTILE = (
@@ -341,7 +354,7 @@ def test_what_lay_between_steps_has_a_table_of_the_kinds_that_were_seen(piped: A
     (head,) = [line for line in text.splitlines() if "evaluations" in line]
     assert "checkpoints" not in head and "of the time" in head
     (row,) = [line for line in text.splitlines() if "800 ms" in line and "worker:0" in line]
-    assert "12" in row
+    assert "12" in row and row.endswith("14.0%")
     assert "evaluations" not in piped(reports.as_text(report()))
 
 
@@ -350,3 +363,20 @@ def test_ceilings_have_their_device_and_their_peer(piped: Any) -> None:
     to_peer = ceiling("net.tcp", "network", 1e9, peer="node2")
     text = piped(reports.as_text(report(roofs=[roof()._replace(ceilings=[of_gpu, to_peer])])))
     assert row(text, "node1  gpu 3 hbm.read") and row(text, "node1  net.tcp to node2")
+
+
+def test_time_that_was_counted_is_cpus_or_a_share_of_the_time(piped: Any) -> None:
+    values = {
+        "node_cpu_busy_ns.per_second": seen(1.98, "1"),
+        "agent_cpu_ns.per_second": seen(0.00912, "1"),
+        "node_cpu_pressure_ns.per_second": seen(0.9, "1"),
+        "tcp_busy_ns.per_second": seen(0.0719, "1"),
+    }
+    text = piped(reports.as_text(report(parts=[part(**values)])))
+    for shown in (
+        "node_cpu_busy 1.98 CPUs",
+        "agent_cpu 0.91% of a CPU",
+        "node_cpu_pressure 90% of the time",
+        "tcp_busy 7.2% of the time",
+    ):
+        assert shown in text

@@ -116,7 +116,7 @@ def test_account_is_in_percent_of_each_rank_and_the_named_rank_is_in_it() -> Non
     accounts = [account(f"worker:{i}", 0.2 - i / 1000, compute=0.9, other=0.1) for i in range(64)]
     found = made(accounts=accounts, bottleneck=finding(rank="worker:50"))
     shown = lines(found)
-    assert line(found, "worker:0").split() == ["worker:0", "200", "ms", "90%", "10%", "0", "0.5", "40/40"]
+    assert line(found, "worker:0").split() == ["worker:0", "200", "ms", "90%", "10%", "0.5", "40/40", "0"]
     assert sum(one.startswith("  worker:") for one in shown) == 8
     assert line(found, "worker:50") and "and 56 more" in line(found, "and ")
 
@@ -197,7 +197,8 @@ def test_names_with_blanks_stand_in_quotes_in_commands() -> None:
 
 def test_low_confidence_says_why() -> None:
     found = made(bottleneck=finding(confidence="low", why="only 12 steady steps"))
-    assert "confidence: low" in line(found, "BOTTLENECK") and "only 12" in line(found, "why low")
+    assert "confidence: low" in line(found, "BOTTLENECK")
+    assert "low confidence: only 12" in line(found, "why")
 
 
 def test_full_has_the_screen_first_and_the_old_sentences_only_without_a_verdict() -> None:
@@ -251,6 +252,24 @@ def test_no_line_is_longer_than_the_terminal(width: int) -> None:
     assert "76.1 ms" in "\n".join(shown)
 
 
+def on_terminal(found: Report, width: int, height: int) -> list[str]:
+    console = Console(file=io.StringIO(), width=width, height=height, color_system=None, force_terminal=True)
+    with console.capture() as captured:
+        console.print(screen.OnTerminal(found))
+    return [line.rstrip() for line in captured.get().splitlines()]
+
+
+def test_screen_that_is_redrawn_fits_the_terminal_and_says_where_it_does_not() -> None:
+    found = made()
+    assert on_terminal(found, 100, 40) == lines(found)
+    low = on_terminal(found, 80, 24)
+    assert len(low) <= 24 and any(line.startswith("More") for line in low)
+    assert screen.REST not in low
+    flat = on_terminal(found, 80, 8)
+    assert len(flat) == 8
+    assert flat[-1] == screen.REST
+
+
 def test_a_job_with_a_very_long_name_has_its_name_and_no_line_too_long() -> None:
     shown = lines(report(SEVERAL, job="j" * 128, verdict=verdict()))
     assert max(map(len, shown)) <= 100
@@ -280,6 +299,15 @@ def test_markdown_has_tables_and_no_markup_of_names() -> None:
     assert "| Where a step goes | step | input |" in text and "| --- | ---: | ---: |" in text
     rows = [one for one in text.splitlines() if one.startswith("| worker:0 ")]
     assert rows[0].count(" | ") == text.split("| Where a step goes")[1].splitlines()[0].count(" | ")
+
+
+def test_markdown_has_lines_below_their_key_and_fields_apart() -> None:
+    found = markdown(screen.as_text(made())).splitlines()
+    assert found[0].startswith("- **Job 42** finished (exit 0) · 12 s · 2 PS + 2 workers")
+    at = next(number for number, line in enumerate(found) if "**evidence**" in line)
+    assert found[at].startswith("  - **evidence** its busiest thread")
+    assert found[at + 1].startswith("    - workers wait")
+    assert " · stragglers --job 42 · " in next(line for line in found if "**More**" in line)
 
 
 @pytest.mark.parametrize("begin", ["- a", "# a", "1. a", "+ a"])

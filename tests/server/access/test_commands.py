@@ -22,7 +22,7 @@ from typer.testing import CliRunner
 @pytest.mark.parametrize(
     ("options", "why"),
     [
-        (("--role", "king"), "no role 'king': there are agent, reader, admin"),
+        (("--role", "king"), "'king' is not a role: use agent, reader or admin"),
         (("--user", "alice"), "only readers can be limited"),
         (("--days", "3000000"), "'--days': 3e+06 must be at most 36500"),
         (("--days", "inf"), "'--days': inf must be at most 36500"),

@@ -61,6 +61,6 @@ def test_line_says_what_is_known_and_nothing_else() -> None:
     found = cost([sampled()], Reported([(0.004, None, 2)], [6e-6], 64))
     line = sentence(found)
     assert line.startswith("The profiler itself: ")
-    assert "agent 0.4 % of a core, hooks 6 us a step, kernels of 1 step in 64, +20.0% each" in line
+    assert "agent 0.4% of a core, hooks 6 us a step, kernels of 1 step in 64, +20.0% each" in line
     assert "wrapper" not in line
     assert "kernels" not in sentence(cost([evidence()], Reported([(0.004, 0.01, 2)], [None])))

@@ -92,7 +92,7 @@ TIMES = ["12:00:00 to 12:05:00"]
         ),
         (
             texts.absent(["worker:0"], ["power", "energy_per_step"], "no energy counter was read"),
-            "absent for worker:0: power, energy_per_step: no energy counter was read",
+            "not measured for worker:0 (power, energy_per_step), because no energy counter was read",
         ),
     ],
 )
@@ -115,7 +115,7 @@ def test_text(made: str, text: str) -> None:
             texts.tag_differs("batch", {"32": ["chief:0"], "64": MANY}, "64"),
             f"tag batch differs: '32' (chief:0), '64' ({FOUR}); '64', given last, is used",
         ),
-        (texts.absent(MANY, ["power"], "no counter"), f"absent for {FOUR}: power: no counter"),
+        (texts.absent(MANY, ["power"], "no counter"), f"not measured for {FOUR} (power), because no counter"),
     ],
 )
 def test_of_many_ranks_the_first_are_named(made: str, text: str) -> None:

@@ -28,6 +28,10 @@ from roofline_server.sentences import reasons as texts
             "no step is in the range asked for: the job has 0 to 99",
         ),
         (
+            texts.no_such_steps("42", "5000:", 0, 79),
+            "no steps in 5000: - job 42 has steps 0 to 79",
+        ),
+        (
             texts.ran_backwards(-12.0, "FLOP/s"),
             "-12 FLOP/s: a counter ran backwards",
         ),

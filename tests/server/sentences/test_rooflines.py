@@ -11,11 +11,11 @@ from roofline_server.sentences import rooflines as texts
     [
         (
             texts.no_ceilings("n1", "gpu 0"),
-            "no ceilings of n1 gpu 0: run `roofline-agent calibrate` on n1 while it is idle",
+            "n1 gpu 0 was never calibrated: run `roofline-agent calibrate` on n1 while it is idle",
         ),
         (
             texts.no_ceilings_of_host("n1"),
-            "n1 has no ceilings: run `roofline-agent calibrate` there while it is idle",
+            "n1 was never calibrated: run `roofline-agent calibrate` there while it is idle",
         ),
         (
             texts.no_network_ceiling("n1"),

@@ -101,11 +101,12 @@ from roofline_server.sentences import time_rooflines as texts
         ),
         (
             texts.kernels_outside(1200),
-            "1,200 kernels lie in none of these steps, or in one not watched in full",
+            "1,200 kernels are left out: they ran outside these steps, or in steps that were only partly "
+            "watched",
         ),
         (
             texts.kernels_outside(1),
-            "1 kernel lies in none of these steps, or in one not watched in full",
+            "1 kernel is left out: it ran outside these steps, or in steps that were only partly watched",
         ),
         (
             texts.on_no_line("its ranks were started without OMP_NUM_THREADS"),

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 from roofline.answers.values import Provenance, Scope, Value, value
-from roofline.phrases import NOT_TOLD
+from roofline.phrases import NOT_KNOWN
 
 from ...sentences import breakdowns as texts
 from ...sentences.reasons import NO_KERNELS_NO_COUNTER, NOT_WATCHED
@@ -75,7 +75,7 @@ def by_precision(ranks: Sequence[RankEvidence], scope: Scope) -> list[Part]:
         flops[name] = per_step(kernels, _in_precision(name)) or 0.0
     rest = whole - sum(flops.values())
     if abs(rest) > 1e-9 * abs(whole):
-        flops[NOT_TOLD] = rest
+        flops[NOT_KNOWN] = rest
     origin, how = sampled([k for _, k in kernels])
     if any(k.counted for _, k in kernels):
         origin = Provenance.MEASURED
@@ -138,7 +138,7 @@ def _counted_value(ranks: Sequence[RankEvidence], scope: Scope) -> Value:
 def _counted_by_precision(ranks: Sequence[RankEvidence], scope: Scope) -> list[Part]:
     flops: dict[str, float] = {}
     for (precision, _), count in _counted(ranks).items():
-        name = precision or NOT_TOLD
+        name = precision or NOT_KNOWN
         flops[name] = flops.get(name, 0.0) + count
     if not flops:
         return [absent("all", "FLOP", reason_of(ranks, "flops", NO_KERNELS_NO_COUNTER))]
@@ -172,5 +172,5 @@ def _name(precision: str, bits: int) -> str:
     if bits == MATRIX_UNIT:
         return texts.width(precision, "AMX")
     if bits == UNKNOWN:
-        return texts.width(precision, f"width {NOT_TOLD}")
+        return f"{precision}, width {NOT_KNOWN}".removeprefix(", ")
     return texts.width(precision, "scalar" if bits <= 64 else f"{bits}-bit")

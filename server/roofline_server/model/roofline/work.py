@@ -56,7 +56,7 @@ def work(ranks: Sequence[RankEvidence], scope: Scope) -> dict[str, Value]:
         per_second = _over_time_of_others(per_second)
 
     tensors = joined(of_sample, _what_tensor_bytes_are(counted))
-    over_tensors = origins.over_bytes(tensors)
+    over_tensors = joined(of_sample, origins.over_bytes(_what_tensor_bytes_are(counted)))
     unsized = without_bytes(counted)
     if unsized:
         over_tensors = joined(over_tensors, origins.left_out(no_bytes_of(unsized)))

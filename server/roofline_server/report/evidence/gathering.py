@@ -8,7 +8,7 @@ from ...errors import BadRequest, UnknownSteps
 from ...model.evidence import RankEvidence
 from ...records import Table, rows
 from ...sentences.notes import damaged
-from ...sentences.reasons import none_in_range
+from ...sentences.reasons import no_such_steps, none_in_range
 from ...sentences.wording import joined
 from ...store.view import JobView
 from ..questions import STEADY_STEPS, Steps
@@ -50,9 +50,9 @@ def check_seen(view: JobView, steps: Steps) -> None:
     check(steps)
     every = view.steps.get("steps", {})
     if rows(every) and not rows(within(every, steps)):
-        why = none_in_range(every["step"].min(), every["step"].max())
-        missing = damaged(view.damaged) if view.damaged else ""
-        raise UnknownSteps(f"job {view.job}: {joined(why, missing)}")
+        first, last = ("" if end is None else str(end) for end in (steps.first, steps.last))
+        why = no_such_steps(view.job, f"{first}:{last}", every["step"].min(), every["step"].max())
+        raise UnknownSteps(joined(why, damaged(view.damaged) if view.damaged else ""))
 
 
 def gather(view: JobView, steps: Steps = STEADY_STEPS) -> Gathered:

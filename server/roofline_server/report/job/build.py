@@ -169,7 +169,7 @@ def _with_verdict(
         left_out_of(view, steps),
         steps,
     )
-    return report._replace(verdict=advised(view, gathered, found, ended.has_failed))
+    return report._replace(verdict=advised(view, gathered, found, ended.has_failed, steps))
 
 
 def _facts(view: JobView) -> list[Fact]:

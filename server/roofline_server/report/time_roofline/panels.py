@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from roofline.answers.machines import NO_CEILING
 from roofline.answers.time_roofline import Isocurve, OverheadBox, TimePanel, TimePoint
 from roofline.answers.values import Provenance, Scope, Value, value
 
@@ -101,8 +100,8 @@ def _panel_of(
         limits.host,
         limits.device,
         limits.precision,
-        limits.compute or NO_CEILING,
-        limits.bandwidth() or NO_CEILING,
+        limits.compute,
+        limits.bandwidth(),
         _balance(limits, peaks, no_peaks),
         _overhead(limits),
         made,

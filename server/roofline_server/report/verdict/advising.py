@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Sequence
 from roofline.answers.verdict import Finding, RankAccount, Verdict
 
 from ...correlate.steps import SERVING_ROLES
-from ...model.evidence import RankEvidence, total_of
+from ...model.evidence import NS, RankEvidence, total_of
 from ...model.intervals import LEAST_STEPS
 from ...model.roofline.point_limits import widths_of
 from ...sentences import advice, advice_cases
@@ -20,19 +20,29 @@ from ..evidence.gathering import Gathered
 from ..evidence.held_clocks import held_clocks
 from ..evidence.no_steps import why_none
 from ..evidence.training import training_ranks
+from ..questions import STEADY_STEPS, Steps
 from ..ranks.members import roles_aside
 from .foreign import foreign_cpus
 
 SETTING, HOOK = "setting.", "hook."
 THREADS = ("OMP_NUM_THREADS", "intra_op_threads", "TF_NUM_INTRAOP_THREADS")  # the first that is set
+ENOUGH_SAMPLES = 5  # of a rank, within its steps: with fewer what they took is mostly not known
 
 
-def advised(view: JobView, gathered: Gathered, found: Verdict, has_failed: bool = False) -> Verdict:
-    """This verdict with what to try. has_failed: the job has."""
+def advised(
+    view: JobView, gathered: Gathered, found: Verdict, has_failed: bool = False, steps: Steps = STEADY_STEPS
+) -> Verdict:
+    """This verdict with what to try. has_failed: the job has. steps: that were asked for."""
     if found.kind == "unknown":
         most = max((one.steps for one in found.accounts), default=0)
         why = "" if most else _why_no_steps(view, has_failed)
-        return found._replace(headline=advice.to_know_more(found.headline, most, LEAST_STEPS, why))
+        more = advice.to_know_more(most, LEAST_STEPS, why)
+        are_chosen = steps.is_bounded and steps.since_ns is None
+        if 0 < most < LEAST_STEPS and are_chosen and (seen := _first_and_last(view)) is not None:
+            more = advice.to_choose_more(*seen)
+        elif most >= LEAST_STEPS and (few := _few_samples(gathered)) is not None:
+            more = advice.to_sample_more(*few)
+        return found._replace(headline=f"{found.headline}; {more}")
     if not gathered.evidence:
         return found
     aside = _roles_aside(gathered)
@@ -73,6 +83,27 @@ def _held_clock(view: JobView, ranks: Collection[str]) -> str:
     mine = [one for one in held_clocks(view) if one.rank in ranks or not ranks]
     worst = max(mine, key=lambda one: max(one.shares.values()), default=None)
     return held_clock(*worst) if worst is not None else ""
+
+
+def _first_and_last(view: JobView) -> tuple[int, int] | None:
+    """The steps that the job has; None: too few, whichever are chosen."""
+    step = view.steps["steps"]["step"]
+    first, last = int(step.min()), int(step.max())
+    return (first, last) if last - first + 1 >= advice.ENOUGH else None
+
+
+def _few_samples(gathered: Gathered) -> tuple[float, int] | None:
+    """Seconds of the steps of the rank in which most samples lie, and how many; None: these are enough."""
+    known = [
+        (
+            round(rank.samples_per_step * len(rank.steps.step)),
+            float((rank.steps.end_ns - rank.steps.begin_ns).sum()) / NS,
+        )
+        for rank in training_ranks(gathered.evidence).values()
+        if rank.samples_per_step is not None
+    ]
+    samples, seconds = max(known, default=(ENOUGH_SAMPLES, 0.0))
+    return (seconds, samples) if samples < ENOUGH_SAMPLES else None
 
 
 def _why_no_steps(view: JobView, has_failed: bool) -> str:

@@ -90,7 +90,7 @@ def _headline(found: Findings, known: Accounts, steps: Steps) -> str:
     ]
     if found.named or known.conclusion.kind == "unknown" or not low_confidence:
         return found.headline
-    return texts.with_low_confidence(found.headline, low_confidence)
+    return texts.with_low_confidence(found.headline, low_confidence, known.conclusion.steps)
 
 
 def _rate_notes(rate: Value) -> list[str]:

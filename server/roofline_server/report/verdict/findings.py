@@ -83,6 +83,7 @@ def _server_finding(cause: ServerCause, step: float, known: Accounts, rate: Valu
         gain=gain,
         rate=_rate_with(gain, rate, 0.0),  # a cycle has all of a worker's time
         low_confidence=["few_steps"] if unsure else [],
+        steps=known.conclusion.steps,
         evidence=evidence_of(cause),
     )
 
@@ -114,6 +115,7 @@ def _link_findings(known: Accounts, rate: Value) -> list[Finding]:
                 gain=gain,
                 rate=_rate_with(gain, rate, known.most_beside),
                 low_confidence=low_confidence,
+                steps=known.conclusion.steps,
                 evidence=links.evidence_of(link, step),
             )
         )
@@ -212,6 +214,7 @@ def _cause_finding(cause: Cause, found: Conclusion, known: Accounts, rate: Value
         cost=cause.gain.mean,
         gain=gain,
         rate=_rate_of_cause(cause, gain, rate, known),
+        steps=found.steps,
         low_confidence=[*found.why] + ([] if cause.lasting or "passing" in found.why else ["passing"]),
         evidence=_evidence(cause, known),
         only=known.only,
@@ -228,11 +231,12 @@ def _finding(
     rate: Value,
     evidence: list[str],
     low_confidence: Sequence[str] = (),
+    steps: int = 0,
     origin: Provenance = ESTIMATED,
     only: Sequence[str] = (),
 ) -> Finding:
     """ranks: whose it is; none: of all. cost: seconds a step; rate: with the gain; low_confidence: names of
-    the reasons for it; only: the rank of a job that has one."""
+    the reasons for it; steps: that it rests on; only: the rank of a job that has one."""
     return Finding(
         kind=kind,
         rank=", ".join(ranks),
@@ -243,7 +247,7 @@ def _finding(
         gain=gain,
         rate=rate,
         confidence="low" if low_confidence else "high",
-        why=texts.why_low(low_confidence),
+        why=texts.why_low(low_confidence, steps),
         evidence=evidence,
         tries=[],
     )
@@ -291,7 +295,11 @@ def next_gain_of(known: Accounts) -> Finding | None:
         kind=found.part,
         rank="",
         host="",
-        sentence=texts.next_gain(found.part, all(known_mean(roof) is not None for roof in roofs)),
+        sentence=texts.next_gain(
+            found.part,
+            roof_known=all(known_mean(roof) is not None for roof in roofs),
+            kernels_known=any(known.signals[n].kernels is not None for n in own),
+        ),
         cost=seconds_a_step(found.gain, ESTIMATED),
         share=value(found.gain / found.step, "1", ESTIMATED, Scope.ROLE),
         gain=None,

@@ -49,7 +49,7 @@ def _find(view: JobView, steps: Steps) -> Stragglers:
     return Stragglers(
         job=view.job,
         mode=mode,
-        verdict=_verdict(mode, barriers, found),
+        verdict=_verdict(mode, barriers, names, servers, found),
         barrier=texts.SEEN_BY.get(barriers.kind, ""),
         causes=[
             Cause(f.rank, f.host, f.kind, f.cost, f.share, *_times_last(last, names, f.rank), f.evidence)
@@ -62,10 +62,13 @@ def _find(view: JobView, steps: Steps) -> Stragglers:
     )
 
 
-def _verdict(mode: str, barriers: Barriers, found: Findings) -> str:
+def _verdict(mode: str, barriers: Barriers, names: Sequence[str], servers: Served, found: Findings) -> str:
+    """names: of the ranks that would wait for each other."""
+    if not found.named and mode == "asynchronous" and not servers.servers:
+        return texts.NO_RANK_WAITS
     if found.named or barriers.kind or mode == "asynchronous" or not barriers.ranks:
         return found.headline
-    return barriers.why_not if len(barriers.ranks) == 1 else texts.unknown(barriers.why_not)
+    return texts.only(names[0]) if len(names) == 1 else texts.unknown(barriers.why_not)
 
 
 def _last(late: Floats) -> Ints:
@@ -133,5 +136,5 @@ def _notes(mode: str, barriers: Barriers) -> list[str]:
     if mode == "asynchronous":
         return [texts.NOBODY_WAITS]
     if not barriers.kind:
-        return [barriers.why_not] if barriers.ranks else []
+        return [barriers.why_not] if len(barriers.ranks) > 1 else []
     return [texts.BY_LAST_KERNEL] if BARRIERS[barriers.kind] == Provenance.ESTIMATED else []

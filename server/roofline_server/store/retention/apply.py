@@ -87,8 +87,8 @@ class Retention:
                 raise unknown_job(policy.job, [job.job for job in newest_first])
             if not all(job.is_over(now_ns) for job in jobs if job.job == run):
                 raise BadRequest(
-                    f"job {policy.job} may still send data, and stays whole: it is over 10 minutes after the "
-                    "end of all its processes, or a day after its last data"
+                    f"job {policy.job} may still send data, so nothing was removed: try again 10 minutes "
+                    "after its last process has ended, or a day after its last data"
                 )
             policy = policy._replace(job=run)
         return plan(jobs, policy, now_ns, self._bytes_of_needed_events(jobs) if self._is_over(policy) else 0)

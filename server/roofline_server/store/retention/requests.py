@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from ...errors import UnknownJob
 from ...records import CutLevel
 from .apply import MakeReport, Retention
 from .plan import Cut, Policy
@@ -71,6 +72,7 @@ def answer(data: Path, retention: Retention, make_report: MakeReport) -> None:
         made["cuts"] = [[cut.job, int(cut.level), cut.bytes] for cut in cuts]
     except Exception as error:
         made["error"] = str(error) or type(error).__name__
+        made["unknown_job"] = isinstance(error, UnknownJob)
     _write(data / ANSWERED, made)
 
 
@@ -80,7 +82,7 @@ def answer(data: Path, retention: Retention, make_report: MakeReport) -> None:
 def ask(data: Path, request: PruneRequest, runs: Callable[[], bool], seconds: float) -> list[Cut] | None:
     """What the server did; None: it stopped, or was silent for so many seconds. runs: whether it still works.
 
-    Raises OSError, and ValueError with what went wrong at the server.
+    Raises OSError, UnknownJob, and ValueError with what else went wrong at the server.
     """
     deadline = time.monotonic() + seconds
     with _turn(data, lambda: runs() and time.monotonic() < deadline) as mine:
@@ -121,6 +123,8 @@ def _ask(data: Path, request: PruneRequest, runs: Callable[[], bool], deadline: 
 
 
 def _cuts(made: dict[str, Any]) -> list[Cut]:
+    if made.get("unknown_job"):
+        raise UnknownJob(made["error"])
     if "error" in made:
         raise ValueError(made["error"])
     return [Cut(job, CutLevel(level), size) for job, level, size in made["cuts"]]

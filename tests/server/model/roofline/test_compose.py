@@ -145,7 +145,7 @@ def test_widths_of_kernels_are_an_estimate() -> None:
         Executed("brgemm:avx10_1_512_amx", "bf16", 5),
     ]
     found = by_width([evidence()], P, executed, WIDE)
-    assert numbers(found) == {"bf16 AMX": 5, "f32 256-bit": 30, "f32 512-bit": 60, "f32 width not told": 10}
+    assert numbers(found) == {"bf16 AMX": 5, "f32 256-bit": 30, "f32 512-bit": 60, "f32, width not known": 10}
     assert {part.value.provenance for part in found} == {Provenance.ESTIMATED}
     assert "at most" in found[0].value.reason
 
@@ -176,7 +176,7 @@ def test_without_flops_the_reason_is_told() -> None:
 
 def test_flops_without_precision_are_a_part() -> None:
     made = kernels([10, 10], by_precision={"f32": ints(8, 8)})
-    assert numbers(by_precision([evidence(kernels=made)], P)) == {"f32": 8, "not told": 2}
+    assert numbers(by_precision([evidence(kernels=made)], P)) == {"f32": 8, "not known": 2}
 
 
 def test_ranks_are_pooled_over_all_their_steps() -> None:

@@ -258,7 +258,7 @@ def test_gpu_without_ceilings_does_not_get_those_of_another(store: Store) -> Non
     one = number_of(view, 1)
     found = limits.of_rank(view._replace(parts=[carries("gpu 0", one)]), one, "f32", gpu=True)
     assert (found.device, found.compute) == ("gpu 0", None)
-    assert "no ceilings of hosta gpu 0" in found.lacks()
+    assert "hosta gpu 0 was never calibrated" in found.lacks()
 
 
 def test_part_of_a_gpu_has_no_roof(store: Store) -> None:

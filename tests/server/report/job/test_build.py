@@ -316,7 +316,7 @@ def test_roof_is_of_the_node_and_its_line_is_noted_when_it_is_missing(store: Sto
     assert (point.label, point.intensity, point.level) == ("worker:0", 10, "minimum")
     report = build(with_ceilings(view_of(store)), now_ns=END_NS)
     assert value(report, "worker:0", "roof_share") is None
-    assert any("hosta has no ceilings" in note for note in report.notes)
+    assert any("hosta was never calibrated" in note for note in report.notes)
 
 
 def test_each_rank_is_held_against_the_roof_of_its_own_precision(store: Store) -> None:
@@ -364,10 +364,10 @@ def test_what_a_node_lost_long_before_the_job_is_not_noted(store: Store) -> None
 
 
 def test_absences_are_noted_once_per_reason(store: Store) -> None:
-    notes = [n for n in report_of(filled(store)).notes if n.startswith("absent for")]
+    notes = [n for n in report_of(filled(store)).notes if n.startswith("not measured for")]
     assert len(notes) == len(set(notes))
     (wrapped,) = [n for n in notes if "roofline-agent run" in n and "flops_per_step," in n]
-    assert wrapped.startswith("absent for ps:0:")
+    assert wrapped.startswith("not measured for ps:0 (")
 
 
 def test_summary_of_a_job(store: Store) -> None:

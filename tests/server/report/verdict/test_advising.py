@@ -15,6 +15,7 @@ from roofline_server.report.verdict.findings import _finding
 from roofline_server.sentences import verdict as texts
 from roofline_server.sentences.advice import Advised
 from roofline_server.sentences.advice_cases import Case
+from roofline_server.sentences.verdict import next_gain
 
 from ..odd_jobs import Odd, stored
 
@@ -60,6 +61,11 @@ def test_next_gain_says_whether_the_roof_is_known() -> None:
     for part in ("compute|host", "compute|contention", "input|compute|host"):
         assert texts.next_gain(part).endswith(", more than the roof needs")
         assert "overlap" not in texts.next_gain(part, roof_known=False)
+
+
+@pytest.mark.parametrize(("known", "more"), [(False, ""), (True, ", not overlapped with kernels")])
+def test_kernels_are_named_beside_a_gain_only_where_some_were_recorded(known: bool, more: str) -> None:
+    assert next_gain("input|blocked", kernels_known=known) == f"input or time off the CPU{more}"
 
 
 def test_advice_is_about_the_ranks_that_compute_on_the_node_of_the_finding(

@@ -204,7 +204,7 @@ def test_healthy_ranks_beside_some_that_were_not_seen_may_not_be(tmp_path: Path)
 def test_few_steps_leave_a_doubt_that_the_headline_says(tmp_path: Path, count: int, doubted: bool) -> None:
     found = verdict_of(tmp_path, (0, 0), count=count)
     assert found.kind == "healthy"
-    assert found.headline.endswith("; low confidence: few steady steps") == doubted
+    assert ("; low confidence: only " in found.headline) == doubted
     newest = verdict_of(tmp_path / "newest", (0, 0), Steps(since_ns=0), count=count)
     assert newest.kind == "healthy" and "confidence" not in newest.headline
 
@@ -241,7 +241,7 @@ def test_a_chief_trains_where_there_are_no_servers(tmp_path: Path) -> None:
     store = stored(tmp_path / "a", [Odd("chief", many), Odd("worker", many)], asynchronous=False)
     view = store.view("job")
     assert view is not None
-    assert "trains alone" not in find(view, STEADY_STEPS).verdict
+    assert "only rank" not in find(view, STEADY_STEPS).verdict
     assert what_if(view, WhatIfQuery(ranks=4)).change == "4 ranks instead of 2"
     evaluated = stored(tmp_path / "b", [Odd("chief", many), Odd("evaluator", range(20))], asynchronous=False)
     assert "no steps" not in report_of(evaluated, STEADY_STEPS).headline
@@ -344,6 +344,29 @@ def test_a_job_of_which_only_steps_are_known_is_not_called_healthy(tmp_path: Pat
     assert found.kind == "unknown"
     assert found.headline.startswith("not known: 100% of the step is unexplained; ")
     assert "doctor" in found.headline
+
+
+def test_a_job_too_short_for_samples_is_advised_to_train_longer(tmp_path: Path) -> None:
+    store = stored(tmp_path, [Odd("worker", range(60), spanned=False)], asynchronous=False)
+    view = store.view("job")
+    assert view is not None
+    gathered, found = gather(view), report_of(store, STEADY_STEPS)._replace(headline="x")
+    for number, known in gathered.evidence.items():
+        gathered.evidence[number] = known._replace(samples_per_step=1 / len(known.steps.step))
+    headline = advised(view, gathered, found).headline
+    assert headline.endswith(
+        "and hold 1 sample: train longer, or sample more often (`roofline-agent --interval`)"
+    )
+    gathered.evidence[number] = known._replace(samples_per_step=1.0)
+    assert "doctor" in advised(view, gathered, found).headline
+
+
+def test_who_picked_few_steps_is_advised_to_pick_more(tmp_path: Path) -> None:
+    store = stored(tmp_path, [Odd("worker", range(60))], asynchronous=False)
+    few = report_of(store, Steps(5, 6)).headline
+    assert few == "not known: 2 steady steps are too few; choose at least 50 of the job's steps (0 to 59)"
+    store = stored(tmp_path / "short", [Odd("worker", range(20))], asynchronous=False)
+    assert report_of(store, Steps(5, 6)).headline.endswith("; train some 50 steps, then ask again")
 
 
 def test_few_steps_are_no_ground_for_a_verdict(tmp_path: Path) -> None:

@@ -81,7 +81,7 @@ def fixed(what: str) -> WhatIfQuery:
     [
         ("no steps", "not known: no steps were seen"),
         ("one step", "not known: 1 steady step is too few"),
-        ("one rank of which nothing is known", "it trains alone: there is nobody to wait for"),
+        ("one rank of which nothing is known", "worker:0 is the only rank: no rank waits"),
     ],
 )
 def test_stragglers_of_a_job_that_can_have_none(tmp_path: Path, name: str, says: str) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from roofline_server.commands import prune
-from roofline_server.errors import Unavailable
+from roofline_server.errors import Unavailable, UnknownJob, unknown_job
 from roofline_server.records import CutLevel
 from roofline_server.store.retention.plan import Cut, Policy
 from roofline_server.store.retention.requests import ASKED, PruneRequest, answer, ask, forget, waits
@@ -82,3 +82,25 @@ def test_full_disk_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(prune, "_lock", lambda data: None)  # a server works there
     with pytest.raises(Unavailable, match="some MB there"):
         prune._asked(tmp_path, PruneRequest(Policy(), True))
+
+
+def test_job_that_nobody_knows_is_an_error_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(prune, "_lock", lambda data: None)  # a server works there
+
+    def plan(policy: Policy) -> None:
+        raise unknown_job(policy.job, ["42"])
+
+    def answer_one() -> None:
+        while not waits(tmp_path):
+            time.sleep(0.01)
+        retention: Any = SimpleNamespace(plan=plan)
+        answer(tmp_path, retention, lambda job: None)
+
+    answering = threading.Thread(target=answer_one)
+    answering.start()
+    with pytest.raises(UnknownJob, match="no job 'x'; known are 42") as raised:
+        prune._asked(tmp_path, PruneRequest(Policy(job="x"), True))
+    answering.join()
+    assert raised.value.exit_code == 5
