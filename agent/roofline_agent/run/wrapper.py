@@ -1,10 +1,10 @@
 """`roofline-agent run -- CMD`: starts one rank and stays out of its way.
 
-The command keeps its stdin, stderr, terminal, process group and exit status; signals reach it (launch.py).
-Its stdout goes through a filter that takes out the verbose lines this wrapper asked for, byte-exact otherwise
-(output.py, output_loop.py); where both are one file, its stderr goes with it. Nothing here may ever hold the
-training up: without an agent, or with a slow one, kernel records are dropped and the time they cover is not
-claimed (agent_link.py).
+The command keeps its stdin, stderr, terminal, process group and exit status; signals reach it (launch.py,
+witness.py). Its stdout goes through a filter that takes out the verbose lines this wrapper asked for,
+byte-exact otherwise (output.py, output_loop.py); where both are one file, its stderr goes with it. Nothing
+here may ever hold the training up: without an agent, or with a slow one, kernel records are dropped and the
+time they cover is not claimed (agent_link.py).
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ from .rank_page import RankPage
 from .reading import LineReading
 from .step_log import StepLog
 from .tracing import STATE, RankTraces
+from .witness import Witness
 
 if TYPE_CHECKING:
     from ..ncu.session import Session
@@ -99,7 +100,13 @@ def run(
     wrapped.start(kernels, steps, session)
     if traced and (why := wrapped.tracing.ask(traced)):
         show(f"roofline-agent: the command runs without a trace: {why}")
-    forward = (wrapped.signals.forwarded, wrapped.send_signal, wrapped.resize, wrapped.ending.set)
+    forward = (
+        wrapped.signals.forwarded,
+        wrapped.send_signal,
+        wrapped.resize,
+        wrapped.ending.set,
+        wrapped.has_got,
+    )
     threading.Thread(target=launch.forward_signals, args=forward, daemon=True).start()
     words = "" if quiet else announcement(command, wrapped.environ)
     if not wrapped.link.connected:
@@ -162,6 +169,7 @@ class _WrappedCommand:
         self._watchers = list(watchers)
         self._log = log
         self.signals = launch.hold_signals(step_log.SIGNALS if log is not None else ())
+        self._witness: Witness | None = None
         self._session: Session | None = None
         self._recording = False
         self._page = RankPage()
@@ -201,6 +209,8 @@ class _WrappedCommand:
         give_way()  # the command must not inherit that
         for output in self._outputs:
             os.close(output.child_end)
+        if self._witness is None:
+            self._witness = Witness(launch.FORWARDED)
         self.link = self._connect()
         for name, value in tags.from_environ(self._environ).tags.items():
             self.link.send_fact(f"{tags.FACT}{name}", value)
@@ -263,6 +273,8 @@ class _WrappedCommand:
         self._try(self.tracing.close)
         if lost := sum(output.lost_bytes for output in self._outputs):
             self._notify(f"roofline-agent: {lost} bytes that the command printed could not be written")
+        if self._witness is not None:
+            self._try(self._witness.end)
         self._try(self._look_at_watchers, *(watcher.close for watcher in self._watchers), self._page.close)
 
     def send_exit(self, status: int, ended_ns: int) -> None:
@@ -276,6 +288,14 @@ class _WrappedCommand:
     def resize(self) -> None:
         for output in self._outputs:
             output.resize()
+
+    def has_got(self, number: int) -> bool:
+        """Whether the command has got a signal that came here, because it was sent to the whole group."""
+        was_sent_to_all = self._witness is not None and self._witness.has_got(number)
+        try:
+            return was_sent_to_all and os.getpgid(self.child.pid) == os.getpgrp()
+        except OSError:
+            return True  # it has ended
 
     def send_signal(self, number: int) -> None:
         """Signal the command; under ncu the command itself, for ncu keeps some signals to itself."""

@@ -10,7 +10,7 @@ import signal
 import struct
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 from pathlib import Path
 
@@ -25,6 +25,7 @@ from roofline_agent.run.rank_environment import (
     kept,
     rank_environment,
 )
+from roofline_agent.run.witness import TITLE
 from roofline_agent.run.wrapper import NOT_SEEN
 from roofline_step.packets import CALLS, KERNEL
 
@@ -51,9 +52,16 @@ def agent(tmp_path: Path) -> Iterator[FakeAgent]:
         yield agent
 
 
-def start(environ: dict[str, str], *command: str) -> subprocess.Popen[bytes]:
+def start(environ: dict[str, str], *command: str, session: bool = False) -> subprocess.Popen[bytes]:
     pipe = subprocess.PIPE
-    return subprocess.Popen([*RUN, "--", *command], env=environ, stdin=pipe, stdout=pipe, stderr=pipe)
+    return subprocess.Popen(
+        [*RUN, "--", *command],
+        env=environ,
+        stdin=pipe,
+        stdout=pipe,
+        stderr=pipe,
+        start_new_session=session,
+    )
 
 
 def is_over(process: psutil.Process) -> bool:
@@ -209,6 +217,65 @@ def test_signal_reaches_the_command_once(environ: dict[str, str], number: int) -
         wrapper.send_signal(number)
         assert wrapper.stdout.readline() == b"%d\n" % number
         assert wrapper.wait(20) == 0
+
+
+def to_group(wrapper: subprocess.Popen[bytes], number: int) -> None:
+    os.killpg(wrapper.pid, number)
+
+
+def to_each(wrapper: subprocess.Popen[bytes], number: int) -> None:
+    """As systemd and Slurm signal all processes of a cgroup."""
+    tree = psutil.Process(wrapper.pid)
+    for process in [tree, *tree.children(recursive=True)]:
+        process.send_signal(number)
+
+
+def as_timeout(wrapper: subprocess.Popen[bytes], number: int) -> None:
+    wrapper.send_signal(number)
+    os.killpg(wrapper.pid, number)
+
+
+@pytest.mark.parametrize("number", [signal.SIGUSR1, signal.SIGTERM])
+@pytest.mark.parametrize("send", [to_group, to_each, as_timeout])
+def test_signal_to_all_processes_reaches_the_command_once(
+    environ: dict[str, str], send: Callable[[subprocess.Popen[bytes], int], None], number: int
+) -> None:
+    with ended(start(environ, PYTHON, "-c", COUNT, "1", session=True)) as wrapper:
+        assert wrapper.stdout.readline() == b"ready\n"
+        send(wrapper, number)
+        assert wrapper.stdout.readline() == b"%d\n" % number
+        assert wrapper.wait(20) == 0
+
+
+def test_signal_to_the_wrapper_alone_reaches_the_command_after_one_to_all(environ: dict[str, str]) -> None:
+    code = COUNT.replace("got.append(n)", "(got.append(n), print('got', flush=True))")
+    with ended(start(environ, PYTHON, "-c", code, "3", session=True)) as wrapper:
+        assert wrapper.stdout.readline() == b"ready\n"
+        for send in (to_group, subprocess.Popen.send_signal, to_group):
+            send(wrapper, signal.SIGUSR1)
+            assert wrapper.stdout.readline() == b"got\n"
+            time.sleep(0.1)  # two signals at once would be one
+        assert wrapper.stdout.readline() == b"10 10 10\n"
+
+
+def test_signal_to_a_group_that_the_command_has_left_is_forwarded(environ: dict[str, str]) -> None:
+    code = f"import os; os.setsid()\n{COUNT}"
+    with ended(start(environ, PYTHON, "-c", code, "1", session=True)) as wrapper:
+        assert wrapper.stdout.readline() == b"ready\n"
+        os.killpg(wrapper.pid, signal.SIGTERM)
+        assert wrapper.stdout.readline() == b"15\n"
+
+
+def test_process_that_watches_signals_is_no_rank_and_ends_with_the_wrapper(environ: dict[str, str]) -> None:
+    with ended(start({**environ, "RANK": "0"}, "sh", "-c", "echo ready; read line")) as wrapper:
+        wrapper.stdout.readline()
+        tree = psutil.Process(wrapper.pid)
+        wait_for(lambda: any(child.environ() == {} for child in tree.children()))
+        (witness,) = [child for child in tree.children() if child.environ() == {}]
+        assert Path(f"/proc/{witness.pid}/cmdline").read_bytes().strip(b"\0") == TITLE
+        wait_for(lambda: witness.num_fds() == 2, seconds=5)  # what it held open would not end
+        wrapper.kill()
+        wait_for(lambda: is_over(witness))
 
 
 OTHER_SIGNALS = [
