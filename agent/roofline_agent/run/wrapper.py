@@ -28,7 +28,7 @@ from ..verbose import VerboseFilter
 from . import launch, step_log
 from .agent_link import AgentLink
 from .job_name import announcement, with_local_job
-from .output import OutputStream, same_file
+from .output import STALL_S, OutputStream, same_file, takes_more
 from .output_loop import TURN_S, forward_output
 from .own_cost import OwnCost
 from .rank_environment import HOOKS, Naming, RecordedKernels, kept, rank_environment, records_everything
@@ -47,6 +47,7 @@ REPLAYED = "ncu.steps"  # fact of a rank
 EXIT = "exit"  # fact: exit code, or the signal that ended it, negative; node time
 SOON_NS, SEEN_S = 2_000_000_000, 0.1
 ENDING_S = 0.5  # in which a key at the terminal, which ends ncu at once, is noticed here too
+STDERR = 2
 NOT_SEEN = "roofline-agent: the command ended before the agent saw it, so it may not be recorded"
 NO_AGENT = "roofline-agent: no agent runs on this node, nothing is recorded until one is started"
 
@@ -88,9 +89,10 @@ def run(
     """
 
     def show(text: str) -> None:
-        # Whoever reads this may have gone; the command has not.
+        # Whoever reads this may have gone, or not read it; the command has not.
         with contextlib.suppress(OSError, ValueError):
-            notify(text)
+            if takes_more(STDERR, STALL_S):
+                notify(text)
 
     session = _profiler(command, profiled, environ, show) if profiled else None
     log = StepLog(step_pattern, show) if step_pattern else None
@@ -209,6 +211,7 @@ class _WrappedCommand:
         give_way()  # the command must not inherit that
         for output in self._outputs:
             os.close(output.child_end)
+            output.may_give_up = lambda: self.ending.is_set() and self.child.poll() is not None
         if self._witness is None:
             self._witness = Witness(launch.FORWARDED)
         self.link = self._connect()

@@ -6,7 +6,9 @@ import hashlib
 import json
 import os
 import pty
+import select
 import signal
+import socket
 import struct
 import subprocess
 import time
@@ -335,6 +337,40 @@ def test_reader_that_leaves_ends_the_command(environ: dict[str, str]) -> None:
     )
     assert done.stdout == plain.stdout
     assert b"Traceback" not in done.stderr
+
+
+def pair_of_sockets() -> tuple[int, int]:
+    reader, writer = socket.socketpair()
+    return reader.detach(), writer.detach()
+
+
+@pytest.mark.parametrize("opened", [os.pipe, pty.openpty, pair_of_sockets])
+@pytest.mark.parametrize("one_file", [False, True])
+def test_command_that_is_ended_ends_though_nobody_reads_what_it_prints(
+    environ: dict[str, str], opened: Callable[[], tuple[int, int]], one_file: bool
+) -> None:
+    reader, writer = opened()
+    code = "import os\nos.write(3, b'.')\nwhile True: os.write(1, b'x' * 99)"
+    command = [*RUN, "--", "sh", "-c", f'exec 3>&0; exec {PYTHON} -c "$0"', code]
+    began, to_us = os.pipe()
+    with ended(
+        subprocess.Popen(
+            command,
+            env=environ,
+            stdin=to_us,
+            stdout=writer,
+            stderr=writer if one_file else subprocess.PIPE,
+            start_new_session=True,
+        )
+    ) as wrapper:
+        assert os.read(began, 1) == b"."
+        wait_for(lambda: not select.select([], [writer], [], 0)[1])
+        wrapper.terminate()
+        assert wrapper.wait(20) == -signal.SIGTERM
+        if not one_file:
+            assert b"bytes that the command printed could not be written" in wrapper.stderr.read()
+    for descriptor in (reader, writer, began, to_us):
+        os.close(descriptor)
 
 
 @pytest.mark.parametrize("stderr", ["2>&1", ""])
