@@ -13,6 +13,7 @@ import contextlib
 import os
 import re
 import shutil
+import signal
 import subprocess
 import threading
 import time
@@ -226,8 +227,8 @@ class _WrappedCommand:
         log = self._log
         stdout = OutputStream(1, self._stdout, log.stream() if log else None, self._notify)
         self._outputs = [stdout]
-        # On a terminal stdout is a rest of milliseconds behind, and stderr stays the very terminal.
-        if same_file(1, 2) and (log is not None or not stdout.is_tty):
+        # Else stdout would be a rest of milliseconds behind, and tear what goes to stderr, as progress bars.
+        if same_file(1, 2):
             return stdout, stdout.child_end
         if log is None:
             return stdout, None
@@ -289,8 +290,11 @@ class _WrappedCommand:
             self._try(lambda: self.link.send_fact(EXIT, text))
 
     def resize(self) -> None:
+        """The terminal has another size. Its signal may have come to the command before its size did."""
         for output in self._outputs:
             output.resize()
+        if any(output.is_tty for output in self._outputs):
+            self.send_signal(signal.SIGWINCH)
 
     def has_got(self, number: int) -> bool:
         """Whether the command has got a signal that came here, because it was sent to the whole group."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
 import os
@@ -11,6 +12,7 @@ import signal
 import socket
 import struct
 import subprocess
+import termios
 import time
 from collections.abc import Callable, Iterator
 from itertools import pairwise
@@ -428,9 +430,41 @@ def test_command_on_a_terminal_sees_a_terminal_of_its_size(environ: dict[str, st
     assert in_terminal(environ, PYTHON, "-c", code) == b"True True 77 33\r\n"
 
 
-def test_stderr_on_a_terminal_is_that_terminal(environ: dict[str, str]) -> None:
-    code = "import os; print(os.ttyname(0) == os.ttyname(2), os.isatty(1))"
-    assert in_terminal(environ, PYTHON, "-c", code) == b"True True\r\n"
+def test_streams_on_one_terminal_keep_their_order(environ: dict[str, str]) -> None:
+    """As tqdm.write beside a progress bar needs it."""
+    code = f"import os\nfor k in range(300): os.write(1 + k % 2, b'\\r%d' % k)\nos.write(1, {LINE!r})"
+    assert in_terminal(environ, PYTHON, "-c", code) == b"".join(b"\r%d" % k for k in range(300))
+
+
+def test_command_on_a_terminal_is_told_of_its_new_size(environ: dict[str, str], tmp_path: Path) -> None:
+    """Not only by the signal that comes to all processes before its terminal has that size."""
+    (tmp_path / "code.py").write_text("""
+import os, pathlib, signal
+def resized(*_):
+    pathlib.Path("told").touch()
+    print(os.get_terminal_size(1).columns, flush=True)
+signal.signal(signal.SIGWINCH, resized)
+print("ready", flush=True)
+while True: signal.pause()
+""")
+    pid, master = pty.fork()
+    if pid == 0:
+        os.chdir(tmp_path)
+        os.execvpe(RUN[0], [*RUN, "--", PYTHON, "code.py"], environ)
+    output = b""
+    try:
+        while b"ready" not in output:
+            output += os.read(master, 4096)
+        os.kill(pid, signal.SIGSTOP)  # as if the command were faster
+        fcntl.ioctl(master, termios.TIOCSWINSZ, struct.pack("4H", 30, 132, 0, 0))
+        wait_for((tmp_path / "told").exists)
+        os.kill(pid, signal.SIGCONT)
+        while b"132" not in output:
+            output += os.read(master, 4096)
+    finally:
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+        os.close(master)
 
 
 def test_terminal_output_is_translated_once(environ: dict[str, str], tmp_path: Path) -> None:
