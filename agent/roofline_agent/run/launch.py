@@ -53,7 +53,7 @@ class StartError(Exception):
 
 
 def start(
-    command: Sequence[str], env: Mapping[str, str], stdout: int, stderr: int | None, signals: Signals
+    command: Sequence[str], env: Mapping[str, str], stdout: int | None, stderr: int | None, signals: Signals
 ) -> subprocess.Popen[bytes]:
     """Start the command with these ends of its output (None: ours) and these signals. Raises StartError."""
     parent, libc = os.getpid(), ctypes.CDLL(None)

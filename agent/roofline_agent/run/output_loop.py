@@ -36,7 +36,7 @@ def forward_output(
         turned, due = 0.0, time.monotonic() + TURN_S
         while any(not output.ended for output in outputs) or (end is not None and child.poll() is None):
             ended = _forward_some(outputs, due, end)
-            now, came = time.monotonic(), max(output.came for output in outputs)
+            now, came = time.monotonic(), max((output.came for output in outputs), default=0.0)
             if came > turned:
                 due = min(due, came + turn_s)
             if ended or now >= due:

@@ -186,13 +186,13 @@ class _WrappedCommand:
 
     def start(self, kernels: RecordedKernels, steps: bool, session: Session | None) -> None:
         """Raises StartError."""
-        stdout, stderr = self._make_outputs()
         # Kernels of the libraries and of the GPU would each be claimed to be all there were of a step.
         if session is not None:
             kernels = RecordedKernels("none")
         elif self._log is not None and kernels.which == "sampled":
             kernels = RecordedKernels("all")  # steps of a log come too late to switch at
-        env = rank_environment(self._environ, self._naming, HOOKS, stdout.identity, kernels, steps)
+        stdout, stderr, stdout_id = self._make_outputs(is_read=kernels.which != "none")
+        env = rank_environment(self._environ, self._naming, HOOKS, stdout_id, kernels, steps)
         if self._log is not None:
             # Lines that wait in a buffer of the command's would all seem to be written at one moment.
             env.update({"PYTHONUNBUFFERED": "1", **env, **step_log.ENVIRON})
@@ -208,7 +208,7 @@ class _WrappedCommand:
         self.tracing.has_hooks = steps and self._log is None and session is None
         self._reading = LineReading(kernels.overhead) if kernels.which == "sampled" else None
         self._recording = kernels.which != "none" and records_everything(env)
-        self.child = launch.start(words, env, stdout.child_end, stderr, self.signals)
+        self.child = launch.start(words, env, stdout, stderr, self.signals)
         give_way()  # the command must not inherit that
         for output in self._outputs:
             os.close(output.child_end)
@@ -219,22 +219,25 @@ class _WrappedCommand:
         for name, value in tags.from_environ(self._environ).tags.items():
             self.link.send_fact(f"{tags.FACT}{name}", value)
 
-    def _make_outputs(self) -> tuple[OutputStream, int | None]:
-        """The command's stdout, and what becomes its stderr: ours (None), unless both are one file, or steps
-        are read from its lines."""
+    def _make_outputs(self, is_read: bool) -> tuple[int | None, int | None, str]:
+        """The command's stdout and stderr, and the identity of the former. Ours (None) are those that nothing
+        is read from. is_read: lines of kernels are; steps are read from both streams."""
         keep_onednn, keep_mkl = kept(self._environ)
         self._stdout = VerboseFilter(keep_onednn=keep_onednn, keep_mkl=keep_mkl)
         log = self._log
+        if not is_read and log is None:
+            self._outputs = []
+            return None, None, ""
         stdout = OutputStream(1, self._stdout, log.stream() if log else None, self._notify)
         self._outputs = [stdout]
         # Else stdout would be a rest of milliseconds behind, and tear what goes to stderr, as progress bars.
         if same_file(1, 2):
-            return stdout, stdout.child_end
+            return stdout.child_end, stdout.child_end, stdout.identity
         if log is None:
-            return stdout, None
+            return stdout.child_end, None, stdout.identity
         stderr = OutputStream(2, None, log.stream(), self._notify)
         self._outputs.append(stderr)
-        return stdout, stderr.child_end
+        return stdout.child_end, stderr.child_end, stdout.identity
 
     def wait(self) -> int:
         """Forward output until there is no more and the command has ended; its exit status."""
@@ -325,11 +328,11 @@ class _WrappedCommand:
 
     def _send_kernels(self) -> None:
         """Send the kernels seen so far: all that ended before now, unless some were not understood."""
-        stdout = self._outputs[0]
-        stretches, calls, missed = self._stdout.take_stretches(), self._stdout.take(), stdout.missed()
+        stretches, calls = self._stdout.take_stretches(), self._stdout.take()
+        missed = any(output.missed() for output in self._outputs[:1])
         if self._recording and self._stdout.sampled:
             self.link.send_stretches(stretches)
-        elif self._recording and self._is_read(stdout):
+        elif self._recording and self._is_read(stdout := self._outputs[0]):
             # What the command does after it has closed its stream is not known from there.
             self.link.send_calls(calls, stdout.through_ns)
             if missed:

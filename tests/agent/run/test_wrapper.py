@@ -436,6 +436,12 @@ def test_streams_on_one_terminal_keep_their_order(environ: dict[str, str]) -> No
     assert in_terminal(environ, PYTHON, "-c", code) == b"".join(b"\r%d" % k for k in range(300))
 
 
+def test_without_kernels_the_command_has_the_very_terminal(environ: dict[str, str]) -> None:
+    """So it can switch that to single keys."""
+    code = "import os; print(*{os.ttyname(stream) for stream in (0, 1, 2)} - {os.ttyname(0)}, 'same')"
+    assert in_terminal(environ, PYTHON, "-c", code, options=["--no-kernels"]) == b"same\r\n"
+
+
 def test_command_on_a_terminal_is_told_of_its_new_size(environ: dict[str, str], tmp_path: Path) -> None:
     """Not only by the signal that comes to all processes before its terminal has that size."""
     (tmp_path / "code.py").write_text("""
