@@ -37,9 +37,9 @@ class Client(Connection):
             raise Refused("which jobs? give an experiment's name or jobs=[...]")
         return ExperimentQuestions(self, name, several(jobs))
 
-    def jobs(self) -> Jobs:
-        """All jobs the server knows, newest first: a list of `Job`. Raises ClientError."""
-        return Jobs(super().jobs())
+    def jobs(self, newest: int = 0) -> Jobs:
+        """All jobs the server knows, or so many, newest first: a list of `Job`. Raises ClientError."""
+        return Jobs(super().jobs(newest))
 
     def compared(self, first: str | int, second: str | int, steps: Steps = "") -> ComparisonResult:
         """Two jobs side by side: what differed in their settings, and what that did. steps: as of a job's

@@ -59,7 +59,7 @@ class _Questions:
 
     def jobs(self, most: int = MOST_JOBS) -> str:
         """List jobs, newest first: name, state, begin, seconds, ranks, nodes, tags. most: how many lines."""
-        return self._answer(lambda client: job_list.as_text(client.jobs()[: max(1, most)]))
+        return self._answer(lambda client: job_list.as_text(client.jobs(max(1, most))))
 
     def report(self, job: str, full: bool = False, steps: str = "") -> str:
         """What holds a job back, what that costs, what to try, and where the steps of each rank go.

@@ -70,10 +70,16 @@ class Connection:
         """CPU time that answers to questions of this thread have taken the server until now, s."""
         return self._channel.spent_s
 
-    def jobs(self) -> list[Job]:
-        """All jobs the server knows, newest first. Raises ClientError."""
-        answer = self._channel.ask(self._query.ListJobs, query_pb2.ListJobsRequest())
-        return [from_message(Job, job) for job in answer.jobs]
+    def jobs(self, newest: int = 0) -> list[Job]:
+        """All jobs the server knows, or so many, newest first. Raises ClientError."""
+        return self.newest_jobs(newest)[0]
+
+    def newest_jobs(self, newest: int) -> tuple[list[Job], int]:
+        """So many jobs, newest first, and how many older ones there are; 0: all jobs. Raises ClientError."""
+        answer = self._channel.ask(self._query.ListJobs, query_pb2.ListJobsRequest(newest=newest))
+        shown = answer.jobs[: newest or None]  # a server of an earlier release sends all
+        jobs = [from_message(Job, job) for job in shown]
+        return jobs, answer.left_out + len(answer.jobs) - len(jobs)
 
     def report(
         self,

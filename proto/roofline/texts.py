@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 
 PREFIXES = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
@@ -26,6 +27,17 @@ def listed(names: Sequence[str], most: int = 4) -> str:
     """The first names and how many more there are: "a, b, c, d and 3 more"."""
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return ", ".join(names[:most]) + more
+
+
+def utc(time_ns: int) -> str:
+    """A UNIX time for sentences: "2026-11-27 21:31:16 UTC". Who reads it may live in another time zone."""
+    return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(time_ns / 1e9))
+
+
+def stretch(begin_ns: int, end_ns: int) -> str:
+    """ "2026-11-27 21:31:16 to 21:36:00 UTC"; with the date of its end if that is another."""
+    day, clock = utc(begin_ns).removesuffix(" UTC").split(" ")
+    return f"{day} {clock} to {utc(end_ns).removeprefix(f'{day} ')}"
 
 
 def number(amount: float) -> str:

@@ -75,6 +75,23 @@ def test_jobs_in_all_forms(server: Asked) -> None:
     assert dict(zip(heads, values, strict=True))["job"] == "42"
 
 
+@pytest.mark.parametrize("left_out", [0, 31_900])
+def test_text_lists_the_newest_jobs_and_says_how_many_there_are(left_out: int) -> None:
+    """left_out: 0 as a server of an earlier release answers, with all."""
+    jobs = pb.ListJobsResponse(jobs=[pb.Job(job=f"j{number}") for number in range(60)], left_out=left_out)
+    with serving(jobs=answer(jobs)) as asked:
+
+        def lines(*options: str) -> list[str]:
+            return run("jobs", "--server", asked.address, *options).stdout.splitlines()
+
+        shown = lines()
+        assert sum(line.startswith("j") for line in shown) == 50 + 1, "with the head"
+        assert shown[-1] == f"... and {10 + left_out:,} more (--all)"
+        assert lines("--limit", "5")[-1] == f"... and {55 + left_out:,} more (--all)"
+        assert len(json.loads("".join(lines("--format", "json")))["jobs"]) == 60
+        assert len(json.loads("".join(lines("--format", "json", "--limit", "5")))["jobs"]) == 5
+
+
 def test_no_jobs_say_what_to_do() -> None:
     with serving(jobs=answer(pb.ListJobsResponse())) as asked:
         done = run("jobs", "--server", asked.address)

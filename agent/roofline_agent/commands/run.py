@@ -42,6 +42,10 @@ them. Only PyTorch's printing can be switched on and off like this. Other framew
 hooks print all kernels; if there are many, they are read only part of the time. With --step-regex all are
 recorded.
 
+--no-kernels leaves stdout and stderr alone. Without it they pass through the wrapper, and on a terminal the
+command gets one of the wrapper's, which no key reaches: programs that read single keys (curses, less, a
+shell with job control) need --no-kernels.
+
 --step-regex is for programs without a hook. It is a Python regular expression, searched in each line of
 stdout and stderr (lines end with \\n or \\r; only the first 4096 bytes count; stderr then passes through
 the wrapper too). Its group `step` is the number of the step that has ended when the line is printed; an

@@ -53,7 +53,7 @@ class StartError(Exception):
 
 
 def start(
-    command: Sequence[str], env: Mapping[str, str], stdout: int, stderr: int | None, signals: Signals
+    command: Sequence[str], env: Mapping[str, str], stdout: int | None, stderr: int | None, signals: Signals
 ) -> subprocess.Popen[bytes]:
     """Start the command with these ends of its output (None: ours) and these signals. Raises StartError."""
     parent, libc = os.getpid(), ctypes.CDLL(None)
@@ -101,8 +101,10 @@ def forward_signals(
     send: Callable[[int], None],
     resize: Callable[[], None],
     ending: Callable[[], None],
+    reached_all: Callable[[int], bool],
 ) -> None:
-    """Forward signals forever: for a thread of its own. ending: called before one that ends a command."""
+    """Forward signals forever: for a thread of its own. ending: called before one that ends a command.
+    reached_all: whether a signal was sent to the command as well."""
     while True:
         got = signal.sigwaitinfo(forwarded)
         if got.si_signo == signal.SIGWINCH:
@@ -112,11 +114,14 @@ def forward_signals(
             ending()
         # When a terminal closes, only the leader of its session gets the signal.
         alone = got.si_signo == signal.SIGHUP and os.getsid(0) == os.getpid()
-        if got.si_code == SI_KERNEL and not alone:
-            continue
-        # The same signal may have been sent to the whole group; a command that took it is on its way out.
+        # What is sent to all may arrive here first; `timeout` sends it to its command and then to the group.
         time.sleep(GROUP_KILL_S)
-        send(got.si_signo)
+        count = 1
+        while signal.sigtimedwait([got.si_signo], 0):
+            count += 1
+        if not reached_all(got.si_signo) and (got.si_code != SI_KERNEL or alone):
+            for _ in range(count):
+                send(got.si_signo)
 
 
 def end_like(status: int) -> int:

@@ -9,6 +9,7 @@ import fcntl
 import os
 import pty
 import select
+import stat
 import termios
 import time
 import tty
@@ -23,6 +24,7 @@ READ_BYTES = 1 << 20
 # buffer is too small to wait for long, and whoever reads times from lines wants them when they are written.
 COALESCE_S, COALESCE_TTY_S, COALESCE_LOG_S = 0.05, 0.002, 0.01
 QUIET_S = 0.2  # nothing came for so long: what is undecided is shown
+STALL_S = 1.0  # a reader that takes nothing for so long may have stopped for good
 
 OutputListener = Callable[[bytes, int], None]  # bytes of the user's, and when they came (monotonic ns)
 
@@ -42,6 +44,10 @@ class OutputStream:
         notify: Callable[[str], None] = lambda text: None,
     ) -> None:
         self._to = descriptor
+        self._writer, self._can_wait = _without_waiting(descriptor)
+        # Whether the command has ended as it was asked to: nobody waits then for a reader that has stopped.
+        self.may_give_up: Callable[[], bool] = lambda: False
+        self.has_given_up = False  # the rest is lost
         self._notify = notify
         self.lost_bytes = 0  # that could not be written, though there is somebody to read them
         self.filter = taken_out
@@ -119,6 +125,7 @@ class OutputStream:
         """From now on only the user receives it."""
         self._listener = None
         self.rests_until = 0.0
+        self.may_give_up, self.has_given_up = lambda: False, False
 
     def missed(self) -> bool:
         """Whether kernels were seen since the last call that could not be kept or understood."""
@@ -139,11 +146,11 @@ class OutputStream:
         if not data:
             return
         view = memoryview(data)
-        while view and not self._reader_gone:
+        while view and not self._reader_gone and not self.has_given_up:
             try:
-                view = view[os.write(self._to, view) :]
+                view = view[self._write(view) :]
             except BlockingIOError:
-                select.select([], [self._to], [], 1.0)
+                self.has_given_up = not self._wait_for_reader()
             except OSError as error:
                 if self._says_reader_gone(error):
                     self._reader_gone = self.ended = True
@@ -151,8 +158,27 @@ class OutputStream:
                 else:
                     self._lose(len(view), error)
                 break
+        if self.has_given_up:
+            self.lost_bytes += len(view)
         if self._listener is not None:
             self._listener(data, self.through_ns)
+
+    def _write(self, view: memoryview) -> int:
+        """How many bytes were written. Raises BlockingIOError where that would have to wait."""
+        if self._can_wait:
+            if not takes_more(self._to, 0.0):
+                raise BlockingIOError
+            view = view[: select.PIPE_BUF]
+        return os.write(self._writer, view)
+
+    def _wait_for_reader(self) -> bool:
+        """Wait until more can be written; False: nothing can, and the command has ended as asked."""
+        while True:
+            is_over = self.may_give_up()
+            if takes_more(self._writer, STALL_S):
+                return True
+            if is_over:
+                return False
 
     def _says_reader_gone(self, error: OSError) -> bool:
         return error.errno == errno.EPIPE or (self.is_tty and error.errno == errno.EIO)
@@ -173,6 +199,26 @@ def same_file(one: int, other: int) -> bool:
     except OSError:
         return False
     return (first.st_dev, first.st_ino) == (second.st_dev, second.st_ino)
+
+
+def takes_more(descriptor: int, wait_s: float) -> bool:
+    """Whether something can be written within so long."""
+    poller = select.poll()
+    poller.register(descriptor, select.POLLOUT)
+    return bool(poller.poll(1000 * wait_s))
+
+
+def _without_waiting(descriptor: int) -> tuple[int, bool]:
+    """A descriptor of the same pipe or terminal whose writes do not wait, else the same one; and whether
+    writes to it can wait. O_NONBLOCK on ours would hold for all that share it, such as the shell."""
+    try:
+        mode = os.fstat(descriptor).st_mode
+        if not (os.isatty(descriptor) or stat.S_ISFIFO(mode)):
+            return descriptor, stat.S_ISSOCK(mode)
+        flags = os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+        return os.open(f"/proc/self/fd/{descriptor}", flags), False
+    except OSError:
+        return descriptor, True
 
 
 def _size(terminal: int) -> bytes:

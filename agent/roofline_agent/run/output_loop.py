@@ -16,6 +16,7 @@ from .output import QUIET_S, OutputStream
 TURN_S = 0.2
 EARLY_S = 5.0  # so long turns are always as short: the agent must meet a command while it is alive
 GRACE_S = 0.05
+REST_READS = 32  # more than a terminal's buffer or a pipe holds
 
 
 def forward_output(
@@ -35,7 +36,7 @@ def forward_output(
         turned, due = 0.0, time.monotonic() + TURN_S
         while any(not output.ended for output in outputs) or (end is not None and child.poll() is None):
             ended = _forward_some(outputs, due, end)
-            now, came = time.monotonic(), max(output.came for output in outputs)
+            now, came = time.monotonic(), max((output.came for output in outputs), default=0.0)
             if came > turned:
                 due = min(due, came + turn_s)
             if ended or now >= due:
@@ -92,8 +93,9 @@ def _leave_to_background(outputs: Sequence[OutputStream]) -> bool:
     for output in outputs:
         if output.ended:
             continue
-        if output.has_something(GRACE_S):
-            output.take()  # the end of the stream, or text of a process that still writes
+        for _ in range(REST_READS if output.has_given_up else 1):
+            if not output.ended and output.has_something(GRACE_S):
+                output.take()  # the end of the stream, or text of a process that still writes
         if not output.ended:
             held.append(output)
     if held and os.fork() == 0:

@@ -1,10 +1,10 @@
 """`roofline-agent run -- CMD`: starts one rank and stays out of its way.
 
-The command keeps its stdin, stderr, terminal, process group and exit status; signals reach it (launch.py).
-Its stdout goes through a filter that takes out the verbose lines this wrapper asked for, byte-exact otherwise
-(output.py, output_loop.py); where both are one file, its stderr goes with it. Nothing here may ever hold the
-training up: without an agent, or with a slow one, kernel records are dropped and the time they cover is not
-claimed (agent_link.py).
+The command keeps its stdin, stderr, terminal, process group and exit status; signals reach it (launch.py,
+witness.py). Its stdout goes through a filter that takes out the verbose lines this wrapper asked for,
+byte-exact otherwise (output.py, output_loop.py); where both are one file, its stderr goes with it. Nothing
+here may ever hold the training up: without an agent, or with a slow one, kernel records are dropped and the
+time they cover is not claimed (agent_link.py).
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import contextlib
 import os
 import re
 import shutil
+import signal
 import subprocess
 import threading
 import time
@@ -29,7 +30,7 @@ from ..verbose import VerboseFilter
 from . import launch, step_log
 from .agent_link import AgentLink
 from .job_name import announcement, with_local_job
-from .output import OutputStream, same_file
+from .output import STALL_S, OutputStream, same_file, takes_more
 from .output_loop import TURN_S, forward_output
 from .own_cost import OwnCost
 from .rank_environment import HOOKS, Naming, RecordedKernels, kept, rank_environment, records_everything
@@ -37,6 +38,7 @@ from .rank_page import RankPage
 from .reading import LineReading
 from .step_log import StepLog
 from .tracing import RankTraces
+from .witness import Witness
 
 if TYPE_CHECKING:
     from ..ncu.session import Session
@@ -47,6 +49,7 @@ REPLAYED = "ncu.steps"  # fact of a rank
 EXIT = "exit"  # fact: exit code, or the signal that ended it, negative; node time
 SOON_NS, SEEN_S = 2_000_000_000, 0.1
 ENDING_S = 0.5  # in which a key at the terminal, which ends ncu at once, is noticed here too
+STDERR = 2
 NOT_SEEN = "roofline-agent: the command ended before the agent saw it, so it may not be recorded"
 NO_AGENT = "roofline-agent: no agent runs on this node, nothing is recorded until one is started"
 
@@ -88,9 +91,10 @@ def run(
     """
 
     def show(text: str) -> None:
-        # Whoever reads this may have gone; the command has not.
+        # Whoever reads this may have gone, or not read it; the command has not.
         with contextlib.suppress(OSError, ValueError):
-            notify(text)
+            if takes_more(STDERR, STALL_S):
+                notify(text)
 
     session = _profiler(command, profiled, environ, show) if profiled else None
     log = StepLog(step_pattern, show) if step_pattern else None
@@ -100,7 +104,13 @@ def run(
     wrapped.start(kernels, steps, session)
     if traced and (why := wrapped.tracing.ask(traced)):
         show(f"roofline-agent: the command runs without a trace: {why}")
-    forward = (wrapped.signals.forwarded, wrapped.send_signal, wrapped.resize, wrapped.ending.set)
+    forward = (
+        wrapped.signals.forwarded,
+        wrapped.send_signal,
+        wrapped.resize,
+        wrapped.ending.set,
+        wrapped.has_got,
+    )
     threading.Thread(target=launch.forward_signals, args=forward, daemon=True).start()
     words = "" if quiet else announcement(command, wrapped.environ)
     if not wrapped.link.connected:
@@ -163,6 +173,7 @@ class _WrappedCommand:
         self._watchers = list(watchers)
         self._log = log
         self.signals = launch.hold_signals(step_log.SIGNALS if log is not None else ())
+        self._witness: Witness | None = None
         self._session: Session | None = None
         self._recording = False
         self._page = RankPage()
@@ -176,13 +187,13 @@ class _WrappedCommand:
 
     def start(self, kernels: RecordedKernels, steps: bool, session: Session | None) -> None:
         """Raises StartError."""
-        stdout, stderr = self._make_outputs()
         # Kernels of the libraries and of the GPU would each be claimed to be all there were of a step.
         if session is not None:
             kernels = RecordedKernels("none")
         elif self._log is not None and kernels.which == "sampled":
             kernels = RecordedKernels("all")  # steps of a log come too late to switch at
-        env = rank_environment(self._environ, self._naming, HOOKS, stdout.identity, kernels, steps)
+        stdout, stderr, stdout_id = self._make_outputs(is_read=kernels.which != "none")
+        env = rank_environment(self._environ, self._naming, HOOKS, stdout_id, kernels, steps)
         if self._log is not None:
             # Lines that wait in a buffer of the command's would all seem to be written at one moment.
             env.update({"PYTHONUNBUFFERED": "1", **env, **step_log.ENVIRON})
@@ -198,30 +209,36 @@ class _WrappedCommand:
         self.tracing.has_hooks = steps and self._log is None and session is None
         self._reading = LineReading(kernels.overhead) if kernels.which == "sampled" else None
         self._recording = kernels.which != "none" and records_everything(env)
-        self.child = launch.start(words, env, stdout.child_end, stderr, self.signals)
+        self.child = launch.start(words, env, stdout, stderr, self.signals)
         give_way()  # the command must not inherit that
         for output in self._outputs:
             os.close(output.child_end)
+            output.may_give_up = lambda: self.ending.is_set() and self.child.poll() is not None
+        if self._witness is None:
+            self._witness = Witness(launch.FORWARDED)
         self.link = self._connect()
         for name, value in tags.from_environ(self._environ).tags.items():
             self.link.send_fact(f"{tags.FACT}{name}", value)
 
-    def _make_outputs(self) -> tuple[OutputStream, int | None]:
-        """The command's stdout, and what becomes its stderr: ours (None), unless both are one file, or steps
-        are read from its lines."""
+    def _make_outputs(self, is_read: bool) -> tuple[int | None, int | None, str]:
+        """The command's stdout and stderr, and the identity of the former. Ours (None) are those that nothing
+        is read from. is_read: lines of kernels are; steps are read from both streams."""
         keep_onednn, keep_mkl = kept(self._environ)
         self._stdout = VerboseFilter(keep_onednn=keep_onednn, keep_mkl=keep_mkl)
         log = self._log
+        if not is_read and log is None:
+            self._outputs = []
+            return None, None, ""
         stdout = OutputStream(1, self._stdout, log.stream() if log else None, self._notify)
         self._outputs = [stdout]
-        # On a terminal stdout is a rest of milliseconds behind, and stderr stays the very terminal.
-        if same_file(1, 2) and (log is not None or not stdout.is_tty):
-            return stdout, stdout.child_end
+        # Else stdout would be a rest of milliseconds behind, and tear what goes to stderr, as progress bars.
+        if same_file(1, 2):
+            return stdout.child_end, stdout.child_end, stdout.identity
         if log is None:
-            return stdout, None
+            return stdout.child_end, None, stdout.identity
         stderr = OutputStream(2, None, log.stream(), self._notify)
         self._outputs.append(stderr)
-        return stdout, stderr.child_end
+        return stdout.child_end, stderr.child_end, stdout.identity
 
     def wait(self) -> int:
         """Forward output until there is no more and the command has ended; its exit status."""
@@ -264,6 +281,8 @@ class _WrappedCommand:
         self._try(self.tracing.close)
         if lost := sum(output.lost_bytes for output in self._outputs):
             self._notify(f"roofline-agent: {lost} bytes that the command printed could not be written")
+        if self._witness is not None:
+            self._try(self._witness.end)
         self._try(self._look_at_watchers, *(watcher.close for watcher in self._watchers), self._page.close)
 
     def send_exit(self, status: int, ended_ns: int) -> None:
@@ -275,8 +294,19 @@ class _WrappedCommand:
             self._try(lambda: self.link.send_fact(EXIT, text))
 
     def resize(self) -> None:
+        """The terminal has another size. Its signal may have come to the command before its size did."""
         for output in self._outputs:
             output.resize()
+        if any(output.is_tty for output in self._outputs):
+            self.send_signal(signal.SIGWINCH)
+
+    def has_got(self, number: int) -> bool:
+        """Whether the command has got a signal that came here, because it was sent to the whole group."""
+        was_sent_to_all = self._witness is not None and self._witness.has_got(number)
+        try:
+            return was_sent_to_all and os.getpgid(self.child.pid) == os.getpgrp()
+        except OSError:
+            return True  # it has ended
 
     def send_signal(self, number: int) -> None:
         """Signal the command; under ncu the command itself, for ncu keeps some signals to itself."""
@@ -299,11 +329,11 @@ class _WrappedCommand:
 
     def _send_kernels(self) -> None:
         """Send the kernels seen so far: all that ended before now, unless some were not understood."""
-        stdout = self._outputs[0]
-        stretches, calls, missed = self._stdout.take_stretches(), self._stdout.take(), stdout.missed()
+        stretches, calls = self._stdout.take_stretches(), self._stdout.take()
+        missed = any(output.missed() for output in self._outputs[:1])
         if self._recording and self._stdout.sampled:
             self.link.send_stretches(stretches)
-        elif self._recording and self._is_read(stdout):
+        elif self._recording and self._is_read(stdout := self._outputs[0]):
             # What the command does after it has closed its stream is not known from there.
             self.link.send_calls(calls, stdout.through_ns)
             if missed:

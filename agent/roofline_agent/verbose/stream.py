@@ -16,6 +16,7 @@ from .pieces import pieces
 
 _TOKENS = (b"onednn_verbose,", b"dnnl_verbose,", b"mkldnn_verbose,", b"MKL_VERBOSE ", b"roofline_verbose,")
 _PARTIAL_TOKENS = frozenset(token[:length] for token in _TOKENS for length in range(1, len(token)))
+_LONGEST_TOKEN = max(map(len, _TOKENS))
 _LONGEST_PARTIAL = max(map(len, _PARTIAL_TOKENS))
 
 _MAX_BODY = 65536  # a "verbose line" that goes on for longer is something else
@@ -93,7 +94,8 @@ class VerboseFilter:
         data = self._held + chunk
         passed = []
         position = self._shown
-        if b"_verbose," in data or b"MKL_VERBOSE " in data:
+        has_token = b"_verbose," in data or b"MKL_VERBOSE " in data
+        if has_token:
             whole = data.rfind(b"\n") + 1
             unread = not (self.reads or self._shown or self._keep_onednn or self._keep_mkl)
             if unread and whole and _SAMPLE_NOTE not in data:
@@ -106,7 +108,7 @@ class VerboseFilter:
                 if self._take_line(match):
                     passed.append(data[max(position, match.start()) : match.end()])
                 position = match.end()
-        undecided = _undecided_from(data)
+        undecided = _undecided_from(data, has_token)
         passed.append(data[position:undecided])
         self._held = data[undecided:]
         self._shown = max(0, position - undecided)
@@ -218,12 +220,14 @@ class VerboseFilter:
         self._clock_ns = None
 
 
-def _undecided_from(data: bytes) -> int:
+def _undecided_from(data: bytes, has_token: bool) -> int:
     """Where the undecided end of `data` begins: an unfinished verbose line, or what may become a token."""
     line_start = data.rfind(b"\n") + 1
-    for token in _TOKEN.finditer(data, line_start):
-        if len(data) - token.end() <= _MAX_BODY:
-            return token.start()
+    if has_token:
+        # A search takes long, and a chunk of a megabyte may be without a newline.
+        for token in _TOKEN.finditer(data, max(line_start, len(data) - _MAX_BODY - _LONGEST_TOKEN)):
+            if len(data) - token.end() <= _MAX_BODY:
+                return token.start()
     for start in range(max(line_start, len(data) - _LONGEST_PARTIAL), len(data)):
         if data[start:] in _PARTIAL_TOKENS:
             # The m of a colour begins no token, and whoever prints to a terminal wants it shown at once.

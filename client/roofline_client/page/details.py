@@ -63,7 +63,7 @@ def traffic(report: Report) -> list[Any]:
 
 def held_against(versions: Sequence[MachineVersion]) -> list[Any]:
     """Which jobs each version of a machine is what they are compared with."""
-    heads = [Column("machine"), Column("from"), Column("to"), Column("jobs", folds=True)]
+    heads = [Column("machine"), Column("from (UTC)"), Column("to (UTC)"), Column("jobs", folds=True)]
     table = Columns("What jobs were held against", heads)
     for one in versions:
         begin, end = (units.when(at, machines.DAY_AND_TIME) for at in (one.since_ns, one.until_ns))

@@ -31,12 +31,12 @@ def head(about: About, what: str) -> Text:
 
     for machine in about.machines:
         measured = units.when(machine.calibrated_ns, "%Y-%m-%d %H:%M")
-        ceilings = "never calibrated" if measured == "-" else f"ceilings of {measured}"
+        ceilings = "never calibrated" if measured == "-" else f"ceilings of {measured} UTC"
         line = f"{machine.host}: {machine.cpu_model or '-'}, {machine.cpus} CPUs, {ceilings}"
         text.append("\n" + clean(line))
 
     seconds = (about.end_ns - about.begin_ns) / 1e9
-    last = [f"{units.when(about.begin_ns, '%Y-%m-%d %H:%M:%S')}, {units.number(seconds, 's')}"]
+    last = [f"{units.when(about.begin_ns, '%Y-%m-%d %H:%M:%S')} UTC, {units.number(seconds, 's')}"]
     if about.alignment.value is not None:
         step = units.show(about.step_time)
         last.append(f"clocks within {units.show(about.alignment)} (shortest median step {step})")

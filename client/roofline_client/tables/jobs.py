@@ -16,7 +16,7 @@ SHOWN = ("slurm.account", "slurm.array")
 
 
 def as_text(jobs: Sequence[Job]) -> Columns:
-    names = [Column("job"), Column("state", folds=True), Column("since"), Column("seconds", right=True)]
+    names = [Column("job"), Column("state", folds=True), Column("since (UTC)"), Column("seconds", right=True)]
     table = Columns("", [*names, *(Column(name, folds=True) for name in ("ranks", "nodes", "tags"))])
     for job in jobs:
         since = units.when(job.begin_ns, "%Y-%m-%d %H:%M:%S")

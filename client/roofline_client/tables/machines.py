@@ -19,14 +19,14 @@ from .names import clean, natural
 HEADS = (
     Column(""),
     Column("version", right=True),
-    Column("since"),
+    Column("since (UTC)"),
     Column("CPU model", folds=True),
     Column("CPUs", right=True),
     Column("f64", right=True),
     Column("f32", right=True),
     Column("memory", right=True),
     Column("network", right=True),
-    Column("measured"),
+    Column("measured (UTC)"),
     Column("agent"),
     Column("jobs", right=True),
 )

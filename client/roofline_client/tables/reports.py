@@ -131,7 +131,7 @@ def _head(report: Report) -> Text:
     ranks = "1 rank" if len(report.ranks) == 1 else f"{len(report.ranks)} ranks"
     text = Text()
     text.append(clean(f"Job {report.job}"), style="bold")
-    text.append(f"  {state}, since {begin}, {seconds:.1f} s, {ranks}{mode}")
+    text.append(f"  {state}, since {begin} UTC, {seconds:.1f} s, {ranks}{mode}")
     if report.tags:
         text.append("\n" + clean(tagged(report.tags)))
     if report.first_step is not None or report.last_step is not None:
@@ -181,7 +181,7 @@ def _ceilings(report: Report) -> Columns:
         Column("ceiling"),
         Column("value", right=True),
         Column("spread", right=True),
-        Column("measured"),
+        Column("measured (UTC)"),
     ]
     if doubted:
         heads.append(Column("possibly underestimated because", folds=True))

@@ -22,7 +22,7 @@ TITLES = {
     "rank": "rank",
     "window_of": "step of",
     "step": "step",
-    "begin_ns": "begin",
+    "begin_ns": "begin (UTC)",
     "duration_ns": "time",
     "examples": "examples",
     "samples": "samples",

@@ -131,7 +131,7 @@ def _over_time(stretches: Sequence[Imbalance]) -> Columns:
         Column(""),
         Column("from", right=True),
         Column("to", right=True),
-        Column("begin"),
+        Column("begin (UTC)"),
         Column("mean wait", right=True),
         Column("last most often"),
         Column("in", right=True),

@@ -78,17 +78,17 @@ def fine_percent(share: float) -> str:
 
 
 def when(time_ns: int, form: str) -> str:
-    """A UNIX time as local time; "-" for one that nobody set or that no calendar knows."""
+    """A UNIX time in UTC, as in sentences; "-" for one that nobody set or that no calendar knows."""
     if not time_ns:
         return "-"
     try:
-        return time.strftime(form, time.localtime(time_ns / 1e9))
+        return time.strftime(form, time.gmtime(time_ns / 1e9))
     except (OverflowError, OSError, ValueError):
         return "-"
 
 
 def moment(time_ns: int) -> str:
-    """A UNIX time as local time of day, to the millisecond."""
+    """A UNIX time as time of day in UTC, to the millisecond."""
     clock = when(time_ns, "%H:%M:%S")
     return clock if clock == "-" else f"{clock}.{time_ns // 1_000_000 % 1000:03d}"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -89,17 +90,21 @@ class Answers:
         found = [to_message(models_pb2.MachineVersion(), version) for version in versions]
         return models_pb2.GetMachinesResponse(machines=found)
 
-    def jobs(self) -> Any:
+    def jobs(self, newest: int = 0) -> Any:
+        """newest: only so many jobs, those of which a rank became known last; 0: all."""
         now = self._store.now_ns()
+        known = self._store.jobs()
+        asked = heapq.nlargest(newest, known, lambda job: max(self._store.ranks_of(job))) if newest else known
         gone = self._store.all_removed()
         found = [
             summarize_job(self._store.overview(job), now)._replace(
                 removed=removals.short(gone.get(job)), users=self._store.owners_of(job)
             )
-            for job in self._store.jobs()
+            for job in asked
         ]
         newest_first = sorted(found, key=lambda job: job.begin_ns, reverse=True)
-        return query_pb2.ListJobsResponse(jobs=[to_message(query_pb2.Job(), job) for job in newest_first])
+        jobs = [to_message(query_pb2.Job(), job) for job in newest_first]
+        return query_pb2.ListJobsResponse(jobs=jobs, left_out=len(known) - len(asked))
 
     def report(self, request: Any) -> Any:
         if (kept := self._kept_report(request)) is not None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import time
 import zlib
 from typing import Any
 
+from roofline.texts import utc
 from roofline.v1 import query_pb2
 
 from ..errors import RemovedData
@@ -25,14 +25,14 @@ def check_left(job: str, removed: Removed | None, needed: CutLevel) -> None:
     """Raises RemovedData where what a question needs was removed."""
     if removed is not None and removed.level >= needed:
         left, what = LEFT[removed.level], WHAT[needed]
-        raise RemovedData(notes.cannot_answer(job, _day(removed), what, left))
+        raise RemovedData(notes.cannot_answer(job, utc(removed.at_ns), what, left))
 
 
 def note(job: str, removed: Removed | None) -> list[str]:
     """What an answer that is computed of the rest has to say: nothing, or a note."""
     if removed is None:
         return []
-    return [notes.removed(job, removed.rows, _day(removed), removed.level >= CutLevel.STEPS)]
+    return [notes.removed(job, removed.rows, utc(removed.at_ns), removed.level >= CutLevel.STEPS)]
 
 
 def short(removed: Removed | None) -> str:
@@ -53,7 +53,3 @@ def unpack(data: bytes, job: str, removed: Removed, bounded: bool) -> Any:
     report.notes.insert(0, notes.removed_kept_whole(said) if bounded else said)
     report.running = False
     return report
-
-
-def _day(removed: Removed) -> str:
-    return time.strftime("%Y-%m-%d", time.localtime(removed.at_ns / 1e9))

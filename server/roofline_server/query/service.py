@@ -55,8 +55,8 @@ class QueryService:
         return Answers(self._whole_store.seen_by(self._limit()))
 
     async def ListJobs(self, request: Any, context: Any) -> Any:
-        took = Took(self._answers.jobs)
-        found = await self._lists.answer(("jobs", self._limit()), took)
+        took = Took(partial(self._answers.jobs, request.newest))
+        found = await self._lists.answer(("jobs", self._limit(), request.newest), took)
         self._send_cost(context, took)
         return found
 

@@ -22,9 +22,9 @@ def ended(last_step: int | None) -> str:
     return f"ended{_after(last_step)}, exit code not known"
 
 
-def silent(clock: str, last_step: int | None = None) -> str:
-    """clock: "2024-05-06 12:34:56"."""
-    return f"no data since {clock}{_after(last_step)}"
+def silent(moment: str, last_step: int | None = None) -> str:
+    """moment: "2024-05-06 12:34:56 UTC"."""
+    return f"no data since {moment}{_after(last_step)}"
 
 
 def failed(rank: str, words: str, others: int) -> str:

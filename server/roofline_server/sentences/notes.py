@@ -14,9 +14,9 @@ AGENT_RESTARTED = "the agent was not running and was started again"
 BATCHES_DROPPED = "batches were dropped: the spool was full or the server refused them"
 
 
-def gap(host: str, seconds: float, clock: str, why: str) -> str:
-    """clock: "12:34:56", when it began."""
-    return f"gap: {host} was not watched for {seconds:.1f} s from {clock}: {why}"
+def gap(host: str, seconds: float, begin: str, why: str) -> str:
+    """begin: "2026-11-27 12:34:56 UTC"."""
+    return f"gap: {host} was not watched for {seconds:.1f} s from {begin}: {why}"
 
 
 def missing_steps(rank: str, missing: int, first: int, last: int) -> str:
@@ -108,15 +108,15 @@ def damaged(files: Mapping[str, int], job: str = "") -> str:
     return f"{many(count, 'row')} of {of} {missing}: {names}, damaged or missing"
 
 
-def removed(job: str, rows: int, day: str, steps_too: bool) -> str:
-    """day: "2026-11-23", when retention removed them."""
+def removed(job: str, rows: int, moment: str, steps_too: bool) -> str:
+    """moment: "2026-11-23 02:00:00 UTC", when retention removed them."""
     what = "the raw data and the step deltas" if steps_too else "the raw data"
     missing = (
         "the report was computed before that, and no other question can be answered"
         if steps_too
         else "the timeline, the export, single kernels, and ranks without steps are missing; steps are whole"
     )
-    return f"retention removed {what} of job {job} ({many(rows, 'row')}) on {day}: {missing}"
+    return f"retention removed {what} of job {job} ({many(rows, 'row')}) on {moment}: {missing}"
 
 
 def removed_kept_whole(report: str) -> str:
@@ -124,10 +124,10 @@ def removed_kept_whole(report: str) -> str:
     return f"{report}. It covers all steady steps, whichever steps you ask for"
 
 
-def cannot_answer(job: str, day: str, what: str, left: str) -> str:
+def cannot_answer(job: str, moment: str, what: str, left: str) -> str:
     """what: "raw data"; left: what can still be asked for."""
     return (
-        f"retention removed the {what} of job {job} on {day}, and this question needs them; {left}. "
+        f"retention removed the {what} of job {job} on {moment}, and this question needs them; {left}. "
         "To keep them longer start the server with --keep-days, --keep-gb or --keep-tagged"
     )
 
@@ -173,7 +173,8 @@ def lost(what: str, count: int) -> str:
 
 
 def slowed(interval: str, hosts: Sequence[str], times: Sequence[str], more: int, why: str) -> str:
-    """interval: "4 s"; times: "12:00:00 to 12:05:00" of the first stretches; more: how many others."""
+    """interval: "4 s"; times: "2026-11-27 12:00:00 to 12:05:00 UTC" of the first stretches;
+    more: how many others."""
     return f"{listed(hosts)} sampled every {interval} {_from(times, more)}: {why}"
 
 

@@ -187,7 +187,7 @@ def test_signal_ends_command_and_profiler(environ: dict[str, str], number: int) 
     with ended(subprocess.Popen(command, env=environ, stdin=pipe, stdout=pipe, stderr=pipe)) as wrapper:
         assert wrapper.stdout.readline() == b"ready\n"
         below = psutil.Process(wrapper.pid).children(recursive=True)
-        assert len(below) == 3, "ncu, the program between, the command"
+        assert len(below) == 4, "ncu, the program between, the command, the witness of signals"
         wrapper.send_signal(number)
         # Python makes an exception of SIGINT and ends by the signal all the same.
         assert wrapper.wait(20) == -number

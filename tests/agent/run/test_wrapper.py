@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
 import os
 import pty
+import select
 import signal
+import socket
 import struct
 import subprocess
+import termios
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 from pathlib import Path
 
@@ -25,6 +29,7 @@ from roofline_agent.run.rank_environment import (
     kept,
     rank_environment,
 )
+from roofline_agent.run.witness import TITLE
 from roofline_agent.run.wrapper import NOT_SEEN
 from roofline_step.packets import CALLS, KERNEL
 
@@ -51,9 +56,16 @@ def agent(tmp_path: Path) -> Iterator[FakeAgent]:
         yield agent
 
 
-def start(environ: dict[str, str], *command: str) -> subprocess.Popen[bytes]:
+def start(environ: dict[str, str], *command: str, session: bool = False) -> subprocess.Popen[bytes]:
     pipe = subprocess.PIPE
-    return subprocess.Popen([*RUN, "--", *command], env=environ, stdin=pipe, stdout=pipe, stderr=pipe)
+    return subprocess.Popen(
+        [*RUN, "--", *command],
+        env=environ,
+        stdin=pipe,
+        stdout=pipe,
+        stderr=pipe,
+        start_new_session=session,
+    )
 
 
 def is_over(process: psutil.Process) -> bool:
@@ -211,6 +223,65 @@ def test_signal_reaches_the_command_once(environ: dict[str, str], number: int) -
         assert wrapper.wait(20) == 0
 
 
+def to_group(wrapper: subprocess.Popen[bytes], number: int) -> None:
+    os.killpg(wrapper.pid, number)
+
+
+def to_each(wrapper: subprocess.Popen[bytes], number: int) -> None:
+    """As systemd and Slurm signal all processes of a cgroup."""
+    tree = psutil.Process(wrapper.pid)
+    for process in [tree, *tree.children(recursive=True)]:
+        process.send_signal(number)
+
+
+def as_timeout(wrapper: subprocess.Popen[bytes], number: int) -> None:
+    wrapper.send_signal(number)
+    os.killpg(wrapper.pid, number)
+
+
+@pytest.mark.parametrize("number", [signal.SIGUSR1, signal.SIGTERM])
+@pytest.mark.parametrize("send", [to_group, to_each, as_timeout])
+def test_signal_to_all_processes_reaches_the_command_once(
+    environ: dict[str, str], send: Callable[[subprocess.Popen[bytes], int], None], number: int
+) -> None:
+    with ended(start(environ, PYTHON, "-c", COUNT, "1", session=True)) as wrapper:
+        assert wrapper.stdout.readline() == b"ready\n"
+        send(wrapper, number)
+        assert wrapper.stdout.readline() == b"%d\n" % number
+        assert wrapper.wait(20) == 0
+
+
+def test_signal_to_the_wrapper_alone_reaches_the_command_after_one_to_all(environ: dict[str, str]) -> None:
+    code = COUNT.replace("got.append(n)", "(got.append(n), print('got', flush=True))")
+    with ended(start(environ, PYTHON, "-c", code, "3", session=True)) as wrapper:
+        assert wrapper.stdout.readline() == b"ready\n"
+        for send in (to_group, subprocess.Popen.send_signal, to_group):
+            send(wrapper, signal.SIGUSR1)
+            assert wrapper.stdout.readline() == b"got\n"
+            time.sleep(0.1)  # two signals at once would be one
+        assert wrapper.stdout.readline() == b"10 10 10\n"
+
+
+def test_signal_to_a_group_that_the_command_has_left_is_forwarded(environ: dict[str, str]) -> None:
+    code = f"import os; os.setsid()\n{COUNT}"
+    with ended(start(environ, PYTHON, "-c", code, "1", session=True)) as wrapper:
+        assert wrapper.stdout.readline() == b"ready\n"
+        os.killpg(wrapper.pid, signal.SIGTERM)
+        assert wrapper.stdout.readline() == b"15\n"
+
+
+def test_process_that_watches_signals_is_no_rank_and_ends_with_the_wrapper(environ: dict[str, str]) -> None:
+    with ended(start({**environ, "RANK": "0"}, "sh", "-c", "echo ready; read line")) as wrapper:
+        wrapper.stdout.readline()
+        tree = psutil.Process(wrapper.pid)
+        wait_for(lambda: any(child.environ() == {} for child in tree.children()))
+        (witness,) = [child for child in tree.children() if child.environ() == {}]
+        assert Path(f"/proc/{witness.pid}/cmdline").read_bytes().strip(b"\0") == TITLE
+        wait_for(lambda: witness.num_fds() == 2, seconds=5)  # what it held open would not end
+        wrapper.kill()
+        wait_for(lambda: is_over(witness))
+
+
 OTHER_SIGNALS = [
     *(signal.SIGXCPU, signal.SIGABRT, signal.SIGPWR, signal.SIGIO, signal.SIGPROF, signal.SIGVTALRM),
     *(signal.SIGRTMIN, signal.SIGRTMIN + 7, signal.SIGRTMAX),
@@ -270,6 +341,40 @@ def test_reader_that_leaves_ends_the_command(environ: dict[str, str]) -> None:
     assert b"Traceback" not in done.stderr
 
 
+def pair_of_sockets() -> tuple[int, int]:
+    reader, writer = socket.socketpair()
+    return reader.detach(), writer.detach()
+
+
+@pytest.mark.parametrize("opened", [os.pipe, pty.openpty, pair_of_sockets])
+@pytest.mark.parametrize("one_file", [False, True])
+def test_command_that_is_ended_ends_though_nobody_reads_what_it_prints(
+    environ: dict[str, str], opened: Callable[[], tuple[int, int]], one_file: bool
+) -> None:
+    reader, writer = opened()
+    code = "import os\nos.write(3, b'.')\nwhile True: os.write(1, b'x' * 99)"
+    command = [*RUN, "--", "sh", "-c", f'exec 3>&0; exec {PYTHON} -c "$0"', code]
+    began, to_us = os.pipe()
+    with ended(
+        subprocess.Popen(
+            command,
+            env=environ,
+            stdin=to_us,
+            stdout=writer,
+            stderr=writer if one_file else subprocess.PIPE,
+            start_new_session=True,
+        )
+    ) as wrapper:
+        assert os.read(began, 1) == b"."
+        wait_for(lambda: not select.select([], [writer], [], 0)[1])
+        wrapper.terminate()
+        assert wrapper.wait(20) == -signal.SIGTERM
+        if not one_file:
+            assert b"bytes that the command printed could not be written" in wrapper.stderr.read()
+    for descriptor in (reader, writer, began, to_us):
+        os.close(descriptor)
+
+
 @pytest.mark.parametrize("stderr", ["2>&1", ""])
 def test_full_disk_does_not_end_the_command(environ: dict[str, str], tmp_path: Path, stderr: str) -> None:
     script = f"for k in 1 2 3; do echo $k; sleep 0.1; done; echo over >{tmp_path}/over; exit 5"
@@ -325,9 +430,47 @@ def test_command_on_a_terminal_sees_a_terminal_of_its_size(environ: dict[str, st
     assert in_terminal(environ, PYTHON, "-c", code) == b"True True 77 33\r\n"
 
 
-def test_stderr_on_a_terminal_is_that_terminal(environ: dict[str, str]) -> None:
-    code = "import os; print(os.ttyname(0) == os.ttyname(2), os.isatty(1))"
-    assert in_terminal(environ, PYTHON, "-c", code) == b"True True\r\n"
+def test_streams_on_one_terminal_keep_their_order(environ: dict[str, str]) -> None:
+    """As tqdm.write beside a progress bar needs it."""
+    code = f"import os\nfor k in range(300): os.write(1 + k % 2, b'\\r%d' % k)\nos.write(1, {LINE!r})"
+    assert in_terminal(environ, PYTHON, "-c", code) == b"".join(b"\r%d" % k for k in range(300))
+
+
+def test_without_kernels_the_command_has_the_very_terminal(environ: dict[str, str]) -> None:
+    """So it can switch that to single keys."""
+    code = "import os; print(*{os.ttyname(stream) for stream in (0, 1, 2)} - {os.ttyname(0)}, 'same')"
+    assert in_terminal(environ, PYTHON, "-c", code, options=["--no-kernels"]) == b"same\r\n"
+
+
+def test_command_on_a_terminal_is_told_of_its_new_size(environ: dict[str, str], tmp_path: Path) -> None:
+    """Not only by the signal that comes to all processes before its terminal has that size."""
+    (tmp_path / "code.py").write_text("""
+import os, pathlib, signal
+def resized(*_):
+    pathlib.Path("told").touch()
+    print(os.get_terminal_size(1).columns, flush=True)
+signal.signal(signal.SIGWINCH, resized)
+print("ready", flush=True)
+while True: signal.pause()
+""")
+    pid, master = pty.fork()
+    if pid == 0:
+        os.chdir(tmp_path)
+        os.execvpe(RUN[0], [*RUN, "--", PYTHON, "code.py"], environ)
+    output = b""
+    try:
+        while b"ready" not in output:
+            output += os.read(master, 4096)
+        os.kill(pid, signal.SIGSTOP)  # as if the command were faster
+        fcntl.ioctl(master, termios.TIOCSWINSZ, struct.pack("4H", 30, 132, 0, 0))
+        wait_for((tmp_path / "told").exists)
+        os.kill(pid, signal.SIGCONT)
+        while b"132" not in output:
+            output += os.read(master, 4096)
+    finally:
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+        os.close(master)
 
 
 def test_terminal_output_is_translated_once(environ: dict[str, str], tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from itertools import pairwise
 from pathlib import Path
 
@@ -230,6 +231,16 @@ def test_an_endless_line_is_not_kept_in_memory() -> None:
     for _ in range(100):
         passed += verbose.feed(b"y" * 1000, NOW)
     assert len(passed) == len(b"MKL_VERBOSE ") + 100_000
+
+
+@pytest.mark.parametrize("begin", [b"", b"see onednn_verbose, it says "])
+def test_output_without_newlines_passes_as_fast_as_lines(begin: bytes) -> None:
+    chunk, verbose = begin + b"step 3/10 loss 3.1\r" * 50_000, VerboseFilter()
+    began = time.process_time()
+    for _ in range(32):
+        assert verbose.feed(chunk, NOW) == chunk
+    # A search for tokens in the whole of it takes about 1 s.
+    assert time.process_time() - began < 0.4
 
 
 def test_calls_that_nobody_takes_are_bounded_and_counted(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -120,7 +120,7 @@ def test_text_for_people(capsys: pytest.CaptureFixture[str]) -> None:
     text = text_of(as_text("42", found), capsys)
     lines = text.splitlines()
     header = next(line for line in lines if "rank" in line and "CPU" in line)
-    assert header.split() == ["rank", "step", "begin", "time", "CPU", "sent"]
+    assert header.split() == ["rank", "step", "begin", "(UTC)", "time", "CPU", "sent"]
     row = next(line for line in lines if line.startswith("worker:0") and " 1 " in line)
     assert "9 ms" in row and " - " in row and "1000 B" in row
     assert "  - shorter than the sampling interval" in lines

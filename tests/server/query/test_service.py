@@ -117,6 +117,9 @@ def test_jobs_are_listed_newest_first(tmp_path: Path) -> None:
         assert (jobs[0].begin_ns, jobs[0].end_ns) == (900 * S + UNIX, 910 * S + UNIX)
         assert (jobs[0].ranks, list(jobs[0].hosts), jobs[0].running) == (1, ["hosta"], False)
         assert [(r.role, r.ranks) for r in jobs[0].roles] == [("worker", 1)]
+        some = await server.query.ListJobs(pb.ListJobsRequest(newest=1))
+        assert ([j.job for j in some.jobs], some.left_out) == (["newest"], 2)
+        assert (await server.query.ListJobs(pb.ListJobsRequest(newest=3))).left_out == 0
 
     run(work, tmp_path)
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 from roofline.answers.report import Gap, Report
 from roofline.facts import CLAIMED, STEPS_FROM, TRACE_STATE
+from roofline.texts import utc
 
 from ...correlate.steps import OWN
 from ...model.evidence import NS
@@ -57,8 +57,8 @@ def losses(view: JobView, gaps: Sequence[Gap]) -> list[str]:
 def write_notes(view: JobView, report: Report) -> list[str]:
     notes = []
     for gap in report.gaps:
-        clock = time.strftime("%H:%M:%S", time.localtime(gap.begin_ns / 1e9))
-        notes.append(texts.gap(gap.host, (gap.end_ns - gap.begin_ns) / 1e9, clock, gap.reason))
+        begin = utc(gap.begin_ns)
+        notes.append(texts.gap(gap.host, (gap.end_ns - gap.begin_ns) / 1e9, begin, gap.reason))
     notes += _claim_notes(view) + _restart_notes(view) + _missing_step_notes(view) + _alignment_notes(report)
     notes += [note for _, note in tag_notes(view)]
     notes += [*machine_notes(view), *_caveat_notes(view)]

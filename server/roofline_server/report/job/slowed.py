@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 
 import numpy as np
 from roofline.facts import FEWER, HELD, SLOWED
+from roofline.texts import stretch
 
 from ...correlate.kernels import merge
 from ...records import EventKind, Ints, Table, rows, take
@@ -47,9 +47,5 @@ def _note(text: str, stretches: list[tuple[str, Ints, Ints]]) -> str:
         np.concatenate([end for _, _, end in stretches]),
         HOLE_NS,
     )
-    times = [f"{_clock(b)} to {_clock(e)}" for b, e in zip(begins.tolist(), ends.tolist(), strict=True)]
+    times = [stretch(b, e) for b, e in zip(begins.tolist(), ends.tolist(), strict=True)]
     return NOTES[name](amount, hosts, times[:MOST], max(0, len(times) - MOST), reason)
-
-
-def _clock(at_ns: int) -> str:
-    return time.strftime("%H:%M:%S", time.localtime(at_ns / 1e9))

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import signal
-import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from roofline.answers.report import RankExit
+from roofline.texts import utc
 
 from ...clock import NodeClock
 from ...model.exits import (
@@ -159,8 +159,7 @@ def _words(end: RankEnd) -> str:
     if end.status is not None:
         return _exited(end.status, end.last_step)
     if end.state == SILENT:
-        clock = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(end.time_ns / 1e9))
-        return texts.silent(clock, end.last_step)
+        return texts.silent(utc(end.time_ns), end.last_step)
     return texts.ended(end.last_step)
 
 
