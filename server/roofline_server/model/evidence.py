@@ -195,6 +195,10 @@ class RankEvidence(NamedTuple):
     cpu_wait: CounterEvidence | None = None  # ns that its threads waited for a CPU, summed over them
     uses_gpu: bool = False  # it computes on GPUs, whether or not anybody counted its kernels
     gpus: GpuEvidence | None = None
+    # Stretches in which it was there and nobody watched its node, (stretches, begin and end), server time, in
+    # order and apart; None: none. together: it steps with the others (synchronous training).
+    unwatched: Ints | None = None
+    together: bool = False
 
 
 def reason_of(ranks: Sequence[RankEvidence], kind: str, default: str) -> str:

@@ -12,6 +12,7 @@ from .wording import duration, first_of, many
 
 AGENT_RESTARTED = "the agent was not running and was started again"
 BATCHES_DROPPED = "batches were dropped: the spool was full or the server refused them"
+SILENT = "its agent reports no more: it was stopped, or is cut off from the server"
 
 
 def gap(host: str, seconds: float, clock: str, why: str) -> str:
@@ -28,6 +29,11 @@ def unwatched(hosts: Sequence[str], seconds: float, times: int) -> str:
     """In short what `gap` says of each."""
     often = f" in {times} stretches" if times > 1 else ""
     return f"{listed(hosts, 2)} not watched for {duration(seconds)}{often}"
+
+
+def silent(hosts: Sequence[str], seconds: float) -> str:
+    """seconds: since the first of them fell silent, as far as the job went on."""
+    return f"{listed(hosts, 2)} silent for {duration(seconds)}: agent stopped, or cut off from the server"
 
 
 def unseen(ranks: Sequence[str], steps: int) -> str:
