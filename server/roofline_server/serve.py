@@ -41,6 +41,7 @@ from .listening import (
     DEFAULT_LISTEN,
     check_address,
     http_place,
+    is_one_address,
     is_private,
     join_address,
     page_place,
@@ -114,6 +115,12 @@ async def serve(options: Options) -> None:
             if mutual:
                 how = f" with TLS and certificates, for joining port {join_port(port)}"
             log.info("roofline-server %s at %s%s, data in %s", __version__, address, how, options.data)
+            if guarded and is_one_address(listen):
+                log.info(
+                    "nothing is at loopback: this machine's own agent and client join at %s, like the others "
+                    "(roofline-server token new)",
+                    address,
+                )
             others = [guard.watch()] if guard is not None else []
             others += [
                 checkpoint_for_ever(store),
