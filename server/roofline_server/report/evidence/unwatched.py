@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Sequence
 
 import numpy as np
@@ -75,7 +76,9 @@ def _holes_of_each(view: JobView, node: int, processes: Sequence[Incarnation]) -
 def restart_after(view: JobView, silent_ns: int) -> int:
     """Until when a rank that is silent may go on: until another is started again, then without it as far as
     is known."""
-    return min((begin for begin in _restarts(view) if begin > silent_ns), default=extent(view)[1])
+    restarts = _restarts(view)
+    at = bisect_right(restarts, silent_ns)
+    return restarts[at] if at < len(restarts) else extent(view)[1]
 
 
 @once

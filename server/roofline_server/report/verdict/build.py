@@ -29,7 +29,7 @@ from .findings import Findings, findings_of, seconds_a_step
 from .servers import served
 
 MUCH_BESIDE = 0.05  # of the time of a rank
-LITTLE = 0.01  # of the time of all ranks
+LITTLE = 0.05  # of the time of all ranks: that of the last batches of a job that runs, too
 MEASURED, ESTIMATED = Provenance.MEASURED, Provenance.ESTIMATED
 
 
