@@ -88,6 +88,21 @@ def claimed_on_nodes(rank: str, who: Sequence[str]) -> str:
     )
 
 
+def two_agents(host: str) -> str:
+    return (
+        f"two agents run on {host} and report the same processes: those are taken as the agent reports them "
+        "that has their steps; stop the other"
+    )
+
+
+def called_alike(host: str, shown: Sequence[str]) -> str:
+    """shown: how each is called in a report."""
+    return (
+        f"{len(shown)} nodes are called {host} and are shown as {listed(shown)}: give each a host name of "
+        "its own, as ceilings of the network and `bench net` go by names"
+    )
+
+
 def steps_from(ranks: Sequence[str], origin: str) -> str:
     return f"steps of {listed(ranks)} are from {origin}"
 
