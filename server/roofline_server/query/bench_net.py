@@ -127,6 +127,7 @@ class _Benchmark:
         self._commands: list[tuple[Link, int]] = []
         self._begun: list[Link] = []
         self._receiver_ended = False
+        self._translated = ""  # what to know where the receiver's stream does not come from it itself
         self._deadline = asyncio.get_running_loop().time() + MOST_S
 
     async def events(self, request: Any) -> AsyncIterator[Any]:
@@ -196,6 +197,12 @@ class _Benchmark:
         address = named or seen_from(self._receiver.address, self._sender.address)
         if not address:
             raise self._failed(self._receiver, "has no address that the server knows; name one (--address)")
+        if reported and address not in reported and not is_loopback(address):
+            self._translated = (
+                f". The stream of {host} comes from {address}, which is none of the addresses that its agent "
+                f"reports ({', '.join(reported)}): something between translates or forwards it; name one "
+                f"that {self._sender.host} reaches (--address {next(iter(reported))})"
+            )
         return address
 
     async def _next_of_sender(self, seconds: float) -> Any:
@@ -236,8 +243,9 @@ class _Benchmark:
         return self._failed(link, f"failed: {result.reason or 'it gave no reason'}")
 
     def _failed(self, link: Link, why: str) -> CannotBench:
+        hint = self._translated if link is self._sender else ""
         return CannotBench(
-            grpc.StatusCode.ABORTED, f"the network benchmark was broken off: {link.host} {why}"
+            grpc.StatusCode.ABORTED, f"the network benchmark was broken off: {link.host} {why}{hint}"
         )
 
     def _network_ceilings(self) -> list[Any]:
