@@ -88,9 +88,11 @@ def claimed_on_nodes(rank: str, who: Sequence[str]) -> str:
     )
 
 
-def two_agents(host: str) -> str:
+def two_agents(hosts: Sequence[str]) -> str:
+    """hosts: what they call their node."""
+    where = hosts[0] if len(hosts) == 1 else f"one node ({listed(hosts)})"
     return (
-        f"two agents run on {host} and report the same processes: those are taken as the agent reports them "
+        f"two agents run on {where} and report the same processes: those are taken as the agent reports them "
         "that has their steps; stop the other"
     )
 

@@ -4,7 +4,7 @@ the job, where all goes by names. And two agents on one node, that report one pr
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from ..records import RECORDING, Incarnation, NodeKey, rows
 from ..sentences.notes import called_alike, two_agents
@@ -27,22 +27,35 @@ def told_apart(view: JobView, nodes: Nodes) -> JobView:
     there twice."""
     mine = {who.node for who in view.process_lifetimes}
     count = Counter(view.machines[node].host for node in mine)
-    shared = {node for node in mine if count[view.machines[node].host] > 1}
-    if not shared:
+    several = _several(view)
+    asked = {node for node in mine if count[view.machines[node].host] > 1}
+    asked |= {who.node for same in several for who in same}
+    if not asked:
         return view
-    keys = {node: key for key, node in nodes().items() if node in shared and key.boot != RECORDING}
-    return _named_apart(_once_each(view, keys), keys)
+    keys = {node: key for key, node in nodes().items() if node in asked and key.boot != RECORDING}
+    return _named_apart(_once_each(view, several, keys), keys)
 
 
-def _once_each(view: JobView, keys: Mapping[int, NodeKey]) -> JobView:
+def _several(view: JobView) -> list[list[Incarnation]]:
+    """What may be one process, reported by several agents."""
+    found: dict[tuple[int, int, int], list[Incarnation]] = {}
+    for who in view.process_lifetimes:
+        found.setdefault((who.rank, who.pid, who.start_ns), []).append(who)
+    return [same for (_, pid, _), same in found.items() if pid and len(same) > 1]
+
+
+def _once_each(
+    view: JobView, several: Sequence[Sequence[Incarnation]], keys: Mapping[int, NodeKey]
+) -> JobView:
     """Of a process that two agents of a node report, as the administrator's and a user's own, what the agent
     reports that its marks go to: the other knows no more than what is in /proc."""
-    processes: dict[tuple[str, int, int, int], list[Incarnation]] = {}
-    for who in view.process_lifetimes:
-        if who.node in keys and who.pid and keys[who.node].boot:
-            process = keys[who.node].boot, who.pid, who.start_ns, who.rank
-            processes.setdefault(process, []).append(who)
-    twice = [same for same in processes.values() if len(same) > 1]
+    twice = []
+    for processes in several:
+        of_boot: dict[str, list[Incarnation]] = {}
+        for who in processes:
+            if who.node in keys and keys[who.node].boot:
+                of_boot.setdefault(keys[who.node].boot, []).append(who)
+        twice += [same for same in of_boot.values() if len(same) > 1]
     if not twice:
         return view
     reports: Counter[tuple[int, int]] = Counter()
@@ -54,14 +67,14 @@ def _once_each(view: JobView, keys: Mapping[int, NodeKey]) -> JobView:
         return has_status, reports[who.rank, who.node], -who.node
 
     dropped = {who for same in twice for who in same} - {max(same, key=known) for same in twice}
-    hosts = sorted({view.machines[who.node].host for who in dropped})
+    agents = sorted({tuple(sorted({view.machines[who.node].host for who in same})) for same in twice})
     lifetimes = {who: life for who, life in view.process_lifetimes.items() if who not in dropped}
     gone = {who.node for who in dropped} - {who.node for who in lifetimes}
     return view._replace(
         process_lifetimes=lifetimes,
         watched={node: table for node, table in view.watched.items() if node not in gone},
         parts=[part for part in view.parts if part.node not in gone],
-        machine_notes=[*view.machine_notes, *map(two_agents, hosts)],
+        machine_notes=[*view.machine_notes, *map(two_agents, agents)],
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from roofline.answers.report import Report
 from roofline.v1 import ingest_pb2 as pb
 from roofline_server.records import RECORDING
@@ -59,10 +60,11 @@ def test_containers_of_a_machine_share_its_roof(store: Store) -> None:
     assert {one.host for one in report(store).ranks} == {"n"}
 
 
-def test_process_that_two_agents_report_is_one(store: Store) -> None:
+@pytest.mark.parametrize(("pod", "where"), [("n", "n"), ("pod", "one node (n, pod)")])
+def test_process_that_two_agents_report_is_one(store: Store, pod: str, where: str) -> None:
     """The administrator's sees it in /proc, the user's own has its marks and how it ended."""
     ranks = [rank(start_ns=5), rank(index=1, pid=101, start_ns=6)]
-    admins, users = Node("admins", UNIX, "n"), Node("users", UNIX, "n")
+    admins, users = Node("admins", UNIX, pod), Node("users", UNIX, "n")
     put(store, admins, *training(ranks, stepping=()))
     exits = [
         pb.Event(
@@ -78,7 +80,9 @@ def test_process_that_two_agents_report_is_one(store: Store) -> None:
     )
     found = report(store)
     assert not [note for note in found.notes if "claim to be" in note or "are called" in note]
-    assert any(note.startswith("two agents run on n and report the same processes") for note in found.notes)
+    assert any(
+        note.startswith(f"two agents run on {where} and report the same processes") for note in found.notes
+    )
     view = store.view("job")
     assert view
     (node,) = {who.node for who in view.process_lifetimes}
