@@ -11,7 +11,7 @@ from roofline.answers.values import Provenance, Scope, Value
 from ...records import EventKind
 from ...sentences import notes, reasons
 from ...store.view import JobView, extents_of
-from ..ranks.members import RUNNING_NS
+from ..ranks.members import RUNNING_NS, extent
 from .unwatched import GAP_NS, restart_after, watched_of
 
 
@@ -50,7 +50,7 @@ def find_gaps(view: JobView) -> list[Gap]:
                 reason = notes.AGENT_RESTARTED if restarted else notes.BATCHES_DROPPED
                 found.append(Gap(host, "", int(on_server[0]), int(on_server[1]), reason))
         silent_ns = int(clock.to_server(ends[-1:])[0])
-        until_ns = restart_after(view, silent_ns)
+        until_ns = restart_after(view, silent_ns, extent(view)[1])
         if node in there and ends[-1] - last < RUNNING_NS < until_ns - silent_ns:
             found.append(Gap(host, "", silent_ns, until_ns, notes.SILENT))
     return sorted(found, key=lambda gap: gap.begin_ns)

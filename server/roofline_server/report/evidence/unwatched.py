@@ -10,9 +10,10 @@ import numpy as np
 from ...correlate.kernels import merge
 from ...records import EventKind, Incarnation, Ints, rows
 from ...store.view import JobView, once
-from ..ranks.members import RUNNING_NS, extent, lives
+from ..ranks.members import RUNNING_NS, lives
 from .tables import where
 
+FOREVER = 1 << 62  # later than any step; the last of a rank may have ended after its process was seen last
 GAP_NS = 1_000_000  # shorter holes between two batches are no gap
 
 
@@ -68,17 +69,17 @@ def _holes_of_each(view: JobView, node: int, processes: Sequence[Incarnation]) -
             if begin - last < slack and (first <= begin or begin < start)
         ]
         if not exited and ended[-1] - last < slack:
-            holes.append((ended[-1], restart_after(view, ended[-1])))
+            holes.append((ended[-1], restart_after(view, ended[-1], FOREVER)))
         found.append([(begin, end) for begin, end in holes if begin < end])
     return found
 
 
-def restart_after(view: JobView, silent_ns: int) -> int:
+def restart_after(view: JobView, silent_ns: int, otherwise: int) -> int:
     """Until when a rank that is silent may go on: until another is started again, then without it as far as
-    is known."""
+    is known. otherwise: where none is."""
     restarts = _restarts(view)
     at = bisect_right(restarts, silent_ns)
-    return restarts[at] if at < len(restarts) else extent(view)[1]
+    return restarts[at] if at < len(restarts) else otherwise
 
 
 @once

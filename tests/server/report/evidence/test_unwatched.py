@@ -96,3 +96,11 @@ def test_agents_whose_data_come_a_moment_later_are_not_silent(store: Store) -> N
     found = verdict(store, {"n0": [(FIRST, LAST - 3)], "n1": WHOLE})
     assert rate(found) == pytest.approx(640)
     assert not [line for line in found.quality if "silent" in line or line.startswith("examples/s")]
+
+
+def test_last_steps_of_who_ended_are_not_of_a_time_when_all_were_watched(store: Store) -> None:
+    """They end with the process, whose end is seen a batch later."""
+    found = verdict(
+        store, {"n0": [(FIRST, 120)], "n1": [(FIRST, 130), (130, LAST)]}, ["n1"], asynchronous=True
+    )
+    assert rate(found) == pytest.approx(640, rel=0.01)
