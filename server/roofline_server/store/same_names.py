@@ -26,6 +26,8 @@ def told_apart(view: JobView, nodes: Nodes) -> JobView:
     """The view in which no two nodes of the job that ran at the same time have one name, and no process is
     there twice."""
     mine = {who.node for who in view.process_lifetimes}
+    if len(mine) < 2:
+        return view
     count = Counter(view.machines[node].host for node in mine)
     several = _several(view)
     asked = {node for node in mine if count[view.machines[node].host] > 1}
