@@ -297,6 +297,7 @@ STORE = (
     ("intake", "usable", "view"),
     ("identity", "later", "steps", "taking"),
     ("retention",),
+    ("same_names",),
     ("check", "export", "recovery", "sealing", "view_builder"),
     ("backup", "store"),
 )

@@ -130,6 +130,9 @@ def _apply(config: Config, values: Mapping[str, Any], place: str) -> Config:
         raise ConfigError(
             f"{place}: interval = {config.interval} s is outside {MIN_INTERVAL_S} .. {MAX_INTERVAL_S} s"
         )
+    if "//" in config.server:
+        right = config.server.rpartition("//")[2].strip("/")
+        raise ConfigError(f"{place}: server = {config.server!r}: without the scheme, as in {right}")
     host, colon, port = config.server.rpartition(":")
     if not (colon and host and port.isascii() and port.isdigit() and 0 < int(port) < 65536):
         raise ConfigError(f"{place}: server = {config.server!r} must be HOST:PORT, e.g. {DEFAULT_SERVER}")

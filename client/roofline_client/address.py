@@ -15,6 +15,9 @@ def check_address(server: str) -> None:
     """Raises UsageError for an address that cannot be one; "" is the default."""
     if not server:
         return
+    if "//" in server:
+        right = server.rpartition("//")[2].strip("/")
+        raise UsageError(f"server address {server!r}: without the scheme, as in {right}")
     host, colon, port = server.rpartition(":")
     if not (colon and host and port.isascii() and port.isdigit() and 0 < int(port) < 65536):
         raise UsageError(f"server address {server!r} must be HOST:PORT, e.g. {DEFAULT_SERVER}")

@@ -18,6 +18,7 @@ from roofline.joining import (
     Access,
     CannotJoin,
     client_file,
+    clock_behind,
     enrol,
     open_channel,
     parse_token,
@@ -36,6 +37,8 @@ MAX_ANSWER_BYTES = 64 << 20
 # program that uses this package may have the messages' classes from elsewhere, and no two can be loaded.
 HEALTH, NOT_SERVING = "/grpc.health.v1.Health/Check", b"\x08\x02"
 HEALTH_S = 2.0
+# How gRPC says that it gave up connecting, after 20 s.
+_NO_ANSWER = ("handshaker shutdown", "Endpoint closing")
 
 NO_ACCESS = Access("", "")  # of who must not use what this user has
 
@@ -124,6 +127,8 @@ class Channel:
                 f"`roofline-client join {self.server} - <<< TOKEN`, with a token of "
                 "`roofline-server token new --role reader` there"
             )
+        if why := clock_behind(self.server, self._access):
+            return Refused(f"the server at {self.server} cannot be trusted: {why}")
         return Refused(
             f"the server at {self.server} no longer accepts this user's credentials: {OUT}; "
             f"join again: `roofline-client join {self.server} - <<< TOKEN`"
@@ -172,4 +177,6 @@ def enrolled(server: str, token: str, name: str, lasts_s: int = 0) -> tuple[Acce
 
 def _cause(details: str) -> str:
     """What gRPC's long account of a failed connection ends with: "Connection refused", without its number."""
+    if any(words in details for words in _NO_ANSWER):
+        return "no answer in 20 s: a firewall, or an MTU that is too large, may drop packets"
     return re.sub(r" \(\d+\)$", "", details.rpartition(": ")[2].rstrip("]"))

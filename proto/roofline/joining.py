@@ -17,6 +17,7 @@ import os
 import pwd
 import socket
 import ssl
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -27,6 +28,8 @@ RENEW_S = 30 * 86400.0  # before the end of a certificate that was given
 # Why a connection may fail though there is a server that was joined.
 OUT = "the certificate has expired, or the server has a new authority or now asks for certificates"
 TIMEOUT_S, LOOK_S = 10.0, 2.0
+# The code of OpenSSL where a clock shows a time before a certificate begins.
+NOT_YET_VALID = 9
 
 
 def agent_file(state: Path) -> Path:
@@ -207,12 +210,32 @@ def speaks_tls(server: str) -> bool | None:
         return None
 
 
-def _secured(server: str, timeout_s: float) -> ssl.SSLSocket:
+def clock_behind(server: str, access: Access | None) -> str:
+    """What is wrong and what to do where this machine's clock shows a time before the certificate of the
+    server at HOST:PORT begins; "" where that is not so. To join again would not help."""
+    try:
+        _secured(server, LOOK_S, access.authority if access else "").close()
+    except ssl.SSLCertVerificationError as error:
+        if error.verify_code == NOT_YET_VALID:
+            now = time.strftime("%Y-%m-%d %H:%M", time.gmtime())
+            return (
+                f"this machine's clock is behind: it shows {now} UTC, which is before the server's "
+                "certificate begins; set the clock (timedatectl, chronyc makestep)"
+            )
+    except (OSError, ValueError):
+        pass
+    return ""
+
+
+def _secured(server: str, timeout_s: float, trusted: str = "") -> ssl.SSLSocket:
     """A TLS connection over which nothing is sent, as nothing is trusted: whoever it is, its certificates are
-    looked at alone. Raises OSError."""
+    looked at alone. trusted: an authority that they must be of, PEM. Raises OSError."""
     host, _, port = server.rpartition(":")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    if trusted:
+        context.load_verify_locations(cadata=trusted)
+    else:
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     context.set_alpn_protocols(["h2"])
     plain = socket.create_connection((host.strip("[]"), int(port)), timeout_s)
     try:
@@ -239,7 +262,15 @@ def enrol(
     if token.mutual:
         host, _, port = server.rpartition(":")
         server = f"{host}:{join_port(int(port))}"
-    authority = authority_of(server, token.fingerprint)
+    try:
+        authority = authority_of(server, token.fingerprint)
+    except CannotJoin as error:
+        if not token.mutual:
+            raise
+        raise CannotJoin(
+            f"{error}. To join a server that asks for certificates takes the port next to its own, "
+            f"{join_port(int(port))}: open it in firewalls, or forward it, too"
+        ) from None
     return _enrolled(grpc, server, Access(authority, token.secret), name, roles, lasts_s)
 
 
@@ -260,6 +291,8 @@ def _enrolled(
             request = access_pb2.EnrolRequest(name=name, roles=roles, lasts_s=lasts_s)
             answer = stub.Enrol(request, timeout=TIMEOUT_S)
         except grpc.RpcError as error:
+            if error.code() == grpc.StatusCode.UNAVAILABLE and (why := clock_behind(server, access)):
+                raise CannotJoin(f"the server at {server} cannot be trusted: {why}") from None
             raise CannotJoin(f"the server at {server} refuses: {error.details()}") from None
     own = answer.token, answer.certificate, answer.key, float(answer.ends)
     return Access(access.authority, *own), answer.role

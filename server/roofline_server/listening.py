@@ -45,6 +45,15 @@ def is_private(listen: str) -> bool:
     return False
 
 
+def is_one_address(listen: str) -> bool:
+    """Whether it is one address that others reach, so that nothing is at loopback."""
+    return bool(listen.rpartition(":")[0].strip()) and not is_private(listen) and not _is_any(listen)
+
+
+def _is_any(listen: str) -> bool:
+    return listen.rpartition(":")[0] in ANY_HOST
+
+
 def page_place(page: str, guarded: bool, taken: Sequence[str] = ()) -> str:
     """Where the live page is served; "": nowhere. taken: where the server itself will listen, as HOST:PORT or
     "". Raises ConfigError or Unavailable where the page was asked for and cannot be."""

@@ -41,6 +41,7 @@ from .listening import (
     DEFAULT_LISTEN,
     check_address,
     http_place,
+    is_one_address,
     is_private,
     join_address,
     page_place,
@@ -113,6 +114,12 @@ async def serve(options: Options) -> None:
             if mutual:
                 how = f" with TLS and certificates, for joining port {join_port(port)}"
             log.info("roofline-server %s at %s%s, data in %s", __version__, health.address, how, options.data)
+            if guarded and is_one_address(listen):
+                log.info(
+                    "nothing is at loopback: this machine's own agent and client join at %s, like the others "
+                    "(roofline-server token new)",
+                    health.address,
+                )
             others = _background(options, store, committer, agents, health, guard)
             if page:
                 others.append(keep_page(_page_command(page, listen, port, folder)))

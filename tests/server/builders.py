@@ -241,8 +241,8 @@ def connections(monkeypatch: pytest.MonkeyPatch) -> dict[str, sqlite3.Connection
 class Node:
     """An agent's machine as the store sees it. Its node time is the server's less offset_ns."""
 
-    def __init__(self, agent: str, offset_ns: int = UNIX, host: str = "") -> None:
-        self.agent, self.offset_ns = agent, offset_ns
+    def __init__(self, agent: str, offset_ns: int = UNIX, host: str = "", boot: str = "boot") -> None:
+        self.agent, self.offset_ns, self.boot = agent, offset_ns, boot
         self.host = host or f"host-{agent}"
 
     def greet(self, store: Store, rtt_ns: int = 100_000) -> int:
@@ -253,7 +253,7 @@ class Node:
         return number
 
     def number(self, store: Store) -> int:
-        return store.hello(NodeKey(self.agent, "boot"), machine(self.host))
+        return store.hello(NodeKey(self.agent, self.boot), machine(self.host))
 
     def entry(self, store: Store, sent: pb.Batch) -> Entry:
         data = pb.AgentMessage(batch=sent).SerializeToString()

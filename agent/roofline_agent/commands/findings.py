@@ -22,7 +22,7 @@ from ..ncu import command, diagnosis
 from ..records import Provenance, SourceSettings, SourceStatus
 from ..sampler import Sampler
 from ..sources import make_sources
-from ..uplink.admission import JOIN, refusal
+from ..uplink.admission import refusal
 from ..validate import kept
 from ..validate.caveats import caveats_of, is_of
 from ..validate.errors import ValidationError
@@ -166,7 +166,7 @@ def examine_server(address: str, access: Access | None) -> Finding:
     except OSError as error:
         text = f"{address} does not answer ({error.strerror or error})"
         return Finding("server", False, text, "start `roofline-server`, or give --server HOST:PORT")
-    if why := refusal(address, access):
-        return Finding("server", False, f"{address} does not accept this node: {why}", JOIN)
+    if refused := refusal(address, access):
+        return Finding("server", False, f"{address} {refused.why}", refused.advice)
     how = ", with TLS, and accepts this node" if access else ""
     return Finding("server", True, f"{address} answers{how}")

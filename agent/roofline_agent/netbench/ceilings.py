@@ -13,6 +13,7 @@ from .messages import NetResult
 BANDWIDTHS = {"net.tcp": "tcp.bandwidth", "net.grpc": "grpc.bandwidth"}
 LATENCIES = {"net.tcp.latency": "tcp.latency", "net.grpc.latency": "grpc.latency.uniform.small"}
 
+GROWING = "the rate was still growing"
 DISTURBED = 0.4  # over loopback of an idle virtual machine up to a third was seen
 
 
@@ -62,15 +63,26 @@ def _ceiling(name: str, kind: str, from_: MeasuredResult, value: float, peer: st
         time_ns=from_.result.time_ns,
         median=from_.result.value,
         peer=peer,
-        doubt=f"the repeats differ by {spread:.0%}: something else used network or CPUs"
-        if spread > DISTURBED
-        else "",
+        doubt=_doubt(kind, from_.repeats, spread),
     )
+
+
+def _doubt(kind: str, repeats: Sequence[float], spread: float) -> str:
+    if spread <= DISTURBED:
+        return ""
+    if kind == "network" and len(repeats) > 2 and list(repeats) == sorted(repeats):
+        return f"{GROWING}, by {spread:.0%} over the measurement: TCP's slow start"
+    return f"the repeats differ by {spread:.0%}: something else used network or CPUs"
 
 
 def disturbed(found: Iterable[Ceiling]) -> list[str]:
     """Notes on ceilings whose repeats differ more than those of a quiet network do."""
-    return [f"{c.name}: {c.doubt}; measure again when both nodes are idle" for c in found if c.doubt]
+    return [f"{c.name}: {c.doubt}; measure again {_how(c)}" for c in found if c.doubt]
+
+
+def _how(ceiling: Ceiling) -> str:
+    growing = ceiling.doubt.startswith(GROWING)
+    return "for longer (--seconds)" if growing else "when both nodes are idle"
 
 
 def merged(kept: Iterable[Ceiling], new: Sequence[Ceiling]) -> tuple[Ceiling, ...]:

@@ -22,6 +22,7 @@ from .workers import Workers
 
 LEAST_S, MOST_S = 0.1, 10.0  # of one measurement
 MOST_WORKERS = 4
+LONGEST_TRIP_S = 0.5  # that measurements are made longer for
 
 
 def measure(order: MeasureOrder, report: Callable[[BenchReport], None]) -> None:
@@ -64,7 +65,7 @@ class BenchSession:
     def take(self, step: BenchStep) -> list[NetResult]:
         """The results of a step; none, and a note, where it cannot be had. Raises NetBenchError when the
         other end has gone."""
-        speeds = [m.result.value for m in self.measured if m.result.pattern == "bandwidth"]
+        speeds = [max(m.repeats) for m in self.measured if m.result.pattern == "bandwidth"]
         expected = too_long(step, max(speeds), self._workers.count) if speeds and max(speeds) > 0 else None
         if expected:
             self.notes.append(f"{step.name} was not measured: one message would take {expected:.0f} s")
@@ -102,12 +103,17 @@ class BenchSession:
 
     def _streams(self, step: BenchStep) -> MeasuredResult:
         try:
-            found = tcp.bandwidth(self._peer, step.streams, self._seconds)
+            found = tcp.bandwidth(self._peer, step.streams, self._seconds, self._trip_s())
         except (OSError, handshake.Closed) as error:
             raise NetBenchError(f"TCP: {error}") from None
         streams = "1 stream" if step.streams == 1 else f"{step.streams} streams"
         method = f"{streams} of TCP, counted by the receiver in {len(found.each)} windows"
         return _measured(step, found.each, "byte/s", method, found.whole)
+
+    def _trip_s(self) -> float:
+        """The shortest round trip of one byte; 0: not known."""
+        trips = [min(m.repeats) for m in self.measured if m.result.name == "tcp.latency"]
+        return min(LONGEST_TRIP_S, *trips) if trips else 0.0
 
     def _echoes(self, step: BenchStep, payload: Payload) -> MeasuredResult:
         times = self._callers[step.serialized].echoes(payload, self._seconds)

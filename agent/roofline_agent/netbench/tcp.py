@@ -18,6 +18,8 @@ from .rates import REPEATS, Rates, over
 
 CONNECT_S = 3.0
 WARM = 0.25  # share of a measurement that is not counted: slow start, and what a shaper lets through at first
+# In round trips, where these take long: until slow start has filled any path, and of each window.
+WARM_TRIPS, WINDOW_TRIPS = 15, 5
 MIN_TRIPS = 5
 PATIENCE = 10.0  # a round trip may take so many seconds
 NO_LINGER = struct.pack("ii", 1, 0)
@@ -108,8 +110,9 @@ def repeat(work: Callable[[], object], seconds: float) -> list[float]:
     return times
 
 
-def bandwidth(peer: ReceivingEnd, streams: int, seconds: float) -> Rates:
-    """Bytes a second that the other end received over so many connections, in consecutive windows.
+def bandwidth(peer: ReceivingEnd, streams: int, seconds: float, trip_s: float = 0.0) -> Rates:
+    """Bytes a second that the other end received over so many connections, in consecutive windows, for about
+    `seconds`, or longer where a round trip takes so long (trip_s).
 
     It counts and looks at its own clock, so what waits in a queue on the way is in no window.
     """
@@ -117,10 +120,10 @@ def bandwidth(peer: ReceivingEnd, streams: int, seconds: float) -> Rates:
     try:
         for sender in senders:
             sender.start()
-        time.sleep(WARM * seconds)
+        time.sleep(max(WARM * seconds, WARM_TRIPS * trip_s))
         found = [peer.count()]
         for _ in range(REPEATS):
-            time.sleep((1 - WARM) * seconds / REPEATS)
+            time.sleep(max((1 - WARM) * seconds / REPEATS, WINDOW_TRIPS * trip_s))
             found.append(peer.count())
     finally:
         for sender in senders:

@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from roofline.joining import OUT, Access, open_channel, speaks_tls
+from roofline.joining import OUT, Access, clock_behind, open_channel, speaks_tls
 from roofline.limits import MAX_BATCH_BYTES
 from roofline.texts import printable
 from roofline.v1 import ingest_pb2 as pb
@@ -365,6 +365,8 @@ class Exporter(threading.Thread):
                 return "does not answer"
             if self._membership.access is None:
                 return f"accepts only agents that have joined it: {JOIN}"
+            if why := clock_behind(self._server, self._membership.access):
+                return f"cannot be trusted: {why}"
             return f"no longer accepts this node's credentials by joining it: {OUT}; join again: {JOIN}"
         if code in (grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.PERMISSION_DENIED):
             return f"refuses: {error.details()}"

@@ -86,7 +86,7 @@ def init(
     tokens, audit = Tokens(folder), Audit(folder)
     if fresh or turned:
         audit.add("init", folder=str(folder), mutual=access.is_mutual(folder))
-        _join_here(folder, tokens, port(where))
+        _join_here(folder, tokens, _here(where))
     token, secret = tokens.new("agent", "for nodes to join", joins=True, days=DAYS)
     audit.add("token", token=token.id, role=token.role, joins=True)
     what = "certificates" if access.is_mutual(folder) else "tokens"
@@ -98,7 +98,7 @@ def init(
     if turned and not fresh:
         print("\nStart the server again; agents and clients that joined with a token must join again.")
     if fresh or turned:
-        print("\nThe agent and the client of this user on this machine are let in.")
+        print(f"\nThe agent and the client of this user on this machine are let in, at {_here(where)}.")
 
 
 def _option(data: Path | None) -> str:
@@ -113,11 +113,24 @@ def address(data: Path) -> str:
 
 def port(data: Path) -> int:
     """Port of the server that runs, else the one that the next will listen at."""
-    listen = os.environ.get("ROOFLINE_LISTEN", "")
-    if running.is_locked(data) and (found := running.read(data)):
-        listen = found.address
-    text = listen.rpartition(":")[2]
+    text = _listens(data).rpartition(":")[2]
     return int(text) if text.isdecimal() and int(text) else PORT
+
+
+def _listens(data: Path) -> str:
+    """Where the server runs, else where the next will listen, as far as that is known."""
+    if running.is_locked(data) and (found := running.read(data)):
+        return found.address
+    return os.environ.get("ROOFLINE_LISTEN", "")
+
+
+def _here(data: Path) -> str:
+    """Where this machine reaches it: at loopback, unless it listens at one other address alone."""
+    from ..listening import is_one_address
+
+    listen = _listens(data)
+    own = listen.rpartition(":")[0] if is_one_address(listen) else "127.0.0.1"
+    return f"{own}:{port(data)}"
 
 
 def join_token(folder: Path, secret: str) -> JoinToken:
@@ -126,10 +139,9 @@ def join_token(folder: Path, secret: str) -> JoinToken:
     return JoinToken(authority.fingerprint(folder), secret, access.is_mutual(folder))
 
 
-def _join_here(folder: Path, tokens: Tokens, at: int) -> None:
-    """Let this user's agent and client in, which can read the keys anyway. at: the server's port."""
+def _join_here(folder: Path, tokens: Tokens, here: str) -> None:
+    """Let this user's agent and client in, which can read the keys anyway. here: HOST:PORT of the server."""
     certificate = (folder / access.AUTHORITY).read_text()
-    here = f"127.0.0.1:{at}"
     state = os.environ.get("XDG_STATE_HOME") or str(Path(os.environ.get("HOME", "/")) / ".local/state")
     agent = agent_file(Path(os.environ.get("ROOFLINE_STATE") or Path(state) / "roofline" / "agent"))
     for role, file in (("agent", agent), ("admin", client_file(os.environ))):

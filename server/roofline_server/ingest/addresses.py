@@ -26,7 +26,7 @@ def address_of(peer: str) -> str:
 def seen_from(address: str, other: str) -> str:
     """Where the node at `address` is for the one at `other`: an agent next to the server comes from loopback,
     and for other nodes this machine has the address that it would answer them from."""
-    if not (_is_loopback(address) and other and not _is_loopback(other)):
+    if not (is_loopback(address) and other and not is_loopback(other)):
         return address
     family = socket.AF_INET6 if ":" in other else socket.AF_INET
     with contextlib.suppress(OSError), socket.socket(family, socket.SOCK_DGRAM) as probe:
@@ -35,5 +35,5 @@ def seen_from(address: str, other: str) -> str:
     return address
 
 
-def _is_loopback(address: str) -> bool:
+def is_loopback(address: str) -> bool:
     return bool(address) and ipaddress.ip_address(address).is_loopback

@@ -14,6 +14,8 @@ from typing import Any
 
 from roofline.v1 import ingest_pb2 as pb
 
+from .addresses import is_loopback
+
 # Called with each answer; None: the agent has gone, and no more will come.
 OnAnswer = Callable[[Any | None], None]
 
@@ -89,6 +91,12 @@ def _nowhere(message: Any) -> None:
     """Of a stream that is over."""
 
 
+def _on_one_machine(one: Link, other: Link) -> bool:
+    """Containers of one machine have its boot, too, but addresses of their own."""
+    same = one.address == other.address or is_loopback(one.address) or is_loopback(other.address)
+    return bool(one.hello.boot == other.hello.boot and same)
+
+
 class Agents:
     """The agents that are connected, by host."""
 
@@ -106,10 +114,14 @@ class Agents:
         if not links:
             self._links.pop(link.host, None)
 
-    def newest(self, host: str) -> Link | None:
-        """The agent that came last, of several on a host."""
-        links = self._links.get(host)
-        return links[-1] if links else None
+    def machines(self, host: str) -> list[Link]:
+        """Of each machine of this name the agent that came last: there may be two on one, and streams that
+        have not ended yet."""
+        newest = {link.hello.agent: link for link in self._links.get(host, ())}
+        found: list[Link] = []
+        for link in newest.values():
+            found = [*(other for other in found if not _on_one_machine(link, other)), link]
+        return found
 
     def links(self) -> list[Link]:
         """All of them."""

@@ -199,6 +199,10 @@ class RankEvidence(NamedTuple):
     # What its CPUs counted beside the GPUs that it computes on: no work to place under a roof, or to divide
     # by joules. Such a rank has no `counted_flops`.
     cpu_flops: CountedFlops | None = None
+    # Stretches in which it was there and nobody watched its node, (stretches, begin and end), server time, in
+    # order and apart; None: none. together: it steps with the others (synchronous training).
+    unwatched: Ints | None = None
+    together: bool = False
 
 
 def reason_of(ranks: Sequence[RankEvidence], kind: str, default: str) -> str:

@@ -7,11 +7,13 @@ from collections.abc import Sequence
 import numpy as np
 from roofline.answers.values import Provenance, Scope, Value, value
 
+from ..correlate.kernels import merge
 from ..records import ABSENT, Floats, Ints
 from ..sentences import origins, reasons
 from .evidence import NS, RankEvidence, StepEvidence, reason_of
 
 _MEASURED, _REPORTED = Provenance.MEASURED, Provenance.REPORTED
+MUCH = 0.05  # of the steps, that nobody saw or that are left out: a rate without a word on them misleads
 
 
 def union_seconds(stretches: Sequence[Ints]) -> float:
@@ -98,14 +100,68 @@ def _throughput(ranks: Sequence[RankEvidence], scope: Scope, missing: str) -> Va
         return Value(None, "examples/s", reason=reasons.SERVES if serves else missing)
     # Only over the steps of which examples were reported, and the time of these.
     known = [_with_examples(rank.steps) for rank in working]
-    examples = sum(float(steps.examples.sum()) for steps in known)
-    counted = sum(len(steps.step) for steps in known)
-    if not counted:
+    some = sum(1 for steps in known if len(steps.step))
+    if not some:
         why = reason_of(ranks, "examples", reasons.NO_EXAMPLES)
         return Value(None, "examples/s", reason=why)
-    seconds = union_seconds([steps.runs for steps in known])
-    share = counted / sum(len(r.steps.step) for r in working)
-    rate = examples / seconds if seconds else None
-    some = sum(1 for steps in known if len(steps.step))
     why = origins.of_ranks_with_examples(some, len(working)) if some < len(working) else ""
-    return value(rate, "examples/s", _REPORTED, scope, coverage=share, reason=why)
+    every = sum(len(r.steps.step) for r in working)
+    examples = 0.0
+    if all(rank.together for rank in working):
+        unseen = _unseen(working, known)
+        examples = sum(float(known[at].examples.mean()) * count for at, count in unseen.items())
+        every += sum(unseen.values())
+        if sum(unseen.values()) > MUCH * every:
+            why = origins.with_unseen(len(unseen), sum(unseen.values()))
+    else:
+        before = _count(known)
+        known = _while_all_watched(working, known)
+        if _count(known) < (1 - MUCH) * before:
+            why = origins.WHILE_ALL_WATCHED
+    examples += sum(float(steps.examples.sum()) for steps in known)
+    seconds = union_seconds([steps.runs for steps in known])
+    rate = examples / seconds if seconds else None
+    return value(rate, "examples/s", _REPORTED, scope, coverage=_count(known) / every, reason=why)
+
+
+def _count(each: Sequence[StepEvidence]) -> int:
+    return sum(len(steps.step) for steps in each)
+
+
+def _unseen(ranks: Sequence[RankEvidence], known: Sequence[StepEvidence]) -> dict[int, int]:
+    """Of ranks that step together, by their place, how many steps nobody saw: those that the rank of which
+    most were seen did while they were not watched."""
+    most = max(known, key=lambda steps: len(steps.step))
+    found = {}
+    for at, (rank, steps) in enumerate(zip(ranks, known, strict=True)):
+        if rank.unwatched is None or not len(steps.step) or steps is most:
+            continue
+        done, seen = (int(np.diff(_within(one, rank.unwatched)).sum()) for one in (most, steps))
+        if done > seen:
+            found[at] = done - seen
+    return found
+
+
+def _while_all_watched(ranks: Sequence[RankEvidence], known: list[StepEvidence]) -> list[StepEvidence]:
+    """Of ranks that step on their own the steps in which none was unwatched: what that did is not known. All,
+    where there are no such steps."""
+    holes = [rank.unwatched for rank in ranks if rank.unwatched is not None]
+    if not holes or len(ranks) < 2:
+        return known
+    every = np.concatenate(holes)
+    apart = np.stack(merge(every[:, 0], every[:, 1]), axis=1)
+    found = []
+    for steps in known:
+        watched = np.ones(len(steps.step), np.bool_)
+        for first, last in _within(steps, apart).tolist():
+            watched[first:last] = False
+        found.append(steps.some(watched))
+    return found if _count(found) else known
+
+
+def _within(steps: StepEvidence, stretches: Ints) -> Ints:
+    """Of each stretch which steps lie in it, wholly or partly: the first, and the one behind the last.
+    stretches: in order, apart from each other."""
+    first = np.searchsorted(steps.end_ns, stretches[:, 0], side="right")
+    last = np.searchsorted(steps.begin_ns, stretches[:, 1], side="left")
+    return np.stack([first, np.maximum(first, last)], axis=1)

@@ -11,9 +11,10 @@ import grpc
 from roofline.v1 import ingest_pb2 as pb
 from roofline.v1 import models_pb2
 
-from ..ingest.addresses import seen_from
+from ..ingest.addresses import is_loopback, seen_from
 from ..ingest.commands import Agents, Busy, Link, alone
 from ..report.ranks.members import is_running
+from ..store.same_names import plain
 from ..store.store import Store
 
 MOST_S = 600.0  # the whole benchmark
@@ -79,7 +80,9 @@ def running_on(store: Store, hosts: Collection[str]) -> list[str]:
     for job in sorted(store.jobs()):
         view = store.overview(job)
         there = {
-            who: life for who, life in view.process_lifetimes.items() if view.machines[who.node].host in hosts
+            who: life
+            for who, life in view.process_lifetimes.items()
+            if plain(view.machines[who.node].host) in hosts
         }
         if is_running(view._replace(process_lifetimes=there), now_ns):
             found.append(view.job)
@@ -87,8 +90,18 @@ def running_on(store: Store, hosts: Collection[str]) -> list[str]:
 
 
 def _agent_on(host: str, agents: Agents, known: Iterable[str]) -> Link:
-    if link := agents.newest(host):
-        return link
+    machines = agents.machines(host)
+    if len(machines) > 1:
+        found = ", ".join(
+            f"agent {one.hello.agent[:8]} at {one.address or 'an unknown address'}" for one in machines
+        )
+        raise CannotBench(
+            grpc.StatusCode.FAILED_PRECONDITION,
+            f"{len(machines)} nodes are called {host} ({found}): give each a host name of its own, and start "
+            "its agent again",
+        )
+    if machines:
+        return machines[0]
     connected = ", ".join(agents.hosts()) or "none"
     if host in set(known):
         raise CannotBench(
@@ -114,6 +127,7 @@ class _Benchmark:
         self._commands: list[tuple[Link, int]] = []
         self._begun: list[Link] = []
         self._receiver_ended = False
+        self._translated = ""  # what to know where the receiver's stream does not come from it itself
         self._deadline = asyncio.get_running_loop().time() + MOST_S
 
     async def events(self, request: Any) -> AsyncIterator[Any]:
@@ -183,6 +197,12 @@ class _Benchmark:
         address = named or seen_from(self._receiver.address, self._sender.address)
         if not address:
             raise self._failed(self._receiver, "has no address that the server knows; name one (--address)")
+        if reported and address not in reported and not is_loopback(address):
+            self._translated = (
+                f". The stream of {host} comes from {address}, which is none of the addresses that its agent "
+                f"reports ({', '.join(reported)}): something between translates or forwards it; name one "
+                f"that {self._sender.host} reaches (--address {next(iter(reported))})"
+            )
         return address
 
     async def _next_of_sender(self, seconds: float) -> Any:
@@ -223,8 +243,9 @@ class _Benchmark:
         return self._failed(link, f"failed: {result.reason or 'it gave no reason'}")
 
     def _failed(self, link: Link, why: str) -> CannotBench:
+        hint = self._translated if link is self._sender else ""
         return CannotBench(
-            grpc.StatusCode.ABORTED, f"the network benchmark was broken off: {link.host} {why}"
+            grpc.StatusCode.ABORTED, f"the network benchmark was broken off: {link.host} {why}{hint}"
         )
 
     def _network_ceilings(self) -> list[Any]:

@@ -12,6 +12,7 @@ from .wording import duration, first_of, many
 
 AGENT_RESTARTED = "the agent was not running and was started again"
 BATCHES_DROPPED = "batches were dropped: the spool was full or the server refused them"
+SILENT = "its agent reports no more: it was stopped, or is cut off from the server"
 
 
 def gap(host: str, seconds: float, begin: str, why: str) -> str:
@@ -28,6 +29,11 @@ def unwatched(hosts: Sequence[str], seconds: float, times: int) -> str:
     """In short what `gap` says of each."""
     often = f" in {times} stretches" if times > 1 else ""
     return f"{listed(hosts, 2)} not watched for {duration(seconds)}{often}"
+
+
+def silent(hosts: Sequence[str], seconds: float) -> str:
+    """seconds: since the first of them fell silent, as far as the job went on."""
+    return f"{listed(hosts, 2)} silent for {duration(seconds)}: agent stopped, or cut off from the server"
 
 
 def unseen(ranks: Sequence[str], steps: int) -> str:
@@ -88,6 +94,23 @@ def ranks_unseen(count: int, world: int, role: str, ranks: Sequence[str]) -> str
     return (
         f"{count} of {world} {role} ranks {verb} not seen ({listed(ranks)}): all numbers are of the others. "
         "Run roofline-agent on every node, where it sees each rank"
+    )
+
+
+def two_agents(hosts: Sequence[str]) -> str:
+    """hosts: what they call their node."""
+    where = hosts[0] if len(hosts) == 1 else f"one node ({listed(hosts)})"
+    return (
+        f"two agents run on {where} and report the same processes: those are taken as the agent reports them "
+        "that has their steps; stop the other"
+    )
+
+
+def called_alike(host: str, shown: Sequence[str]) -> str:
+    """shown: how each is called in a report."""
+    return (
+        f"{len(shown)} nodes are called {host} and are shown as {listed(shown)}: give each a host name of "
+        "its own, as ceilings of the network and `bench net` go by names"
     )
 
 

@@ -20,6 +20,7 @@ MULTIPLEXED = "scaled up where multiplexed, not for cores that have no event for
 WORKERS_WINDOWS = "windows of the workers it serves"
 LARGEST_OF_RANKS = "largest of the ranks"
 # Of a rate of ranks.
+WHILE_ALL_WATCHED = "of the steps during which agents watched all ranks"
 APART = "its ranks worked at different times: a mean over the time in which any of them did"
 
 
@@ -75,6 +76,12 @@ def of_ranks_known(known: int, ranks: int) -> str:
 
 def of_ranks_with_examples(known: int, ranks: int) -> str:
     return f"of the {known} of {ranks} ranks whose examples are known"
+
+
+def with_unseen(ranks: int, steps: int) -> str:
+    """steps: of these ranks, that nobody saw."""
+    whose = "a rank" if ranks == 1 else f"{ranks} ranks"
+    return f"with {steps:,} steps of {whose} that nobody saw: with as many examples as those that were seen"
 
 
 def of_ranks_with_flops(known: int, ranks: int) -> str:

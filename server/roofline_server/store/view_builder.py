@@ -28,6 +28,7 @@ from .catalog.run_choice import job_and_number, run_name
 from .catalog.tags import Tags
 from .intake.tail import Tail, TailBatch, begins, frames_of, stretches
 from .raw_data import RawData, unsealed
+from .same_names import told_apart
 from .segments.files import STEPS, Segment
 from .segments.frames import by_dataset
 from .segments.leases import Leases
@@ -163,7 +164,7 @@ class ViewBuilder:
             metrics={},
             tags=self.tags_of(job),
         )
-        return by_latest_ranks(view)
+        return told_apart(by_latest_ranks(view), self._name_ids.nodes)
 
     def view(self, job: str, needed: Needed | None = None) -> JobView | None:
         """See `Store.view`."""
@@ -219,7 +220,8 @@ class ViewBuilder:
                 damaged=self._reader.damaged_of(snapshot.segments),
             )
             with kept.lock:
-                return kept.view(with_breaks(as_they_turned_out(view)))
+                view = told_apart(as_they_turned_out(view), self._name_ids.nodes)
+                return kept.view(with_breaks(view))
 
     def raw(self, job: str) -> RawData | None:
         """Where the raw data of a job lies now; None when the job is not known."""

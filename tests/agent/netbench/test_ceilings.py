@@ -52,6 +52,12 @@ def test_ceiling_is_never_below_its_median() -> None:
     assert roof.doubt == "the repeats differ by 70%: something else used network or CPUs"
 
 
+def test_rate_that_only_grew_is_slow_start() -> None:
+    (roof,) = ceilings([measured("tcp.bandwidth", 1.0, 2.0, 4.0, 8.0)], "node2", False)
+    assert roof.doubt == "the rate was still growing, by 88% over the measurement: TCP's slow start"
+    assert disturbed([roof]) == [f"net.tcp: {roof.doubt}; measure again for longer (--seconds)"]
+
+
 def test_a_parameter_server_moves_both_ways_and_makes_no_roof() -> None:
     assert found()["net.grpc"].value == 5.0
 

@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 import grpc
@@ -191,6 +192,18 @@ def test_who_was_let_in_may_send_at_once(listener: TcpReceiver) -> None:
         patch.setattr(handshake, "send", noting)
         tcp.ReceivingEnd("127.0.0.1", listener.port, KEY).bye()
     assert seen == [True]
+
+
+def test_bandwidth_over_a_long_way_is_measured_for_longer(
+    listener: TcpReceiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slept: list[float] = []
+    peer = tcp.ReceivingEnd("127.0.0.1", listener.port, KEY)
+    monkeypatch.setattr(tcp, "time", SimpleNamespace(sleep=slept.append))
+    tcp.bandwidth(peer, 1, 0.8, 0.1)
+    tcp.bandwidth(peer, 1, 0.8, 1e-5)
+    assert slept == pytest.approx([1.5, *[0.5] * 5, 0.2, *[0.12] * 5])
+    peer.bye()
 
 
 def test_round_trips_and_bandwidth(listener: TcpReceiver) -> None:

@@ -8,6 +8,7 @@ import re
 from pathlib import Path
 
 import pytest
+from roofline.joining import load_servers
 from roofline_server import access
 from roofline_server.access import authority
 from roofline_server.access.tokens import Tokens
@@ -111,3 +112,22 @@ def test_init_finishes_what_an_earlier_one_began(at_home: Path) -> None:
     done = CliRunner().invoke(app, ["init", "--data", str(at_home)])
     assert done.exit_code == 0 and "TLS and tokens are on" in done.output
     assert (folder / access.CERTIFICATE).exists() and authority.fingerprint(folder) == before
+
+
+@pytest.mark.parametrize(
+    ("listen", "here"),
+    [
+        ("10.0.0.7:9000", "10.0.0.7:9000"),
+        ("[fd00::7]:9000", "[fd00::7]:9000"),
+        ("0.0.0.0:9000", "127.0.0.1:9000"),
+        ("127.0.0.1:9000", "127.0.0.1:9000"),
+        ("", "127.0.0.1:7642"),
+    ],
+)
+def test_this_machine_is_let_in_where_the_server_listens(
+    at_home: Path, monkeypatch: pytest.MonkeyPatch, listen: str, here: str
+) -> None:
+    monkeypatch.setenv("ROOFLINE_LISTEN", listen)
+    done = CliRunner().invoke(app, ["init", "--data", str(at_home)])
+    assert f"are let in, at {here}." in done.output
+    assert load_servers(at_home.parent / "roofline" / "servers.json").newest == here

@@ -13,6 +13,7 @@ import pytest
 from roofline.v1 import ingest_pb2 as pb
 from roofline.v1 import machine_pb2, models_pb2
 from roofline_server.ingest.commands import Agents, Busy, Link, alone
+from roofline_server.query import bench_net
 
 from ..builders import UNIX, Node, S, batch, rank
 from ..services import PATIENCE_S, Agent, Served, serving
@@ -117,6 +118,22 @@ def test_address_that_somebody_names_must_be_one_of_the_receiver(tmp_path: Path)
         with contextlib.suppress(asyncio.CancelledError):
             await reading
 
+    run(tmp_path, scenario)
+
+
+def test_stream_through_a_forwarder_names_the_addresses_behind_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario(made: Nodes) -> None:
+        reading = asyncio.create_task(refused(made.ask()))
+        _, measure = await made.serve()
+        assert list(measure.measure_net.addresses) == ["203.0.113.5"]
+        await made.answer(made.a, measure, reason="b cannot be reached")
+        _, text = await reading
+        assert "comes from 203.0.113.5, which is none of the addresses that its agent reports" in text
+        assert "one that a reaches (--address 10.0.0.2)" in text
+
+    monkeypatch.setattr(bench_net, "seen_from", lambda *_: "203.0.113.5")
     run(tmp_path, scenario)
 
 
@@ -285,21 +302,48 @@ def test_silence_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 # -- commands ----------------------------------------------------------------------------------------
 
 
-def link(host: str, sent: list[Any] | None = None) -> Link:
-    hello = pb.Hello(agent="x", machine={"host": host})
-    return Link(hello, (sent if sent is not None else []).append)
+def link(host: str, sent: list[Any] | None = None, at: str = "", **hello: Any) -> Link:
+    made = pb.Hello(**{"agent": "x", "machine": {"host": host}, **hello})
+    return Link(made, (sent if sent is not None else []).append, at)
 
 
 def test_of_several_agents_on_a_host_the_newest_is_asked() -> None:
     agents, old, new = Agents(), link("a"), link("a")
     agents.add(old)
     agents.add(new)
-    assert agents.newest("a") is new and agents.hosts() == ["a"]
+    assert agents.machines("a") == [new] and agents.hosts() == ["a"]
     agents.remove(new)
-    assert agents.newest("a") is old
+    assert agents.machines("a") == [old]
     agents.remove(old)
     agents.remove(old)
-    assert agents.newest("a") is None and agents.hosts() == []
+    assert agents.machines("a") == [] and agents.hosts() == []
+
+
+def test_agents_of_one_machine_are_one_and_machines_of_one_name_are_several() -> None:
+    agents = Agents()
+    admins, users = link("n", at="10.0.0.2", boot="1"), link("n", at="10.0.0.2", boot="1", agent="y")
+    over_loopback = link("n", at="127.0.0.1", boot="1", agent="z")
+    for one in (admins, users, over_loopback):
+        agents.add(one)
+    assert agents.machines("n") == [over_loopback]
+    other, container = link("n", at="127.0.0.1", boot="2", agent="a"), link("n", at="10.1.0.2", boot="2")
+    agents.add(other)
+    assert agents.machines("n") == [over_loopback, other]
+    assert not Agents().machines("n")
+    agents = Agents()
+    for number, one in enumerate((container, link("n", at="10.1.0.3", boot="2", agent="b"))):
+        agents.add(one)
+        assert len(agents.machines("n")) == number + 1
+
+
+def test_name_of_two_machines_is_refused(tmp_path: Path) -> None:
+    async def scenario(made: Nodes) -> None:
+        async with made.served.agent("agent-c", machine={"host": "b"}, boot="another"):
+            code, text = await refused(made.ask())
+        assert code == grpc.StatusCode.FAILED_PRECONDITION
+        assert "2 nodes are called b (agent agent-b at 127.0.0.1, agent agent-c at 127.0.0.1)" in text
+
+    run(tmp_path, scenario)
 
 
 def test_answers_go_to_whom_they_are_for() -> None:

@@ -9,7 +9,14 @@ from roofline.answers.values import Provenance
 
 from ...records import Machine
 from ...sentences import ceilings as texts
-from ...store.catalog.machine_versions import LateCeilings, MachineNote
+from ...sentences.notes import called_alike, two_agents
+from ...store.catalog.machine_versions import (
+    CalledAlike,
+    ChangedMachine,
+    LateCeilings,
+    MachineNote,
+    TwoAgents,
+)
 from ...store.view import JobView, once
 from ..ranks.members import nodes_of
 
@@ -73,8 +80,12 @@ def _is_of(note: MachineNote, kinds: Collection[str]) -> bool:
 
 
 def _words(note: MachineNote) -> str:
-    if not isinstance(note, LateCeilings):
+    if isinstance(note, ChangedMachine):
         return texts.changed(*note)
+    if isinstance(note, TwoAgents):
+        return two_agents(note.hosts)
+    if isinstance(note, CalledAlike):
+        return called_alike(*note)
     names = [] if note.are_all else [_name(ceiling) for ceiling in note.ceilings]
     return texts.late(note.host, list(dict.fromkeys(names)), note.measured, note.after)
 

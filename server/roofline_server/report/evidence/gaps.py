@@ -8,13 +8,11 @@ import numpy as np
 from roofline.answers.report import Alignment, Gap
 from roofline.answers.values import Provenance, Scope, Value
 
-from ...correlate.kernels import merge
-from ...records import EventKind, rows
+from ...records import EventKind
 from ...sentences import notes, reasons
 from ...store.view import JobView, extents_of
-from .tables import where
-
-GAP_NS = 1_000_000  # shorter holes between two batches are no gap
+from ..ranks.members import RUNNING_NS, extent
+from .unwatched import GAP_NS, restart_after, watched_of
 
 
 def alignment_of(view: JobView) -> list[Alignment]:
@@ -34,13 +32,14 @@ def alignment_of(view: JobView) -> list[Alignment]:
 
 
 def find_gaps(view: JobView) -> list[Gap]:
-    """Holes between the stretches an agent watched its node, as far as the job was there."""
+    """Holes between the stretches an agent watched its node, as far as the job was there, and the time since
+    an agent fell silent while ranks of its node were there and others went on."""
     found, extents = [], extents_of(view.process_lifetimes)
+    there = {who.node for who, life in view.process_lifetimes.items() if who.pid and not life.exited}
     for node, table in view.watched.items():
-        seen = where(table, "kind", EventKind.BATCH)
-        if not rows(seen):
+        begins, ends = watched_of(view, node)
+        if not len(begins):
             continue
-        begins, ends = merge(seen["time_ns"].astype(np.int64), seen["end_ns"].astype(np.int64), GAP_NS)
         started = table["time_ns"][table["kind"] == EventKind.AGENT_STARTED]
         clock, host = view.clocks[node], view.machines[node].host
         first, last = extents[node]
@@ -50,4 +49,8 @@ def find_gaps(view: JobView) -> list[Gap]:
                 restarted = np.any((started > hole_begin) & (started <= hole_end + GAP_NS))
                 reason = notes.AGENT_RESTARTED if restarted else notes.BATCHES_DROPPED
                 found.append(Gap(host, "", int(on_server[0]), int(on_server[1]), reason))
+        silent_ns = int(clock.to_server(ends[-1:])[0])
+        until_ns = restart_after(view, silent_ns, extent(view)[1])
+        if node in there and ends[-1] - last < RUNNING_NS < until_ns - silent_ns:
+            found.append(Gap(host, "", silent_ns, until_ns, notes.SILENT))
     return sorted(found, key=lambda gap: gap.begin_ns)

@@ -24,6 +24,7 @@ from .replays import marked, without_replays
 from .sampled import with_filled
 from .steady import kept_by_rank, resolved, seconds_left_out
 from .tables import by_rank, unite, within
+from .unwatched import unwatched_of
 from .updates import with_updates
 
 
@@ -67,11 +68,16 @@ def gather(view: JobView, steps: Steps = STEADY_STEPS) -> Gathered:
     lifetimes = by_rank(view.time_windows)
     left_out = seconds_left_out(tables.get("steps", {}), steps)
     between, evidence = by_rank({"between": view.between}), {}
+    unwatched = unwatched_of(view)
     for number in view.ranks:
         tables_of, apart = mine.get(number, {}), between.get(number, {}).get("between", {})
         lay_between = between_steps(apart, tables_of.get("steps", {}), steps)
         known = evidence_of(view, number, tables_of, lifetimes.get(number, {}), lay_between)
-        evidence[number] = known._replace(left_out=left_out.get(number, 0.0))
+        evidence[number] = known._replace(
+            left_out=left_out.get(number, 0.0),
+            unwatched=unwatched.get(number),
+            together=mode == "synchronous",
+        )
     evidence = with_updates(view, marked(view, evidence), mode)
     every = view.steps.get("steps", {})
     if rows(every) and not rows(tables["steps"]):

@@ -38,9 +38,12 @@ def losses(view: JobView, gaps: Sequence[Gap]) -> list[str]:
     claimed += [name_of(view, number) for number in _mixed_up(view)]
     if claimed:
         notes.append(texts.claimed(list(dict.fromkeys(claimed))))
-    if gaps:
-        hosts = list(dict.fromkeys(gap.host for gap in gaps))
-        notes.append(texts.unwatched(hosts, sum(gap.end_ns - gap.begin_ns for gap in gaps) / NS, len(gaps)))
+    if silent := [gap for gap in gaps if gap.reason == texts.SILENT]:
+        hosts = list(dict.fromkeys(gap.host for gap in silent))
+        notes.append(texts.silent(hosts, max(gap.end_ns - gap.begin_ns for gap in silent) / NS))
+    if holes := [gap for gap in gaps if gap.reason != texts.SILENT]:
+        hosts = list(dict.fromkeys(gap.host for gap in holes))
+        notes.append(texts.unwatched(hosts, sum(gap.end_ns - gap.begin_ns for gap in holes) / NS, len(holes)))
     if missing := _missing_steps(view):
         ranks = [name_of(view, number) for number in missing]
         notes.append(texts.unseen(ranks, sum(one.steps for one in missing.values())))

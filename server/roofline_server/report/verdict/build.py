@@ -22,6 +22,7 @@ from ...store.view import JobView
 from ..evidence.gathering import Gathered
 from ..evidence.tables import picked, where, within
 from ..evidence.training import contributing_ranks
+from ..evidence.unwatched import unwatched_of
 from ..questions import Steps
 from ..ranks.members import in_order
 from .accounts import Accounts, accounts_of, rate_of
@@ -31,6 +32,7 @@ from .servers import served
 MUCH_BESIDE = 0.05  # of the time of a rank
 # Reasons for low confidence that a healthy job's headline gives, too.
 DOUBTS = ("waits_in_kernels", "gpus_in_turns", "ranks_unseen", "replay_differs")
+LITTLE = 0.05  # of the time of all ranks: that of the last batches of a job that runs, too
 MEASURED, ESTIMATED = Provenance.MEASURED, Provenance.ESTIMATED
 
 
@@ -120,14 +122,21 @@ def _beside_notes(known: Accounts, named: Sequence[Finding]) -> list[str]:
 def rate_of_run(view: JobView, training: Collection[int], steps: Steps) -> Value | None:
     """examples/s of these ranks from their first step to their last, whatever is left out of other numbers,
     as far as steps are asked for. None: how many examples they had is not known of all steps, or only every
-    so many steps are known, as of a log that prints every tenth."""
+    so many steps are known, as of a log that prints every tenth, or of which a rank was not watched."""
     every = view.steps.get("steps", {})
     needed = ("rank", "window", "step", "begin_ns", "end_ns", "examples")
     own = within(where({name: every[name] for name in needed if name in every}, "window", OWN), steps)
     own = picked(own, np.isin(own["rank"], list(training))) if rows(own) else own
     if not rows(own) or (own["examples"] == ABSENT).any() or _has_every_nth(own):
         return None
-    seconds = float(own["end_ns"].max() - own["begin_ns"].min()) / NS
+    begin_ns, end_ns = int(own["begin_ns"].min()), int(own["end_ns"].max())
+    seconds = (end_ns - begin_ns) / NS
+    holes = [hole for number, hole in unwatched_of(view).items() if number in training]
+    unwatched = sum(
+        int((np.clip(h[:, 1], begin_ns, end_ns) - np.clip(h[:, 0], begin_ns, end_ns)).sum()) for h in holes
+    )
+    if unwatched > LITTLE * seconds * NS * len(training):
+        return None
     rate = float(own["examples"].sum()) / seconds if seconds > 0 else None
     return value(rate, "examples/s", Provenance.REPORTED, Scope.ROLE)
 

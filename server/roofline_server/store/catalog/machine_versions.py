@@ -45,7 +45,20 @@ class ChangedMachine(NamedTuple):
     version: int
 
 
-MachineNote = LateCeilings | ChangedMachine
+class TwoAgents(NamedTuple):
+    """Two agents of one node report the same processes."""
+
+    hosts: tuple[str, ...]  # as they call the node
+
+
+class CalledAlike(NamedTuple):
+    """Nodes that have one name."""
+
+    host: str
+    shown: tuple[str, ...]  # how each is called in answers
+
+
+MachineNote = LateCeilings | ChangedMachine | TwoAgents | CalledAlike
 
 
 class MachineUse(NamedTuple):

@@ -209,7 +209,8 @@ def test_gap_after_a_restart_of_the_agent_is_stated(store: Store) -> None:
     A.put(store, later)
     for _ in range(2):
         report = report_of(store)
-        (gap,) = report.gaps
+        gap, silent = report.gaps
+        assert (silent.host, silent.end_ns - silent.begin_ns) == ("hostb", 25 * S)
         assert (gap.host, gap.begin_ns, gap.end_ns) == ("hosta", 140 * S + UNIX, 160 * S + UNIX)
         assert "started again" in gap.reason
         assert any(note.startswith("gap: hosta was not watched for 20.0 s") for note in report.notes)
