@@ -81,7 +81,7 @@ class Updates:
                 return
             if record.calm is None:
                 self._take_over()
-            if record.in_backward:
+            if record.in_backward and record.is_in_backward(sys._getframe(1)):
                 record.updated_in_backward = True
                 return
             if self._inside and not record.by_horovod:

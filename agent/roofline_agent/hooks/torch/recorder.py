@@ -48,7 +48,7 @@ class Recorder(_Calm):
         "__weakref__",
         *("account", "at", "batches", "between", "event", "graphs", "sizes", "times", "turns", "updates"),
         *("_calm_end", "_calm_stop", "_disturbed", "_log", "_short"),
-        *("by_hand", "by_horovod", "capturing", "gradient_came", "skipped", "started"),
+        *("backward_code", "by_hand", "by_horovod", "capturing", "gradient_came", "skipped", "started"),
         *("steps", "updated_in_backward"),
         *("_at_border", "_defer_to", "_deferred", "_events", "_first"),
         *("_handed_ns", "_marker", "_may_defer", "_uncertain", "costs", "other"),
@@ -62,6 +62,7 @@ class Recorder(_Calm):
         self._at_border: List[Callable[[int], None]] = []
         self.by_horovod = False  # Horovod's optimizer was made: its hook ends the steps
         self.updates: Any = None  # of optimizer.py
+        self.backward_code: Any = None  # of autograd.py: of the function in which a backward runs
         self.gradient_came: Any = None  # of autograd.py: to be called for one parameter in a backward
         self.graphs: Any = weakref.WeakSet()  # CUDA graphs that make an update
         # What happened since the last border (events of phases.py), and when: settle() when they are long.
@@ -140,6 +141,17 @@ class Recorder(_Calm):
     def in_training_thread(self) -> bool:
         """Whether the caller runs in the thread that trains."""
         return _identity() == self.thread
+
+    def is_in_backward(self, frame: Any) -> bool:
+        """Whether the backward that was noted goes on, around this frame. A signal's handler may raise where
+        its end is to be noted, and no step would end any more."""
+        if _identity() == self.thread and self.backward_code is not None:
+            while frame is not None and frame.f_code is not self.backward_code:
+                frame = frame.f_back
+            if frame is None:
+                self.in_backward = self.updated_in_backward = False
+                self.abandon()
+        return self.in_backward
 
     def note(self, event: int, now: int) -> None:
         """Something happened to the training thread (an event of phases.py)."""
@@ -369,10 +381,10 @@ class Recorder(_Calm):
         self._marker.traces_with("torch")
         fetch = self.batches.first_ns()
         begin = fetch if fetch is not None else self._first.get("wrapped", self._first.get("module", now))
-        self._marker.border(-1, None, begin)
         self.steps.border_ns = begin
         if not self.turns.any_made():
             self.by_hand = ByHand(self)
+        self._marker.border(-1, None, begin)
         self.settle()
         self.steps.begin_at(begin)
 

@@ -95,6 +95,20 @@ def test_held_border_is_sent_when_a_training_makes_another_optimizer(marker: Rec
     assert [number for number, *_ in marker.borders] == [0]
 
 
+def test_update_behind_a_backward_whose_end_nobody_noted_ends_its_step(
+    marker: RecordingMarker, record: Recorder
+) -> None:
+    module = optimizer_module()
+    torch_optimizer.patch(module, marker)  # type: ignore[arg-type]
+    autograd: Any = SimpleNamespace(backward=lambda tensors: None)
+    torch_autograd.patch(autograd, marker)
+    one = module.Optimizer()
+    autograd.backward(None)
+    record.in_backward = True  # an exception came where it was to be cleared
+    one.step()
+    assert [number for number, *_ in marker.borders] == [-1, 0]
+
+
 def test_optimizers_inside_a_backward_are_one_update(marker: RecordingMarker) -> None:
     module = optimizer_module()
     torch_optimizer.patch(module, marker)  # type: ignore[arg-type]
