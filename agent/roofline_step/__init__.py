@@ -10,8 +10,9 @@
 
 or, once an iteration and nothing else: ``roofline_step.mark(k, examples=batch_size)``.
 
-Promises: standard library only; never raises, never blocks, prints nothing; works in threads and after
-fork; survives a restart of the agent and counts what it had to drop; without an agent it does nothing.
+Promises: standard library only; never raises (what a signal's handler raises meanwhile goes on to the
+training), never blocks, prints nothing; works in threads and after fork; survives a restart of the agent and
+counts what it had to drop; without an agent it does nothing.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from typing import Callable, Optional, Sequence, Tuple, Type
 
 from ._layout import Layout, layout
 from ._sender import Sender
+from ._signals import raise_again  # noqa: F401 - for the hooks
 from ._thread import PARTS, ThreadAccount, thread_number
 from .packets import Mark, Span
 

@@ -16,6 +16,7 @@ import time
 from typing import Any, Callable, Optional, Tuple
 
 from .marker import NOTES, STREAM_SIGNAL, Marker
+from .signals import raise_again
 
 __all__ = ["HOOKS", "NOTES", "STREAM_SIGNAL", "Marker", "install"]
 
@@ -148,7 +149,7 @@ def _follow_marks(module: Any, follow: Callable[[int, int, int], None]) -> None:
             if of is None:
                 follow(kind, step, now)
         except Exception:
-            return  # the step is marked; without kernels, or ranges for a profiler
+            raise_again()  # the step is marked; without kernels, or ranges for a profiler
 
     module.mark = functools.wraps(mark)(followed)
 
@@ -202,6 +203,7 @@ class _ImportWatcher:
                 importlib.import_module("_roofline_hooks." + hook).patch(module, marker)
                 marker.fact("hook." + _called(hook), "installed")
             except Exception as error:
+                raise_again()
                 marker.fact("hook." + _called(hook), "failed: %s: %s" % (type(error).__name__, error))
                 if os.environ.get("ROOFLINE_DEBUG"):
                     import traceback

@@ -15,6 +15,8 @@ from operator import attrgetter
 from types import MappingProxyType
 from typing import Any, Callable, Deque, Dict, Hashable, Iterable, List, Optional, Sequence, Tuple
 
+from ..signals import raise_again
+
 MOST_READY = 4096  # batches of one iterator; endless ones may be read without a backward ever
 MOST_SHAPES = 64  # of one batch
 MOST_CELLS = 512  # of lists in a batch that are compared
@@ -257,11 +259,14 @@ class BatchSizes:
                 return list(map(shape_of, batch))
             if kind is dict or isinstance(batch, UserDict):  # as those of transformers
                 return list(map(shape_of, batch.values()))
-        except Exception:  # something in it is no tensor
+        except AttributeError:  # something in it is no tensor
             pass
+        except Exception:
+            raise_again()
         try:
             return examples_in(batch), shapes_in(batch)
         except Exception:  # asked for its shape a nested tensor raises
+            raise_again()
             return None, None
 
     def known(self, noted: Any) -> Tuple[Optional[int], Optional[int]]:
@@ -269,6 +274,7 @@ class BatchSizes:
         try:
             return self.of_shapes(noted) if type(noted) is list else noted
         except Exception:  # something with a shape that is none
+            raise_again()
             return None, None
 
     def of_shapes(self, shapes: Sequence[Any]) -> Tuple[Optional[int], Optional[int]]:
@@ -353,8 +359,10 @@ def shapes_in(batch: Any) -> Optional[int]:
             return hash(tuple([tensor.shape for tensor in batch]))
         if kind is dict:
             return hash(tuple([tensor.shape for tensor in batch.values()]))
-    except Exception:
+    except AttributeError:
         pass  # not of tensors alone: looked through below
+    except Exception:
+        raise_again()
     found: List[Hashable] = []
     return hash(tuple(found)) if _all_shapes(batch, found, 4) else None
 

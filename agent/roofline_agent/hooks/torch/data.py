@@ -12,6 +12,7 @@ import time
 from typing import Any, Optional
 
 from .. import Marker
+from ..signals import raise_again
 from .batches import shape_of
 from .between_steps import EVALUATION
 from .calm import work_out
@@ -44,7 +45,10 @@ def patch(module: Any, marker: Marker) -> None:
         try:
             # As `noted` does, with a call less. What they mean is worked out later, with warm caches.
             sizes = list(map(shape_of, batch)) if type(batch) is list else noted(batch)
-        except Exception:  # something in it is no tensor
+        except AttributeError:  # something in it is no tensor
+            sizes = noted(batch)
+        except Exception:
+            raise_again()
             sizes = noted(batch)
         log = record.calm
         if log is not None:

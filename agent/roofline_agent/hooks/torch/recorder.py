@@ -15,6 +15,7 @@ from typing import Any, Callable, Dict, List, Optional
 
 from .. import Marker
 from ..marker import CHARGED_NS, DEFERRED_NS, SHORT_NS
+from ..signals import raise_again
 from .batches import Batches, BatchSizes
 from .between_steps import EVALUATION, TRACE
 from .borders import WaitingBorder, in_place_of
@@ -516,6 +517,7 @@ class Recorder(_Calm):
         try:
             examples, shapes = self.batches.take(), self.batches.shapes
         except Exception:
+            raise_again()
             examples = shapes = None
         deferred, account = self._deferred, self.account
         number = self.steps.sent + len(deferred)
