@@ -59,6 +59,7 @@ HOOKS = {
     "torch.utils.data.dataloader": "torch.data",
     "safetensors.torch": "torch.between_calls",
     "accelerate.accelerator": "torch.between_calls",
+    "accelerate.data_loader": "torch.dispatcher",
     "deepspeed.runtime.engine": "torch.deepspeed",
     "lightning.pytorch.loops.evaluation_loop": "torch.between_calls",
     "lightning.pytorch.trainer.trainer": "torch.between_calls",

@@ -43,7 +43,7 @@ class Batches:
 
     __slots__ = (
         *("_all", "_examples", "_gone", "_passed", "_shapes", "_unknown", "holds", "queues", "shapes"),
-        *("from_other_thread", "other", "trainer"),
+        *("dispatched_in", "from_other_thread", "other", "trainer"),
     )
 
     def __init__(self, gone: Callable[[int], None] = lambda key: None) -> None:
@@ -54,6 +54,7 @@ class Batches:
         self.clear()
 
     def clear(self) -> None:
+        self.dispatched_in = 0  # the thread that reads what is sliced for all ranks (dispatcher.py)
         self.queues: Dict[int, _Queue] = {}
         self._all: Tuple[_Queue, ...] = ()
         self.from_other_thread = False  # some were fetched by another thread than the one that trains
