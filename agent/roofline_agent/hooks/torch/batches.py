@@ -42,7 +42,8 @@ class Batches:
     """Fetched batches until a backward uses them."""
 
     __slots__ = (
-        *("_all", "_examples", "_gone", "_passed", "_shapes", "_unknown", "holds", "queues", "shapes"),
+        *("_all", "_dropped", "_examples", "_gone", "_passed", "_shapes", "_trains_on_evaluated", "_unknown"),
+        *("holds", "queues", "shapes"),
         *("dispatched_in", "from_other_thread", "other", "trainer"),
     )
 
@@ -61,6 +62,8 @@ class Batches:
         self.holds = False  # also those whose iterators have ended: what was fetched is yet to be worked out
         self._examples: Optional[int] = None
         self._unknown = False
+        self._dropped = False  # what an evaluation has left, since the last backward
+        self._trains_on_evaluated = False  # a backward used what seemed to be that
         self._passed: Optional[Tuple[Optional[int], Hashable]] = None
         self._shapes: Hashable = None
         # Of the batches of the step that take() was called for: its shapes; None if not all are known.
@@ -91,6 +94,7 @@ class Batches:
             queue.forget = weakref.finalize(iterator, self._forget, key, queue)
             queue.forget.atexit = False
         queue.thread = thread
+        queue.first_ns = queue.first_ns or now
         if thread != self.trainer:
             self.from_other_thread = True
         queue.sizes.append((size, shapes))
@@ -118,6 +122,17 @@ class Batches:
             queue.forget.detach()
             self._gone(id(iterator))
             self.let_go()
+
+    def evaluated(self, since: int) -> None:
+        """There was an evaluation since then: what was fetched for it is never trained on, though it was not
+        read to its end."""
+        if self._trains_on_evaluated:
+            return
+        for queue in self._all:
+            if queue.sizes and not queue.used and queue.first_ns >= since and queue.thread == self.trainer:
+                queue.sizes.clear()
+                queue.first_ns = 0
+                self._dropped = True
 
     def _another_goes_on(self) -> bool:
         """Whether there is training on batches that are still fetched: those of another one are evaluated."""
@@ -197,8 +212,11 @@ class Batches:
                     self._examples, self._shapes = batch
                 else:
                     self._count(batch)
-        if not used and not self.queues and self._passed is not None:
-            self._count(self._passed)
+        if not used:
+            if not self.queues and self._passed is not None:
+                self._count(self._passed)
+            self._trains_on_evaluated = self._trains_on_evaluated or self._dropped
+        self._dropped = False
         self._passed = None
 
     def backward_of_other(self) -> List[Tuple[Optional[int], Hashable]]:

@@ -292,6 +292,12 @@ class Recorder(_Calm):
 
     def evaluated(self, now: int) -> None:
         """The evaluation that began when the model went into eval mode is over."""
+        since = self.between.since
+        if since is not None and self.in_head():
+            self.batches.evaluated(since)
+        self._note_evaluation(now)
+
+    def _note_evaluation(self, now: int) -> None:
         since, self.between.since = self.between.since, None
         if since is not None:
             self.note_between(EVALUATION, since, now, certain=False)
@@ -300,7 +306,7 @@ class Recorder(_Calm):
         """A backward begins, and the model did not leave its eval mode: was there an evaluation?"""
         since, fetched = self.between.since, self.batches.newest_ns()
         if since is not None and fetched is not None and fetched > since:
-            self.evaluated(fetched)
+            self._note_evaluation(fetched)
         self.between.since = None
 
     def settle(self) -> None:
