@@ -11,7 +11,7 @@ import os
 import threading
 import weakref
 from bisect import bisect_right
-from typing import Any, Callable, Dict, List, Optional
+from typing import Any, Callable, Dict, List, Optional, Set
 
 from .. import Marker
 from ..marker import CHARGED_NS, DEFERRED_NS, SHORT_NS
@@ -51,7 +51,7 @@ class Recorder(_Calm):
         *("_calm_end", "_calm_stop", "_disturbed", "_log", "_short"),
         *("backward_code", "by_hand", "by_horovod", "capturing", "gradient_came", "skipped", "started"),
         *("steps", "updated_in_backward"),
-        *("_at_border", "_defer_to", "_deferred", "_events", "_first"),
+        *("_at_border", "_defer_to", "_deferred", "_early", "_events", "_first"),
         *("_handed_ns", "_marker", "_may_defer", "_uncertain", "costs", "other"),
     )
 
@@ -83,6 +83,7 @@ class Recorder(_Calm):
         self.waits = 0  # backwards to come that end with waiting for other ranks
         self.started = False
         self._first: Dict[str, int] = {}
+        self._early: Set[int] = set()  # optimizers that made an update before the first backward
         self._uncertain: List[WaitingBorder] = []  # perhaps these are borders
         self._deferred: List[WaitingBorder] = []  # borders that are sure, handed over together
         self._defer_to: Optional[int] = None  # borders of steps from this on are handed over at once
@@ -384,6 +385,8 @@ class Recorder(_Calm):
     def begun(self, now: int) -> None:
         """The first backward begins: this thread trains, and now it is known where step 0 began."""
         self.started = True
+        if not self.steps.sent and not self._deferred:
+            self._uncertain = []  # one update each has made state to be saved, or to be loaded into
         self._train_in(_identity())
         self._marker.traces_with("torch")
         fetch = self.batches.first_ns()
@@ -399,13 +402,20 @@ class Recorder(_Calm):
         """The update of an optimizer begins; key: of the optimizer."""
         if self.calm is not None:
             self.disturb()
-        if self._uncertain and self.turns.again(key):
+        if self._uncertain and (self.turns.again(key) or self._trains_without_backward(key)):
             self.commit()
+
+    def _trains_without_backward(self, key: int) -> bool:
+        """Whether an optimizer begins its second update, before any backward and any border."""
+        return not self.started and not self.steps.sent and key in self._early
 
     def updated(self, key: int, now: int) -> None:
         """The update of an optimizer is over: the border between two steps, unless another optimizer has its
-        turn in the step."""
-        if key == self.turns.alone or self.turns.ended(key):
+        turn in the step. An optimizer's first one before any backward is no step, unless a second follows."""
+        if not self.started and key not in self._early and not self.by_horovod:
+            self._early.add(key)
+            self._hold(now)
+        elif key == self.turns.alone or self.turns.ended(key):
             if self._uncertain:
                 self._hold(now)  # for its examples
                 self.commit()
