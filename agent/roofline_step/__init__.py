@@ -10,18 +10,21 @@
 
 or, once an iteration and nothing else: ``roofline_step.mark(k, examples=batch_size)``.
 
-Promises: standard library only; never raises, never blocks, prints nothing; works in threads and after
-fork; survives a restart of the agent and counts what it had to drop; without an agent it does nothing.
+Promises: standard library only; never raises (what a signal's handler raises meanwhile goes on to the
+training), never blocks, prints nothing; works in threads and after fork; survives a restart of the agent and
+counts what it had to drop; without an agent it does nothing.
 """
 
 from __future__ import annotations
 
 import time
 from types import TracebackType
-from typing import Callable, Optional, Sequence, Tuple, Type
+from typing import Any, Callable, Optional, Sequence, Tuple, Type
 
 from ._layout import Layout, layout
+from ._numbers import whole
 from ._sender import Sender
+from ._signals import raise_again  # noqa: F401 - for the hooks
 from ._thread import PARTS, ThreadAccount, thread_number
 from .packets import Mark, Span
 
@@ -40,6 +43,7 @@ _agent = Sender()
 _send = _agent.send
 _clock = time.monotonic_ns
 _training_marks = False
+_UNFIT = "hook.roofline_step"  # the fact that says which number of a mark was left out
 
 
 def mark(
@@ -52,12 +56,20 @@ def mark(
 ) -> None:
     """Mark the end of step number `step` and the begin of the next (`kind` BEGIN or END: only that border).
 
-    examples: number of training examples this rank worked on in the step, if known.
+    step: a whole number; 3.0 is one. A mark with another is not sent.
+    examples: number of training examples this rank worked on in the step, if known; rounded.
     of: ``(role, index)`` of the rank whose step it is, when a coordinator marks for its workers.
     asynchronous: steps of different ranks are independent of each other (asynchronous parameter servers).
     time_ns: when it happened, as time.monotonic_ns(); default now.
     """
     global _training_marks
+    if type(step) is not int or (examples is not None and type(examples) is not int):
+        number, examples = whole(step), _examples_of(examples)
+        if number is None:
+            _agent.dropped += 1
+            _agent.send_fact(_UNFIT, "failed: the step of a mark, %.100r, is no whole number" % (step,))
+            return
+        step = number
     _training_marks = True
     if of is not None or not _agent.connected:
         _send(kind, step, examples, time_ns, of, asynchronous, "")
@@ -72,6 +84,14 @@ def mark(
         _send(kind, step, examples, now, None, asynchronous, "")
     else:
         _agent.send_step(((kind, step, examples, now, None, asynchronous),), found.spans())
+
+
+def _examples_of(examples: Any) -> Optional[int]:
+    """A step whose examples are not known is better than none."""
+    found = None if examples is None else whole(examples, rounded=True)
+    if found is None and examples is not None:
+        _agent.send_fact(_UNFIT, "the examples of a mark, %.100r, are no number" % (examples,))
+    return found
 
 
 class step:

@@ -13,6 +13,7 @@ from collections import deque
 from typing import Callable, Deque, Dict, List, Optional, Sequence, Tuple
 
 from ._descriptor import File, file_of
+from ._signals import raise_again
 from .packets import (
     CALLS_IN_PACKET,
     MAX_SPANS,
@@ -131,6 +132,7 @@ class Sender:
             try:
                 connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
             except OSError:
+                raise_again()
                 continue
             try:
                 connection.setblocking(False)
@@ -139,6 +141,7 @@ class Sender:
                 connection.connect(path)
             except OSError:
                 connection.close()
+                raise_again()
                 continue
             if not self._was_connected:
                 self._send_at_exit()
@@ -173,6 +176,7 @@ class Sender:
             packet = pack_mark(kind, step, examples, now, of, asynchronous, str(phase), self.dropped)
             self._send_marks(packet, 1, 0)
         except Exception:
+            raise_again()
             self.dropped += 1
 
     def send_step(self, marks: Sequence[Mark], spans: Sequence[Span]) -> None:
@@ -191,6 +195,7 @@ class Sender:
             self._send_marks(packet, len(marks), len(spans) - len(rest))
             self.send_spans(rest)
         except Exception:
+            raise_again()
             self._count_dropped(len(marks), len(spans))
 
     def _send_marks(self, packet: bytes, marks: int, spans: int) -> None:
@@ -210,6 +215,7 @@ class Sender:
                 if not self.off(0, len(some)):
                     self._put(pack_spans(some), 0, len(some))
             except Exception:
+                raise_again()
                 self.dropped_spans += len(some)
 
     def send_fact(self, name: str, value: object) -> None:
@@ -223,7 +229,7 @@ class Sender:
             if not self.off(0) and connected:
                 self._put(pack_fact(name, self._facts[name]), 0, 0)
         except Exception:
-            return  # nothing that was measured is lost with it
+            raise_again()  # nothing that was measured is lost with another
 
     def describe_kernel(self, description: Tuple[object, ...]) -> Optional[int]:
         """The number of a kernel in `send_calls`; None where it has none. Described to every agent that comes
@@ -238,6 +244,7 @@ class Sender:
                     self._put(packet, 0, 0)
             return number
         except Exception:
+            raise_again()
             return None
 
     def send_calls(self, calls: Sequence[Tuple[int, int, int]], begin_ns: int, through_ns: int) -> None:
@@ -251,7 +258,7 @@ class Sender:
                 ):
                     return
         except Exception:
-            return  # so it is not claimed
+            raise_again()  # so it is not claimed
 
     def send_held(self) -> None:
         """Send the steps that are held, in one packet."""
@@ -308,6 +315,7 @@ class Sender:
             self._count_dropped(marks, spans)
         except Exception:
             self._count_dropped(marks, spans)
+            raise_again()
             self._close_if_broken()
         return False
 
@@ -339,6 +347,7 @@ class Sender:
         except BlockingIOError:
             broken = False
         except Exception:
+            raise_again()
             broken = True
         if broken:
             self.close()
@@ -349,6 +358,7 @@ def _pack_those_that_can_be(form: StepForm, rows: Sequence[Tuple[int, ...]]) -> 
     try:
         return pack_steps(form, rows), len(rows)
     except Exception:
+        raise_again()
         if len(rows) == 1:
             return b"", 0
         each = [_pack_those_that_can_be(form, [row]) for row in rows]

@@ -22,6 +22,7 @@ except ImportError:  # a Python built without it
     getrusage = None  # type: ignore[assignment]
 
 from ._descriptor import File, file_of
+from ._signals import raise_again
 from .packets import Span
 
 PREEMPTED_NS = 40000  # a reading that took longer lost its CPU meanwhile, and is taken again
@@ -127,7 +128,7 @@ class ThreadAccount:
                 self._file = os.open(self._path, os.O_RDONLY)
                 self._opened = file_of(self._file)
             except OSError:
-                pass  # a kernel without it: only the time on a CPU is known
+                raise_again()  # else a kernel without it: only the time on a CPU is known
 
     def read(self, now: int) -> int:
         """Read what the thread had until `now`; the moment it is of, a later one if it lost its CPU, `now` if
@@ -279,6 +280,7 @@ class ThreadAccount:
     def _fail(self) -> None:
         """Something is not as it should be. A thread that has ended is followed no more; else, as with a
         descriptor that the training has closed, the account is over."""
+        raise_again()
         if thread_number() != self.thread:
             self._follow(0)
         else:

@@ -10,7 +10,9 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 import roofline_step
 from roofline_step._sender import Sender
@@ -61,6 +63,39 @@ def test_no_examples_differ_from_zero_examples(sender: Sender, agent: FakeAgent)
     roofline_step.mark(1)
     roofline_step.mark(2, examples=0)
     assert [mark.examples for mark in agent.marks(2)] == [None, 0]
+
+
+@pytest.mark.parametrize(
+    ("step", "examples", "found"),
+    [
+        (3, 256 / 2, (3, 128)),
+        (3.0, 31.6, (3, 32)),
+        (np.int64(3), np.float32(8), (3, 8)),
+        (np.float64(3), np.array(8), (3, 8)),
+        (3, float("nan"), (3, None)),
+        (3, "many", (3, None)),
+    ],
+)
+def test_numbers_of_any_kind_are_taken_and_never_cost_the_step(
+    sender: Sender, agent: FakeAgent, step: Any, examples: Any, found: tuple[int, int | None]
+) -> None:
+    roofline_step.mark(step, examples=examples)
+    marks = [
+        decode_mark(*one) for one in agent.receive(1 + (found[1] is None)) if not one[1].startswith(FACT)
+    ]
+    assert [(mark.step, mark.examples, mark.dropped) for mark in marks] == [(*found, 0)]
+
+
+def test_mark_without_a_step_leaves_the_steps_to_the_hooks(
+    sender: Sender, agent: FakeAgent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(roofline_step, "_training_marks", False)
+    for step in (0.5, "first", None):
+        roofline_step.mark(step)  # type: ignore[arg-type]
+    assert not roofline_step.said_by_training()
+    assert b"is no whole number" in agent.receive(1)[0][1]
+    roofline_step.mark(1)
+    assert roofline_step.said_by_training()
 
 
 def test_step_and_phase_nest(sender: Sender, agent: FakeAgent) -> None:
@@ -305,7 +340,7 @@ def test_fork_prints_no_warning(agent: FakeAgent, path: Path) -> None:
 
 
 def test_forked_child_has_dropped_nothing_yet(agent: FakeAgent, path: Path) -> None:
-    done = run(FORK.replace("child = os", "r.mark('x'); child = os"), path)
+    done = run(FORK.replace("child = os", "r.mark(1, of=7); child = os"), path)
     child = int(done.stdout.split()[1])
     assert [m.dropped for m in agent.marks(3) if m.pid == child] == [0]
 

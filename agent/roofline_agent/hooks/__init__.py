@@ -16,6 +16,7 @@ import time
 from typing import Any, Callable, Optional, Tuple
 
 from .marker import NOTES, STREAM_SIGNAL, Marker
+from .signals import raise_again
 
 __all__ = ["HOOKS", "NOTES", "STREAM_SIGNAL", "Marker", "install"]
 
@@ -58,6 +59,7 @@ HOOKS = {
     "torch.utils.data.dataloader": "torch.data",
     "safetensors.torch": "torch.between_calls",
     "accelerate.accelerator": "torch.between_calls",
+    "accelerate.data_loader": "torch.dispatcher",
     "deepspeed.runtime.engine": "torch.deepspeed",
     "lightning.pytorch.loops.evaluation_loop": "torch.between_calls",
     "lightning.pytorch.trainer.trainer": "torch.between_calls",
@@ -148,7 +150,7 @@ def _follow_marks(module: Any, follow: Callable[[int, int, int], None]) -> None:
             if of is None:
                 follow(kind, step, now)
         except Exception:
-            return  # the step is marked; without kernels, or ranges for a profiler
+            raise_again()  # the step is marked; without kernels, or ranges for a profiler
 
     module.mark = functools.wraps(mark)(followed)
 
@@ -202,6 +204,7 @@ class _ImportWatcher:
                 importlib.import_module("_roofline_hooks." + hook).patch(module, marker)
                 marker.fact("hook." + _called(hook), "installed")
             except Exception as error:
+                raise_again()
                 marker.fact("hook." + _called(hook), "failed: %s: %s" % (type(error).__name__, error))
                 if os.environ.get("ROOFLINE_DEBUG"):
                     import traceback

@@ -17,6 +17,8 @@ import time
 from collections import deque
 from typing import Any, Callable, Deque, List
 
+from .signals import raise_again
+
 SAMPLED = "ROOFLINE_KERNELS"  # "sampled": the wrapper wants kernels of a sample of steps
 OVERHEAD = "ROOFLINE_OVERHEAD"  # share of the time that all of us may take, as "0.005"
 # What the wrapper has set for libraries that cannot be switched while they run.
@@ -178,6 +180,7 @@ class KernelSwitch:
             others = OTHERS.unpack_from(self._page, OTHERS_AT)[0] / 1e6
             asked = OTHERS.unpack_from(self._page, FEWER_AT)[0]
         except Exception:
+            raise_again()
             others, asked = 0.0, 1
         self.sampling.budget = max(self._overhead - others, OURS * self._overhead)
         fewer = 1 << (min(max(asked, 1), MOST_FEWER).bit_length() - 1)
@@ -248,6 +251,7 @@ def _function(path: str, name: str) -> Any:
         function.argtypes, function.restype = [ctypes.c_int], ctypes.c_int
         return function
     except Exception:
+        raise_again()
         return None  # a library without this switch: `switches` goes without it
 
 
@@ -260,5 +264,6 @@ def _loaded_libraries(prefixes: Any) -> List[str]:
                 if os.path.basename(path).startswith(prefixes):
                     found.append("/" + path)
     except OSError:
+        raise_again()
         return []
     return sorted(set(found))

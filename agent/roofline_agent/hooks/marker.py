@@ -10,6 +10,7 @@ import time
 from typing import Any, Dict, Hashable, Optional, Sequence, Set, Tuple
 
 from . import kernel_switch
+from .signals import raise_again
 from .tracing import NO_PAGE, SERIAL_AT, Tracing
 
 try:
@@ -269,7 +270,8 @@ class Marker:
 
     def failed(self, hook: str) -> None:
         """For an `except` around what `hook` does in the training: its first error is reported, as what it
-        measures may be missing from then on."""
+        measures may be missing from then on. What a signal's handler has raised goes on to the training."""
+        raise_again()
         if hook in self._failed:
             return
         self._failed.add(hook)
@@ -336,6 +338,7 @@ class Marker:
                 )
             self._switch_at = self._switch.border(number, end_ns, self.tracing.follows(number))
         except Exception:
+            raise_again()
             self._switch_at = kernel_switch.NEVER
             if self._switch is not None:
                 self._switch.silence()
@@ -378,6 +381,7 @@ class Marker:
                 os.write(1, line)
             return ours
         except OSError:
+            raise_again()
             self._stdout = ""
             return False
 

@@ -20,6 +20,8 @@ import threading
 import time
 from typing import Any, Callable, List, NamedTuple, Optional, Tuple
 
+from .signals import raise_again
+
 SERIAL_AT = 16  # in the page: a byte that differs from what it was before when something new is asked for
 # Two bytes, little-endian; the request, "100-102 FOLDER" or "+3 FOLDER". Empty once it was withdrawn, as
 # processes that the command starts later read it, too.
@@ -125,6 +127,7 @@ class Tracing:
                     self._give_up("step %d had begun before it was asked for" % asked.first)
         except Exception as error:
             self._give_up(_text(error))
+            raise_again()
 
     def _take(self) -> Optional[Request]:
         self.serial, self._late = self.page[SERIAL_AT], 0
@@ -150,6 +153,7 @@ class Tracing:
         except Exception as error:
             self._profiler = None
             self._give_up(_text(error))
+            raise_again()
 
     def refuse(self, why: str) -> None:
         """Say, of a process that has nothing to record, why, if something is asked for."""
@@ -159,6 +163,7 @@ class Tracing:
                 self._give_up(why)
         except Exception as error:
             self._give_up(_text(error))
+            raise_again()
 
     def follows(self, number: int) -> bool:
         """At the border behind step `number`: whether the next one is recorded."""
@@ -181,6 +186,7 @@ class Tracing:
         except Exception as error:
             self._profiler = None
             self._give_up(_text(error))
+            raise_again()
         return None
 
     def _start(self, number: int, now: int) -> Optional[Stall]:
@@ -274,6 +280,7 @@ class Tracing:
                 self._give_up("the training ended before these steps did")
         except Exception as error:
             self._give_up(_text(error))
+            raise_again()
 
 
 def _looked_at_from(first: int) -> int:

@@ -51,6 +51,7 @@ class _Fields(NamedTuple):
     between: Table = {}  # noqa: RUF012 - never written to; spans of ranks that are no part of any step
     machine_notes: Sequence[MachineNote] = ()  # what the user must know about `machines`
     removed: Removed | None = None  # what retention removed
+    starters: Sequence[Lifetime] = ()  # of processes that only started those that are ranks
     damaged: Mapping[str, int] = {}  # files of the job that cannot be read, and the rows that were in them
 
 
@@ -91,6 +92,7 @@ def as_they_turned_out(view: JobView) -> JobView:
         for who, life in view.process_lifetimes.items()
         if (who.rank, who.node, who.start_ns) not in left
     }
+    starters = [life for who, life in view.process_lifetimes.items() if who not in processes]
     steps = view.steps.get("steps", {})
     stepping = set(steps["rank"].tolist()) if rows(steps) else set()
     gone = {rank for rank, _, _ in left} - {who.rank for who in processes} - stepping
@@ -101,6 +103,7 @@ def as_they_turned_out(view: JobView) -> JobView:
     return view._replace(
         ranks={number: key for number, key in view.ranks.items() if number not in gone},
         process_lifetimes=processes,
+        starters=starters,
         steps={name: kept(table) for name, table in view.steps.items()},
         time_windows={name: kept(table) for name, table in view.time_windows.items()},
         events=kept(view.events),

@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import Any, Dict, Hashable, List, Optional, Sequence
 
 from .. import Marker
+from ..signals import raise_again
 from .phases import plan
 
 MOST_KINDS = 1024  # of steps that are known
@@ -75,5 +76,6 @@ class AlikeSteps:
                     places = (len(events), *found.places)  # the border's own time comes after the events'
                     kind.layout = self._marker.layout(1, found.names, places, kind.like) or False
             except Exception:
+                raise_again()
                 return kind.like  # its steps are sent one by one, at more cost
         return kind.like

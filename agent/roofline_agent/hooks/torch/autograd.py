@@ -38,11 +38,12 @@ def patch(module: Any, marker: Marker) -> None:
             if not begin(args, kwargs):
                 return run(*args, **kwargs)
             try:
+                record.in_backward = True
                 return run(*args, **kwargs)
             finally:
+                record.in_backward = False
                 end(args[0] if args else kwargs.get("tensors"))
         now = clock()
-        record.in_backward = True
         log((BACKWARDS, now))
         watches = record.waits
         if watches:
@@ -50,8 +51,11 @@ def patch(module: Any, marker: Marker) -> None:
         if record.sampled:
             record.spent += clock() - now
         try:
+            record.in_backward = True
             return run(*args, **kwargs)
         finally:
+            # First: a signal's handler may raise in any of the calls that follow.
+            record.in_backward = False
             # Behind a backward nearly nothing is in the caches.
             log = record.calm
             if log is None:  # something in it was unusual
@@ -62,10 +66,10 @@ def patch(module: Any, marker: Marker) -> None:
                     now = record.waited(now) if record.waiting else now
                     passes.unwatch()
                 log((PASSED, now))
-                record.in_backward = False
                 if record.sampled:
                     record.spent += clock() - now
 
+    record.backward_code = backward.__code__  # type: ignore[attr-defined]
     module.backward = backward
 
 
@@ -86,14 +90,13 @@ class _BackwardPasses:
     def begin(self, args: Any, kwargs: Any) -> bool:
         """Whether this is an outermost pass of the training thread; end() must follow then."""
         record = self._record
-        if record.in_backward:
+        if record.in_backward and record.is_in_backward(sys._getframe(2)):
             return False
         if record.started and _thread() != record.thread and not self._takes_over():
             return False
         if record.calm is not None:
             record.disturb()
         now = _now()
-        record.in_backward = True
         try:
             if not record.started:
                 record.begun(now)
@@ -109,7 +112,6 @@ class _BackwardPasses:
                 record.settle()
         except Exception:
             record.failed("torch_autograd")
-            record.in_backward = False
             return False
         if record.waits:
             self.watch(args, kwargs)
@@ -146,7 +148,6 @@ class _BackwardPasses:
         except Exception:
             record.failed("torch_autograd")
             record.abandon()
-        record.in_backward = False
 
     def watch(self, args: Any, kwargs: Any) -> None:
         """Have it noted when all gradients of the pass that begins are there: its end is waiting."""

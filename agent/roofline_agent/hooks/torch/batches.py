@@ -15,6 +15,8 @@ from operator import attrgetter
 from types import MappingProxyType
 from typing import Any, Callable, Deque, Dict, Hashable, Iterable, List, Optional, Sequence, Tuple
 
+from ..signals import raise_again
+
 MOST_READY = 4096  # batches of one iterator; endless ones may be read without a backward ever
 MOST_SHAPES = 64  # of one batch
 MOST_CELLS = 512  # of lists in a batch that are compared
@@ -40,8 +42,9 @@ class Batches:
     """Fetched batches until a backward uses them."""
 
     __slots__ = (
-        *("_all", "_examples", "_gone", "_passed", "_shapes", "_unknown", "holds", "queues", "shapes"),
-        *("from_other_thread", "other", "trainer"),
+        *("_all", "_dropped", "_examples", "_gone", "_passed", "_shapes", "_trains_on_evaluated", "_unknown"),
+        *("holds", "queues", "shapes"),
+        *("dispatched_in", "from_other_thread", "other", "trainer"),
     )
 
     def __init__(self, gone: Callable[[int], None] = lambda key: None) -> None:
@@ -52,12 +55,15 @@ class Batches:
         self.clear()
 
     def clear(self) -> None:
+        self.dispatched_in = 0  # the thread that reads what is sliced for all ranks (dispatcher.py)
         self.queues: Dict[int, _Queue] = {}
         self._all: Tuple[_Queue, ...] = ()
         self.from_other_thread = False  # some were fetched by another thread than the one that trains
         self.holds = False  # also those whose iterators have ended: what was fetched is yet to be worked out
         self._examples: Optional[int] = None
         self._unknown = False
+        self._dropped = False  # what an evaluation has left, since the last backward
+        self._trains_on_evaluated = False  # a backward used what seemed to be that
         self._passed: Optional[Tuple[Optional[int], Hashable]] = None
         self._shapes: Hashable = None
         # Of the batches of the step that take() was called for: its shapes; None if not all are known.
@@ -88,6 +94,7 @@ class Batches:
             queue.forget = weakref.finalize(iterator, self._forget, key, queue)
             queue.forget.atexit = False
         queue.thread = thread
+        queue.first_ns = queue.first_ns or now
         if thread != self.trainer:
             self.from_other_thread = True
         queue.sizes.append((size, shapes))
@@ -115,6 +122,17 @@ class Batches:
             queue.forget.detach()
             self._gone(id(iterator))
             self.let_go()
+
+    def evaluated(self, since: int) -> None:
+        """There was an evaluation since then: what was fetched for it is never trained on, though it was not
+        read to its end."""
+        if self._trains_on_evaluated:
+            return
+        for queue in self._all:
+            if queue.sizes and not queue.used and queue.first_ns >= since and queue.thread == self.trainer:
+                queue.sizes.clear()
+                queue.first_ns = 0
+                self._dropped = True
 
     def _another_goes_on(self) -> bool:
         """Whether there is training on batches that are still fetched: those of another one are evaluated."""
@@ -194,8 +212,11 @@ class Batches:
                     self._examples, self._shapes = batch
                 else:
                     self._count(batch)
-        if not used and not self.queues and self._passed is not None:
-            self._count(self._passed)
+        if not used:
+            if not self.queues and self._passed is not None:
+                self._count(self._passed)
+            self._trains_on_evaluated = self._trains_on_evaluated or self._dropped
+        self._dropped = False
         self._passed = None
 
     def backward_of_other(self) -> List[Tuple[Optional[int], Hashable]]:
@@ -257,11 +278,14 @@ class BatchSizes:
                 return list(map(shape_of, batch))
             if kind is dict or isinstance(batch, UserDict):  # as those of transformers
                 return list(map(shape_of, batch.values()))
-        except Exception:  # something in it is no tensor
+        except AttributeError:  # something in it is no tensor
             pass
+        except Exception:
+            raise_again()
         try:
             return examples_in(batch), shapes_in(batch)
         except Exception:  # asked for its shape a nested tensor raises
+            raise_again()
             return None, None
 
     def known(self, noted: Any) -> Tuple[Optional[int], Optional[int]]:
@@ -269,6 +293,7 @@ class BatchSizes:
         try:
             return self.of_shapes(noted) if type(noted) is list else noted
         except Exception:  # something with a shape that is none
+            raise_again()
             return None, None
 
     def of_shapes(self, shapes: Sequence[Any]) -> Tuple[Optional[int], Optional[int]]:
@@ -353,8 +378,10 @@ def shapes_in(batch: Any) -> Optional[int]:
             return hash(tuple([tensor.shape for tensor in batch]))
         if kind is dict:
             return hash(tuple([tensor.shape for tensor in batch.values()]))
-    except Exception:
+    except AttributeError:
         pass  # not of tensors alone: looked through below
+    except Exception:
+        raise_again()
     found: List[Hashable] = []
     return hash(tuple(found)) if _all_shapes(batch, found, 4) else None
 

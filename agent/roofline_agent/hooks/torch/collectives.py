@@ -16,6 +16,7 @@ import weakref
 from typing import Any, Dict, Mapping, MutableMapping, Optional, Sequence, Tuple
 
 from .. import Marker
+from ..signals import raise_again
 from .groups import Groups, position_of_group
 from .recorder import Recorder, recorder
 
@@ -193,6 +194,7 @@ def _bytes(what: Any) -> Optional[int]:
     try:
         return int(what.numel()) * int(what.element_size())
     except Exception:
+        raise_again()
         return None  # no tensor: an object that is pickled
 
 

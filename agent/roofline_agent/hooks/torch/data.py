@@ -12,6 +12,7 @@ import time
 from typing import Any, Optional
 
 from .. import Marker
+from ..signals import raise_again
 from .batches import shape_of
 from .between_steps import EVALUATION
 from .calm import work_out
@@ -26,13 +27,13 @@ def patch(module: Any, marker: Marker) -> None:
     clock, noted = time.monotonic_ns, record.sizes.noted
     # Looked up once: torch's dictionary is out of the caches when a step begins.
     has_gradients = module.torch.is_grad_enabled
-    fetch_in_full = _fetch_in_full(record, fetch, has_gradients)
+    in_full = fetch_in_full(record, fetch, has_gradients)
 
     @functools.wraps(fetch)
     def __next__(self: Any) -> Any:
         begin = clock()
         if record.calm is None or id(self) != record.iterator or not has_gradients():
-            return fetch_in_full(self, begin)
+            return in_full(self, begin)
         if record.sampled:
             record.spent += clock() - begin
         try:
@@ -44,7 +45,10 @@ def patch(module: Any, marker: Marker) -> None:
         try:
             # As `noted` does, with a call less. What they mean is worked out later, with warm caches.
             sizes = list(map(shape_of, batch)) if type(batch) is list else noted(batch)
-        except Exception:  # something in it is no tensor
+        except AttributeError:  # something in it is no tensor
+            sizes = noted(batch)
+        except Exception:
+            raise_again()
             sizes = noted(batch)
         log = record.calm
         if log is not None:
@@ -85,12 +89,14 @@ def _note_fetch(record: Recorder, begin: int, end: int, queue: Any, sizes: Any) 
         record.failed("torch_data")
 
 
-def _fetch_in_full(record: Recorder, fetch: Any, has_gradients: Any) -> Any:
+def fetch_in_full(record: Recorder, fetch: Any, has_gradients: Any) -> Any:
     """Fetch a batch for which it is not known that it is one of a calm step."""
     batches, account, sizes_of, noted = record.batches, record.account, record.sizes.of, record.sizes.noted
     clock, thread = time.monotonic_ns, threading.get_ident
 
-    def fetch_in_full(iterator: Any, begin: int) -> Any:
+    def in_full(iterator: Any, begin: int) -> Any:
+        if batches.dispatched_in and batches.dispatched_in == thread():
+            return fetch(iterator)  # for other ranks, too
         if not has_gradients():
             return _evaluating(record, fetch, iterator, begin)
         here = thread() == record.thread
@@ -125,7 +131,7 @@ def _fetch_in_full(record: Recorder, fetch: Any, has_gradients: Any) -> Any:
             record.failed("torch_data")
         return batch
 
-    return fetch_in_full
+    return in_full
 
 
 def _evaluating(record: Recorder, fetch: Any, iterator: Any, begin: int) -> Any:

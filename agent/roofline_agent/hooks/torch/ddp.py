@@ -13,6 +13,7 @@ import weakref
 from typing import Any, Mapping, Optional, Tuple
 
 from .. import Marker
+from ..signals import raise_again
 from .gradients import report_gradients
 from .module import at_compile, leave_to_python
 from .phases import FORWARDS
@@ -143,6 +144,7 @@ class _ReductionTimes:
                 self._record.collective("asked.allreduce", begin, begin, size, count)
                 self._record.collective("engine.allreduce", begin, end, size, count)
         except Exception:
+            raise_again()
             self._not_before = 1 << 62  # this DDP has none: ask no more
             return
         self._cost = min(self._cost, time.monotonic_ns() - now)

@@ -7,6 +7,8 @@ import os
 import weakref
 from typing import Any, MutableMapping, Optional
 
+from ..signals import raise_again
+
 
 class Groups:
     """Process groups of torch.distributed, each looked up once."""
@@ -27,6 +29,7 @@ class Groups:
                 found = self._known[group] = self._look_up(group)
             return found
         except Exception:
+            raise_again()
             return ""  # it counts as one of all ranks
 
     def _look_up(self, group: Any) -> str:

@@ -11,6 +11,7 @@ import sys
 import threading
 from typing import Any, Dict, List, Tuple
 
+from ..signals import raise_again
 from . import module as _module
 from .layer_ranges import LAYER
 
@@ -62,6 +63,7 @@ class Layers:
             span.__enter__()
             within.append((module, span))
         except Exception:
+            raise_again()
             self.stop()
 
     def _leave(self, module: Any, *_: Any) -> None:
@@ -75,6 +77,7 @@ class Layers:
                 if one is module:
                     return
         except Exception:
+            raise_again()
             self.stop()
 
     def _path(self, module: Any, within: List[Tuple[Any, Any]]) -> str:

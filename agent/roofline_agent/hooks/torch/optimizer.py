@@ -4,7 +4,8 @@ the training, or a part of one where several optimizers take turns (turns.py).
 Optimizers that step inside a backward, one for each parameter, are one update together, when the backward is
 over. An update that is captured in a CUDA graph is none. Horovod's optimizer fires these hooks twice a step,
 so once there is one its own hook says when a step is over; both go on with the same count. Before it is made
-`broadcast_optimizer_state` steps a plain one, to have a state to send: no backward was before that step.
+`broadcast_optimizer_state` steps a plain one, to have a state to send; no backward was before that step, nor
+is before one by which torch.distributed.checkpoint makes a state to load into.
 """
 
 from __future__ import annotations
@@ -81,7 +82,7 @@ class Updates:
                 return
             if record.calm is None:
                 self._take_over()
-            if record.in_backward:
+            if record.in_backward and record.is_in_backward(sys._getframe(1)):
                 record.updated_in_backward = True
                 return
             if self._inside and not record.by_horovod:

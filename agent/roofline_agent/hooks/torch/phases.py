@@ -72,6 +72,8 @@ class Phases:
     def _enter(self, name: str, now: int) -> None:
         stack = self._stack
         if name is BACKWARD:
+            if stack and stack[-1].name is not OPTIMIZER:
+                stack.clear()  # an exception has left them: a backward is inside nothing but an update
             self._settle_forward(now)
         elif name is INPUT or (stack and name is OPTIMIZER):
             self.drop_forward()

@@ -11,10 +11,11 @@ import os
 import threading
 import weakref
 from bisect import bisect_right
-from typing import Any, Callable, Dict, List, Optional
+from typing import Any, Callable, Dict, List, Optional, Set
 
 from .. import Marker
 from ..marker import CHARGED_NS, DEFERRED_NS, SHORT_NS
+from ..signals import raise_again
 from .batches import Batches, BatchSizes
 from .between_steps import EVALUATION, TRACE
 from .borders import WaitingBorder, in_place_of
@@ -48,9 +49,9 @@ class Recorder(_Calm):
         "__weakref__",
         *("account", "at", "batches", "between", "event", "graphs", "sizes", "times", "turns", "updates"),
         *("_calm_end", "_calm_stop", "_disturbed", "_log", "_short"),
-        *("by_hand", "by_horovod", "capturing", "gradient_came", "skipped", "started"),
+        *("backward_code", "by_hand", "by_horovod", "capturing", "gradient_came", "skipped", "started"),
         *("steps", "updated_in_backward"),
-        *("_at_border", "_defer_to", "_deferred", "_events", "_first"),
+        *("_at_border", "_defer_to", "_deferred", "_early", "_events", "_first"),
         *("_handed_ns", "_marker", "_may_defer", "_uncertain", "costs", "other"),
     )
 
@@ -62,6 +63,7 @@ class Recorder(_Calm):
         self._at_border: List[Callable[[int], None]] = []
         self.by_horovod = False  # Horovod's optimizer was made: its hook ends the steps
         self.updates: Any = None  # of optimizer.py
+        self.backward_code: Any = None  # of autograd.py: of the function in which a backward runs
         self.gradient_came: Any = None  # of autograd.py: to be called for one parameter in a backward
         self.graphs: Any = weakref.WeakSet()  # CUDA graphs that make an update
         # What happened since the last border (events of phases.py), and when: settle() when they are long.
@@ -81,6 +83,7 @@ class Recorder(_Calm):
         self.waits = 0  # backwards to come that end with waiting for other ranks
         self.started = False
         self._first: Dict[str, int] = {}
+        self._early: Set[int] = set()  # optimizers that made an update before the first backward
         self._uncertain: List[WaitingBorder] = []  # perhaps these are borders
         self._deferred: List[WaitingBorder] = []  # borders that are sure, handed over together
         self._defer_to: Optional[int] = None  # borders of steps from this on are handed over at once
@@ -140,6 +143,17 @@ class Recorder(_Calm):
     def in_training_thread(self) -> bool:
         """Whether the caller runs in the thread that trains."""
         return _identity() == self.thread
+
+    def is_in_backward(self, frame: Any) -> bool:
+        """Whether the backward that was noted goes on, around this frame. A signal's handler may raise where
+        its end is to be noted, and no step would end any more."""
+        if _identity() == self.thread and self.backward_code is not None:
+            while frame is not None and frame.f_code is not self.backward_code:
+                frame = frame.f_back
+            if frame is None:
+                self.in_backward = self.updated_in_backward = False
+                self.abandon()
+        return self.in_backward
 
     def note(self, event: int, now: int) -> None:
         """Something happened to the training thread (an event of phases.py)."""
@@ -279,6 +293,12 @@ class Recorder(_Calm):
 
     def evaluated(self, now: int) -> None:
         """The evaluation that began when the model went into eval mode is over."""
+        since = self.between.since
+        if since is not None and self.in_head():
+            self.batches.evaluated(since)
+        self._note_evaluation(now)
+
+    def _note_evaluation(self, now: int) -> None:
         since, self.between.since = self.between.since, None
         if since is not None:
             self.note_between(EVALUATION, since, now, certain=False)
@@ -287,7 +307,7 @@ class Recorder(_Calm):
         """A backward begins, and the model did not leave its eval mode: was there an evaluation?"""
         since, fetched = self.between.since, self.batches.newest_ns()
         if since is not None and fetched is not None and fetched > since:
-            self.evaluated(fetched)
+            self._note_evaluation(fetched)
         self.between.since = None
 
     def settle(self) -> None:
@@ -365,14 +385,16 @@ class Recorder(_Calm):
     def begun(self, now: int) -> None:
         """The first backward begins: this thread trains, and now it is known where step 0 began."""
         self.started = True
+        if not self.steps.sent and not self._deferred:
+            self._uncertain = []  # one update each has made state to be saved, or to be loaded into
         self._train_in(_identity())
         self._marker.traces_with("torch")
         fetch = self.batches.first_ns()
         begin = fetch if fetch is not None else self._first.get("wrapped", self._first.get("module", now))
-        self._marker.border(-1, None, begin)
         self.steps.border_ns = begin
         if not self.turns.any_made():
             self.by_hand = ByHand(self)
+        self._marker.border(-1, None, begin)
         self.settle()
         self.steps.begin_at(begin)
 
@@ -380,13 +402,20 @@ class Recorder(_Calm):
         """The update of an optimizer begins; key: of the optimizer."""
         if self.calm is not None:
             self.disturb()
-        if self._uncertain and self.turns.again(key):
+        if self._uncertain and (self.turns.again(key) or self._trains_without_backward(key)):
             self.commit()
+
+    def _trains_without_backward(self, key: int) -> bool:
+        """Whether an optimizer begins its second update, before any backward and any border."""
+        return not self.started and not self.steps.sent and key in self._early
 
     def updated(self, key: int, now: int) -> None:
         """The update of an optimizer is over: the border between two steps, unless another optimizer has its
-        turn in the step."""
-        if key == self.turns.alone or self.turns.ended(key):
+        turn in the step. An optimizer's first one before any backward is no step, unless a second follows."""
+        if not self.started and key not in self._early and not self.by_horovod:
+            self._early.add(key)
+            self._hold(now)
+        elif key == self.turns.alone or self.turns.ended(key):
             if self._uncertain:
                 self._hold(now)  # for its examples
                 self.commit()
@@ -504,6 +533,7 @@ class Recorder(_Calm):
         try:
             examples, shapes = self.batches.take(), self.batches.shapes
         except Exception:
+            raise_again()
             examples = shapes = None
         deferred, account = self._deferred, self.account
         number = self.steps.sent + len(deferred)

@@ -128,9 +128,8 @@ def state_of(view: JobView, ends: Sequence[RankEnd]) -> JobEnd:
     if by_slurm and state not in (RUNNING, FAILED):
         has_failed = by_slurm not in UNHARMED
         return JobEnd(texts.by_slurm(by_slurm, view.tags.get(SLURM_EXIT, ""), has_failed), has_failed)
-    launcher = view.tags.get(LAUNCHER_EXIT, "")
-    if state == ENDED and launcher.removeprefix("-").isdecimal():
-        status = int(launcher)
+    status = _exit_of_launcher(view)
+    if state == ENDED and status is not None:
         if not status:
             return JobEnd(texts.finished(0))
         return JobEnd(texts.launcher_failed(_exited(status, None)), has_failed=True)
@@ -140,6 +139,15 @@ def state_of(view: JobView, ends: Sequence[RankEnd]) -> JobEnd:
         words = texts.started_again(words, before.rank, _words(before)) if before else words
         return JobEnd(words, state == FAILED)
     return JobEnd(_words(first) if first else texts.NOTHING_KNOWN)
+
+
+def _exit_of_launcher(view: JobView) -> int | None:
+    """How what started the ranks ended: the command of a wrapper, or a rank as long as it had no children."""
+    launcher = view.tags.get(LAUNCHER_EXIT, "")
+    if launcher.removeprefix("-").isdecimal():
+        return int(launcher)
+    known = [life.ending.status for life in view.starters if life.ending.status is not None]
+    return next((status for status in known if status), known[0] if known else None)
 
 
 def _of_these(state: str, first: RankEnd | None, others: int) -> str:

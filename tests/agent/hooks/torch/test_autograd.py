@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 from roofline_agent.hooks.torch import autograd as torch_autograd
-from roofline_agent.hooks.torch.phases import BACKWARD, COMMUNICATE
+from roofline_agent.hooks.torch.phases import BACKWARD, BACKWARDS, COMMUNICATE, LEAVES
 from roofline_agent.hooks.torch.recorder import Recorder
 
 from ..doubles import Engine, RecordingMarker
@@ -73,3 +73,35 @@ def test_backward_that_fails_fails_as_ever(engine: Engine, record: Recorder, mar
     engine.module.backward(tensors=None)
     record.stepped(0)
     assert [name for name, *_ in marker.phases] == [BACKWARD, BACKWARD]
+
+
+@pytest.mark.parametrize("where", ["begin", "end"])
+def test_interrupt_in_a_hook_costs_one_backward(
+    where: str, engine: Engine, record: Recorder, marker: RecordingMarker
+) -> None:
+    noted = record.event
+
+    def interrupted(event: int) -> None:
+        if event == (BACKWARDS if where == "begin" else LEAVES):
+            record.event = noted
+            raise KeyboardInterrupt
+        noted(event)
+
+    record.event = interrupted
+    with pytest.raises(KeyboardInterrupt):
+        engine.module.backward(None)
+    for _ in range(2):
+        engine.module.backward(None)
+        record.stepped(0)
+    assert [name for name, *_ in marker.steps[-1]] == [BACKWARD], "and not all that follows is in the first"
+
+
+def test_backward_whose_end_nobody_noted_is_over_with_the_next(
+    engine: Engine, record: Recorder, marker: RecordingMarker
+) -> None:
+    engine.module.backward(None)
+    record.stepped(0)
+    record.in_backward = True  # an exception came where it was to be cleared
+    engine.module.backward(None, inner=lambda: engine.module.backward(None))
+    record.stepped(0)
+    assert [[name for name, *_ in step] for step in marker.steps] == [[BACKWARD], [BACKWARD]]

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import threading
+import time
 from typing import Any
 
 import pytest
 from roofline_agent.hooks.torch import data as torch_data
-from roofline_agent.hooks.torch.phases import FETCHED, INPUT, INPUTS
+from roofline_agent.hooks.torch import module as torch_module
+from roofline_agent.hooks.torch.phases import BACKWARDS, FETCHED, INPUT, INPUTS
 from roofline_agent.hooks.torch.recorder import Recorder
 
 from ..doubles import RecordingMarker, loader_module, tensor
@@ -74,6 +76,53 @@ def test_fetches_without_gradients_or_without_a_backward_are_no_input(
     record.batches.backward()
     record.stepped(0)
     assert (marker.borders, marker.phases) == ([(0, None, 0)], [])
+
+
+@pytest.fixture
+def loader(marker: RecordingMarker, record: Recorder) -> Any:
+    """In a training that has begun."""
+    module = loader_module()
+    torch_data.patch(module, marker)  # type: ignore[arg-type]
+    record.begun(time.monotonic_ns())
+    record.stepped(time.monotonic_ns())
+    return module._BaseDataLoaderIter
+
+
+def trains(record: Recorder, *batches: Any) -> int | None:
+    """A step on these batches; how many examples it had."""
+    for one in batches:
+        next(one)
+    record.batches.backward()
+    record.event(BACKWARDS)
+    record.at(time.monotonic_ns())
+    examples = record.batches.take()
+    record.stepped(time.monotonic_ns())
+    return examples
+
+
+def test_batches_of_an_evaluation_that_stopped_early_are_never_trained_on(
+    loader: Any, record: Recorder
+) -> None:
+    training, validation = loader(8, 8, 8), loader(*[5] * 9)
+    for _ in range(3):
+        assert trains(record, training) == 8
+        torch_module._mode_changed(record, False)
+        for _ in range(2):
+            next(validation)
+        torch_module._mode_changed(record, True)
+
+
+def test_training_that_fetches_while_its_model_is_in_eval_mode_loses_one_batch(
+    loader: Any, record: Recorder
+) -> None:
+    examples = []
+    training = loader(8, 8, 8)
+    for _ in range(3):
+        torch_module._mode_changed(record, False)
+        next(training)
+        torch_module._mode_changed(record, True)
+        examples.append(trains(record))
+    assert examples == [None, 8, 8]
 
 
 def test_fetch_of_another_thread_is_no_phase(marker: RecordingMarker, record: Recorder) -> None:

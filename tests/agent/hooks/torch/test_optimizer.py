@@ -95,6 +95,38 @@ def test_held_border_is_sent_when_a_training_makes_another_optimizer(marker: Rec
     assert [number for number, *_ in marker.borders] == [0]
 
 
+def test_update_before_the_first_backward_is_no_step(marker: RecordingMarker) -> None:
+    module = optimizer_module()
+    torch_optimizer.patch(module, marker)  # type: ignore[arg-type]
+    autograd: Any = SimpleNamespace(backward=lambda tensors: None)
+    torch_autograd.patch(autograd, marker)
+    one, two = module.Optimizer(), module.Optimizer()
+    for made in (one, two):
+        made.step()  # so that it has a state to be loaded into
+    for _ in range(2):
+        autograd.backward(None)
+        one.step()
+        two.step()
+    autograd.backward(None)
+    one.step()
+    assert [number for number, *_ in marker.borders] == [-1, 0, 1]
+    assert [name for name, *_ in marker.steps[1]] == [BACKWARD, OPTIMIZER, OPTIMIZER]
+
+
+def test_update_behind_a_backward_whose_end_nobody_noted_ends_its_step(
+    marker: RecordingMarker, record: Recorder
+) -> None:
+    module = optimizer_module()
+    torch_optimizer.patch(module, marker)  # type: ignore[arg-type]
+    autograd: Any = SimpleNamespace(backward=lambda tensors: None)
+    torch_autograd.patch(autograd, marker)
+    one = module.Optimizer()
+    autograd.backward(None)
+    record.in_backward = True  # an exception came where it was to be cleared
+    one.step()
+    assert [number for number, *_ in marker.borders] == [-1, 0]
+
+
 def test_optimizers_inside_a_backward_are_one_update(marker: RecordingMarker) -> None:
     module = optimizer_module()
     torch_optimizer.patch(module, marker)  # type: ignore[arg-type]
@@ -248,6 +280,7 @@ def test_step_that_raised_leaves_nothing_behind(marker: RecordingMarker, record:
     with pytest.raises(ZeroDivisionError):
         one.step(lambda: 1 / 0)
     one.step()
+    record.commit()
     assert [number for number, *_ in marker.borders] == [0]
     assert [name for name, *_ in marker.phases] == [OPTIMIZER]
 

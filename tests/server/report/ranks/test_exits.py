@@ -106,3 +106,32 @@ def test_launcher_that_was_wrapped_tells_how_its_ranks_ended(store: Store, statu
     view = store.view("job")
     assert view
     assert state_of(view, rank_ends(view, END_NS)).words == words
+
+
+@pytest.mark.parametrize(
+    ("status", "words"),
+    [
+        (0, "finished (exit 0)"),
+        (1, "failed: the launcher of its ranks exited with 1"),
+        (None, "ended (exit codes not known)"),
+    ],
+)
+def test_program_that_started_its_ranks_tells_how_they_ended(
+    store: Store, status: int | None, words: str
+) -> None:
+    NODE.greet(store)
+    said = batch(1, 120 * S, 130 * S, ranks=[rank(), rank(role="ddp", pid=101)])
+    said.events.add(
+        kind=pb.EVENT_KIND_FACT,
+        rank=0,
+        begin_ns=125 * S,
+        end_ns=125 * S,
+        text="rank.left=it has started ranks",
+    )
+    for number, more in ((0, {} if status is None else {"status": status}), (1, {})):
+        said.events.add(kind=pb.EVENT_KIND_RANK_EXITED, rank=number, begin_ns=129 * S, end_ns=129 * S, **more)
+    NODE.put(store, said)
+    view = store.view("job")
+    assert view
+    assert [key.role for key in view.ranks.values()] == ["ddp"]
+    assert state_of(view, rank_ends(view, END_NS)).words == words
