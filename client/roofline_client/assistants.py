@@ -8,7 +8,7 @@ from typing import Any
 from mcp.server.mcpserver import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp.types import ToolAnnotations
-from roofline.answers.efficiency import ModelFlops
+from roofline.answers.model_flops import ModelFlops
 
 from . import __version__
 from .api import connect

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from roofline.answers.agents import Agent
 from roofline.answers.breakdown import Breakdown
 from roofline.answers.comparison import Comparison
-from roofline.answers.efficiency import Efficiency, ModelFlops
+from roofline.answers.efficiency import Efficiency
 from roofline.answers.jobs import Job
 from roofline.answers.machines import MachineVersion, NetResult, NetSummary
+from roofline.answers.model_flops import ModelFlops
 from roofline.answers.report import Report
 from roofline.answers.roofline import Roofline
 from roofline.answers.step_overview import StepOverview

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from roofline.answers.efficiency import ModelFlops
+from roofline.answers.model_flops import ModelFlops
 
 from .connection import Connection
 from .errors import UsageError

@@ -11,7 +11,7 @@ from typing import Any
 
 import grpc
 import pytest
-from roofline.answers.efficiency import ModelFlops
+from roofline.answers.model_flops import ModelFlops
 from roofline.v1 import models_pb2, values_pb2
 from roofline.v1 import query_pb2 as pb
 from roofline_client import Client, ClientError, NotFound, Refused, Unreachable, connect

@@ -6,7 +6,7 @@ import re
 from typing import Annotated
 
 import typer
-from roofline.answers.efficiency import ModelFlops
+from roofline.answers.model_flops import ModelFlops
 from roofline.answers.precisions import precision_called, unknown
 
 from ..step_range import parse_steps

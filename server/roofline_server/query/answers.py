@@ -6,7 +6,7 @@ import heapq
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from roofline.answers.efficiency import ModelFlops
+from roofline.answers.model_flops import ModelFlops
 from roofline.convert import to_message
 from roofline.v1 import models_pb2, query_pb2
 

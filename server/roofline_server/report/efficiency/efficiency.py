@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from roofline.answers.efficiency import Efficiency, ModelFlops, Utilisation
+from roofline.answers.efficiency import Efficiency, Utilisation
+from roofline.answers.model_flops import ModelFlops
 
 from ...model.efficiency import SAME
 from ...sentences import efficiency as texts

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import numpy as np
-from roofline.answers.efficiency import ModelFlops
+from roofline.answers.model_flops import ModelFlops
 from roofline.answers.precisions import precision_called, unknown
 from roofline.answers.values import Provenance, Scope, Value
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
-from roofline.answers.efficiency import ModelFlops
+from roofline.answers.model_flops import ModelFlops
 from roofline.answers.values import Provenance, Value
 
 from ...model.account.account import Account

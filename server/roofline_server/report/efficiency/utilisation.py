@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from roofline.answers.efficiency import ModelFlops, Utilisation, UtilisationMeasure, WaterfallPart
+from roofline.answers.efficiency import Utilisation, UtilisationMeasure, WaterfallPart
+from roofline.answers.model_flops import ModelFlops
 from roofline.answers.values import Provenance, Scope, Value, value
 
 from ...model.account.ledger import PARTS

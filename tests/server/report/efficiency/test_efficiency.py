@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from roofline.answers.efficiency import Efficiency, ModelFlops, Utilisation
+from roofline.answers.efficiency import Efficiency, Utilisation
 from roofline.answers.machines import Ceiling
+from roofline.answers.model_flops import ModelFlops
 from roofline.answers.values import Provenance, Value
 from roofline.v1 import ingest_pb2 as pb
 from roofline_server.errors import BadRequest
