@@ -118,7 +118,7 @@ def test_steps_of_a_job_that_is_over_are_picked_though_nothing_comes_any_more(si
         page.tab.goto(f"{page.home}/job?job=42")
         page.tab.locator("#verdict:not([aria-busy])").wait_for(timeout=PATIENCE_MS)
         first, last = drag_over_steps(page)
-        page.waits_for("#verdict", f"{first} to {last} only")
+        page.waits_for("#verdict", f"only {first} to {last}")
         assert page.problems == []
 
 
@@ -126,7 +126,7 @@ def test_steps_that_are_picked_are_what_everything_is_of(page: Browser, site: Si
     page.tab.click("td a")
     page.waits_for("#verdict", "Throughput")
     first, last = drag_over_steps(page)
-    page.waits_for("#verdict", f"{first} to {last} only")
+    page.waits_for("#verdict", f"only {first} to {last}")
     newest = "document.getElementById('late').data[0].x.at(-1)"
     wait_until(lambda: page.tab.evaluate(newest) <= last, 20, "lateness is of these steps alone")
     found = page.tab.evaluate("fetch('/api/v1/report?' + query()).then(answer => answer.json())")
@@ -138,7 +138,7 @@ def test_steps_that_are_picked_are_what_everything_is_of(page: Browser, site: Si
     page.waits_for("#picked", "steady steps")
     page.tab.fill("input[name=first]", "5")
     page.tab.keyboard.press("Enter")
-    page.waits_for("#verdict", "5 to the last only")
+    page.waits_for("#verdict", "only 5 to the last")
     assert page.problems == [] and page.elsewhere == []
 
 
