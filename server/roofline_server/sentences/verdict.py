@@ -169,7 +169,8 @@ def several_late(late: Sequence[tuple[str, str, float]], gain: float, share: flo
     more = f" and {len(late) - NAMED} more" if len(late) > NAMED else ""
     fixed = "both" if len(late) == 2 else "all of them"
     saved = f"fixing {fixed} saves {duration(gain)} a step ({share:.0%})"
-    return f"no single cause: ranks are late for different reasons, {', '.join(each[:NAMED])}{more}; {saved}"
+    why = " for different reasons" if len({part for _, part, _ in late}) > 1 else ""
+    return f"no single cause: ranks are late{why}, {', '.join(each[:NAMED])}{more}; {saved}"
 
 
 def seldom_there(ranks: Sequence[str]) -> str:

@@ -88,3 +88,10 @@ def test_finding_of_several_ranks_is_in_the_plural(kind: str, ranks: list[str], 
 )
 def test_text(made: str, text: str) -> None:
     assert made == text
+
+
+@pytest.mark.parametrize(("part", "why"), [("compute", " for different reasons"), ("input", "")])
+def test_several_ranks_are_late_for_different_reasons_only_where_these_differ(part: str, why: str) -> None:
+    said = texts.several_late([("ddp:0", "input", 0.02), ("ddp:1", part, 0.01)], 0.01, 0.1)
+    assert said.startswith(f"no single cause: ranks are late{why}, ddp:0 by 20 ms a step of input, ")
+    assert said.endswith("; fixing both saves 10 ms a step (10%)")

@@ -151,25 +151,28 @@ def _with_verdict(
         exits=rank_exits(present.ends),
     )
     lines = [*places_under_roof(points), *(texts.gpu_use(*use) for use in gpu_use(view, evidence))]
-    damage = [note_texts.damaged(view.damaged)] if view.damaged else []
-    quality = [
-        *damage,
-        *losses(view, report.gaps),
-        *slow_start_notes(view),
-        *caveats(report.roofs),
-        *(heavy_step_notes(evidence.values()) or few_step_notes(view, steps)),
-    ]
     found = verdict(
         view,
         gathered,
         report.state,
         exit_codes(report.exits),
         lines,
-        quality,
+        _quality(view, gathered, report, steps),
         left_out_of(view, steps),
         steps,
     )
     return report._replace(verdict=advised(view, gathered, found, ended.has_failed, steps))
+
+
+def _quality(view: JobView, gathered: Gathered, report: Report, steps: Steps) -> list[str]:
+    """What makes numbers of this report poor."""
+    return [
+        *([note_texts.damaged(view.damaged)] if view.damaged else []),
+        *losses(view, report.gaps),
+        *slow_start_notes(view),
+        *caveats(report.roofs),
+        *(heavy_step_notes(gathered.evidence.values()) or few_step_notes(view, steps)),
+    ]
 
 
 def _facts(view: JobView) -> list[Fact]:
