@@ -25,6 +25,13 @@ from roofline_server.access import AUTHORITY, authority
 DAY = datetime.timedelta(days=1)
 
 
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A busy machine may take longer than users are made to wait."""
+    monkeypatch.setattr(admission, "ANSWER_S", 60.0)
+    monkeypatch.setattr(joining, "LOOK_S", 60.0)
+
+
 @contextmanager
 def shown(folder: Path, begins_in: datetime.timedelta) -> Iterator[tuple[str, Access]]:
     """HOST:PORT of who shows a certificate of this time and hangs up, and what it was joined with."""
